@@ -14,6 +14,7 @@ mod fuzz;
 mod interop;
 mod phases;
 mod process;
+mod ptx;
 mod python;
 mod s3;
 mod soak;
@@ -50,6 +51,8 @@ enum Command {
     Fuzz(fuzz::Options),
     /// Run what has to pass before a merge: tests, formatting, lints, docs, interop
     Ci,
+    /// Compile the GPU's kernels, which needs no GPU, after a change of their sources
+    Ptx,
     /// Check licences and origins of all dependencies by the rules of deny.toml
     Dependencies,
     /// Check the rules of the house that the compiler cannot: layers, sizes, absences
@@ -76,6 +79,7 @@ fn run(command: Command) -> Result<()> {
         Command::Soak(options) => soak::run(&root, &options),
         Command::Fuzz(options) => fuzz::run(&root, &options),
         Command::Ci => ci::run(&root),
+        Command::Ptx => ptx::run(&root),
         Command::Dependencies => dependencies::run(&root),
         Command::Tidy => tidy::run(&root),
     }

@@ -40,6 +40,13 @@ pub(crate) const PACKAGE_TESTS: Environment =
 pub(crate) const PEERS: Environment =
     Environment { folder: ".venv-peers", requirements: "benches/peers/requirements.txt", size: "6.5 GB" };
 
+/// NVIDIA's compiler of kernels, for `cargo xtask ptx`.
+pub(crate) const NVRTC: Environment = Environment {
+    folder: ".venv-nvrtc",
+    requirements: "crates/relive-gpu/kernels/requirements.txt",
+    size: "250 MB",
+};
+
 /// A local S3 server, for the tests of checkpoints in buckets.
 pub(crate) const S3: Environment =
     Environment { folder: ".venv-s3", requirements: "interop/s3/requirements.txt", size: "140 MB" };

@@ -1,5 +1,8 @@
 #![doc = include_str!("../docs/lib.md")]
 
+pub mod cuda;
+pub mod select;
+
 mod bytes;
 mod collect;
 mod error;

@@ -24,9 +24,15 @@ const RESERVED: &[(&[&str], &[&str], &str)] = &[
     (&["relive-python"], &["pyo3", "numpy"], "only relive-python knows Python"),
     (
         &["relive-nn"],
-        &["burn", "gemm", "pulp"],
+        &["burn", "gemm"],
         "only relive-nn knows what networks are computed with, so that nothing else changes with it",
     ),
+    (
+        &["relive-gpu", "relive-nn"],
+        &["pulp"],
+        "loops for the widest vectors are those of networks, and of selection from millions of indices",
+    ),
+    (&["relive-gpu"], &["cudarc", "libloading"], "only relive-gpu knows CUDA"),
     (
         &["relive-nn", "relive-rl"],
         &["safetensors"],

@@ -1,0 +1,238 @@
+//! Collection by a device: one kernel for all columns, and copy engines for long rows.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use bytemuck::{Pod, Zeroable};
+
+use super::device::{Device, Kernel};
+use super::driver::{Copy, Event, Stream};
+use super::memory::DeviceBuffer;
+use super::plan::{ColumnPlan, Conversion, PadSide, Rows};
+use crate::Result;
+
+/// Bytes of output that a warp makes in one piece, as in `kernels/collect.cu`.
+const PIECE: u64 = 8192;
+
+/// Blocks of a collection unless set otherwise: 128 warps have enough reads under way to fill the bus.
+const BLOCKS: u32 = 16;
+
+/// Lists of rows and columns that are on the way at the same time.
+const SLOTS: usize = 2;
+
+#[derive(Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+struct Column {
+    source: u64,
+    row_stride: u64,
+    step_bytes: u64,
+    offset: i64,
+    length: u64,
+    pad_head: u64,
+    pad: [u64; 2],
+    out: u64,
+    out_row_bytes: u64,
+    from: u64,
+    to: u64,
+    scale: f64,
+    first_piece: u64,
+    pieces_per_row: u64,
+    pad_only: u64,
+}
+
+#[derive(Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+struct Collect {
+    columns: u64,
+    column_count: u64,
+    indices: u64,
+    steps: u64,
+    lengths: u64,
+    rows: u64,
+    pieces: u64,
+}
+
+/// Memory for the lists of one collection, and the event at its end.
+#[derive(Debug)]
+struct Slot {
+    lists: DeviceBuffer,
+    used: Event,
+}
+
+/// Collects rows of columns into tensors on a device.
+#[derive(Debug)]
+pub struct Collector {
+    device: Device,
+    slots: [Mutex<Slot>; SLOTS],
+    next: Mutex<usize>,
+    blocks: u32,
+    copy_engine_from: u64,
+}
+
+impl Collector {
+    /// A collector for all columns by kernel.
+    ///
+    /// # Errors
+    /// The device has no memory for the lists.
+    pub fn new(device: &Device) -> Result<Self> {
+        let slot = || -> Result<Mutex<Slot>> {
+            let lists = DeviceBuffer::new(device, 1 << 16)?;
+            Ok(Mutex::new(Slot { lists, used: device.driver().event()? }))
+        };
+        let slots = [slot()?, slot()?];
+        let (next, copy_engine_from) = (Mutex::new(0), u64::MAX);
+        Ok(Self { device: device.clone(), slots, next, blocks: BLOCKS, copy_engine_from })
+    }
+
+    /// At most so many blocks of 256 threads: more do not make the bus faster, and take multiprocessors away from training.
+    #[must_use]
+    pub fn with_blocks(mut self, blocks: u32) -> Self {
+        self.blocks = blocks.max(1);
+        self
+    }
+
+    /// Columns that are not cast, with at least so many bytes in a row, are copied by the copy engines in one batch. That is faster for
+    /// long rows and takes no multiprocessors; it needs one request for each row.
+    #[must_use]
+    pub fn with_copy_engine_from(mut self, row_bytes: u64) -> Self {
+        self.copy_engine_from = row_bytes;
+        self
+    }
+
+    /// Collects the rows of all columns, as part of the stream: the tensors are there once the stream has come past.
+    ///
+    /// # Safety
+    /// The addresses of the plans are of memory that the device can read, and write where tensors come out, and that stays until
+    /// the stream has come past.
+    ///
+    /// # Errors
+    /// A plan or a row is out of range, before anything is done; or the device fails.
+    pub unsafe fn collect(&self, columns: &[ColumnPlan], rows: Rows<'_>, stream: Stream) -> Result<()> {
+        rows.check()?;
+        for column in columns {
+            column.check(&rows)?;
+        }
+        if rows.indices.is_empty() || columns.is_empty() {
+            return Ok(());
+        }
+        let by_engine = |column: &&ColumnPlan| {
+            column.conversion.is_none() && column.out_row_bytes() >= self.copy_engine_from
+        };
+        let copied: Vec<&ColumnPlan> = columns.iter().filter(by_engine).collect();
+        let table = table(columns, rows, |column| by_engine(&column));
+        // SAFETY: as the caller says.
+        unsafe { self.launch(&table, rows, stream)? };
+        let copies: Vec<Copy> = copied.iter().flat_map(|column| copies(column, rows)).collect();
+        if copies.is_empty() {
+            return Ok(());
+        }
+        // SAFETY: as the caller says.
+        unsafe { self.device.driver().copy(&copies, stream) }
+    }
+
+    /// # Safety
+    /// As [`collect`](Self::collect).
+    unsafe fn launch(&self, table: &[Column], rows: Rows<'_>, stream: Stream) -> Result<()> {
+        let Some(last) = table.last() else { return Ok(()) };
+        let count = rows.indices.len() as u64;
+        let pieces = last.first_piece + last.pieces_per_row * count;
+        let columns_bytes = size_of_val(table) as u64;
+        let driver = self.device.driver();
+        let mut slot = self.slot();
+        // The lists of this slot may be in use by an earlier collection, on whatever stream.
+        driver.wait(self.device.stream(), slot.used)?;
+        if slot.lists.bytes() < columns_bytes + count * 24 {
+            self.device.synchronize(self.device.stream())?;
+            slot.lists = DeviceBuffer::new(&self.device, (columns_bytes + count * 24).next_power_of_two())?;
+        }
+        let lists = &slot.lists;
+        let begins = [0, 1, 2].map(|list| columns_bytes + list * count * 8);
+        lists.write(0, table)?;
+        lists.write(begins[0], rows.indices)?;
+        lists.write(begins[1], rows.steps)?;
+        lists.write(begins[2], rows.lengths)?;
+        let [indices, steps, lengths] = begins.map(|begin| lists.address().at(begin).0);
+        let columns = lists.address().0;
+        let column_count = table.len() as u64;
+        let parameter = Collect { columns, column_count, indices, steps, lengths, rows: count, pieces };
+        // SAFETY: as the caller says, and the slot is not used again before the event.
+        unsafe { self.device.launch(Kernel::Collect, pieces, self.blocks, stream, &parameter)? };
+        driver.record(slot.used, stream)
+    }
+
+    fn slot(&self) -> MutexGuard<'_, Slot> {
+        let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
+        *next = (*next + 1) % SLOTS;
+        self.slots[*next].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Collector {
+    fn drop(&mut self) {
+        for slot in &self.slots {
+            let used = slot.lock().unwrap_or_else(PoisonError::into_inner).used;
+            let driver = self.device.driver();
+            // Work that still reads the lists comes first. A failure leaves an event behind, and the lists are freed either way.
+            drop(
+                driver
+                    .wait(self.device.stream(), used)
+                    .and_then(|()| self.device.synchronize(self.device.stream())),
+            );
+            // SAFETY: waited for above; nobody else knows of the event.
+            drop(unsafe { driver.end_event(used) });
+        }
+    }
+}
+
+/// The kernel's columns. Of those that copy engines copy it makes the padding alone, and those without any it leaves out.
+fn table(columns: &[ColumnPlan], rows: Rows<'_>, by_engine: impl Fn(&ColumnPlan) -> bool) -> Vec<Column> {
+    let mut table = Vec::with_capacity(columns.len());
+    let mut first_piece = 0;
+    for column in columns {
+        let pad_only = by_engine(column);
+        if pad_only && is_full(column, rows) {
+            continue;
+        }
+        let (from, to, scale) = column
+            .conversion
+            .map_or((0, 0, 1.0), |Conversion { from, to, scale }| (from as u64, to as u64, scale));
+        let pad = column.pad.as_chunks::<8>().0;
+        let pieces_per_row = column.out_row_bytes().div_ceil(PIECE);
+        table.push(Column {
+            source: column.source,
+            row_stride: column.row_stride,
+            step_bytes: column.step_bytes,
+            offset: column.window.offset,
+            length: column.window.length,
+            pad_head: u64::from(column.window.pad_side == PadSide::Head),
+            pad: [u64::from_le_bytes(pad[0]), u64::from_le_bytes(pad[1])],
+            out: column.out,
+            out_row_bytes: column.out_row_bytes(),
+            from,
+            to,
+            scale: f64::from(scale),
+            first_piece,
+            pieces_per_row,
+            pad_only: u64::from(pad_only),
+        });
+        first_piece += pieces_per_row * rows.indices.len() as u64;
+    }
+    table
+}
+
+fn is_full(column: &ColumnPlan, rows: Rows<'_>) -> bool {
+    rows.iter()
+        .all(|((_, step), available)| column.window.steps(*step, *available).count == column.window.length)
+}
+
+fn copies(column: &ColumnPlan, rows: Rows<'_>) -> Vec<Copy> {
+    let mut copies = Vec::with_capacity(rows.indices.len());
+    for (row, ((index, step), available)) in (0..).zip(rows.iter()) {
+        let steps = column.window.steps(*step, *available);
+        if steps.count > 0 {
+            let to: u64 = column.out + row * column.out_row_bytes() + steps.at * column.step_bytes;
+            let from = column.source + index * column.row_stride + steps.from * column.step_bytes;
+            copies.push(Copy { to, from, bytes: steps.count * column.step_bytes });
+        }
+    }
+    copies
+}

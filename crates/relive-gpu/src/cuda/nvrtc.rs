@@ -1,0 +1,24 @@
+//! Compiling kernels on this machine, where NVRTC is.
+
+use cudarc::nvrtc::{CompileOptions, compile_ptx_with_opts, sys};
+
+use crate::{Error, ErrorKind, Result};
+
+/// PTX for this compute capability; `None` where NVRTC is not found.
+pub(crate) fn compile(source: &str, architecture: u32) -> Option<Result<String>> {
+    // SAFETY: opens the library and closes it.
+    if !unsafe { sys::is_culib_present() } {
+        return None;
+    }
+    // Sums and products must not be fused: the processor's twin does not.
+    let options = CompileOptions {
+        fmad: Some(false),
+        options: vec![format!("--gpu-architecture=compute_{architecture}"), "--std=c++17".to_owned()],
+        ..CompileOptions::default()
+    };
+    let compiled = compile_ptx_with_opts(source, options).map(|ptx| ptx.to_src());
+    Some(compiled.map_err(|error| {
+        let text = format!("the kernels do not compile for compute capability {architecture}: {error:?}");
+        Error::new(ErrorKind::System, text)
+    }))
+}

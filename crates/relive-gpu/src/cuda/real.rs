@@ -1,0 +1,369 @@
+//! CUDA's driver, through the bindings of cudarc. Nothing of it is called before its library is known to be there, since the
+//! bindings panic otherwise.
+
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::ptr;
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use cudarc::driver::sys;
+use cudarc::driver::sys::CUresult;
+
+use super::driver::{Copy, DevicePtr, Driver, Event, Function, Module, Shape, Stream};
+use crate::{Error, ErrorKind, Result};
+
+/// Flags of a registration: portable to all contexts, and mapped for kernels.
+const REGISTER_FLAGS: u32 = 0x01 | 0x02;
+
+/// A stream that does not wait for the default one.
+const NON_BLOCKING: u32 = 0x01;
+
+/// From this driver on copies are taken in batches.
+const BATCHES_SINCE: i32 = 13_000;
+
+/// How long to look again and again before sleeping between looks.
+const SPIN: Duration = Duration::from_micros(200);
+
+fn check(what: &str, code: CUresult) -> Result<()> {
+    if code == CUresult::CUDA_SUCCESS {
+        return Ok(());
+    }
+    let mut text: *const c_char = ptr::null();
+    // SAFETY: the driver writes a pointer to a text of its own that lives forever, or leaves null.
+    let known =
+        unsafe { sys::cuGetErrorString(code, &raw mut text) } == CUresult::CUDA_SUCCESS && !text.is_null();
+    // SAFETY: see above.
+    let text = if known { unsafe { CStr::from_ptr(text) }.to_string_lossy() } else { "unknown error".into() };
+    let kind = match code {
+        CUresult::CUDA_ERROR_OUT_OF_MEMORY => ErrorKind::Unavailable,
+        _ => ErrorKind::System,
+    };
+    Err(Error::new(kind, format!("the GPU's driver cannot {what}: {text} ({code:?})")))
+}
+
+/// The driver's version, once it is known to be there and initialised.
+fn initialised() -> Result<i32> {
+    static VERSION: OnceLock<std::result::Result<i32, String>> = OnceLock::new();
+    let initialise = || {
+        // SAFETY: opens the library and closes it.
+        if !unsafe { sys::is_culib_present() } {
+            return Err("no NVIDIA driver is installed (libcuda is not found)".to_owned());
+        }
+        let mut version: c_int = 0;
+        // SAFETY: the library is there; the call has no conditions.
+        check("begin", unsafe { sys::cuInit(0) }).map_err(|error| error.to_string())?;
+        // SAFETY: the pointer is to a number of ours.
+        check("say its version", unsafe { sys::cuDriverGetVersion(&raw mut version) })
+            .map_err(|error| error.to_string())?;
+        Ok(version)
+    };
+    VERSION
+        .get_or_init(initialise)
+        .clone()
+        .map_err(|text| Error::new(ErrorKind::Unavailable, format!("no GPU can be used: {text}")))
+}
+
+pub(crate) fn available() -> Result<()> {
+    initialised()?;
+    let mut count: c_int = 0;
+    // SAFETY: the driver is initialised, and the pointer is to a number of ours.
+    check("count devices", unsafe { sys::cuDeviceGetCount(&raw mut count) })?;
+    if count == 0 {
+        return Err(Error::new(ErrorKind::Unavailable, "no GPU can be used: the driver has no device"));
+    }
+    Ok(())
+}
+
+/// One GPU, in the context that all libraries of the process share.
+#[derive(Debug)]
+pub(crate) struct RealDriver {
+    device: sys::CUdevice,
+    context: usize,
+    version: i32,
+    name: String,
+    architecture: u32,
+    multiprocessors: u32,
+}
+
+impl RealDriver {
+    pub(crate) fn open(number: u32) -> Result<Self> {
+        available()?;
+        let version = initialised()?;
+        let ordinal = c_int::try_from(number).unwrap_or(c_int::MAX);
+        let mut device = 0;
+        // SAFETY: the driver is initialised; here and below pointers are to values of ours.
+        check(&format!("open device {number}"), unsafe { sys::cuDeviceGet(&raw mut device, ordinal) })?;
+        let attribute = |which| {
+            let mut value = 0;
+            // SAFETY: see above.
+            check("describe the device", unsafe {
+                sys::cuDeviceGetAttribute(&raw mut value, which, device)
+            })?;
+            Ok(value.cast_unsigned())
+        };
+        use sys::CUdevice_attribute as Attribute;
+        let major = attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?;
+        let minor = attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?;
+        let multiprocessors = attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?;
+        let mut name = [0 as c_char; 128];
+        // SAFETY: the driver writes a text of at most 128 bytes with its end.
+        check("name the device", unsafe { sys::cuDeviceGetName(name.as_mut_ptr(), 128, device) })?;
+        // SAFETY: see above.
+        let name = unsafe { CStr::from_ptr(name.as_ptr()) }.to_string_lossy().into_owned();
+        let mut context = ptr::null_mut();
+        // SAFETY: given back when this is dropped.
+        check("make a context", unsafe { sys::cuDevicePrimaryCtxRetain(&raw mut context, device) })?;
+        let (context, architecture) = (context as usize, major * 10 + minor);
+        Ok(Self { device, context, version, name, architecture, multiprocessors })
+    }
+
+    /// Makes the device's context that of this thread.
+    fn bind(&self) -> Result<()> {
+        // SAFETY: the context is retained.
+        check("use the device", unsafe { sys::cuCtxSetCurrent(self.context as sys::CUcontext) })
+    }
+}
+
+impl Drop for RealDriver {
+    fn drop(&mut self) {
+        // SAFETY: retained once in `open`. Nothing is left to do if the driver cannot.
+        let _ = unsafe { sys::cuDevicePrimaryCtxRelease_v2(self.device) };
+    }
+}
+
+fn stream_of(stream: Stream) -> sys::CUstream {
+    stream.0 as sys::CUstream
+}
+
+fn event_of(event: Event) -> sys::CUevent {
+    event.0 as sys::CUevent
+}
+
+fn size(bytes: u64) -> Result<usize> {
+    usize::try_from(bytes)
+        .map_err(|_| Error::invalid(format!("{bytes} bytes are more than an address can name")))
+}
+
+impl Driver for RealDriver {
+    fn name(&self) -> String {
+        self.name.clone()
+    }
+
+    fn architecture(&self) -> u32 {
+        self.architecture
+    }
+
+    fn multiprocessors(&self) -> u32 {
+        self.multiprocessors
+    }
+
+    fn allocate(&self, bytes: u64) -> Result<DevicePtr> {
+        self.bind()?;
+        let mut memory = 0;
+        // SAFETY: the pointer is to a number of ours.
+        let code = unsafe { sys::cuMemAlloc_v2(&raw mut memory, size(bytes)?) };
+        check(&format!("allocate {bytes} bytes"), code)?;
+        Ok(DevicePtr(memory))
+    }
+
+    unsafe fn free(&self, memory: DevicePtr) -> Result<()> {
+        self.bind()?;
+        // SAFETY: as the caller says.
+        check("free memory", unsafe { sys::cuMemFree_v2(memory.0) })
+    }
+
+    unsafe fn register(&self, host: u64, bytes: u64) -> Result<DevicePtr> {
+        self.bind()?;
+        let pointer = host as *mut c_void;
+        // SAFETY: as the caller says.
+        let code = unsafe { sys::cuMemHostRegister_v2(pointer, size(bytes)?, REGISTER_FLAGS) };
+        check(&format!("register {bytes} bytes of the host's memory (see `ulimit -l`)"), code)?;
+        let mut memory = 0;
+        // SAFETY: the memory is registered now.
+        let code = unsafe { sys::cuMemHostGetDevicePointer_v2(&raw mut memory, pointer, 0) };
+        if let Err(error) = check("map registered memory", code) {
+            // SAFETY: registered above, and used by nobody.
+            check("unregister memory", unsafe { sys::cuMemHostUnregister(pointer) })?;
+            return Err(error);
+        }
+        Ok(DevicePtr(memory))
+    }
+
+    unsafe fn unregister(&self, host: u64) -> Result<()> {
+        self.bind()?;
+        // SAFETY: as the caller says.
+        check("unregister memory", unsafe { sys::cuMemHostUnregister(host as *mut c_void) })
+    }
+
+    fn recover(&self) -> Result<()> {
+        self.bind()?;
+        // The driver's interface keeps no last error; what it keeps is that of earlier work, which the next call would report.
+        // SAFETY: no conditions.
+        check("go on after an error", unsafe { sys::cuCtxSynchronize() })
+    }
+
+    unsafe fn copy(&self, copies: &[Copy], stream: Stream) -> Result<()> {
+        self.bind()?;
+        if copies.len() > 1 && self.version >= BATCHES_SINCE {
+            // SAFETY: as the caller says.
+            return unsafe { copy_batch(copies, stream) };
+        }
+        for copy in copies {
+            // SAFETY: as the caller says.
+            let code =
+                unsafe { sys::cuMemcpyAsync(copy.to, copy.from, size(copy.bytes)?, stream_of(stream)) };
+            check(&format!("copy {} bytes", copy.bytes), code)?;
+        }
+        Ok(())
+    }
+
+    unsafe fn fill(&self, to: DevicePtr, byte: u8, bytes: u64, stream: Stream) -> Result<()> {
+        self.bind()?;
+        // SAFETY: as the caller says.
+        check("fill memory", unsafe { sys::cuMemsetD8Async(to.0, byte, size(bytes)?, stream_of(stream)) })
+    }
+
+    fn compile(&self, source: &str) -> Option<Result<String>> {
+        super::nvrtc::compile(source, self.architecture)
+    }
+
+    fn load(&self, ptx: &str) -> Result<Module> {
+        self.bind()?;
+        let text = CString::new(ptx).map_err(|_| Error::invalid("PTX with a zero byte"))?;
+        let mut module = ptr::null_mut();
+        // SAFETY: the text ends with a zero, and is read during the call alone.
+        check("load kernels", unsafe { sys::cuModuleLoadData(&raw mut module, text.as_ptr().cast()) })?;
+        Ok(Module(module as u64))
+    }
+
+    fn function(&self, module: Module, name: &'static str) -> Result<Function> {
+        self.bind()?;
+        let text = CString::new(name).map_err(|_| Error::invalid("a kernel's name with a zero byte"))?;
+        let mut function = ptr::null_mut();
+        // SAFETY: the module is loaded and never unloaded; the text ends with a zero.
+        let code =
+            unsafe { sys::cuModuleGetFunction(&raw mut function, module.0 as sys::CUmodule, text.as_ptr()) };
+        check(&format!("find the kernel {name}"), code)?;
+        Ok(Function(function as u64))
+    }
+
+    unsafe fn launch(&self, kernel: Function, shape: Shape, stream: Stream, parameter: &[u8]) -> Result<()> {
+        self.bind()?;
+        let mut parameters = [parameter.as_ptr().cast_mut().cast::<c_void>()];
+        let Shape { blocks, threads } = shape;
+        // SAFETY: as the caller says; the parameter is copied during the call.
+        let code = unsafe {
+            sys::cuLaunchKernel(
+                kernel.0 as sys::CUfunction,
+                blocks,
+                1,
+                1,
+                threads,
+                1,
+                1,
+                0,
+                stream_of(stream),
+                parameters.as_mut_ptr(),
+                ptr::null_mut(),
+            )
+        };
+        check(&format!("run a kernel in {blocks} blocks"), code)
+    }
+
+    fn stream(&self) -> Result<Stream> {
+        self.bind()?;
+        let mut stream = ptr::null_mut();
+        // SAFETY: the pointer is to a value of ours.
+        check("make a stream", unsafe { sys::cuStreamCreate(&raw mut stream, NON_BLOCKING) })?;
+        Ok(Stream(stream as u64))
+    }
+
+    unsafe fn end_stream(&self, stream: Stream) -> Result<()> {
+        self.bind()?;
+        // SAFETY: as the caller says.
+        check("end a stream", unsafe { sys::cuStreamDestroy_v2(stream_of(stream)) })
+    }
+
+    fn event(&self) -> Result<Event> {
+        self.bind()?;
+        let mut event = ptr::null_mut();
+        // SAFETY: the pointer is to a value of ours.
+        check("make an event", unsafe { sys::cuEventCreate(&raw mut event, 0) })?;
+        Ok(Event(event as u64))
+    }
+
+    fn record(&self, event: Event, stream: Stream) -> Result<()> {
+        self.bind()?;
+        // SAFETY: handles that are not the driver's are refused by it.
+        check("record an event", unsafe { sys::cuEventRecord(event_of(event), stream_of(stream)) })
+    }
+
+    fn wait(&self, stream: Stream, event: Event) -> Result<()> {
+        self.bind()?;
+        // SAFETY: as in `record`.
+        check("wait for an event", unsafe { sys::cuStreamWaitEvent(stream_of(stream), event_of(event), 0) })
+    }
+
+    fn elapsed_ms(&self, from: Event, to: Event) -> Result<f32> {
+        self.bind()?;
+        let mut time = 0.0;
+        // SAFETY: as in `record`.
+        let code = unsafe { sys::cuEventElapsedTime_v2(&raw mut time, event_of(from), event_of(to)) };
+        check("compare events", code)?;
+        Ok(time)
+    }
+
+    unsafe fn end_event(&self, event: Event) -> Result<()> {
+        self.bind()?;
+        // SAFETY: as the caller says.
+        check("end an event", unsafe { sys::cuEventDestroy_v2(event_of(event)) })
+    }
+
+    fn synchronize(&self, stream: Stream, patience: Duration) -> Result<()> {
+        self.bind()?;
+        let begin = Instant::now();
+        loop {
+            // SAFETY: as in `record`.
+            let code = unsafe { sys::cuStreamQuery(stream_of(stream)) };
+            if code != CUresult::CUDA_ERROR_NOT_READY {
+                return check("finish the work of a stream", code);
+            }
+            let waited = begin.elapsed();
+            if waited > patience {
+                let text = format!("work of the GPU has not finished in {patience:?}: the device may hang");
+                return Err(Error::new(ErrorKind::Unavailable, text));
+            }
+            if waited < SPIN {
+                std::hint::spin_loop();
+            } else {
+                std::thread::sleep(SPIN / 4);
+            }
+        }
+    }
+}
+
+/// # Safety
+/// As [`Driver::copy`].
+unsafe fn copy_batch(copies: &[Copy], stream: Stream) -> Result<()> {
+    let mut to: Vec<u64> = copies.iter().map(|copy| copy.to).collect();
+    let mut from: Vec<u64> = copies.iter().map(|copy| copy.from).collect();
+    let mut sizes = copies.iter().map(|copy| size(copy.bytes)).collect::<Result<Vec<usize>>>()?;
+    // SAFETY: a struct of numbers and enums for all of which zero is a value.
+    let mut attributes: sys::CUmemcpyAttributes = unsafe { std::mem::zeroed() };
+    attributes.srcAccessOrder = sys::CUmemcpySrcAccessOrder::CU_MEMCPY_SRC_ACCESS_ORDER_STREAM;
+    let mut first_of_attributes = 0;
+    // SAFETY: as the caller says; lists have as many entries as are named, and one set of attributes from copy 0 on.
+    let code = unsafe {
+        sys::cuMemcpyBatchAsync_v2(
+            to.as_mut_ptr(),
+            from.as_mut_ptr(),
+            sizes.as_mut_ptr(),
+            copies.len(),
+            &raw mut attributes,
+            &raw mut first_of_attributes,
+            1,
+            stream_of(stream),
+        )
+    };
+    check(&format!("copy {} rows", copies.len()), code)
+}

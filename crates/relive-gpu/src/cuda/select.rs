@@ -1,0 +1,247 @@
+//! Selection on a device: what [`Rank`] asks for, by kernels.
+
+use std::ops::Range;
+
+use bytemuck::{Pod, Zeroable};
+
+use super::device::Kernel;
+use super::driver::DevicePtr;
+use super::memory::DeviceBuffer;
+use super::weights::{Arrays, DeviceWeights};
+use crate::Result;
+use crate::select::{
+    Candidate, Draw, Grid, KeyKind, Measure, Numbers, Places, Pool, Rank, TILE, TILES_PER_SUPER,
+    WeightsConfig, Whole, first,
+};
+
+/// Values of a digit of a key, which has 11 bits.
+const DIGITS: usize = 2048;
+const DIGIT_BITS: u64 = 11;
+
+/// Where the highest digit of a key begins, and that of an index.
+const HIGHEST_KEY_SHIFT: u64 = 55;
+const HIGHEST_INDEX_SHIFT: u64 = 33;
+
+/// So many more candidates than wanted may be collected: sorting them is cheaper than another look at all indices.
+const ROOM: u64 = 1 << 16;
+
+/// What no global index is.
+const NOTHING: u64 = u64::MAX;
+
+#[derive(Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+struct Starts {
+    sums: u64,
+    count: u64,
+    starts: u64,
+}
+
+#[derive(Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+struct Draws {
+    arrays: Arrays,
+    starts: u64,
+    seed: u64,
+    step: u64,
+    count: u64,
+    total: u64,
+    own_start: u64,
+    own_end: u64,
+    stratified: u64,
+    measure: u64,
+    out_indices: u64,
+    out_units: u64,
+}
+
+#[derive(Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+struct Keys {
+    arrays: Arrays,
+    kind: u64,
+    inserted: u64,
+    seed: u64,
+    step: u64,
+    prefix: u64,
+    shift: u64,
+    of_index: u64,
+    exact: u64,
+    histogram: u64,
+    limit_key: u64,
+    limit_index: u64,
+    out_keys: u64,
+    out_indices: u64,
+    out_units: u64,
+    out_count: u64,
+    room: u64,
+}
+
+/// Weights on a device, with numbers of insertion where there are any.
+struct DeviceRank<'a> {
+    weights: &'a DeviceWeights,
+    inserted: Option<&'a DeviceBuffer>,
+}
+
+pub(super) fn pool<'a>(weights: &'a DeviceWeights, inserted: Option<&'a DeviceBuffer>) -> Pool<'a> {
+    Pool(Box::new(DeviceRank { weights, inserted }))
+}
+
+impl Rank for DeviceRank<'_> {
+    fn config(&self) -> &WeightsConfig {
+        &self.weights.config
+    }
+
+    fn grid(&self) -> &Grid {
+        &self.weights.grid
+    }
+
+    fn inserted(&self) -> u64 {
+        self.inserted.map_or(0, |inserted| inserted.bytes() / 8)
+    }
+
+    fn whole(&self) -> Result<Whole> {
+        let total = |measure| -> Result<u64> {
+            self.find_starts(measure)?;
+            Ok(self.starts(measure).read::<u64>(self.supers() * 8, 1)?[0])
+        };
+        Ok(Whole { units: total(Measure::Units)?, selectable: total(Measure::Count)? })
+    }
+
+    fn smallest(&self, kind: KeyKind, numbers: &Numbers, count: u64) -> Result<Vec<Candidate>> {
+        let count = count.min(self.weights.config.capacity);
+        if count == 0 {
+            return Ok(Vec::new());
+        }
+        let room = count + ROOM;
+        let histogram_bytes = (DIGITS * 8) as u64;
+        self.weights.with_scratch(histogram_bytes + 8 + room * 24, |scratch| {
+            let at = scratch.address();
+            let out = at.at(histogram_bytes + 8);
+            let mut keys = Keys {
+                arrays: self.weights.arrays,
+                kind: kind as u64,
+                inserted: self.inserted.map_or(0, |inserted| inserted.address().0),
+                seed: numbers.seed(),
+                step: numbers.step(),
+                histogram: at.0,
+                out_count: at.at(histogram_bytes).0,
+                out_keys: out.0,
+                out_indices: out.at(room * 8).0,
+                out_units: out.at(room * 16).0,
+                room,
+                ..Keys::zeroed()
+            };
+            (keys.limit_key, keys.limit_index) = self.limit(keys, scratch, count)?;
+            let mut found = self.collect(&keys, scratch, histogram_bytes)?;
+            first(&mut found, usize::try_from(count).unwrap_or(usize::MAX));
+            Ok(found)
+        })
+    }
+
+    fn draw(&self, measure: Measure, places: &Places, own: Range<u64>) -> Result<Vec<Draw>> {
+        if own.is_empty() || places.count == 0 {
+            return Ok(Vec::new());
+        }
+        self.find_starts(measure)?;
+        let Places { numbers, count, total, stratified } = *places;
+        self.weights.with_scratch(count * 16, |scratch| {
+            let at = scratch.address();
+            let parameter = Draws {
+                arrays: self.weights.arrays,
+                starts: self.starts(measure).address().0,
+                seed: numbers.seed(),
+                step: numbers.step(),
+                count,
+                total,
+                own_start: own.start,
+                own_end: own.end,
+                stratified: u64::from(stratified),
+                measure: measure as u64,
+                out_indices: at.0,
+                out_units: at.at(count * 8).0,
+            };
+            // SAFETY: the arrays are those of the weights, and the scratch has room for both lists.
+            unsafe { self.weights.run(Kernel::Draw, count, &parameter)? };
+            let draws = usize::try_from(count).unwrap_or(usize::MAX);
+            let indices: Vec<u64> = scratch.read(0, draws)?;
+            let units: Vec<u64> = scratch.read(count * 8, draws)?;
+            let all = (0..).zip(indices.into_iter().zip(units));
+            let own = all.filter(|(_, (index, _))| *index != NOTHING);
+            Ok(own.map(|(position, (index, units))| Draw { position, index, units }).collect())
+        })
+    }
+}
+
+impl DeviceRank<'_> {
+    fn supers(&self) -> u64 {
+        self.weights.config.capacity.div_ceil(TILE as u64).div_ceil(TILES_PER_SUPER as u64)
+    }
+
+    fn starts(&self, measure: Measure) -> &DeviceBuffer {
+        &self.weights.starts[measure as usize]
+    }
+
+    fn find_starts(&self, measure: Measure) -> Result<()> {
+        let sums = match measure {
+            Measure::Units => self.weights.arrays.unit_supers,
+            Measure::Count => self.weights.arrays.count_supers,
+        };
+        let starts = self.starts(measure).address().0;
+        // SAFETY: both arrays are those of the weights; the kernel runs in one block.
+        unsafe { self.weights.run(Kernel::Starts, 8, &Starts { sums, count: self.supers(), starts }) }
+    }
+
+    /// A key and an index up to which there are at least `count` candidates, or all, and not many more: found digit by digit.
+    fn limit(&self, mut keys: Keys, scratch: &DeviceBuffer, count: u64) -> Result<(u64, u64)> {
+        let mut below = 0;
+        keys.shift = HIGHEST_KEY_SHIFT;
+        loop {
+            let histogram = self.histogram(&keys, scratch)?;
+            if below + histogram.iter().sum::<u64>() <= keys.room {
+                // All that have been counted; the last digits below the shift do not matter any more.
+                return Ok(limit_of(&keys, keys.prefix, keys.shift + DIGIT_BITS));
+            }
+            let mut digit = 0;
+            while below + histogram[digit] < count && digit + 1 < DIGITS {
+                below += histogram[digit];
+                digit += 1;
+            }
+            let number = keys.prefix << DIGIT_BITS | digit as u64;
+            if below + histogram[digit] <= keys.room || (keys.of_index == 1 && keys.shift == 0) {
+                return Ok(limit_of(&keys, number, keys.shift));
+            }
+            keys.prefix = number;
+            match keys.shift {
+                0 => {
+                    keys = Keys { of_index: 1, exact: number, prefix: 0, shift: HIGHEST_INDEX_SHIFT, ..keys }
+                }
+                shift => keys.shift = shift - DIGIT_BITS,
+            }
+        }
+    }
+
+    fn histogram(&self, keys: &Keys, scratch: &DeviceBuffer) -> Result<Vec<u64>> {
+        scratch.write(0, &[0u64; DIGITS])?;
+        // SAFETY: the arrays are those of the weights, and the histogram is at the begin of the scratch.
+        unsafe { self.weights.run(Kernel::Histogram, self.weights.config.capacity.div_ceil(32), keys)? };
+        scratch.read(0, DIGITS)
+    }
+
+    fn collect(&self, keys: &Keys, scratch: &DeviceBuffer, count_at: u64) -> Result<Vec<Candidate>> {
+        scratch.write(count_at, &[0u64])?;
+        // SAFETY: the arrays are those of the weights, and the scratch has room for so many candidates.
+        unsafe { self.weights.run(Kernel::CollectKeys, self.weights.config.capacity.div_ceil(32), keys)? };
+        let found = scratch.read::<u64>(count_at, 1)?[0].min(keys.room);
+        let count = usize::try_from(found).unwrap_or(usize::MAX);
+        let begin = DevicePtr(keys.out_keys).0 - scratch.address().0;
+        let list = |number: u64| scratch.read::<u64>(begin + number * keys.room * 8, count);
+        let (found, indices, units) = (list(0)?, list(1)?, list(2)?);
+        let found = found.into_iter().zip(indices).zip(units);
+        Ok(found.map(|((key, index), units)| Candidate { key, index, units }).collect())
+    }
+}
+
+/// The largest key and index that begin with these digits.
+fn limit_of(keys: &Keys, digits: u64, shift: u64) -> (u64, u64) {
+    let last = if shift >= 64 { u64::MAX } else { digits << shift | ((1 << shift) - 1) };
+    if keys.of_index == 1 { (keys.exact, last) } else { (last, u64::MAX) }
+}

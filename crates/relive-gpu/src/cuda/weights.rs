@@ -1,0 +1,233 @@
+//! Weights on a device.
+
+use std::sync::{Mutex, PoisonError};
+
+use bytemuck::{NoUninit, Pod, Zeroable};
+
+use super::device::{Device, Kernel};
+use super::driver::DevicePtr;
+use super::memory::DeviceBuffer;
+use crate::select::{Grid, Pool, TILE, TILES_PER_SUPER, WeightsConfig, check_all, check_update};
+use crate::{Error, Result};
+
+/// The parameters that all kernels of selection share: `Arrays` in `kernels/select.cu`.
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+#[repr(C)]
+pub(super) struct Arrays {
+    weights: u64,
+    masses: u64,
+    unit_tiles: u64,
+    count_tiles: u64,
+    pub(super) unit_supers: u64,
+    pub(super) count_supers: u64,
+    pub(super) first: u64,
+    pub(super) capacity: u64,
+    exponent: f64,
+    max_weight: f64,
+    scale: f64,
+}
+
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+#[repr(C)]
+struct Update {
+    arrays: Arrays,
+    indices: u64,
+    values: u64,
+    count: u64,
+    last: u64,
+    refused: u64,
+}
+
+/// The most weights of one update: their numbers have 32 bits.
+const MAX_UPDATE: usize = u32::MAX as usize - 1;
+
+/// What no number of an update is.
+const NOTHING: u64 = u64::MAX;
+
+/// The weights of a rank's indices on a device, with sums that follow every change: the twin of
+/// [`Weights`](crate::select::Weights), with the same bits.
+///
+/// It takes 4 bytes per index for weights, 4 for updates, 4 more where the exponent is not 1, and one sixteenth for sums.
+#[derive(Debug)]
+pub struct DeviceWeights {
+    pub(super) device: Device,
+    pub(super) config: WeightsConfig,
+    pub(super) grid: Grid,
+    pub(super) arrays: Arrays,
+    /// Owns what `arrays` has the addresses of.
+    memory: Vec<DeviceBuffer>,
+    last: DeviceBuffer,
+    refused: DeviceBuffer,
+    /// Where super-tiles begin: of units, then of counts.
+    pub(super) starts: [DeviceBuffer; 2],
+    scratch: Mutex<DeviceBuffer>,
+}
+
+impl DeviceWeights {
+    /// All weights 0.
+    ///
+    /// # Errors
+    /// The configuration is out of range, or the device has not enough memory.
+    pub fn new(device: &Device, config: WeightsConfig) -> Result<Self> {
+        let grid = config.grid()?;
+        let capacity = config.capacity;
+        let tiles = capacity.div_ceil(TILE as u64);
+        let supers = tiles.div_ceil(TILES_PER_SUPER as u64);
+        let zeroed = |bytes| DeviceBuffer::zeroed(device, bytes);
+        let has_powers = config.exponent != 1.0;
+        let sizes = [capacity * 4, tiles * 8, tiles * 8, supers * 8, supers * 8];
+        let powers = has_powers.then_some(capacity * 4);
+        let memory = sizes.into_iter().chain(powers).map(zeroed).collect::<Result<Vec<_>>>()?;
+        let at = |number: usize| memory[number].address().0;
+        let arrays = Arrays {
+            weights: at(0),
+            masses: at(if has_powers { 5 } else { 0 }),
+            unit_tiles: at(1),
+            count_tiles: at(2),
+            unit_supers: at(3),
+            count_supers: at(4),
+            first: config.first,
+            capacity,
+            exponent: f64::from(config.exponent),
+            max_weight: f64::from(config.max_weight),
+            scale: grid.scale(),
+        };
+        let starts = [zeroed((supers + 1) * 8)?, zeroed((supers + 1) * 8)?];
+        let (last, refused) = (zeroed(capacity * 4)?, zeroed(8)?);
+        let scratch = Mutex::new(zeroed(1 << 20)?);
+        Ok(Self { device: device.clone(), config, grid, arrays, memory, last, refused, starts, scratch })
+    }
+
+    /// What they were made with.
+    #[must_use]
+    pub fn config(&self) -> &WeightsConfig {
+        &self.config
+    }
+
+    /// The weights, by index within the rank, copied from the device.
+    ///
+    /// # Errors
+    /// The device fails.
+    pub fn weights(&self) -> Result<Vec<f32>> {
+        self.memory[0].read(0, self.capacity())
+    }
+
+    /// Sets the weights of these global indices, as [`Weights::update`](crate::select::Weights::update) does.
+    ///
+    /// # Errors
+    /// As there; or the device fails.
+    pub fn update(&mut self, indices: &[u64], weights: &[f32]) -> Result<()> {
+        check_update(&self.config, indices, weights)?;
+        if indices.is_empty() {
+            return Ok(());
+        }
+        let begin = size_of_val(indices) as u64;
+        self.with_scratch(begin + size_of_val(weights) as u64, |scratch| {
+            scratch.write(0, indices)?;
+            scratch.write(begin, weights)?;
+            let at = scratch.address();
+            // SAFETY: both lists have just been written there.
+            unsafe { self.update_at(at, at.at(begin), indices.len()) }
+        })
+    }
+
+    /// Sets `count` weights, from lists on the device: u64 indices, and f32 weights. All, or none if one is refused.
+    ///
+    /// # Safety
+    /// The lists are there, complete, and in memory that the device can read.
+    ///
+    /// # Errors
+    /// An index is not of this rank, or a weight is refused: the error names the first. Or the device fails.
+    pub unsafe fn update_from(&mut self, indices: DevicePtr, weights: DevicePtr, count: usize) -> Result<()> {
+        // SAFETY: as the caller says.
+        unsafe { self.update_at(indices, weights, count) }
+    }
+
+    /// Sets all weights at once, as [`Weights::load`](crate::select::Weights::load) does.
+    ///
+    /// # Errors
+    /// As there; or the device fails.
+    pub fn load(&mut self, weights: &[f32]) -> Result<()> {
+        check_all(&self.config, weights)?;
+        self.memory[0].write(0, weights)?;
+        let tiles = self.config.capacity.div_ceil(TILE as u64);
+        // SAFETY: the arrays are ours.
+        unsafe {
+            self.run(Kernel::Load, tiles, &self.arrays)?;
+            self.run(Kernel::Supers, tiles.div_ceil(TILES_PER_SUPER as u64), &self.arrays)?;
+        }
+        self.finish()
+    }
+
+    /// To select from, but not by insertion.
+    #[must_use]
+    pub fn pool(&self) -> Pool<'_> {
+        super::select::pool(self, None)
+    }
+
+    /// To select from. `inserted` has the number of insertion, 64 bits, of each index of the rank.
+    #[must_use]
+    pub fn pool_with_inserted<'a>(&'a self, inserted: &'a DeviceBuffer) -> Pool<'a> {
+        super::select::pool(self, Some(inserted))
+    }
+
+    /// # Safety
+    /// As [`update_from`](Self::update_from).
+    unsafe fn update_at(&self, indices: DevicePtr, weights: DevicePtr, count: usize) -> Result<()> {
+        if count > MAX_UPDATE {
+            return Err(Error::invalid(format!("{count} weights in one update: at most {MAX_UPDATE}")));
+        }
+        let (last, refused) = (self.last.address().0, self.refused.address().0);
+        let count = count as u64;
+        let update =
+            Update { arrays: self.arrays, indices: indices.0, values: weights.0, count, last, refused };
+        self.refused.write(0, &[NOTHING])?;
+        // SAFETY: the arrays are ours, and the lists as the caller says.
+        unsafe {
+            self.run(Kernel::Claim, count.div_ceil(32), &update)?;
+            self.run(Kernel::Apply, count.div_ceil(32), &update)?;
+        }
+        match self.refused.read::<u64>(0, 1)?[0] {
+            NOTHING => Ok(()),
+            number => Err(Error::invalid(format!(
+                "number {number} of an update is refused: its index must be {} to {}, and its weight between 0 and {}",
+                self.config.first,
+                self.config.first + self.config.capacity - 1,
+                self.config.max_weight
+            ))),
+        }
+    }
+
+    /// Runs a kernel in the device's own stream.
+    ///
+    /// # Safety
+    /// As [`Device::launch`].
+    pub(super) unsafe fn run<P: NoUninit>(&self, kernel: Kernel, warps: u64, parameter: &P) -> Result<()> {
+        let most = if kernel == Kernel::Starts { 1 } else { self.device.full() };
+        // SAFETY: as the caller says.
+        unsafe { self.device.launch(kernel, warps, most, self.device.stream(), parameter) }
+    }
+
+    pub(super) fn finish(&self) -> Result<()> {
+        self.device.synchronize(self.device.stream())
+    }
+
+    /// Memory for one operation, of which it waits for all work before it ends.
+    pub(super) fn with_scratch<R>(
+        &self,
+        bytes: u64,
+        work: impl FnOnce(&DeviceBuffer) -> Result<R>,
+    ) -> Result<R> {
+        let mut scratch = self.scratch.lock().unwrap_or_else(PoisonError::into_inner);
+        if scratch.bytes() < bytes {
+            *scratch = DeviceBuffer::new(&self.device, bytes.next_power_of_two())?;
+        }
+        let result = work(&scratch);
+        self.finish()?;
+        result
+    }
+
+    fn capacity(&self) -> usize {
+        usize::try_from(self.config.capacity).unwrap_or(usize::MAX)
+    }
+}

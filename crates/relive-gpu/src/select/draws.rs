@@ -1,0 +1,131 @@
+//! Draws with replacement: places in the whole mass, and the indices there.
+
+use std::ops::Range;
+use std::thread;
+
+use super::philox::Numbers;
+use super::radix;
+use super::sums::{Counted, Measure, Share, Sums};
+use super::weights::Weights;
+
+/// From this many draws on they are sorted before they are looked up, so that neighbours share cache lines.
+const SORTED_FROM: usize = 1 << 12;
+
+/// Places are sorted by this many bits.
+const SORTED_BITS: u32 = 22;
+
+/// Fewer draws than this are not worth another thread.
+const DRAWS_PER_THREAD: usize = 1 << 12;
+
+/// An index that was drawn, and as which.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Draw {
+    /// Which of the draws it is, from 0.
+    pub(crate) position: u64,
+    pub(crate) index: u64,
+    /// Its mass in units of the grid.
+    pub(crate) units: u64,
+}
+
+/// Where the draws of a selection are in a mass of `total`, which is positive.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Places {
+    pub(crate) numbers: Numbers,
+    pub(crate) count: u64,
+    pub(crate) total: u64,
+    pub(crate) stratified: bool,
+}
+
+impl Places {
+    #[inline(always)]
+    pub(crate) fn of(&self, position: u64) -> u64 {
+        if !self.stratified {
+            return self.numbers.below(position, self.total);
+        }
+        let [begin, end] = [self.stratum(position), self.stratum(position + 1)];
+        begin + self.numbers.below(position, end - begin)
+    }
+
+    /// Where the part `position` of `count` equal ones begins: total · position / count, rounded down, in 64 bits.
+    fn stratum(&self, position: u64) -> u64 {
+        let (whole, rest) = (self.total / self.count, self.total % self.count);
+        position * whole + position * rest / self.count
+    }
+}
+
+/// The draws that are in `own`, this rank's part of the whole mass, in the order of their positions.
+pub(crate) fn draw(weights: &Weights, measure: Measure, places: &Places, own: Range<u64>) -> Vec<Draw> {
+    let mut found = Vec::new();
+    for position in 0..places.count {
+        let place = places.of(position);
+        if own.contains(&place) {
+            found.push((place - own.start, position));
+        }
+    }
+    if found.len() < SORTED_FROM {
+        return look_up(weights, measure, &found);
+    }
+    // Neighbours need no exact order: bits for more parts than there are tiles are enough.
+    let shift = (u64::BITS - (own.end - own.start).leading_zeros()).saturating_sub(SORTED_BITS);
+    let order = radix::order(&found.iter().map(|(place, _)| place >> shift).collect::<Vec<u64>>());
+    let sorted: Vec<(u64, u64)> = order.iter().map(|position| found[*position as usize]).collect();
+    let mut draws = vec![Draw { position: 0, index: 0, units: 0 }; found.len()];
+    for (draw, position) in look_up(weights, measure, &sorted).into_iter().zip(order) {
+        draws[position as usize] = draw;
+    }
+    draws
+}
+
+fn look_up(weights: &Weights, measure: Measure, places: &[(u64, u64)]) -> Vec<Draw> {
+    let starts = weights.sums(measure).starts();
+    let threads = weights.threads().min(places.len().div_ceil(DRAWS_PER_THREAD)).max(1);
+    if threads == 1 {
+        return look_up_part(weights, measure, &starts, places);
+    }
+    let parts = places.chunks(places.len().div_ceil(threads));
+    let starts = &starts;
+    thread::scope(|scope| {
+        let parts: Vec<_> =
+            parts.map(|part| scope.spawn(move || look_up_part(weights, measure, starts, part))).collect();
+        let finished = parts.into_iter().map(thread::ScopedJoinHandle::join);
+        finished.flat_map(|found| found.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
+    })
+}
+
+fn look_up_part(weights: &Weights, measure: Measure, starts: &[u64], places: &[(u64, u64)]) -> Vec<Draw> {
+    let sums = weights.sums(measure);
+    let arch = pulp::Arch::new();
+    match measure {
+        Measure::Units => arch.dispatch(Search { weights, sums, starts, places, share: *weights.grid() }),
+        Measure::Count => arch.dispatch(Search { weights, sums, starts, places, share: Counted }),
+    }
+}
+
+/// Searches compiled for the widest vectors there are.
+struct Search<'a, S> {
+    weights: &'a Weights,
+    sums: &'a Sums,
+    starts: &'a [u64],
+    places: &'a [(u64, u64)],
+    share: S,
+}
+
+impl<S: Share> pulp::NullaryFnOnce for Search<'_, S> {
+    type Output = Vec<Draw>;
+
+    #[inline(always)]
+    fn call(self) -> Vec<Draw> {
+        let (grid, masses) = (self.weights.grid(), self.weights.masses());
+        let first = self.weights.config().first;
+        let mut draws = Vec::with_capacity(self.places.len());
+        for (place, position) in self.places {
+            let local = self.sums.find(self.starts, masses, self.share, *place);
+            draws.push(Draw {
+                position: *position,
+                index: first + local as u64,
+                units: grid.units(masses[local]),
+            });
+        }
+        draws
+    }
+}

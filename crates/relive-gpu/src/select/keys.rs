@@ -1,0 +1,249 @@
+//! Selections of each index once: the k smallest keys, of equal ones the lower index.
+
+use std::thread;
+
+use super::philox::Numbers;
+use super::race;
+use super::sums::TILE;
+use super::weights::Weights;
+
+/// Which number of an index is its key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub(crate) enum KeyKind {
+    /// The weight, larger ones first.
+    Largest = 0,
+    /// The number of insertion.
+    Oldest = 1,
+    /// The number of insertion, larger ones first.
+    Newest = 2,
+    /// The time of arrival in a [race](super::race).
+    Race = 3,
+}
+
+/// An index with its key. Candidates are ordered by key, then by index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Candidate {
+    pub(crate) key: u64,
+    pub(crate) index: u64,
+    /// The mass of the index in units of the grid, known once it is selected.
+    pub(crate) units: u64,
+}
+
+/// Keeps the k smallest of the candidates that it is offered, in ascending order of their indices.
+#[derive(Debug)]
+pub(crate) struct Smallest {
+    count: usize,
+    kept: Vec<Candidate>,
+    ceiling: u64,
+}
+
+impl Smallest {
+    pub(crate) fn new(count: usize) -> Self {
+        Self { count, kept: Vec::new(), ceiling: u64::MAX }
+    }
+
+    /// Keys above this are not among the smallest, as far as is known.
+    #[inline(always)]
+    pub(crate) fn ceiling(&self) -> u64 {
+        self.ceiling
+    }
+
+    #[inline(always)]
+    pub(crate) fn offer(&mut self, key: u64, index: u64) {
+        if key <= self.ceiling {
+            self.keep(Candidate { key, index, units: 0 });
+        }
+    }
+
+    #[cold]
+    fn keep(&mut self, candidate: Candidate) {
+        self.kept.push(candidate);
+        // Sorting out at twice the number costs a constant per candidate.
+        if self.kept.len() >= 2 * self.count.max(64) {
+            self.reduce();
+        }
+    }
+
+    fn reduce(&mut self) {
+        if self.kept.len() > self.count {
+            // Whoever comes later has a higher index, and so loses to an equal key.
+            self.kept.select_nth_unstable(self.count - 1);
+            self.kept.truncate(self.count);
+            self.ceiling = self.kept[self.count - 1].key.saturating_sub(1);
+        }
+    }
+
+    fn finish(mut self) -> Vec<Candidate> {
+        self.reduce();
+        self.kept
+    }
+}
+
+/// Weights, and numbers of insertion where the kind asks for them.
+#[derive(Clone, Copy)]
+pub(crate) struct Scanned<'a> {
+    pub(crate) weights: &'a Weights,
+    pub(crate) inserted: &'a [u64],
+}
+
+/// The `count` smallest candidates of this rank, in order.
+pub(crate) fn smallest(
+    kind: KeyKind,
+    scanned: Scanned<'_>,
+    numbers: &Numbers,
+    count: usize,
+) -> Vec<Candidate> {
+    if count == 0 {
+        return Vec::new();
+    }
+    let Scanned { weights, .. } = scanned;
+    let (masses, grid) = (weights.masses(), weights.grid());
+    let per_thread = masses.len().div_ceil(TILE).div_ceil(weights.threads()) * TILE;
+    let starts = (0..masses.len()).step_by(per_thread);
+    let parts = starts.map(|start| start..masses.len().min(start + per_thread));
+    let mut found: Vec<Candidate> = thread::scope(|scope| {
+        let scans: Vec<_> = parts
+            .map(|part| {
+                scope.spawn(move || {
+                    let mut smallest = Smallest::new(count);
+                    scan(kind, scanned, numbers, part, &mut smallest);
+                    smallest.finish()
+                })
+            })
+            .collect();
+        let finished = scans.into_iter().map(thread::ScopedJoinHandle::join);
+        finished.flat_map(|found| found.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
+    });
+    first(&mut found, count);
+    for candidate in &mut found {
+        #[expect(clippy::cast_possible_truncation, reason = "an index of this rank, which is in memory")]
+        let local = (candidate.index - weights.config().first) as usize;
+        candidate.units = grid.units(masses[local]);
+    }
+    found
+}
+
+/// Sorts, and keeps the first `count`.
+pub(crate) fn first(candidates: &mut Vec<Candidate>, count: usize) {
+    if candidates.len() > count && count > 0 {
+        candidates.select_nth_unstable(count - 1);
+        candidates.truncate(count);
+    }
+    candidates.sort_unstable();
+}
+
+fn scan(
+    kind: KeyKind,
+    scanned: Scanned<'_>,
+    numbers: &Numbers,
+    part: std::ops::Range<usize>,
+    smallest: &mut Smallest,
+) {
+    let first = scanned.weights.config().first + part.start as u64;
+    let weights = &scanned.weights.weights()[part.clone()];
+    let arch = pulp::Arch::new();
+    match kind {
+        KeyKind::Largest => arch.dispatch(Largest { first, weights, smallest }),
+        KeyKind::Oldest => {
+            arch.dispatch(Inserted::<false> { first, weights, inserted: &scanned.inserted[part], smallest });
+        }
+        KeyKind::Newest => {
+            arch.dispatch(Inserted::<true> { first, weights, inserted: &scanned.inserted[part], smallest });
+        }
+        KeyKind::Race => {
+            arch.dispatch(Race { numbers, first, masses: &scanned.weights.masses()[part], smallest });
+        }
+    }
+}
+
+/// A scan compiled for the widest vectors there are. (Closures are not inlined into what is compiled for them.)
+struct Race<'a> {
+    numbers: &'a Numbers,
+    first: u64,
+    masses: &'a [f32],
+    smallest: &'a mut Smallest,
+}
+
+impl pulp::NullaryFnOnce for Race<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn call(self) {
+        race::scan(self.numbers, self.first, self.masses, self.smallest);
+    }
+}
+
+/// Positive f32 are in the order of their bits.
+pub(crate) fn largest_key(weight: f32) -> u64 {
+    u64::from(!weight.to_bits())
+}
+
+/// A scan for the largest weights, which passes over tiles whose largest one is too small.
+struct Largest<'a> {
+    first: u64,
+    weights: &'a [f32],
+    smallest: &'a mut Smallest,
+}
+
+impl pulp::NullaryFnOnce for Largest<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn call(self) {
+        for (tile, weights) in self.weights.chunks(TILE).enumerate() {
+            // As whole numbers, whose largest is found with vectors.
+            let mut largest = 0;
+            for weight in weights {
+                largest = weight.to_bits().cast_signed().max(largest);
+            }
+            if largest_key(f32::from_bits(largest.cast_unsigned())) > self.smallest.ceiling() {
+                continue;
+            }
+            for (index, weight) in (self.first + (tile * TILE) as u64..).zip(weights) {
+                if *weight > 0.0 {
+                    self.smallest.offer(largest_key(*weight), index);
+                }
+            }
+        }
+    }
+}
+
+/// A scan for the first or last numbers of insertion.
+struct Inserted<'a, const NEWEST: bool> {
+    first: u64,
+    weights: &'a [f32],
+    inserted: &'a [u64],
+    smallest: &'a mut Smallest,
+}
+
+impl<const NEWEST: bool> pulp::NullaryFnOnce for Inserted<'_, NEWEST> {
+    type Output = ();
+
+    #[inline(always)]
+    fn call(self) {
+        const RUN: usize = 64;
+        let runs = self.weights.chunks(RUN).zip(self.inserted.chunks(RUN));
+        for (run, (weights, inserted)) in runs.enumerate() {
+            let ceiling = self.smallest.ceiling();
+            let mut near = false;
+            for (weight, number) in weights.iter().zip(inserted) {
+                near |= (inserted_key::<NEWEST>(*number) <= ceiling) & (*weight > 0.0);
+            }
+            if !near {
+                continue;
+            }
+            let first = self.first + (run * RUN) as u64;
+            for ((index, weight), number) in (first..).zip(weights).zip(inserted) {
+                if *weight > 0.0 {
+                    self.smallest.offer(inserted_key::<NEWEST>(*number), index);
+                }
+            }
+        }
+    }
+}
+
+#[inline(always)]
+pub(crate) fn inserted_key<const NEWEST: bool>(number: u64) -> u64 {
+    if NEWEST { !number } else { number }
+}

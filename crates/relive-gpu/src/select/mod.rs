@@ -1,0 +1,32 @@
+#![doc = include_str!("../../docs/select.md")]
+
+mod bytes;
+mod draws;
+mod grid;
+mod keys;
+mod math;
+mod philox;
+mod pool;
+pub mod race;
+mod radix;
+mod ranks;
+mod selection;
+mod selector;
+mod sums;
+mod weights;
+
+pub(crate) use draws::{Draw, Places};
+pub use grid::{Grid, MAX_CAPACITY};
+pub(crate) use keys::{Candidate, KeyKind, first};
+pub use math::{exp2, log2, power};
+pub(crate) use philox::Numbers;
+pub use philox::{MAX_STEP, philox};
+pub use pool::Pool;
+pub(crate) use pool::Rank;
+pub(crate) use ranks::Whole;
+pub use ranks::{Part, Summary};
+pub use selection::{MAX_BETA, Order, Selected, Selection};
+pub use selector::{MAX_COUNT, Selector};
+pub(crate) use sums::{Measure, TILE, TILES_PER_SUPER};
+pub use weights::{MAX_EXPONENT, Weights, WeightsConfig};
+pub(crate) use weights::{check_all, check_update};

@@ -1,0 +1,94 @@
+//! What is selected from: the weights of a rank, wherever they are.
+
+use std::fmt;
+use std::ops::Range;
+
+use super::draws::{self, Draw, Places};
+use super::grid::Grid;
+use super::keys::{self, Candidate, KeyKind, Scanned};
+use super::philox::Numbers;
+use super::ranks::Whole;
+use super::sums::Measure;
+use super::weights::{Weights, WeightsConfig};
+use crate::{Error, Result};
+
+/// The parts of a selection that look at the weights of one rank: on the processor here, by kernels in `cuda`.
+pub(crate) trait Rank {
+    fn config(&self) -> &WeightsConfig;
+
+    fn grid(&self) -> &Grid;
+
+    /// How many numbers of insertion there are.
+    fn inserted(&self) -> u64;
+
+    /// The masses of this rank.
+    fn whole(&self) -> Result<Whole>;
+
+    /// The `count` smallest keys, in order; fewer if fewer indices are selectable.
+    fn smallest(&self, kind: KeyKind, numbers: &Numbers, count: u64) -> Result<Vec<Candidate>>;
+
+    /// The draws that are in `own`, this rank's part of the whole mass, in the order of their positions.
+    fn draw(&self, measure: Measure, places: &Places, own: Range<u64>) -> Result<Vec<Draw>>;
+}
+
+/// The weights of a rank and, for FIFO and LIFO, when each index was inserted.
+pub struct Pool<'a>(pub(crate) Box<dyn Rank + 'a>);
+
+impl fmt::Debug for Pool<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pool").field("config", self.0.config()).finish_non_exhaustive()
+    }
+}
+
+impl<'a> Pool<'a> {
+    /// For selections that do not ask when an index was inserted.
+    #[must_use]
+    pub fn new(weights: &'a Weights) -> Self {
+        Self::with_inserted(weights, &[])
+    }
+
+    /// For all selections. `inserted` has the number of insertion of each index of the rank: later ones are larger, across all
+    /// ranks.
+    #[must_use]
+    pub fn with_inserted(weights: &'a Weights, inserted: &'a [u64]) -> Self {
+        Self(Box::new(Scanned { weights, inserted }))
+    }
+
+    pub(crate) fn check(&self, kind: KeyKind) -> Result<()> {
+        let (there, wanted) = (self.0.inserted(), self.0.config().capacity);
+        if matches!(kind, KeyKind::Oldest | KeyKind::Newest) && there != wanted {
+            return Err(Error::invalid(format!(
+                "FIFO and LIFO need the number of insertion of each of the {wanted} indices; {there} were given"
+            )));
+        }
+        Ok(())
+    }
+}
+
+impl Rank for Scanned<'_> {
+    fn config(&self) -> &WeightsConfig {
+        self.weights.config()
+    }
+
+    fn grid(&self) -> &Grid {
+        self.weights.grid()
+    }
+
+    fn inserted(&self) -> u64 {
+        self.inserted.len() as u64
+    }
+
+    fn whole(&self) -> Result<Whole> {
+        Ok(Whole { units: self.weights.units.total(), selectable: self.weights.selectable() })
+    }
+
+    fn smallest(&self, kind: KeyKind, numbers: &Numbers, count: u64) -> Result<Vec<Candidate>> {
+        let capacity = self.weights.weights().len();
+        let count = usize::try_from(count).unwrap_or(capacity).min(capacity);
+        Ok(keys::smallest(kind, *self, numbers, count))
+    }
+
+    fn draw(&self, measure: Measure, places: &Places, own: Range<u64>) -> Result<Vec<Draw>> {
+        Ok(draws::draw(self.weights, measure, places, own))
+    }
+}

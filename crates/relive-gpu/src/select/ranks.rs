@@ -1,0 +1,225 @@
+//! Selection by several ranks, each with some of the indices, that gives exactly what one rank with all of them gives.
+//!
+//! Ranks exchange [`Summary`]s: their masses, and for selections of each index once their own best candidates. All compute
+//! the same numbers then, so that each knows which draws are in its own part of the mass. What it finds there is its [`Part`];
+//! [`merge`] puts the parts together.
+
+use std::ops::Range;
+
+use super::bytes::{Reader, Writer};
+use super::draws::Draw;
+use super::keys::Candidate;
+use super::pool::Rank;
+use super::weights::WeightsConfig;
+use crate::{Error, ErrorKind, Result};
+
+const SUMMARY: [u8; 8] = *b"RLSUMM01";
+const PART: [u8; 8] = *b"RLPART01";
+
+/// What a selection is, in numbers that all ranks must agree on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Asked {
+    pub(crate) seed: u64,
+    pub(crate) step: u64,
+    pub(crate) selection: u64,
+    pub(crate) count: u64,
+    /// The grid's exponent and that of the weights, as bits.
+    pub(crate) grid: u64,
+    pub(crate) total_capacity: u64,
+}
+
+impl Asked {
+    const NAMES: [&'static str; 6] = [
+        "the seed",
+        "the step",
+        "the kind of selection",
+        "the number of indices to select",
+        "the grid or the exponent of the weights",
+        "the number of all indices",
+    ];
+
+    fn numbers(&self) -> [u64; 6] {
+        [self.seed, self.step, self.selection, self.count, self.grid, self.total_capacity]
+    }
+
+    fn read(reader: &mut Reader<'_>) -> Result<Self> {
+        let [seed, step, selection] = [reader.u64()?, reader.u64()?, reader.u64()?];
+        let [count, grid, total_capacity] = [reader.u64()?, reader.u64()?, reader.u64()?];
+        Ok(Self { seed, step, selection, count, grid, total_capacity })
+    }
+
+    /// An error that names the first difference.
+    pub(crate) fn agree(&self, other: &Self, who: usize) -> Result<()> {
+        let pairs = self.numbers().into_iter().zip(other.numbers()).zip(Self::NAMES);
+        for ((own, others), name) in pairs {
+            if own != others {
+                return Err(Error::invalid(format!(
+                    "rank {who} has {others} as {name}, and this one {own}: all ranks must select alike, step by step"
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
+pub(crate) fn grid_code(rank: &dyn Rank) -> u64 {
+    let exponent = u64::from(rank.config().exponent.to_bits());
+    u64::from(rank.grid().exponent().cast_unsigned()) << 32 | exponent
+}
+
+/// What a rank tells the others before a selection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Summary {
+    pub(crate) asked: Asked,
+    pub(crate) indices: Range<u64>,
+    pub(crate) units: u64,
+    pub(crate) selectable: u64,
+    pub(crate) candidates: Vec<Candidate>,
+}
+
+impl Summary {
+    pub(crate) fn new(asked: Asked, rank: &dyn Rank, candidates: Vec<Candidate>) -> Result<Self> {
+        let WeightsConfig { first, capacity, .. } = *rank.config();
+        let Whole { units, selectable } = rank.whole()?;
+        Ok(Self { asked, indices: first..first + capacity, units, selectable, candidates })
+    }
+
+    /// Whether it tells of these weights as they are now.
+    pub(crate) fn is_of(&self, rank: &dyn Rank) -> Result<bool> {
+        let now = Self::new(self.asked, rank, Vec::new())?;
+        Ok((&self.indices, self.units, self.selectable) == (&now.indices, now.units, now.selectable))
+    }
+
+    /// The bytes to gather on all ranks: 104, and 24 for each candidate of selections without replacement.
+    #[must_use]
+    pub fn to_bytes(&self) -> Vec<u8> {
+        Writer::new(SUMMARY)
+            .u64s(self.asked.numbers().into_iter())
+            .u64s([self.indices.start, self.indices.end, self.units, self.selectable].into_iter())
+            .u64(self.candidates.len() as u64)
+            .u64s(self.candidates.iter().flat_map(|found| [found.key, found.index, found.units]))
+            .finish()
+    }
+
+    /// A summary from its bytes.
+    ///
+    /// # Errors
+    /// The bytes are no summary.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
+        let mut reader = Reader::new(bytes, SUMMARY, "a summary of a rank")?;
+        let asked = Asked::read(&mut reader)?;
+        let indices = reader.u64()?..reader.u64()?;
+        let [units, selectable] = [reader.u64()?, reader.u64()?];
+        let count = reader.count(24)?;
+        let candidates = (0..count)
+            .map(|_| Ok(Candidate { key: reader.u64()?, index: reader.u64()?, units: reader.u64()? }));
+        let candidates = candidates.collect::<Result<_>>()?;
+        reader.finish()?;
+        Ok(Self { asked, indices, units, selectable, candidates })
+    }
+}
+
+/// What all ranks together have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Whole {
+    pub(crate) units: u64,
+    pub(crate) selectable: u64,
+}
+
+/// Checks that the summaries are of one selection, and that their ranks own the index space without gaps, in order.
+pub(crate) fn whole(summaries: &[Summary], asked: &Asked) -> Result<Whole> {
+    let mut end = 0;
+    let mut whole = Whole { units: 0, selectable: 0 };
+    let too_much = || Error::invalid("the masses of all ranks do not fit in 64 bits: a summary is wrong");
+    for (rank, summary) in summaries.iter().enumerate() {
+        asked.agree(&summary.asked, rank)?;
+        if summary.indices.start != end || summary.indices.is_empty() {
+            return Err(Error::invalid(format!(
+                "rank {rank} owns the indices {:?}, after {end} that the ranks before it own: summaries must be in the order \
+                 of ranks, without gaps",
+                summary.indices
+            )));
+        }
+        end = summary.indices.end;
+        whole.units = whole.units.checked_add(summary.units).ok_or_else(too_much)?;
+        whole.selectable = whole.selectable.checked_add(summary.selectable).ok_or_else(too_much)?;
+    }
+    if end != asked.total_capacity {
+        return Err(Error::invalid(format!(
+            "the ranks own {end} of {} indices: a summary is missing",
+            asked.total_capacity
+        )));
+    }
+    Ok(whole)
+}
+
+/// What one rank contributes to a selection: the draws that hit indices of its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    pub(crate) asked: Asked,
+    pub(crate) whole: Whole,
+    pub(crate) draws: Vec<Draw>,
+}
+
+impl Part {
+    /// The positions in the result and the global indices there.
+    pub fn draws(&self) -> impl Iterator<Item = (u64, u64)> {
+        self.draws.iter().map(|draw| (draw.position, draw.index))
+    }
+
+    /// The bytes to gather wherever the whole list is wanted: 80, and 24 for each draw.
+    #[must_use]
+    pub fn to_bytes(&self) -> Vec<u8> {
+        Writer::new(PART)
+            .u64s(self.asked.numbers().into_iter())
+            .u64s([self.whole.units, self.whole.selectable, self.draws.len() as u64].into_iter())
+            .u64s(self.draws.iter().flat_map(|draw| [draw.position, draw.index, draw.units]))
+            .finish()
+    }
+
+    /// A part from its bytes.
+    ///
+    /// # Errors
+    /// The bytes are no part.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
+        let mut reader = Reader::new(bytes, PART, "a part of a selection")?;
+        let asked = Asked::read(&mut reader)?;
+        let whole = Whole { units: reader.u64()?, selectable: reader.u64()? };
+        let count = reader.count(24)?;
+        let draws = (0..count)
+            .map(|_| Ok(Draw { position: reader.u64()?, index: reader.u64()?, units: reader.u64()? }));
+        let draws = draws.collect::<Result<_>>()?;
+        reader.finish()?;
+        Ok(Self { asked, whole, draws })
+    }
+}
+
+/// All draws in the order of their positions, from the parts of all ranks.
+pub(crate) fn assemble(parts: &[Part]) -> Result<(Asked, Whole, Vec<Draw>)> {
+    let Some(first) = parts.first() else {
+        return Err(Error::invalid("no parts: every rank contributes one"));
+    };
+    for (rank, part) in parts.iter().enumerate() {
+        first.asked.agree(&part.asked, rank)?;
+        if part.whole != first.whole {
+            return Err(Error::invalid(format!("rank {rank} had other summaries than rank 0")));
+        }
+    }
+    let mut draws: Vec<Draw> = parts.iter().flat_map(|part| &part.draws).copied().collect();
+    if parts.len() > 1 {
+        draws.sort_unstable_by_key(|draw| draw.position);
+    }
+    let complete = draws.len() as u64 == first.asked.count
+        && draws.iter().zip(0..).all(|(draw, position)| draw.position == position);
+    if !complete {
+        return Err(Error::new(
+            ErrorKind::InvalidArgument,
+            format!(
+                "the parts have {} draws for the positions 0 to {}, or one of them twice: a part is missing or there twice",
+                draws.len(),
+                first.asked.count
+            ),
+        ));
+    }
+    Ok((first.asked, first.whole, draws))
+}

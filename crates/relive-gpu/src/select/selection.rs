@@ -1,0 +1,123 @@
+//! What can be asked for, and what comes back.
+
+use super::keys::KeyKind;
+use super::sums::Measure;
+use crate::{Error, Result};
+
+/// How indices are selected. Only indices with a positive weight ever are.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Selection {
+    /// Every selectable index alike, with replacement.
+    Uniform,
+    /// In proportion to the masses (weights to the power of their exponent), with replacement.
+    Weighted,
+    /// As [`Weighted`](Self::Weighted), but draw j is within the j-th of `count` equal parts of the whole mass: fewer
+    /// repetitions, and the same chances on the whole.
+    Stratified,
+    /// Prioritized replay (Schaul et al., 2016, section 3.3 and 3.4): weighted draws with importance weights
+    /// (N · p)^-β, divided by the largest of the batch. α is the exponent of the [weights](super::WeightsConfig::exponent).
+    Prioritized {
+        /// β, at least 0: 0 means that all importance weights are 1.
+        beta: f32,
+        /// Draws as [`Stratified`](Self::Stratified), which is what the paper does.
+        stratified: bool,
+    },
+    /// The largest weights, each index once; of equal ones the lower index.
+    TopK,
+    /// Those inserted first, each once; of equal numbers of insertion the lower index.
+    Fifo,
+    /// Those inserted last, each once; of equal numbers of insertion the lower index.
+    Lifo,
+    /// In proportion to the masses, each index once, as if one were drawn after the other and then taken away. This is
+    /// selection by the largest log(mass) + Gumbel number, in the form of a [race](super::race).
+    WithoutReplacement,
+}
+
+/// What a selection does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Plan {
+    Draws { measure: Measure, stratified: bool },
+    Smallest(KeyKind),
+}
+
+impl Selection {
+    pub(crate) fn plan(self) -> Plan {
+        let weighted = |stratified| Plan::Draws { measure: Measure::Units, stratified };
+        match self {
+            Self::Uniform => Plan::Draws { measure: Measure::Count, stratified: false },
+            Self::Weighted => weighted(false),
+            Self::Stratified => weighted(true),
+            Self::Prioritized { stratified, .. } => weighted(stratified),
+            Self::TopK => Plan::Smallest(KeyKind::Largest),
+            Self::Fifo => Plan::Smallest(KeyKind::Oldest),
+            Self::Lifo => Plan::Smallest(KeyKind::Newest),
+            Self::WithoutReplacement => Plan::Smallest(KeyKind::Race),
+        }
+    }
+
+    /// A number that says all of it, by which ranks notice that they were asked for different things.
+    pub(crate) fn code(self) -> u64 {
+        match self {
+            Self::Uniform => 0,
+            Self::Weighted => 1,
+            Self::Stratified => 2,
+            Self::Prioritized { beta, stratified } => {
+                u64::from(beta.to_bits()) << 8 | if stratified { 4 } else { 3 }
+            }
+            Self::TopK => 5,
+            Self::Fifo => 6,
+            Self::Lifo => 7,
+            Self::WithoutReplacement => 8,
+        }
+    }
+
+    pub(crate) fn check(self) -> Result<()> {
+        match self {
+            Self::Prioritized { beta, .. } if !(0.0..=MAX_BETA).contains(&beta) => {
+                Err(Error::invalid(format!("beta is {beta}: it must be between 0 and {MAX_BETA}")))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The largest β.
+pub const MAX_BETA: f32 = 16.0;
+
+/// In which order the selected indices are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Order {
+    /// As they were drawn; for selections of each index once, the first choice first.
+    #[default]
+    AsDrawn,
+    /// By index. Collection from large stores is faster then: neighbouring rows share pages.
+    ByIndex,
+}
+
+/// Selected indices.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Selected {
+    /// Global indices.
+    pub indices: Vec<u64>,
+    /// The chance of each in one draw; 1 for the largest, oldest and newest.
+    pub probabilities: Vec<f32>,
+    /// Importance weights; all 1 unless the selection is prioritized.
+    pub importance: Vec<f32>,
+}
+
+impl Selected {
+    /// The share of one of `ranks` ranks: the list is divided into runs of equal length, the first ones one longer where it
+    /// does not divide.
+    #[must_use]
+    pub fn share(&self, rank: usize, ranks: usize) -> Self {
+        let count = self.indices.len();
+        let begin = |rank: usize| rank * (count / ranks) + rank.min(count % ranks);
+        let range = begin(rank)..begin(rank + 1);
+        Self {
+            indices: self.indices[range.clone()].to_vec(),
+            probabilities: self.probabilities[range.clone()].to_vec(),
+            importance: self.importance[range].to_vec(),
+        }
+    }
+}

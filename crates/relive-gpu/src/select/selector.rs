@@ -1,0 +1,246 @@
+//! The entry point: selections, one after another, from a seed.
+
+use super::bytes::{Reader, Writer};
+use super::draws::{Draw, Places};
+use super::keys::{self, Candidate};
+use super::math;
+use super::philox::{MAX_STEP, Numbers};
+use super::pool::Pool;
+use super::radix;
+use super::ranks::{self, Asked, Part, Summary, Whole};
+use super::selection::{Order, Plan, Selected, Selection};
+use super::sums::Measure;
+use crate::{Error, ErrorKind, Result};
+
+const MAGIC: [u8; 8] = *b"RLSELE01";
+
+/// The most indices of one selection.
+pub const MAX_COUNT: u64 = u32::MAX as u64;
+
+/// Selects indices. The result follows from seed, step, weights and what is asked for; each selection is one step.
+///
+/// With one rank, [`select`](Self::select) is all. With several, every rank has a selector with the same seed and makes the
+/// same calls: [`summary`](Self::summary) for all ranks, [`select_with`](Self::select_with) on what they have gathered, and
+/// [`merge`](Self::merge) where the whole list is wanted. The list is the same for any number of ranks, and on a GPU.
+///
+/// ```
+/// use relive_gpu::select::{Order, Pool, Selection, Selector, Weights, WeightsConfig};
+///
+/// let mut weights = Weights::new(WeightsConfig::new(100))?;
+/// weights.update(&[10, 20, 30], &[1.0, 1.0, 2.0])?;
+/// let mut selector = Selector::new(7);
+/// let selected = selector.select(&Pool::new(&weights), Selection::Weighted, 1_000, Order::AsDrawn)?;
+/// let thirties = selected.indices.iter().filter(|index| **index == 30).count();
+/// assert!((400..600).contains(&thirties));
+/// # Ok::<(), relive_gpu::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Selector {
+    seed: u64,
+    step: u64,
+}
+
+impl Selector {
+    /// A selector at its first step.
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
+        Self { seed, step: 0 }
+    }
+
+    /// Selections so far.
+    #[must_use]
+    pub fn step(&self) -> u64 {
+        self.step
+    }
+
+    /// Selects `count` indices from all there are, for one rank that owns them.
+    ///
+    /// # Errors
+    /// As [`select_with`](Self::select_with).
+    pub fn select(
+        &mut self,
+        pool: &Pool<'_>,
+        selection: Selection,
+        count: u64,
+        order: Order,
+    ) -> Result<Selected> {
+        let summary = self.summary(pool, selection, count)?;
+        let part = self.select_with(pool, &[summary], 0, selection, count)?;
+        Self::merge(&[part], selection, order)
+    }
+
+    /// What this rank tells the others before they select.
+    ///
+    /// # Errors
+    /// The count or β is out of range, or numbers of insertion are missing.
+    pub fn summary(&self, pool: &Pool<'_>, selection: Selection, count: u64) -> Result<Summary> {
+        let asked = self.asked(pool, selection, count)?;
+        let candidates = match selection.plan() {
+            Plan::Draws { .. } => Vec::new(),
+            Plan::Smallest(kind) => pool.0.smallest(kind, &self.numbers(), count)?,
+        };
+        Summary::new(asked, &*pool.0, candidates)
+    }
+
+    /// The draws that hit indices of this rank. `summaries` are those of all ranks for this selection, by rank. On success the
+    /// selector is at its next step.
+    ///
+    /// # Errors
+    /// Nothing is selectable, or fewer indices than asked for where each is selected once ([`ErrorKind::Unavailable`]); the
+    /// ranks do not agree; or the summary of this rank is not of its weights.
+    pub fn select_with(
+        &mut self,
+        pool: &Pool<'_>,
+        summaries: &[Summary],
+        rank: usize,
+        selection: Selection,
+        count: u64,
+    ) -> Result<Part> {
+        let asked = self.asked(pool, selection, count)?;
+        let whole = ranks::whole(summaries, &asked)?;
+        let own = summaries.get(rank).ok_or_else(|| {
+            Error::invalid(format!("this is rank {rank}, and there are {} summaries", summaries.len()))
+        })?;
+        if !own.is_of(&*pool.0)? {
+            return Err(Error::invalid(format!(
+                "the summary of rank {rank} is not of the weights it selects from: they must not change in between"
+            )));
+        }
+        enough(selection, count, whole)?;
+        let draws = match selection.plan() {
+            Plan::Draws { measure, stratified } => {
+                let (own, total) = own_mass(summaries, rank, measure);
+                let places = Places { numbers: self.numbers(), count, total, stratified };
+                pool.0.draw(measure, &places, own)?
+            }
+            Plan::Smallest(_) => own_candidates(summaries, rank, count),
+        };
+        self.step += 1;
+        Ok(Part { asked, whole, draws })
+    }
+
+    /// The whole list from the parts of all ranks, in any order.
+    ///
+    /// # Errors
+    /// The parts are not all of one selection, which `selection` must be.
+    pub fn merge(parts: &[Part], selection: Selection, order: Order) -> Result<Selected> {
+        let (asked, whole, mut draws) = ranks::assemble(parts)?;
+        if asked.selection != selection.code() {
+            return Err(Error::invalid(format!("the parts are not of the selection {selection:?}")));
+        }
+        if order == Order::ByIndex {
+            let order = radix::order(&draws.iter().map(|draw| draw.index).collect::<Vec<u64>>());
+            draws = order.iter().map(|position| draws[*position as usize]).collect();
+        }
+        Ok(finish(selection, whole, &draws))
+    }
+
+    /// Seed and step, for a checkpoint.
+    #[must_use]
+    pub fn to_bytes(&self) -> Vec<u8> {
+        Writer::new(MAGIC).u64(self.seed).u64(self.step).finish()
+    }
+
+    /// What [`to_bytes`](Self::to_bytes) wrote: it goes on with the same selections.
+    ///
+    /// # Errors
+    /// The bytes are not those of a selector.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
+        let mut reader = Reader::new(bytes, MAGIC, "the state of a selector")?;
+        let (seed, step) = (reader.u64()?, reader.u64()?);
+        if step > MAX_STEP {
+            return Err(reader.corrupt(&format!("step {step}, of at most {MAX_STEP}")));
+        }
+        reader.finish()?;
+        Ok(Self { seed, step })
+    }
+
+    pub(crate) fn numbers(&self) -> Numbers {
+        Numbers::new(self.seed, self.step)
+    }
+
+    fn asked(&self, pool: &Pool<'_>, selection: Selection, count: u64) -> Result<Asked> {
+        selection.check()?;
+        if let Plan::Smallest(kind) = selection.plan() {
+            pool.check(kind)?;
+        }
+        if count > MAX_COUNT {
+            return Err(Error::invalid(format!("{count} indices in one selection: at most {MAX_COUNT}")));
+        }
+        if self.step >= MAX_STEP {
+            return Err(Error::invalid(format!("step {MAX_STEP} is the last one: take another seed")));
+        }
+        Ok(Asked {
+            seed: self.seed,
+            step: self.step,
+            selection: selection.code(),
+            count,
+            grid: ranks::grid_code(&*pool.0),
+            total_capacity: pool.0.config().total_capacity,
+        })
+    }
+}
+
+fn enough(selection: Selection, count: u64, whole: Whole) -> Result<()> {
+    let wanted = match selection.plan() {
+        Plan::Draws { .. } => count.min(1),
+        Plan::Smallest(_) => count,
+    };
+    if whole.selectable >= wanted {
+        return Ok(());
+    }
+    Err(Error::new(
+        ErrorKind::Unavailable,
+        format!(
+            "{count} indices are asked for ({selection:?}), and {} have a weight above 0: insert more, or ask for fewer",
+            whole.selectable
+        ),
+    ))
+}
+
+/// This rank's part of the whole mass, and the whole.
+fn own_mass(summaries: &[Summary], rank: usize, measure: Measure) -> (std::ops::Range<u64>, u64) {
+    let mass = |summary: &Summary| match measure {
+        Measure::Units => summary.units,
+        Measure::Count => summary.selectable,
+    };
+    let before: u64 = summaries[..rank].iter().map(mass).sum();
+    (before..before + mass(&summaries[rank]), summaries.iter().map(mass).sum())
+}
+
+/// Those of this rank's candidates that are among the first of all.
+fn own_candidates(summaries: &[Summary], rank: usize, count: u64) -> Vec<Draw> {
+    let mut all: Vec<Candidate> = summaries.iter().flat_map(|summary| &summary.candidates).copied().collect();
+    let count = usize::try_from(count).unwrap_or(usize::MAX);
+    keys::first(&mut all, count);
+    all.truncate(count);
+    let own = &summaries[rank].indices;
+    let mine = (0..).zip(all).filter(|(_, candidate)| own.contains(&candidate.index));
+    mine.map(|(position, Candidate { index, units, .. })| Draw { position, index, units }).collect()
+}
+
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    reason = "results are rounded to f32"
+)]
+fn finish(selection: Selection, whole: Whole, draws: &[Draw]) -> Selected {
+    let probability = |units: u64| match selection {
+        Selection::Uniform => (1.0 / whole.selectable as f64) as f32,
+        Selection::TopK | Selection::Fifo | Selection::Lifo => 1.0,
+        _ => (units as f64 / whole.units as f64) as f32,
+    };
+    // (N · p)^-β over the largest of the batch is (the smallest p of the batch / p)^β: N and the whole mass cancel.
+    let least = draws.iter().map(|draw| draw.units).min().unwrap_or(1) as f64;
+    let importance = |units: u64| match selection {
+        Selection::Prioritized { beta, .. } => {
+            math::exp2(f64::from(beta) * math::log2(least / units as f64)) as f32
+        }
+        _ => 1.0,
+    };
+    Selected {
+        indices: draws.iter().map(|draw| draw.index).collect(),
+        probabilities: draws.iter().map(|draw| probability(draw.units)).collect(),
+        importance: draws.iter().map(|draw| importance(draw.units)).collect(),
+    }
+}

@@ -1,0 +1,166 @@
+//! Sums over tiles and over tiles of tiles, and the search for the index at a place in the whole mass.
+
+use super::grid::Grid;
+
+/// Indices of a tile. A tile of weights is 1 KiB: one load of eight numbers for each lane of a GPU's warp.
+pub(crate) const TILE: usize = 256;
+
+/// Tiles of a super-tile, which is 65,536 indices then.
+pub(crate) const TILES_PER_SUPER: usize = 256;
+
+/// What a draw is by: each index in proportion to its mass, or all selectable ones alike.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Measure {
+    /// Units of the grid.
+    Units,
+    /// 1 for each index with a positive mass.
+    Count,
+}
+
+/// What one value contributes to the mass that is searched.
+pub(crate) trait Share<T = f32>: Copy {
+    /// The contribution of `value`.
+    fn of(self, value: T) -> u64;
+}
+
+impl Share for Grid {
+    #[inline(always)]
+    fn of(self, mass: f32) -> u64 {
+        self.units(mass)
+    }
+}
+
+/// 1 for each index with a positive mass.
+#[derive(Clone, Copy)]
+pub(crate) struct Counted;
+
+impl Share for Counted {
+    #[inline(always)]
+    fn of(self, mass: f32) -> u64 {
+        u64::from(mass > 0.0)
+    }
+}
+
+/// A sum is what it is.
+#[derive(Clone, Copy)]
+struct Summed;
+
+impl Share<u64> for Summed {
+    #[inline(always)]
+    fn of(self, sum: u64) -> u64 {
+        sum
+    }
+}
+
+/// The sums of one measure.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Sums {
+    pub(crate) tiles: Vec<u64>,
+    pub(crate) supers: Vec<u64>,
+}
+
+impl Sums {
+    pub(crate) fn of_tiles(tiles: Vec<u64>) -> Self {
+        let supers = tiles.chunks(TILES_PER_SUPER).map(|tiles| tiles.iter().sum()).collect();
+        Self { tiles, supers }
+    }
+
+    /// Replaces what an index of `tile` contributes. Sums wrap on the way only: they are sums of what is there.
+    #[inline(always)]
+    pub(crate) fn replace(&mut self, tile: usize, old: u64, new: u64) {
+        let change = new.wrapping_sub(old);
+        let sum = &mut self.tiles[tile];
+        *sum = sum.wrapping_add(change);
+        let sum = &mut self.supers[tile / TILES_PER_SUPER];
+        *sum = sum.wrapping_add(change);
+    }
+
+    pub(crate) fn total(&self) -> u64 {
+        self.supers.iter().sum()
+    }
+
+    /// Where each super-tile begins in the whole mass.
+    pub(crate) fn starts(&self) -> Vec<u64> {
+        let mut start = 0;
+        let begin = |sum: &u64| {
+            let begin = start;
+            start += sum;
+            begin
+        };
+        self.supers.iter().map(begin).collect()
+    }
+
+    /// The index whose share of the mass contains `place`, which is below the total.
+    #[inline(always)]
+    pub(crate) fn find(&self, starts: &[u64], masses: &[f32], share: impl Share, place: u64) -> usize {
+        // Several super-tiles begin at one place if some of them are empty: the last of these has the mass.
+        let super_tile = starts.partition_point(|start| *start <= place) - 1;
+        let mut rest = place - starts[super_tile];
+        let first_tile = super_tile * TILES_PER_SUPER;
+        let tiles = &self.tiles[first_tile..self.tiles.len().min(first_tile + TILES_PER_SUPER)];
+        let tile = first_tile + find_in(tiles, Summed, &mut rest);
+        let first = tile * TILE;
+        let masses = &masses[first..masses.len().min(first + TILE)];
+        first + find_in(masses, share, &mut rest)
+    }
+}
+
+/// The position whose share contains `rest`, which becomes what is left of it there. Runs of 16 are added up before one of them
+/// is looked at more closely, so that most of the work is sums over vectors.
+#[inline(always)]
+fn find_in<T: Copy>(values: &[T], share: impl Share<T>, rest: &mut u64) -> usize {
+    const RUN: usize = 16;
+    let mut first = 0;
+    let (runs, _) = values.as_chunks::<RUN>();
+    for run in runs {
+        let mut sum = 0;
+        for value in run {
+            sum += share.of(*value);
+        }
+        if *rest < sum {
+            break;
+        }
+        *rest -= sum;
+        first += RUN;
+    }
+    for value in &values[first..] {
+        let share = share.of(*value);
+        if *rest < share {
+            break;
+        }
+        *rest -= share;
+        first += 1;
+    }
+    first
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_place_is_found_where_a_walk_finds_it() {
+        let masses: Vec<f32> = (0..70_000u32).map(|index| f32::from(u8::from(index % 977 == 3))).collect();
+        let measure = |mass| Counted.of(mass);
+        let sums = Sums::of_tiles(
+            masses.chunks(TILE).map(|tile| tile.iter().map(|mass| measure(*mass)).sum()).collect(),
+        );
+        let starts = sums.starts();
+        let walk = masses.iter().enumerate().filter(|(_, mass)| **mass > 0.0);
+        for (place, (index, _)) in walk.enumerate() {
+            assert_eq!(sums.find(&starts, &masses, Counted, place as u64), index);
+        }
+    }
+
+    #[test]
+    fn empty_super_tiles_are_passed() {
+        let mut masses = vec![0.0; 4 * TILE * TILES_PER_SUPER];
+        let last = masses.len() - 1;
+        masses[last] = 1.0;
+        let mut sums = Sums::of_tiles(vec![0; masses.len() / TILE]);
+        sums.replace(last / TILE, 0, 1);
+        assert_eq!(sums.find(&sums.starts(), &masses, Counted, 0), last);
+        sums.replace(last / TILE, 1, 0);
+        assert_eq!(sums, Sums::of_tiles(vec![0; masses.len() / TILE]));
+    }
+}

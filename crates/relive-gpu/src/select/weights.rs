@@ -1,0 +1,340 @@
+//! Weights of indices, with sums that follow every change.
+
+use std::thread;
+
+use super::bytes::{Reader, Writer};
+use super::grid::Grid;
+use super::math;
+use super::sums::{Measure, Sums, TILE};
+use crate::{Error, Result};
+
+const MAGIC: [u8; 8] = *b"RLWGHT01";
+
+/// The largest exponent of priorities.
+pub const MAX_EXPONENT: f32 = 16.0;
+
+/// Fewer indices than this are not worth another thread.
+const INDICES_PER_THREAD: usize = 1 << 16;
+
+/// What weights are made with.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct WeightsConfig {
+    /// Indices of this rank.
+    pub capacity: u64,
+    /// Indices of all ranks together. They decide the grid, and must be the same everywhere.
+    pub total_capacity: u64,
+    /// The global index of this rank's index 0.
+    pub first: u64,
+    /// The largest weight that will ever be set. The grid follows from it: see [`Grid`] for the resolution.
+    pub max_weight: f32,
+    /// α: the mass of an index is its weight to this power, by [`power`](super::power). 1 leaves weights as they are, 0 makes all
+    /// positive ones equal. Weight 0 has mass 0 with every exponent.
+    pub exponent: f32,
+    /// Threads for what looks at all indices; 0 means one for each processor.
+    pub threads: usize,
+}
+
+impl WeightsConfig {
+    /// Weights up to 65,536 for one rank that owns all indices.
+    #[must_use]
+    pub fn new(capacity: u64) -> Self {
+        Self { capacity, total_capacity: capacity, first: 0, max_weight: 65_536.0, exponent: 1.0, threads: 0 }
+    }
+
+    pub(crate) fn grid(&self) -> Result<Grid> {
+        let end = self.first.checked_add(self.capacity);
+        if self.capacity == 0 || end.is_none_or(|end| end > self.total_capacity) {
+            let Self { capacity, total_capacity, first, .. } = self;
+            return Err(Error::invalid(format!(
+                "{capacity} indices from index {first} on, of {total_capacity} in all: at least one, and all of them below \
+                 the number of all"
+            )));
+        }
+        if !(0.0..=MAX_EXPONENT).contains(&self.exponent) {
+            return Err(Error::invalid(format!(
+                "exponent {} of weights: it must be between 0 and {MAX_EXPONENT}",
+                self.exponent
+            )));
+        }
+        if !(self.max_weight.is_normal() && self.max_weight > 0.0) {
+            return Err(Error::invalid(format!(
+                "the largest weight is {}: it must be positive and finite, and not below {}",
+                self.max_weight,
+                f32::MIN_POSITIVE
+            )));
+        }
+        // A power is monotone but for its last bit: the first factor above 1 leaves room for that.
+        let room = if self.exponent == 1.0 { 1.0 } else { 1.0 + f32::EPSILON };
+        Grid::new(math::power(self.max_weight, self.exponent) * room, self.total_capacity)
+    }
+}
+
+/// The weights of a rank's indices.
+///
+/// An update touches one tile of 256 indices; a draw is three short searches. Sums are of whole numbers (see [`Grid`]), so
+/// they do not depend on the order of updates, and the sums of ranks add up to those of one rank that has all indices.
+/// Indices with weight 0 are never selected.
+///
+/// ```
+/// use relive_gpu::select::{Weights, WeightsConfig};
+///
+/// let mut weights = Weights::new(WeightsConfig::new(1_000))?;
+/// weights.update(&[3, 7], &[0.5, 1.5])?;
+/// assert_eq!((weights.selectable(), weights.mass()), (2, 2.0));
+/// assert!(weights.update(&[3], &[f32::NAN]).is_err());
+/// # Ok::<(), relive_gpu::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct Weights {
+    config: WeightsConfig,
+    grid: Grid,
+    weights: Vec<f32>,
+    /// Powers of the weights, where the exponent is not 1.
+    powers: Option<Vec<f32>>,
+    pub(crate) units: Sums,
+    pub(crate) counts: Sums,
+}
+
+impl Weights {
+    /// All weights 0.
+    ///
+    /// # Errors
+    /// Capacities, the largest weight or the exponent are out of range.
+    pub fn new(config: WeightsConfig) -> Result<Self> {
+        let grid = config.grid()?;
+        let capacity = usize::try_from(config.capacity)
+            .map_err(|_| Error::invalid(format!("{} indices do not fit in memory", config.capacity)))?;
+        let sums = Sums::of_tiles(vec![0; capacity.div_ceil(TILE)]);
+        let powers = (config.exponent != 1.0).then(|| vec![0.0; capacity]);
+        Ok(Self { config, grid, weights: vec![0.0; capacity], powers, units: sums.clone(), counts: sums })
+    }
+
+    /// What they were made with.
+    #[must_use]
+    pub fn config(&self) -> &WeightsConfig {
+        &self.config
+    }
+
+    /// The grid of their masses.
+    #[must_use]
+    pub fn grid(&self) -> &Grid {
+        &self.grid
+    }
+
+    /// The weights, by index within the rank.
+    #[must_use]
+    pub fn weights(&self) -> &[f32] {
+        &self.weights
+    }
+
+    /// The weights to the power of the exponent, by index within the rank.
+    #[must_use]
+    pub fn masses(&self) -> &[f32] {
+        self.powers.as_deref().unwrap_or(&self.weights)
+    }
+
+    /// Indices with a positive weight.
+    #[must_use]
+    pub fn selectable(&self) -> u64 {
+        self.counts.total()
+    }
+
+    /// The sum of all masses, as far as f64 can hold it.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "for people; draws are by whole units")]
+    pub fn mass(&self) -> f64 {
+        self.units.total() as f64 * self.grid.resolution()
+    }
+
+    /// Sets the weights of these global indices: all, or none if one of them is refused. Of several weights for one index
+    /// the last one stays.
+    ///
+    /// # Errors
+    /// The lists differ in length, an index is not of this rank, or a weight is negative, no number, or above the largest.
+    pub fn update(&mut self, indices: &[u64], weights: &[f32]) -> Result<()> {
+        check_update(&self.config, indices, weights)?;
+        for (index, weight) in indices.iter().zip(weights) {
+            #[expect(clippy::cast_possible_truncation, reason = "below the capacity, which is in memory")]
+            self.set((index - self.config.first) as usize, *weight);
+        }
+        Ok(())
+    }
+
+    /// Sets all weights at once, by index within the rank.
+    ///
+    /// # Errors
+    /// The number of weights is not the capacity, or one of them is refused as by [`update`](Self::update).
+    pub fn load(&mut self, weights: &[f32]) -> Result<()> {
+        check_all(&self.config, weights)?;
+        self.weights.copy_from_slice(weights);
+        self.rescan();
+        Ok(())
+    }
+
+    /// Gives all weights another exponent, as schedules of α do. Looks at every index.
+    ///
+    /// # Errors
+    /// The exponent is out of range, or the largest weight to its power is.
+    pub fn set_exponent(&mut self, exponent: f32) -> Result<()> {
+        let config = WeightsConfig { exponent, ..self.config };
+        self.grid = config.grid()?;
+        self.config = config;
+        self.powers = (exponent != 1.0).then(|| vec![0.0; self.weights.len()]);
+        self.rescan();
+        Ok(())
+    }
+
+    /// Everything, for a checkpoint: configuration and weights. Sums are made again from them.
+    #[must_use]
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let WeightsConfig { capacity, total_capacity, first, max_weight, exponent, threads } = self.config;
+        Writer::new(MAGIC)
+            .u64s([capacity, total_capacity, first].into_iter())
+            .u64(u64::from(max_weight.to_bits()))
+            .u64(u64::from(exponent.to_bits()))
+            .u64(threads as u64)
+            .f32s(&self.weights)
+            .finish()
+    }
+
+    /// What [`to_bytes`](Self::to_bytes) wrote; every selection from it is the same.
+    ///
+    /// # Errors
+    /// The bytes are not those of weights.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
+        let mut reader = Reader::new(bytes, MAGIC, "a record of weights")?;
+        let [capacity, total_capacity, first] = [reader.u64()?, reader.u64()?, reader.u64()?];
+        let max_weight = f32::from_bits(reader.u32("the largest weight")?);
+        let exponent = f32::from_bits(reader.u32("the exponent")?);
+        let threads = usize::try_from(reader.u64()?).unwrap_or(0);
+        let too_many = reader.corrupt(&format!("its {capacity} indices do not fit in memory"));
+        let count = usize::try_from(capacity).map_err(|_| too_many)?;
+        let weights = reader.f32s(count)?;
+        reader.finish()?;
+        let mut loaded =
+            Self::new(WeightsConfig { capacity, total_capacity, first, max_weight, exponent, threads })?;
+        loaded.load(&weights)?;
+        Ok(loaded)
+    }
+
+    /// How many threads share work over all indices.
+    pub(crate) fn threads(&self) -> usize {
+        let wanted = match self.config.threads {
+            0 => thread::available_parallelism().map_or(1, usize::from),
+            threads => threads,
+        };
+        wanted.min(self.weights.len().div_ceil(INDICES_PER_THREAD)).max(1)
+    }
+
+    pub(crate) fn sums(&self, measure: Measure) -> &Sums {
+        match measure {
+            Measure::Units => &self.units,
+            Measure::Count => &self.counts,
+        }
+    }
+
+    #[inline(always)]
+    fn set(&mut self, local: usize, weight: f32) {
+        let (mass, old) = match &mut self.powers {
+            None => (weight, self.weights[local]),
+            Some(powers) => {
+                let mass = mass_of(weight, self.config.exponent);
+                (mass, std::mem::replace(&mut powers[local], mass))
+            }
+        };
+        self.weights[local] = weight;
+        let tile = local / TILE;
+        self.units.replace(tile, self.grid.units(old), self.grid.units(mass));
+        let counted = |mass: f32| u64::from(mass > 0.0);
+        if counted(old) != counted(mass) {
+            self.counts.replace(tile, counted(old), counted(mass));
+        }
+    }
+
+    /// Makes powers and sums from the weights, in as many threads as are worth it.
+    fn rescan(&mut self) {
+        let per_thread = self.weights.len().div_ceil(TILE).div_ceil(self.threads());
+        let (grid, exponent) = (self.grid, self.config.exponent);
+        if let Some(powers) = &mut self.powers {
+            let parts = powers.chunks_mut(per_thread * TILE).zip(self.weights.chunks(per_thread * TILE));
+            thread::scope(|scope| {
+                for (powers, weights) in parts {
+                    scope.spawn(move || {
+                        for (power, weight) in powers.iter_mut().zip(weights) {
+                            *power = mass_of(*weight, exponent);
+                        }
+                    });
+                }
+            });
+        }
+        let masses = self.powers.as_deref().unwrap_or(&self.weights);
+        let tiles = [&mut self.units.tiles, &mut self.counts.tiles];
+        let [units, counts] = tiles.map(|tiles| tiles.chunks_mut(per_thread));
+        thread::scope(|scope| {
+            for ((units, counts), masses) in units.zip(counts).zip(masses.chunks(per_thread * TILE)) {
+                scope.spawn(move || sum_tiles(&grid, masses, units, counts));
+            }
+        });
+        for sums in [&mut self.units, &mut self.counts] {
+            *sums = Sums::of_tiles(std::mem::take(&mut sums.tiles));
+        }
+    }
+}
+
+/// Whether an update is accepted by weights of this configuration.
+pub(crate) fn check_update(config: &WeightsConfig, indices: &[u64], weights: &[f32]) -> Result<()> {
+    let WeightsConfig { capacity, first, .. } = *config;
+    if indices.len() != weights.len() {
+        let [indices, weights] = [indices.len(), weights.len()];
+        return Err(Error::invalid(format!("{indices} indices with {weights} weights: one for each")));
+    }
+    for (position, (index, weight)) in indices.iter().zip(weights).enumerate() {
+        check_weight(config, *weight, || format!("number {position} of an update (index {index})"))?;
+        if index.checked_sub(first).is_none_or(|local| local >= capacity) {
+            return Err(Error::invalid(format!(
+                "number {position} of an update is index {index}: this rank has the indices {first} to {}",
+                first + capacity - 1
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Whether these can be all weights of a rank.
+pub(crate) fn check_all(config: &WeightsConfig, weights: &[f32]) -> Result<()> {
+    if weights.len() as u64 != config.capacity {
+        return Err(Error::invalid(format!(
+            "{} weights are loaded into {} indices: one for each",
+            weights.len(),
+            config.capacity
+        )));
+    }
+    for (index, weight) in weights.iter().enumerate() {
+        check_weight(config, *weight, || format!("the weight of index {index} within the rank"))?;
+    }
+    Ok(())
+}
+
+fn check_weight(config: &WeightsConfig, weight: f32, place: impl Fn() -> String) -> Result<()> {
+    let max = config.max_weight;
+    if (0.0..=max).contains(&weight) {
+        return Ok(());
+    }
+    Err(Error::invalid(format!(
+        "{} is {weight}: weights are between 0 and the largest weight, {max}, that they were made with",
+        place()
+    )))
+}
+
+/// The mass of a weight: 0 stays 0.
+#[inline(always)]
+pub(crate) fn mass_of(weight: f32, exponent: f32) -> f32 {
+    if weight > 0.0 { math::power(weight, exponent) } else { 0.0 }
+}
+
+fn sum_tiles(grid: &Grid, masses: &[f32], units: &mut [u64], counts: &mut [u64]) {
+    for ((masses, units), counts) in masses.chunks(TILE).zip(units).zip(counts) {
+        *units = masses.iter().map(|mass| grid.units(*mass)).sum();
+        *counts = masses.iter().map(|mass| u64::from(*mass > 0.0)).sum();
+    }
+}

@@ -1,0 +1,284 @@
+//! A driver for tests: it records every call, has the processor's memory for a device's, and runs the kernels on the processor,
+//! compiled as C++, if there is a compiler.
+
+#![expect(unsafe_code, reason = "it is memory and calls of C that this stands for")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test fails by panicking, and says why it does nothing"
+)]
+
+use std::alloc::Layout;
+use std::collections::HashMap;
+use std::path::Path;
+use std::process::Command;
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Duration;
+
+use libloading::Library;
+use relive_gpu::Result;
+use relive_gpu::cuda::{
+    Copy, Device, DevicePtr, Driver, Event, Function, Module, SOURCES, Shape, Stream, driver_error,
+};
+
+/// What the driver was asked.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Call {
+    Allocate(u64),
+    Free,
+    Register { at: u64, bytes: u64 },
+    Unregister(u64),
+    Unmap,
+    Recover,
+    Copy(Vec<Copy>, Stream),
+    Fill { bytes: u64 },
+    Compile,
+    Load,
+    Launch { kernel: &'static str, shape: Shape, stream: Stream, parameter: Vec<u8> },
+    Record(Event, Stream),
+    Wait(Stream, Event),
+    Synchronize(Stream),
+}
+
+pub(crate) type Log = Arc<Mutex<Vec<Call>>>;
+
+/// What goes wrong.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Fault {
+    #[default]
+    None,
+    /// The registration of memory from this address on.
+    Registration(u64),
+    /// PTX that is shipped is refused, as by an old driver.
+    OldDriver,
+    /// And there is no compiler for another.
+    OldDriverWithoutCompiler,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct TestDriver {
+    log: Log,
+    fault: Fault,
+    /// Without the kernels, memory is addresses that nobody touches.
+    kernels: Option<&'static Library>,
+    memory: Mutex<HashMap<u64, Layout>>,
+    names: Mutex<Vec<&'static str>>,
+    next: Mutex<u64>,
+}
+
+/// The kernels for this processor, or why there are none.
+pub(crate) fn kernels() -> std::result::Result<&'static Library, String> {
+    static KERNELS: OnceLock<std::result::Result<Library, String>> = OnceLock::new();
+    KERNELS.get_or_init(compile).as_ref().map_err(Clone::clone)
+}
+
+fn compile() -> std::result::Result<Library, String> {
+    let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
+    let (source, library) = (folder.path().join("kernels.cpp"), folder.path().join("kernels.so"));
+    let text = [include_str!("emulate.h"), SOURCES, include_str!("launch.h")].concat();
+    std::fs::write(&source, text).map_err(|error| error.to_string())?;
+    let mut compiler = Command::new("c++");
+    compiler.args(["-std=c++17", "-O1", "-ffp-contract=off", "-fno-strict-aliasing", "-Wno-unknown-pragmas"]);
+    compiler.args(["-shared", "-fPIC", "-o"]).arg(&library).arg(&source);
+    let output =
+        compiler.output().map_err(|error| format!("no C++ compiler: c++ cannot be started ({error})"))?;
+    assert!(
+        output.status.success(),
+        "the kernels do not compile:\n{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    // SAFETY: the library has no initialisers that could do harm.
+    unsafe { Library::new(&library) }.map_err(|error| error.to_string())
+}
+
+/// A device whose kernels run on the processor; `None`, with the reason on the terminal, without a C++ compiler.
+pub(crate) fn emulated() -> Option<(Device, Log)> {
+    match kernels() {
+        Ok(kernels) => {
+            let driver = TestDriver { kernels: Some(kernels), ..TestDriver::default() };
+            let log = driver.log.clone();
+            Some((Device::with_driver(Box::new(driver), None).unwrap(), log))
+        }
+        Err(reason) => {
+            println!("the kernels are not tested: {reason}");
+            None
+        }
+    }
+}
+
+/// A device that records, and does nothing.
+pub(crate) fn recorded(fault: Fault, cache: Option<&Path>) -> (Result<Device>, Log) {
+    let driver = TestDriver { fault, ..TestDriver::default() };
+    let log = driver.log.clone();
+    (Device::with_driver(Box::new(driver), cache), log)
+}
+
+impl TestDriver {
+    fn record_call(&self, call: Call) {
+        self.log.lock().unwrap().push(call);
+    }
+
+    fn number(&self) -> u64 {
+        let mut next = self.next.lock().unwrap();
+        *next += 1;
+        *next
+    }
+}
+
+impl Driver for TestDriver {
+    fn name(&self) -> String {
+        "the processor".to_owned()
+    }
+
+    fn architecture(&self) -> u32 {
+        90
+    }
+
+    fn multiprocessors(&self) -> u32 {
+        1
+    }
+
+    fn allocate(&self, bytes: u64) -> Result<DevicePtr> {
+        self.record_call(Call::Allocate(bytes));
+        if self.kernels.is_none() {
+            return Ok(DevicePtr(self.number() << 40));
+        }
+        let layout = Layout::from_size_align(usize::try_from(bytes).unwrap(), 256).unwrap();
+        // SAFETY: the size is not 0.
+        let memory = unsafe { std::alloc::alloc(layout) };
+        // SAFETY: it is so large. Garbage, so that nothing relies on zeros.
+        unsafe { memory.write_bytes(0xa5, layout.size()) };
+        self.memory.lock().unwrap().insert(memory as u64, layout);
+        Ok(DevicePtr(memory as u64))
+    }
+
+    unsafe fn free(&self, memory: DevicePtr) -> Result<()> {
+        self.record_call(Call::Free);
+        if self.kernels.is_some() {
+            let layout = self.memory.lock().unwrap().remove(&memory.0).expect("memory of this driver");
+            // SAFETY: allocated with this layout.
+            unsafe { std::alloc::dealloc(memory.0 as *mut u8, layout) };
+        }
+        Ok(())
+    }
+
+    unsafe fn register(&self, host: u64, bytes: u64) -> Result<DevicePtr> {
+        self.record_call(Call::Register { at: host, bytes });
+        match self.fault {
+            Fault::Registration(from) if host >= from => Err(driver_error("the driver registers no more")),
+            _ => Ok(DevicePtr(host)),
+        }
+    }
+
+    unsafe fn unregister(&self, host: u64) -> Result<()> {
+        self.record_call(Call::Unregister(host));
+        Ok(())
+    }
+
+    fn recover(&self) -> Result<()> {
+        self.record_call(Call::Recover);
+        Ok(())
+    }
+
+    unsafe fn copy(&self, copies: &[Copy], stream: Stream) -> Result<()> {
+        self.record_call(Call::Copy(copies.to_vec(), stream));
+        for Copy { to, from, bytes } in copies.iter().filter(|_| self.kernels.is_some()) {
+            let bytes = usize::try_from(*bytes).unwrap();
+            // SAFETY: as the caller says.
+            unsafe { std::ptr::copy_nonoverlapping(*from as *const u8, *to as *mut u8, bytes) };
+        }
+        Ok(())
+    }
+
+    unsafe fn fill(&self, to: DevicePtr, byte: u8, bytes: u64, _stream: Stream) -> Result<()> {
+        self.record_call(Call::Fill { bytes });
+        if self.kernels.is_some() {
+            // SAFETY: as the caller says.
+            unsafe { (to.0 as *mut u8).write_bytes(byte, usize::try_from(bytes).unwrap()) };
+        }
+        Ok(())
+    }
+
+    fn compile(&self, source: &str) -> Option<Result<String>> {
+        self.record_call(Call::Compile);
+        assert_eq!(source, SOURCES);
+        (self.fault != Fault::OldDriverWithoutCompiler).then(|| Ok("compiled here".to_owned()))
+    }
+
+    fn load(&self, ptx: &str) -> Result<Module> {
+        self.record_call(Call::Load);
+        let old = matches!(self.fault, Fault::OldDriver | Fault::OldDriverWithoutCompiler);
+        if old && ptx != "compiled here" {
+            return Err(driver_error("the driver is older than the PTX"));
+        }
+        Ok(Module(self.number()))
+    }
+
+    fn function(&self, _module: Module, name: &'static str) -> Result<Function> {
+        let mut names = self.names.lock().unwrap();
+        names.push(name);
+        Ok(Function(names.len() as u64 - 1))
+    }
+
+    unsafe fn launch(&self, kernel: Function, shape: Shape, stream: Stream, parameter: &[u8]) -> Result<()> {
+        let name = self.names.lock().unwrap()[usize::try_from(kernel.0).unwrap()];
+        self.record_call(Call::Launch { kernel: name, shape, stream, parameter: parameter.to_vec() });
+        let Some(kernels) = self.kernels else { return Ok(()) };
+        static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+        let _turn = ONE_AT_A_TIME.lock().unwrap();
+        // SAFETY: `launch.h` defines both functions for every kernel; the parameter is as large as the kernel's.
+        unsafe {
+            let size =
+                kernels.get::<unsafe extern "C" fn() -> u64>(format!("size_of_{name}").as_bytes()).unwrap();
+            assert_eq!(size(), parameter.len() as u64, "the parameter of {name}");
+            type Run = unsafe extern "C" fn(*const u8, u32, u32);
+            let run = kernels.get::<Run>(format!("emulate_{name}").as_bytes()).unwrap();
+            run(parameter.as_ptr(), shape.blocks, shape.threads);
+        }
+        Ok(())
+    }
+
+    fn stream(&self) -> Result<Stream> {
+        Ok(Stream(self.number()))
+    }
+
+    unsafe fn end_stream(&self, _stream: Stream) -> Result<()> {
+        Ok(())
+    }
+
+    fn event(&self) -> Result<Event> {
+        Ok(Event(self.number()))
+    }
+
+    fn record(&self, event: Event, stream: Stream) -> Result<()> {
+        self.record_call(Call::Record(event, stream));
+        Ok(())
+    }
+
+    fn wait(&self, stream: Stream, event: Event) -> Result<()> {
+        self.record_call(Call::Wait(stream, event));
+        Ok(())
+    }
+
+    fn elapsed_ms(&self, _from: Event, _to: Event) -> Result<f32> {
+        Ok(0.0)
+    }
+
+    unsafe fn end_event(&self, _event: Event) -> Result<()> {
+        Ok(())
+    }
+
+    fn synchronize(&self, stream: Stream, _patience: Duration) -> Result<()> {
+        self.record_call(Call::Synchronize(stream));
+        Ok(())
+    }
+}
+
+/// Stands for a mapping: its end is in the log.
+pub(crate) struct Mapping(pub(crate) Log);
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        self.0.lock().unwrap().push(Call::Unmap);
+    }
+}
