@@ -4,6 +4,7 @@ pub mod cuda;
 pub mod select;
 
 mod bytes;
+mod checkpoint;
 mod collect;
 mod error;
 mod kill;
@@ -15,6 +16,7 @@ mod store;
 mod sync;
 mod writers;
 
+pub use checkpoint::{Checkpoint, Saved};
 pub use collect::{
     Batch, BatchColumn, BatchPlan, Cast, CollectOptions, Collector, ColumnPlan, Convert, MAX_WINDOWS,
     OUTPUT_ALIGNMENT, Pad, RowPlan, Span, Window, span,

@@ -7,6 +7,7 @@ use super::options::{Candidate, Removal};
 use super::order::{Order, Row};
 use super::random::SplitMix;
 use super::shard::Shard;
+use super::snapshot::Snapshot;
 use crate::bytes::{narrow, wide};
 use crate::memory::claims::{self, NOBODY};
 use crate::memory::identity::Identity;
@@ -61,6 +62,27 @@ impl Controller {
             exhausted: 0,
             changed: Changed { rows: Vec::new(), noted: vec![false; narrow(capacity)] },
         }
+    }
+
+    /// Goes on where a checkpoint ends; the segment's arrays say so already.
+    pub(super) fn restore(&mut self, segment: &Segment, snapshot: &Snapshot) {
+        self.free = snapshot.free.iter().copied().collect();
+        self.random = SplitMix::new(snapshot.random);
+        self.committed = snapshot.committed;
+        let ordered = snapshot.order.iter().copied();
+        let rows: Vec<u64> = if snapshot.order.is_empty() {
+            snapshot.rows.iter().map(|row| row.row).collect()
+        } else {
+            ordered.collect()
+        };
+        for row in rows {
+            let told = self.row(segment, row);
+            self.order.insert(told);
+            self.changed.note(row);
+        }
+        let limit = segment.header().shape.max_times_sampled;
+        let exhausted = snapshot.rows.iter().filter(|row| limit > 0 && row.sampled >= limit).count();
+        segment.exhausted().store(wide(exhausted), Ordering::Release);
     }
 
     /// Takes a free row, or the row of the next victim.

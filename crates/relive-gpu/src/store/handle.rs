@@ -1,6 +1,8 @@
 //! What the controller's process has of a store.
 
+use std::collections::HashMap;
 use std::os::fd::BorrowedFd;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -45,6 +47,8 @@ pub(crate) struct Inner {
     pub(crate) reader: Reader,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) writers: Mutex<Writers>,
+    /// The checkpoint that this store has written into a folder last, or was loaded from, by its random number.
+    pub(crate) known: Mutex<HashMap<PathBuf, u64>>,
     _names: Vec<Name>,
 }
 
@@ -147,6 +151,7 @@ impl Store {
             state: Mutex::new(Controller::new(&options.removal, options.capacity, options.seed)),
             reader: Reader::new(Arc::clone(&segment), Arc::clone(&metrics))?,
             writers: Mutex::new(Writers::new(segment.slots().len())),
+            known: Mutex::default(),
             options,
             segment,
             metrics,

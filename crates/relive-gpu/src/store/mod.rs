@@ -7,6 +7,7 @@ mod order;
 mod random;
 mod reader;
 mod shard;
+mod snapshot;
 mod writing;
 
 #[cfg(test)]
@@ -18,5 +19,6 @@ pub use handle::{Change, Changed, Reweigh, State, Status, Store};
 pub use options::{Candidate, Choose, MAX_READERS, MAX_WRITERS, Removal, StoreOptions};
 pub use reader::{Pinned, PinnedRow, Reader};
 pub use shard::Shard;
+pub(crate) use snapshot::{Snapshot, SnapshotRow};
 pub use writing::{Inserted, Writing};
 pub(crate) use writing::{check_column, check_length, check_weight};

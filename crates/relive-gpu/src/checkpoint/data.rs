@@ -1,0 +1,183 @@
+//! The files that rows' bytes are in.
+
+use std::fs::{self, File};
+use std::io::{self, IoSlice};
+use std::os::fd::AsFd;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use super::manifest::{Extent, Group, GroupRow};
+use crate::bytes::{narrow, wide};
+use crate::error::{Error, Result};
+use crate::memory::files::{self, failed};
+use crate::memory::layout::{PAGE, round_up};
+use crate::schema::Schema;
+use crate::store::Pinned;
+
+const MAGIC: [u8; 8] = *b"RLVROWS1";
+/// Most pieces that are written in one call; the system allows 1,024.
+const MAX_PIECES: usize = 512;
+/// Most bytes that are written in one call, and summed just before, so that they are summed while the cache has them.
+const MAX_CALL_BYTES: usize = 1 << 20;
+
+/// The file of this number.
+pub(super) fn path(folder: &Path, number: u64) -> PathBuf {
+    folder.join(format!("rows-{number:010}.data"))
+}
+
+/// The number of a file of this name, `None` if the name is somebody else's.
+fn number(name: &str) -> Option<u64> {
+    let digits = name.strip_prefix("rows-")?.strip_suffix(".data")?;
+    let number = digits.parse().ok()?;
+    (format!("{number:010}") == digits).then_some(number)
+}
+
+/// Places groups of rows one after the other into a new file. Check sums are not known yet.
+pub(super) fn place(schema: &Schema, number: u64, groups: &[Vec<GroupRow>]) -> Result<Vec<Group>> {
+    let mut end = PAGE;
+    let mut placed = Vec::with_capacity(groups.len());
+    for rows in groups {
+        let steps: u64 = rows.iter().map(|row| row.length).sum();
+        let mut extents = Vec::with_capacity(schema.columns().len());
+        for column in 0..schema.columns().len() {
+            let bytes = steps * schema.step_bytes(column);
+            extents.push(Extent { offset: end, bytes, crc: 0 });
+            end = round_up(end + bytes, PAGE)
+                .ok_or_else(|| Error::invalid("the rows have more than 2^64 bytes"))?;
+        }
+        placed.push(Group { file: number, rows: rows.clone(), extents });
+    }
+    Ok(placed)
+}
+
+/// Makes the file of this number anew. A part of one that was never finished may be there.
+pub(super) fn create(folder: &Path, number: u64) -> Result<File> {
+    let path = path(folder, number);
+    let file = File::options().read(true).write(true).create(true).truncate(true).open(&path);
+    let file = file.map_err(|error| failed("make", &path, error))?;
+    let first = [MAGIC, number.to_le_bytes()].concat();
+    files::write_at(&file, &first, 0, &path.display().to_string())?;
+    Ok(file)
+}
+
+/// Writes the rows of a group, all of which are pinned in its order, and sets the check sums.
+pub(super) fn write(file: &File, group: &mut Group, pinned: &Pinned) -> io::Result<()> {
+    for (column, extent) in group.extents.iter_mut().enumerate() {
+        let mut out = Pieces { file, at: extent.offset, pieces: Vec::with_capacity(MAX_PIECES), bytes: 0 };
+        for row in 0..group.rows.len() {
+            let bytes = pinned.bytes(row, column).map_err(io::Error::other)?;
+            for piece in bytes.chunks(MAX_CALL_BYTES) {
+                extent.crc = crc32c::crc32c_append(extent.crc, piece);
+                out.push(piece)?;
+            }
+        }
+        out.flush()?;
+    }
+    Ok(())
+}
+
+/// Pieces that are written together.
+struct Pieces<'a> {
+    file: &'a File,
+    at: u64,
+    pieces: Vec<IoSlice<'a>>,
+    bytes: usize,
+}
+
+impl<'a> Pieces<'a> {
+    fn push(&mut self, piece: &'a [u8]) -> io::Result<()> {
+        if self.pieces.len() == MAX_PIECES || self.bytes + piece.len() > MAX_CALL_BYTES {
+            self.flush()?;
+        }
+        self.bytes += piece.len();
+        self.pieces.push(IoSlice::new(piece));
+        Ok(())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let mut left = &mut self.pieces[..];
+        while !left.is_empty() {
+            let written = match rustix::io::pwritev(self.file.as_fd(), left, self.at) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(written) => written,
+                Err(rustix::io::Errno::INTR) => continue,
+                Err(error) => return Err(error.into()),
+            };
+            self.at += wide(written);
+            IoSlice::advance_slices(&mut left, written);
+        }
+        self.pieces.clear();
+        self.bytes = 0;
+        Ok(())
+    }
+}
+
+/// Opens the file of this number for reading.
+pub(super) fn open(folder: &Path, number: u64) -> Result<File> {
+    let path = path(folder, number);
+    let file = File::open(&path).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => {
+            Error::corrupt(format!("the checkpoint's file {} is missing", path.display()))
+        }
+        _ => failed("open", &path, error),
+    })?;
+    let mut first = [0; 16];
+    file.read_exact_at(&mut first, 0).map_err(|error| unreadable(&path, 0, 16, error))?;
+    if first[..8] != MAGIC || first[8..] != number.to_le_bytes() {
+        return Err(Error::corrupt(format!("{} is no file of rows of this number", path.display())));
+    }
+    Ok(file)
+}
+
+/// Reads an extent into a buffer, and compares its check sum.
+pub(super) fn read(file: &File, path: &Path, extent: &Extent, buffer: &mut Vec<u8>) -> Result<()> {
+    buffer.resize(narrow(extent.bytes), 0);
+    file.read_exact_at(buffer, extent.offset)
+        .map_err(|error| unreadable(path, extent.offset, extent.bytes, error))?;
+    let found = crc32c::crc32c(buffer);
+    if found != extent.crc {
+        return Err(Error::corrupt(format!(
+            "bytes {} to {} of {} have crc {found:08x}, not {:08x} as the manifest says",
+            extent.offset,
+            extent.offset + extent.bytes,
+            path.display(),
+            extent.crc
+        )));
+    }
+    Ok(())
+}
+
+fn unreadable(path: &Path, offset: u64, bytes: u64, error: io::Error) -> Error {
+    if error.kind() == io::ErrorKind::UnexpectedEof {
+        return Error::corrupt(format!("{} ends before byte {}", path.display(), offset + bytes));
+    }
+    failed(&format!("read bytes {offset} to {} of", offset + bytes), path, error)
+}
+
+/// Removes the files of rows that are not among `kept`, and says how many.
+pub(super) fn remove_others(folder: &Path, kept: &[u64]) -> Result<u64> {
+    let listed = fs::read_dir(folder).map_err(|error| failed("list", folder, error))?;
+    let mut removed = 0;
+    for entry in listed {
+        let entry = entry.map_err(|error| failed("list", folder, error))?;
+        let number = entry.file_name().to_str().and_then(number);
+        if number.is_some_and(|number| !kept.contains(&number)) {
+            fs::remove_file(entry.path()).map_err(|error| failed("remove", &entry.path(), error))?;
+            removed += 1;
+        }
+    }
+    Ok(removed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_our_names_are_ours() {
+        assert_eq!(number("rows-0000000012.data"), Some(12));
+        for other in ["rows-12.data", "rows-00000000012.data", "rows-000000001x.data", "store.manifest"] {
+            assert_eq!(number(other), None, "{other}");
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! A store out of a folder.
+
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+use super::MANIFEST;
+use super::data;
+use super::manifest::{Group, Manifest};
+use super::save::{canonical, in_parallel};
+use crate::bytes::{narrow, wide};
+use crate::error::{Error, Result};
+use crate::memory::files::failed;
+use crate::memory::segment;
+use crate::schema::Schema;
+use crate::store::{Removal, Snapshot, SnapshotRow, Store, StoreOptions};
+
+/// A checkpoint in a folder, looked at but not loaded.
+#[derive(Debug)]
+pub struct Checkpoint {
+    folder: PathBuf,
+    manifest: Manifest,
+}
+
+impl Checkpoint {
+    /// Looks at the checkpoint in a folder.
+    ///
+    /// # Errors
+    /// There is none, or its manifest is damaged.
+    pub fn open(folder: impl AsRef<Path>) -> Result<Self> {
+        let folder = folder.as_ref().to_owned();
+        let path = folder.join(MANIFEST);
+        let bytes = fs::read(&path).map_err(|error| match error.kind() {
+            std::io::ErrorKind::NotFound => {
+                Error::not_found(format!("there is no checkpoint {}", path.display()))
+            }
+            _ => failed("read", &path, error),
+        })?;
+        let manifest = Manifest::decode(&bytes, &path.display().to_string())?;
+        Ok(Self { folder, manifest })
+    }
+
+    /// What its trajectories are made of.
+    #[must_use]
+    pub fn schema(&self) -> &Schema {
+        &self.manifest.schema
+    }
+
+    /// Its number in the folder.
+    #[must_use]
+    pub fn number(&self) -> u64 {
+        self.manifest.number
+    }
+
+    /// Number of its trajectories.
+    #[must_use]
+    pub fn rows(&self) -> u64 {
+        wide(self.manifest.rows.len())
+    }
+
+    /// The options of the store that was saved, with defaults for what a checkpoint does not say: memory, slots, and tiers.
+    ///
+    /// # Errors
+    /// The store chose its victims by a callback, which no file can hold: pass options with one to [`load`](Self::load).
+    pub fn options(&self) -> Result<StoreOptions> {
+        let manifest = &self.manifest;
+        let removal = match manifest.removal {
+            0 => Removal::Fifo,
+            1 => Removal::Lifo,
+            2 => Removal::LowestWeight,
+            3 => Removal::Random,
+            4 => Removal::MaxTimesSampled(manifest.max_times_sampled),
+            other => {
+                return Err(Error::invalid(format!(
+                    "the checkpoint's store removed by strategy {other}, a callback; pass options with one"
+                )));
+            }
+        };
+        Ok(StoreOptions {
+            removal,
+            max_selectable: Some(manifest.max_selectable).filter(|&most| most != u64::MAX),
+            rank: manifest.rank,
+            ranks: manifest.ranks,
+            ..StoreOptions::new(manifest.capacity)
+        })
+    }
+
+    /// Makes the store again, under a name or without one.
+    ///
+    /// # Errors
+    /// Options of another capacity, rank or kind of removal than the saved store's; a file that is missing or damaged, with the
+    /// place; or no memory.
+    pub fn load(&self, name: Option<&str>, options: StoreOptions) -> Result<Store> {
+        self.check(&options)?;
+        let schema = self.manifest.schema.clone();
+        let store = match name {
+            Some(name) => Store::create_named(name, schema, options)?,
+            None => Store::create(schema, options)?,
+        };
+        self.read_rows(&store)?;
+        store.inner.restore(&self.snapshot());
+        store.inner.known.lock().insert(canonical(&self.folder)?, self.manifest.nonce);
+        Ok(store)
+    }
+
+    fn check(&self, options: &StoreOptions) -> Result<()> {
+        let manifest = &self.manifest;
+        let said = [options.capacity, options.rank, options.ranks, options.removal.number()];
+        let saved = [manifest.capacity, manifest.rank, manifest.ranks, manifest.removal];
+        if said != saved || options.removal.max_times_sampled() != manifest.max_times_sampled {
+            return Err(Error::invalid(format!(
+                "options of capacity {}, rank {} of {} and {:?}; the checkpoint has capacity {}, rank {} of {}, removal {} with at \
+                 most {} samples: begin with Checkpoint::options",
+                options.capacity,
+                options.rank,
+                options.ranks,
+                options.removal,
+                manifest.capacity,
+                manifest.rank,
+                manifest.ranks,
+                manifest.removal,
+                manifest.max_times_sampled
+            )));
+        }
+        Ok(())
+    }
+
+    /// Reads the bytes of all rows into the new store's tables.
+    fn read_rows(&self, store: &Store) -> Result<()> {
+        let mut files: HashMap<u64, File> = HashMap::new();
+        for group in &self.manifest.groups {
+            if let std::collections::hash_map::Entry::Vacant(entry) = files.entry(group.file) {
+                entry.insert(data::open(&self.folder, group.file)?);
+            }
+        }
+        let mut wanted = vec![Vec::new(); self.manifest.groups.len()];
+        for row in &self.manifest.rows {
+            wanted[row.group as usize].push(narrow(u64::from(row.place)));
+        }
+        let columns = self.manifest.schema.columns().len();
+        in_parallel(self.manifest.groups.len() * columns, |part| {
+            let (number, column) = (part / columns, part % columns);
+            let group = &self.manifest.groups[number];
+            let file = &files[&group.file];
+            self.read_extent(store, file, group, column, &wanted[number])
+        })
+    }
+
+    fn read_extent(
+        &self,
+        store: &Store,
+        file: &File,
+        group: &Group,
+        column: usize,
+        wanted: &[usize],
+    ) -> Result<()> {
+        let path = data::path(&self.folder, group.file);
+        let mut buffer = Vec::new();
+        data::read(file, &path, &group.extents[column], &mut buffer)?;
+        let step_bytes = self.manifest.schema.step_bytes(column);
+        let mut begins = Vec::with_capacity(group.rows.len());
+        let mut end = 0;
+        for row in &group.rows {
+            begins.push(end);
+            end += narrow(row.length * step_bytes);
+        }
+        for &place in wanted {
+            let row = &group.rows[place];
+            let begin = begins[place];
+            let bytes = &buffer[begin..begin + narrow(row.length * step_bytes)];
+            // The store is new: its rows are free, and nobody else knows of it but by its name, under which all are free.
+            segment::write(store.inner.segment.row(column, row.row).0, bytes);
+        }
+        Ok(())
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        let manifest = &self.manifest;
+        let row = |saved: &super::manifest::SavedRow| SnapshotRow {
+            row: saved.row,
+            generation: manifest.generations[narrow(saved.row)],
+            length: saved.length,
+            weight: saved.weight,
+            inserted: saved.inserted,
+            sampled: saved.sampled,
+        };
+        Snapshot {
+            rows: manifest.rows.iter().map(row).collect(),
+            generations: manifest.generations.clone(),
+            free: manifest.free.clone(),
+            order: manifest.order.clone(),
+            random: manifest.random,
+            committed: manifest.committed,
+        }
+    }
+}
+
+impl Store {
+    /// Makes the store that was [saved](Self::save) in a folder again, in memory without a name. See [`Checkpoint`] for more.
+    ///
+    /// # Errors
+    /// As [`Checkpoint::open`], [`Checkpoint::options`] and [`Checkpoint::load`].
+    pub fn load(folder: impl AsRef<Path>) -> Result<Self> {
+        let checkpoint = Checkpoint::open(folder)?;
+        checkpoint.load(None, checkpoint.options()?)
+    }
+}

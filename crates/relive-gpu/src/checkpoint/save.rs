@@ -1,0 +1,300 @@
+//! A store into a folder.
+
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::hash::{BuildHasher, RandomState};
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use parking_lot::Mutex;
+use rustix::fs::{FlockOperation, flock};
+
+use super::data;
+use super::manifest::{Group, GroupRow, Manifest, SavedRow};
+use super::{LOCK, MANIFEST};
+use crate::bytes::wide;
+use crate::error::{Error, Result};
+use crate::memory::files::{self, failed};
+use crate::store::{Pinned, Snapshot, SnapshotRow, Store};
+
+/// A group of this size gets no more rows: it is read, summed and written as one.
+const GROUP_BYTES: u64 = 32 << 20;
+/// Threads that write.
+const MAX_THREADS: usize = 8;
+
+/// What a save has written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Saved {
+    /// Of the checkpoint; the next one in this folder has the next number.
+    pub number: u64,
+    /// Trajectories in it.
+    pub rows: u64,
+    /// Those that were written now, and not by an earlier save.
+    pub written_rows: u64,
+    /// Their bytes.
+    pub written_bytes: u64,
+    /// Files that were removed, since nothing in them is needed.
+    pub removed_files: u64,
+}
+
+impl Store {
+    /// Writes the store into a folder, so that [`load`](Self::load) makes it again: trajectories, weights, generations, the order of
+    /// allocation and removal, and the random numbers. Of what the folder's last checkpoint has, nothing is written again if this store
+    /// wrote that, or was loaded from it.
+    ///
+    /// Writers go on meanwhile; a trajectory that is not written yet cannot be evicted until it is. Trajectories that are not committed
+    /// are not saved.
+    ///
+    /// # Errors
+    /// Another process saves there, the folder has a checkpoint of another schema or capacity, or a file cannot be written; the last
+    /// checkpoint is then still there.
+    pub fn save(&self, folder: impl AsRef<Path>) -> Result<Saved> {
+        let folder = folder.as_ref();
+        fs::create_dir_all(folder).map_err(|error| failed("make", folder, error))?;
+        let _lock = lock(folder)?;
+        let before = self.before(folder)?;
+        let (snapshot, dirty) =
+            self.snapshot_and_pin(before.as_ref().filter(|(_, known)| *known).map(|(m, _)| m))?;
+        let number = before.as_ref().map_or(1, |(manifest, _)| manifest.number + 1);
+        let mut groups = dirty.kept;
+        let mut places = dirty.places;
+        let written = write_groups(self, folder, number, dirty.groups)?;
+        let mut saved = Saved { number, rows: wide(snapshot.rows.len()), ..Saved::default() };
+        for group in written {
+            saved.written_rows += wide(group.rows.len());
+            saved.written_bytes += group.bytes();
+            add_places(&mut places, groups.len(), &group)?;
+            groups.push(group);
+        }
+        let manifest = self.manifest(snapshot, number, &places, groups);
+        files::write_whole(&folder.join(MANIFEST), &manifest.encode())?;
+        self.inner.known.lock().insert(canonical(folder)?, manifest.nonce);
+        let mut kept: Vec<u64> = manifest.groups.iter().map(|group| group.file).collect();
+        kept.dedup();
+        saved.removed_files = data::remove_others(folder, &kept)?;
+        Ok(saved)
+    }
+
+    /// The folder's checkpoint, if there is one, and whether this store wrote it or was loaded from it.
+    fn before(&self, folder: &Path) -> Result<Option<(Manifest, bool)>> {
+        let path = folder.join(MANIFEST);
+        if !path.try_exists().map_err(|error| failed("look for", &path, error))? {
+            return Ok(None);
+        }
+        let bytes = fs::read(&path).map_err(|error| failed("read", &path, error))?;
+        let manifest = Manifest::decode(&bytes, &path.display().to_string())?;
+        if manifest.schema != *self.schema() || manifest.capacity != self.capacity() {
+            return Err(Error::invalid(format!(
+                "{} has a checkpoint of {} trajectories of {}; this store has {} of {}: choose another folder",
+                folder.display(),
+                manifest.capacity,
+                manifest.schema.describe(),
+                self.capacity(),
+                self.schema().describe()
+            )));
+        }
+        let known = self.inner.known.lock().get(&canonical(folder)?) == Some(&manifest.nonce);
+        Ok(Some((manifest, known)))
+    }
+
+    /// One moment of the store; what has to be written of it is pinned before anything else can happen to it.
+    fn snapshot_and_pin(&self, before: Option<&Manifest>) -> Result<(Snapshot, Dirty)> {
+        self.inner.snapshot(|snapshot| {
+            let mut dirty = Dirty::new(snapshot, before, self);
+            let pin = |rows: &Vec<GroupRow>| {
+                let indices: Vec<u64> = rows.iter().map(|row| self.inner.shard.global(row.row)).collect();
+                self.inner.reader.hold(&indices).map(Some)
+            };
+            let pinned: Vec<Option<Pinned>> = dirty.rows.iter().map(pin).collect::<Result<_>>()?;
+            dirty.groups = std::mem::take(&mut dirty.rows).into_iter().zip(pinned).collect();
+            Ok(dirty)
+        })
+    }
+
+    fn manifest(&self, snapshot: Snapshot, number: u64, places: &Places, groups: Vec<Group>) -> Manifest {
+        let options = &self.inner.options;
+        let rows = snapshot.rows.iter().map(|row| {
+            let (_, group, place) = places[&row.row];
+            SavedRow {
+                row: row.row,
+                length: row.length,
+                weight: row.weight,
+                inserted: row.inserted,
+                sampled: row.sampled,
+                group,
+                place,
+            }
+        });
+        Manifest {
+            schema: self.schema().clone(),
+            capacity: self.capacity(),
+            rank: options.rank,
+            ranks: options.ranks,
+            number,
+            committed: snapshot.committed,
+            random: snapshot.random,
+            removal: options.removal.number(),
+            max_selectable: options.max_selectable.unwrap_or(u64::MAX),
+            max_times_sampled: options.removal.max_times_sampled(),
+            nonce: nonce(),
+            rows: rows.collect(),
+            generations: snapshot.generations,
+            free: snapshot.free,
+            order: snapshot.order,
+            groups,
+        }
+    }
+}
+
+/// Of a row: generation, group and place in it.
+type Places = HashMap<u64, (u64, u32, u32)>;
+
+/// What has to be written, and what is there already.
+#[derive(Default)]
+struct Dirty {
+    /// Groups of the last checkpoint that have a row that is still wanted.
+    kept: Vec<Group>,
+    /// Where rows are in them.
+    places: Places,
+    rows: Vec<Vec<GroupRow>>,
+    groups: Vec<(Vec<GroupRow>, Option<Pinned>)>,
+}
+
+impl Dirty {
+    fn new(snapshot: &Snapshot, before: Option<&Manifest>, store: &Store) -> Self {
+        let mut dirty = Self::default();
+        if let Some(before) = before {
+            dirty.keep(snapshot, before);
+        }
+        let step_bytes =
+            (0..store.schema().columns().len()).map(|column| store.schema().step_bytes(column)).sum::<u64>();
+        let mut rows: Vec<&SnapshotRow> =
+            snapshot.rows.iter().filter(|row| !dirty.places.contains_key(&row.row)).collect();
+        // Oldest first: they are the first that would be evicted, and so are free to go first.
+        rows.sort_unstable_by_key(|row| row.inserted);
+        let mut bytes = GROUP_BYTES;
+        for row in rows {
+            if bytes >= GROUP_BYTES {
+                dirty.rows.push(Vec::new());
+                bytes = 0;
+            }
+            let length = u64::from(row.length);
+            bytes += length * step_bytes;
+            let group = dirty.rows.last_mut().expect("one was pushed");
+            group.push(GroupRow { row: row.row, generation: row.generation, length });
+        }
+        dirty
+    }
+
+    /// Keeps what the last checkpoint has of the rows, but for files of which less than half is wanted.
+    fn keep(&mut self, snapshot: &Snapshot, before: &Manifest) {
+        let current: HashMap<u64, u64> = snapshot.rows.iter().map(|row| (row.row, row.generation)).collect();
+        let wanted = |row: &GroupRow| current.get(&row.row) == Some(&row.generation);
+        // Per file: wanted bytes, all bytes. The bytes of a group's rows are in proportion to their lengths.
+        let mut files: HashMap<u64, (u64, u64)> = HashMap::new();
+        for group in &before.groups {
+            let (alive, all) = files.entry(group.file).or_default();
+            let steps: u64 = group.rows.iter().map(|row| row.length).sum();
+            let per_step = group.bytes().checked_div(steps).unwrap_or(0);
+            *alive +=
+                group.rows.iter().filter(|row| wanted(row)).map(|row| row.length * per_step).sum::<u64>();
+            *all += group.bytes();
+        }
+        for group in &before.groups {
+            let (alive, all) = files[&group.file];
+            if alive.saturating_mul(2) >= all && group.rows.iter().any(wanted) {
+                let number = u32::try_from(self.kept.len()).unwrap_or(u32::MAX);
+                for (place, row) in (0_u32..).zip(&group.rows).filter(|(_, row)| wanted(row)) {
+                    self.places.insert(row.row, (row.generation, number, place));
+                }
+                self.kept.push(group.clone());
+            }
+        }
+    }
+}
+
+fn add_places(places: &mut Places, number: usize, group: &Group) -> Result<()> {
+    let number =
+        u32::try_from(number).map_err(|_| Error::invalid("a checkpoint of more than 2^32 groups"))?;
+    for (place, row) in (0_u32..).zip(&group.rows) {
+        places.insert(row.row, (row.generation, number, place));
+    }
+    Ok(())
+}
+
+/// Writes groups by several threads. Pins go as soon as their rows are written.
+fn write_groups(
+    store: &Store,
+    folder: &Path,
+    number: u64,
+    groups: Vec<(Vec<GroupRow>, Option<Pinned>)>,
+) -> Result<Vec<Group>> {
+    if groups.is_empty() {
+        return Ok(Vec::new());
+    }
+    let (rows, pins): (Vec<_>, Vec<_>) = groups.into_iter().unzip();
+    let file = data::create(folder, number)?;
+    let path = data::path(folder, number);
+    let placed = data::place(store.schema(), number, &rows)?;
+    let work: Vec<Mutex<(Group, Option<Pinned>)>> = placed.into_iter().zip(pins).map(Mutex::new).collect();
+    in_parallel(work.len(), |group| {
+        let (group, pinned) = &mut *work[group].lock();
+        let pinned = pinned.take().ok_or_else(|| Error::unavailable("a group was written twice"))?;
+        data::write(&file, group, &pinned).map_err(|error| failed("write", &path, error))
+    })?;
+    file.sync_all().map_err(|error| failed("make durable", &path, error))?;
+    files::sync_folder(folder)?;
+    Ok(work.into_iter().map(|group| group.into_inner().0).collect())
+}
+
+/// Does `work` for 0 to `parts - 1`, by as many threads as there are processors; the first error ends it.
+pub(super) fn in_parallel(parts: usize, work: impl Fn(usize) -> Result<()> + Sync) -> Result<()> {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS).min(parts);
+    let next = AtomicUsize::new(0);
+    let failure = Mutex::new(None);
+    let serve = || {
+        while failure.lock().is_none() {
+            let part = next.fetch_add(1, Ordering::Relaxed);
+            if part >= parts {
+                return;
+            }
+            if let Err(error) = work(part) {
+                failure.lock().get_or_insert(error);
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        (1..threads).for_each(|_| {
+            scope.spawn(serve);
+        });
+        serve();
+    });
+    failure.into_inner().map_or(Ok(()), Err)
+}
+
+/// Keeps two processes from saving into one folder.
+pub(super) fn lock(folder: &Path) -> Result<File> {
+    let path = folder.join(LOCK);
+    let file = File::options().write(true).create(true).truncate(false).open(&path);
+    let file = file.map_err(|error| failed("open", &path, error))?;
+    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(file),
+        Err(rustix::io::Errno::WOULDBLOCK) => Err(Error::unavailable(format!(
+            "another save into {} is under way; wait for it, or choose another folder",
+            folder.display()
+        ))),
+        Err(error) => Err(failed("lock", &path, error.into())),
+    }
+}
+
+pub(super) fn canonical(folder: &Path) -> Result<std::path::PathBuf> {
+    folder.canonicalize().map_err(|error| failed("find", folder, error))
+}
+
+/// A number that no other checkpoint has.
+fn nonce() -> u64 {
+    let time = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos());
+    RandomState::new().hash_one(time)
+}
