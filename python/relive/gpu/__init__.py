@@ -34,7 +34,7 @@ from relive.gpu._sampling import (
     Weighted,
     WithoutReplacement,
 )
-from relive.gpu._store import Changed, Inserted, Status, Store
+from relive.gpu._store import Changed, Inserted, Saved, Status, Store
 from relive.gpu._window import Window
 
 __all__ = [
@@ -48,6 +48,7 @@ __all__ = [
     "Prioritized",
     "Reader",
     "Sampling",
+    "Saved",
     "Status",
     "Store",
     "Stratified",

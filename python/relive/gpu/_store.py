@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Callable, Mapping
 from typing import Any, Literal, NamedTuple
 
 import numpy.typing as npt
@@ -11,7 +12,7 @@ from relive import _native
 from relive.errors import InvalidArgumentError
 from relive.gpu import _columns, _datasets, _removal
 from relive.gpu._reading import Readable
-from relive.gpu._removal import Removal
+from relive.gpu._removal import Candidates, Removal
 
 
 class Inserted(NamedTuple):
@@ -29,6 +30,19 @@ class Changed(NamedTuple):
     """Trajectories that were changed."""
     passed_over: int
     """Trajectories that are there no more; where they were to be removed, also those that somebody reads."""
+
+
+class Saved(NamedTuple):
+    """What a save has written."""
+
+    number: int
+    """Of the checkpoint; the next one in its folder has the next number."""
+    trajectories: int
+    written_trajectories: int
+    """Those that were written now, and not by an earlier save."""
+    written_bytes: int
+    removed_files: int
+    """Files that nothing needed any more."""
 
 
 class Status(NamedTuple):
@@ -102,6 +116,49 @@ class Store(Readable):
                 max_selectable=max_selectable, seed=seed, readers=readers, huge_pages=huge_pages,
             )
         )
+
+    @classmethod
+    def load(
+        cls,
+        folder: str | os.PathLike[str],
+        *,
+        name: str | None = None,
+        removal: Callable[[Candidates], int | None] | None = None,
+        capacity: int | None = None,
+        max_selectable: int | None = None,
+        readers: int = 16,
+        huge_pages: bool = True,
+    ) -> Store:
+        """The store that was saved in a folder: trajectories, weights, generations, who goes next, and the random removal's numbers.
+
+        Args:
+          folder: as in :meth:`save`.
+          name, readers, huge_pages: as in the class.
+          removal, capacity, max_selectable: of a store whose removal was a function, which no file has; not given for others.
+
+        Raises:
+          NotFoundError: there is no checkpoint.
+          DataLossError: a file is missing or damaged.
+          InvalidArgumentError: the removal is one of these and not given, or given for another store.
+        """
+        if (removal is None) != (capacity is None) or (removal is None and max_selectable is not None):
+            raise InvalidArgumentError("removal and capacity are given together, for a store whose removal was a function")
+        given = None if removal is None else (_removal.as_native(removal)[1], capacity, max_selectable)
+        store = cls.__new__(cls)
+        Readable.__init__(
+            store, _native.GpuStore.load(os.fspath(folder), given, name=name, readers=readers, huge_pages=huge_pages)
+        )
+        return store
+
+    def save(self, folder: str | os.PathLike[str]) -> Saved:
+        """Writes the store into a folder; of what its last checkpoint there has, nothing is written again. Others may insert meanwhile.
+
+        Raises:
+          UnavailableError: another process saves there.
+          InvalidArgumentError: the folder has a checkpoint of other columns or another capacity.
+          InternalError: a file cannot be written. The last checkpoint is still there.
+        """
+        return Saved(*self._native.save(os.fspath(folder)))
 
     @classmethod
     def of_dataset(

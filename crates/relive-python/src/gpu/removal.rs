@@ -25,7 +25,8 @@ pub(super) fn removal_of(name: &str, argument: &Bound<'_, PyAny>, raised: &Raise
     }))
 }
 
-fn callback(function: Py<PyAny>, raised: Raised) -> Removal {
+/// The choice of a function of Python.
+pub(super) fn callback(function: Py<PyAny>, raised: Raised) -> Removal {
     Removal::Callback(Arc::new(move |candidates| {
         Python::attach(|py| match choose(function.bind(py), candidates) {
             Ok(choice) => choice,

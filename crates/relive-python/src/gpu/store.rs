@@ -1,11 +1,12 @@
 //! The store, in the process that makes it.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use relive_gpu::{Changed, Inserted, Reweigh, State, Store, StoreOptions};
+use relive_gpu::{Changed, Checkpoint, Inserted, Reweigh, State, Store, StoreOptions};
 
 use super::changes::Hub;
 use super::given::{checked_weight, insert};
@@ -13,7 +14,7 @@ use super::loader::{GpuLoader, Settings};
 use super::owned::Shared;
 use super::raise::{OrRaise, invalid};
 use super::reader::{metrics_of, weights_of};
-use super::removal::{Raised, removal_of};
+use super::removal::{Raised, callback, removal_of};
 use super::settings::{GivenColumn, columns_of, schema_of};
 use crate::array::{floats, keys};
 
@@ -56,6 +57,41 @@ impl GpuStore {
             None => Store::create(schema, options),
         });
         Ok(GpuStore { hub: Shared::new("store", Hub::new(store.or_raise(py)?)), raised })
+    }
+
+    /// The store that was saved in a folder. Where its removal was a function, one is given with the capacity and the most
+    /// selectable trajectories.
+    #[staticmethod]
+    #[pyo3(signature = (folder, removal, *, name, readers, huge_pages))]
+    fn load(
+        py: Python<'_>,
+        folder: PathBuf,
+        removal: Option<(Bound<'_, PyAny>, u64, Option<u64>)>,
+        name: Option<String>,
+        readers: u32,
+        huge_pages: bool,
+    ) -> PyResult<GpuStore> {
+        let raised = Raised::default();
+        let given = removal.map(|(function, capacity, max_selectable)| {
+            let removal = callback(function.unbind(), Arc::clone(&raised));
+            StoreOptions { removal, max_selectable, ..StoreOptions::new(capacity) }
+        });
+        let store = py.detach(|| {
+            let checkpoint = Checkpoint::open(&folder)?;
+            let options = match given {
+                Some(options) => options,
+                None => checkpoint.options()?,
+            };
+            checkpoint.load(name.as_deref(), StoreOptions { readers, huge_pages, ..options })
+        });
+        Ok(GpuStore { hub: Shared::new("store", Hub::new(store.or_raise(py)?)), raised })
+    }
+
+    /// Writes the store into a folder: the checkpoint's number, its trajectories, those written now, their bytes, and files that went.
+    fn save(&self, py: Python<'_>, folder: PathBuf) -> PyResult<(u64, u64, u64, u64, u64)> {
+        let hub = self.hub.get(py)?;
+        let saved = py.detach(|| hub.store().save(folder)).or_raise(py)?;
+        Ok((saved.number, saved.rows, saved.written_rows, saved.written_bytes, saved.removed_files))
     }
 
     /// Name, dtype and shape of each column; the most steps; the capacity.
