@@ -40,4 +40,5 @@ def from_native(names: Sequence[str], parts: Any, convert: Callable[[Any], Any] 
     given: Any = (
         dict(zip(names, arrays, strict=True)), dict(zip(names, valid, strict=True)), lengths, steps, weights, probabilities,
     )
-    return Batch(*(given if convert is None else convert(given)), indices, generations)
+    data, valid, lengths, steps, weights, probabilities = given if convert is None else convert(given)
+    return Batch(data, valid, lengths, steps, weights, probabilities, indices, generations)

@@ -7,7 +7,7 @@ use std::time::Duration;
 use pyo3::prelude::*;
 use relive_gpu::{Batch, Collector, ErrorKind, Pinned};
 
-use super::raise::{Failed, OrRaise, Result};
+use super::raise::{Failed, Result};
 
 /// How long a wait goes on before Python's signal handlers get their chance.
 const SLICE: Duration = Duration::from_millis(50);
@@ -66,9 +66,7 @@ impl Background {
     /// # Errors
     /// It could not be made, or a signal handler raised; what is on its way is as it was, for another try.
     pub(super) fn finish(&self, py: Python<'_>, batch: OnItsWay, steps: &[u64]) -> Result<Batch, (OnItsWay, PyErr)> {
-        let again = |(pinned, failed): (Pinned, Failed)| {
-            (OnItsWay::Pinned(pinned), Err::<(), Failed>(failed).or_raise(py).unwrap_err())
-        };
+        let again = |(pinned, failed): (Pinned, Failed)| (OnItsWay::Pinned(pinned), failed.raise(py));
         match batch {
             OnItsWay::Pinned(pinned) => py.detach(|| collect(&self.collector, pinned, steps)).map_err(again),
             OnItsWay::Given(receiver) => {
@@ -89,8 +87,8 @@ fn wait(py: Python<'_>, mut receiver: Receiver<Done>) -> (PyResult<Done>, Receiv
             Ok(done) => return (Ok(done), back),
             Err(RecvTimeoutError::Disconnected) => {
                 let text = "the thread of the loader has ended before its batch".to_owned();
-                let failed = Err(Failed::new(ErrorKind::System, text));
-                return (failed.or_raise(py), back);
+                let failed = Failed::new(ErrorKind::System, text);
+                return (Err(failed.raise(py)), back);
             }
             Err(RecvTimeoutError::Timeout) => {}
         }

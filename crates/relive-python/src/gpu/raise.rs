@@ -18,6 +18,11 @@ impl Failed {
     pub(super) fn new(kind: ErrorKind, text: String) -> Failed {
         Failed { kind, text }
     }
+
+    /// Its exception.
+    pub(super) fn raise(self, py: Python<'_>) -> PyErr {
+        raise_kind(py, kind_of(self.kind), self.text)
+    }
 }
 
 impl From<Error> for Failed {
@@ -45,10 +50,7 @@ pub(super) trait OrRaise<T> {
 
 impl<T, E: Into<Failed>> OrRaise<T> for Result<T, E> {
     fn or_raise(self, py: Python<'_>) -> PyResult<T> {
-        self.map_err(|error| {
-            let Failed { kind, text } = error.into();
-            raise_kind(py, kind_of(kind), text)
-        })
+        self.map_err(|error| error.into().raise(py))
     }
 }
 
