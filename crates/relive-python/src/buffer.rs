@@ -101,7 +101,13 @@ pub(crate) fn read_only<'py>(py: Python<'py>, tensor: &Tensor) -> PyResult<Optio
             // SAFETY: a tensor has as many bytes as its shape and dtype need. They are behind a reference count of the tensor in `seen`, are never
             // written to, and the array may not be written to either.
             let array = unsafe {
-                array_over(bytes.as_ptr().cast_mut(), tensor.dtype(), &dims, NPY_ARRAY_CARRAY_RO, seen.as_any())
+                array_over(
+                    bytes.as_ptr().cast_mut(),
+                    tensor.dtype(),
+                    &dims,
+                    NPY_ARRAY_CARRAY_RO,
+                    seen.as_any(),
+                )
             };
             array.map(Some)
         }

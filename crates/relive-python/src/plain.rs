@@ -1,7 +1,7 @@
 //! Arrays of numbers that are read where they lie.
 #![expect(unsafe_code, reason = "numpy's data is reached by pointer; the block says why it is sound")]
 
-use numpy::{PyUntypedArray, PyUntypedArrayMethods};
+use numpy::{PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::intern;
 use pyo3::prelude::*;
 use relive_tensor::DType;
@@ -23,9 +23,9 @@ impl<'py> Plain<'py> {
         let py = object.py();
         let array = match object.cast::<PyUntypedArray>() {
             Ok(array) => array.clone(),
-            Err(_) => numpy(py)?
-                .call_method1(intern!(py, "asarray"), (object,))?
-                .cast_into::<PyUntypedArray>()?,
+            Err(_) => {
+                numpy(py)?.call_method1(intern!(py, "asarray"), (object,))?.cast_into::<PyUntypedArray>()?
+            }
         };
         let descr = array.dtype();
         match dtype_of(&descr)?.filter(|dtype| dtype.size_bytes().is_some()) {

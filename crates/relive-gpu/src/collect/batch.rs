@@ -139,7 +139,8 @@ impl Batch {
     /// There is no such window.
     pub fn bytes_mut(&mut self, window: usize) -> Result<&mut [u8]> {
         let len = self.column(window)?.bytes.len();
-        let start = self.memory().bytes.start().wrapping_add(narrow(self.ring.plan.columns[window].output_at));
+        let start =
+            self.memory().bytes.start().wrapping_add(narrow(self.ring.plan.columns[window].output_at));
         // SAFETY: as in `column`; the batch is borrowed exclusively.
         Ok(unsafe { std::slice::from_raw_parts_mut(start, len) })
     }

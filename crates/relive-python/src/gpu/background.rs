@@ -46,8 +46,11 @@ impl Background {
         let (jobs, taken) = mpsc::channel();
         let worker = collector.clone();
         // It ends when `jobs` is dropped.
-        let started = thread::Builder::new().name("relive-gpu-loader".to_owned()).spawn(move || work(&worker, &taken));
-        started.map_err(|error| Failed::new(ErrorKind::System, format!("start the thread of a loader: {error}")))?;
+        let started =
+            thread::Builder::new().name("relive-gpu-loader".to_owned()).spawn(move || work(&worker, &taken));
+        started.map_err(|error| {
+            Failed::new(ErrorKind::System, format!("start the thread of a loader: {error}"))
+        })?;
         Ok(Background { collector, jobs: Some(jobs) })
     }
 
@@ -65,7 +68,12 @@ impl Background {
     ///
     /// # Errors
     /// It could not be made, or a signal handler raised; what is on its way is as it was, for another try.
-    pub(super) fn finish(&self, py: Python<'_>, batch: OnItsWay, steps: &[u64]) -> Result<Batch, (OnItsWay, PyErr)> {
+    pub(super) fn finish(
+        &self,
+        py: Python<'_>,
+        batch: OnItsWay,
+        steps: &[u64],
+    ) -> Result<Batch, (OnItsWay, PyErr)> {
         let again = |(pinned, failed): (Pinned, Failed)| (OnItsWay::Pinned(pinned), failed.raise(py));
         match batch {
             OnItsWay::Pinned(pinned) => py.detach(|| collect(&self.collector, pinned, steps)).map_err(again),

@@ -37,7 +37,12 @@ impl Drop for LentBatch {
 pub(super) type Parts<'py> = (Vec<Bound<'py, PyAny>>, Vec<Bound<'py, PyAny>>, [Bound<'py, PyAny>; 6]);
 
 /// A batch as arrays.
-pub(super) fn to_python<'py>(py: Python<'py>, batch: Batch, drawn: &Drawn, lent: &Lent) -> PyResult<Parts<'py>> {
+pub(super) fn to_python<'py>(
+    py: Python<'py>,
+    batch: Batch,
+    drawn: &Drawn,
+    lent: &Lent,
+) -> PyResult<Parts<'py>> {
     let valid = (0..batch.columns()).map(|window| valid_of(py, &batch, window)).collect::<PyResult<_>>()?;
     let rows = rows_of(py, batch.rows(), drawn)?;
     let arrays = if lent.0.load(Ordering::Relaxed) < MAX_LENT {

@@ -76,8 +76,7 @@ impl Draws {
         let (mut drawn, mut pinned) = (Drawn::default(), self.reader.pin(&[])?);
         for round in 0..MAX_ROUNDS {
             let wanted = count - drawn.indices.len() as u64;
-            let pool = Pool::with_inserted(&self.weights, &self.inserted);
-            let selected = self.selector.select(&pool, self.selection, wanted, Order::AsDrawn)?;
+            let selected = self.select(wanted)?;
             let (present, missing) = self.reader.pin_present(&selected.indices)?;
             // Where each index is selected once, a second selection could give the same ones.
             if missing.is_empty() || !self.selects_once() {
@@ -97,10 +96,19 @@ impl Draws {
         Err(Failed::new(ErrorKind::Unavailable, text))
     }
 
+    fn select(&mut self, count: u64) -> Result<Selected> {
+        let pool = Pool::with_inserted(&self.weights, &self.inserted);
+        Ok(self.selector.select(&pool, self.selection, count, Order::AsDrawn)?)
+    }
+
     /// Pins what was drawn before, which must still be there.
     pub(super) fn pin_again(&self, drawn: &Drawn) -> Result<Pinned> {
         let pinned = self.reader.pin(&drawn.indices)?;
-        let other = pinned.rows().iter().zip(&drawn.generations).find(|(row, generation)| row.generation != **generation);
+        let other = pinned
+            .rows()
+            .iter()
+            .zip(&drawn.generations)
+            .find(|(row, generation)| row.generation != **generation);
         if let Some((row, generation)) = other {
             let text = format!(
                 "the state has trajectory {} of generation {generation}, and the store has generation {} there: it is not the \

@@ -32,7 +32,9 @@ pub(super) fn insert(
         let last = left <= SLICE && deadline.is_some();
         let outcome = py.detach(|| copy(store, &bytes, length, weight, left.min(SLICE)));
         match outcome {
-            Err(error) if error.kind() == relive_gpu::ErrorKind::Unavailable && !last => py.check_signals()?,
+            Err(error) if error.kind() == relive_gpu::ErrorKind::Unavailable && !last => {
+                py.check_signals()?
+            }
             outcome => return outcome.or_raise(py),
         }
     }
@@ -90,7 +92,9 @@ fn checked_length(py: Python<'_>, schema: &Schema, arrays: &[Plain<'_>]) -> PyRe
         match first {
             None => first = Some((name, length)),
             Some((other, expected)) if expected != length => {
-                let text = format!("column {name:?} has {length} steps, column {other:?} has {expected}; all must have as many");
+                let text = format!(
+                    "column {name:?} has {length} steps, column {other:?} has {expected}; all must have as many"
+                );
                 return Err(invalid(py, text));
             }
             Some(_) => {}

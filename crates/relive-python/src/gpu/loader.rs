@@ -120,7 +120,8 @@ impl GpuLoader {
     /// Seed, state of the selector, and what was drawn and not handed out.
     fn state<'py>(&self, py: Python<'py>) -> PyResult<(u64, Vec<u8>, Vec<Pending<'py>>)> {
         self.with(py, |work| {
-            let pending = work.queue.iter().map(|(drawn, _)| pending_of(py, drawn)).collect::<PyResult<_>>()?;
+            let pending =
+                work.queue.iter().map(|(drawn, _)| pending_of(py, drawn)).collect::<PyResult<_>>()?;
             Ok((work.draws.seed, work.draws.selector.to_bytes(), pending))
         })
     }
@@ -165,7 +166,8 @@ impl Work {
     }
 
     fn collect<'py>(&self, py: Python<'py>, indices: Vec<u64>, steps: &[i64]) -> PyResult<Parts<'py>> {
-        let pinned = py.detach(|| self.draws.reader.pin(&indices)).or_raise(py)?;
+        let reader = &self.draws.reader;
+        let pinned = py.detach(|| reader.pin(&indices)).or_raise(py)?;
         if steps.len() != indices.len() {
             let text = format!("{} steps for {} trajectories; pass one for each", steps.len(), indices.len());
             return Err(invalid(py, text));
@@ -173,8 +175,10 @@ impl Work {
         let ones = vec![1.0; indices.len()];
         let at = |(&step, row): (&i64, &relive_gpu::PinnedRow)| u64::try_from(step).unwrap_or(row.length);
         let steps = steps.iter().zip(pinned.rows()).map(at).collect();
-        let drawn = Drawn { indices, steps, probabilities: ones.clone(), importance: ones, ..Drawn::default() };
-        let batch = self.background.finish(py, OnItsWay::Pinned(pinned), &drawn.steps).map_err(|(_, error)| error)?;
+        let drawn =
+            Drawn { indices, steps, probabilities: ones.clone(), importance: ones, ..Drawn::default() };
+        let batch =
+            self.background.finish(py, OnItsWay::Pinned(pinned), &drawn.steps).map_err(|(_, error)| error)?;
         batch::to_python(py, batch, &drawn, &self.lent)
     }
 

@@ -18,7 +18,11 @@ pub(crate) struct GpuReader(Shared<Reader>);
 impl GpuReader {
     /// Attaches to the store of this name, which has the schema if one is given.
     #[staticmethod]
-    fn attach(py: Python<'_>, name: &str, schema: Option<(Vec<GivenColumn<'_>>, u64)>) -> PyResult<GpuReader> {
+    fn attach(
+        py: Python<'_>,
+        name: &str,
+        schema: Option<(Vec<GivenColumn<'_>>, u64)>,
+    ) -> PyResult<GpuReader> {
         let schema = match schema {
             Some((columns, max_steps)) => Some(schema_of(py, &columns, max_steps)?),
             None => None,
@@ -28,7 +32,10 @@ impl GpuReader {
     }
 
     /// Name, dtype and shape of each column; the most steps; the capacity.
-    fn schema<'py>(&self, py: Python<'py>) -> PyResult<(Vec<(String, Bound<'py, PyAny>, Vec<u64>)>, u64, u64)> {
+    fn schema<'py>(
+        &self,
+        py: Python<'py>,
+    ) -> PyResult<(Vec<(String, Bound<'py, PyAny>, Vec<u64>)>, u64, u64)> {
         let reader = self.0.get(py)?;
         Ok((columns_of(py, reader.schema())?, reader.schema().max_steps(), reader.capacity()))
     }

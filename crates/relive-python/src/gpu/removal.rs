@@ -13,7 +13,11 @@ use crate::array::from_elements;
 pub(super) type Raised = Arc<Mutex<Option<PyErr>>>;
 
 /// A removal: `("fifo", None)` and so on, `("max_times_sampled", n)`, or `("callback", function)`.
-pub(super) fn removal_of(name: &str, argument: &Bound<'_, PyAny>, raised: &Raised) -> PyResult<Option<Removal>> {
+pub(super) fn removal_of(
+    name: &str,
+    argument: &Bound<'_, PyAny>,
+    raised: &Raised,
+) -> PyResult<Option<Removal>> {
     Ok(Some(match name {
         "fifo" => Removal::Fifo,
         "lifo" => Removal::Lifo,

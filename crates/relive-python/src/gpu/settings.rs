@@ -12,8 +12,7 @@ use crate::array::{descr_of, dtype_of};
 /// Name, dtype and shape of a step.
 pub(super) type GivenColumn<'py> = (String, Bound<'py, PyArrayDescr>, Vec<u64>);
 /// Column, offset, length, whether padding is at the tail, its value, and the dtype and scale of a cast.
-pub(super) type GivenWindow<'py> =
-    (String, i64, u64, bool, f64, Option<(Bound<'py, PyArrayDescr>, f32)>);
+pub(super) type GivenWindow<'py> = (String, i64, u64, bool, f64, Option<(Bound<'py, PyArrayDescr>, f32)>);
 
 /// A schema of these columns.
 pub(super) fn schema_of(py: Python<'_>, columns: &[GivenColumn<'_>], max_steps: u64) -> PyResult<Schema> {
@@ -29,7 +28,8 @@ pub(super) fn columns_of<'py>(
     py: Python<'py>,
     schema: &Schema,
 ) -> PyResult<Vec<(String, Bound<'py, PyAny>, Vec<u64>)>> {
-    let column = |column: &Column| Ok((column.name.clone(), descr_of(py, column.dtype)?, column.shape.clone()));
+    let column =
+        |column: &Column| Ok((column.name.clone(), descr_of(py, column.dtype)?, column.shape.clone()));
     schema.columns().iter().map(column).collect()
 }
 
@@ -47,7 +47,8 @@ pub(super) fn windows_of(py: Python<'_>, windows: &[GivenWindow<'_>]) -> PyResul
 }
 
 fn dtype(py: Python<'_>, descr: &Bound<'_, PyArrayDescr>, column: &str) -> PyResult<DType> {
-    dtype_of(descr)?.ok_or_else(|| invalid(py, format!("column {column:?}: there is no column of dtype {descr}")))
+    dtype_of(descr)?
+        .ok_or_else(|| invalid(py, format!("column {column:?}: there is no column of dtype {descr}")))
 }
 
 /// A selection by its name and β; none if there is no such name.

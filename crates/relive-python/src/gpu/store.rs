@@ -50,8 +50,14 @@ impl GpuStore {
         let Some(removal) = removal_of(&removal.0, &removal.1, &raised)? else {
             return Err(invalid(py, format!("there is no removal {:?}", removal.0)));
         };
-        let options =
-            StoreOptions { removal, max_selectable, seed, readers, huge_pages, ..StoreOptions::new(capacity) };
+        let options = StoreOptions {
+            removal,
+            max_selectable,
+            seed,
+            readers,
+            huge_pages,
+            ..StoreOptions::new(capacity)
+        };
         let store = py.detach(|| match &name {
             Some(name) => Store::create_named(name, schema, options),
             None => Store::create(schema, options),
@@ -95,7 +101,10 @@ impl GpuStore {
     }
 
     /// Name, dtype and shape of each column; the most steps; the capacity.
-    fn schema<'py>(&self, py: Python<'py>) -> PyResult<(Vec<(String, Bound<'py, PyAny>, Vec<u64>)>, u64, u64)> {
+    fn schema<'py>(
+        &self,
+        py: Python<'py>,
+    ) -> PyResult<(Vec<(String, Bound<'py, PyAny>, Vec<u64>)>, u64, u64)> {
         let hub = self.hub.get(py)?;
         let schema = hub.store().schema();
         Ok((columns_of(py, schema)?, schema.max_steps(), hub.store().capacity()))
