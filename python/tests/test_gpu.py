@@ -446,10 +446,10 @@ def test_a_damaged_checkpoint_is_found(tmp_path: pathlib.Path) -> None:
     store = simple()
     put(store, 1)
     store.save(tmp_path)
-    largest = max((path for path in tmp_path.iterdir() if path.is_file()), key=lambda path: path.stat().st_size)
-    damaged = bytearray(largest.read_bytes())
-    damaged[len(damaged) // 2] ^= 1
-    largest.write_bytes(damaged)
+    (rows,) = tmp_path.glob("*.data")
+    damaged = bytearray(rows.read_bytes())
+    damaged[-1] ^= 1
+    rows.write_bytes(damaged)
     with pytest.raises(errors.DataLossError):
         gpu.Store.load(tmp_path)
     with pytest.raises(errors.NotFoundError):

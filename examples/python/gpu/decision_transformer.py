@@ -20,7 +20,7 @@ from torch.nn import functional as F
 from relive import gpu, rl
 from relive.rl import recorded
 
-sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "agents"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "agents"))
 from decision_transformer import DecisionTransformer, Policy, Transformer  # noqa: E402
 
 
