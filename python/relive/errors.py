@@ -46,11 +46,11 @@ class InvalidArgumentError(ReverbError, ValueError):
 
 
 class NotFoundError(ReverbError, RuntimeError, ValueError):
-    """The table does not exist."""
+    """The table does not exist; or the store, column or trajectory of :mod:`relive.gpu`."""
 
 
 class UnavailableError(ReverbError, RuntimeError):
-    """No server answers at the address. Trying again later may work."""
+    """No server answers at the address, or what :mod:`relive.gpu` needs is taken or not there. Trying again later may work."""
 
 
 class CancelledError(ReverbError, RuntimeError):
@@ -78,7 +78,7 @@ class PermissionDeniedError(ReverbError, RuntimeError):
 
 
 class InternalError(ReverbError, RuntimeError):
-    """A fault inside of the server."""
+    """A fault inside of the server; or the system refused memory, a file or a thread to :mod:`relive.gpu`."""
 
 
 class ResourceExhaustedError(ReverbError, IndexError):

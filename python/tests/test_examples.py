@@ -12,7 +12,7 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 EXAMPLES = sorted((ROOT / "examples" / "python").glob("*.py"))
-DOCUMENTS = ["coming-from.md", "flow.md", "migrating-from-reverb.md", "python-agents.md", "python.md"]
+DOCUMENTS = ["coming-from.md", "flow.md", "gpu.md", "migrating-from-reverb.md", "python-agents.md", "python.md"]
 
 # A slow machine with other work on it; each takes seconds, the training loop a minute or two.
 TIMEOUT_S = 600

@@ -31,6 +31,7 @@ fn cargo(root: &Path, arguments: &[&str]) -> Result<()> {
 /// Everything else is built with all features, since the program and the Python module have them on.
 fn features(root: &Path) -> Result<()> {
     cargo(root, &["check", "--package", "relive-checkpoint", "--no-default-features", "--all-targets"])?;
+    cargo(root, &["check", "--package", "relive", "--features", "gpu"])?;
     cargo(root, &["check", "--package", "relive", "--features", "rl"])
 }
 

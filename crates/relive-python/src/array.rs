@@ -1,4 +1,4 @@
-//! Tensors and numpy arrays. The only module besides [`crate::buffer`] that touches numpy's memory.
+//! Tensors and numpy arrays. With [`crate::buffer`] and [`crate::plain`] the only module that touches numpy's memory.
 #![expect(unsafe_code, reason = "numpy's data is reached by pointer; each block says why it is sound")]
 
 use bytes::Bytes;
@@ -215,7 +215,7 @@ fn python_scalar(object: &Bound<'_, PyAny>) -> PyResult<Option<Tensor>> {
 }
 
 /// The array itself if it is row-major and little endian, else a copy that is.
-fn canonical<'py>(
+pub(crate) fn canonical<'py>(
     array: &Bound<'py, PyUntypedArray>,
     descr: &Bound<'py, PyArrayDescr>,
 ) -> PyResult<Bound<'py, PyUntypedArray>> {
@@ -388,7 +388,7 @@ fn make_descr(py: Python<'_>, dtype: DType) -> PyResult<Bound<'_, PyAny>> {
     Ok(make(PyString::new(py, name).into_any())?.into_bound(py))
 }
 
-fn unsupported(descr: &Bound<'_, PyArrayDescr>) -> PyErr {
+pub(crate) fn unsupported(descr: &Bound<'_, PyArrayDescr>) -> PyErr {
     PyTypeError::new_err(format!("numpy arrays of {descr} cannot be stored: incompatible function arguments"))
 }
 

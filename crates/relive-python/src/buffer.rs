@@ -152,3 +152,20 @@ unsafe fn array_over<'py>(
         Ok(array)
     }
 }
+
+/// Bytes that `owner` keeps as a writable array.
+///
+/// # Safety
+/// The bytes begin where elements of the dtype may. They stay where they are for as long as `owner` lives, and nothing else has a
+/// reference to them.
+pub(crate) unsafe fn over_bytes<'py>(
+    owner: &Bound<'py, PyAny>,
+    (data, len): (*mut u8, usize),
+    dtype: DType,
+    dims: &[usize],
+) -> PyResult<Bound<'py, PyAny>> {
+    let size = dtype.size_bytes().map(|size| dims.iter().product::<usize>() * size);
+    assert_eq!(size, Some(len), "the bytes are exactly the array's");
+    // SAFETY: as the caller says, and there are as many bytes as needed.
+    unsafe { array_over(data, dtype, dims, NPY_ARRAY_CARRAY, owner) }
+}

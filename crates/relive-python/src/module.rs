@@ -18,6 +18,8 @@ pub(crate) mod _native {
     #[pymodule_export]
     use crate::flow::{Shards, Stream};
     #[pymodule_export]
+    use crate::gpu::{GpuLoader, GpuReader, GpuStore, gpu_unavailable};
+    #[pymodule_export]
     use crate::logs::{flush_logs, install_logging};
     #[pymodule_export]
     use crate::process::{after_fork, before_fork};

@@ -24,4 +24,7 @@ pub use server::{Server, ServerBuilder, ServerError};
 #[cfg(feature = "rl")]
 pub use {relive_agents as agents, relive_env as env, relive_flow as flow, relive_nn as nn, relive_rl as rl};
 
+#[cfg(feature = "gpu")]
+pub use relive_gpu as gpu;
+
 pub use {relive_engine as engine, relive_server as serving, relive_table as table, relive_tensor as tensor};

@@ -137,6 +137,18 @@ impl Batch {
         })
     }
 
+    /// The bytes of a window's column, to be changed in place: who owns the batch owns them.
+    ///
+    /// # Errors
+    /// There is no such window.
+    pub fn bytes_mut(&mut self, window: usize) -> Result<&mut [u8]> {
+        let len = self.column(window)?.bytes.len();
+        let start =
+            self.memory().bytes.start().wrapping_add(narrow(self.ring.plan.columns[window].output_at));
+        // SAFETY: as in `column`; the batch is borrowed exclusively.
+        Ok(unsafe { std::slice::from_raw_parts_mut(start, len) })
+    }
+
     /// Shape of a window's column: rows, steps, and the shape of a step.
     ///
     /// # Errors

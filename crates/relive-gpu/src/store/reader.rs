@@ -117,6 +117,12 @@ impl Reader {
         self.shared.shard
     }
 
+    /// Number of trajectories for which there is room.
+    #[must_use]
+    pub fn capacity(&self) -> u64 {
+        self.shared.segment.capacity()
+    }
+
     /// What this process has done with the store.
     #[must_use]
     pub fn metrics(&self) -> MetricsSnapshot {
@@ -318,6 +324,18 @@ impl Pinned {
         // SAFETY: the bytes lie in the mapping, which this keeps, and were written before the row became selectable.
         // As long as the row is pinned, by protocol nobody writes to it.
         Ok(unsafe { std::slice::from_raw_parts(start, narrow(bytes)) })
+    }
+
+    /// Takes in what another call has pinned, behind its own trajectories.
+    ///
+    /// # Errors
+    /// Another reader has pinned them; then they are let go of.
+    pub fn append(&mut self, mut other: Pinned) -> Result<()> {
+        if !Arc::ptr_eq(&self.shared, &other.shared) {
+            return Err(Error::invalid("the trajectories were pinned by another reader"));
+        }
+        self.rows.append(&mut other.rows);
+        Ok(())
     }
 
     pub(crate) fn segment(&self) -> &Arc<Segment> {

@@ -1,0 +1,119 @@
+//! Batches that are collected while Python goes on.
+
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::thread;
+use std::time::Duration;
+
+use pyo3::prelude::*;
+use relive_gpu::{Batch, Collector, ErrorKind, Pinned};
+
+use super::raise::{Failed, Result};
+
+/// How long a wait goes on before Python's signal handlers get their chance.
+const SLICE: Duration = Duration::from_millis(50);
+
+/// Trajectories that are to become a batch, and how to tell of it.
+struct Job {
+    pinned: Pinned,
+    steps: Vec<u64>,
+    done: Sender<Done>,
+}
+
+/// What came of it. The trajectories come back if nothing did.
+type Done = std::result::Result<Batch, (Pinned, Failed)>;
+
+/// A batch on its way.
+pub(super) enum OnItsWay {
+    /// Nobody has begun.
+    Pinned(Pinned),
+    /// The thread is at it.
+    Given(Receiver<Done>),
+}
+
+/// Collects batches: in a thread of its own, or when they are asked for.
+pub(super) struct Background {
+    collector: Collector,
+    jobs: Option<Sender<Job>>,
+}
+
+impl Background {
+    /// # Errors
+    /// The system starts no thread.
+    pub(super) fn new(collector: Collector, has_thread: bool) -> Result<Background> {
+        if !has_thread {
+            return Ok(Background { collector, jobs: None });
+        }
+        let (jobs, taken) = mpsc::channel();
+        let worker = collector.clone();
+        // It ends when `jobs` is dropped.
+        let started =
+            thread::Builder::new().name("relive-gpu-loader".to_owned()).spawn(move || work(&worker, &taken));
+        started.map_err(|error| {
+            Failed::new(ErrorKind::System, format!("start the thread of a loader: {error}"))
+        })?;
+        Ok(Background { collector, jobs: Some(jobs) })
+    }
+
+    /// Begins to collect, if that is done in the background.
+    pub(super) fn begin(&self, pinned: Pinned, steps: &[u64]) -> OnItsWay {
+        let Some(jobs) = &self.jobs else { return OnItsWay::Pinned(pinned) };
+        let (done, receiver) = mpsc::channel();
+        match jobs.send(Job { pinned, steps: steps.to_vec(), done }) {
+            Ok(()) => OnItsWay::Given(receiver),
+            Err(mpsc::SendError(job)) => OnItsWay::Pinned(job.pinned),
+        }
+    }
+
+    /// Waits for a batch without the interpreter.
+    ///
+    /// # Errors
+    /// It could not be made, or a signal handler raised; what is on its way is as it was, for another try.
+    pub(super) fn finish(
+        &self,
+        py: Python<'_>,
+        batch: OnItsWay,
+        steps: &[u64],
+    ) -> Result<Batch, (OnItsWay, PyErr)> {
+        let again = |(pinned, failed): (Pinned, Failed)| (OnItsWay::Pinned(pinned), failed.raise(py));
+        match batch {
+            OnItsWay::Pinned(pinned) => py.detach(|| collect(&self.collector, pinned, steps)).map_err(again),
+            OnItsWay::Given(receiver) => {
+                let (outcome, receiver) = wait(py, receiver);
+                match outcome {
+                    Ok(done) => done.map_err(again),
+                    Err(error) => Err((OnItsWay::Given(receiver), error)),
+                }
+            }
+        }
+    }
+}
+
+fn wait(py: Python<'_>, mut receiver: Receiver<Done>) -> (PyResult<Done>, Receiver<Done>) {
+    loop {
+        let (outcome, back) = py.detach(move || (receiver.recv_timeout(SLICE), receiver));
+        match outcome {
+            Ok(done) => return (Ok(done), back),
+            Err(RecvTimeoutError::Disconnected) => {
+                let text = "the thread of the loader has ended before its batch".to_owned();
+                let failed = Failed::new(ErrorKind::System, text);
+                return (Err(failed.raise(py)), back);
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+        if let Err(error) = py.check_signals() {
+            return (Err(error), back);
+        }
+        receiver = back;
+    }
+}
+
+fn work(collector: &Collector, jobs: &Receiver<Job>) {
+    for Job { pinned, steps, done } in jobs {
+        // Whoever asked may be gone.
+        drop(done.send(collect(collector, pinned, &steps)));
+    }
+}
+
+fn collect(collector: &Collector, pinned: Pinned, steps: &[u64]) -> Done {
+    collector.collect(&pinned, steps).map_err(|error| (pinned, error.into()))
+}

@@ -1,0 +1,73 @@
+//! Changes of weights, told to all loaders of a store.
+
+use std::sync::{Arc, Weak};
+
+use parking_lot::Mutex;
+use relive_gpu::{Change, Store};
+
+/// What a loader has not yet looked at.
+#[derive(Default)]
+pub(super) struct News {
+    pub(super) changes: Vec<Change>,
+    /// There were more changes than rows: the rows themselves are fewer.
+    pub(super) is_overfull: bool,
+}
+
+/// A store, and the loaders that follow its weights. The store gives each change out once.
+pub(super) struct Hub {
+    store: Store,
+    followers: Mutex<Vec<Weak<Mutex<News>>>>,
+}
+
+/// A loader's part of the changes.
+pub(super) struct Follower {
+    hub: Weak<Hub>,
+    news: Arc<Mutex<News>>,
+}
+
+impl Hub {
+    pub(super) fn new(store: Store) -> Arc<Hub> {
+        Arc::new(Hub { store, followers: Mutex::default() })
+    }
+
+    pub(super) fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// Changes from now on.
+    pub(super) fn follow(self: &Arc<Hub>) -> Follower {
+        let news = Arc::new(Mutex::new(News::default()));
+        self.followers.lock().push(Arc::downgrade(&news));
+        Follower { hub: Arc::downgrade(self), news }
+    }
+
+    fn tell_all(&self) {
+        let mut followers = self.followers.lock();
+        let changes = self.store.take_changes();
+        followers.retain(|follower| {
+            let Some(news) = follower.upgrade() else { return false };
+            news.lock().add(&changes, self.store.capacity());
+            true
+        });
+    }
+}
+
+impl News {
+    fn add(&mut self, changes: &[Change], capacity: u64) {
+        if (self.changes.len() + changes.len()) as u64 > capacity {
+            self.is_overfull = true;
+            self.changes = Vec::new();
+        }
+        if !self.is_overfull {
+            self.changes.extend_from_slice(changes);
+        }
+    }
+}
+
+impl Follower {
+    /// What has changed since the last call; none if the store was closed.
+    pub(super) fn take(&self) -> Option<News> {
+        self.hub.upgrade()?.tell_all();
+        Some(std::mem::take(&mut *self.news.lock()))
+    }
+}

@@ -1,0 +1,202 @@
+//! Which trajectories a batch has, and which of their steps.
+
+use relive_gpu::select::{Order, Pool, Selected, Selection, Selector, Weights, WeightsConfig, philox, power};
+use relive_gpu::{Change, ErrorKind, Pinned, Reader};
+
+use super::changes::Follower;
+use super::raise::{Failed, Result};
+
+/// Rounds in which trajectories that went away while they were drawn are replaced by others.
+const MAX_ROUNDS: usize = 64;
+
+/// The stream of random steps. Selectors use the first ones of the 256 that a seed and step have.
+const STEPS_STREAM: u32 = 0x80 << 24;
+
+/// Which step of a drawn trajectory is the current one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Steps {
+    /// Any of them, each as likely as the others.
+    Random,
+    /// The one behind the last.
+    Last,
+}
+
+/// What was drawn for a batch, in the order of its rows.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Drawn {
+    pub(super) indices: Vec<u64>,
+    pub(super) generations: Vec<u64>,
+    pub(super) steps: Vec<u64>,
+    pub(super) probabilities: Vec<f32>,
+    pub(super) importance: Vec<f32>,
+}
+
+/// Draws trajectories from the weights of a store, which it follows.
+pub(super) struct Draws {
+    pub(super) reader: Reader,
+    /// None for a store of another process, whose weights are all looked at for each batch.
+    follower: Option<Follower>,
+    weights: Weights,
+    inserted: Vec<u64>,
+    pub(super) selector: Selector,
+    pub(super) seed: u64,
+    pub(super) selection: Selection,
+    steps: Steps,
+}
+
+impl Draws {
+    pub(super) fn new(
+        reader: Reader,
+        follower: Option<Follower>,
+        (selection, exponent, max_weight): (Selection, f32, f32),
+        steps: Steps,
+        seed: u64,
+    ) -> Result<Draws> {
+        let capacity = reader.capacity();
+        let config = WeightsConfig { max_weight, exponent, ..WeightsConfig::new(capacity) };
+        let places = usize::try_from(capacity).unwrap_or(usize::MAX);
+        let mut draws = Draws {
+            weights: Weights::new(config)?,
+            inserted: vec![0; places],
+            selector: Selector::new(seed),
+            reader,
+            follower,
+            seed,
+            selection,
+            steps,
+        };
+        draws.look_at_all()?;
+        Ok(draws)
+    }
+
+    /// Draws and pins `count` trajectories.
+    pub(super) fn draw(&mut self, count: u64) -> Result<(Drawn, Pinned)> {
+        self.follow()?;
+        let step = self.selector.step();
+        let (mut drawn, mut pinned) = (Drawn::default(), self.reader.pin(&[])?);
+        for round in 0..MAX_ROUNDS {
+            let wanted = count - drawn.indices.len() as u64;
+            let selected = self.select(wanted)?;
+            let (present, missing) = self.reader.pin_present(&selected.indices)?;
+            // Where each index is selected once, a second selection could give the same ones.
+            if missing.is_empty() || !self.selects_once() {
+                drawn.add(&selected, &missing);
+                pinned.append(present)?;
+            }
+            if drawn.indices.len() as u64 == count {
+                self.complete(&mut drawn, &pinned, (step, round));
+                return Ok((drawn, pinned));
+            }
+            self.look_at_all()?;
+        }
+        let text = format!(
+            "{count} trajectories were drawn {MAX_ROUNDS} times, and each time others took the place of some before they could be \
+             read; draw fewer, or make the store larger"
+        );
+        Err(Failed::new(ErrorKind::Unavailable, text))
+    }
+
+    fn select(&mut self, count: u64) -> Result<Selected> {
+        let pool = Pool::with_inserted(&self.weights, &self.inserted);
+        Ok(self.selector.select(&pool, self.selection, count, Order::AsDrawn)?)
+    }
+
+    /// Pins what was drawn before, which must still be there.
+    pub(super) fn pin_again(&self, drawn: &Drawn) -> Result<Pinned> {
+        let pinned = self.reader.pin(&drawn.indices)?;
+        let other = pinned
+            .rows()
+            .iter()
+            .zip(&drawn.generations)
+            .find(|(row, generation)| row.generation != **generation);
+        if let Some((row, generation)) = other {
+            let text = format!(
+                "the state has trajectory {} of generation {generation}, and the store has generation {} there: it is not the \
+                 store of the state, or has changed since",
+                row.index, row.generation
+            );
+            return Err(Failed::new(ErrorKind::NotFound, text));
+        }
+        Ok(pinned)
+    }
+
+    fn selects_once(&self) -> bool {
+        use Selection::{Fifo, Lifo, TopK, WithoutReplacement};
+        matches!(self.selection, TopK | Fifo | Lifo | WithoutReplacement)
+    }
+
+    /// Adds what follows from the trajectories that were pinned.
+    fn complete(&self, drawn: &mut Drawn, pinned: &Pinned, (step, round): (u64, usize)) {
+        drawn.generations = pinned.rows().iter().map(|row| row.generation).collect();
+        drawn.steps = match self.steps {
+            Steps::Last => pinned.rows().iter().map(|row| row.length).collect(),
+            Steps::Random => {
+                let rows = (0_u64..).zip(pinned.rows());
+                rows.map(|(position, row)| below(self.seed, step, position, row.length)).collect()
+            }
+        };
+        if let (Selection::Prioritized { beta, .. }, 1..) = (self.selection, round) {
+            // Of several selections; (N · p)^-β over the largest of the batch is (the least p / p)^β.
+            let least = drawn.probabilities.iter().copied().fold(f32::INFINITY, f32::min);
+            drawn.importance = drawn.probabilities.iter().map(|p| power(least / p, beta)).collect();
+        }
+    }
+
+    /// Takes over what has changed since the last call.
+    fn follow(&mut self) -> Result<()> {
+        let Some(news) = self.follower.as_ref().and_then(Follower::take) else { return self.look_at_all() };
+        if news.is_overfull {
+            return self.look_at_all();
+        }
+        let (mut indices, mut weights) = (Vec::new(), Vec::new());
+        for Change { local, weight, inserted } in news.changes {
+            indices.push(local);
+            weights.push(weight);
+            if let Some(place) = usize::try_from(local).ok().and_then(|at| self.inserted.get_mut(at)) {
+                *place = inserted;
+            }
+        }
+        Ok(self.weights.update(&indices, &weights)?)
+    }
+
+    /// Takes over the weights of all rows.
+    fn look_at_all(&mut self) -> Result<()> {
+        let mut now = vec![0.0; self.inserted.len()];
+        self.reader.read_weights(&mut now)?;
+        self.reader.read_inserted(&mut self.inserted)?;
+        let (mut indices, mut weights) = (Vec::new(), Vec::new());
+        for ((index, new), old) in (0_u64..).zip(&now).zip(self.weights.weights()) {
+            if new.to_bits() != old.to_bits() {
+                indices.push(index);
+                weights.push(*new);
+            }
+        }
+        // Sums of all rows are made in one go, those of changed ones one by one.
+        if indices.len() > now.len() / 4 {
+            return Ok(self.weights.load(&now)?);
+        }
+        Ok(self.weights.update(&indices, &weights)?)
+    }
+}
+
+impl Drawn {
+    fn add(&mut self, selected: &Selected, missing: &[usize]) {
+        let mut missing = missing.iter().peekable();
+        for position in 0..selected.indices.len() {
+            if missing.next_if(|&&next| next == position).is_none() {
+                self.indices.push(selected.indices[position]);
+                self.probabilities.push(selected.probabilities[position]);
+                self.importance.push(selected.importance[position]);
+            }
+        }
+    }
+}
+
+/// A number in `0..limit`. Its bias is below limit · 2⁻⁶⁴.
+#[expect(clippy::cast_possible_truncation, reason = "the halves of 64 bits, and the upper half of 128")]
+fn below(seed: u64, step: u64, position: u64, limit: u64) -> u64 {
+    let counter = [position as u32, (position >> 32) as u32, step as u32, (step >> 32) as u32 | STEPS_STREAM];
+    let [low, high, ..] = philox(counter, [seed as u32, (seed >> 32) as u32]);
+    let number = u128::from(low) | u128::from(high) << 32;
+    ((number * u128::from(limit)) >> 64) as u64
+}

@@ -1,0 +1,112 @@
+//! Arrays that become trajectories.
+
+use std::time::{Duration, Instant};
+
+use pyo3::prelude::*;
+use relive_gpu::{Inserted, Result, Schema, Store};
+
+use super::raise::{OrRaise, invalid};
+use crate::plain::Plain;
+
+/// How long a wait for a row goes on before Python's signal handlers get their chance.
+const SLICE: Duration = Duration::from_millis(50);
+
+/// Copies a trajectory into a store: an array for each column of the schema, in its order.
+///
+/// # Errors
+/// An array does not fit its column, or the arrays differ in length; then nothing is evicted. Or there is no row in that time.
+pub(super) fn insert(
+    py: Python<'_>,
+    store: &Store,
+    arrays: &[Bound<'_, PyAny>],
+    weight: f64,
+    patience: Duration,
+) -> PyResult<Inserted> {
+    let weight = checked_weight(py, weight)?;
+    let arrays: Vec<Plain<'_>> = arrays.iter().map(Plain::of).collect::<PyResult<_>>()?;
+    let length = checked_length(py, store.schema(), &arrays)?;
+    let bytes: Vec<&[u8]> = arrays.iter().map(Plain::bytes).collect();
+    let deadline = Instant::now().checked_add(patience);
+    loop {
+        let left = deadline.map_or(SLICE, |at| at.saturating_duration_since(Instant::now()));
+        let last = left <= SLICE && deadline.is_some();
+        let outcome = py.detach(|| copy(store, &bytes, length, weight, left.min(SLICE)));
+        match outcome {
+            Err(error) if error.kind() == relive_gpu::ErrorKind::Unavailable && !last => {
+                py.check_signals()?
+            }
+            outcome => return outcome.or_raise(py),
+        }
+    }
+}
+
+fn copy(store: &Store, columns: &[&[u8]], length: u64, weight: f32, patience: Duration) -> Result<Inserted> {
+    let mut writing = if patience.is_zero() { store.begin()? } else { store.begin_within(patience)? };
+    for (position, bytes) in columns.iter().enumerate() {
+        // The shapes were checked, and the row has room for the most steps.
+        writing.column(position)?[..bytes.len()].copy_from_slice(bytes);
+    }
+    writing.commit(length, weight)
+}
+
+/// A weight as the store has it.
+///
+/// # Errors
+/// It is negative, infinite, too large or not a number.
+pub(super) fn checked_weight(py: Python<'_>, weight: f64) -> PyResult<f32> {
+    #[expect(clippy::cast_possible_truncation, reason = "weights are rounded to f32, as documented")]
+    let rounded = weight as f32;
+    if !rounded.is_finite() || rounded < 0.0 {
+        let text = format!("the weight is {weight}; it must be a 32-bit float, finite and not negative");
+        return Err(invalid(py, text));
+    }
+    Ok(rounded)
+}
+
+fn checked_length(py: Python<'_>, schema: &Schema, arrays: &[Plain<'_>]) -> PyResult<u64> {
+    if arrays.len() != schema.columns().len() {
+        let (given, wanted) = (arrays.len(), schema.columns().len());
+        return Err(invalid(py, format!("{given} arrays for {wanted} columns")));
+    }
+    let mut first = None;
+    for (column, array) in schema.columns().iter().zip(arrays) {
+        let name = &column.name;
+        if array.dtype() != column.dtype {
+            let (given, wanted) = (array.dtype().numpy_name(), column.dtype.numpy_name());
+            let text = format!(
+                "column {name:?}: the array is of {given}, the column of {wanted}; convert it with .astype({wanted:?})"
+            );
+            return Err(invalid(py, text));
+        }
+        let shape = array.shape();
+        let fits = shape.len() == column.shape.len() + 1
+            && shape.iter().skip(1).map(|&size| size as u64).eq(column.shape.iter().copied());
+        if !fits {
+            let text = format!(
+                "column {name:?}: the array has shape {shape:?}; a trajectory has [steps, …] with steps of shape {:?}",
+                column.shape
+            );
+            return Err(invalid(py, text));
+        }
+        let length = shape[0] as u64;
+        match first {
+            None => first = Some((name, length)),
+            Some((other, expected)) if expected != length => {
+                let text = format!(
+                    "column {name:?} has {length} steps, column {other:?} has {expected}; all must have as many"
+                );
+                return Err(invalid(py, text));
+            }
+            Some(_) => {}
+        }
+    }
+    let length = first.map_or(0, |(_, length)| length);
+    let most = schema.max_steps();
+    if length == 0 || length > most {
+        let text = format!(
+            "a trajectory of {length} steps; it must have 1 to {most}: cut it, or make the store with a larger max_steps"
+        );
+        return Err(invalid(py, text));
+    }
+    Ok(length)
+}

@@ -1,0 +1,223 @@
+//! Batches one after another.
+
+use std::collections::VecDeque;
+
+use pyo3::prelude::*;
+use relive_gpu::select::Selector;
+use relive_gpu::{CollectOptions, Collector, ErrorKind, Reader};
+
+use super::background::{Background, OnItsWay};
+use super::batch::{self, Lent, MAX_LENT, Parts, signed};
+use super::changes::Follower;
+use super::draw::{Drawn, Draws, Steps};
+use super::raise::{Failed, OrRaise, Result, invalid};
+use super::settings::{GivenWindow, selection_of, windows_of};
+use crate::array::{floats, from_elements, keys};
+use crate::process::Owned;
+
+/// Makes batches of a store; an iterator of arrays.
+#[pyclass(frozen, module = "relive._native")]
+pub(crate) struct GpuLoader(Owned<Work>);
+
+struct Work {
+    draws: Draws,
+    background: Background,
+    /// Those that were drawn and not handed out, in order.
+    queue: VecDeque<(Drawn, OnItsWay)>,
+    batch_size: u64,
+    prefetch: usize,
+    lent: Lent,
+}
+
+/// How a loader draws and collects.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub(super) struct Settings<'py> {
+    windows: Vec<GivenWindow<'py>>,
+    batch_size: u64,
+    sampling: String,
+    beta: f32,
+    exponent: f32,
+    max_weight: f32,
+    /// Whether the current step is the one behind the last.
+    is_last: bool,
+    seed: u64,
+    prefetch: usize,
+    threads: usize,
+}
+
+/// What was drawn and not handed out: indices, generations, steps, probabilities, importance weights.
+type Pending<'py> = [Bound<'py, PyAny>; 5];
+
+impl GpuLoader {
+    pub(super) fn new(
+        py: Python<'_>,
+        reader: Reader,
+        follower: Option<Follower>,
+        settings: Settings<'_>,
+    ) -> PyResult<GpuLoader> {
+        let windows = windows_of(py, &settings.windows)?;
+        let Settings { batch_size, beta, exponent, max_weight, seed, prefetch, threads, .. } = settings;
+        let Some(selection) = selection_of(&settings.sampling, beta) else {
+            return Err(invalid(py, format!("there is no sampling {:?}", settings.sampling)));
+        };
+        let steps = if settings.is_last { Steps::Last } else { Steps::Random };
+        let options = CollectOptions {
+            batches: prefetch.saturating_add(1 + MAX_LENT),
+            threads,
+            ..CollectOptions::new(batch_size)
+        };
+        let made = py.detach(|| {
+            let collector = Collector::new(&reader, &windows, options)?;
+            let background = Background::new(collector, prefetch > 0)?;
+            let draws = Draws::new(reader, follower, (selection, exponent, max_weight), steps, seed)?;
+            let queue = VecDeque::new();
+            Ok::<_, Failed>(Work { draws, background, queue, batch_size, prefetch, lent: Lent::default() })
+        });
+        Ok(GpuLoader(Owned::new("loader", made.or_raise(py)?)))
+    }
+
+    fn with<T>(&self, py: Python<'_>, work: impl FnOnce(&mut Work) -> PyResult<T>) -> PyResult<T> {
+        match self.0.lock(py)?.as_mut() {
+            Some(state) => work(state),
+            None => Err(crate::error::raise_kind(
+                py,
+                relive_client::ErrorKind::Closed,
+                "this loader was closed".to_owned(),
+            )),
+        }
+    }
+}
+
+#[pymethods]
+impl GpuLoader {
+    /// The next batch.
+    fn next<'py>(&self, py: Python<'py>) -> PyResult<Parts<'py>> {
+        self.with(py, |work| work.next(py))
+    }
+
+    /// The batch of these trajectories at these steps, beside the others; -1 as step means the one behind the last.
+    fn collect<'py>(
+        &self,
+        py: Python<'py>,
+        indices: &Bound<'py, PyAny>,
+        steps: &Bound<'py, PyAny>,
+    ) -> PyResult<Parts<'py>> {
+        let (indices, steps) = (keys(indices)?, crate::array::integers(steps)?);
+        self.with(py, |work| work.collect(py, indices, &steps))
+    }
+
+    /// β of prioritized draws from the next draw on.
+    fn set_beta(&self, py: Python<'_>, beta: f32) -> PyResult<()> {
+        self.with(py, |work| {
+            if let Some(selection) = selection_of("prioritized", beta) {
+                work.draws.selection = selection;
+            }
+            Ok(())
+        })
+    }
+
+    /// Seed, state of the selector, and what was drawn and not handed out.
+    fn state<'py>(&self, py: Python<'py>) -> PyResult<(u64, Vec<u8>, Vec<Pending<'py>>)> {
+        self.with(py, |work| {
+            let pending =
+                work.queue.iter().map(|(drawn, _)| pending_of(py, drawn)).collect::<PyResult<_>>()?;
+            Ok((work.draws.seed, work.draws.selector.to_bytes(), pending))
+        })
+    }
+
+    /// Goes on where `state` was taken.
+    fn restore(&self, py: Python<'_>, seed: u64, selector: &[u8], pending: Vec<Pending<'_>>) -> PyResult<()> {
+        let selector = Selector::from_bytes(selector).or_raise(py)?;
+        let drawn = pending.iter().map(drawn_of).collect::<PyResult<Vec<Drawn>>>()?;
+        self.with(py, |work| py.detach(|| work.restore(seed, selector, drawn)).or_raise(py))
+    }
+
+    /// Ends the loader; arrays of its batches stay.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        self.0.end(py)
+    }
+}
+
+impl Work {
+    fn next<'py>(&mut self, py: Python<'py>) -> PyResult<Parts<'py>> {
+        let filled = py.detach(|| self.fill());
+        let Some((drawn, batch)) = self.queue.pop_front() else {
+            filled.or_raise(py)?;
+            return Err(invalid(py, "no batch was drawn".to_owned()));
+        };
+        match self.background.finish(py, batch, &drawn.steps) {
+            Ok(batch) => batch::to_python(py, batch, &drawn, &self.lent),
+            Err((batch, error)) => {
+                self.queue.push_front((drawn, batch));
+                Err(error)
+            }
+        }
+    }
+
+    /// Draws as many batches ahead as there are to be. What this call draws follows from all changes before it.
+    fn fill(&mut self) -> Result<()> {
+        while self.queue.len() <= self.prefetch {
+            let (drawn, pinned) = self.draws.draw(self.batch_size)?;
+            let batch = self.background.begin(pinned, &drawn.steps);
+            self.queue.push_back((drawn, batch));
+        }
+        Ok(())
+    }
+
+    fn collect<'py>(&self, py: Python<'py>, indices: Vec<u64>, steps: &[i64]) -> PyResult<Parts<'py>> {
+        let reader = &self.draws.reader;
+        let pinned = py.detach(|| reader.pin(&indices)).or_raise(py)?;
+        if steps.len() != indices.len() {
+            let text = format!("{} steps for {} trajectories; pass one for each", steps.len(), indices.len());
+            return Err(invalid(py, text));
+        }
+        let ones = vec![1.0; indices.len()];
+        let at = |(&step, row): (&i64, &relive_gpu::PinnedRow)| u64::try_from(step).unwrap_or(row.length);
+        let steps = steps.iter().zip(pinned.rows()).map(at).collect();
+        let drawn =
+            Drawn { indices, steps, probabilities: ones.clone(), importance: ones, ..Drawn::default() };
+        let batch =
+            self.background.finish(py, OnItsWay::Pinned(pinned), &drawn.steps).map_err(|(_, error)| error)?;
+        batch::to_python(py, batch, &drawn, &self.lent)
+    }
+
+    fn restore(&mut self, seed: u64, selector: Selector, all: Vec<Drawn>) -> Result<()> {
+        let mut queue = VecDeque::with_capacity(all.len());
+        for drawn in all {
+            if drawn.indices.len() as u64 != self.batch_size {
+                let (found, size) = (drawn.indices.len(), self.batch_size);
+                let text = format!("the state has a batch of {found} rows; this loader's have {size}");
+                return Err(Failed::new(ErrorKind::InvalidArgument, text));
+            }
+            let pinned = self.draws.pin_again(&drawn)?;
+            let batch = self.background.begin(pinned, &drawn.steps);
+            queue.push_back((drawn, batch));
+        }
+        (self.queue, self.draws.seed, self.draws.selector) = (queue, seed, selector);
+        Ok(())
+    }
+}
+
+fn pending_of<'py>(py: Python<'py>, drawn: &Drawn) -> PyResult<Pending<'py>> {
+    Ok([
+        signed(py, drawn.indices.iter().copied())?,
+        signed(py, drawn.generations.iter().copied())?,
+        signed(py, drawn.steps.iter().copied())?,
+        from_elements(py, &drawn.probabilities)?,
+        from_elements(py, &drawn.importance)?,
+    ])
+}
+
+fn drawn_of(pending: &Pending<'_>) -> PyResult<Drawn> {
+    #[expect(clippy::cast_possible_truncation, reason = "they were f32")]
+    let narrow = |values: Vec<f64>| values.into_iter().map(|value| value as f32).collect();
+    let [indices, generations, steps, probabilities, importance] = pending;
+    Ok(Drawn {
+        indices: keys(indices)?,
+        generations: keys(generations)?,
+        steps: keys(steps)?,
+        probabilities: narrow(floats(probabilities)?),
+        importance: narrow(floats(importance)?),
+    })
+}

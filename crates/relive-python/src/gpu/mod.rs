@@ -1,0 +1,22 @@
+//! The store of trajectories for training on GPUs: `relive.gpu`.
+//!
+//! [`GpuStore`] is the store in the process that makes it, [`GpuReader`] one that another process has made, and [`GpuLoader`] makes
+//! batches from either. Names of columns and settings are checked in Python; shapes, types and lengths here.
+
+mod background;
+mod batch;
+mod changes;
+mod draw;
+mod given;
+mod loader;
+mod owned;
+mod raise;
+mod reader;
+mod removal;
+mod settings;
+mod store;
+
+pub(crate) use loader::GpuLoader;
+pub(crate) use raise::gpu_unavailable;
+pub(crate) use reader::GpuReader;
+pub(crate) use store::GpuStore;

@@ -1,0 +1,49 @@
+//! What belongs to one process, may be used by all of its threads, and can be closed.
+
+use parking_lot::RwLock;
+use pyo3::prelude::*;
+use relive_client::ErrorKind;
+
+use crate::error::raise_kind;
+use crate::process::Origin;
+
+/// A handle whose clones are the same thing, until it is closed.
+pub(super) struct Shared<T: Clone> {
+    value: RwLock<Option<T>>,
+    what: &'static str,
+    origin: Origin,
+}
+
+impl<T: Clone + Send> Shared<T> {
+    pub(super) fn new(what: &'static str, value: T) -> Shared<T> {
+        Shared { value: RwLock::new(Some(value)), what, origin: Origin::here() }
+    }
+
+    /// The handle.
+    ///
+    /// # Errors
+    /// It was closed, or this is a child of its process.
+    pub(super) fn get(&self, py: Python<'_>) -> PyResult<T> {
+        self.origin.check(py, self.what)?;
+        let closed = || raise_kind(py, ErrorKind::Closed, format!("this {} was closed", self.what));
+        self.value.read().clone().ok_or_else(closed)
+    }
+
+    /// Lets go of the handle; others that were cloned from it live on. A child of its process only forgets it.
+    pub(super) fn close(&self, py: Python<'_>) {
+        if self.origin.is_foreign() {
+            return;
+        }
+        let value = self.value.write().take();
+        py.detach(|| drop(value));
+    }
+}
+
+impl<T: Clone> Drop for Shared<T> {
+    fn drop(&mut self) {
+        // Letting go of it here would change memory that the parent process goes on with.
+        if self.origin.is_foreign() {
+            std::mem::forget(self.value.get_mut().take());
+        }
+    }
+}

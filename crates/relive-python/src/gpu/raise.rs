@@ -1,0 +1,66 @@
+//! From errors of the store to Python's exceptions.
+
+use pyo3::prelude::*;
+use relive_gpu::{Error, ErrorKind};
+
+use crate::error::raise_kind;
+
+/// What can go wrong here: an error of the store, or of what is kept on top of it.
+#[derive(Debug)]
+pub(super) struct Failed {
+    kind: ErrorKind,
+    text: String,
+}
+
+pub(super) type Result<T, E = Failed> = std::result::Result<T, E>;
+
+impl Failed {
+    pub(super) fn new(kind: ErrorKind, text: String) -> Failed {
+        Failed { kind, text }
+    }
+
+    /// Its exception.
+    pub(super) fn raise(self, py: Python<'_>) -> PyErr {
+        raise_kind(py, kind_of(self.kind), self.text)
+    }
+}
+
+impl From<Error> for Failed {
+    fn from(error: Error) -> Failed {
+        Failed { kind: error.kind(), text: error.to_string() }
+    }
+}
+
+/// The kind of a client's error that has the same exception.
+fn kind_of(kind: ErrorKind) -> relive_client::ErrorKind {
+    match kind {
+        ErrorKind::InvalidArgument => relive_client::ErrorKind::InvalidArgument,
+        ErrorKind::NotFound => relive_client::ErrorKind::NotFound,
+        ErrorKind::Unavailable => relive_client::ErrorKind::Unavailable,
+        ErrorKind::Corrupt => relive_client::ErrorKind::DataLoss,
+        // The system refused, and kinds that are added later.
+        _ => relive_client::ErrorKind::Internal,
+    }
+}
+
+/// Turns a result of the store into a Python one.
+pub(super) trait OrRaise<T> {
+    fn or_raise(self, py: Python<'_>) -> PyResult<T>;
+}
+
+impl<T, E: Into<Failed>> OrRaise<T> for Result<T, E> {
+    fn or_raise(self, py: Python<'_>) -> PyResult<T> {
+        self.map_err(|error| error.into().raise(py))
+    }
+}
+
+/// An argument that cannot work.
+pub(super) fn invalid(py: Python<'_>, text: String) -> PyErr {
+    raise_kind(py, relive_client::ErrorKind::InvalidArgument, text)
+}
+
+/// Why there is no GPU that can be used; none if there is one.
+#[pyfunction]
+pub(crate) fn gpu_unavailable(py: Python<'_>) -> Option<String> {
+    py.detach(|| relive_gpu::cuda::Device::available().err().map(|error| error.to_string()))
+}

@@ -1,0 +1,97 @@
+//! A store that another process has made.
+
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use relive_gpu::{MetricsSnapshot, Reader};
+
+use super::loader::{GpuLoader, Settings};
+use super::owned::Shared;
+use super::raise::OrRaise;
+use super::settings::{GivenColumn, columns_of, schema_of};
+use crate::array::from_elements;
+
+/// A store of another process, to be read.
+#[pyclass(frozen, module = "relive._native")]
+pub(crate) struct GpuReader(Shared<Reader>);
+
+#[pymethods]
+impl GpuReader {
+    /// Attaches to the store of this name, which has the schema if one is given.
+    #[staticmethod]
+    fn attach(
+        py: Python<'_>,
+        name: &str,
+        schema: Option<(Vec<GivenColumn<'_>>, u64)>,
+    ) -> PyResult<GpuReader> {
+        let schema = match schema {
+            Some((columns, max_steps)) => Some(schema_of(py, &columns, max_steps)?),
+            None => None,
+        };
+        let reader = py.detach(|| Reader::attach(name, schema.as_ref())).or_raise(py)?;
+        Ok(GpuReader(Shared::new("reader", reader)))
+    }
+
+    /// Name, dtype and shape of each column; the most steps; the capacity.
+    fn schema<'py>(
+        &self,
+        py: Python<'py>,
+    ) -> PyResult<(Vec<(String, Bound<'py, PyAny>, Vec<u64>)>, u64, u64)> {
+        let reader = self.0.get(py)?;
+        Ok((columns_of(py, reader.schema())?, reader.schema().max_steps(), reader.capacity()))
+    }
+
+    fn weights<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        weights_of(py, &self.0.get(py)?)
+    }
+
+    fn metrics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        metrics_of(py, &self.0.get(py)?.metrics())
+    }
+
+    fn loader(&self, py: Python<'_>, settings: Settings<'_>) -> PyResult<GpuLoader> {
+        GpuLoader::new(py, self.0.get(py)?, None, settings)
+    }
+
+    fn close(&self, py: Python<'_>) {
+        self.0.close(py);
+    }
+}
+
+/// The weights of all rows.
+pub(super) fn weights_of<'py>(py: Python<'py>, reader: &Reader) -> PyResult<Bound<'py, PyAny>> {
+    let rows = usize::try_from(reader.capacity()).unwrap_or(usize::MAX);
+    let read = py.detach(|| {
+        let mut weights = vec![0.0; rows];
+        reader.read_weights(&mut weights).map(|()| weights)
+    });
+    from_elements(py, &read.or_raise(py)?)
+}
+
+/// Counters by their names; times in seconds.
+pub(super) fn metrics_of<'py>(py: Python<'py>, metrics: &MetricsSnapshot) -> PyResult<Bound<'py, PyDict>> {
+    let named = PyDict::new(py);
+    for (name, count) in [
+        ("inserted_rows", metrics.inserted_rows),
+        ("inserted_bytes", metrics.inserted_bytes),
+        ("aborted_rows", metrics.aborted_rows),
+        ("collects", metrics.collects),
+        ("collected_rows", metrics.collected_rows),
+        ("collected_bytes", metrics.collected_bytes),
+        ("waits", metrics.waits),
+        ("stale_updates", metrics.stale_updates),
+        ("dead_readers", metrics.dead_readers),
+        ("dead_writers", metrics.dead_writers),
+    ] {
+        named.set_item(name, count)?;
+    }
+    named.set_item("collect_s", metrics.collect_time.as_secs_f64())?;
+    named.set_item("wait_s", metrics.wait_time.as_secs_f64())?;
+    let evictions = PyDict::new(py);
+    let names = ["no_free", "max_selectable", "exhausted", "removed"];
+    for (name, (_, count)) in names.into_iter().zip(metrics.evictions) {
+        evictions.set_item(name, count)?;
+    }
+    named.set_item("evictions", evictions)?;
+    named.set_item("ages", metrics.ages.clone())?;
+    Ok(named)
+}

@@ -1,0 +1,68 @@
+//! Which trajectory goes: what Python asks for, and its own choices.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use pyo3::exceptions::PyIndexError;
+use pyo3::prelude::*;
+use relive_gpu::{Candidate, Removal};
+
+use crate::array::from_elements;
+
+/// The first exception that a function of Python has raised while it chose; the call that made it choose raises it.
+pub(super) type Raised = Arc<Mutex<Option<PyErr>>>;
+
+/// A removal: `("fifo", None)` and so on, `("max_times_sampled", n)`, or `("callback", function)`.
+pub(super) fn removal_of(
+    name: &str,
+    argument: &Bound<'_, PyAny>,
+    raised: &Raised,
+) -> PyResult<Option<Removal>> {
+    Ok(Some(match name {
+        "fifo" => Removal::Fifo,
+        "lifo" => Removal::Lifo,
+        "lowest_weight" => Removal::LowestWeight,
+        "random" => Removal::Random,
+        "max_times_sampled" => Removal::MaxTimesSampled(argument.extract()?),
+        "callback" => callback(argument.clone().unbind(), Arc::clone(raised)),
+        _ => return Ok(None),
+    }))
+}
+
+/// The choice of a function of Python.
+pub(super) fn callback(function: Py<PyAny>, raised: Raised) -> Removal {
+    Removal::Callback(Arc::new(move |candidates| {
+        Python::attach(|py| match choose(function.bind(py), candidates) {
+            Ok(choice) => choice,
+            Err(error) => {
+                raised.lock().get_or_insert(error);
+                None
+            }
+        })
+    }))
+}
+
+fn choose(function: &Bound<'_, PyAny>, candidates: &[Candidate]) -> PyResult<Option<usize>> {
+    let py = function.py();
+    let numbers = |of: fn(&Candidate) -> u64| {
+        let values: Vec<i64> = candidates.iter().map(|candidate| of(candidate).cast_signed()).collect();
+        from_elements(py, &values)
+    };
+    let weights: Vec<f32> = candidates.iter().map(|candidate| candidate.weight).collect();
+    let arrays = (
+        numbers(|candidate| candidate.index)?,
+        numbers(|candidate| candidate.generation)?,
+        numbers(|candidate| candidate.length)?,
+        from_elements(py, &weights)?,
+        numbers(|candidate| candidate.inserted)?,
+        numbers(|candidate| candidate.sampled)?,
+    );
+    let choice: Option<usize> = function.call1(arrays)?.extract()?;
+    match choice {
+        Some(position) if position >= candidates.len() => Err(PyIndexError::new_err(format!(
+            "the removal chose position {position} of {} candidates",
+            candidates.len()
+        ))),
+        choice => Ok(choice),
+    }
+}

@@ -1,0 +1,233 @@
+//! The store, in the process that makes it.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use relive_gpu::{Changed, Checkpoint, Inserted, Reweigh, State, Store, StoreOptions};
+
+use super::changes::Hub;
+use super::given::{checked_weight, insert};
+use super::loader::{GpuLoader, Settings};
+use super::owned::Shared;
+use super::raise::{OrRaise, invalid};
+use super::reader::{metrics_of, weights_of};
+use super::removal::{Raised, callback, removal_of};
+use super::settings::{GivenColumn, columns_of, schema_of};
+use crate::array::{floats, keys};
+
+/// A store of trajectories.
+#[pyclass(frozen, module = "relive._native")]
+pub(crate) struct GpuStore {
+    hub: Shared<Arc<Hub>>,
+    raised: Raised,
+}
+
+/// State, generation, length, weight, insertion number, how often it was sampled, pins.
+type Status = (&'static str, u64, u64, f32, u64, u64, u64);
+
+#[pymethods]
+impl GpuStore {
+    #[new]
+    #[pyo3(signature = (columns, max_steps, capacity, removal, *, name, max_selectable, seed, readers, huge_pages))]
+    #[expect(clippy::too_many_arguments, reason = "named in Python, where they have defaults")]
+    fn new(
+        py: Python<'_>,
+        columns: Vec<GivenColumn<'_>>,
+        max_steps: u64,
+        capacity: u64,
+        removal: (String, Bound<'_, PyAny>),
+        name: Option<String>,
+        max_selectable: Option<u64>,
+        seed: u64,
+        readers: u32,
+        huge_pages: bool,
+    ) -> PyResult<GpuStore> {
+        let schema = schema_of(py, &columns, max_steps)?;
+        let raised = Raised::default();
+        let Some(removal) = removal_of(&removal.0, &removal.1, &raised)? else {
+            return Err(invalid(py, format!("there is no removal {:?}", removal.0)));
+        };
+        let options = StoreOptions {
+            removal,
+            max_selectable,
+            seed,
+            readers,
+            huge_pages,
+            ..StoreOptions::new(capacity)
+        };
+        let store = py.detach(|| match &name {
+            Some(name) => Store::create_named(name, schema, options),
+            None => Store::create(schema, options),
+        });
+        Ok(GpuStore { hub: Shared::new("store", Hub::new(store.or_raise(py)?)), raised })
+    }
+
+    /// The store that was saved in a folder. Where its removal was a function, one is given with the capacity and the most
+    /// selectable trajectories.
+    #[staticmethod]
+    #[pyo3(signature = (folder, removal, *, name, readers, huge_pages))]
+    fn load(
+        py: Python<'_>,
+        folder: PathBuf,
+        removal: Option<(Bound<'_, PyAny>, u64, Option<u64>)>,
+        name: Option<String>,
+        readers: u32,
+        huge_pages: bool,
+    ) -> PyResult<GpuStore> {
+        let raised = Raised::default();
+        let given = removal.map(|(function, capacity, max_selectable)| {
+            let removal = callback(function.unbind(), Arc::clone(&raised));
+            StoreOptions { removal, max_selectable, ..StoreOptions::new(capacity) }
+        });
+        let store = py.detach(|| {
+            let checkpoint = Checkpoint::open(&folder)?;
+            let options = match given {
+                Some(options) => options,
+                None => checkpoint.options()?,
+            };
+            checkpoint.load(name.as_deref(), StoreOptions { readers, huge_pages, ..options })
+        });
+        Ok(GpuStore { hub: Shared::new("store", Hub::new(store.or_raise(py)?)), raised })
+    }
+
+    /// Writes the store into a folder: the checkpoint's number, its trajectories, those written now, their bytes, and files that went.
+    fn save(&self, py: Python<'_>, folder: PathBuf) -> PyResult<(u64, u64, u64, u64, u64)> {
+        let hub = self.hub.get(py)?;
+        let saved = py.detach(|| hub.store().save(folder)).or_raise(py)?;
+        Ok((saved.number, saved.rows, saved.written_rows, saved.written_bytes, saved.removed_files))
+    }
+
+    /// Name, dtype and shape of each column; the most steps; the capacity.
+    fn schema<'py>(
+        &self,
+        py: Python<'py>,
+    ) -> PyResult<(Vec<(String, Bound<'py, PyAny>, Vec<u64>)>, u64, u64)> {
+        let hub = self.hub.get(py)?;
+        let schema = hub.store().schema();
+        Ok((columns_of(py, schema)?, schema.max_steps(), hub.store().capacity()))
+    }
+
+    fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
+        let hub = self.hub.get(py)?;
+        Ok(usize::try_from(py.detach(|| hub.store().len())).unwrap_or(usize::MAX))
+    }
+
+    /// Copies a trajectory in: an array for each column. Waits so many seconds for a row.
+    fn insert(
+        &self,
+        py: Python<'_>,
+        arrays: Vec<Bound<'_, PyAny>>,
+        weight: f64,
+        timeout: f64,
+    ) -> PyResult<(u64, u64)> {
+        let patience = Duration::try_from_secs_f64(timeout)
+            .map_err(|error| invalid(py, format!("timeout is {timeout}: {error}")))?;
+        let inserted = insert(py, self.hub.get(py)?.store(), &arrays, weight, patience);
+        // What a removal of the caller's raised comes first: it may be why there was no row.
+        match self.raised.lock().take() {
+            Some(error) => Err(error),
+            None => inserted.map(|Inserted { index, generation }| (index, generation)),
+        }
+    }
+
+    /// Gives trajectories new weights; how many had them, and how many are there no more.
+    fn update_weights(
+        &self,
+        py: Python<'_>,
+        indices: &Bound<'_, PyAny>,
+        weights: &Bound<'_, PyAny>,
+        generations: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<(u64, u64)> {
+        let hub = self.hub.get(py)?;
+        let places = places(py, hub.store(), indices, generations)?;
+        let weights = floats(weights)?;
+        if weights.len() != places.len() {
+            let text = format!("{} weights for {} indices; pass one for each", weights.len(), places.len());
+            return Err(invalid(py, text));
+        }
+        let reweigh = |(place, weight): (&Inserted, f64)| {
+            let weight = checked_weight(py, weight)?;
+            Ok(Reweigh { index: place.index, generation: place.generation, weight })
+        };
+        let updates: Vec<Reweigh> = places.iter().zip(weights).map(reweigh).collect::<PyResult<_>>()?;
+        let changed = py.detach(|| hub.store().update_weights(&updates)).or_raise(py)?;
+        Ok(counts(changed))
+    }
+
+    /// Removes trajectories; how many went, and how many are pinned or were there no more.
+    fn remove(
+        &self,
+        py: Python<'_>,
+        indices: &Bound<'_, PyAny>,
+        generations: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<(u64, u64)> {
+        let hub = self.hub.get(py)?;
+        let places = places(py, hub.store(), indices, generations)?;
+        Ok(counts(py.detach(|| hub.store().remove(&places)).or_raise(py)?))
+    }
+
+    fn status(&self, py: Python<'_>, index: u64) -> PyResult<Status> {
+        let hub = self.hub.get(py)?;
+        let status = py.detach(|| hub.store().status(index)).or_raise(py)?;
+        let state = match status.state {
+            State::Free => "free",
+            State::Writing => "writing",
+            State::Selectable => "selectable",
+            State::Pinned => "pinned",
+            State::Evicting => "evicting",
+        };
+        let relive_gpu::Status { generation, length, weight, inserted, sampled, pins, .. } = status;
+        Ok((state, generation, length, weight, inserted, sampled, pins))
+    }
+
+    fn weights<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        weights_of(py, self.hub.get(py)?.store().reader())
+    }
+
+    fn metrics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        metrics_of(py, &self.hub.get(py)?.store().metrics())
+    }
+
+    /// Takes back the pins of processes that have ended; how many those were.
+    fn sweep(&self, py: Python<'_>) -> PyResult<u64> {
+        let hub = self.hub.get(py)?;
+        py.detach(|| hub.store().sweep()).or_raise(py)
+    }
+
+    fn loader(&self, py: Python<'_>, settings: Settings<'_>) -> PyResult<GpuLoader> {
+        let hub = self.hub.get(py)?;
+        GpuLoader::new(py, hub.store().reader().clone(), Some(hub.follow()), settings)
+    }
+
+    fn close(&self, py: Python<'_>) {
+        self.hub.close(py);
+    }
+}
+
+/// Trajectories by index and generation; without generations those that are there now.
+fn places(
+    py: Python<'_>,
+    store: &Store,
+    indices: &Bound<'_, PyAny>,
+    generations: Option<&Bound<'_, PyAny>>,
+) -> PyResult<Vec<Inserted>> {
+    let indices = keys(indices)?;
+    let Some(generations) = generations else {
+        let now = |&index| Ok(Inserted { index, generation: store.status(index)?.generation });
+        return py.detach(|| indices.iter().map(now).collect::<relive_gpu::Result<_>>()).or_raise(py);
+    };
+    let generations = keys(generations)?;
+    if generations.len() != indices.len() {
+        let (given, wanted) = (generations.len(), indices.len());
+        return Err(invalid(py, format!("{given} generations for {wanted} indices; pass one for each")));
+    }
+    let place = |(index, generation)| Inserted { index, generation };
+    Ok(indices.into_iter().zip(generations).map(place).collect())
+}
+
+fn counts(changed: Changed) -> (u64, u64) {
+    (changed.applied, changed.passed_over)
+}

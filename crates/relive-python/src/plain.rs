@@ -1,0 +1,59 @@
+//! Arrays of numbers that are read where they lie.
+#![expect(unsafe_code, reason = "numpy's data is reached by pointer; the block says why it is sound")]
+
+use numpy::{PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
+use pyo3::intern;
+use pyo3::prelude::*;
+use relive_tensor::DType;
+
+use crate::array::{canonical, dtype_of, numpy, unsupported};
+
+/// An array of numbers: row-major and little endian.
+pub(crate) struct Plain<'py> {
+    array: Bound<'py, PyUntypedArray>,
+    dtype: DType,
+}
+
+impl<'py> Plain<'py> {
+    /// What numpy makes an array of; without a copy if it is one and lies as it should.
+    ///
+    /// # Errors
+    /// Its elements have no fixed size, or numpy makes no array of it.
+    pub(crate) fn of(object: &Bound<'py, PyAny>) -> PyResult<Plain<'py>> {
+        let py = object.py();
+        let array = match object.cast::<PyUntypedArray>() {
+            Ok(array) => array.clone(),
+            Err(_) => {
+                numpy(py)?.call_method1(intern!(py, "asarray"), (object,))?.cast_into::<PyUntypedArray>()?
+            }
+        };
+        let descr = array.dtype();
+        match dtype_of(&descr)?.filter(|dtype| dtype.size_bytes().is_some()) {
+            Some(dtype) => Ok(Plain { array: canonical(&array, &descr)?, dtype }),
+            None => Err(unsupported(&descr)),
+        }
+    }
+
+    pub(crate) fn dtype(&self) -> DType {
+        self.dtype
+    }
+
+    pub(crate) fn shape(&self) -> &[usize] {
+        self.array.shape()
+    }
+
+    /// The elements.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        if self.array.len() == 0 {
+            return &[];
+        }
+        let len = self.array.len() * self.array.dtype().itemsize();
+        // SAFETY: the array is C-contiguous, so its elements are `len` bytes from its data pointer on: pointer and length are read
+        // together. They live as long as the array, which `self` keeps: numpy refuses to resize an array that others refer
+        // to. A thread that writes to them meanwhile makes values that nobody wrote, as with a copy by numpy.
+        unsafe {
+            let object = self.array.as_array_ptr();
+            std::slice::from_raw_parts((*object).fields.data.cast::<u8>(), len)
+        }
+    }
+}

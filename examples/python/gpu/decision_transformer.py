@@ -1,0 +1,88 @@
+"""A decision transformer (Chen et al., 2021) from a store of trajectories in shared memory.
+
+    python decision_transformer.py                          # from episodes of a policy that acts at random
+
+The network and the way to act are those of examples/python/agents/decision_transformer.py. Here a batch has the last ten steps of
+each episode, with padding behind them where there are fewer.
+"""
+
+from __future__ import annotations
+
+import argparse
+import pathlib
+import sys
+from typing import Any
+
+import numpy as np
+import torch
+from torch.nn import functional as F
+
+from relive import gpu, rl
+from relive.rl import recorded
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "agents"))
+from decision_transformer import DecisionTransformer, Policy, Transformer  # noqa: E402
+
+
+def random_episodes(environment: str, count: int, seed: int) -> list[recorded.Episode]:
+    played, rng = rl.make(environment, seed=seed), np.random.default_rng(seed)
+    choices = played.action_spec().num_values
+    return [recorded.play(played, lambda _: int(rng.integers(choices))) for _ in range(count)]
+
+
+def train(data: Any, environment: Any, settings: DecisionTransformer, *, steps: int, seed: int, device: str = "cpu") -> Transformer:
+    """A transformer that does what was done in episodes of the return that it is told."""
+    torch.manual_seed(seed)
+    module = Transformer(rl.make_environment_spec(environment), settings).to(device)
+    optimizer = torch.optim.AdamW(module.parameters(), settings.learning_rate, weight_decay=settings.weight_decay)
+    length = settings.experience.length
+    windows = {name: gpu.Window(-length, length, pad="tail") for name in ("observations", "actions", "rewards")}
+    with gpu.Store.of_dataset(data) as store:
+        loader = store.loader(
+            settings.experience.batch_size, windows, steps="last", seed=seed, framework="torch", device=device
+        )
+        for _, batch in zip(range(steps), loader, strict=False):
+            there = torch.arange(length, device=device) < batch.valid["actions"][:, None]
+            actions = batch.data["actions"].long()
+            logits = module(batch.data["rewards"].sum(1), batch.data["observations"], actions)
+            loss = F.cross_entropy(logits[there], actions[there])
+            optimizer.zero_grad()
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(module.parameters(), 1.0)
+            optimizer.step()
+        loader.close()
+    return module.cpu()
+
+
+def mean_return(module: Transformer, environment: Any, settings: DecisionTransformer, *, episodes: int) -> float:
+    spec, returns = rl.make_environment_spec(environment), []
+    for _ in range(episodes):
+        seat = rl.Seat(explores=False, seeds=(0,), first=0, of=1)
+        policy, starts = Policy(module, spec, seat, settings), [True]
+
+        @torch.no_grad()
+        def act(observation: Any, policy: Policy = policy, starts: list[bool] = starts) -> int:
+            action = int(policy.act(np.asarray(observation)[None], starts)[0])
+            starts[0] = False
+            return action
+
+        returns.append(recorded.play(environment, act).rewards.sum())
+    return float(np.mean(returns))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("environment", nargs="?", default="catch/0")
+    parser.add_argument("--steps", type=int, default=500, help="of the optimiser")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--device", default="cpu")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    environment, settings = rl.make(options.environment, seed=options.seed), DecisionTransformer()
+    data = random_episodes(options.environment, 2000, options.seed)
+    module = train(data, environment, settings, steps=options.steps, seed=options.seed, device=options.device)
+    print(f"mean return of 50 episodes: {mean_return(module, environment, settings, episodes=50):.2f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,62 @@
+"""Whole trajectories in shared memory, for training sequence models.
+
+>>> import numpy as np
+>>> from relive import gpu
+>>> store = gpu.Store({"observation": ("float32", (3,)), "action": "int64"}, capacity=100, max_steps=50)
+>>> for length in (10, 20, 30):
+...     inserted = store.insert({"observation": np.ones((length, 3), "float32"), "action": np.arange(length)})
+>>> loader = store.loader(4, {"observation": gpu.Window(-7, 8), "action": gpu.Window(-7, 8)})
+>>> batch = next(loader)
+>>> batch.data["observation"].shape, batch.data["action"].shape
+((4, 8, 3), (4, 8))
+
+A :class:`Store` has room for a fixed number of trajectories of up to ``max_steps`` steps. They lie in columns of memory that all
+processes of a machine share: others :func:`attach` and read them where they are. A :class:`Loader` draws trajectories by their
+weights and copies a :class:`Window` of steps of each column into a batch, without the interpreter. docs/gpu.md says when to use
+this and when tables, and what is different from GEAR.
+"""
+
+from __future__ import annotations
+
+from relive.gpu._batch import Batch
+from relive.gpu._device import unavailable
+from relive.gpu._loader import Loader
+from relive.gpu._reading import Reader, attach
+from relive.gpu._removal import Candidates
+from relive.gpu._sampling import (
+    Fifo,
+    Lifo,
+    Prioritized,
+    Sampling,
+    Stratified,
+    TopK,
+    Uniform,
+    Weighted,
+    WithoutReplacement,
+)
+from relive.gpu._store import Changed, Inserted, Saved, Status, Store
+from relive.gpu._window import Window
+
+__all__ = [
+    "Batch",
+    "Candidates",
+    "Changed",
+    "Fifo",
+    "Inserted",
+    "Lifo",
+    "Loader",
+    "Prioritized",
+    "Reader",
+    "Sampling",
+    "Saved",
+    "Status",
+    "Store",
+    "Stratified",
+    "TopK",
+    "Uniform",
+    "Weighted",
+    "Window",
+    "WithoutReplacement",
+    "attach",
+    "unavailable",
+]

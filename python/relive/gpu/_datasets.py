@@ -1,0 +1,95 @@
+"""Episodes of data sets."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from relive import nest
+from relive.errors import InvalidArgumentError
+from relive.specs import ArraySpec
+
+Arrays = dict[str, npt.NDArray[Any]]
+
+
+def episodes_of(data: Any) -> list[Arrays]:
+    """The episodes of a data set, each with its arrays by name."""
+    from relive import rl
+    from relive.rl import recorded
+
+    if isinstance(data, (str, os.PathLike)):
+        path = pathlib.Path(data)
+        if path.is_dir():
+            data = recorded.load(path)
+        elif path.suffix == ".npz":
+            with np.load(path) as file:
+                data = dict(file)
+    if isinstance(data, (list, tuple)) and all(isinstance(episode, recorded.Episode) for episode in data):
+        episodes = [_of_recorded(episode) for episode in data]
+    else:
+        episodes = _cut(rl.arrays_of(data))
+    if not episodes:
+        raise InvalidArgumentError("the data set has no episodes")
+    return episodes
+
+
+def _of_recorded(episode: Any) -> Arrays:
+    """The arrays of a recorded episode in D4RL's layout."""
+    ended = np.asarray(episode.discounts) == 0
+    timeouts = np.zeros(len(ended), np.bool_)
+    timeouts[-1:] = ~ended[-1:]
+    parts = {
+        "observations": nest.map_structure(lambda leaf: leaf[:-1], episode.observations),
+        "actions": episode.actions,
+        "rewards": episode.rewards,
+        "terminals": ended,
+        "timeouts": timeouts,
+        "next_observations": nest.map_structure(lambda leaf: leaf[1:], episode.observations),
+    }
+    return {"/".join(map(str, path)): np.asarray(leaf) for path, leaf in nest.flatten_with_path(parts)}
+
+
+def _cut(arrays: Arrays) -> list[Arrays]:
+    """Rows one after another as episodes. Each has the row that ends it; the last one may have none."""
+    rows = len(arrays["rewards"])
+    if wrong := {name: len(array) for name, array in arrays.items() if len(array) != rows}:
+        raise InvalidArgumentError(f"the data set has {rows} rewards, but other numbers of rows in {wrong}")
+    ends = np.asarray(arrays["terminals"]).astype(np.bool_).reshape(rows)
+    if "timeouts" in arrays:
+        ends = ends | np.asarray(arrays["timeouts"]).astype(np.bool_).reshape(rows)
+    stops = [*(np.flatnonzero(ends) + 1).tolist()]
+    if rows and (not stops or stops[-1] < rows):
+        stops.append(rows)
+    starts = [0, *stops]
+    return [{name: array[start:stop] for name, array in arrays.items()} for start, stop in zip(starts, stops)]
+
+
+def fitted(episode: Arrays, columns: Mapping[str, ArraySpec], max_steps: int, number: int) -> Arrays:
+    """What the columns take of an episode, in their data types.
+
+    Raises:
+      InvalidArgumentError: it does not fit.
+    """
+    if missing := [name for name in columns if name not in episode]:
+        raise InvalidArgumentError(f"the data set has no {missing}; it has {sorted(episode)}: name the columns so, or leave them out")
+    length = len(next(iter(episode.values())))
+    if length > max_steps:
+        raise InvalidArgumentError(f"episode {number} has {length} steps, and a trajectory at most {max_steps}: make the store with a larger max_steps")
+    return {name: _fitted(name, episode[name], spec, number) for name, spec in columns.items()}
+
+
+def _fitted(name: str, array: npt.NDArray[Any], spec: ArraySpec, number: int) -> npt.NDArray[Any]:
+    if array.shape[1:] != spec.shape:
+        raise InvalidArgumentError(f"episode {number}: steps of {name!r} have shape {array.shape[1:]}; the column's have {spec.shape}")
+    if array.dtype == spec.dtype:
+        return array
+    converted = array.astype(spec.dtype)
+    # Floats may be rounded; other numbers have to be the same.
+    if spec.dtype.kind in "biu" and not np.array_equal(converted, array):
+        raise InvalidArgumentError(f"episode {number}: values of {name!r} of {array.dtype} are none of {spec.dtype}, the column's data type")
+    return converted

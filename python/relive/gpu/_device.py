@@ -1,0 +1,62 @@
+"""Where batches go."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from relive import _native
+from relive.errors import InvalidArgumentError, UnavailableError
+
+Convert = Callable[[Any], Any]
+
+
+def unavailable() -> str | None:
+    """Why no GPU of NVIDIA can be used; ``None`` if one can."""
+    return _native.gpu_unavailable()
+
+
+def conversion(framework: str, device: Any) -> Convert | None:
+    """What makes arrays of a framework on a device of arrays of numpy; ``None`` if nothing is to be done.
+
+    Raises:
+      InvalidArgumentError: there is no such framework, or it has no such device.
+      UnavailableError: the device cannot be used; the error says why.
+    """
+    if framework not in ("numpy", "torch", "jax"):
+        raise InvalidArgumentError(f"framework is {framework!r}; it must be 'numpy', 'torch' or 'jax'")
+    if str(device).split(":")[0] in ("cuda", "gpu") and (reason := unavailable()) is not None:
+        raise UnavailableError(f"device is {str(device)!r}, and there is no GPU that can be used: {reason}")
+    if framework == "torch":
+        return _to_torch(device)
+    if framework == "jax":
+        return _to_jax(device)
+    if device != "cpu":
+        raise InvalidArgumentError(f"device is {device!r}: numpy has arrays on the CPU only; choose framework='torch' or 'jax'")
+    return None
+
+
+def _to_torch(device: Any) -> Convert:
+    import torch
+    from relive.torch import to_torch
+
+    target = torch.device(device)
+    if target.type == "cuda" and not torch.cuda.is_available():
+        raise UnavailableError(f"device is {str(device)!r}, and this PyTorch ({torch.__version__}) has no CUDA")
+    if target.type == "cpu":
+        return to_torch
+    return lambda arrays: to_torch(arrays, device=target)
+
+
+def _to_jax(device: Any) -> Convert:
+    import jax
+    from relive.jax import to_jax
+
+    if not isinstance(device, str):
+        return lambda arrays: to_jax(arrays, device=device)
+    platform, _, number = device.partition(":")
+    try:
+        found = jax.devices(platform)[int(number or 0)]
+    except (RuntimeError, IndexError, ValueError) as error:
+        raise UnavailableError(f"device is {device!r}, and JAX has no such device: {error}") from error
+    return lambda arrays: to_jax(arrays, device=found)

@@ -1,0 +1,125 @@
+"""Batches, one after another."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any, Literal
+
+from relive import _native
+from relive.errors import InvalidArgumentError
+from relive.gpu import _batch, _window
+from relive.gpu._device import conversion
+from relive.gpu._sampling import Prioritized, Sampling, sampling_of
+from relive.gpu._window import Window
+
+# The state of a loader is a dictionary of this form.
+_VERSION = 1
+
+
+class Loader:
+    """An endless iterator of batches; made by :meth:`relive.gpu.Store.loader`.
+
+    It is also a context manager: leaving it ends its thread at once. One thread at a time may use it.
+    """
+
+    def __init__(
+        self,
+        source: _native.GpuStore | _native.GpuReader,
+        batch_size: int,
+        windows: Mapping[str, Window],
+        *,
+        sampling: Sampling | str,
+        steps: Literal["random", "last"],
+        seed: int,
+        device: Any,
+        framework: Literal["numpy", "torch", "jax"],
+        prefetch: int,
+        threads: int,
+        max_weight: float,
+    ) -> None:
+        for name, value, least, limit in (
+            ("batch_size", batch_size, 1, 1 << 32), ("prefetch", prefetch, 0, 1 << 10),
+            ("threads", threads, 1, 1 << 10), ("seed", seed, 0, 1 << 64),
+        ):
+            if not least <= value < limit:
+                raise InvalidArgumentError(f"{name} is {value}; it must be {least} to {limit - 1}")
+        if steps not in ("random", "last"):
+            raise InvalidArgumentError(f"steps is {steps!r}; it must be 'random' or 'last'")
+        self._sampling = sampling_of(sampling)
+        self._convert = conversion(framework, device)
+        self._settings: dict[str, Any] = {
+            "windows": _window.as_native(windows),
+            "batch_size": batch_size,
+            "sampling": self._sampling.name,
+            "beta": self._sampling.exponent_of_importance(),
+            "exponent": self._sampling.exponent(),
+            "max_weight": max_weight,
+            "is_last": steps == "last",
+            "seed": seed,
+            "prefetch": prefetch,
+            "threads": threads,
+        }
+        self._names = list(windows)
+        self._native = source.loader(self._settings)
+
+    def __iter__(self) -> Loader:
+        return self
+
+    def __next__(self) -> _batch.Batch:
+        """The next batch.
+
+        Raises:
+          UnavailableError: no trajectory has a weight above 0, or fewer have than are to be drawn without replacement.
+          InvalidArgumentError: a weight of the store is above ``max_weight``.
+        """
+        return _batch.from_native(self._names, self._native.next(), self._convert)
+
+    def set_beta(self, beta: float) -> None:
+        """Gives prioritized draws another β, as schedules do; from the next draw on, which ``prefetch`` puts off.
+
+        Raises:
+          InvalidArgumentError: the sampling is not prioritized.
+        """
+        if not isinstance(self._sampling, Prioritized):
+            raise InvalidArgumentError(f"beta belongs to prioritized draws, and this loader's are {self._sampling.name}")
+        self._native.set_beta(beta)
+
+    def state(self) -> dict[str, Any]:
+        """What :meth:`restore` needs to go on with the very batches that would come next. It can be pickled.
+
+        It has the random stream, and the batches that were drawn ahead; it does not have the store, which has its own checkpoints.
+        """
+        seed, selector, pending = self._native.state()
+        return {"version": _VERSION, "settings": self._drawing(), "seed": seed, "selector": selector, "pending": pending}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Goes on where :meth:`state` was taken, by this loader or another one of the same settings on the same trajectories.
+
+        Raises:
+          InvalidArgumentError: it is no state, or that of a loader that draws in another way.
+          NotFoundError: the store has not the trajectories that were drawn ahead. This loader stays as it is.
+        """
+        if not isinstance(state, Mapping) or state.get("version") != _VERSION:
+            raise InvalidArgumentError(f"this is no state of a loader of version {_VERSION}; give what state() returned")
+        for name, value in self._drawing().items():
+            if state["settings"].get(name) != value:
+                raise InvalidArgumentError(
+                    f"the state is of a loader with {name} {state['settings'].get(name)!r}; this one has {value!r}"
+                )
+        self._native.restore(state["seed"], state["selector"], state["pending"])
+
+    def close(self) -> None:
+        """Ends the loader. Its batches stay."""
+        self._native.close()
+
+    def __enter__(self) -> Loader:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _drawing(self) -> dict[str, Any]:
+        return {name: self._settings[name] for name in ("batch_size", "sampling", "exponent", "is_last")}

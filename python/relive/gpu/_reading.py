@@ -1,0 +1,169 @@
+"""What can be read of a store, in the process that made it and in others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from relive import _native
+from relive.errors import InvalidArgumentError
+from relive.gpu import _batch, _columns, _window
+from relive.gpu._device import conversion
+from relive.gpu._loader import Loader
+from relive.gpu._sampling import Sampling
+from relive.gpu._window import Window
+from relive.specs import ArraySpec
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+
+class Readable:
+    """Base class of :class:`Store` and :class:`Reader`."""
+
+    def __init__(self, native: Any) -> None:
+        self._native = native
+        columns, self._max_steps, self._capacity = native.schema()
+        self._columns = _columns.from_native(columns)
+
+    @property
+    def columns(self) -> dict[str, ArraySpec]:
+        """What a step has, by name."""
+        return dict(self._columns)
+
+    @property
+    def max_steps(self) -> int:
+        """Most steps of a trajectory."""
+        return self._max_steps
+
+    @property
+    def capacity(self) -> int:
+        """Number of trajectories for which there is room."""
+        return self._capacity
+
+    def weights(self) -> npt.NDArray[np.float32]:
+        """A copy of the weights of all indices, ``[capacity]``; 0 where there is no trajectory."""
+        weights: npt.NDArray[np.float32] = self._native.weights()
+        return weights
+
+    def metrics(self) -> dict[str, Any]:
+        """What this process has done with the store: trajectories and bytes inserted and collected, seconds spent collecting and waiting,
+        trajectories that went by reason, and the ages of those that were sampled, in classes of powers of two."""
+        metrics: dict[str, Any] = self._native.metrics()
+        return metrics
+
+    def loader(
+        self,
+        batch_size: int,
+        windows: Mapping[str, Window],
+        *,
+        sampling: Sampling | str = "uniform",
+        steps: Literal["random", "last"] = "random",
+        seed: int = 0,
+        device: Any = "cpu",
+        framework: Literal["numpy", "torch", "jax"] = "numpy",
+        prefetch: int = 1,
+        threads: int = 2,
+        max_weight: float = 65_536.0,
+    ) -> Loader:
+        """An endless iterator of batches.
+
+        Args:
+          batch_size: trajectories of a batch.
+          windows: by name, which steps of which column.
+          sampling: how trajectories are drawn; a name stands for its class with defaults.
+          steps: the current step of each, to which windows are relative: ``"random"``, any of the trajectory's alike, or ``"last"``, the
+            one behind its last, so that ``Window(-n, n)`` has the last ``n`` steps.
+          seed: of all draws. The same seed, weights and calls give the same batches on all machines.
+          device, framework: where the arrays go, and whose they are: ``"cpu"``, and ``"cuda"`` with PyTorch or JAX.
+          prefetch: batches that are drawn and copied before they are asked for. A new weight does not change those.
+          threads: how many copy; the caller's included.
+          max_weight: the largest weight that the store will have. Weights are rounded to about 2⁻⁴⁰ of it.
+
+        Raises:
+          InvalidArgumentError: a window cannot be had, or an argument is out of range.
+          NotFoundError: there is no column of a window's name.
+          UnavailableError: the device cannot be used; the error says why.
+        """
+        return Loader(
+            self._native, batch_size, windows, sampling=sampling, steps=steps, seed=seed, device=device, framework=framework,
+            prefetch=prefetch, threads=threads, max_weight=max_weight,
+        )
+
+    def collect(
+        self,
+        indices: npt.ArrayLike,
+        windows: Mapping[str, Window],
+        *,
+        steps: npt.ArrayLike | Literal["last"] = "last",
+        device: Any = "cpu",
+        framework: Literal["numpy", "torch", "jax"] = "numpy",
+    ) -> _batch.Batch:
+        """The batch of these trajectories.
+
+        Args:
+          indices: which, ``[B]``; an index may come several times.
+          windows, device, framework: as in :meth:`loader`.
+          steps: the current step of each, ``[B]``: 0 to its length; or ``"last"``.
+
+        Raises:
+          NotFoundError: one is not there.
+          InvalidArgumentError: a step is beyond its trajectory's length, or there are not as many as indices.
+        """
+        indices = np.atleast_1d(np.asarray(indices))
+        last = isinstance(steps, str)
+        if last and steps != "last":
+            raise InvalidArgumentError(f"steps is {steps!r}; give an array of steps, or 'last'")
+        at = np.full(len(indices), -1) if last else np.atleast_1d(np.asarray(steps))
+        if not last and (at < 0).any():
+            raise InvalidArgumentError(f"step {at.min()}; steps are 0 to the length of the trajectory")
+        with Loader(
+            self._native, max(1, len(indices)), windows, sampling="uniform", steps="last", seed=0, device=device,
+            framework=framework, prefetch=0, threads=2, max_weight=_ANY_WEIGHT,
+        ) as loader:
+            return _batch.from_native(list(windows), loader._native.collect(indices, at), loader._convert)
+
+    def close(self) -> None:
+        """Lets go of the store. Loaders and batches that there are stay as they are."""
+        self._native.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+# Nothing is drawn, so that the resolution of weights does not matter.
+_ANY_WEIGHT = float(np.finfo(np.float32).max)
+
+
+class Reader(Readable):
+    """A store of another process; made by :func:`attach`."""
+
+
+def attach(name: str, columns: Mapping[str, Any] | None = None, *, max_steps: int | None = None) -> Reader:
+    """The store of this name, which another process of this machine has made, to be read where it lies.
+
+    A process that forks attaches anew in the child.
+
+    Args:
+      name: as in ``Store(name=…)``.
+      columns, max_steps: what trajectories are expected to be made of; taken as they are unless given.
+
+    Raises:
+      NotFoundError: there is no such store.
+      InvalidArgumentError: its columns are others; the error shows both.
+      UnavailableError: its process has ended, or as many read it as may.
+      DataLossError: it is no store, or is damaged.
+    """
+    if (columns is None) != (max_steps is None):
+        raise InvalidArgumentError("columns and max_steps are given together, or not at all")
+    schema = None if columns is None else (_columns.as_native(_columns.columns_of(columns)), max_steps)
+    return Reader(_native.GpuReader.attach(name, schema))

@@ -1,0 +1,46 @@
+"""Which trajectory goes when another one needs its place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from relive.errors import InvalidArgumentError
+
+_NAMES = ("fifo", "lifo", "lowest_weight", "random")
+
+
+class Candidates(NamedTuple):
+    """The trajectories that may go, as arrays ``[candidates]``: those that nobody reads at the moment."""
+
+    indices: npt.NDArray[np.int64]
+    generations: npt.NDArray[np.int64]
+    lengths: npt.NDArray[np.int64]
+    """Number of steps."""
+    weights: npt.NDArray[np.float32]
+    inserted: npt.NDArray[np.int64]
+    """Number of trajectories that were inserted before."""
+    sampled: npt.NDArray[np.int64]
+    """How often it was in a batch."""
+
+
+Removal = str | tuple[str, int] | Callable[[Candidates], "int | None"]
+
+
+def as_native(removal: Any) -> tuple[str, Any]:
+    """A removal as the extension takes it: a name and an argument."""
+    if callable(removal):
+        return ("callback", lambda *arrays: removal(Candidates(*arrays)))
+    if isinstance(removal, str) and removal in _NAMES:
+        return (removal, None)
+    if isinstance(removal, tuple) and len(removal) == 2 and removal[0] == "max_times_sampled":
+        times = removal[1]
+        if isinstance(times, int) and not isinstance(times, bool) and 1 <= times < 1 << 63:
+            return ("max_times_sampled", times)
+    raise InvalidArgumentError(
+        f"removal is {removal!r}; it must be one of {', '.join(map(repr, _NAMES))}, ('max_times_sampled', n) with n of at least 1, or a "
+        "function of Candidates"
+    )

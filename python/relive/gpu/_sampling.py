@@ -1,0 +1,106 @@
+"""How trajectories are drawn."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import ClassVar
+
+from relive.errors import InvalidArgumentError
+
+
+@dataclasses.dataclass(frozen=True)
+class Sampling:
+    """Base class of the kinds. A trajectory of weight 0 is never drawn."""
+
+    name: ClassVar[str]
+
+    def exponent(self) -> float:
+        """The power of the weights that chances are in proportion to."""
+        return 1.0
+
+    def exponent_of_importance(self) -> float:
+        """β of importance weights."""
+        return 0.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Uniform(Sampling):
+    """All alike, with replacement."""
+
+    name: ClassVar[str] = "uniform"
+
+
+@dataclasses.dataclass(frozen=True)
+class Weighted(Sampling):
+    """In proportion to weight^alpha, with replacement."""
+
+    alpha: float = 1.0
+    name: ClassVar[str] = "weighted"
+
+    def exponent(self) -> float:
+        return self.alpha
+
+
+@dataclasses.dataclass(frozen=True)
+class Stratified(Weighted):
+    """As :class:`Weighted`, with draw j within the j-th of ``batch_size`` equal parts of the whole: fewer repetitions, the same chances."""
+
+    name: ClassVar[str] = "stratified"
+
+
+@dataclasses.dataclass(frozen=True)
+class Prioritized(Sampling):
+    """Prioritized replay (Schaul et al., 2016, sections 3.3 and 3.4): stratified draws in proportion to weight^alpha, and importance
+    weights (N · p)^-beta divided by the largest of the batch, in ``batch.weights``."""
+
+    alpha: float = 0.6
+    beta: float = 0.4
+    name: ClassVar[str] = "prioritized"
+
+    def exponent(self) -> float:
+        return self.alpha
+
+    def exponent_of_importance(self) -> float:
+        return self.beta
+
+
+@dataclasses.dataclass(frozen=True)
+class TopK(Sampling):
+    """The largest weights, each trajectory once; of equal ones the lower index."""
+
+    name: ClassVar[str] = "top_k"
+
+
+@dataclasses.dataclass(frozen=True)
+class Fifo(Sampling):
+    """Those inserted first, each once."""
+
+    name: ClassVar[str] = "fifo"
+
+
+@dataclasses.dataclass(frozen=True)
+class Lifo(Sampling):
+    """Those inserted last, each once."""
+
+    name: ClassVar[str] = "lifo"
+
+
+@dataclasses.dataclass(frozen=True)
+class WithoutReplacement(Weighted):
+    """In proportion to weight^alpha, each trajectory once, as if one were drawn after the other and taken away."""
+
+    name: ClassVar[str] = "without_replacement"
+
+
+_KINDS: dict[str, type[Sampling]] = {
+    kind.name: kind for kind in (Uniform, Weighted, Stratified, Prioritized, TopK, Fifo, Lifo, WithoutReplacement)
+}
+
+
+def sampling_of(given: Sampling | str) -> Sampling:
+    """A kind, or the one of this name with its defaults."""
+    if isinstance(given, Sampling):
+        return given
+    if isinstance(given, str) and given in _KINDS:
+        return _KINDS[given]()
+    raise InvalidArgumentError(f"sampling is {given!r}; it must be a relive.gpu.Sampling or one of {', '.join(_KINDS)}")

@@ -1,0 +1,68 @@
+"""Which steps of a trajectory a batch has."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import numpy as np
+
+from relive.errors import InvalidArgumentError
+from relive.specs import as_dtype
+
+
+@dataclasses.dataclass(frozen=True)
+class Window:
+    """A run of steps, relative to the current one.
+
+    A batch has the steps from ``step + offset`` to ``step + offset + length``, exclusive, as far as the trajectory has them; the
+    rest is padding.
+
+    Args:
+      offset: of the first step, relative to the current one.
+      length: number of steps, at least 1.
+      pad: where padding goes: ``"head"`` before the steps, which are then at the end, ``"tail"`` behind them.
+      value: what padding consists of, in the type that the batch has.
+      dtype: another type than the column's: float16, bfloat16 (of ml_dtypes), float32 or float64.
+      scale: with ``dtype``: what values are multiplied by; 1 unless given. Padding is not.
+      column: the column, where that is not the name of the window: for two windows of one column.
+
+    Raises:
+      InvalidArgumentError: no steps, another ``pad``, or ``scale`` without ``dtype``.
+    """
+
+    offset: int = 0
+    length: int = 1
+    pad: Literal["head", "tail"] = "head"
+    value: float = 0
+    dtype: Any = None
+    scale: float | None = None
+    column: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.length < 1:
+            raise InvalidArgumentError(f"a window of {self.length} steps; it must have at least 1")
+        if self.pad not in ("head", "tail"):
+            raise InvalidArgumentError(f"pad is {self.pad!r}; it must be 'head' or 'tail'")
+        if self.scale is not None and self.dtype is None:
+            raise InvalidArgumentError(f"scale is {self.scale} without a dtype; give the type of the scaled values")
+        if self.dtype is not None:
+            object.__setattr__(self, "dtype", as_dtype(self.dtype))
+
+
+Native = tuple[str, int, int, bool, float, "tuple[np.dtype[Any], float] | None"]
+
+
+def as_native(windows: Mapping[str, Window]) -> list[Native]:
+    """Windows by name, as the extension takes them."""
+    if not isinstance(windows, Mapping) or not windows:
+        raise InvalidArgumentError(f"windows is {windows!r}; give a Window for each name, at least one")
+    return [_native(name, window) for name, window in windows.items()]
+
+
+def _native(name: str, window: Window) -> Native:
+    if not isinstance(window, Window):
+        raise InvalidArgumentError(f"window {name!r} is a {type(window).__name__}; give a relive.gpu.Window")
+    cast = None if window.dtype is None else (window.dtype, 1.0 if window.scale is None else window.scale)
+    return (window.column or name, window.offset, window.length, window.pad == "tail", window.value, cast)

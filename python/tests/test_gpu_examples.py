@@ -1,0 +1,57 @@
+"""The examples that train from the store of trajectories learn, in a short form."""
+
+from __future__ import annotations
+
+import importlib.util
+import pathlib
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+from relive import rl
+from relive.rl import recorded
+
+FOLDER = pathlib.Path(__file__).resolve().parents[2] / "examples" / "python" / "gpu"
+
+
+def example(name: str) -> Any:
+    spec = importlib.util.spec_from_file_location(f"example_gpu_{name}", FOLDER / f"{name}.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    """More only slow networks as small as these down."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def test_behaviour_cloning(tmp_path: pathlib.Path) -> None:
+    module, environment = example("behaviour_cloning"), rl.make("catch/0", seed=1)
+    recorded.save(tmp_path / "expert", module.expert_episodes(40, seed=1))
+    network = module.train(tmp_path / "expert", environment, steps=400, seed=1)
+    assert module.mean_return(network, environment, episodes=40) >= 0.8
+
+
+def test_decision_transformer() -> None:
+    module, environment = example("decision_transformer"), rl.make("catch/0", seed=1)
+    settings = module.DecisionTransformer(width=32, learning_rate=3e-3)
+    data = module.random_episodes("catch/0", 1000, seed=1)
+    network = module.train(data, environment, settings, steps=250, seed=1)
+    assert module.mean_return(network, environment, settings, episodes=40) >= 0.4
+
+
+def test_command_lines() -> None:
+    for name in ("behaviour_cloning", "decision_transformer"):
+        done = subprocess.run(
+            [sys.executable, str(FOLDER / f"{name}.py"), "--steps", "3"], capture_output=True, text=True, timeout=600, check=False
+        )
+        assert done.returncode == 0 and "mean return of 50 episodes" in done.stdout, done.stderr
