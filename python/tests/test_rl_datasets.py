@@ -142,6 +142,8 @@ def test_data_sets_of_minari_itself(tmp_path: pathlib.Path, monkeypatch: pytest.
         ({"rewards": np.full(360, np.nan)}, "array `rewards`: row 0 has NaN"),
         ({"observations": np.zeros((360, 3), np.float32)}, r"array `observations`: its shape is \[360, 3\]"),
         ({"actions": np.full(360, 7)}, "array `actions`: row 0 has 7"),
+        ({"observations": np.full((360, 10, 5), 1e300)}, "array `observations`: row 0 has 1e300; an agent learns from finite numbers of float32"),
+        ({"terminals": np.full(360, 0.5)}, "array `terminals`: row 0 has 0.5, but an episode ends there"),
         ({"observations": np.array([None] * 360)}, "array `observations`: its values are"),
     ],
 )
@@ -183,3 +185,13 @@ def test_policies_are_measured_by_a_random_one_and_an_expert() -> None:
         rl.evaluate(policy, "catch/0", episodes=0)
     with pytest.raises(TypeError, match="no environment"):
         rl.evaluate(policy, 7)
+
+
+def test_what_is_learned_from_data_is_drawn_over_steps_of_the_learner() -> None:
+    result = rl.BC(batch_size=32, hidden=(16,)).train(
+        "catch/0", data=transitions(), learner_steps=60, evaluate_every=20, evaluation_episodes=2
+    )
+    drawn = result.plot().svg
+    assert "steps of the learner" in drawn and ">60<" in drawn
+    points = drawn.partition('points="')[2].partition('"')[0].split()
+    assert len({point.partition(",")[0] for point in points}) == 3

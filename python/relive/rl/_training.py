@@ -47,7 +47,7 @@ class TrainingResult:
 
     def plot(self) -> Curve:
         """The returns of episodes over steps in the environment, as a picture that notebooks show: their mean over a hundred episodes, and the
-        means of evaluations."""
+        means of evaluations. Those of a run that learns from data are over steps of the learner."""
         return Curve.of(self.episodes, self.evaluation)
 
     def resume(self, steps: int, **options: Any) -> TrainingResult:
