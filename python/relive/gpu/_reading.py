@@ -27,7 +27,9 @@ class Readable:
 
     def __init__(self, native: Any) -> None:
         self._native = native
-        columns, self._max_steps, self._capacity = native.schema()
+        columns, max_steps, capacity = native.schema()
+        self._max_steps: int = max_steps
+        self._capacity: int = capacity
         self._columns = _columns.from_native(columns)
 
     @property
@@ -163,7 +165,9 @@ def attach(name: str, columns: Mapping[str, Any] | None = None, *, max_steps: in
       UnavailableError: its process has ended, or as many read it as may.
       DataLossError: it is no store, or is damaged.
     """
-    if (columns is None) != (max_steps is None):
+    if columns is None and max_steps is None:
+        return Reader(_native.GpuReader.attach(name, None))
+    if columns is None or max_steps is None:
         raise InvalidArgumentError("columns and max_steps are given together, or not at all")
-    schema = None if columns is None else (_columns.as_native(_columns.columns_of(columns)), max_steps)
-    return Reader(_native.GpuReader.attach(name, schema))
+    expected = (_columns.as_native(_columns.columns_of(columns)), max_steps)
+    return Reader(_native.GpuReader.attach(name, expected))

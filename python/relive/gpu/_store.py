@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, NamedTuple
@@ -15,7 +16,8 @@ from relive.gpu._reading import Readable
 from relive.gpu._removal import Candidates, Removal
 
 
-class Inserted(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class Inserted:
     """Where a trajectory is."""
 
     index: int

@@ -33,7 +33,7 @@ pub(super) fn insert(
         let outcome = py.detach(|| copy(store, &bytes, length, weight, left.min(SLICE)));
         match outcome {
             Err(error) if error.kind() == relive_gpu::ErrorKind::Unavailable && !last => {
-                py.check_signals()?
+                py.check_signals()?;
             }
             outcome => return outcome.or_raise(py),
         }

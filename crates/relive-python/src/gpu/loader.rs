@@ -54,10 +54,10 @@ impl GpuLoader {
         py: Python<'_>,
         reader: Reader,
         follower: Option<Follower>,
-        settings: Settings<'_>,
+        settings: &Settings<'_>,
     ) -> PyResult<GpuLoader> {
         let windows = windows_of(py, &settings.windows)?;
-        let Settings { batch_size, beta, exponent, max_weight, seed, prefetch, threads, .. } = settings;
+        let &Settings { batch_size, beta, exponent, max_weight, seed, prefetch, threads, .. } = settings;
         let Some(selection) = selection_of(&settings.sampling, beta) else {
             return Err(invalid(py, format!("there is no sampling {:?}", settings.sampling)));
         };
@@ -127,6 +127,7 @@ impl GpuLoader {
     }
 
     /// Goes on where `state` was taken.
+    #[expect(clippy::needless_pass_by_value, reason = "made of Python's list")]
     fn restore(&self, py: Python<'_>, seed: u64, selector: &[u8], pending: Vec<Pending<'_>>) -> PyResult<()> {
         let selector = Selector::from_bytes(selector).or_raise(py)?;
         let drawn = pending.iter().map(drawn_of).collect::<PyResult<Vec<Drawn>>>()?;

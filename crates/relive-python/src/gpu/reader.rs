@@ -7,7 +7,7 @@ use relive_gpu::{MetricsSnapshot, Reader};
 use super::loader::{GpuLoader, Settings};
 use super::owned::Shared;
 use super::raise::OrRaise;
-use super::settings::{GivenColumn, columns_of, schema_of};
+use super::settings::{GivenColumn, ToldSchema, columns_of, schema_of};
 use crate::array::from_elements;
 
 /// A store of another process, to be read.
@@ -32,10 +32,7 @@ impl GpuReader {
     }
 
     /// Name, dtype and shape of each column; the most steps; the capacity.
-    fn schema<'py>(
-        &self,
-        py: Python<'py>,
-    ) -> PyResult<(Vec<(String, Bound<'py, PyAny>, Vec<u64>)>, u64, u64)> {
+    fn schema<'py>(&self, py: Python<'py>) -> PyResult<ToldSchema<'py>> {
         let reader = self.0.get(py)?;
         Ok((columns_of(py, reader.schema())?, reader.schema().max_steps(), reader.capacity()))
     }
@@ -48,8 +45,9 @@ impl GpuReader {
         metrics_of(py, &self.0.get(py)?.metrics())
     }
 
+    #[expect(clippy::needless_pass_by_value, reason = "made of Python's dictionary")]
     fn loader(&self, py: Python<'_>, settings: Settings<'_>) -> PyResult<GpuLoader> {
-        GpuLoader::new(py, self.0.get(py)?, None, settings)
+        GpuLoader::new(py, self.0.get(py)?, None, &settings)
     }
 
     fn close(&self, py: Python<'_>) {

@@ -14,6 +14,11 @@ pub(super) type GivenColumn<'py> = (String, Bound<'py, PyArrayDescr>, Vec<u64>);
 /// Column, offset, length, whether padding is at the tail, its value, and the dtype and scale of a cast.
 pub(super) type GivenWindow<'py> = (String, i64, u64, bool, f64, Option<(Bound<'py, PyArrayDescr>, f32)>);
 
+/// Name, dtype and shape of a step, for Python.
+type ToldColumn<'py> = (String, Bound<'py, PyAny>, Vec<u64>);
+/// The columns, most steps, and the capacity.
+pub(super) type ToldSchema<'py> = (Vec<ToldColumn<'py>>, u64, u64);
+
 /// A schema of these columns.
 pub(super) fn schema_of(py: Python<'_>, columns: &[GivenColumn<'_>], max_steps: u64) -> PyResult<Schema> {
     let columns = columns.iter().map(|(name, descr, shape)| {
@@ -24,10 +29,7 @@ pub(super) fn schema_of(py: Python<'_>, columns: &[GivenColumn<'_>], max_steps: 
 }
 
 /// Columns and most steps of a schema, for Python.
-pub(super) fn columns_of<'py>(
-    py: Python<'py>,
-    schema: &Schema,
-) -> PyResult<Vec<(String, Bound<'py, PyAny>, Vec<u64>)>> {
+pub(super) fn columns_of<'py>(py: Python<'py>, schema: &Schema) -> PyResult<Vec<ToldColumn<'py>>> {
     let column =
         |column: &Column| Ok((column.name.clone(), descr_of(py, column.dtype)?, column.shape.clone()));
     schema.columns().iter().map(column).collect()

@@ -15,7 +15,7 @@ use super::owned::Shared;
 use super::raise::{OrRaise, invalid};
 use super::reader::{metrics_of, weights_of};
 use super::removal::{Raised, callback, removal_of};
-use super::settings::{GivenColumn, columns_of, schema_of};
+use super::settings::{GivenColumn, ToldSchema, columns_of, schema_of};
 use crate::array::{floats, keys};
 
 /// A store of trajectories.
@@ -32,6 +32,7 @@ type Status = (&'static str, u64, u64, f32, u64, u64, u64);
 impl GpuStore {
     #[new]
     #[pyo3(signature = (columns, max_steps, capacity, removal, *, name, max_selectable, seed, readers, huge_pages))]
+    #[expect(clippy::needless_pass_by_value, reason = "made of Python's objects")]
     #[expect(clippy::too_many_arguments, reason = "named in Python, where they have defaults")]
     fn new(
         py: Python<'_>,
@@ -39,7 +40,7 @@ impl GpuStore {
         max_steps: u64,
         capacity: u64,
         removal: (String, Bound<'_, PyAny>),
-        name: Option<String>,
+        name: Option<&str>,
         max_selectable: Option<u64>,
         seed: u64,
         readers: u32,
@@ -58,7 +59,7 @@ impl GpuStore {
             huge_pages,
             ..StoreOptions::new(capacity)
         };
-        let store = py.detach(|| match &name {
+        let store = py.detach(|| match name {
             Some(name) => Store::create_named(name, schema, options),
             None => Store::create(schema, options),
         });
@@ -73,7 +74,7 @@ impl GpuStore {
         py: Python<'_>,
         folder: PathBuf,
         removal: Option<(Bound<'_, PyAny>, u64, Option<u64>)>,
-        name: Option<String>,
+        name: Option<&str>,
         readers: u32,
         huge_pages: bool,
     ) -> PyResult<GpuStore> {
@@ -83,12 +84,12 @@ impl GpuStore {
             StoreOptions { removal, max_selectable, ..StoreOptions::new(capacity) }
         });
         let store = py.detach(|| {
-            let checkpoint = Checkpoint::open(&folder)?;
+            let checkpoint = Checkpoint::open(folder)?;
             let options = match given {
                 Some(options) => options,
                 None => checkpoint.options()?,
             };
-            checkpoint.load(name.as_deref(), StoreOptions { readers, huge_pages, ..options })
+            checkpoint.load(name, StoreOptions { readers, huge_pages, ..options })
         });
         Ok(GpuStore { hub: Shared::new("store", Hub::new(store.or_raise(py)?)), raised })
     }
@@ -101,10 +102,7 @@ impl GpuStore {
     }
 
     /// Name, dtype and shape of each column; the most steps; the capacity.
-    fn schema<'py>(
-        &self,
-        py: Python<'py>,
-    ) -> PyResult<(Vec<(String, Bound<'py, PyAny>, Vec<u64>)>, u64, u64)> {
+    fn schema<'py>(&self, py: Python<'py>) -> PyResult<ToldSchema<'py>> {
         let hub = self.hub.get(py)?;
         let schema = hub.store().schema();
         Ok((columns_of(py, schema)?, schema.max_steps(), hub.store().capacity()))
@@ -116,6 +114,7 @@ impl GpuStore {
     }
 
     /// Copies a trajectory in: an array for each column. Waits so many seconds for a row.
+    #[expect(clippy::needless_pass_by_value, reason = "made of Python's objects")]
     fn insert(
         &self,
         py: Python<'_>,
@@ -197,9 +196,10 @@ impl GpuStore {
         py.detach(|| hub.store().sweep()).or_raise(py)
     }
 
+    #[expect(clippy::needless_pass_by_value, reason = "made of Python's dictionary")]
     fn loader(&self, py: Python<'_>, settings: Settings<'_>) -> PyResult<GpuLoader> {
         let hub = self.hub.get(py)?;
-        GpuLoader::new(py, hub.store().reader().clone(), Some(hub.follow()), settings)
+        GpuLoader::new(py, hub.store().reader().clone(), Some(hub.follow()), &settings)
     }
 
     fn close(&self, py: Python<'_>) {
