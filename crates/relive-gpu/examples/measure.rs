@@ -83,7 +83,11 @@ fn windows(what: &str, store: &Store) -> Result<()> {
     let columns = store.schema().columns();
     let windows: Vec<Window> = columns.iter().map(|column| Window::new(&column.name, -9, STEPS)).collect();
     for threads in [1, 2] {
-        let options = CollectOptions { threads, ..CollectOptions::new(BATCH as u64) };
+        let options = CollectOptions {
+            threads,
+            sorted: std::env::var_os("SORTED").is_some(),
+            ..CollectOptions::new(BATCH as u64)
+        };
         let collector = Collector::new(store.reader(), &windows, options)?;
         let bytes = BATCH as u64 * windows.len() as u64;
         let bytes: u64 = collector.plan().columns.iter().map(|c| c.length * c.output_step_bytes).sum::<u64>()

@@ -22,6 +22,9 @@ pub struct CollectOptions {
     pub batches: usize,
     /// Threads that copy, the caller's included.
     pub threads: usize,
+    /// Whether rows are visited in the order in which they lie in memory; the batch has them in the order in which they were
+    /// pinned all the same.
+    pub sorted: bool,
     /// How long a collect waits for the memory of a batch that somebody still has.
     pub patience: Duration,
 }
@@ -30,7 +33,7 @@ impl CollectOptions {
     /// Batches of up to this many rows, 3 of them going round, copied by 2 threads; a wait ends after 30 s.
     #[must_use]
     pub fn new(rows: u64) -> Self {
-        Self { rows, batches: 3, threads: 2, patience: Duration::from_secs(30) }
+        Self { rows, batches: 3, threads: 2, sorted: false, patience: Duration::from_secs(30) }
     }
 }
 
@@ -95,8 +98,11 @@ impl Collector {
         let (plans, rows, valid, start) = batch.parts();
         plans.clear();
         rows.clear();
-        for (row, &step) in pinned.rows().iter().zip(steps) {
-            plans.push(RowPlan { row: pinned.shard().local(row.index)?, step, length: row.length });
+        for (at, (row, &step)) in (0..).zip(pinned.rows().iter().zip(steps)) {
+            plans.push(RowPlan { row: pinned.shard().local(row.index)?, step, length: row.length, at });
+        }
+        if shared.options.sorted {
+            plans.sort_unstable_by_key(|plan| (plan.row, plan.step));
         }
         rows.extend_from_slice(pinned.rows());
         let target = Target { start, valid: valid.as_mut_ptr() };

@@ -85,8 +85,8 @@ fn copy_block(
         }
         let (_, table) = segment.table(column.column);
         // SAFETY: the window's places begin there, one for each row of the plan.
-        let valid = unsafe { target.valid.add(window * narrow(plan.rows) + block.start) };
-        let output = target.start.wrapping_add(narrow(column.output_at) + block.start * window_bytes(column));
+        let valid = unsafe { target.valid.add(window * narrow(plan.rows)) };
+        let output = target.start.wrapping_add(narrow(column.output_at));
         copied += copy_column(column, table, &rows[block.clone()], &spans, output, valid);
     }
     copied
@@ -96,7 +96,7 @@ fn window_bytes(column: &ColumnPlan) -> usize {
     narrow(column.length * column.output_step_bytes)
 }
 
-/// Copies one window of a few rows to where its first one goes.
+/// Copies one window of a few rows to their places in the column that begins at `output`.
 fn copy_column(
     column: &ColumnPlan,
     table: *const u8,
@@ -115,10 +115,12 @@ fn copy_column(
         if let Some(next) = rows.get(at + AHEAD) {
             prefetch(column, table, next.row, &spans[at + AHEAD]);
         }
+        let place = narrow(row.at);
         // SAFETY: the plan's memory has a window for each of its rows, and this part alone has that of this one.
-        let window = unsafe { std::slice::from_raw_parts_mut(output.add(at * window_bytes), window_bytes) };
+        let window =
+            unsafe { std::slice::from_raw_parts_mut(output.add(place * window_bytes), window_bytes) };
         // SAFETY: likewise, a place for each row.
-        unsafe { valid.add(at).write(u32::try_from(span.count).unwrap_or(u32::MAX)) };
+        unsafe { valid.add(place).write(u32::try_from(span.count).unwrap_or(u32::MAX)) };
         let bytes = narrow(span.count * column.step_bytes);
         let source = source(column, row.row, span.begin);
         // SAFETY: the steps are below the row's length, and so in the table; the row is pinned, so that nobody writes

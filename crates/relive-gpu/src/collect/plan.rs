@@ -53,6 +53,8 @@ pub struct RowPlan {
     pub step: u64,
     /// Number of steps of its trajectory.
     pub length: u64,
+    /// Which row of the batch it is.
+    pub at: u64,
 }
 
 /// All windows of batches of up to `rows` rows, and how much memory such a batch takes.

@@ -55,7 +55,7 @@ proptest! {
         rows in proptest::collection::vec((1..=MAX_STEPS, 0..=MAX_STEPS), 1..6),
         picks in proptest::collection::vec(any::<prop::sample::Index>(), 1..20),
         windows in proptest::collection::vec((0_usize..3, -14_i64..14, 1_u64..16, any::<bool>(), 0_u8..3), 1..5),
-        threads in 1_usize..4,
+        threads in 1_usize..4, sorted in any::<bool>(),
     ) {
         let columns = [("a", DType::UInt8, vec![3]), ("b", DType::Float32, vec![2, 2]), ("c", DType::Int16, vec![])];
         let store = store(columns.iter().map(|(name, dtype, shape)| Column::new(*name, *dtype, shape)).collect());
@@ -65,7 +65,7 @@ proptest! {
             pad_value: f64::from(value),
             ..Window::new(columns[column].0, offset, length)
         }).collect();
-        let options = CollectOptions { threads, ..CollectOptions::new(20) };
+        let options = CollectOptions { threads, sorted, ..CollectOptions::new(20) };
         let collector = Collector::new(store.reader(), &windows, options).unwrap();
         let picks: Vec<usize> = picks.iter().map(|pick| pick.index(rows.len())).collect();
         let indices: Vec<u64> = picks.iter().map(|&pick| inserted[pick].index).collect();
@@ -156,4 +156,35 @@ fn what_makes_no_sense_is_refused() {
     }
     let many = store.pin(&[row.index; 3]).unwrap();
     assert!(collector.collect(&many, &[0; 3]).unwrap_err().to_string().contains("at most 2 rows"));
+}
+
+/// Defects 22 and 23: a store of 6 GiB, of which next to nothing is touched, from its last byte to a checkpoint and back.
+#[test]
+fn rows_beyond_4_gib_are_themselves() {
+    const STEPS: u64 = 16_384;
+    let schema = Schema::new(STEPS, vec![Column::new("a", DType::UInt8, &[4096])]).unwrap();
+    let options = StoreOptions { touch_threads: 0, readers: 2, writers: 0, ..StoreOptions::new(96) };
+    let store = Store::create(schema, options).unwrap();
+    let mut last = None;
+    for row in 0_u8..96 {
+        let mut writing = store.begin().unwrap();
+        let length = if row == 95 { STEPS } else { 1 };
+        writing.step(0, length - 1).unwrap().fill(row);
+        last = Some(writing.commit(length, 1.0).unwrap());
+    }
+    let last = last.unwrap();
+    assert!(store.segment_bytes() > 6 << 30);
+    let folder = tempfile::tempdir().unwrap();
+    store.save(folder.path()).unwrap();
+    let checkpoint = crate::checkpoint::Checkpoint::open(folder.path()).unwrap();
+    let options = StoreOptions { touch_threads: 0, ..checkpoint.options().unwrap() };
+    for store in [store, checkpoint.load(None, options).unwrap()] {
+        let collector =
+            Collector::new(store.reader(), &[Window::new("a", -1, 2)], CollectOptions::new(2)).unwrap();
+        let pinned = store.pin(&[last.index, 3]).unwrap();
+        let batch = collector.collect(&pinned, &[STEPS, 1]).unwrap();
+        let bytes = batch.column(0).unwrap().bytes;
+        let halves = [&bytes[4096..8192], &bytes[8192 + 4096..]];
+        assert!(halves[0].iter().all(|&byte| byte == 95) && halves[1].iter().all(|&byte| byte == 3));
+    }
 }

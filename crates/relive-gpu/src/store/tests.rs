@@ -423,7 +423,9 @@ fn a_wait_for_a_row_ends_when_a_pin_goes() {
         assert_eq!(waiting.join().unwrap().unwrap(), 0);
     });
     let metrics = store.metrics();
-    assert_eq!((metrics.waits, metrics.evictions[0]), (2, (Eviction::NoFree, 1)));
+    // The second wait may find the pin gone before it sleeps.
+    assert!(metrics.waits == 1 || metrics.waits == 2, "{metrics:?}");
+    assert_eq!(metrics.evictions[0], (Eviction::NoFree, 1));
     assert_eq!(metrics.ages.iter().sum::<u64>(), 5);
 }
 
