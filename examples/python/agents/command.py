@@ -12,6 +12,10 @@ from typing import Any
 from relive import rl
 
 
+EPISODES = 10
+"""Of an evaluation."""
+
+
 def main(agent: Any, environment: str, *, steps: int, record: Callable[[str, int, str], None] | None = None) -> None:
     """Runs an agent as the command line says, and prints what came of it.
 
@@ -42,7 +46,7 @@ def _run(agent: Any, options: argparse.Namespace, seed: int, record: Callable[[s
                 record(options.environment, seed, how["data"])
         result = rl.run(
             agent, options.environment, seed=seed, evaluate_every=max(1, options.steps // options.evaluations),
-            checkpoint_dir=options.checkpoint_dir, **how,
+            evaluation_episodes=EPISODES, checkpoint_dir=options.checkpoint_dir, **how,
         )
     _tell(result)
     return result
@@ -64,7 +68,8 @@ def _parsed(agent: Any, environment: str, steps: int, *, learns_from_data: bool)
 
 
 def _tell(result: rl.TrainingResult) -> None:
-    shown = result.evaluation.returns
+    # Of the last evaluation, at the end of the run.
+    shown = result.evaluation.returns[-EPISODES:]
     if len(result.episodes):
         print(f"mean return of the last 100 episodes: {result.mean_return_last_100:.1f}")
         print(f"{result.env_steps_per_s:.0f} steps per second, {result.samples_per_insert:.1f} samples per insert")
