@@ -4,7 +4,7 @@
 //! The protocols are included as source, so that they are compiled with loom's atomics; the crate itself keeps its
 //! own, since its are words of shared memory.
 #![cfg(relive_loom)]
-#![expect(dead_code, unused_imports, reason = "the protocols have more than a model needs")]
+#![expect(dead_code, reason = "the protocols have more than a model needs")]
 #![expect(
     unsafe_code,
     reason = "loom's cells are read and written by address; that it watches them is what the models are for"
