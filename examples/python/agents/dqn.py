@@ -46,7 +46,7 @@ class Learner(rlt.Learner):
 
     def __init__(self, module: nn.Module, settings: DQN) -> None:
         self.module, self.target, self.settings = module, copy.deepcopy(module), settings
-        self.optimizer = torch.optim.Adam(module.parameters(), settings.learning_rate, eps=settings.adam_epsilon, fused=True)
+        self.optimizer = torch.optim.Adam(module.parameters(), settings.learning_rate, eps=settings.adam_epsilon)
         self.schedule = torch.optim.lr_scheduler.LinearLR(self.optimizer, 1.0, 0.0, settings.decay_steps)
 
     def learn(self, batch: Any) -> dict[str, float]:
