@@ -7,10 +7,8 @@
 
 use std::time::{Duration, Instant};
 
-use relive_gpu::Result;
-use relive_gpu::cuda::{
-    Collector, ColumnPlan, Device, DeviceBuffer, HostRegistration, PadSide, Rows, Window,
-};
+use relive_gpu::cuda::{Collector, ColumnPlan, Device, DeviceBuffer, HostRegistration, Rows};
+use relive_gpu::{Pad, Result};
 
 const TIME: Duration = Duration::from_millis(300);
 
@@ -56,9 +54,11 @@ fn measure(
         store_rows,
         row_stride: row_bytes,
         step_bytes: row_bytes,
-        window: Window { offset: 0, length: 1, pad_side: PadSide::Tail },
-        pad: [0; 16],
-        conversion: None,
+        offset: 0,
+        length: 1,
+        pad: Pad::Tail,
+        padding: [0; 16],
+        convert: None,
         out: out.address().0,
     };
     let mut indices: Vec<u64> =

@@ -8,10 +8,13 @@ mod support;
 
 use proptest::prelude::*;
 use relive_gpu::cuda::{
-    Collector, ColumnPlan, Conversion, Copy, Device, DeviceBuffer, DeviceWeights, Element, HostRegistration,
-    MAX_REGISTRATION_BYTES, PadSide, Rows, Stream, Window,
+    Collector, ColumnPlan, Copy, Device, DeviceBuffer, DeviceWeights, HostRegistration,
+    MAX_REGISTRATION_BYTES, Rows, Stream,
 };
 use relive_gpu::select::{Order, Pool, Selection, Selector, Weights, WeightsConfig};
+use relive_gpu::{Convert, Pad};
+use relive_tensor::DType;
+use support::numbers::{mixed, weight};
 use support::{Call, Fault, Mapping, emulated, recorded};
 
 const KINDS: [Selection; 8] = [
@@ -24,18 +27,6 @@ const KINDS: [Selection; 8] = [
     Selection::Lifo,
     Selection::WithoutReplacement,
 ];
-
-/// A number without order from a number.
-fn mixed(number: u64) -> u64 {
-    let number = (number ^ (number >> 30)).wrapping_add(1).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let number = (number ^ (number >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    number ^ (number >> 31)
-}
-
-fn weight(index: u64) -> f32 {
-    let bytes = mixed(index).to_le_bytes();
-    if bytes[0] < 90 { 0.0 } else { f32::from(bytes[1]) * 0.037 + f32::from(bytes[2]) * 3e-7 }
-}
 
 fn select_everywhere(device: &Device, capacity: u64, first: u64, exponent: f32) {
     let total_capacity = capacity + first + 17;
@@ -162,22 +153,23 @@ fn an_update_that_is_refused_on_the_device_changes_nothing() {
 }
 
 /// Conversions one by one, by another implementation.
-fn converted(Conversion { from, to, scale }: Conversion, bytes: &[u8]) -> Vec<u8> {
+fn converted(Convert { from, to, scale }: Convert, bytes: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
-    for element in bytes.chunks(usize::try_from(from.bytes()).unwrap()) {
+    for element in bytes.chunks(from.size_bytes().unwrap()) {
         let value = match from {
-            Element::U8 => f32::from(element[0]),
-            Element::F16 => half::f16::from_le_bytes(element.try_into().unwrap()).to_f32(),
-            Element::Bf16 => half::bf16::from_le_bytes(element.try_into().unwrap()).to_f32(),
-            Element::F32 => f32::from_le_bytes(element.try_into().unwrap()),
+            DType::UInt8 => f32::from(element[0]),
+            DType::Float16 => half::f16::from_le_bytes(element.try_into().unwrap()).to_f32(),
+            DType::BFloat16 => half::bf16::from_le_bytes(element.try_into().unwrap()).to_f32(),
+            DType::Float32 => f32::from_le_bytes(element.try_into().unwrap()),
             #[expect(clippy::cast_possible_truncation, reason = "the rounding that is meant")]
-            Element::F64 => f64::from_le_bytes(element.try_into().unwrap()) as f32,
+            DType::Float64 => f64::from_le_bytes(element.try_into().unwrap()) as f32,
+            other => panic!("{other} is not converted"),
         };
         let value = value * scale;
         match to {
-            Element::F16 => out.extend(half::f16::from_f32(value).to_le_bytes()),
-            Element::Bf16 => out.extend(half::bf16::from_f32(value).to_le_bytes()),
-            Element::F64 => out.extend(f64::from(value).to_le_bytes()),
+            DType::Float16 => out.extend(half::f16::from_f32(value).to_le_bytes()),
+            DType::BFloat16 => out.extend(half::bf16::from_f32(value).to_le_bytes()),
+            DType::Float64 => out.extend(f64::from(value).to_le_bytes()),
             _ => out.extend(value.to_le_bytes()),
         }
     }
@@ -189,8 +181,8 @@ fn naive(column: &ColumnPlan, store: &[u8], rows: Rows<'_>) -> Vec<u8> {
     let size = |number: u64| usize::try_from(number).unwrap();
     let mut out = Vec::new();
     for row in 0..rows.indices.len() {
-        let wanted = rows.steps[row] + column.window.offset;
-        let length = i64::try_from(column.window.length).unwrap();
+        let wanted = rows.steps[row] + column.offset;
+        let length = i64::try_from(column.length).unwrap();
         let limit = i64::try_from(rows.lengths[row]).unwrap();
         let there: Vec<i64> = (wanted..wanted + length).filter(|step| (0..limit).contains(step)).collect();
         let begin = size(rows.indices[row] * column.row_stride);
@@ -198,23 +190,23 @@ fn naive(column: &ColumnPlan, store: &[u8], rows: Rows<'_>) -> Vec<u8> {
         for step in &there {
             let begin = begin + usize::try_from(*step).unwrap() * size(column.step_bytes);
             let bytes = &store[begin..begin + size(column.step_bytes)];
-            match column.conversion {
+            match column.convert {
                 None => data.extend(bytes),
                 Some(conversion) => data.extend(converted(conversion, bytes)),
             }
         }
         let missing = size(column.out_row_bytes()) - data.len();
-        let pad = column.pad.iter().copied().cycle();
+        let pad = column.padding.iter().copied().cycle();
         // Padding is whole elements, so a window's padding continues the pattern from wherever it begins.
-        let begin_of_pad = match column.window.pad_side {
-            PadSide::Head => 0,
-            PadSide::Tail => data.len(),
+        let begin_of_pad = match column.pad {
+            Pad::Head => 0,
+            Pad::Tail => data.len(),
         };
         let phase = (out.len() + begin_of_pad) % 16;
         let pad: Vec<u8> = pad.skip(phase).take(missing).collect();
-        match column.window.pad_side {
-            PadSide::Head => out.extend(pad.into_iter().chain(data)),
-            PadSide::Tail => out.extend(data.into_iter().chain(pad)),
+        match column.pad {
+            Pad::Head => out.extend(pad.into_iter().chain(data)),
+            Pad::Tail => out.extend(data.into_iter().chain(pad)),
         }
     }
     out
@@ -230,33 +222,32 @@ fn aligned(bytes: usize, fill: impl Fn(u64) -> u8) -> Vec<u128> {
 struct Case {
     step_bytes: u64,
     most_steps: u64,
-    window: Window,
-    pad: [u8; 16],
-    conversion: Option<Conversion>,
+    window: (i64, u64, Pad),
+    padding: [u8; 16],
+    convert: Option<Convert>,
 }
 
 fn case() -> impl Strategy<Value = Case> {
-    let window = (-40i64..40, 1u64..50, any::<bool>()).prop_map(|(offset, length, head)| {
-        let pad_side = if head { PadSide::Head } else { PadSide::Tail };
-        Window { offset, length, pad_side }
-    });
-    use Element::{Bf16, F16, F32, F64, U8};
+    let window = (-40i64..40, 1u64..50, any::<bool>())
+        .prop_map(|(offset, length, head)| (offset, length, if head { Pad::Head } else { Pad::Tail }));
+    use DType::{BFloat16 as Bf16, Float16 as F16, Float32 as F32, Float64 as F64, UInt8 as U8};
     let from = prop_oneof![3 => Just(U8), 1 => Just(F16), 1 => Just(Bf16), 1 => Just(F32), 1 => Just(F64)];
     let to = prop_oneof![Just(F16), Just(Bf16), Just(F32), Just(F64)];
     let scale = prop_oneof![Just(1.0f32), Just(1.0 / 255.0), Just(1e-9), Just(3e-7), Just(300.0)];
-    let conversion = (from, to, scale).prop_map(|(from, to, scale)| Conversion { from, to, scale });
+    let conversion = (from, to, scale).prop_map(|(from, to, scale)| Convert { from, to, scale });
     let conversion = prop_oneof![1 => Just(None), 1 => conversion.prop_map(Some)];
     let sizes = prop_oneof![1u64..70, Just(4), Just(1), Just(512), Just(777)];
     (sizes, 1u64..60, window, any::<u64>(), conversion).prop_map(
         |(size, most_steps, window, pad, conversion)| {
-            let step_bytes = conversion.map_or(size, |conversion| size * conversion.from.bytes());
+            let step_bytes =
+                conversion.map_or(size, |conversion| size * conversion.from.size_bytes().unwrap() as u64);
             // Elements of the padding divide the steps.
             let element = match conversion {
-                Some(conversion) => conversion.to.bytes(),
+                Some(conversion) => conversion.to.size_bytes().unwrap() as u64,
                 None => [8, 4, 2, 1].into_iter().find(|size| step_bytes % size == 0).unwrap(),
             };
             let pad = std::array::from_fn(|byte| pad.to_le_bytes()[byte % usize::try_from(element).unwrap()]);
-            Case { step_bytes, most_steps, window, pad, conversion }
+            Case { step_bytes, most_steps, window, padding: pad, convert: conversion }
         },
     )
 }
@@ -290,9 +281,11 @@ proptest! {
                 store_rows: 7,
                 row_stride,
                 step_bytes: case.step_bytes,
-                window: case.window,
-                pad: case.pad,
-                conversion: case.conversion,
+                offset: case.window.0,
+                length: case.window.1,
+                pad: case.window.2,
+                padding: case.padding,
+                convert: case.convert,
                 out: 0,
             };
             let out = aligned(usize::try_from(plan.out_row_bytes()).unwrap() * indices.len() + 64, |_| 0xee);
@@ -323,9 +316,9 @@ proptest! {
 fn long_rows_are_collected_in_pieces() {
     let Some((device, _)) = emulated() else { return };
     let store = aligned(3 * 60_000, |byte| mixed(byte).to_le_bytes()[0]);
-    let to = |to, scale| Some(Conversion { from: Element::U8, to, scale });
+    let to = |to, scale| Some(Convert { from: DType::UInt8, to, scale });
     for (step_bytes, conversion) in
-        [(1, None), (1_001, None), (29, to(Element::F16, 0.5)), (3, to(Element::F32, 2.0))]
+        [(1, None), (1_001, None), (29, to(DType::Float16, 0.5)), (3, to(DType::Float32, 2.0))]
     {
         let length = 25_000 / step_bytes;
         let mut column = ColumnPlan {
@@ -333,9 +326,11 @@ fn long_rows_are_collected_in_pieces() {
             store_rows: 3,
             row_stride: 60_000,
             step_bytes,
-            window: Window { offset: 3, length, pad_side: PadSide::Head },
-            pad: [9; 16],
-            conversion,
+            offset: 3,
+            length,
+            pad: Pad::Head,
+            padding: [9; 16],
+            convert: conversion,
             out: 0,
         };
         let rows = Rows { indices: &[2, 0], steps: &[0, 2], lengths: &[length + 5, length / 2] };
@@ -362,9 +357,11 @@ fn large_stores_are_addressed_in_64_bits() {
         store_rows: 1 << 20,
         row_stride: 1 << 23,
         step_bytes: 1 << 13,
-        window: Window { offset: -1_024, length: 1_024, pad_side: PadSide::Head },
-        pad: [0; 16],
-        conversion: None,
+        offset: -1_024,
+        length: 1_024,
+        pad: Pad::Head,
+        padding: [0; 16],
+        convert: None,
         out: 0x7e00_0000_0000,
     };
     let (indices, steps, lengths) = (vec![(1 << 20) - 1; 2_000], vec![1_024; 2_000], vec![1_024; 2_000]);

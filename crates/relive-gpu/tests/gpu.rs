@@ -3,9 +3,12 @@
 #![expect(unsafe_code, reason = "memory of the host that a GPU reads")]
 #![expect(clippy::print_stdout, reason = "says why it does nothing")]
 
-use relive_gpu::cuda::{
-    Collector, ColumnPlan, Device, DeviceBuffer, DeviceWeights, HostRegistration, PadSide, Rows, Window,
-};
+use relive_gpu::Pad;
+#[path = "support/numbers.rs"]
+mod numbers;
+
+use numbers::{mixed, weight};
+use relive_gpu::cuda::{Collector, ColumnPlan, Device, DeviceBuffer, DeviceWeights, HostRegistration, Rows};
 use relive_gpu::select::{Order, Pool, Selection, Selector, Weights, WeightsConfig};
 
 fn device() -> Option<Device> {
@@ -16,17 +19,6 @@ fn device() -> Option<Device> {
             None
         }
     }
-}
-
-fn mixed(number: u64) -> u64 {
-    let number = (number ^ (number >> 30)).wrapping_add(1).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let number = (number ^ (number >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    number ^ (number >> 31)
-}
-
-fn weight(index: u64) -> f32 {
-    let bytes = mixed(index).to_le_bytes();
-    if bytes[0] < 90 { 0.0 } else { f32::from(bytes[1]) * 0.037 + f32::from(bytes[2]) * 3e-7 }
 }
 
 #[test]
@@ -88,9 +80,11 @@ fn a_gpu_collects_what_lies_in_the_hosts_memory() {
             store_rows,
             row_stride,
             step_bytes,
-            window: Window { offset: -3, length, pad_side: PadSide::Tail },
-            pad: [7; 16],
-            conversion: None,
+            offset: -3,
+            length,
+            pad: Pad::Tail,
+            padding: [7; 16],
+            convert: None,
             out: out.address().0,
         };
         let indices: Vec<u64> = (0..100).map(|row| mixed(row) % store_rows).collect();

@@ -12,6 +12,7 @@ mod support;
 
 use libloading::{Library, Symbol};
 use relive_gpu::select::{philox, power};
+use support::numbers::mixed;
 
 fn kernels() -> Option<&'static Library> {
     support::kernels().map_err(|reason| println!("not tested: {reason}")).ok()
@@ -20,12 +21,6 @@ fn kernels() -> Option<&'static Library> {
 fn function<T>(library: &'static Library, name: &str) -> Symbol<'static, T> {
     // SAFETY: `launch.h` defines it with this type.
     unsafe { library.get(name.as_bytes()) }.unwrap()
-}
-
-fn mixed(number: u64) -> u64 {
-    let number = (number ^ (number >> 30)).wrapping_add(1).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let number = (number ^ (number >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    number ^ (number >> 31)
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "halves of numbers")]

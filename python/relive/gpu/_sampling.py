@@ -49,16 +49,13 @@ class Stratified(Weighted):
 
 
 @dataclasses.dataclass(frozen=True)
-class Prioritized(Sampling):
+class Prioritized(Weighted):
     """Prioritized replay (Schaul et al., 2016, sections 3.3 and 3.4): stratified draws in proportion to weight^alpha, and importance
     weights (N · p)^-beta divided by the largest of the batch, in ``batch.weights``."""
 
     alpha: float = 0.6
     beta: float = 0.4
     name: ClassVar[str] = "prioritized"
-
-    def exponent(self) -> float:
-        return self.alpha
 
     def exponent_of_importance(self) -> float:
         return self.beta

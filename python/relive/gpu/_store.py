@@ -30,7 +30,7 @@ class Changed(NamedTuple):
 
     applied: int
     """Trajectories that were changed."""
-    passed_over: int
+    skipped: int
     """Trajectories that are there no more; where they were to be removed, also those that somebody reads."""
 
 
@@ -244,7 +244,7 @@ class Store(Readable):
         Args:
           indices: which, ``[N]``, as ``batch.indices``.
           weights: ``[N]``; finite and not negative.
-          generations: as ``batch.generations``: trajectories that others have replaced since are passed over. Without them the
+          generations: as ``batch.generations``: trajectories that others have replaced since are skipped. Without them the
             weights are for whatever is there now.
 
         Raises:

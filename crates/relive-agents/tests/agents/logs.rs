@@ -49,7 +49,7 @@ fn lines(folder: &Path, name: &str) -> Vec<serde_json::Value> {
     lines.collect()
 }
 
-/// How often TensorBoard is told of a return of an actor, in all of its files.
+/// How many returns of actors all files of TensorBoard have.
 fn told_to_tensorboard(folder: &Path) -> usize {
     let files = std::fs::read_dir(folder.join("log")).unwrap().map(|entry| entry.unwrap().path());
     let events = files.filter(|path| path.extension().is_some_and(|extension| extension == "relive"));

@@ -162,6 +162,8 @@ impl<T: Send + 'static, S: Send + 'static> ParFlow<T, S> {
     #[must_use]
     pub fn union(mut self, other: ParFlow<T, S>) -> Self {
         self.plans.extend(other.plans);
+        // What is not to be inside for some shards is inside for none.
+        self.around = self.around.filter(|_| other.around.is_some());
         for (number, plan) in (0..).zip(&mut self.plans) {
             plan.shard.source = Source(number);
         }

@@ -7,8 +7,7 @@ use std::path::{Path, PathBuf};
 use parking_lot::Mutex;
 
 use super::data;
-use super::manifest::{Group, Manifest};
-use super::names::MANIFEST;
+use super::manifest::{Group, MANIFEST, Manifest};
 use super::save::{canonical, in_parallel};
 use crate::bytes::{narrow, wide};
 use crate::error::{Error, Result};

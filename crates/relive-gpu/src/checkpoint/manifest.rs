@@ -6,6 +6,10 @@ use crate::memory::header::{decode_schema, encode_schema};
 use crate::memory::layout::Tier;
 use crate::schema::Schema;
 
+/// The file of it.
+pub(super) const MANIFEST: &str = "store.manifest";
+/// The file that a process locks while it writes.
+pub(super) const LOCK: &str = "store.lock";
 const MAGIC: [u8; 8] = *b"RLVGCKPT";
 const VERSION: u32 = 1;
 /// Where what the check sum covers begins.

@@ -3,7 +3,6 @@
 mod data;
 mod load;
 mod manifest;
-mod names;
 mod save;
 
 #[cfg(test)]

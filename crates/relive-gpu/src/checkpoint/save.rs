@@ -11,8 +11,7 @@ use parking_lot::Mutex;
 use rustix::fs::{FlockOperation, flock};
 
 use super::data;
-use super::manifest::{Group, GroupRow, Manifest, SavedRow};
-use super::names::{LOCK, MANIFEST};
+use super::manifest::{Group, GroupRow, LOCK, MANIFEST, Manifest, SavedRow};
 use crate::bytes::wide;
 use crate::error::{Error, Result};
 use crate::memory::files::{self, failed};

@@ -15,4 +15,5 @@ pub use batch::{Batch, BatchColumn};
 pub use collector::{CollectOptions, Collector};
 pub use convert::Convert;
 pub use plan::{BatchPlan, ColumnPlan, MAX_WINDOWS, OUTPUT_ALIGNMENT, RowPlan};
+pub(crate) use window::span_from;
 pub use window::{Cast, Pad, Span, Window, span};

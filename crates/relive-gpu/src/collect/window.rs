@@ -74,7 +74,11 @@ pub struct Span {
 /// further.
 #[must_use]
 pub fn span(step: u64, steps: u64, offset: i64, length: u64, pad: Pad) -> Span {
-    let from = i128::from(step) + i128::from(offset);
+    span_from(i128::from(step) + i128::from(offset), steps, length, pad)
+}
+
+/// As [`span`], of a window that begins at step `from`, which may lie before the first one.
+pub(crate) fn span_from(from: i128, steps: u64, length: u64, pad: Pad) -> Span {
     let end = (from + i128::from(length)).min(i128::from(steps));
     let begin = from.max(0);
     let count = u64::try_from(end - begin).unwrap_or(0);
@@ -119,5 +123,13 @@ mod tests {
         // Not up to step 100: the window ends at the current step.
         assert_eq!(span(50, 900, -100, 100, Pad::Tail), Span { begin: 0, count: 50, at: 0 });
         assert_eq!(span(u64::MAX, u64::MAX, i64::MAX, u64::MAX, Pad::Tail).count, 0);
+        assert_eq!(span(1_000, 1_000, -1_000, 1_000, Pad::Head), Span { begin: 0, count: 1_000, at: 0 });
+        // Nothing after the window, though the trajectory goes on.
+        assert_eq!(span(50, 400, -100, 100, Pad::Head), Span { begin: 0, count: 50, at: 50 });
+        assert_eq!(span(50, 400, -100, 100, Pad::Tail), Span { begin: 0, count: 50, at: 0 });
+        assert_eq!(span(5, 9, 0, 8, Pad::Tail), Span { begin: 5, count: 4, at: 0 });
+        assert_eq!(span(5, 9, 0, 8, Pad::Head), Span { begin: 5, count: 4, at: 4 });
+        assert_eq!(span(5, 9, -20, 8, Pad::Head).count, 0);
+        assert_eq!(span(5, 9, 20, 8, Pad::Tail).count, 0);
     }
 }

@@ -7,8 +7,9 @@ use bytemuck::{Pod, Zeroable};
 use super::device::{Device, Kernel};
 use super::driver::{Copy, Event, Stream};
 use super::memory::DeviceBuffer;
-use super::plan::{ColumnPlan, Conversion, PadSide, Rows};
-use crate::Result;
+use super::plan::{ColumnPlan, Rows, code};
+use crate::collect::Pad;
+use crate::{Convert, Result};
 
 /// Bytes of output that a warp makes in one piece, as in `kernels/collect.cu`.
 const PIECE: u64 = 8192;
@@ -115,7 +116,7 @@ impl Collector {
             return Ok(());
         }
         let by_engine = |column: &&ColumnPlan| {
-            column.conversion.is_none() && column.out_row_bytes() >= self.copy_engine_from
+            column.convert.is_none() && column.out_row_bytes() >= self.copy_engine_from
         };
         let copied: Vec<&ColumnPlan> = columns.iter().filter(by_engine).collect();
         let table = table(columns, rows, |column| by_engine(&column));
@@ -193,22 +194,23 @@ fn table(columns: &[ColumnPlan], rows: Rows<'_>, by_engine: impl Fn(&ColumnPlan)
             continue;
         }
         let (from, to, scale) = column
-            .conversion
-            .map_or((0, 0, 1.0), |Conversion { from, to, scale }| (from as u64, to as u64, scale));
-        let pad = column.pad.as_chunks::<8>().0;
+            .convert
+            .map_or((None, None, 1.0), |Convert { from, to, scale }| (code(from), code(to), scale));
+        let pad = column.padding.as_chunks::<8>().0;
         let pieces_per_row = column.out_row_bytes().div_ceil(PIECE);
         table.push(Column {
             source: column.source,
             row_stride: column.row_stride,
             step_bytes: column.step_bytes,
-            offset: column.window.offset,
-            length: column.window.length,
-            pad_head: u64::from(column.window.pad_side == PadSide::Head),
+            offset: column.offset,
+            length: column.length,
+            pad_head: u64::from(column.pad == Pad::Head),
             pad: [u64::from_le_bytes(pad[0]), u64::from_le_bytes(pad[1])],
             out: column.out,
             out_row_bytes: column.out_row_bytes(),
-            from,
-            to,
+            // 0: nothing is converted.
+            from: from.unwrap_or(0),
+            to: to.unwrap_or(0),
             scale: f64::from(scale),
             first_piece,
             pieces_per_row,
@@ -220,17 +222,16 @@ fn table(columns: &[ColumnPlan], rows: Rows<'_>, by_engine: impl Fn(&ColumnPlan)
 }
 
 fn is_full(column: &ColumnPlan, rows: Rows<'_>) -> bool {
-    rows.iter()
-        .all(|((_, step), available)| column.window.steps(*step, *available).count == column.window.length)
+    rows.iter().all(|((_, step), available)| column.span(*step, *available).count == column.length)
 }
 
 fn copies(column: &ColumnPlan, rows: Rows<'_>) -> Vec<Copy> {
     let mut copies = Vec::with_capacity(rows.indices.len());
     for (row, ((index, step), available)) in (0..).zip(rows.iter()) {
-        let steps = column.window.steps(*step, *available);
+        let steps = column.span(*step, *available);
         if steps.count > 0 {
             let to: u64 = column.out + row * column.out_row_bytes() + steps.at * column.step_bytes;
-            let from = column.source + index * column.row_stride + steps.from * column.step_bytes;
+            let from = column.source + index * column.row_stride + steps.begin * column.step_bytes;
             copies.push(Copy { to, from, bytes: steps.count * column.step_bytes });
         }
     }

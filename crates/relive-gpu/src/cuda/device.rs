@@ -70,7 +70,7 @@ impl Device {
     /// # Errors
     /// There is none: the error says what is missing.
     pub fn available() -> Result<()> {
-        super::open::available()
+        real_available()
     }
 
     /// The GPU with this number, from 0.
@@ -78,7 +78,7 @@ impl Device {
     /// # Errors
     /// There is no such GPU, or the kernels cannot be loaded.
     pub fn open(number: u32) -> Result<Self> {
-        Self::with_driver(super::open::driver(number)?, image::cache_folder().as_deref())
+        Self::with_driver(real_driver(number)?, image::cache_folder().as_deref())
     }
 
     /// A device behind a driver of the caller's. Kernels that have to be compiled are kept in the folder `cache`.
@@ -139,4 +139,29 @@ impl Device {
     pub(crate) fn full(&self) -> u32 {
         self.driver().multiprocessors().saturating_mul(8).max(1)
     }
+}
+
+#[cfg(feature = "cuda")]
+fn real_available() -> Result<()> {
+    super::real::available()
+}
+
+#[cfg(feature = "cuda")]
+fn real_driver(number: u32) -> Result<Box<dyn Driver>> {
+    Ok(Box::new(super::real::RealDriver::open(number)?))
+}
+
+#[cfg(not(feature = "cuda"))]
+fn real_available() -> Result<()> {
+    Err(not_built())
+}
+
+#[cfg(not(feature = "cuda"))]
+fn real_driver(_number: u32) -> Result<Box<dyn Driver>> {
+    Err(not_built())
+}
+
+#[cfg(not(feature = "cuda"))]
+fn not_built() -> crate::Error {
+    crate::Error::new(crate::ErrorKind::Unavailable, "no GPU: relive-gpu is built without its feature `cuda`")
 }

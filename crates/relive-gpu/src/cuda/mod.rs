@@ -8,7 +8,6 @@ mod image;
 mod memory;
 #[cfg(feature = "cuda")]
 mod nvrtc;
-mod open;
 mod plan;
 #[cfg(feature = "cuda")]
 mod real;
@@ -21,6 +20,6 @@ pub use device::Device;
 pub use driver::{Copy, DevicePtr, Driver, Event, Function, Module, Shape, Stream, driver_error};
 pub use image::{SOURCES, fingerprint, shipped};
 pub use memory::{DeviceBuffer, HostRegistration, MAX_REGISTRATION_BYTES};
-pub use plan::{ALIGNMENT, ColumnPlan, Conversion, Element, PadSide, Rows, Steps, Window};
+pub use plan::{ALIGNMENT, ColumnPlan, Rows};
 pub use store::DeviceStore;
 pub use weights::DeviceWeights;

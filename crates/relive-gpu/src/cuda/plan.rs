@@ -1,5 +1,8 @@
 //! What a collection does, as plain numbers: they are the same for every way of doing it.
 
+use relive_tensor::DType;
+
+use crate::collect::{Convert, Pad, Span, span_from};
 use crate::{Error, Result};
 
 /// Rows begin at multiples of this, so that whole vectors can be read.
@@ -7,93 +10,6 @@ pub const ALIGNMENT: u64 = 16;
 
 /// Steps and offsets are below this in absolute value, so that no sum of them overflows.
 const MAX_STEP: i64 = 1 << 60;
-
-/// On which side of a window padding is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PadSide {
-    /// Padding first: the data are at the end.
-    Head,
-    /// The data first.
-    Tail,
-}
-
-/// The steps of a row that are wanted: `length` steps, from the row's step plus `offset` on. Those before the first step of
-/// the trajectory and from its end on are padded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Window {
-    /// Where it begins, relative to the row's step.
-    pub offset: i64,
-    /// How many steps come out.
-    pub length: u64,
-    /// Where padding goes.
-    pub pad_side: PadSide,
-}
-
-/// The part of a window that exists.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Steps {
-    /// The first step of the trajectory.
-    pub from: u64,
-    /// How many.
-    pub count: u64,
-    /// Where the first one is in the window.
-    pub at: u64,
-}
-
-impl Window {
-    /// What there is for a row at `step` of a trajectory with `available` steps.
-    #[must_use]
-    pub fn steps(&self, step: i64, available: u64) -> Steps {
-        let wanted = step + self.offset;
-        let end = (wanted + self.length.cast_signed()).min(available.cast_signed());
-        let from = wanted.max(0);
-        let count = (end - from).max(0).cast_unsigned();
-        let at = match self.pad_side {
-            PadSide::Head => self.length - count,
-            PadSide::Tail => 0,
-        };
-        Steps { from: from.cast_unsigned(), count, at }
-    }
-}
-
-/// A type of elements that conversions know.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Element {
-    /// 8 bits without a sign; not to convert to.
-    U8 = 1,
-    /// 16 bits of IEEE 754.
-    F16 = 2,
-    /// The upper 16 bits of an f32.
-    Bf16 = 3,
-    /// 32 bits of IEEE 754.
-    F32 = 4,
-    /// 64 bits of IEEE 754.
-    F64 = 5,
-}
-
-impl Element {
-    /// Its bytes.
-    #[must_use]
-    pub fn bytes(self) -> u64 {
-        match self {
-            Self::U8 => 1,
-            Self::F16 | Self::Bf16 => 2,
-            Self::F32 => 4,
-            Self::F64 => 8,
-        }
-    }
-}
-
-/// Another type: each value becomes an f32, is multiplied by `scale`, and becomes the new type, rounded to the nearest, ties to even.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Conversion {
-    /// What the store has.
-    pub from: Element,
-    /// What comes out: a float.
-    pub to: Element,
-    /// 1 leaves values as they are.
-    pub scale: f32,
-}
 
 /// One column of a collection. Addresses are those that whoever collects can use.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -106,12 +22,16 @@ pub struct ColumnPlan {
     pub row_stride: u64,
     /// Bytes of one step.
     pub step_bytes: u64,
-    /// The steps that are wanted.
-    pub window: Window,
+    /// Where the window begins, relative to the row's step.
+    pub offset: i64,
+    /// Steps of the window.
+    pub length: u64,
+    /// Where padding goes.
+    pub pad: Pad,
     /// The padding: whole elements as they come out, repeated to 16 bytes.
-    pub pad: [u8; 16],
+    pub padding: [u8; 16],
     /// Another type of elements than the store's.
-    pub conversion: Option<Conversion>,
+    pub convert: Option<Convert>,
     /// Where the tensor (rows, window, step) begins, at a multiple of [`ALIGNMENT`]. It has no gaps.
     pub out: u64,
 }
@@ -120,15 +40,20 @@ impl ColumnPlan {
     /// Bytes of a step that comes out.
     #[must_use]
     pub fn out_step_bytes(&self) -> u64 {
-        self.conversion.map_or(self.step_bytes, |Conversion { from, to, .. }| {
-            self.step_bytes / from.bytes() * to.bytes()
+        self.convert.map_or(self.step_bytes, |Convert { from, to, .. }| {
+            self.step_bytes / element_bytes(from) * element_bytes(to)
         })
     }
 
     /// Bytes of a row that comes out.
     #[must_use]
     pub fn out_row_bytes(&self) -> u64 {
-        self.out_step_bytes() * self.window.length
+        self.out_step_bytes() * self.length
+    }
+
+    /// The steps that there are for a row at `step` of a trajectory with `available` steps.
+    pub(super) fn span(&self, step: i64, available: u64) -> Span {
+        span_from(i128::from(step) + i128::from(self.offset), available, self.length, self.pad)
     }
 
     /// Whether all of it can be computed in 64 bits, and stays within the rows of the store.
@@ -136,11 +61,11 @@ impl ColumnPlan {
     /// # Errors
     /// It does not: the error names what.
     pub fn check(&self, rows: &Rows<'_>) -> Result<()> {
-        let Self { source, row_stride, step_bytes, out, .. } = *self;
-        let Window { offset, length, .. } = self.window;
+        let Self { source, row_stride, step_bytes, offset, length, out, .. } = *self;
         let aligned = [source, row_stride, out].iter().all(|number| number.is_multiple_of(ALIGNMENT));
-        let converts = self.conversion.is_none_or(|Conversion { from, to, scale }| {
-            step_bytes.is_multiple_of(from.bytes()) && to != Element::U8 && scale.is_finite()
+        let converts = self.convert.is_none_or(|Convert { from, to, scale }| {
+            let known = code(from).is_some() && code(to).is_some() && to != DType::UInt8;
+            known && step_bytes.is_multiple_of(element_bytes(from)) && scale.is_finite()
         });
         // The widest conversion makes 8 bytes of one.
         let all = i128::from(length) * i128::from(step_bytes) * 8;
@@ -173,6 +98,23 @@ impl ColumnPlan {
     }
 }
 
+/// What the kernels call a type that they convert from or to.
+pub(super) fn code(dtype: DType) -> Option<u64> {
+    Some(match dtype {
+        DType::UInt8 => 1,
+        DType::Float16 => 2,
+        DType::BFloat16 => 3,
+        DType::Float32 => 4,
+        DType::Float64 => 5,
+        _ => return None,
+    })
+}
+
+/// Strings, which nothing converts, count as a byte.
+fn element_bytes(dtype: DType) -> u64 {
+    dtype.size_bytes().map_or(1, |bytes| bytes as u64)
+}
+
 /// The rows of a collection.
 #[derive(Clone, Copy, Debug)]
 pub struct Rows<'a> {
@@ -201,24 +143,5 @@ impl Rows<'_> {
 
     pub(super) fn iter(&self) -> impl Iterator<Item = ((&u64, &i64), &u64)> {
         self.indices.iter().zip(self.steps).zip(self.lengths)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn windows_are_cut_at_both_ends_of_a_trajectory() {
-        let window = |offset, length, pad_side| Window { offset, length, pad_side };
-        let whole = window(-1_000, 1_000, PadSide::Head);
-        assert_eq!(whole.steps(1_000, 1_000), Steps { from: 0, count: 1_000, at: 0 });
-        // Nothing after the window, though the trajectory goes on.
-        assert_eq!(window(-100, 100, PadSide::Head).steps(50, 400), Steps { from: 0, count: 50, at: 50 });
-        assert_eq!(window(-100, 100, PadSide::Tail).steps(50, 400), Steps { from: 0, count: 50, at: 0 });
-        assert_eq!(window(0, 8, PadSide::Tail).steps(5, 9), Steps { from: 5, count: 4, at: 0 });
-        assert_eq!(window(0, 8, PadSide::Head).steps(5, 9), Steps { from: 5, count: 4, at: 4 });
-        assert_eq!(window(-20, 8, PadSide::Head).steps(5, 9).count, 0);
-        assert_eq!(window(20, 8, PadSide::Tail).steps(5, 9).count, 0);
     }
 }

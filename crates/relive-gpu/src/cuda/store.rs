@@ -2,14 +2,12 @@
 
 use std::sync::Arc;
 
-use relive_tensor::DType;
-
 use super::collect::Collector;
 use super::device::Device;
 use super::driver::{DevicePtr, Stream};
 use super::memory::{DeviceBuffer, HostRegistration};
-use super::plan::{ColumnPlan, Conversion, Element, PadSide, Rows, Window};
-use crate::collect::{self, BatchPlan, Pad};
+use super::plan::{ColumnPlan, Rows};
+use crate::collect::{self, BatchPlan};
 use crate::memory::segment::Segment;
 use crate::store::{Pinned, Reader};
 use crate::{Error, Result};
@@ -92,8 +90,7 @@ impl DeviceStore {
             let (rows, most) = (pinned.rows().len(), plan.rows);
             return Err(Error::invalid(format!("{rows} trajectories; the plan is of at most {most}")));
         }
-        let columns =
-            plan.columns.iter().map(|column| self.column(column, out)).collect::<Result<Vec<_>>>()?;
+        let columns: Vec<ColumnPlan> = plan.columns.iter().map(|column| self.column(column, out)).collect();
         let local = |row: &crate::PinnedRow| pinned.shard().local(row.index);
         let indices = pinned.rows().iter().map(local).collect::<Result<Vec<u64>>>()?;
         let steps: Vec<i64> = steps.iter().map(|step| step.cast_signed()).collect();
@@ -103,36 +100,19 @@ impl DeviceStore {
         unsafe { collector.collect(&columns, rows, stream) }
     }
 
-    fn column(&self, plan: &collect::ColumnPlan, out: DevicePtr) -> Result<ColumnPlan> {
-        let conversion = plan.convert.map(|convert| {
-            let [from, to] = [convert.from, convert.to].map(element);
-            Ok::<_, Error>(Conversion { from: from?, to: to?, scale: convert.scale })
-        });
+    fn column(&self, plan: &collect::ColumnPlan, out: DevicePtr) -> ColumnPlan {
         let element = plan.pad_element();
-        Ok(ColumnPlan {
+        ColumnPlan {
             source: self.columns[plan.column].on_device().0,
             store_rows: self.segment.capacity(),
             row_stride: plan.stride,
             step_bytes: plan.step_bytes,
-            window: Window {
-                offset: plan.offset,
-                length: plan.length,
-                pad_side: if plan.pad == Pad::Head { PadSide::Head } else { PadSide::Tail },
-            },
-            pad: std::array::from_fn(|byte| element[byte % element.len()]),
-            conversion: conversion.transpose()?,
+            offset: plan.offset,
+            length: plan.length,
+            pad: plan.pad,
+            padding: std::array::from_fn(|byte| element[byte % element.len()]),
+            convert: plan.convert,
             out: out.at(plan.output_at).0,
-        })
-    }
-}
-
-fn element(dtype: DType) -> Result<Element> {
-    match dtype {
-        DType::UInt8 => Ok(Element::U8),
-        DType::Float16 => Ok(Element::F16),
-        DType::BFloat16 => Ok(Element::Bf16),
-        DType::Float32 => Ok(Element::F32),
-        DType::Float64 => Ok(Element::F64),
-        _ => Err(Error::invalid(format!("the kernels do not convert {}", dtype.numpy_name()))),
+        }
     }
 }

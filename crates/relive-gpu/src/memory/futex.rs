@@ -1,10 +1,11 @@
-//! Waiting on a word that processes share.
+//! Waiting on a word that processes share, and the clock that they share.
 
 use std::sync::atomic::AtomicU32;
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 use rustix::thread::futex;
+use rustix::time::{ClockId, clock_gettime};
 
 /// Waits while `word` is `value`, at most until `deadline`. May return early; callers look again.
 pub(crate) fn wait(word: &AtomicU32, value: u32, deadline: Instant) {
@@ -24,6 +25,13 @@ pub(crate) fn wait(word: &AtomicU32, value: u32, deadline: Instant) {
 pub(crate) fn wake(word: &AtomicU32) {
     // It fails for words that are not mapped, which a reference rules out.
     let _: Result<usize, Errno> = futex::wake(word, futex::Flags::empty(), i32::MAX.unsigned_abs());
+}
+
+/// Milliseconds since the host started.
+pub(crate) fn now_ms() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    let milliseconds = now.tv_sec * 1000 + now.tv_nsec / 1_000_000;
+    u64::try_from(milliseconds).unwrap_or(0)
 }
 
 fn timespec(duration: Duration) -> rustix::thread::Timespec {

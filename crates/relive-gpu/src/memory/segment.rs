@@ -36,12 +36,12 @@ const COLUMN_IDENTITY_AT: u64 = 16;
 /// More of a segment is never read as its header.
 const MAX_HEADER_BYTES: u64 = 32 << 20;
 
-/// Who can attach to a new segment.
+/// Which processes can attach to a new segment.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Reach<'a> {
-    /// Whoever knows the name.
+    /// Those that know its name.
     Named(&'a str),
-    /// Whoever gets the descriptor.
+    /// Those that are given its descriptor.
     Descriptor,
     /// Nobody but this process.
     Process,

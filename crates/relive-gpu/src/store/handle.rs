@@ -110,7 +110,7 @@ pub struct Changed {
     /// Trajectories that were changed.
     pub applied: u64,
     /// Trajectories that are there no more, or, where they were to be removed, are pinned.
-    pub passed_over: u64,
+    pub skipped: u64,
 }
 
 /// A row whose weight may have changed.
@@ -267,7 +267,7 @@ impl Store {
         writing.commit(length, weight)
     }
 
-    /// Gives trajectories new weights. Those that are there no more are passed over: their rows may have others by now.
+    /// Gives trajectories new weights. Those that are there no more are skipped: their rows may have others by now.
     ///
     /// # Errors
     /// A weight is negative, infinite or not a number, or an index is another rank's; then nothing is changed.
@@ -284,11 +284,11 @@ impl Store {
             changed.count(state.reweigh(&inner.segment, place, update.weight));
         }
         drop(state);
-        Metrics::add(&inner.metrics.stale_updates, changed.passed_over);
+        Metrics::add(&inner.metrics.stale_updates, changed.skipped);
         Ok(changed)
     }
 
-    /// Removes trajectories. Those that are pinned, or are there no more, are passed over.
+    /// Removes trajectories. Those that are pinned, or are there no more, are skipped.
     ///
     /// # Errors
     /// An index is another rank's; then nothing is removed.
@@ -367,7 +367,7 @@ impl Store {
 
 impl Changed {
     fn count(&mut self, applied: bool) {
-        *if applied { &mut self.applied } else { &mut self.passed_over } += 1;
+        *if applied { &mut self.applied } else { &mut self.skipped } += 1;
     }
 }
 

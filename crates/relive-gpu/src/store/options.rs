@@ -36,7 +36,7 @@ pub struct Candidate {
 /// Chooses a victim among candidates by its position; `None` removes nobody.
 pub type Choose = Arc<dyn Fn(&[Candidate]) -> Option<usize> + Send + Sync>;
 
-/// Which trajectory goes when there is no room for another one. One that is pinned is passed over.
+/// Which trajectory goes when there is no room for another one. One that is pinned is skipped.
 #[derive(Clone, Default)]
 #[non_exhaustive]
 pub enum Removal {

@@ -59,7 +59,7 @@ impl Order {
         }
     }
 
-    /// Takes a row out; it is told as it was inserted or last changed.
+    /// Takes a row out. `row` is as it was inserted, with the weight of the last `reweigh`.
     pub(super) fn remove(&mut self, row: Row) {
         match self {
             Self::Sorted(rows, key) => {

@@ -251,7 +251,7 @@ impl Pair {
                 let row = *self.model.row(index);
                 let applied = row.selectable && row.pins == 0 && row.generation == generation;
                 let changed = self.store.remove(&[Inserted { index, generation }]).unwrap();
-                assert_eq!(changed, Changed { applied: applied.into(), passed_over: (!applied).into() });
+                assert_eq!(changed, Changed { applied: applied.into(), skipped: (!applied).into() });
                 if applied {
                     self.model.release(index);
                 }
@@ -284,10 +284,10 @@ impl Pair {
             row.weight = weight;
         }
         let changed = self.store.update_weights(&[Reweigh { index, generation, weight }]).unwrap();
-        assert_eq!(changed, Changed { applied: applied.into(), passed_over: (!applied).into() });
+        assert_eq!(changed, Changed { applied: applied.into(), skipped: (!applied).into() });
     }
 
-    /// Who applies the changes has the weights of all rows, but for those that were sampled for the last time and are
+    /// A reader that applies the changes has the weights of all rows, but for those that were sampled for the last time and are
     /// there.
     fn follow(&mut self) {
         for change in self.store.take_changes() {

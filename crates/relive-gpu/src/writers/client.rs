@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use super::clock::now_ms;
 use crate::bytes::{narrow, wide};
 use crate::error::{Error, Result};
 use crate::kill::kill_point;
@@ -87,7 +86,7 @@ impl Writer {
 
     /// Shows that this process is at work.
     fn beat(&self) {
-        self.slot().heartbeat.store(now_ms(), Ordering::Relaxed);
+        self.slot().heartbeat.store(futex::now_ms(), Ordering::Relaxed);
     }
 
     /// What trajectories are made of.

@@ -1,7 +1,6 @@
 //! Writers: environments in other processes that write trajectories in place, turn by turn with the controller.
 
 mod client;
-mod clock;
 mod serve;
 
 #[cfg(test)]

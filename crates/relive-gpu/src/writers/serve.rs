@@ -4,7 +4,6 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::client::deadline;
-use super::clock::now_ms;
 use crate::bytes::{narrow, wide};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::claims::{self, LEFT, NOBODY};
@@ -75,7 +74,7 @@ impl Store {
     pub fn scan(&self) -> Result<Scan> {
         let mut writers = self.inner.writers.lock();
         let mut scan = Scan::default();
-        let now = now_ms();
+        let now = futex::now_ms();
         for (number, slot) in self.inner.segment.slots().iter().enumerate() {
             let claim = slot.claim.load(Ordering::Acquire);
             if claim == NOBODY {
@@ -124,7 +123,7 @@ impl Store {
     ///
     /// # Errors
     /// A slot has no request that a scan has reported; those before it are given back. A writer that has ended
-    /// meanwhile is passed over.
+    /// meanwhile is skipped.
     pub fn give_back(&self, slots: &[usize]) -> Result<()> {
         let mut writers = self.inner.writers.lock();
         for &number in slots {

@@ -8,6 +8,8 @@
     reason = "a test fails by panicking, and says why it does nothing"
 )]
 
+pub(crate) mod numbers;
+
 use std::alloc::Layout;
 use std::collections::HashMap;
 use std::path::Path;

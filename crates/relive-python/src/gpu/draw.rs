@@ -38,6 +38,8 @@ pub(super) struct Draws {
     follower: Option<Follower>,
     weights: Weights,
     inserted: Vec<u64>,
+    /// Whether all rows were looked at once, which the first draw does: who only collects given trajectories needs no weights.
+    has_looked: bool,
     pub(super) selector: Selector,
     pub(super) seed: u64,
     pub(super) selection: Selection,
@@ -55,18 +57,17 @@ impl Draws {
         let capacity = reader.capacity();
         let config = WeightsConfig { max_weight, exponent, ..WeightsConfig::new(capacity) };
         let places = usize::try_from(capacity).unwrap_or(usize::MAX);
-        let mut draws = Draws {
+        Ok(Draws {
             weights: Weights::new(config)?,
             inserted: vec![0; places],
+            has_looked: false,
             selector: Selector::new(seed),
             reader,
             follower,
             seed,
             selection,
             steps,
-        };
-        draws.look_at_all()?;
-        Ok(draws)
+        })
     }
 
     /// Draws and pins `count` trajectories.
@@ -144,10 +145,10 @@ impl Draws {
 
     /// Takes over what has changed since the last call.
     fn follow(&mut self) -> Result<()> {
-        let Some(news) = self.follower.as_ref().and_then(Follower::take) else { return self.look_at_all() };
-        if news.is_overfull {
+        let news = self.follower.as_ref().and_then(Follower::take);
+        let Some(news) = news.filter(|news| self.has_looked && !news.is_overfull) else {
             return self.look_at_all();
-        }
+        };
         let (mut indices, mut weights) = (Vec::new(), Vec::new());
         for Change { local, weight, inserted } in news.changes {
             indices.push(local);
@@ -164,6 +165,7 @@ impl Draws {
         let mut now = vec![0.0; self.inserted.len()];
         self.reader.read_weights(&mut now)?;
         self.reader.read_inserted(&mut self.inserted)?;
+        self.has_looked = true;
         let (mut indices, mut weights) = (Vec::new(), Vec::new());
         for ((index, new), old) in (0_u64..).zip(&now).zip(self.weights.weights()) {
             if new.to_bits() != old.to_bits() {

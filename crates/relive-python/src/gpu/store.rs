@@ -229,5 +229,5 @@ fn places(
 }
 
 fn counts(changed: Changed) -> (u64, u64) {
-    (changed.applied, changed.passed_over)
+    (changed.applied, changed.skipped)
 }

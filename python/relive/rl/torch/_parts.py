@@ -15,9 +15,11 @@ __all__ = ["Learner", "Policy", "Stateful", "load", "step", "tensors", "update_t
 
 
 def load(module: torch.nn.Module, weights: Mapping[str, Any]) -> None:
-    """Has a module act by the arrays of a ``state_dict()``. They become its parameters as they are, without a copy, and are shared with other
-    policies: nobody may write to them."""
-    module.load_state_dict({name: torch.from_numpy(_Shared.of(array)) for name, array in weights.items()}, assign=True)
+    """Has a module act by the arrays of a ``state_dict()``. On the CPU they become its parameters as they are, without a copy, and are shared with
+    other policies: nobody may write to them. A module on another device gets copies there."""
+    tensors = {name: torch.from_numpy(_Shared.of(array)) for name, array in weights.items()}
+    on_cpu = all(parameter.device.type == "cpu" for parameter in module.parameters())
+    module.load_state_dict(tensors, assign=on_cpu)
 
 
 class _Shared:

@@ -28,7 +28,7 @@ use crate::signals;
 /// `finished`: what those came to that are.
 ///
 /// # Errors
-/// Those of the first run that failed, when all others are made; those of the others are told on stderr.
+/// The error of the first run that failed, once all others have been made. Errors of other runs are printed on stderr.
 pub(super) fn all(options: &Options, plans: &[Plan], finished: &[Option<Figures>]) -> Result {
     let jobs =
         options.jobs.map_or_else(|| std::thread::available_parallelism().map_or(1, usize::from), usize::from);
