@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::settings::{check, share, whole};
 
-/// The table that they are in.
+/// The table that they are in; of several, the beginning of their names.
 pub const TABLE: &str = "replay";
 
 /// Most samples that a client asks a table for at once.
@@ -21,6 +21,13 @@ const MAX_BATCH_SIZE: usize = 1 << 20;
 
 /// Most items that a table has.
 const MAX_REPLAY_SIZE: u64 = 2_147_483_647;
+
+/// Most tables that the items are divided among: a batch asks each of them.
+const MAX_SHARDS: usize = 64;
+
+/// Items that one of several tables may be ahead of the others by, beside those of a step, however small the replay is: each actor is one ahead at
+/// most.
+const ITEMS_AHEAD: usize = 8;
 
 /// The settings of acting into a table and learning from it, and the plans that follow from them.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -37,6 +44,8 @@ pub struct OffPolicy {
     pub min_replay_size: usize,
     /// Items that are kept; the oldest leave.
     pub max_replay_size: u64,
+    /// Tables that the items are divided among, evenly; each gives its share of a batch.
+    pub shards: usize,
 }
 
 /// The table that demonstrations are in.
@@ -92,12 +101,17 @@ impl OffPolicy {
         check("samples_per_insert", ratio, ratio > 0.0 && ratio.is_finite(), "above 0")?;
         let fits = u64::try_from(self.min_replay_size).is_ok_and(|least| least <= self.max_replay_size);
         check("max_replay_size", self.max_replay_size, fits, "at least min_replay_size")?;
+        let range = 1..=MAX_SHARDS;
+        check("replay_shards", self.shards, range.contains(&self.shards), "from 1 to 64")?;
+        let fits = u64::try_from(self.min_of_each()).is_ok_and(|least| least <= self.max_of_each());
+        let expected = "so few that min_replay_size, divided among them, fits into each";
+        check("replay_shards", self.shards, fits, expected)?;
         let most = self.max_replay_size <= MAX_REPLAY_SIZE;
         check("max_replay_size", self.max_replay_size, most, "at most 2147483647")?;
         share("discount", self.discount)
     }
 
-    /// The table of transitions, which is sampled uniformly.
+    /// The table of transitions, which is sampled uniformly; of several tables each is like this.
     ///
     /// # Errors
     /// A ratio that no table can keep.
@@ -114,23 +128,67 @@ impl OffPolicy {
             name: TABLE,
             batch_size: self.batch_size,
             samples_per_insert: self.samples_per_insert,
-            min_size: self.min_replay_size,
-            max_size: self.max_replay_size,
+            min_size: self.min_of_each(),
+            max_size: self.max_of_each(),
             burst,
         };
-        rules.config()
+        if self.shards == 1 {
+            return rules.config();
+        }
+        // Of several, some may be ahead of others; see `expect_in_step`.
+        let batch_size = 2 * self.batch_size.div_ceil(self.shards);
+        ReplayTable { batch_size, burst: burst.div_ceil(self.shards) + ITEMS_AHEAD, ..rules }.config()
     }
 
-    /// The tables: that of what the agent sees, and one of demonstrations if there are to be any.
+    fn min_of_each(&self) -> usize {
+        self.min_replay_size.div_ceil(self.shards)
+    }
+
+    fn max_of_each(&self) -> u64 {
+        self.max_replay_size / self.shards as u64
+    }
+
+    /// The names of the tables of what the agent sees.
+    pub fn table_names(&self) -> Vec<String> {
+        match self.shards {
+            1 => vec![TABLE.to_owned()],
+            shards => (0..shards).map(|shard| format!("{TABLE}/{shard}")).collect(),
+        }
+    }
+
+    /// These tables, each with its share of `items` of a batch.
+    fn divided(&self, items: usize) -> Vec<(String, usize)> {
+        self.table_names().into_iter().map(|name| (name, items / self.shards)).collect()
+    }
+
+    /// The tables of what the agent sees, each with its share of a batch in which there may be demonstrations, too.
+    pub(crate) fn own(&self, demonstrations: &Demonstrations) -> Vec<(String, usize)> {
+        self.divided(self.own_of_batch(demonstrations))
+    }
+
+    fn own_of_batch(&self, demonstrations: &Demonstrations) -> usize {
+        self.batch_size.saturating_sub(demonstrations.of_batch(self.batch_size)).max(1)
+    }
+
+    /// Whether a batch can be divided among the tables, without its demonstrations.
+    pub(crate) fn validate_shares(&self, demonstrations: &Demonstrations) -> Result<()> {
+        let is_even = self.own_of_batch(demonstrations).is_multiple_of(self.shards);
+        let expected = "a divisor of batch_size, or of what is left of it without demonstrations";
+        check("replay_shards", self.shards, is_even, expected)
+    }
+
+    /// The tables: those of what the agent sees, each like `own`, and one of demonstrations if there are to be any.
     pub(crate) fn tables(
         &self,
-        own: TableConfig,
+        own: &TableConfig,
         demonstrations: &Demonstrations,
     ) -> Result<Vec<TableConfig>> {
-        if demonstrations.of_batch(self.batch_size) == 0 {
-            return Ok(vec![own]);
+        let named = |name| TableConfig { name, ..own.clone() };
+        let mut tables: Vec<TableConfig> = self.table_names().into_iter().map(named).collect();
+        if demonstrations.of_batch(self.batch_size) > 0 {
+            tables.push(unlimited(TableConfig::new(DEMONSTRATIONS).max_size(MAX_REPLAY_SIZE))?);
         }
-        Ok(vec![own, unlimited(TableConfig::new(DEMONSTRATIONS).max_size(MAX_REPLAY_SIZE))?])
+        Ok(tables)
     }
 
     /// Batches of what the agent has seen, as its table's rate limiter allows them.
@@ -138,7 +196,7 @@ impl OffPolicy {
     /// # Errors
     /// There is no such table.
     pub fn batches(&self, crew: &Crew) -> Result<Flow<Vec<SampleBatch>>> {
-        crew.replay_mixture(&[(TABLE, self.batch_size)])
+        crew.replay_mixture(&self.divided(self.batch_size))
     }
 
     /// The same with demonstrations among them.
@@ -147,13 +205,12 @@ impl OffPolicy {
         crew: &Crew,
         demonstrations: &Demonstrations,
     ) -> Result<Flow<Vec<SampleBatch>>> {
+        let mut parts = self.own(demonstrations);
         match demonstrations.of_batch(self.batch_size) {
-            0 => self.batches(crew),
-            shown => {
-                let own = self.batch_size.saturating_sub(shown).max(1);
-                crew.replay_mixture(&[(TABLE, own), (DEMONSTRATIONS, shown)])
-            }
+            0 => {}
+            shown => parts.push((DEMONSTRATIONS.to_owned(), shown)),
         }
+        crew.replay_mixture(&parts)
     }
 
     /// Writes the demonstrations into their table, with an adder that `make` makes.
@@ -174,13 +231,17 @@ impl OffPolicy {
         })
     }
 
-    /// An adder of transitions.
+    /// An adder of transitions, which divides those for the table of what the agent sees among all such tables, if there are several.
     pub(crate) fn transitions(
         &self,
         crew: &Crew,
     ) -> impl Fn(&Client, &'static str) -> Result<TransitionAdder> + Send + Sync + 'static {
         let (spec, n_step, discount) = (crew.spec().clone(), self.n_step, self.discount);
-        move |client, table| TransitionAdder::new(client, table, &spec, n_step, discount)
+        let own = self.table_names();
+        move |client, table| {
+            let adder = TransitionAdder::new(client, table, &spec, n_step, discount)?;
+            Ok(if table == TABLE { adder.in_turn(&own) } else { adder })
+        }
     }
 
     /// As [`plan_with`](Self::plan_with), with adders of transitions.
@@ -217,10 +278,31 @@ impl OffPolicy {
         make: impl Fn(&Client, &'static str) -> Result<A> + Send + Sync + 'static,
     ) -> Result<Flow<Progress>> {
         if let Some(folder) = crew.data() {
-            crew.fill(TABLE, &mut make(crew.client(), TABLE)?, || crew.recorded(folder))?;
+            let first = self.table_names().swap_remove(0);
+            crew.fill(&first, &mut make(crew.client(), TABLE)?, || crew.recorded(folder))?;
             return Ok(learning);
         }
+        self.expect_in_step(crew)?;
         let acting = crew.store(crew.rollouts(1)?, move |client| make(client, TABLE)).acting()?;
         Ok(Flow::union([learning, acting], Order::weighted([Weight::All, Weight::UpTo(1)])))
+    }
+
+    /// Whether the rate limiters of several tables leave room for tables that are ahead of others. Each environment has its items put into the tables in
+    /// turn, so that a table is ahead by one item of each at most; and the learner has as many samples of all, but for four batches on their way. With
+    /// less room, actors might wait for a table that the learner does not sample, since it waits for another one.
+    ///
+    /// # Errors
+    /// There is less room.
+    #[expect(clippy::cast_precision_loss, reason = "items and samples, as rate limiters count them")]
+    fn expect_in_step(&self, crew: &Crew) -> Result<()> {
+        if self.shards == 1 {
+            return Ok(());
+        }
+        let limiter = self.table()?.rate_limiter;
+        let on_their_way = 4 * self.batch_size.div_ceil(self.shards);
+        let room = limiter.max_diff - limiter.min_diff - on_their_way as f64;
+        let most = room / self.samples_per_insert - 1.0;
+        let expected = "fewer where there are so many actors, or a larger min_replay_size with them";
+        check("replay_shards", self.shards, crew.environments() as f64 <= most, expected)
     }
 }

@@ -25,6 +25,7 @@ class DQNConfig(Settings):
       discount: the agent's discount γ.
       min_replay_size: transitions before learning begins.
       max_replay_size: transitions that are kept.
+      replay_shards: tables that transitions are divided among; each gives its share of a batch, by its own priorities.
       priority_exponent: how much priorities count when transitions are sampled; 0: not at all.
       importance_sampling_exponent: how much of the bias that this brings is taken back by weights, β.
       epsilon: the share of actions that are taken at random.
@@ -55,6 +56,7 @@ class DQNConfig(Settings):
     discount: float = 0.99
     min_replay_size: int = 1_000
     max_replay_size: int = 1_000_000
+    replay_shards: int = 1
     priority_exponent: float = 0.6
     importance_sampling_exponent: float = 0.2
     epsilon: float = 0.05

@@ -183,6 +183,7 @@ mod tests {
             discount: 0.9,
             min_replay_size: 1,
             max_replay_size: 10,
+            shards: 1,
         };
         Settings {
             off_policy,

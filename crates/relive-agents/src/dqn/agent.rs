@@ -8,7 +8,6 @@ use relive_table::{SelectorKind, TableConfig};
 use super::DqnConfig;
 use super::learner::DqnLearner;
 use super::policy::DqnPolicy;
-use crate::off_policy::TABLE;
 
 impl Agent for DqnConfig {
     fn name(&self) -> &'static str {
@@ -26,7 +25,7 @@ impl Agent for DqnConfig {
     fn tables(&self) -> Result<Vec<TableConfig>> {
         let sampler = SelectorKind::Prioritized { exponent: self.priority_exponent };
         let own = self.off_policy().table()?.sampler(sampler);
-        self.off_policy().tables(own, &self.demonstrations)
+        self.off_policy().tables(&own, &self.demonstrations)
     }
 
     fn policy(&self, seat: &Seat<'_>) -> Result<Box<dyn Policy>> {
@@ -37,6 +36,7 @@ impl Agent for DqnConfig {
         let (learner, off_policy) = (crew.learner(DqnLearner::new(self, crew)?)?, self.off_policy());
         off_policy.show(crew, &self.demonstrations, off_policy.transitions(crew))?;
         let batches = off_policy.mixed(crew, &self.demonstrations)?;
-        off_policy.plan(crew, batches.learn(learner).update_priorities(crew, TABLE))
+        let own = off_policy.own(&self.demonstrations);
+        off_policy.plan(crew, batches.learn(learner).update_priorities_in(crew, own))
     }
 }

@@ -23,6 +23,8 @@ pub struct DqnConfig {
     pub min_replay_size: usize,
     /// Transitions that are kept.
     pub max_replay_size: u64,
+    /// Tables that transitions are divided among; each gives its share of a batch, by its own priorities.
+    pub replay_shards: usize,
     /// How much priorities count when transitions are sampled; 0: not at all.
     pub priority_exponent: f64,
     /// How much of the bias that this brings is taken back by weights, β.
@@ -69,6 +71,7 @@ impl Default for DqnConfig {
             discount: 0.99,
             min_replay_size: 1_000,
             max_replay_size: 1_000_000,
+            replay_shards: 1,
             priority_exponent: 0.6,
             importance_exponent: 0.2,
             epsilon: 0.05,
@@ -137,6 +140,7 @@ impl DqnConfig {
             discount: self.discount,
             min_replay_size: self.min_replay_size,
             max_replay_size: self.max_replay_size,
+            shards: self.replay_shards,
         }
     }
 
@@ -146,6 +150,7 @@ impl DqnConfig {
     /// The first that is not.
     pub fn validate(&self) -> Result<()> {
         self.off_policy().validate()?;
+        self.off_policy().validate_shares(&self.demonstrations)?;
         share("importance_exponent", self.importance_exponent)?;
         check("epsilon", self.epsilon, (0.0..=1.0).contains(&self.epsilon), "from 0 to 1")?;
         self.demonstrations.validate()?;

@@ -136,7 +136,8 @@ impl Learner for DqnLearner {
     fn learn(&mut self, batches: Vec<SampleBatch>) -> Result<Learnt> {
         self.batch.read(&batches)?;
         // Samples per insert are those of what the agent has seen itself.
-        let samples = batches.first().map_or(0, SampleBatch::len) as u64;
+        let own = batches.iter().take(self.config.replay_shards);
+        let samples = own.map(SampleBatch::len).sum::<usize>() as u64;
         self.network.actions.numbers(&self.batch.actions, &mut self.actions)?;
         drop(batches);
         let BatchLoss { loss, rows } = self.improve()?;

@@ -106,6 +106,7 @@ impl MctsConfig {
             discount: self.discount,
             min_replay_size: self.min_replay_size,
             max_replay_size: self.max_replay_size,
+            shards: 1,
         }
     }
 

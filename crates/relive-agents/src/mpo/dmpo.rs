@@ -153,6 +153,7 @@ impl DmpoConfig {
                 discount: self.discount,
                 min_replay_size: self.min_replay_size,
                 max_replay_size: self.max_replay_size,
+                shards: 1,
             },
             policy_learning_rate: self.policy_learning_rate,
             critic_learning_rate: self.critic_learning_rate,

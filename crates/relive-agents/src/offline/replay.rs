@@ -28,6 +28,7 @@ impl Recorded {
             discount: self.discount,
             min_replay_size: 1,
             max_replay_size: MAX_SIZE,
+            shards: 1,
         }
     }
 

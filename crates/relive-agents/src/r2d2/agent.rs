@@ -30,7 +30,7 @@ impl Agent for R2d2Config {
     fn tables(&self) -> Result<Vec<TableConfig>> {
         let sampler = SelectorKind::Prioritized { exponent: self.priority_exponent };
         let own = self.off_policy().table_for(SEQUENCES_OF_A_STEP)?.sampler(sampler);
-        self.off_policy().tables(own, &self.demonstrations)
+        self.off_policy().tables(&own, &self.demonstrations)
     }
 
     fn policy(&self, seat: &Seat<'_>) -> Result<Box<dyn Policy>> {

@@ -124,6 +124,7 @@ impl R2d2Config {
             discount: self.discount,
             min_replay_size: self.min_replay_size,
             max_replay_size: self.max_replay_size,
+            shards: 1,
         }
     }
 

@@ -91,7 +91,8 @@ pub(crate) fn all() -> Vec<(Arc<dyn Agent>, &'static [&'static str])> {
     all.push((Arc::new(appo), &["CartPole-v1", "Pendulum-v1"]));
     let noisy = DqnConfig { noisy: true, epsilon: 0.0, duelling: true, ..small_dqn() };
     all.push((Arc::new(RainbowConfig(noisy)), &["CartPole-v1"]));
-    all.push((Arc::new(ApexConfig(small_dqn())), &["CartPole-v1"]));
+    let in_shards = DqnConfig { replay_shards: 4, ..small_dqn() };
+    all.push((Arc::new(ApexConfig(in_shards)), &["CartPole-v1"]));
     let implicit = DqnConfig { loss: DqnLoss::ImplicitQuantile, duelling: true, noisy: true, ..small_dqn() };
     all.push((Arc::new(implicit), &["CartPole-v1"]));
     all.push((Arc::new(small_r2d2()), &["CartPole-v1", "catch/0"]));

@@ -92,3 +92,27 @@ fn a_learner_that_diverges_says_so() {
         assert!(error.to_string().contains("learning_rate"), "{error}");
     }
 }
+
+#[test]
+fn tables_are_sampled_as_one() {
+    for (replay_shards, actors, samples_per_insert) in [(2, 0, 32.0), (16, 0, 0.5), (4, 0, 8.0), (4, 3, 8.0)]
+    {
+        let config = DqnConfig { replay_shards, samples_per_insert, ..small_dqn() };
+        let summary = summary("catch/0", config, 3_000, actors).unwrap();
+        let share = summary.samples_per_insert / samples_per_insert;
+        assert!((share - 1.0).abs() < 0.1, "{replay_shards} {actors}: {summary:?}");
+    }
+}
+
+#[test]
+fn tables_that_cannot_be_sampled_as_one_are_refused() {
+    let refused =
+        |config: DqnConfig, actors| summary("catch/0", config, 300, actors).unwrap_err().to_string();
+    let of = |replay_shards| DqnConfig { replay_shards, ..small_dqn() };
+    assert_eq!(refused(of(0), 0), "replay_shards is 0, but it must be from 1 to 64");
+    let uneven = "replay_shards is 3, but it must be a divisor of batch_size, or of what is left of it without demonstrations";
+    assert_eq!(refused(of(3), 0), uneven);
+    let narrow = DqnConfig { min_replay_size: 50, max_replay_size: 50, ..of(4) };
+    assert!(refused(narrow, 0).contains("so few that min_replay_size, divided among them, fits into each"));
+    assert!(refused(of(8), 40).contains("fewer where there are so many actors"));
+}

@@ -133,6 +133,29 @@ fn a_run_on_a_server_goes_on_where_it_was() {
 }
 
 #[test]
+fn items_are_divided_among_tables_evenly() {
+    let (_engine, client) = server();
+    scope(|threads| {
+        let acting = threads.spawn(|| worker(&client, 0));
+        let sharded = DqnConfig { replay_shards: 4, max_replay_size: 1_000, ..small_dqn() };
+        on_server(&client, sharded, "catch/0", 500).unwrap();
+        acting.join().unwrap().unwrap();
+    });
+    let info = client.server_info().unwrap();
+    let inserts: Vec<i64> =
+        (0..4).map(|shard| info.table(&format!("replay/{shard}")).unwrap().inserts).collect();
+    let (least, most) = (inserts.iter().min().unwrap(), inserts.iter().max().unwrap());
+    assert!(*least > 50 && most - least <= 1, "{inserts:?}");
+    assert!(info.table("replay").is_none());
+    // What was learned is written where the item is.
+    let changed = (0..4).filter(|shard| {
+        let samples = client.sample(&format!("replay/{shard}"), 20).unwrap();
+        samples.iter().any(|sample| sample.info().priority != 1.0)
+    });
+    assert_eq!(changed.count(), 4);
+}
+
+#[test]
 fn runs_of_something_else_are_refused_and_change_nothing() {
     let (_engine, client) = server();
     // It has steps enough from the beginning, and leaves a run that is over.

@@ -18,7 +18,9 @@ use crate::{Result, RlError, Saveable, state};
 /// has the extras of its first step.
 pub struct TransitionAdder {
     writer: TrajectoryWriter,
-    table: String,
+    /// At least one; each item goes to the next.
+    tables: Vec<String>,
+    next: u64,
     priority: f64,
     observations: Rows,
     actions: Rows,
@@ -44,7 +46,8 @@ impl TransitionAdder {
         let options = TrajectoryWriterOptions::new(kept).chunk_length(1);
         Ok(TransitionAdder {
             writer: client.trajectory_writer(options)?,
-            table: table.to_owned(),
+            tables: vec![table.to_owned()],
+            next: 0,
             priority: 1.0,
             observations: Rows::new(&spec.observations),
             actions: Rows::new(&spec.actions),
@@ -58,6 +61,15 @@ impl TransitionAdder {
     #[must_use]
     pub fn with_extras(mut self, extras: &Nest<ArraySpec>) -> TransitionAdder {
         self.extras = Rows::new(extras);
+        self
+    }
+
+    /// Puts the items into these tables in turn, if there are any, so that each gets as many as the others.
+    #[must_use]
+    pub fn in_turn(mut self, tables: &[String]) -> TransitionAdder {
+        if !tables.is_empty() {
+            self.tables = tables.to_vec();
+        }
         self
     }
 
@@ -81,8 +93,10 @@ impl TransitionAdder {
             fields.push(("extras", nest(&self.extras, "extras", start)?));
         }
         let trajectory = Nest::dict(fields);
-        let (writer, table, priority) = (&mut self.writer, &self.table, self.priority);
+        let place = usize::try_from(self.next % self.tables.len() as u64).unwrap_or(0);
+        let (writer, table, priority) = (&mut self.writer, &self.tables[place], self.priority);
         until_there_is_room(|| writer.create_item(table, priority, trajectory.clone()))?;
+        self.next += 1;
         Ok(())
     }
 
@@ -229,6 +243,9 @@ impl TransitionAdder {
 
     fn visit(&mut self, state: &mut State<'_>, cells: &mut Vec<Vec<u8>>) {
         state.field(&mut self.in_episode);
+        if self.tables.len() > 1 {
+            state.field(&mut self.next);
+        }
         self.window.visit(state);
         let count = if self.in_episode { self.cells_of(self.window.len()) } else { 0 };
         cells.resize(count, Vec::new());

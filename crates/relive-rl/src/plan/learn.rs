@@ -71,20 +71,35 @@ impl<B: Batch> Learn<B> for Flow<B> {
 pub trait UpdatePriorities {
     /// Writes the priorities that the learner has found to a table of the run; an item that is gone by then is passed over.
     fn update_priorities(self, crew: &Crew, table: &'static str) -> Flow<Progress>;
+
+    /// The same for batches of several tables, as of [`replay_mixture`](Crew::replay_mixture): the first so many priorities belong to the first table, and so
+    /// on; those behind the last table's are not written.
+    fn update_priorities_in(self, crew: &Crew, tables: Vec<(String, usize)>) -> Flow<Progress>;
 }
 
 impl UpdatePriorities for Flow<Progress> {
     fn update_priorities(self, crew: &Crew, table: &'static str) -> Flow<Progress> {
+        self.update_priorities_in(crew, vec![(table.to_owned(), usize::MAX)])
+    }
+
+    fn update_priorities_in(self, crew: &Crew, tables: Vec<(String, usize)>) -> Flow<Progress> {
         let (client, times) = (crew.client().clone(), crew.times().clone());
+        let names: Vec<&str> = tables.iter().map(|(table, _)| &table[..]).collect();
+        let name = format!("update_priorities({})", names.join(", "));
         let updated = self.try_for_each(move |mut progress| {
             let priorities = progress.learnt.as_mut().map(|learnt| std::mem::take(&mut learnt.priorities));
             if let Some(priorities) = priorities.filter(|priorities| !priorities.is_empty()) {
                 let mut lap = Lap::begin();
-                client.mutate_priorities(table, &priorities, &[])?;
+                let mut left = &priorities[..];
+                for (table, count) in &tables {
+                    let (theirs, others) = left.split_at((*count).min(left.len()));
+                    client.mutate_priorities(table, theirs, &[])?;
+                    left = others;
+                }
                 times.add(Part::Priorities, lap.lap());
             }
             Ok::<_, RlError>(progress)
         });
-        updated.named(&format!("update_priorities({table})"))
+        updated.named(&name)
     }
 }

@@ -76,15 +76,18 @@ impl Crew {
 
 impl Crew {
     /// A batch of each of these tables, side by side: a mixture in which each table has its number of items, as of demonstrations and of what the
-    /// agent has seen itself.
+    /// agent has seen itself, or of several tables that what is seen is divided among.
     ///
     /// # Errors
     /// There is no such table.
-    pub fn replay_mixture(&self, tables: &[(&str, usize)]) -> Result<Flow<Vec<SampleBatch>>> {
+    pub fn replay_mixture<N: AsRef<str>>(&self, tables: &[(N, usize)]) -> Result<Flow<Vec<SampleBatch>>> {
         if let [(table, batch_size)] = tables {
-            return Ok(self.replay(table, *batch_size)?.for_each(|batch| vec![batch]).named("batches"));
+            return Ok(self
+                .replay(table.as_ref(), *batch_size)?
+                .for_each(|batch| vec![batch])
+                .named("batches"));
         }
-        let batches = tables.iter().map(|(table, batch_size)| self.replay(table, *batch_size));
+        let batches = tables.iter().map(|(table, batch_size)| self.replay(table.as_ref(), *batch_size));
         let batches = batches.collect::<Result<Vec<_>>>()?;
         Ok(Flow::union(batches, Order::RoundRobin).batch(tables.len()))
     }

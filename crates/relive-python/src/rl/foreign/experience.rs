@@ -46,6 +46,7 @@ impl Experience {
                 discount: get(fields, "discount")?,
                 min_replay_size: get(fields, "min_size")?,
                 max_replay_size: get(fields, "max_size")?,
+                shards: 1,
             },
             priority_exponent: get(fields, "priority_exponent")?,
             sequences: sequences
