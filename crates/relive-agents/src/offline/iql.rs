@@ -2,6 +2,7 @@
 
 use relive_env::EnvironmentSpec;
 use relive_flow::Flow;
+use relive_nn::heads::NormalHead;
 use relive_nn::{Key, Layout, Network, Params, Scratch};
 use relive_rl::plan::{Crew, Progress, Transitions};
 use relive_rl::{Agent, Policy, Result, Seat, settings_of};
@@ -40,6 +41,9 @@ pub struct IqlConfig {
     pub inverse_temperature: f32,
     /// Most that an action counts.
     pub max_weight: f32,
+    /// The policy's standard deviation in all states; learned, state by state, unless set. Actions in a state count by its inverse square, so that one that is learned
+    /// makes what is fitted badly count less and less; the paper's is the same in all states, too.
+    pub stddev: Option<f32>,
     /// Whether observations are shifted and scaled to mean 0 and standard deviation 1.
     pub normalize_observations: bool,
     /// Sizes of the hidden layers of each network.
@@ -56,6 +60,7 @@ impl Default for IqlConfig {
             expectile: 0.7,
             inverse_temperature: 3.0,
             max_weight: 100.0,
+            stddev: None,
             normalize_observations: false,
             hidden: vec![256, 256],
         }
@@ -68,10 +73,13 @@ impl IqlConfig {
     pub fn for_environment(name: &str) -> IqlConfig {
         match name {
             "Pendulum-v1" => IqlConfig {
+                batch_size: 128,
                 discount: 0.95,
                 inverse_temperature: 0.3,
                 expectile: 0.9,
+                stddev: Some(0.3),
                 normalize_observations: true,
+                hidden: vec![64, 64],
                 ..IqlConfig::default()
             },
             _ => IqlConfig::default(),
@@ -80,6 +88,14 @@ impl IqlConfig {
 
     fn networks(&self) -> Plan<'_> {
         Plan { body: Body::Relu, hidden: &self.hidden }
+    }
+
+    fn head(&self, dimensions: usize) -> NormalHead {
+        let learned = head(dimensions);
+        match self.stddev {
+            Some(stddev) => NormalHead { init_scale: stddev, fixed_scale: true, ..learned },
+            None => learned,
+        }
     }
 
     fn recorded(&self) -> Recorded {
@@ -104,7 +120,8 @@ impl Agent for IqlConfig {
         let is_expectile = self.expectile > 0.0 && self.expectile < 1.0;
         check("expectile", self.expectile, is_expectile, "above 0 and less than 1")?;
         positive("inverse_temperature", self.inverse_temperature)?;
-        positive("max_weight", self.max_weight)
+        positive("max_weight", self.max_weight)?;
+        self.stddev.map_or(Ok(()), |stddev| positive("stddev", stddev))
     }
 
     fn tables(&self) -> Result<Vec<TableConfig>> {
@@ -119,7 +136,7 @@ impl Agent for IqlConfig {
         Ok(Box::new(ContinuousPolicy::new(
             seat,
             (spaces, network),
-            Drawing::Normal(head(dimensions)),
+            Drawing::Normal(self.head(dimensions)),
             exploration,
         )))
     }
@@ -212,7 +229,7 @@ impl Improve for IqlStep {
         let Trained { networks, params, gradient, .. } = &mut self.critics;
         let critic_loss = networks.loss(params, rows, targets, gradient);
         let Trained { networks, params, gradient, .. } = &mut self.policy;
-        let head = head(self.dimensions);
+        let head = self.config.head(self.dimensions);
         let policy_loss = networks.gradient_into(params, &batch.observations, gradient, |outputs, by| {
             regression.loss(head, outputs, (&batch.actions, weights), by)
         });

@@ -187,7 +187,9 @@ fn agents_that_learn_from_data_are_swept() {
         text(&data)
     );
     assert!(page.contains(&command), "{page}");
-    let curves = read(&report.join("curves-deep_sea_0.svg"));
+    let of_data = "Learned from 3 recorded episodes of 30 steps in all; their return: 0.99.";
+    assert!(page.contains(of_data) && page.contains("(curves-from-data-deep_sea_0.svg)"), "{page}");
+    let curves = read(&report.join("curves-from-data-deep_sea_0.svg"));
     assert!(curves.contains("steps of the learner") && !report.join("radar.svg").exists(), "{curves}");
     let table = read(&report.join("scores.csv"));
     assert!(table.lines().nth(1).is_some_and(|line| line.starts_with("bc,deep_sea/0,1,,,")), "{table}");

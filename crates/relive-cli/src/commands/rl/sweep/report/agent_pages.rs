@@ -1,21 +1,30 @@
 //! A page of Markdown for each agent: what it is, what it came to in the runs, its curves, and its settings.
 
+use std::path::Path;
+
 use relive_agents::about;
+use relive_env::Environment;
+use relive_rl::RlError;
+use relive_rl::recorded::{self, RecordedEpisode};
 
 use super::page::ranged;
 use super::table::{Cell, Table};
 use super::write::curves_name;
 use crate::commands::rl::sweep::plans::Recipe;
 use crate::commands::rl::sweep::scores::{Scored, range};
+use crate::failure::{Failure, Result};
 
 /// The pages, each with the name of its file.
-pub(super) fn pages(all: &[Scored<'_>]) -> Vec<(String, String)> {
+///
+/// # Errors
+/// The episodes that were learned from cannot be read any more.
+pub(super) fn pages(all: &[Scored<'_>]) -> Result<Vec<(String, String)>> {
     let table = Table::of(all);
     let agents = table.agents.iter().enumerate();
-    agents.map(|(column, agent)| (format!("{agent}.md"), page(all, &table, (column, agent)))).collect()
+    agents.map(|(column, agent)| Ok((format!("{agent}.md"), page(all, &table, (column, agent))?))).collect()
 }
 
-fn page(all: &[Scored<'_>], table: &Table, (column, agent): (usize, &str)) -> String {
+fn page(all: &[Scored<'_>], table: &Table, (column, agent): (usize, &str)) -> Result<String> {
     let runs: Vec<&Scored<'_>> = all.iter().filter(|scored| scored.plan.about.agent == agent).collect();
     let mut text = format!("# `{agent}`\n\n");
     if let Some(about) = about(agent) {
@@ -44,10 +53,10 @@ fn page(all: &[Scored<'_>], table: &Table, (column, agent): (usize, &str)) -> St
     text += "\nMeans over the seeds, with the least and the greatest behind them. Scores go from 0, a random policy's, to 1, an expert's.\n";
     for environment in table.rows.iter().map(|row| &row.environment) {
         if let Some(run) = runs.iter().find(|run| run.plan.about.environment == *environment) {
-            text += &section(agent, environment, run);
+            text += &section(agent, environment, run)?;
         }
     }
-    text
+    Ok(text)
 }
 
 fn line(environment: &str, runs: &[&Scored<'_>], cell: Cell) -> String {
@@ -69,7 +78,7 @@ fn line(environment: &str, runs: &[&Scored<'_>], cell: Cell) -> String {
 }
 
 /// The curves of an environment, the command, and the settings that are not the agent's defaults.
-fn section(agent: &str, environment: &str, run: &Scored<'_>) -> String {
+fn section(agent: &str, environment: &str, run: &Scored<'_>) -> Result<String> {
     let defaults = relive_agents::from_json(agent, "{}").map(|agent| agent.settings()).unwrap_or_default();
     let others = run.plan.recipe.settings.iter().filter(|setting| !defaults.contains(setting));
     let others: Vec<String> = others.map(|(name, value)| format!("`{name} = {value}`")).collect();
@@ -77,11 +86,26 @@ fn section(agent: &str, environment: &str, run: &Scored<'_>) -> String {
         true => "The settings are the defaults.".to_owned(),
         false => format!("Settings that are not the defaults: {}.", others.join(", ")),
     };
-    format!(
-        "\n## {environment}\n\n![Learning curves in {environment}]({})\n\n    relive rl train {agent} --env {environment}{}\n\n{settings}\n",
-        curves_name(environment),
+    let data = run.plan.recipe.data.as_deref();
+    let told = data.map_or_else(|| Ok(String::new()), |data| learned_from(data, environment))?;
+    Ok(format!(
+        "\n## {environment}\n\n{told}![Learning curves in {environment}]({})\n\n    relive rl train {agent} --env {environment}{}\n\n{settings}\n",
+        curves_name(environment, data.is_some()),
         length(&run.plan.recipe)
-    )
+    ))
+}
+
+/// What the recorded episodes are like, against which the returns are to be seen.
+fn learned_from(data: &Path, environment: &str) -> Result<String> {
+    let made = relive_env::make(environment, 1).map_err(RlError::from)?;
+    let episodes = recorded::load(data, made.spec()).map_err(|error| Failure::from(error).of("--data"))?;
+    let returns: Vec<f64> = episodes.iter().map(RecordedEpisode::episode_return).collect();
+    let (count, steps) =
+        (episodes.len(), episodes.iter().map(|episode| episode.answers.len()).sum::<usize>());
+    Ok(format!(
+        "Learned from {count} recorded episodes of {steps} steps in all; their return: {}.\n\n",
+        ranged(range(&returns))
+    ))
 }
 
 /// The options of `relive rl train` that make the runs as long, with the same evaluations.

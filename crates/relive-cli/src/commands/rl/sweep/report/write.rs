@@ -40,7 +40,7 @@ pub(crate) fn write(out: &Path, plans: &[Plan]) -> Result<String> {
         (page.clone(), page::html(&all, radar.as_ref(), &curves)),
         (folder.join("scores.csv"), table::csv(&all)),
     ];
-    files.extend(agent_pages::pages(&all).into_iter().map(|(name, text)| (folder.join(name), text)));
+    files.extend(agent_pages::pages(&all)?.into_iter().map(|(name, text)| (folder.join(name), text)));
     let pictures = radar.into_iter().chain(curves);
     files.extend(pictures.map(|picture| (folder.join(picture.name), picture.svg)));
     for (path, text) in files {
@@ -68,15 +68,18 @@ fn radar(all: &[Scored<'_>]) -> Result<Option<Picture>> {
 /// The curves of each environment.
 fn curves(all: &[Scored<'_>]) -> Result<Vec<Picture>> {
     let picture = |environment: String| {
-        let svg = curves_svg(&runs(all, |scored| scored.plan.about.environment == environment), SMOOTH)?;
-        Ok(Picture { name: curves_name(&environment), svg })
+        let here = |scored: &Scored<'_>| scored.plan.about.environment == environment;
+        let svg = curves_svg(&runs(all, here), SMOOTH)?;
+        let from_data = all.iter().any(|scored| here(scored) && scored.plan.recipe.data.is_some());
+        Ok(Picture { name: curves_name(&environment, from_data), svg })
     };
     distinct(all, |about| &about.environment).into_iter().map(picture).collect()
 }
 
-/// The file of an environment's curves.
-pub(super) fn curves_name(environment: &str) -> String {
-    format!("curves-{}.svg", environment.replace('/', "_"))
+/// The file of an environment's curves: those of agents that learn from data have other steps, and a name of their own beside those of agents that act.
+pub(super) fn curves_name(environment: &str, from_data: bool) -> String {
+    let kind = if from_data { "from-data-" } else { "" };
+    format!("curves-{kind}{}.svg", environment.replace('/', "_"))
 }
 
 fn runs(all: &[Scored<'_>], belongs: impl Fn(&Scored<'_>) -> bool) -> Vec<(PathBuf, About)> {
