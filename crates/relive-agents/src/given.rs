@@ -209,7 +209,7 @@ mod tests {
             let told = refused(loss);
             assert!(
                 told.ends_with(
-                    "but it must be one of double-q, munchausen, categorical, quantile, implicit-quantile"
+                    "but it must be one of double-q, q-learning, regularized-q, munchausen, categorical, quantile, implicit-quantile"
                 ),
                 "{told}"
             );

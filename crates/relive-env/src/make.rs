@@ -53,7 +53,7 @@ pub fn make(name: &str, seed: u64) -> Result<Box<dyn Environment>, EnvError> {
 
 fn is_of_bsuite(name: &str) -> bool {
     let experiment = name.split_once('/').map(|(experiment, _)| experiment);
-    experiment.is_some_and(|name| Experiment::ALL.into_iter().any(|experiment| experiment.name() == name))
+    experiment.is_some_and(|name| Experiment::named(name).is_some())
 }
 
 #[cfg(test)]

@@ -87,3 +87,20 @@ fn runs_without_what_is_scored_are_told() {
     let error = score(Experiment::Catch, &runs).unwrap_err().to_string();
     assert_eq!(error, "setting at `catch/0`: expected a column total_regret, got a log without it");
 }
+
+#[test]
+fn digits_are_scored_by_regret_and_by_what_is_known_in_the_end() {
+    let row = |episode: u64, regret: f64| LogRow {
+        episode,
+        totals: vec![("total_regret".to_owned(), regret)],
+        ..LogRow::default()
+    };
+    let run = |index, rows| Run { id: BsuiteId::new(Experiment::Mnist, index).unwrap(), rows };
+    // The last thousand episodes of the first have a regret of 0.2 each, which is 90 % of the digits; those of the other 60 %.
+    let first = run(0, vec![row(8_000, 8_500.0), row(9_000, 8_800.0), row(10_000, 9_000.0)]);
+    let other = run(1, vec![row(9_000, 8_200.0), row(10_000, 9_000.0)]);
+    let regret = 1.0 - 0.9 / 1.8;
+    assert!((score(Experiment::Mnist, &[first.clone()]).unwrap() - 0.5 * (regret + 0.9)).abs() < 1e-12);
+    let summary = summarize(&[first, other]).unwrap();
+    assert!((summary.experiments[0].1 - 0.5 * (regret + 0.75)).abs() < 1e-12, "{summary:?}");
+}

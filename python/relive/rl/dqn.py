@@ -38,7 +38,7 @@ class DQNConfig(Settings):
       hidden: sizes of the network's hidden layers.
       duelling: whether the network has a value and an advantage head.
       noisy: whether the weights of linear layers have noise on them, whose size is learned: it explores, so that ``epsilon`` may be 0.
-      loss: double Q-learning; Munchausen; C51 (``"categorical"``); QR-DQN (``"quantile"``); IQN (``"implicit-quantile"``).
+      loss: double Q-learning; Q-learning with squared errors (``"q-learning"``), and the same with a tenth of the values (``"regularized-q"``); Munchausen; C51 (``"categorical"``); QR-DQN (``"quantile"``); IQN (``"implicit-quantile"``).
       atoms: atoms of a categorical distribution, or quantiles.
       quantile_samples: fractions that implicit quantiles are learned at, drawn for each transition, and as many that targets are made at.
       value_range: the outermost atoms of a categorical distribution.
@@ -69,7 +69,9 @@ class DQNConfig(Settings):
     hidden: tuple[int, ...] = (50, 50)
     duelling: bool = False
     noisy: bool = False
-    loss: Literal["double-q", "munchausen", "categorical", "quantile", "implicit-quantile"] = "double-q"
+    loss: Literal[
+        "double-q", "q-learning", "regularized-q", "munchausen", "categorical", "quantile", "implicit-quantile"
+    ] = "double-q"
     atoms: int = 51
     quantile_samples: int = 8
     value_range: tuple[float, float] = (-10.0, 10.0)

@@ -13,6 +13,10 @@ pub enum DqnLoss {
     /// Values, by double Q-learning (van Hasselt et al. 2016) with the Huber loss.
     #[default]
     DoubleQ,
+    /// Values, by Q-learning (Mnih et al. 2013): the target network chooses the next action, too, and errors count by their squares.
+    QLearning,
+    /// As Q-learning by half of the squares, and a tenth of the values themselves, which holds them low.
+    RegularizedQ,
     /// Values whose targets reward actions that the policy deems likely (Vieillard et al. 2020), with the Huber loss.
     Munchausen,
     /// Distributions over evenly spaced atoms, C51 (Bellemare et al. 2017), with double Q's choice of the next action.
@@ -23,6 +27,9 @@ pub enum DqnLoss {
     /// action.
     ImplicitQuantile,
 }
+
+/// How much the values themselves count in [`DqnLoss::RegularizedQ`].
+const REGULARIZER: f32 = 0.1;
 
 /// A loss with its settings.
 #[derive(Debug, Clone, Copy)]
@@ -62,7 +69,7 @@ impl Rule {
     /// Outputs of the network for each action, when actions are chosen.
     pub(super) fn atoms(self) -> usize {
         match self.kind {
-            DqnLoss::DoubleQ | DqnLoss::Munchausen => 1,
+            DqnLoss::DoubleQ | DqnLoss::QLearning | DqnLoss::RegularizedQ | DqnLoss::Munchausen => 1,
             DqnLoss::Categorical | DqnLoss::Quantile => self.support.atoms(),
             DqnLoss::ImplicitQuantile => Implicit::fractions(),
         }
@@ -84,7 +91,9 @@ impl Rule {
         let rows = outputs.chunks_exact(self.atoms());
         values.clear();
         match self.kind {
-            DqnLoss::DoubleQ | DqnLoss::Munchausen => return outputs,
+            DqnLoss::DoubleQ | DqnLoss::QLearning | DqnLoss::RegularizedQ | DqnLoss::Munchausen => {
+                return outputs;
+            }
             DqnLoss::Categorical => values.extend(rows.map(|row| self.support.mean(row))),
             DqnLoss::Quantile | DqnLoss::ImplicitQuantile => {
                 values.extend(rows.map(|row| row.iter().sum::<f32>() / row.len() as f32));
@@ -98,6 +107,9 @@ impl Rule {
         let Evidence { rewards, discounts, actions, before, next_target, next_online } = *evidence;
         match self.kind {
             DqnLoss::DoubleQ => losses::double_q_targets(rewards, discounts, next_target, next_online),
+            DqnLoss::QLearning | DqnLoss::RegularizedQ => {
+                losses::double_q_targets(rewards, discounts, next_target, next_target)
+            }
             DqnLoss::Munchausen => {
                 let numbers = (rewards, discounts);
                 losses::munchausen_targets(Munchausen::default(), numbers, actions, before, next_target)
@@ -127,6 +139,8 @@ impl Rule {
             DqnLoss::DoubleQ | DqnLoss::Munchausen => {
                 losses::q_loss(outputs, selected, targets, huber, by_outputs)
             }
+            DqnLoss::QLearning => squared_loss(outputs, selected, targets, (1.0, 0.0), by_outputs),
+            DqnLoss::RegularizedQ => squared_loss(outputs, selected, targets, (0.5, REGULARIZER), by_outputs),
             DqnLoss::Categorical => {
                 losses::categorical_loss(self.support, outputs, selected, targets, by_outputs)
             }
@@ -135,5 +149,44 @@ impl Rule {
                 losses::implicit_quantile_loss(outputs, taus, selected, targets, huber, by_outputs)
             }
         }
+    }
+}
+
+/// mean wᵢ·(a·(targetᵢ − qᵢ)² + b·qᵢ) of the values qᵢ of the actions taken, and its gradient by the outputs; the rows are the errors.
+#[expect(clippy::cast_precision_loss, reason = "rows of a batch")]
+fn squared_loss(
+    outputs: &[f32],
+    selected: Selected<'_>,
+    targets: &[f32],
+    (of_squares, of_values): (f32, f32),
+    by_outputs: &mut [f32],
+) -> BatchLoss {
+    by_outputs.fill(0.0);
+    let (batch, mut found) = (targets.len().max(1), BatchLoss { loss: 0.0, rows: Vec::new() });
+    let actions = outputs.len() / batch;
+    for ((row, target), weight) in targets.iter().enumerate().zip(selected.weights) {
+        let place = row * actions + selected.actions[row];
+        let (value, weight) = (outputs[place], weight / batch as f32);
+        let error = target - value;
+        found.loss += weight * (of_squares * error * error + of_values * value);
+        by_outputs[place] = weight * (of_values - 2.0 * of_squares * error);
+        found.rows.push(error);
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn squares_by_hand() {
+        let selected = Selected { actions: &[1, 0], weights: &[1.0, 0.5] };
+        let (outputs, targets, mut by) = ([9.0, 2.0, -1.0, 9.0], [3.0, 1.0], [7.0; 4]);
+        let found = squared_loss(&outputs, selected, &targets, (1.0, 0.0), &mut by);
+        assert_eq!((found.loss, &found.rows[..], by), (1.5, &[1.0, 2.0][..], [0.0, -1.0, -1.0, 0.0]));
+        let found = squared_loss(&outputs, selected, &targets, (0.5, 0.1), &mut by);
+        assert!((found.loss - 0.825).abs() < 1e-6, "{found:?}");
+        assert_eq!(by, [0.0, -0.45, -0.475, 0.0]);
     }
 }

@@ -39,7 +39,8 @@ fn catch_is_learned_by_actors_beside_a_learner() {
 
 #[test]
 fn every_loss_learns() {
-    for loss in [DqnLoss::Munchausen, DqnLoss::Categorical, DqnLoss::Quantile] {
+    use DqnLoss::{Categorical, Munchausen, QLearning, Quantile, RegularizedQ};
+    for loss in [QLearning, RegularizedQ, Munchausen, Categorical, Quantile] {
         let value_range = [-1.5, 1.5];
         let config = DqnConfig { loss, atoms: 21, value_range, duelling: true, ..DqnConfig::default() };
         let summary = summary("catch/0", config, 9_000, 0).unwrap();

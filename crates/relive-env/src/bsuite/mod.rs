@@ -1,7 +1,7 @@
-//! The environments of bsuite 0.3.6 but MNIST (Osband et al., 2020), number for number.
+//! The environments of bsuite 0.3.6 (Osband et al., 2020), number for number.
 //!
-//! With the same seed and actions observations, rewards and totals are those of the original, bit for bit; MNIST's images are in
-//! no package.
+//! With the same seed and actions observations, rewards and totals are those of the original, bit for bit. MNIST's images are in no package: who has
+//! them names their folder in the environment variable `RELIVE_MNIST`.
 
 mod bandit;
 mod cartpole;
@@ -11,6 +11,7 @@ mod deep_sea;
 mod discounting_chain;
 mod log;
 mod memory_chain;
+mod mnist;
 mod mountain_car;
 mod pole;
 mod reward;
@@ -28,6 +29,7 @@ pub use deep_sea::{DeepSea, DeepSeaTask};
 pub use discounting_chain::{DiscountingChain, DiscountingChainTask};
 pub use log::{LogRow, Logged, is_logged_episode, read_csv, write_csv};
 pub use memory_chain::{MemoryChain, MemoryChainTask};
+pub use mnist::{Mnist, MnistTask};
 pub use mountain_car::{MountainCar, MountainCarTask};
 pub use reward::{RewardNoise, RewardScale};
 pub use score::{Run, Summary, score, summarize};

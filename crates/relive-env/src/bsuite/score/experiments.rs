@@ -7,6 +7,9 @@ use crate::error::{EnvError, Mismatch};
 
 /// Regret per episode of random play, or of the worst.
 const BANDIT_REGRET: f64 = 0.5;
+const MNIST_REGRET: f64 = 1.8;
+/// Episodes after which it is looked how many digits are known.
+const MNIST_LATE: u64 = 9_000;
 const CATCH_REGRET: f64 = 1.6;
 const CARTPOLE_REGRET: f64 = 1000.0;
 const SWINGUP_REGRET: f64 = 700.0;
@@ -44,6 +47,7 @@ fn of_points(experiment: Experiment, points: &[Point<'_>]) -> Result<f64, EnvErr
         E::Bandit => regret_score(points, BANDIT_REGRET, |point| point.total("total_regret")),
         E::Catch => regret_score(points, CATCH_REGRET, |point| point.total("total_regret")),
         E::Cartpole => cartpole(points),
+        E::Mnist => mnist(points),
         E::MountainCar => mountain_car(points),
         E::BanditNoise => by_scale(E::Bandit, points, "noise_scale"),
         E::BanditScale => by_scale(E::Bandit, points, "reward_scale"),
@@ -51,6 +55,8 @@ fn of_points(experiment: Experiment, points: &[Point<'_>]) -> Result<f64, EnvErr
         E::CartpoleScale => by_scale(E::Cartpole, points, "reward_scale"),
         E::CatchNoise => by_scale(E::Catch, points, "noise_scale"),
         E::CatchScale => by_scale(E::Catch, points, "reward_scale"),
+        E::MnistNoise => by_scale(E::Mnist, points, "noise_scale"),
+        E::MnistScale => by_scale(E::Mnist, points, "reward_scale"),
         E::MountainCarNoise => by_scale(E::MountainCar, points, "noise_scale"),
         E::MountainCarScale => by_scale(E::MountainCar, points, "reward_scale"),
         E::CartpoleSwingup => swingup(points),
@@ -83,6 +89,22 @@ fn by_scale(plain: Experiment, points: &[Point<'_>], scale: &str) -> Result<f64,
 fn cartpole(points: &[Point<'_>]) -> Result<f64, EnvError> {
     let regret = |point: &Point<'_>| Ok(CARTPOLE_REGRET * point.episodes() - point.total("raw_return")?);
     Ok(0.5 * (regret_score(points, CARTPOLE_REGRET, regret)? + solved(points, CARTPOLE_GOOD)?))
+}
+
+/// Half of the score by regret, and half of the share of digits that are known in the end.
+fn mnist(points: &[Point<'_>]) -> Result<f64, EnvError> {
+    let mut known = Vec::new();
+    for pair in points.windows(2) {
+        if let [before, now] = pair
+            && before.id == now.id
+            && now.row.episode > MNIST_LATE
+        {
+            let regret = now.total("total_regret")? - before.total("total_regret")?;
+            known.push(1.0 - 0.5 * regret / (now.episodes() - before.episodes()));
+        }
+    }
+    let by_regret = regret_score(points, MNIST_REGRET, |point| point.total("total_regret"))?;
+    Ok(0.5 * (by_regret + mean(&known)))
 }
 
 fn mountain_car(points: &[Point<'_>]) -> Result<f64, EnvError> {

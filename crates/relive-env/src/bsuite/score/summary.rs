@@ -19,7 +19,7 @@ pub struct Summary {
 /// [`EnvError::Setting`] as [`score`] has it.
 pub fn summarize(runs: &[Run]) -> Result<Summary, EnvError> {
     let mut experiments = Vec::new();
-    for experiment in Experiment::ALL {
+    for experiment in Experiment::ALL.into_iter().chain(Experiment::MNIST) {
         let of_it: Vec<Run> = runs.iter().filter(|run| run.id.experiment() == experiment).cloned().collect();
         if of_it.is_empty() {
             continue;

@@ -34,6 +34,9 @@ pub enum Experiment {
     DiscountingChain,
     MemoryLen,
     MemorySize,
+    Mnist,
+    MnistNoise,
+    MnistScale,
     MountainCar,
     MountainCarNoise,
     MountainCarScale,
@@ -52,7 +55,7 @@ const SHORT: u64 = 1_000;
 const LONG: u64 = 10_000;
 
 impl Experiment {
-    /// All experiments but MNIST's, in the order of bsuite's sweep.
+    /// All experiments but [MNIST's](Self::MNIST), in the order of bsuite's sweep.
     pub const ALL: [Self; 20] = [
         Self::Bandit,
         Self::BanditNoise,
@@ -76,6 +79,15 @@ impl Experiment {
         Self::UmbrellaLength,
     ];
 
+    /// Those that need MNIST's images, which the user brings.
+    pub const MNIST: [Self; 3] = [Self::Mnist, Self::MnistNoise, Self::MnistScale];
+
+    /// The experiment of a name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().chain(Self::MNIST).find(|experiment| experiment.name() == name)
+    }
+
     fn facts(self) -> Facts {
         use Tag::{Basic, CreditAssignment, Exploration, Generalization, Memory, Noise, Scale};
         let (name, tags, num_episodes, num_ids): (_, &'static [Tag], _, _) = match self {
@@ -94,6 +106,9 @@ impl Experiment {
             Self::DiscountingChain => ("discounting_chain", &[CreditAssignment], SHORT, 20),
             Self::MemoryLen => ("memory_len", &[Memory], LONG, 23),
             Self::MemorySize => ("memory_size", &[Memory], LONG, 17),
+            Self::Mnist => ("mnist", &[Basic, Generalization], LONG, 20),
+            Self::MnistNoise => ("mnist_noise", &[Noise, Generalization], LONG, 20),
+            Self::MnistScale => ("mnist_scale", &[Scale, Generalization], LONG, 20),
             Self::MountainCar => ("mountain_car", &[Basic, Generalization], SHORT, 20),
             Self::MountainCarNoise => ("mountain_car_noise", &[Noise, Generalization], SHORT, 20),
             Self::MountainCarScale => ("mountain_car_scale", &[Scale, Generalization], SHORT, 20),

@@ -35,11 +35,14 @@ impl BsuiteId {
         }
     }
 
-    /// All identifiers, in the order of bsuite's sweep.
+    /// All identifiers but MNIST's, in the order of bsuite's sweep.
     pub fn all() -> impl Iterator<Item = Self> {
-        let ids =
-            |experiment: Experiment| (0..experiment.num_ids()).map(move |index| Self { experiment, index });
-        Experiment::ALL.into_iter().flat_map(ids)
+        Experiment::ALL.into_iter().flat_map(Self::of)
+    }
+
+    /// All identifiers of an experiment.
+    pub fn of(experiment: Experiment) -> impl Iterator<Item = Self> {
+        (0..experiment.num_ids()).map(move |index| Self { experiment, index })
     }
 
     /// The experiment.
@@ -84,8 +87,7 @@ impl FromStr for BsuiteId {
 
     fn from_str(text: &str) -> Result<Self, EnvError> {
         let (name, index) = text.split_once('/').unwrap_or((text, ""));
-        let experiment = Experiment::ALL.into_iter().find(|experiment| experiment.name() == name);
-        let experiment = experiment.ok_or_else(|| no_experiment(text))?;
+        let experiment = Experiment::named(name).ok_or_else(|| no_experiment(text))?;
         match index.parse() {
             Ok(index) => Self::new(experiment, index),
             Err(_) => Err(unknown(experiment, text)),
@@ -100,7 +102,8 @@ fn unknown(experiment: Experiment, actual: impl fmt::Display) -> EnvError {
 }
 
 fn no_experiment(text: &str) -> EnvError {
-    let names: Vec<_> = Experiment::ALL.iter().map(|experiment| experiment.name()).collect();
+    let names = Experiment::ALL.iter().chain(&Experiment::MNIST);
+    let names: Vec<_> = names.map(|experiment| experiment.name()).collect();
     let expected = format!("EXPERIMENT/NUMBER, the experiment one of {}", names.join(", "));
     EnvError::Setting(Mismatch::boxed("bsuite_id", expected, text))
 }
@@ -111,7 +114,7 @@ mod tests {
 
     #[test]
     fn identifiers_read_back() {
-        for id in BsuiteId::all() {
+        for id in BsuiteId::all().chain(Experiment::MNIST.into_iter().flat_map(BsuiteId::of)) {
             assert_eq!(id.to_string().parse(), Ok(id));
         }
     }
@@ -121,7 +124,8 @@ mod tests {
         let told = |text: &str| text.parse::<BsuiteId>().unwrap_err().to_string();
         assert!(told("catch/20").ends_with("expected an id from catch/0 to catch/19, got catch/20"));
         assert!(told("catch").ends_with("expected an id from catch/0 to catch/19, got catch"));
-        assert!(told("mnist/0").contains("one of bandit, bandit_noise,"), "{}", told("mnist/0"));
+        assert!(told("pong/0").contains("one of bandit, bandit_noise,"), "{}", told("pong/0"));
+        assert!(told("mnist/20").ends_with("expected an id from mnist/0 to mnist/19, got mnist/20"));
     }
 
     #[test]
@@ -135,5 +139,7 @@ mod tests {
         assert_eq!(settings("memory_size/16"), [("num_bits", 40.0)]);
         assert_eq!(settings("umbrella_length/22"), [("chain_length", 100.0), ("n_distractor", 20.0)]);
         assert_eq!(settings("catch/3"), []);
+        assert_eq!(settings("mnist/3"), []);
+        assert_eq!(settings("mnist_scale/19"), [("reward_scale", 1_000.0)]);
     }
 }

@@ -3,7 +3,7 @@
 use super::{BsuiteId, Experiment};
 use crate::bsuite::{
     Bandit, BsuiteEnvironment, Cartpole, CartpoleSwingup, Catch, DeepSea, DiscountingChain, MemoryChain,
-    MountainCar, RewardNoise, RewardScale, UmbrellaChain,
+    Mnist, MountainCar, RewardNoise, RewardScale, UmbrellaChain,
 };
 use crate::error::EnvError;
 
@@ -36,7 +36,7 @@ impl BsuiteId {
     /// The environment of this identifier; see [`load`].
     ///
     /// # Errors
-    /// [`EnvError::Setting`] if a setting is out of its limits, which those of the sweep are not.
+    /// [`EnvError::Setting`] if a setting is out of its limits, which those of the sweep are not, or if MNIST's images are needed and not to be had.
     pub fn load(self, seed: u32) -> Result<Boxed, EnvError> {
         use Experiment as E;
         Ok(match self.experiment() {
@@ -55,6 +55,9 @@ impl BsuiteId {
             E::DiscountingChain => Box::new(DiscountingChain::new(self.mapping())),
             E::MemoryLen => Box::new(MemoryChain::new(self.whole("memory_length"), 1, seed)?),
             E::MemorySize => Box::new(MemoryChain::new(MEMORY_LENGTH, self.whole("num_bits"), seed)?),
+            E::Mnist => Box::new(Mnist::of_variable(seed)?),
+            E::MnistNoise => self.noisy(Mnist::of_variable(seed)?, seed),
+            E::MnistScale => self.scaled(Mnist::of_variable(seed)?),
             E::MountainCar => Box::new(MountainCar::new(seed)),
             E::MountainCarNoise => self.noisy(MountainCar::new(seed), seed),
             E::MountainCarScale => self.scaled(MountainCar::new(seed)),

@@ -24,12 +24,16 @@ impl Experiment {
         let length = f64::from(*LENGTHS.get(index as usize).unwrap_or(&0));
         let repeat = ("mapping_seed", f64::from(index % REPEATS));
         Some(match self {
-            Self::Cartpole | Self::Catch | Self::MountainCar => Vec::new(),
+            Self::Cartpole | Self::Catch | Self::Mnist | Self::MountainCar => Vec::new(),
             Self::Bandit | Self::DiscountingChain => vec![("mapping_seed", f64::from(index))],
             Self::BanditNoise => vec![noise(index), repeat],
             Self::BanditScale => vec![scale(index), repeat],
-            Self::CartpoleNoise | Self::CatchNoise | Self::MountainCarNoise => vec![noise(index)],
-            Self::CartpoleScale | Self::CatchScale | Self::MountainCarScale => vec![scale(index)],
+            Self::CartpoleNoise | Self::CatchNoise | Self::MnistNoise | Self::MountainCarNoise => {
+                vec![noise(index)]
+            }
+            Self::CartpoleScale | Self::CatchScale | Self::MnistScale | Self::MountainCarScale => {
+                vec![scale(index)]
+            }
             Self::CartpoleSwingup => vec![("height_threshold", step), ("x_reward_threshold", 1.0 - step)],
             Self::DeepSea | Self::DeepSeaStochastic => {
                 vec![("size", f64::from(10 + 2 * index)), ("mapping_seed", 42.0)]

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use relive_env::bsuite::BsuiteId;
+use relive_env::bsuite::{BsuiteId, Experiment};
 use relive_rl::plan::MakeEnvironment;
 use relive_rl::run::{Evaluation, RunOptions};
 use relive_rl::{Agent, RlError};
@@ -90,12 +90,13 @@ fn tasks(options: &Options) -> Result<Vec<Task>> {
     }
     let mut names = Vec::new();
     for name in &options.environments {
-        let of_experiment = |id: &BsuiteId| name == "bsuite" || id.experiment().name() == name;
-        let before = names.len();
-        names.extend(BsuiteId::all().filter(of_experiment).map(|id| id.to_string()));
-        if names.len() == before {
-            relive_env::make(name, 1).map_err(RlError::from)?;
-            names.push(name.clone());
+        match Experiment::named(name) {
+            Some(experiment) => names.extend(BsuiteId::of(experiment).map(|id| id.to_string())),
+            None if name == "bsuite" => names.extend(BsuiteId::all().map(|id| id.to_string())),
+            None => {
+                relive_env::make(name, 1).map_err(RlError::from)?;
+                names.push(name.clone());
+            }
         }
     }
     let steps = options.length.steps();
