@@ -240,7 +240,7 @@ impl OffPolicy {
         let own = self.table_names();
         move |client, table| {
             let adder = TransitionAdder::new(client, table, &spec, n_step, discount)?;
-            Ok(if table == TABLE { adder.in_turn(&own) } else { adder })
+            if table == TABLE { adder.in_turn(client, &own) } else { Ok(adder) }
         }
     }
 

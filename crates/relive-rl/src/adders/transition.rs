@@ -20,7 +20,7 @@ pub struct TransitionAdder {
     writer: TrajectoryWriter,
     /// At least one; each item goes to the next.
     tables: Vec<String>,
-    next: u64,
+    next: usize,
     priority: f64,
     observations: Rows,
     actions: Rows,
@@ -64,13 +64,21 @@ impl TransitionAdder {
         self
     }
 
-    /// Puts the items into these tables in turn, if there are any, so that each gets as many as the others.
-    #[must_use]
-    pub fn in_turn(mut self, tables: &[String]) -> TransitionAdder {
-        if !tables.is_empty() {
-            self.tables = tables.to_vec();
+    /// Puts the items into these tables in turn, so that each gets as many as the others, if there are any. The first is the one that has got the fewest items so far, and so
+    /// on: however often adders begin anew, no table comes to be ahead of another one by more items than there are adders.
+    ///
+    /// # Errors
+    /// The tables cannot be asked.
+    pub fn in_turn(mut self, client: &Client, tables: &[String]) -> Result<TransitionAdder> {
+        if tables.len() > 1 {
+            let info = client.server_info()?;
+            let mut tables = tables.to_vec();
+            tables.sort_by_key(|name| info.table(name).map_or(0, |table| table.inserts));
+            self.tables = tables;
+        } else if let [table] = tables {
+            self.tables = vec![table.clone()];
         }
-        self
+        Ok(self)
     }
 
     /// Writes an item of the `made.steps` steps before the observation `behind` rows before the newest.
@@ -93,10 +101,9 @@ impl TransitionAdder {
             fields.push(("extras", nest(&self.extras, "extras", start)?));
         }
         let trajectory = Nest::dict(fields);
-        let place = usize::try_from(self.next % self.tables.len() as u64).unwrap_or(0);
-        let (writer, table, priority) = (&mut self.writer, &self.tables[place], self.priority);
+        let (writer, table, priority) = (&mut self.writer, &self.tables[self.next], self.priority);
         until_there_is_room(|| writer.create_item(table, priority, trajectory.clone()))?;
-        self.next += 1;
+        self.next = (self.next + 1) % self.tables.len();
         Ok(())
     }
 
@@ -243,9 +250,6 @@ impl TransitionAdder {
 
     fn visit(&mut self, state: &mut State<'_>, cells: &mut Vec<Vec<u8>>) {
         state.field(&mut self.in_episode);
-        if self.tables.len() > 1 {
-            state.field(&mut self.next);
-        }
         self.window.visit(state);
         let count = if self.in_episode { self.cells_of(self.window.len()) } else { 0 };
         cells.resize(count, Vec::new());
