@@ -100,7 +100,10 @@ fn digits_are_scored_by_regret_and_by_what_is_known_in_the_end() {
     let first = run(0, vec![row(8_000, 8_500.0), row(9_000, 8_800.0), row(10_000, 9_000.0)]);
     let other = run(1, vec![row(9_000, 8_200.0), row(10_000, 9_000.0)]);
     let regret = 1.0 - 0.9 / 1.8;
-    assert!((score(Experiment::Mnist, &[first.clone()]).unwrap() - 0.5 * (regret + 0.9)).abs() < 1e-12);
+    assert!(
+        (score(Experiment::Mnist, std::slice::from_ref(&first)).unwrap() - 0.5 * (regret + 0.9)).abs()
+            < 1e-12
+    );
     let summary = summarize(&[first, other]).unwrap();
     assert!((summary.experiments[0].1 - 0.5 * (regret + 0.75)).abs() < 1e-12, "{summary:?}");
 }
