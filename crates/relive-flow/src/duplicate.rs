@@ -11,7 +11,7 @@ use crate::metrics::Metrics;
 use crate::node::Node;
 use crate::pull::{Polled, Pull, Tagged, Turn};
 use crate::sync::Mutex;
-use crate::waits::{FIRST_PULL, Need, Part, Puller};
+use crate::waits::{BEGINNING, Need, Part, Puller};
 use crate::{Flow, Result};
 
 /// What the copies have in common.
@@ -105,7 +105,7 @@ impl<T: Clone> Shared<T> {
     /// Waits for those that are behind.
     fn wait(&mut self, number: usize, node: &Node, turn: &mut Turn<'_>) {
         let Some(own) = self.copies.get_mut(number) else { return };
-        let until = *own.waits_since.get_or_insert_with(Instant::now) + FIRST_PULL;
+        let until = *own.waits_since.get_or_insert_with(Instant::now) + BEGINNING;
         let (of, max_lead) = (self.copies.len(), self.max_lead);
         let behind = self
             .copies
@@ -171,9 +171,9 @@ impl<T: Clone + Send + 'static> Flow<T> {
     /// Copies of the flow, each with all items. A copy may be `max_lead` items ahead of the others, at least one; then it waits until these were pulled, so
     /// that no more than `max_lead` items are kept. An error comes to the copy that pulls, and only there.
     ///
-    /// Waiting for copies behind is an [`ErrorKind::Deadlock`](crate::ErrorKind::Deadlock) error as soon as nothing will pull them: they were last pulled by this very thread,
-    /// or by one that waits for this one in turn, as that of a [`prefetch`](Flow::prefetch) whose items nobody takes. A copy that was never pulled has a second for its first
-    /// pull. [`next_within`](Flow::next_within) waits its time in any case. A copy that is dropped is waited for no more.
+    /// Waiting for copies behind is an [`ErrorKind::Deadlock`](crate::ErrorKind::Deadlock) error once nothing will pull them: at once where a thread of the graph pulls them
+    /// whose items are not taken meanwhile, as that of a [`prefetch`](Flow::prefetch); otherwise, where this thread itself has pulled them, or nobody, after a second, in which
+    /// another thread may begin with them. [`next_within`](Flow::next_within) waits its time in any case. A copy that is dropped is waited for no more.
     ///
     /// ```
     /// use relive_flow::{Flow, Order, Stepped};

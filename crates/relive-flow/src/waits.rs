@@ -12,8 +12,8 @@ use crate::sync::{self, Condvar, Mutex, all_pullers};
 /// How often a thread that waits for others looks whether they still go on.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
-/// How long a part of a graph that was never pulled may need until it is: the time in which a thread begins, many times over.
-pub(crate) const FIRST_PULL: Duration = Duration::from_secs(1);
+/// How long a thread that waits leaves others to begin with a part of the graph that none pulls: the time in which a thread begins, many times over.
+pub(crate) const BEGINNING: Duration = Duration::from_secs(1);
 
 /// A thread that pulls, as the others see it.
 #[derive(Debug)]
@@ -49,7 +49,7 @@ pub(crate) struct Part {
     pub(crate) name: String,
     /// The thread that pulled it last; none if it was not pulled.
     pub(crate) puller: Option<Weak<Puller>>,
-    /// Until when it may get its first pull.
+    /// Until when a thread may begin to pull it.
     pub(crate) until: Instant,
 }
 
@@ -184,10 +184,11 @@ impl Need {
 
 impl Part {
     fn is_pulled_some_time(&self, asking: &mut Asking<'_>) -> bool {
-        match &self.puller {
-            None => Instant::now() < self.until,
-            Some(puller) => puller.upgrade().is_some_and(|puller| puller.goes_on(asking)),
-        }
+        let puller = self.puller.as_ref().and_then(Weak::upgrade);
+        let works_for_another = puller.as_ref().is_some_and(|puller| puller.worker.is_some());
+        let is_pulled = puller.is_some_and(|puller| puller.goes_on(asking));
+        // Any thread may begin with what no thread of the graph pulls.
+        is_pulled || (!works_for_another && Instant::now() < self.until)
     }
 
     fn why_not(&self) -> String {

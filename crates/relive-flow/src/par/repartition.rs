@@ -15,7 +15,7 @@ use crate::metrics::Metrics;
 use crate::node::Node;
 use crate::pull::{Polled, Pull, Tagged, Turn};
 use crate::sync::Mutex;
-use crate::waits::{FIRST_PULL, Need, Part, Puller};
+use crate::waits::{BEGINNING, Need, Part, Puller};
 use crate::{ErrorKind, Flow, FlowError, Result};
 
 /// Most items that wait for one new shard. Beyond that the old shards wait for it.
@@ -145,7 +145,7 @@ impl<T: Send + 'static> Exchange<T> {
             }
             let puller = self.new.get(idle.by).and_then(|new| new.puller.clone());
             let since = self.new.get_mut(number).map(|own| *own.waits_since.get_or_insert_with(Instant::now));
-            let until = since.unwrap_or_else(Instant::now) + FIRST_PULL;
+            let until = since.unwrap_or_else(Instant::now) + BEGINNING;
             let part = Part { name: format!("new shard {}", idle.by), puller, until };
             turn.waker_for(Need::Parts(vec![part], text));
         }
