@@ -101,22 +101,19 @@ fn a_copy_whose_thread_has_ended_or_works_ahead_for_nobody_is_not_waited_for() {
 }
 
 #[test]
-fn threads_that_begin_late_and_make_items_slowly_are_waited_for() {
-    let slow = |flow: Flow<u32>| {
-        flow.for_each(|number| {
-            thread::sleep(Duration::from_millis(50));
-            number
-        })
-    };
+fn threads_that_begin_late_are_waited_for() {
     let [one, other] = Flow::from_iter("numbers", 0..4).duplicate(1);
+    let monitor = other.monitor();
     let behind = thread::spawn(move || {
-        thread::sleep(Duration::from_millis(100));
-        slow(one).into_iter().map(Result::unwrap).collect::<Vec<_>>()
+        while monitor.waiting().is_empty() {
+            thread::yield_now();
+        }
+        one.into_iter().map(Result::unwrap).collect::<Vec<_>>()
     });
     assert_eq!(until_error(other).0, [0, 1, 2, 3]);
     assert_eq!(behind.join().unwrap(), [0, 1, 2, 3]);
     let [one, other] = Flow::from_iter("numbers", 0..4).duplicate(1);
-    let (items, error) = until_error(weighted([slow(one).prefetch(1), other.prefetch(1)], [1.0, 1.0]));
+    let (items, error) = until_error(weighted([one.prefetch(1), other.prefetch(1)], [1.0, 1.0]));
     assert_eq!((items, error.is_none()), (vec![0, 0, 1, 1, 2, 2, 3, 3], true));
 }
 

@@ -75,6 +75,21 @@ impl ForeignEnvironments {
     }
 }
 
+impl Drop for ForeignEnvironments {
+    fn drop(&mut self) {
+        let closed = finalization::attach(|py| {
+            self.bridge
+                .bind(py)
+                .call_method0(intern!(py, "close"))
+                .map(drop)
+                .map_err(|error| error.to_string())
+        });
+        if let Err(error) = closed {
+            tracing::warn!(target: "relive", "environments cannot be closed: {error}");
+        }
+    }
+}
+
 impl BatchEnvironment for ForeignEnvironments {
     fn len(&self) -> usize {
         self.rows
