@@ -465,3 +465,24 @@ def test_a_program_ends_with_its_own_exit_code_while_a_daemon_thread_trains(opti
     )
     done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=100, check=False)
     assert (done.returncode, done.stderr) == (7, "")
+
+
+def test_tensorboard_shows_what_a_resumed_run_tells_once(tmp_path: pathlib.Path) -> None:
+    accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+
+    def run(steps: int, on_step: Any = None) -> None:
+        options: dict[str, Any] = {"checkpoint_dir": tmp_path / "run", "checkpoint_every": 100, "loggers": [loggers.TensorBoard(tmp_path / "board")]}
+        rl.run(Agent(TRANSITIONS), "catch/0", steps=steps, on_step=on_step, **options)
+
+    left = iter(range(250))
+
+    def killed(_: Any) -> None:
+        next(left)
+
+    with pytest.raises(StopIteration):
+        run(400, killed)
+    run(400)
+    events = accumulator.EventAccumulator(str(tmp_path / "board"), size_guidance={"scalars": 0})
+    events.Reload()
+    steps = [event.step for event in events.Scalars("actor/episode_return")]
+    assert steps == sorted(set(steps)) and steps[-1] > 300

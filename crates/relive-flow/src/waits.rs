@@ -7,6 +7,8 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::task::Wake;
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex as Held;
+
 use crate::sync::{self, Condvar, Mutex, all_pullers};
 
 /// How often a thread that waits for others looks whether they still go on.
@@ -20,7 +22,8 @@ pub(crate) const BEGINNING: Duration = Duration::from_secs(1);
 pub(crate) struct Puller {
     /// Its name, if it makes items for another thread.
     worker: Option<String>,
-    state: Mutex<State>,
+    /// Seen and changed while [`all_pullers`] is held only, so that there is nothing in it for a model to try.
+    state: Held<State>,
 }
 
 #[derive(Debug, Default)]
@@ -62,7 +65,7 @@ struct Asking<'a> {
 impl Puller {
     /// The thread that makes items under this name.
     pub(crate) fn worker(name: &str) -> Arc<Self> {
-        Arc::new(Self { worker: Some(name.to_owned()), state: Mutex::default() })
+        Arc::new(Self { worker: Some(name.to_owned()), state: Held::default() })
     }
 
     /// This thread.
@@ -83,7 +86,7 @@ impl Puller {
 
     /// A thread that makes items for nobody else.
     fn other() -> Arc<Self> {
-        Arc::new(Self { worker: None, state: Mutex::default() })
+        Arc::new(Self { worker: None, state: Held::default() })
     }
 
     /// From now on it is this thread.

@@ -134,7 +134,8 @@ class TensorBoard:
 
     def close(self) -> None:
         """Closes the writer."""
-        self._begin().close()
+        if self._writer is not None:
+            self._writer.close()
 
 
 class WandB:
