@@ -26,9 +26,11 @@ class RemoteTraceback(Exception):
         return f"\n\n{self.text}"
 
 
-def told(error: Exception) -> Told:
-    """The exception on its way to another process; a RuntimeError with its text where it cannot go there."""
+def told(error: BaseException) -> Told:
+    """The exception on its way to another process; a RuntimeError with its text where it cannot go there, or would end that process."""
     text = "".join(traceback.format_exception(error))
+    if not isinstance(error, Exception):
+        return RuntimeError(f"{type(error).__name__}: {error}"), text
     try:
         pickle.loads(pickle.dumps(error))
     except Exception:

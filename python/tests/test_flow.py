@@ -368,6 +368,49 @@ def test_a_program_ends_while_its_streams_are_there(gathered: str, on: str, tmp_
     assert (done.returncode, done.stderr) == (0, "") and done.stdout in ("0.0\n", f"{math.sqrt(500_000)}\n")
 
 
+ENDS = {
+    "a function": "LocalIterator.of(iter(int, 1)).for_each(slow)",
+    "a thread that works ahead": "LocalIterator.of(iter(int, 1)).for_each(slow).prefetch(2)",
+    "shards": "flow.from_iterators([lambda: iter(int, 1)] * 2).for_each(slow).gather_async()",
+    "copies": "both(*LocalIterator.of(iter(int, 1)).for_each(slow).duplicate(2, max_lead=2))",
+    "a source": "LocalIterator.of(map(slow, iter(int, 1)))",
+}
+
+
+@pytest.mark.parametrize("stream", ENDS.values(), ids=ENDS)
+def test_a_program_ends_with_its_own_exit_code_while_a_daemon_thread_pulls(stream: str, tmp_path: pathlib.Path) -> None:
+    script = tmp_path / "ends.py"
+    script.write_text(
+        "import sys, threading, time\nfrom relive import flow\nfrom relive.flow import LocalIterator\n"
+        "def slow(item):\n    time.sleep(0.001)\n    return item\n"
+        "def both(one, other):\n    return one.union(other, deterministic=True)\n"
+        f"stream = {stream}\npulled = threading.Event()\n"
+        "def pull():\n    for _ in stream:\n        pulled.set()\n"
+        "threading.Thread(target=pull, daemon=True).start()\npulled.wait()\ntime.sleep(0.1)\nsys.exit(7)\n"
+    )
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=100, check=False)
+    assert (done.returncode, done.stderr) == (7, "")
+
+
+def test_copies_that_wait_for_each_other_say_so() -> None:
+    one, other = local(*range(100)).duplicate(2)
+    joined = one.prefetch(2).union(other, round_robin_weights=[3, 1])
+    with pytest.raises(RuntimeError, match=r"copy 0 of 2: this copy is as far ahead as it may be \(1\).*nobody pulls copy 1 of 2"):
+        list(joined)
+    one, other = local(*range(100)).duplicate(2)
+    ahead = one.prefetch(2)
+    assert next(ahead) == 0
+    taken = []
+    with pytest.raises(RuntimeError, match="copy 0 of 2 is pulled by prefetch.2., whose items nobody takes"):
+        for item in other:
+            taken.append(item)
+    assert taken == [0, 1, 2, 3]
+    one, other = local(0, 1, 2).duplicate(2)
+    assert next(one) == 0
+    with pytest.raises(RuntimeError, match="copy 0 of 2 is pulled by a thread that waits here"):
+        list(other)
+
+
 def test_items_that_cannot_leave_their_process_are_told() -> None:
     items = flow.from_range(3, num_shards=1, on="processes").for_each(as_generator).gather_sync()
     with pytest.raises(TypeError, match="items travel from the process of their shard by pickle"):

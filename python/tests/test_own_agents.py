@@ -6,6 +6,8 @@ import dataclasses
 import json
 import pathlib
 import pickle
+import subprocess
+import sys
 import traceback
 import xml.etree.ElementTree
 from typing import Any
@@ -440,3 +442,47 @@ def test_minibatches_have_every_step_once() -> None:
     assert [len(part["a"]) for part in parts] == [4, 4, 2]
     assert sorted(np.concatenate([part["a"] for part in parts])) == list(range(10))
     assert all((part["b"][0] == 2 * part["a"]).all() for part in parts)
+
+
+@pytest.mark.parametrize("options", ["", ", on='threads', actors=2"])
+def test_a_program_ends_with_its_own_exit_code_while_a_daemon_thread_trains(options: str, tmp_path: pathlib.Path) -> None:
+    script = tmp_path / "ends.py"
+    script.write_text(
+        "import sys, threading, time\nimport numpy as np\nfrom relive import rl\n"
+        "acted = threading.Event()\n"
+        "class Policy:\n"
+        "    def act(self, observations, starts):\n        acted.set()\n        time.sleep(0.001)\n        return np.zeros(len(observations), np.int32)\n"
+        "    def load(self, weights):\n        pass\n"
+        "class Learner:\n"
+        "    def learn(self, batch):\n        time.sleep(0.001)\n        return {}\n"
+        "    def weights(self):\n        return {'w': np.zeros(1)}\n"
+        "class Agent:\n"
+        "    experience = rl.Transitions(batch_size=4, min_size=8, max_size=100)\n"
+        "    def policy(self, spec, seat):\n        return Policy()\n"
+        "    def learner(self, spec, seed):\n        return Learner()\n"
+        f"def train():\n    rl.run(Agent(), 'catch/0', steps=10**9, progress=False{options})\n"
+        "threading.Thread(target=train, daemon=True).start()\nacted.wait()\ntime.sleep(0.2)\nsys.exit(7)\n"
+    )
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=100, check=False)
+    assert (done.returncode, done.stderr) == (7, "")
+
+
+def test_tensorboard_shows_what_a_resumed_run_tells_once(tmp_path: pathlib.Path) -> None:
+    accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+
+    def run(steps: int, on_step: Any = None) -> None:
+        options: dict[str, Any] = {"checkpoint_dir": tmp_path / "run", "checkpoint_every": 100, "loggers": [loggers.TensorBoard(tmp_path / "board")]}
+        rl.run(Agent(TRANSITIONS), "catch/0", steps=steps, on_step=on_step, **options)
+
+    left = iter(range(250))
+
+    def killed(_: Any) -> None:
+        next(left)
+
+    with pytest.raises(StopIteration):
+        run(400, killed)
+    run(400)
+    events = accumulator.EventAccumulator(str(tmp_path / "board"), size_guidance={"scalars": 0})
+    events.Reload()
+    steps = [event.step for event in events.Scalars("actor/episode_return")]
+    assert steps == sorted(set(steps)) and steps[-1] > 300

@@ -180,7 +180,7 @@ def test_exceptions_of_environments_come_through() -> None:
     with pytest.raises(KeyError, match="the tenth step") as caught:
         rl.DQN(SMALL).train(Broken(None), steps=100)
     assert any(entry.name == "step" for entry in caught.traceback), "with their own traceback"
-    with pytest.raises(ValueError, match=r"^observation: expected float32 \(2,\), got float32 \(3,\)$"):
+    with pytest.raises(ValueError, match=r"^Broken.step\(\) gave what it should not: observation: expected float32 \(2,\), got float32 \(3,\)$"):
         rl.DQN(SMALL).train(Broken(np.zeros(3, np.float32)), steps=100)
     with pytest.raises(ValueError, match=r"Broken, step \d+ of episode \d+: the observation at \[1\] is NaN; "):
         rl.DQN(SMALL).train(Broken(np.array([0.0, np.nan], np.float32)), steps=100)

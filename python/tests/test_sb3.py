@@ -187,3 +187,19 @@ def test_normalisation_is_that_of_the_environment() -> None:
     assert buffer is not None
     assert float(buffer.sample(400).observations.abs().max()) != float(buffer.sample(400, normalised).observations.abs().max())
     assert buffer.sample(5, normalised).rewards.dtype == torch.float32
+
+
+def test_the_buffer_is_called_as_cleanrl_does() -> None:
+    envs = gymnasium.vector.SyncVectorEnv([lambda: gymnasium.make("CartPole-v1")])
+    buffer = ReplayBuffer(100, envs.single_observation_space, envs.single_action_space, "cpu", handle_timeout_termination=False)
+    seen, _ = envs.reset(seed=1)
+    for _ in range(40):
+        actions = np.array([envs.single_action_space.sample()])
+        following, rewards, terminations, truncations, infos = envs.step(actions)
+        real_next_obs = following.copy()
+        buffer.add(seen, real_next_obs, actions, rewards, terminations, infos)
+        seen = following
+    data = buffer.sample(8)
+    assert data.observations.shape == data.next_observations.shape == (8, 4)
+    assert data.actions.shape == data.rewards.shape == data.dones.shape == (8, 1)
+    assert set(data.rewards.flatten().tolist()) <= {0.0, 1.0}

@@ -1,14 +1,17 @@
 //! Several copies of one flow.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::task::{Poll, Waker};
+use std::time::Instant;
 
+use crate::bell::Bell;
 use crate::checkpoint::Checkpoint;
 use crate::metrics::Metrics;
 use crate::node::Node;
 use crate::pull::{Polled, Pull, Tagged, Turn};
 use crate::sync::Mutex;
+use crate::waits::{BEGINNING, Need, Part, Puller};
 use crate::{Flow, Result};
 
 /// What the copies have in common.
@@ -17,6 +20,10 @@ struct Shared<T> {
     /// The operator that is copied.
     input: Arc<Node>,
     copies: Vec<Copy<T>>,
+    /// Wakes the copies that wait, …
+    bell: Arc<Bell>,
+    /// … as this waker does for all of them.
+    waker: Waker,
     max_lead: usize,
     is_over: bool,
 }
@@ -24,19 +31,20 @@ struct Shared<T> {
 struct Copy<T> {
     /// What others have pulled and it has not.
     queue: VecDeque<Tagged<T>>,
-    /// Wakes the caller that waits for the other copies.
-    waker: Option<Waker>,
-    /// The caller that pulled it last.
-    puller: Option<usize>,
+    /// The thread that pulled it last.
+    puller: Option<Weak<Puller>>,
+    /// Since when it has waited for the others.
+    waits_since: Option<Instant>,
     is_dropped: bool,
 }
 
 impl<T: Clone> Shared<T> {
     fn poll_next(&mut self, number: usize, node: &Node, turn: &mut Turn<'_>) -> Polled<T> {
         let Some(own) = self.copies.get_mut(number) else { return Poll::Ready(None) };
-        own.puller = Some(turn.puller());
+        Puller::note(&mut own.puller);
         if let Some(tagged) = own.queue.pop_front() {
-            self.wake_others(number);
+            own.waits_since = None;
+            self.ring_others(number);
             return Poll::Ready(Some(Ok(tagged)));
         }
         if self.is_over {
@@ -46,19 +54,36 @@ impl<T: Clone> Shared<T> {
             self.wait(number, node, turn);
             return Poll::Pending;
         }
-        match self.upstream.poll_next(turn) {
+        match self.poll_upstream(number, turn) {
             Poll::Ready(Some(Ok(tagged))) => {
                 self.hand_out(number, &tagged);
                 Poll::Ready(Some(Ok(tagged)))
             }
             Poll::Ready(None) => {
                 self.is_over = true;
-                self.wake_others(number);
+                self.ring_others(number);
                 Poll::Ready(None)
             }
             // Whoever of the copies pulls next gets what follows.
-            other @ (Poll::Ready(Some(Err(_))) | Poll::Pending) => other,
+            failed @ Poll::Ready(Some(Err(_))) => {
+                self.ring_others(number);
+                failed
+            }
+            Poll::Pending => Poll::Pending,
         }
+    }
+
+    fn poll_upstream(&mut self, number: usize, turn: &mut Turn<'_>) -> Polled<T> {
+        let mut part = turn.over(&self.waker);
+        let mut polled = self.upstream.poll_next(&mut part);
+        if polled.is_pending() && !part.is_stopped() {
+            // What has come before the bell knows of this copy does not ring for it.
+            self.bell.add(number, turn.outer_waker());
+            part = turn.over(&self.waker);
+            polled = self.upstream.poll_next(&mut part);
+        }
+        turn.follow(part);
+        polled
     }
 
     /// How far the copy that is the most behind is behind: the one that pulls is the first of all.
@@ -68,39 +93,42 @@ impl<T: Clone> Shared<T> {
 
     fn hand_out(&mut self, number: usize, tagged: &Tagged<T>) {
         for (other, copy) in self.copies.iter_mut().enumerate() {
-            if other != number && !copy.is_dropped {
+            if other == number {
+                copy.waits_since = None;
+            } else if !copy.is_dropped {
                 copy.queue.push_back(tagged.clone());
-                copy.waker.take().into_iter().for_each(Waker::wake);
             }
         }
+        self.ring_others(number);
     }
 
+    /// Waits for those that are behind.
     fn wait(&mut self, number: usize, node: &Node, turn: &mut Turn<'_>) {
-        let puller = turn.puller();
-        let is_behind = |copy: &&Copy<T>| !copy.is_dropped && !copy.queue.is_empty();
-        let elsewhere = |copy: &Copy<T>| copy.puller.is_some_and(|other| other != puller);
-        // Those who are behind are pulled by others, who will go on.
-        let waker = if self.copies.iter().filter(is_behind).all(elsewhere) {
-            turn.waker().clone()
-        } else {
-            turn.other_waker(|| no_one_behind(&node.name())).clone()
+        let Some(own) = self.copies.get_mut(number) else { return };
+        let until = *own.waits_since.get_or_insert_with(Instant::now) + BEGINNING;
+        let (of, max_lead) = (self.copies.len(), self.max_lead);
+        let behind = self
+            .copies
+            .iter()
+            .enumerate()
+            .filter(|(_, copy)| !copy.is_dropped && copy.queue.len() >= max_lead);
+        let part = |(other, copy): (usize, &Copy<T>)| Part {
+            name: format!("copy {other} of {of}"),
+            puller: copy.puller.clone(),
+            until,
         };
-        if let Some(own) = self.copies.get_mut(number) {
-            own.waker = Some(waker);
-        }
+        let text = format!(
+            "{}: this copy is as far ahead as it may be ({max_lead}), and waits for others for ever; pull all of them, or allow a \
+             larger lead",
+            node.name()
+        );
+        let need = Need::Parts(behind.map(part).collect(), text);
+        self.bell.add(number, turn.waker_for(need));
     }
 
-    fn wake_others(&mut self, number: usize) {
-        let others = self.copies.iter_mut().enumerate().filter(|(other, _)| *other != number);
-        others.filter_map(|(_, copy)| copy.waker.take()).for_each(Waker::wake);
+    fn ring_others(&self, number: usize) {
+        self.bell.ring_for(|other| other != number);
     }
-}
-
-fn no_one_behind(copy: &str) -> String {
-    format!(
-        "{copy}: this copy is as far ahead as it may be, and the copy behind it is not pulled by anybody else; pull both, or \
-         allow a larger lead"
-    )
 }
 
 /// One of the copies.
@@ -133,9 +161,9 @@ impl<T> Drop for Duplicate<T> {
             own.is_dropped = true;
             own.queue.clear();
         }
-        let wakers: Vec<Waker> = shared.copies.iter_mut().filter_map(|copy| copy.waker.take()).collect();
+        let bell = Arc::clone(&shared.bell);
         drop(shared);
-        wakers.into_iter().for_each(Waker::wake);
+        bell.ring_for(|_| true);
     }
 }
 
@@ -143,8 +171,9 @@ impl<T: Clone + Send + 'static> Flow<T> {
     /// Copies of the flow, each with all items. A copy may be `max_lead` items ahead of the others, at least one; then it waits until these were pulled, so
     /// that no more than `max_lead` items are kept. An error comes to the copy that pulls, and only there.
     ///
-    /// Pulling one copy alone, and waiting for it, is an [`ErrorKind::Deadlock`](crate::ErrorKind::Deadlock) error once it is that far ahead, unless another thread pulls those
-    /// behind; [`next_within`](Flow::next_within) waits its time for somebody to do so. A copy that is dropped is waited for no more.
+    /// Waiting for copies behind is an [`ErrorKind::Deadlock`](crate::ErrorKind::Deadlock) error once nothing will pull them: at once where a thread of the graph pulls them
+    /// whose items are not taken meanwhile, as that of a [`prefetch`](Flow::prefetch); otherwise, where this thread itself has pulled them, or nobody, after a second, in which
+    /// another thread may begin with them. [`next_within`](Flow::next_within) waits its time in any case. A copy that is dropped is waited for no more.
     ///
     /// ```
     /// use relive_flow::{Flow, Order, Stepped};
@@ -172,10 +201,13 @@ impl<T: Clone + Send + 'static> Flow<T> {
 
 impl<T: Clone + Send + 'static> Shared<T> {
     fn of(flow: Flow<T>, count: usize, max_lead: usize) -> (Arc<Mutex<Shared<T>>>, Metrics) {
-        let fresh = || Copy { queue: VecDeque::new(), waker: None, puller: None, is_dropped: false };
+        let fresh = || Copy { queue: VecDeque::new(), puller: None, waits_since: None, is_dropped: false };
         let copies = (0..count).map(|_| fresh()).collect();
         let Flow { pull: upstream, node: input, metrics, .. } = flow;
-        let shared = Shared { upstream, input, copies, max_lead: max_lead.max(1), is_over: false };
+        let bell = Arc::<Bell>::default();
+        let waker = Waker::from(Arc::clone(&bell));
+        let shared =
+            Shared { upstream, input, copies, bell, waker, max_lead: max_lead.max(1), is_over: false };
         (Arc::new(Mutex::new(shared)), metrics)
     }
 

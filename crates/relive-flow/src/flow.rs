@@ -2,15 +2,16 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::task::{Poll, Wake, Waker};
+use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
 
 use crate::checkpoint::Checkpoint;
 use crate::metrics::Metrics;
 use crate::node::{Counted, Measured, Node};
 use crate::par::Taken;
-use crate::pull::{Polled, Pull, Stop, Tagged, Turn, Waits};
-use crate::sync::{self, AtomicBool, Condvar, Mutex, Ordering};
+use crate::pull::{Pending, Polled, Pull, Stop, Tagged, Turn};
+use crate::sync::{AtomicBool, Ordering};
+use crate::waits::{self, Signal, Waited};
 use crate::{ErrorKind, FlowError, Result};
 
 /// A stream of items, and the graph of operators that makes them.
@@ -24,47 +25,6 @@ pub struct Flow<T> {
     pub(crate) taken: Taken,
     signal: Arc<Signal>,
     waker: Waker,
-}
-
-/// Wakes the thread that waits for an item.
-#[derive(Debug, Default)]
-struct Signal {
-    is_woken: Mutex<bool>,
-    changed: Condvar,
-}
-
-impl Wake for Signal {
-    fn wake(self: Arc<Self>) {
-        self.wake_by_ref();
-    }
-
-    fn wake_by_ref(self: &Arc<Self>) {
-        *self.is_woken.lock() = true;
-        self.changed.notify_one();
-    }
-}
-
-impl Signal {
-    /// Waits until it was woken since the last time; whether it was by then.
-    fn wait(&self, until: Option<Instant>) -> bool {
-        if sync::soon(|| *self.is_woken.lock()) {
-            return self.take();
-        }
-        let mut is_woken = self.is_woken.lock();
-        while !*is_woken {
-            match until {
-                Some(until) if self.changed.wait_until(&mut is_woken, until).timed_out() => break,
-                Some(_) => {}
-                None => self.changed.wait(&mut is_woken),
-            }
-        }
-        std::mem::take(&mut *is_woken)
-    }
-
-    /// Whether it was woken since the last time.
-    fn take(&self) -> bool {
-        std::mem::take(&mut *self.is_woken.lock())
-    }
 }
 
 impl<T: Send + 'static> Flow<T> {
@@ -221,41 +181,43 @@ impl<T: 'static> Flow<T> {
     /// The next item; who `shares` the graph with other threads waits for what they do.
     fn next_until(&mut self, until: Option<Instant>, shares: bool) -> Option<Result<T>> {
         loop {
-            let (polled, (waits, again)) = self.poll();
+            let (polled, pending) = self.poll();
             if let Poll::Ready(item) = polled {
                 return item.map(|item| item.map(|tagged| tagged.item));
             }
-            match (waits, until) {
-                // A part of the graph that had nothing was woken by one that was pulled after it.
-                (Waits::ForNothing | Waits::ForOther { .. }, _) if self.signal.take() => {}
-                (Waits::ForNothing, _) => return Some(Err(self.asleep())),
-                (Waits::ForOther { text }, _) if !shares => {
-                    return Some(Err(FlowError::new(ErrorKind::Deadlock, text)));
+            // A part of the graph that had nothing was woken by one that was pulled after it.
+            if self.signal.take() {
+                continue;
+            }
+            if pending.is_for_nothing() {
+                return Some(Err(self.asleep()));
+            }
+            let moment = until.into_iter().chain(pending.again).min();
+            // Who waits until a moment goes on in any case.
+            let needs = pending.needs.filter(|_| !shares);
+            match waits::wait(&self.signal, needs, moment) {
+                Waited::Late if moment == until => {
+                    let text = format!("{}: there was no item in time", self.node.name());
+                    return Some(Err(FlowError::new(ErrorKind::Timeout, text)));
                 }
-                (Waits::ForOther { .. } | Waits::Outside, until) => {
-                    let moment = until.into_iter().chain(again).min();
-                    let is_late = !self.signal.wait(moment) && moment == until;
-                    if is_late {
-                        let text = format!("{}: there was no item in time", self.node.name());
-                        return Some(Err(FlowError::new(ErrorKind::Timeout, text)));
-                    }
-                }
+                Waited::Late | Waited::Woken => {}
+                Waited::Stuck(text) => return Some(Err(FlowError::new(ErrorKind::Deadlock, text))),
             }
         }
     }
 
     /// Pulls once; what it gave, and whether it stopped there.
     pub(crate) fn poll_to(&mut self, stop: Stop<'_>) -> (Polled<T>, bool) {
-        let turn = Turn::new(&self.waker, Arc::as_ptr(&self.signal).addr(), self.taken);
+        let turn = Turn::new(&self.waker, self.taken);
         let mut turn = turn.stopping(stop);
         let polled = self.pull.poll_next(&mut turn);
         (polled, turn.is_stopped())
     }
 
-    fn poll(&mut self) -> (Polled<T>, (Waits, Option<Instant>)) {
-        let mut turn = Turn::new(&self.waker, Arc::as_ptr(&self.signal).addr(), self.taken);
+    fn poll(&mut self) -> (Polled<T>, Pending) {
+        let mut turn = Turn::new(&self.waker, self.taken);
         let polled = self.pull.poll_next(&mut turn);
-        (polled, turn.into_waits())
+        (polled, turn.into_pending())
     }
 
     /// A pull as a part of another one.
@@ -275,20 +237,21 @@ impl<T: 'static> Flow<T> {
     ) -> Option<Option<Result<Tagged<T>>>> {
         let mut register = Some(register);
         while !stops.load(Ordering::Relaxed) {
-            let (polled, (waits, again)) = self.poll();
-            match (polled, waits) {
-                (Poll::Ready(item), _) => return Some(item),
-                (Poll::Pending, Waits::ForNothing | Waits::ForOther { .. }) if self.signal.take() => {}
-                (Poll::Pending, Waits::ForNothing) => return Some(Some(Err(self.asleep()))),
-                (Poll::Pending, Waits::ForOther { text }) => {
-                    return Some(Some(Err(FlowError::new(ErrorKind::Deadlock, text))));
-                }
-                (Poll::Pending, Waits::Outside) => {
-                    register.take().into_iter().for_each(|register| register(&self.waker));
-                    if !stops.load(Ordering::Relaxed) {
-                        self.signal.wait(again);
-                    }
-                }
+            let (polled, pending) = self.poll();
+            if let Poll::Ready(item) = polled {
+                return Some(item);
+            }
+            if self.signal.take() {
+                continue;
+            }
+            if pending.is_for_nothing() {
+                return Some(Some(Err(self.asleep())));
+            }
+            register.take().into_iter().for_each(|register| register(&self.waker));
+            if !stops.load(Ordering::Relaxed)
+                && let Waited::Stuck(text) = waits::wait(&self.signal, pending.needs, pending.again)
+            {
+                return Some(Some(Err(FlowError::new(ErrorKind::Deadlock, text))));
             }
         }
         None

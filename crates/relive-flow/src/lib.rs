@@ -1,5 +1,6 @@
 #![doc = include_str!("../docs/lib.md")]
 
+mod bell;
 mod checkpoint;
 mod duplicate;
 mod error;
@@ -16,6 +17,7 @@ mod show;
 mod step;
 mod sync;
 mod union;
+mod waits;
 
 pub use checkpoint::{Checkpoint, GraphState, OperatorState};
 pub use error::{ErrorKind, FlowError, Result};

@@ -7,6 +7,7 @@ use std::time::Instant;
 use crate::Result;
 use crate::checkpoint::Checkpoint;
 use crate::par::Taken;
+use crate::waits::Need;
 
 /// Where an item comes from: the number of a shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -69,12 +70,9 @@ impl<T> Pull<T> for Box<dyn Pull<T>> {
 #[derive(Debug)]
 pub struct Turn<'a> {
     waker: &'a Waker,
-    puller: usize,
     taken: Taken,
     stop: Stop<'a>,
-    waits: Waits,
-    /// When it is to be pulled again at the latest.
-    again: Option<Instant>,
+    pending: Pending,
 }
 
 /// Where a pull stops that looks into the graph.
@@ -90,23 +88,36 @@ pub(crate) enum Stop<'a> {
 }
 
 /// What a pull that gave nothing waits for.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Waits {
-    /// Nothing that it has told of.
-    #[default]
-    ForNothing,
-    /// Another part of the graph, which somebody else has to pull.
-    ForOther {
-        /// What the error says if nobody does.
-        text: String,
-    },
-    /// Somebody who has taken the waker.
-    Outside,
+#[derive(Debug)]
+pub(crate) struct Pending {
+    /// All of what could give it an item; none if that is not known, since somebody has taken the waker.
+    pub(crate) needs: Option<Vec<Need>>,
+    /// When it is to be pulled again at the latest.
+    pub(crate) again: Option<Instant>,
+}
+
+impl Default for Pending {
+    fn default() -> Self {
+        Self { needs: Some(Vec::new()), again: None }
+    }
+}
+
+impl Pending {
+    /// Whether it waits for nothing that it has told of.
+    pub(crate) fn is_for_nothing(&self) -> bool {
+        self.needs.as_ref().is_some_and(Vec::is_empty)
+    }
+
+    fn needs(&mut self, more: impl IntoIterator<Item = Need>) {
+        if let Some(needs) = &mut self.needs {
+            needs.extend(more);
+        }
+    }
 }
 
 impl<'a> Turn<'a> {
-    pub(crate) fn new(waker: &'a Waker, puller: usize, taken: Taken) -> Self {
-        Self { waker, puller, taken, stop: Stop::Never, waits: Waits::default(), again: None }
+    pub(crate) fn new(waker: &'a Waker, taken: Taken) -> Self {
+        Self { waker, taken, stop: Stop::Never, pending: Pending::default() }
     }
 
     /// The same pull, which stops there.
@@ -136,7 +147,7 @@ impl<'a> Turn<'a> {
     where
         'a: 'b,
     {
-        Turn::new(waker, self.puller, self.taken).stopping(self.stop)
+        Turn::new(waker, self.taken).stopping(self.stop)
     }
 
     /// Waits for what a pull at a part of the graph waits for.
@@ -144,31 +155,29 @@ impl<'a> Turn<'a> {
         if part.is_stopped() {
             self.set_stopped();
         }
-        match part.waits {
-            Waits::ForNothing => {}
-            Waits::ForOther { text } => drop(self.other_waker(|| text)),
-            Waits::Outside => drop(self.waker()),
+        match part.pending.needs {
+            Some(needs) => self.pending.needs(needs),
+            None => drop(self.waker()),
         }
-        part.again.into_iter().for_each(|moment| self.wake_at(moment));
+        part.pending.again.into_iter().for_each(|moment| self.wake_at(moment));
     }
 
     /// Who is to be woken once there is an item.
     pub fn waker(&mut self) -> &'a Waker {
-        self.waits = Waits::Outside;
+        self.pending.needs = None;
         self.waker
     }
 
     /// Asks for another pull at this moment, if nothing wakes the flow before.
     pub fn wake_at(&mut self, moment: Instant) {
-        self.waits = Waits::Outside;
-        self.again = Some(self.again.map_or(moment, |again| again.min(moment)));
+        self.pending.needs = None;
+        let again = self.pending.again;
+        self.pending.again = Some(again.map_or(moment, |again| again.min(moment)));
     }
 
-    /// As [`waker`](Self::waker), by an operator that goes on once another part of the graph was pulled; `text` says so where nobody else pulls it.
-    pub(crate) fn other_waker(&mut self, text: impl FnOnce() -> String) -> &'a Waker {
-        if self.waits == Waits::ForNothing {
-            self.waits = Waits::ForOther { text: text() };
-        }
+    /// As [`waker`](Self::waker), by who knows what in the graph will wake it, so that it is noticed if nothing does.
+    pub(crate) fn waker_for(&mut self, need: Need) -> &'a Waker {
+        self.pending.needs([need]);
         self.waker
     }
 
@@ -187,13 +196,8 @@ impl<'a> Turn<'a> {
         std::mem::replace(&mut self.taken, taken)
     }
 
-    /// Who pulls; no two that live at the same time are the same.
-    pub(crate) fn puller(&self) -> usize {
-        self.puller
-    }
-
-    /// What is waited for, and until when at most.
-    pub(crate) fn into_waits(self) -> (Waits, Option<Instant>) {
-        (self.waits, self.again)
+    /// What is waited for.
+    pub(crate) fn into_pending(self) -> Pending {
+        self.pending
     }
 }

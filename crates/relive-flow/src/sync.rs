@@ -16,6 +16,15 @@ pub(crate) fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> std::io:
     std::thread::Builder::new().name(name.to_owned()).spawn(run)
 }
 
+/// Held while it is looked at or changed what pulling threads do, so that this is seen as it is at one moment.
+pub(crate) fn all_pullers() -> impl std::ops::Deref<Target = ()> {
+    #[cfg(not(relive_loom))]
+    static ALL: Mutex<()> = Mutex::new(());
+    #[cfg(relive_loom)]
+    loom::lazy_static! { static ref ALL: Mutex<()> = Mutex::new(()); }
+    ALL.lock()
+}
+
 /// Whether something becomes true soon: that other threads get their turns so many times costs less than to fall asleep and to be woken.
 #[cfg(not(relive_loom))]
 pub(crate) fn soon(mut is_true: impl FnMut() -> bool) -> bool {

@@ -15,6 +15,7 @@ mod codec;
 mod column;
 mod error;
 mod extension;
+mod finalization;
 mod flow;
 mod gather;
 mod gpu;

@@ -13,6 +13,8 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
 
+use crate::finalization;
+
 /// Records that may wait to be delivered; beyond it they are dropped, as nobody could read them anyway.
 const MAX_WAITING: usize = 1_000;
 
@@ -76,6 +78,7 @@ fn send(message: Message) {
 }
 
 fn deliver(messages: &Receiver<Message>) {
+    finalization::stay_when_ended();
     while let Ok(message) = messages.recv() {
         match message {
             Message::Flush(done) => drop(done.send(())),

@@ -23,6 +23,7 @@ use crate::address::IN_PROCESS;
 use crate::checkpoints::{self, Begun, Checkpoints, Spill, begin_without};
 use crate::client::seconds;
 use crate::error::{invalid, raise_kind};
+use crate::finalization;
 use crate::local::{self, Place};
 use crate::security::ServerSecurity;
 use crate::table::Table;
@@ -318,7 +319,7 @@ impl Drop for Server {
             std::mem::forget(self.running.get_mut().take());
         } else if let Some(running) = self.running.get_mut().take() {
             // Nobody is there to hear of a panic; it was reported where it happened.
-            drop(Python::attach(|py| self.end(py, running)));
+            drop(finalization::attach(|py| self.end(py, running)));
         }
     }
 }

@@ -14,6 +14,7 @@ use tokio::runtime::Runtime;
 use tokio::time::Instant;
 
 use crate::error::raise_kind;
+use crate::finalization;
 
 /// How long a wait goes on before Python's signal handlers get their chance: what Ctrl-C takes at most.
 const SLICE: Duration = Duration::from_millis(50);
@@ -32,6 +33,7 @@ static RUNTIME: Mutex<Option<(u32, Arc<Runtime>)>> = Mutex::new(None);
 
 /// The runtime of this process, started at the first use.
 pub(crate) fn runtime() -> PyResult<Arc<Runtime>> {
+    finalization::stay_when_ended();
     let process = std::process::id();
     let mut current = RUNTIME.lock();
     if let Some((owner, runtime)) = &*current

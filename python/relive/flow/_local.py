@@ -163,8 +163,9 @@ class LocalIterator(Generic[T]):
             print(item)
 
     def duplicate(self, n: int, max_lead: int = 1) -> list[LocalIterator[T]]:
-        """Copies of the stream, each with all items. None gets further ahead of the others than ``max_lead`` items, which are kept for them; pulling one
-        alone any further is a RuntimeError."""
+        """Copies of the stream, each with all items. None gets further ahead of the others than ``max_lead`` items, which are kept for them; waiting for
+        copies that nothing will pull is a RuntimeError, which names them. A copy that no thread of the graph pulls has a second for another thread to begin
+        with it."""
         if counted("n", n) < 2:
             raise ValueError(f"n is {n}, but a stream is duplicated at least 2 times")
         copies = self._native.copies(n, counted("max_lead", max_lead))

@@ -166,7 +166,7 @@ def _send_items(stream: LocalIterator[Any], pipe: Connection) -> None:
             credit -= 1
         except StopIteration:
             message = ("end", None)
-        except Exception as error:
+        except BaseException as error:
             message = ("error", told(error))
         if len(items) == 1:
             since = time.perf_counter()

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from relive import nest
+from relive.rl import _faults
 from relive.rl._answers import Answers
+from relive.rl.gymnasium_adapters import GymEnvironment
 from relive.rl.specs import EnvironmentSpec, for_extension, make_environment_spec
 
 
@@ -17,6 +19,10 @@ class Part(Protocol):
     spec: EnvironmentSpec
     called: str
     """What messages call them."""
+    who: str
+    """The same with their number, where there are others."""
+    environment: Any
+    """What is stepped."""
 
     def reset(self, answers: Answers) -> None:
         """Begins an episode in each row."""
@@ -33,32 +39,46 @@ class Single:
     def __init__(self, environment: Any) -> None:
         self.spec = make_environment_spec(environment)
         self._environment = environment
-        self.called = type(getattr(environment, "environment", environment)).__qualname__
+        self.environment = getattr(environment, "environment", environment)
+        # It tells by itself what the original does wrong.
+        self.adapter = environment if isinstance(environment, GymEnvironment) else None
+        self.who = self.called = _faults.name_of(self.environment)
+        self._spaces = None if self.adapter is not None else _faults.Spaces(environment, "observation_spec", "action_spec")
         _, self._fill_action = nest.filler(self.spec.actions)
 
     def reset(self, answers: Answers) -> None:
         """Begins an episode."""
-        self._put(self._environment.reset(), answers)
+        time_step = self._environment.reset()
+        if self._spaces is not None:
+            self._spaces.expect_same(self.who)
+        self._put(time_step, "reset", answers)
 
     def step(self, actions: list[Any], answers: Answers) -> None:
         """Acts once."""
-        self._put(self._environment.step(self._fill_action([leaf[0] for leaf in actions])), answers)
+        self._put(self._environment.step(self._fill_action([leaf[0] for leaf in actions])), "step", answers)
 
-    @staticmethod
-    def _put(time_step: Any, answers: Answers) -> None:
-        step_type, reward, discount, observation = time_step
-        answers.put(0, int(step_type), reward, discount)
-        answers.see(0, observation)
+    def _put(self, time_step: Any, method: str, answers: Answers) -> None:
+        try:
+            step_type, reward, discount, observation = time_step
+            answers.put(0, int(step_type), reward, discount)
+            answers.see(0, observation)
+        except _faults.WRONG as error:
+            raise _faults.wrong(self.who, method, error) from error
 
 
 class Bridge:
     """Parts side by side, for the extension.
 
+    Args:
+      parts: they.
+      owned: those environments that are closed with the bridge.
+
     Raises:
       ValueError: they do not take and give the same.
     """
 
-    def __init__(self, parts: Sequence[Part]) -> None:
+    def __init__(self, parts: Sequence[Part], owned: Sequence[Any] = ()) -> None:
+        self._owned = owned
         spec = parts[0].spec
         for number, part in enumerate(parts):
             if part.spec != spec:
@@ -87,6 +107,13 @@ class Bridge:
         for part, rows, answers in self._parts:
             part.step([leaf[rows] for leaf in actions], answers)
         return self._told()
+
+    def close(self) -> None:
+        """Closes those environments that nobody else has."""
+        owned, self._owned = self._owned, ()
+        for part, _, _ in self._parts:
+            if any(part.environment is environment for environment in owned):
+                _faults.close(part.environment, part.who)
 
     def _told(self) -> tuple[Any, Any, Any, list[Any]]:
         answers = self._answers

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from relive import nest
+from relive.rl import _faults
 from relive.rl._answers import FIRST, LAST, MID, Answers
 from relive.rl.gymnasium_adapters import first_actions
 from relive.rl.specs import DISCOUNTS, REWARDS, EnvironmentSpec, as_arrays, normalised
@@ -36,7 +37,8 @@ class Parallel:
         self._environment = environment
         self._seed: int | None = seed
         self._agents = list(environment.possible_agents)
-        self.rows, self.called = len(self._agents), type(environment).__qualname__
+        self.environment, self.rows = environment, len(self._agents)
+        self.who = self.called = type(environment).__qualname__
         self.spec = self._spec_of(self._agents[0])
         for agent in self._agents[1:]:
             if self._spec_of(agent) != self.spec:
@@ -57,9 +59,16 @@ class Parallel:
     def reset(self, answers: Answers) -> None:
         """Begins an episode of all agents."""
         seed, self._seed = self._seed, None
-        observations, _ = self._environment.reset(seed=seed)
-        for row, agent in enumerate(self._agents):
-            self._wait_or_begin(row, agent, observations, answers)
+        answer = self._environment.reset(seed=seed)
+        try:
+            observations, _ = _faults.beginning(answer)
+            for row, agent in enumerate(self._agents):
+                self._wait_or_begin(row, agent, observations, answers)
+        except _faults.WRONG as error:
+            raise _faults.wrong(self.who, "reset", error) from error
+        changed = next((agent for agent in self._agents if self._spec_of(agent) != self.spec), None)
+        if changed is not None:
+            raise ValueError(f"{self.who}: the spaces of agent {changed!r} have changed, but those of a run stay the same")
         if not any(self._present.values()):
             raise ValueError(f"{self._environment!r} began without agents: reset() gave observations of {sorted(observations)}, agents are {self._environment.agents}")
 
@@ -69,7 +78,15 @@ class Parallel:
             self.reset(answers)
             return
         chosen = {agent: self._acted(actions, row) for row, agent in enumerate(self._agents) if self._present[agent]}
-        observations, rewards, terminated, truncated, _ = self._environment.step(chosen)
+        answer = self._environment.step(chosen)
+        try:
+            self._take(answer, answers)
+        except _faults.WRONG as error:
+            raise _faults.wrong(self.who, "step", error) from error
+
+    def _take(self, answer: Any, answers: Answers) -> None:
+        """Writes what a step gave."""
+        observations, rewards, terminated, truncated, _ = _faults.transition(answer)
         for row, agent in enumerate(self._agents):
             if not self._present[agent]:
                 self._wait_or_begin(row, agent, observations, answers)

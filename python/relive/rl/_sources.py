@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from relive.rl import _faults
 from relive.rl._bridge import Bridge, Part, Single
 from relive.rl._parallel import Parallel, is_parallel
 from relive.rl._vectors import Vector, is_vector
@@ -24,7 +25,7 @@ class Source:
     """Makes the environments of a run, for the extension."""
 
     def __init__(self, environment: Any) -> None:
-        self._environment = environment
+        self._environment, self._is_given = environment, _is_environment(environment)
         # An environment that was made to be looked at, and is acted in first.
         self._spare: tuple[int, int, Any] | None = None
 
@@ -41,20 +42,27 @@ class Source:
           ValueError: some are had together only, and are too many; unless the number need not be exact.
         """
         parts: list[Part] = []
+        owned: list[Any] = []
         row = 0
         while row < len(seeds):
             made = self._made(first + row, seeds[row])
             of_episodes = [_of_episodes(seed, resumed) for seed in seeds[row : row + _rows_of(made)]]
             parts.append(_part(made, of_episodes))
+            if first or len(seeds) > parts[-1].rows:
+                _faults.number(parts[-1], first + row)
+            if not self._is_given:
+                owned.append(parts[-1].environment)
             row += parts[-1].rows
         if is_exact and row != len(seeds):
             raise ValueError(f"a worker of this run acts in {len(seeds)} environments, but {made!r} alone has {parts[-1].rows}: {_COUNTS}")
-        return Bridge(parts)
+        return Bridge(parts, owned)
 
     def _made(self, number: int, seed: int) -> Any:
         spare, self._spare = self._spare, None
         if spare is not None and spare[:2] == (number, seed):
             return spare[2]
+        if spare is not None and not self._is_given:
+            _faults.close(spare[2], _faults.name_of(spare[2]))
         if _is_environment(self._environment):
             return self._environment
         if isinstance(self._environment, (list, tuple)):

@@ -86,7 +86,14 @@ def rows(arrays: Any, row: int | slice) -> Any:
 def write(arrays: Any, row: int, value: Any) -> None:
     """Writes a value into a row of the arrays of a nest."""
     if isinstance(arrays, np.ndarray):
-        arrays[row] = value
+        _write(arrays, row, value)
         return
     for array, part in zip(nest.flatten(arrays), nest.flatten(value), strict=True):
-        array[row] = part
+        _write(array, row, part)
+
+
+def _write(array: Any, row: int, value: Any) -> None:
+    # numpy repeats what is too small.
+    if np.shape(value) != array.shape[1:]:
+        raise ValueError(f"observation: expected {array.dtype} {array.shape[1:]}, got {np.asarray(value).dtype} {np.shape(value)}")
+    array[row] = value

@@ -8,6 +8,7 @@ from multiprocessing.synchronize import Semaphore
 from typing import Any
 
 from relive._remote import end_with_parent, told
+from relive.rl import _faults
 from relive.rl._vector_memory import Memory, rows, write
 
 STEP, RESET, CLOSE = range(3)
@@ -30,14 +31,15 @@ def work(
         try:
             worker = worker or _Worker([factory.fn() for factory in factories], first, shared)
             message = worker.step() if command == STEP else worker.reset(*pipe.recv())
-        except Exception as error:
+        except BaseException as error:
             message = told(error)
         if message:
             pipe.send(message)
         shared.tells[number] = bool(message)
         done.release()
     if worker is not None:
-        worker.close()
+        for failure in worker.close():
+            pipe.send(failure)
 
 
 class _Worker:
@@ -45,6 +47,8 @@ class _Worker:
 
     def __init__(self, environments: list[Any], first: int, memory: Memory) -> None:
         self._environments = list(enumerate(environments, first))
+        self._called = {number: f"{_faults.name_of(environment)} (environment {number})" for number, environment in self._environments}
+        self._spaces = {number: _faults.Spaces(environment, "observation_space", "action_space") for number, environment in self._environments}
         self._memory = memory
         self._ended = {number: False for number, _ in self._environments}
 
@@ -64,20 +68,36 @@ class _Worker:
                 memory.rewards[number], memory.terminated[number], memory.truncated[number] = 0.0, False, False
                 info = self._begin(number, environment)
             else:
-                observation, reward, terminated, truncated, info = environment.step(rows(memory.actions, number))
-                write(memory.observations, number, observation)
-                memory.rewards[number], memory.terminated[number], memory.truncated[number] = reward, terminated, truncated
+                answer = environment.step(rows(memory.actions, number))
+                try:
+                    observation, reward, terminated, truncated, info = _faults.transition(answer)
+                    write(memory.observations, number, observation)
+                    memory.rewards[number] = _faults.reward(reward)
+                    memory.terminated[number], memory.truncated[number] = terminated, truncated
+                except _faults.WRONG as error:
+                    raise _faults.wrong(self._called[number], "step", error) from error
                 self._ended[number] = terminated or truncated
             if info:
                 infos[number] = info
         return infos
 
     def _begin(self, number: int, environment: Any, **arguments: Any) -> Any:
-        observation, info = environment.reset(**arguments)
-        write(self._memory.observations, number, observation)
+        answer = environment.reset(**arguments)
+        self._spaces[number].expect_same(self._called[number])
+        try:
+            observation, info = _faults.beginning(answer)
+            write(self._memory.observations, number, observation)
+        except _faults.WRONG as error:
+            raise _faults.wrong(self._called[number], "reset", error) from error
         self._ended[number] = False
         return info
 
-    def close(self) -> None:
-        for _, environment in self._environments:
-            environment.close()
+    def close(self) -> list[Any]:
+        """Closes all; what that has failed by, with the names of the environments."""
+        failures = []
+        for number, environment in self._environments:
+            try:
+                environment.close()
+            except Exception as error:
+                failures.append((f"{self._called[number]}.close() failed", told(error)))
+        return failures

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from relive import nest
+from relive.rl import _faults
 from relive.rl._answers import FIRST, LAST, MID, Answers
 from relive.rl.gymnasium_adapters import first_actions
 from relive.rl.specs import DISCOUNTS, REWARDS, EnvironmentSpec, as_arrays, normalised
@@ -37,7 +38,9 @@ class Vector:
 
     def __init__(self, environment: Any, seeds: Sequence[int]) -> None:
         self._environment = environment
-        self.rows, self.called = int(environment.num_envs), type(environment).__qualname__
+        self.environment, self.rows = environment, int(environment.num_envs)
+        self.who = self.called = type(environment).__qualname__
+        self._spaces = _faults.Spaces(environment, "single_observation_space", "single_action_space")
         observations = normalised(environment.single_observation_space, "observation")
         self.spec = EnvironmentSpec(observations, normalised(environment.single_action_space, "action"), REWARDS, DISCOUNTS)
         self._first_actions = nest.flatten(first_actions(environment.single_action_space))
@@ -50,8 +53,12 @@ class Vector:
     def reset(self, answers: Answers) -> None:
         """Begins an episode in each row."""
         seed, self._seed = self._seed, None
-        observations, _ = self._environment.reset(seed=seed)
-        self._begin_all(observations, answers)
+        answer = self._environment.reset(seed=seed)
+        try:
+            observations, _ = _faults.beginning(answer)
+            self._begin_all(observations, answers)
+        except _faults.WRONG as error:
+            raise _faults.wrong(self.who, "reset", error) from error
 
     def step(self, actions: list[Any], answers: Answers) -> None:
         """Acts once in each row."""
@@ -61,26 +68,41 @@ class Vector:
             return
         if self._mode == _DISABLED and ended.any():
             self._reset(ended)
-        observations, rewards, terminated, truncated, infos = self._environment.step(self._acted(actions))
+        answer = self._environment.step(self._acted(actions))
+        try:
+            observations, infos, over = self._told(answer, answers)
+        except _faults.WRONG as error:
+            raise _faults.wrong(self.who, "step", error) from error
+        last = over & ~ended
+        if self._mode == _DISABLED and (over & ended).any():
+            # The step that is skipped has ended an episode itself.
+            begun = self._reset(over & ended)
+            observations = nest.map_structure(lambda new, old: np.where(_beside(over & ended, new), new, old), begun, observations)
+        try:
+            answers.see_all(as_arrays(self.spec.observations, observations))
+            if self._mode == _SAME_STEP and last.any():
+                self._see_last(last, infos, answers)
+                self._begun = nest.map_structure(np.array, observations) if last.all() else None
+        except _faults.WRONG as error:
+            raise _faults.wrong(self.who, "step", error) from error
+        self._ended = last
+
+    def _told(self, answer: Any, answers: Answers) -> tuple[Any, Any, Any]:
+        """Writes all but the observations of what a step gave; these, the infos, and which rows' episodes are over."""
+        ended = self._ended
+        observations, rewards, terminated, truncated, infos = _faults.transition(answer)
         over = np.asarray(terminated, np.bool_) | np.asarray(truncated, np.bool_)
         last = over & ~ended
         answers.step_types[:] = np.where(ended, FIRST, np.where(last, LAST, MID))
         answers.rewards[:] = np.where(ended, 0.0, rewards)
         answers.discounts[:] = np.where(ended | ~np.asarray(terminated, np.bool_), 1.0, 0.0)
-        if self._mode == _DISABLED and (over & ended).any():
-            # The step that is skipped has ended an episode itself.
-            begun = self._reset(over & ended)
-            observations = nest.map_structure(lambda new, old: np.where(_beside(over & ended, new), new, old), begun, observations)
-        answers.see_all(as_arrays(self.spec.observations, observations))
-        if self._mode == _SAME_STEP and last.any():
-            self._see_last(last, infos, answers)
-            self._begun = nest.map_structure(np.array, observations) if last.all() else None
-        self._ended = last
+        return observations, infos, over
 
     def _begin_all(self, observations: Any, answers: Answers) -> None:
         answers.step_types[:], answers.rewards[:], answers.discounts[:] = FIRST, 0.0, 1.0
         answers.see_all(as_arrays(self.spec.observations, observations))
         self._ended = np.zeros(self.rows, np.bool_)
+        self._spaces.expect_same(self.who)
 
     def _reset(self, rows: Any) -> Any:
         return self._environment.reset(options={"reset_mask": rows.copy()})[0]

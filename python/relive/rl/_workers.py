@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import multiprocessing
 import pickle
 import signal
@@ -15,8 +16,8 @@ from relive._remote import end_with_parent, raised, told
 from relive.rl._own import AgentBridge
 from relive.rl._sources import source_of
 
-# A worker that ends more often than this within a minute will not go well the next time, either.
-_MOST_ENDS, _WITHIN_SECONDS = 5, 60.0
+# A worker that ends more often than this, each time so soon after it has begun to work, will not go well the next time, either.
+_MOST_ENDS, _SOON_SECONDS = 5, 10.0
 # Time for workers to end by themselves when the run is over, and to tell why they have failed.
 _GRACE_SECONDS, _TELL_SECONDS = 4.0, 2.0
 
@@ -40,7 +41,8 @@ class Supervisor:
         self._work = agent, environment
         self._actors = actors
         self._workers: list[_Worker] = []
-        self._ends: list[float] = []
+        # How often each worker has ended soon, the last times.
+        self._ends = [0] * actors
 
     def start(self, address: str) -> None:
         """Starts all workers of the run at an address, unless they are there."""
@@ -60,15 +62,17 @@ class Supervisor:
             if code is None:
                 continue
             if code != 0:
-                self._note_end(worker.number, code)
+                self._note_end(worker, code)
             self._workers[place] = _Worker(self._work, worker.address, worker.number)
 
-    def _note_end(self, number: int, code: int) -> None:
-        now = time.monotonic()
-        self._ends = [*(end for end in self._ends if now - end < _WITHIN_SECONDS), now]
-        how = f"signal {-code}" if code < 0 else f"exit code {code}"
-        if len(self._ends) > _MOST_ENDS * self._actors:
-            raise RuntimeError(f"workers have ended {len(self._ends)} times within a minute, at last worker {number} by {how}")
+    def _note_end(self, worker: _Worker, code: int) -> None:
+        number, how = worker.number, f"signal {-code}" if code < 0 else f"exit code {code}"
+        self._ends[number] = 0 if worker.has_worked() else self._ends[number] + 1
+        if self._ends[number] > _MOST_ENDS:
+            raise RuntimeError(
+                f"worker {number} has ended {self._ends[number]} times in a row within {_SOON_SECONDS:.0f} s of its work, at last by {how}: its policy or "
+                "its environment ends the process, which on='serial' shows in this one"
+            )
         print(f"relive: worker {number} has ended by {how}: starting it anew", file=sys.stderr)
 
     def raise_failure(self) -> None:
@@ -90,11 +94,18 @@ class _Worker:
         self.address, self.number = address, number
         context = multiprocessing.get_context("spawn")
         self._pipe, theirs = context.Pipe()
+        # When it has begun to work: how long that takes before says nothing about how the work goes.
+        self._begun = context.RawValue("d", 0.0)
         self.process = context.Process(
-            target=_work, args=(*work, address, number, theirs), name=f"relive worker {number}", daemon=True
+            target=_work, args=(*work, address, number, theirs, self._begun), name=f"relive worker {number}", daemon=True
         )
         self.process.start()
         theirs.close()
+
+    def has_worked(self) -> bool:
+        """Whether it has worked for a while."""
+        begun: float = self._begun.value
+        return 0.0 < begun < time.monotonic() - _SOON_SECONDS
 
     def raise_failure(self, seconds: float = 0.0) -> None:
         """Raises what it has failed by, with its traceback as the cause."""
@@ -116,14 +127,17 @@ class _Worker:
         self.process.close()
 
 
-def _work(agent: Any, environment: Any, address: str, number: int, pipe: Connection) -> None:
+def _work(agent: Any, environment: Any, address: str, number: int, pipe: Connection, begun: Any) -> None:
     """What the process of a worker does."""
     # Ctrl-C is for the process that learns, which ends the workers when the run is saved.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     end_with_parent()
+    # A crash leaves a traceback on stderr.
+    faulthandler.enable()
     try:
+        begun.value = time.monotonic()
         native = agent._for_extension(1)[0] if hasattr(agent, "_for_extension") else AgentBridge(agent)
         _native.work_for_run(native, source_of(environment), address, number)
-    except Exception as error:
+    except BaseException as error:
         pipe.send(told(error))
         sys.exit(1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from relive import nest
+from relive.rl import _faults
 from relive.rl.specs import DISCOUNTS, REWARDS, as_arrays, normalised
 from relive.rl.timestep import TimeStep, restart, termination, transition, truncation
 
@@ -30,6 +31,8 @@ class GymEnvironment:
         if hasattr(environment, "num_envs"):
             raise TypeError("a vector of environments is no single one; relive.rl.run takes it as it is")
         self.environment = environment
+        self.called = _faults.name_of(environment)
+        self._spaces = _faults.Spaces(environment, "observation_space", "action_space")
         self._observations = normalised(environment.observation_space, "observation")
         self._actions = normalised(environment.action_space, "action")
         self._first_actions = first_actions(environment.action_space)
@@ -43,20 +46,30 @@ class GymEnvironment:
     def reset(self) -> TimeStep:
         """Begins an episode."""
         seed, self._seed = self._seed, None
-        observation, self.info = self.environment.reset(seed=seed)
+        answer = self.environment.reset(seed=seed)
+        self._spaces.expect_same(self.called)
+        try:
+            observation, self.info = _faults.beginning(answer)
+            observed = as_arrays(self._observations, observation)
+        except _faults.WRONG as error:
+            raise _faults.wrong(self.called, "reset", error) from error
         self._over = False
-        return restart(as_arrays(self._observations, observation))
+        return restart(observed)
 
     def step(self, action: Any) -> TimeStep:
         """Acts once; a reset if there is no episode."""
         if self._over:
             return self.reset()
-        observation, reward, terminated, truncated, self.info = self.environment.step(self._acted(action))
-        self._over = bool(terminated or truncated)
-        observed = as_arrays(self._observations, observation)
+        answer = self.environment.step(self._acted(action))
+        try:
+            observation, reward, terminated, truncated, self.info = _faults.transition(answer)
+            self._over = bool(terminated or truncated)
+            observed, earned = as_arrays(self._observations, observation), _faults.reward(reward)
+        except _faults.WRONG as error:
+            raise _faults.wrong(self.called, "step", error) from error
         if terminated:
-            return termination(float(reward), observed)
-        return truncation(float(reward), observed) if truncated else transition(float(reward), observed)
+            return termination(earned, observed)
+        return truncation(earned, observed) if truncated else transition(earned, observed)
 
     def observation_spec(self) -> Any:
         """What observations look like."""

@@ -5,6 +5,7 @@ learner tells every hundred steps (``"learner"``); ``close()`` at the end. Any o
 
 A logger whose files go with the checkpoints of a run has two more methods, as :class:`JSONL` and :class:`CSV` have: ``mark()`` flushes its files and gives the bytes of
 each by its name, and ``cut_back(sizes)`` cuts them back to these when a run is resumed, which then tells again what came after its last checkpoint.
+:class:`TensorBoard` has them, too: it hides what was told after the checkpoint. The services of Weights & Biases and MLflow take nothing back: see there.
 """
 
 from __future__ import annotations
@@ -95,25 +96,54 @@ class CSV:
 
 
 class TensorBoard:
-    """Scalars for TensorBoard, named ``label/name``, by PyTorch's writer. Needs the package ``tensorboard``."""
+    """Scalars for TensorBoard, named ``label/name``, by PyTorch's writer. Needs the package ``tensorboard``.
+
+    A run that is resumed hides what it has told of later steps than those of its last checkpoint (``purge_step``): TensorBoard shows each once.
+    """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         from torch.utils.tensorboard import SummaryWriter
 
-        self._writer = SummaryWriter(os.fspath(folder))
+        self._folder, self._make = os.fspath(folder), SummaryWriter
+        # Begins with what is written first, or where a run is resumed.
+        self._writer: Any = None
+        self._last = 0
+
+    def _begin(self, purge_step: int | None = None) -> Any:
+        if self._writer is None:
+            self._writer = self._make(self._folder, purge_step=purge_step)
+        return self._writer
 
     def write(self, label: str, values: Mapping[str, float]) -> None:
         """Writes scalars at the number of steps in the environment."""
+        step = int(values["env_steps"])
+        self._last = max(self._last, step)
         for name, value in values.items():
-            self._writer.add_scalar(f"{label}/{name}", value, int(values["env_steps"]))
+            self._begin().add_scalar(f"{label}/{name}", value, step)
+
+    def mark(self) -> dict[str, int]:
+        """The last step that was told of."""
+        self._begin().flush()
+        return {"env_steps": self._last}
+
+    def cut_back(self, sizes: Mapping[str, int]) -> None:
+        """Hides later steps than that."""
+        if "env_steps" in sizes:
+            self._last = sizes["env_steps"]
+            self._begin(self._last + 1)
 
     def close(self) -> None:
         """Closes the writer."""
-        self._writer.close()
+        if self._writer is not None:
+            self._writer.close()
 
 
 class WandB:
-    """A run of Weights & Biases, with the arguments of ``wandb.init``. Needs the package ``wandb``."""
+    """A run of Weights & Biases, with the arguments of ``wandb.init``. Needs the package ``wandb``.
+
+    With ``id="…", resume="allow"`` a run that is resumed goes on in the same run there. What it had told after its last checkpoint it tells again, and both stay: the service
+    takes nothing back. ``label/env_steps`` says which belong together; take it as the x-axis.
+    """
 
     def __init__(self, **arguments: Any) -> None:
         import wandb
@@ -130,7 +160,11 @@ class WandB:
 
 
 class MLflow:
-    """The active run of MLflow, or a new one. Needs the package ``mlflow``."""
+    """The active run of MLflow, or a new one. Needs the package ``mlflow``.
+
+    A program that resumes a run begins with ``mlflow.start_run(run_id="…")`` to go on in the same run there. What it had told after its last checkpoint it tells again at the
+    same steps, and both stay: MLflow takes nothing back.
+    """
 
     def __init__(self) -> None:
         import mlflow

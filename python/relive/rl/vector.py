@@ -8,6 +8,7 @@ Observations and actions lie in memory that the processes share, and each worker
 
 from __future__ import annotations
 
+import logging
 import multiprocessing
 import os
 import time
@@ -177,4 +178,17 @@ class _Process:
         if self._process.is_alive():
             self._process.kill()
             self._process.join()
+        self._log_failures()
         self._pipe.close()
+
+    def _log_failures(self) -> None:
+        """Tells what the environments could not be closed for."""
+        try:
+            while self._pipe.poll():
+                message = self._pipe.recv()
+                if isinstance(message, tuple) and len(message) == 2 and isinstance(message[0], str):
+                    what, (error, text) = message
+                    logging.getLogger("relive").warning("%s: %s: %s\n%s", what, type(error).__name__, error, text)
+        except (EOFError, OSError):
+            # A process that has ended otherwise tells nothing more.
+            return

@@ -1,18 +1,21 @@
 //! Items of shards, dealt out to other shards.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
-use std::task::{Poll, Wake, Waker};
+use std::sync::{Arc, Weak};
+use std::task::{Poll, Waker};
+use std::time::Instant;
 
 use super::create::of_shard;
 use super::crew::{Crew, Taken};
 use super::parflow::{Make, ParFlow, Plan, Shard};
 use super::runner::OnFailure;
+use crate::bell::Bell;
 use crate::checkpoint::Checkpoint;
 use crate::metrics::Metrics;
 use crate::node::Node;
 use crate::pull::{Polled, Pull, Tagged, Turn};
 use crate::sync::Mutex;
+use crate::waits::{BEGINNING, Need, Part, Puller};
 use crate::{ErrorKind, Flow, FlowError, Result};
 
 /// Most items that wait for one new shard. Beyond that the old shards wait for it.
@@ -33,8 +36,10 @@ struct Exchange<T> {
 /// What waits for a new shard.
 struct Waiting<T> {
     items: VecDeque<Result<Tagged<T>>>,
-    /// Who pulled it last.
-    puller: Option<usize>,
+    /// The thread that pulled it last.
+    puller: Option<Weak<Puller>>,
+    /// Since when it has waited for others to be pulled.
+    waits_since: Option<Instant>,
     /// Nobody will pull it any more.
     is_gone: bool,
 }
@@ -90,6 +95,9 @@ impl<T: Send + 'static> Exchange<T> {
         let own = self.new.get_mut(number)?;
         let was_full = own.is_full();
         let item = own.items.pop_front();
+        if item.is_some() {
+            own.waits_since = None;
+        }
         if was_full {
             self.tell_all();
         }
@@ -126,57 +134,22 @@ impl<T: Send + 'static> Exchange<T> {
             return Poll::Ready(None);
         }
         if idle.blocked > 0 {
-            let text = || {
-                format!(
-                    "repartition({}): {MAX_WAITING} items wait for new shard {} and nobody pulls it, while new shard {number} waits for its \
-                     next; pull both evenly, or gather them with gather_async",
-                    self.new.len(),
-                    idle.by
-                )
-            };
+            let text = format!(
+                "repartition({}): {MAX_WAITING} items wait for new shard {} and nobody pulls it, while new shard {number} waits for its \
+                 next; pull both evenly, or gather them with gather_async",
+                self.new.len(),
+                idle.by
+            );
             if idle.pending == 0 && turn.taken() == Taken::InTurn {
-                return Poll::Ready(Some(Err(FlowError::new(ErrorKind::Deadlock, text()))));
+                return Poll::Ready(Some(Err(FlowError::new(ErrorKind::Deadlock, text))));
             }
-            let other = self.new.get(idle.by).and_then(|new| new.puller);
-            if other == Some(turn.puller()) {
-                turn.other_waker(text);
-            } else {
-                // A thread pulls it, or will once it has begun.
-                turn.waker();
-            }
+            let puller = self.new.get(idle.by).and_then(|new| new.puller.clone());
+            let since = self.new.get_mut(number).map(|own| *own.waits_since.get_or_insert_with(Instant::now));
+            let until = since.unwrap_or_else(Instant::now) + BEGINNING;
+            let part = Part { name: format!("new shard {}", idle.by), puller, until };
+            turn.waker_for(Need::Parts(vec![part], text));
         }
         Poll::Pending
-    }
-}
-
-/// Wakes the new shards that wait.
-#[derive(Default)]
-struct Bell(Mutex<Vec<(usize, Waker)>>);
-
-impl Bell {
-    /// Wakes this one, too, when it rings.
-    fn add(&self, number: usize, waker: &Waker) {
-        let mut waiting = self.0.lock();
-        match waiting.iter_mut().find(|(other, _)| *other == number) {
-            Some((_, known)) => known.clone_from(waker),
-            None => waiting.push((number, waker.clone())),
-        }
-    }
-
-    /// Rings for those that `news` chooses. The others stay where they are found all the time.
-    fn ring_for(&self, news: impl Fn(usize) -> bool) {
-        let mut waiting = self.0.lock();
-        let (chosen, others): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut *waiting).into_iter().partition(|(number, _)| news(*number));
-        *waiting = others;
-        drop(waiting);
-        chosen.into_iter().for_each(|(_, waker)| waker.wake());
-    }
-}
-
-impl Wake for Bell {
-    fn wake(self: Arc<Self>) {
-        self.ring_for(|_| true);
     }
 }
 
@@ -193,7 +166,7 @@ impl<T: Send + 'static> Place<T> {
     fn poll_next(&self, turn: &mut Turn<'_>) -> Polled<T> {
         let mut exchange = self.exchange.lock();
         if let Some(own) = exchange.new.get_mut(self.number) {
-            own.puller = Some(turn.puller());
+            Puller::note(&mut own.puller);
             if own.items.is_empty() {
                 // Before it is looked for: what comes after that rings.
                 self.bell.add(self.number, turn.outer_waker());
@@ -288,7 +261,7 @@ impl<T: Send + 'static, S: Send + 'static> ParFlow<T, S> {
         }
         let next = vec![0; self.plans.len()];
         let old = Crew::of(self);
-        let waiting = |_| Waiting { items: VecDeque::new(), puller: None, is_gone: false };
+        let waiting = |_| Waiting { items: VecDeque::new(), puller: None, waits_since: None, is_gone: false };
         let new = (0..shards).map(waiting).collect();
         let exchange = Arc::new(Mutex::new(Exchange { old, next, at: 0, new, news: Vec::new() }));
         let bell = Arc::<Bell>::default();

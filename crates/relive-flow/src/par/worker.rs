@@ -1,13 +1,14 @@
 //! A shard in a thread.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::task::{Poll, Waker};
 
 use super::parflow::Around;
 use super::runner::ShardFlow;
 use crate::pull::{Polled, Stop, Tagged, Turn};
 use crate::sync::{self, AtomicBool, Condvar, JoinHandle, Mutex, Ordering};
+use crate::waits::{Need, Puller};
 use crate::{ErrorKind, Flow, FlowError, Result};
 
 /// The thread of a shard, seen from whoever pulls.
@@ -23,6 +24,8 @@ struct Shared<T> {
     /// Something was asked for, or it is to stop.
     changed: Condvar,
     stops: AtomicBool,
+    /// The thread, as those see it who wait for it.
+    worker: Arc<Puller>,
 }
 
 /// What thread and puller hand to each other.
@@ -34,6 +37,16 @@ struct Desk<T> {
     puller: Option<Waker>,
     /// Wakes the shard's stream where it waits for something.
     stream: Option<Waker>,
+    /// The thread that took items last.
+    taker: Option<Weak<Puller>>,
+    /// Whether it waits for more to be asked for.
+    is_idle: bool,
+}
+
+impl<T> Desk<T> {
+    fn new() -> Self {
+        Self { wanted: 0, made: VecDeque::new(), puller: None, stream: None, taker: None, is_idle: false }
+    }
 }
 
 /// How it ends that a thread makes what was asked for.
@@ -48,10 +61,12 @@ enum Made<T> {
 
 impl<T: Send + 'static> Worker<T> {
     pub(crate) fn start(flow: ShardFlow<T>, around: Option<Around>) -> Result<Self> {
-        let desk = Desk { wanted: 0, made: VecDeque::new(), puller: None, stream: None };
-        let shared =
-            Shared { desk: Mutex::new(desk), changed: Condvar::new(), stops: AtomicBool::new(false) };
-        let shared = Arc::new(shared);
+        let shared = Arc::new(Shared {
+            desk: Mutex::new(Desk::new()),
+            changed: Condvar::new(),
+            stops: AtomicBool::new(false),
+            worker: Puller::worker(flow.name()),
+        });
         let of_thread = Arc::clone(&shared);
         let name = flow.name().to_owned();
         let thread = sync::spawn(&name, move || of_thread.run(flow, around.as_ref()));
@@ -65,6 +80,9 @@ impl<T: Send + 'static> Worker<T> {
         let mut desk = self.shared.desk.lock();
         let slept = desk.wanted == 0;
         desk.wanted += items;
+        if std::mem::take(&mut desk.is_idle) {
+            self.shared.worker.set_running();
+        }
         drop(desk);
         if slept {
             self.shared.changed.notify_one();
@@ -74,9 +92,13 @@ impl<T: Send + 'static> Worker<T> {
     pub(crate) fn poll_next(&mut self, turn: &mut Turn<'_>) -> Polled<T> {
         if self.taken.is_empty() {
             let mut desk = self.shared.desk.lock();
+            if Puller::note(&mut desk.taker) && desk.is_idle {
+                self.shared.worker.set_idle(desk.taker.clone().unwrap_or_default());
+            }
             std::mem::swap(&mut self.taken, &mut desk.made);
             if self.taken.is_empty() {
-                desk.puller = Some(turn.waker().clone());
+                let need = Need::Worker(Arc::clone(&self.shared.worker));
+                desk.puller = Some(turn.waker_for(need).clone());
             }
         }
         self.taken.pop_front().map_or(Poll::Pending, Poll::Ready)
@@ -86,6 +108,7 @@ impl<T: Send + 'static> Worker<T> {
 impl<T: Send + 'static> Shared<T> {
     /// The thread: makes what is asked for until the stream ends, or nobody wants it any more.
     fn run(&self, mut flow: ShardFlow<T>, around: Option<&Around>) {
+        self.worker.enter();
         while self.is_wanted() {
             let register = |waker: &Waker| self.desk.lock().stream = Some(waker.clone());
             let item = match flow.flow() {
@@ -151,6 +174,9 @@ impl<T: Send + 'static> Shared<T> {
         sync::soon(|| self.desk.lock().wanted > 0);
         let mut desk = self.desk.lock();
         while desk.wanted == 0 && !self.stops.load(Ordering::Relaxed) {
+            if !std::mem::replace(&mut desk.is_idle, true) {
+                self.worker.set_idle(desk.taker.clone().unwrap_or_default());
+            }
             self.changed.wait(&mut desk);
         }
         !self.stops.load(Ordering::Relaxed)

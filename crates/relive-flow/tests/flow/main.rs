@@ -10,4 +10,5 @@ mod metrics;
 mod plain;
 mod repartition;
 mod skew;
+mod standstill;
 mod threads;

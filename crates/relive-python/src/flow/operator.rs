@@ -10,6 +10,7 @@ use relive_flow::{Context, Flow};
 use super::raise::Failed;
 use super::source::{self, Item};
 use super::stream::Pulled;
+use crate::finalization;
 
 /// An operator, as `relive.flow` tells of it. Functions get the item and the number of its shard, -1 if it has none.
 #[derive(Clone)]
@@ -108,7 +109,7 @@ fn calls<U>(
     let function = Arc::clone(function);
     move |context, item| {
         let source = context.source.map_or(-1, |source| i64::from(source.0));
-        Python::attach(|py| {
+        finalization::attach(|py| {
             let made = function.bind(py).call1((item.0.bind(py), source))?;
             Ok(then(item, made)?)
         })
@@ -117,7 +118,7 @@ fn calls<U>(
 
 fn listed(flow: Flow<Vec<Item>>) -> Flow<Item> {
     flow.try_for_each(|items| {
-        Python::attach(|py| {
+        finalization::attach(|py| {
             let list = PyList::new(py, items.into_iter().map(|item| item.0))?;
             Ok::<_, Failed>(Item(list.into_any().unbind()))
         })
@@ -126,7 +127,7 @@ fn listed(flow: Flow<Vec<Item>>) -> Flow<Item> {
 
 /// The function gets the flow as an iterator, and what it gives is the stream from there on.
 fn transformed(flow: Flow<Item>, label: &str, function: &Arc<Py<PyAny>>) -> Flow<Item> {
-    let made = Python::attach(|py| {
+    let made = finalization::attach(|py| {
         let before = Pulled::of(py, flow)?;
         function.bind(py).call1((before,)).map(Bound::unbind)
     });

@@ -12,6 +12,7 @@ use super::operator::Operator;
 use super::raise::Failed;
 use super::source::{self, Item};
 use super::stream::Stream;
+use crate::finalization;
 
 /// Shards, until they are gathered.
 #[pyclass(frozen, module = "relive._native", name = "FlowShards")]
@@ -39,13 +40,13 @@ impl Shards {
         let flow = move |number: u32| {
             let iterable = iterables.get(usize::try_from(number).unwrap_or(usize::MAX));
             match iterable {
-                Some(iterable) => Python::attach(|py| source::items(&name, iterable.clone_ref(py))),
+                Some(iterable) => finalization::attach(|py| source::items(&name, iterable.clone_ref(py))),
                 None => Flow::from_iter(&name, std::iter::empty()),
             }
         };
         let shards = ParFlow::from_flows(&executor, count, |_| (), move |shard| flow(shard.number()));
         // Threads that take the interpreter for each item would hand it to each other all the time.
-        Shards::new(shards.around(|make| Python::attach(|_| make())))
+        Shards::new(shards.around(|make| finalization::attach(|_| make())))
     }
 
     fn then(&self, operator: Operator) -> PyResult<Shards> {
@@ -83,7 +84,7 @@ impl Shards {
     /// Rounds of one item of each shard, as lists.
     fn batch_across_shards(&self) -> PyResult<Stream> {
         let rounds = self.taken()?.batch_across_shards().try_for_each(|round| {
-            Python::attach(|py| {
+            finalization::attach(|py| {
                 let list = PyList::new(py, round.into_iter().map(|item| item.0))?;
                 Ok::<_, Failed>(Item(list.into_any().unbind()))
             })

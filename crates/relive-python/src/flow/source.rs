@@ -7,13 +7,14 @@ use pyo3::types::PyIterator;
 use relive_flow::{Flow, Polled, Pull, Tagged, Turn};
 
 use super::raise::Failed;
+use crate::finalization;
 
 /// An object on its way through a graph.
 pub(super) struct Item(pub(super) Py<PyAny>);
 
 impl Clone for Item {
     fn clone(&self) -> Item {
-        Python::attach(|py| Item(self.0.clone_ref(py)))
+        finalization::attach(|py| Item(self.0.clone_ref(py)))
     }
 }
 
@@ -26,7 +27,7 @@ struct Items {
 
 impl Items {
     fn next(&mut self) -> PyResult<Option<Item>> {
-        Python::attach(|py| {
+        finalization::attach(|py| {
             let iterator = match &self.iterator {
                 Some(iterator) => iterator.clone_ref(py),
                 None => self.iterator.insert(self.iterable.bind(py).try_iter()?.unbind()).clone_ref(py),

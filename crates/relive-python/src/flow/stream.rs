@@ -12,6 +12,7 @@ use relive_flow::{ErrorKind, Flow, FlowError, Monitor, Order, Ratio, Stepped, We
 use super::operator::Operator;
 use super::raise::{Failed, raise};
 use super::source::{self, Item};
+use crate::finalization;
 
 /// How often signals are looked at while an item is waited for.
 const SLICE: Duration = Duration::from_millis(50);
@@ -261,6 +262,6 @@ impl Pulled {
 /// Errors of functions stay what they are on their way through another graph.
 impl From<FlowError> for Failed {
     fn from(error: FlowError) -> Failed {
-        Python::attach(|py| Failed::from(raise(py, &error)))
+        finalization::attach(|py| Failed::from(raise(py, &error)))
     }
 }

@@ -8,6 +8,7 @@ use pyo3::prelude::*;
 use relive_gpu::{Candidate, Removal};
 
 use crate::array::from_elements;
+use crate::finalization;
 
 /// The first exception that a function of Python has raised while it chose; the call that made it choose raises it.
 pub(super) type Raised = Arc<Mutex<Option<PyErr>>>;
@@ -32,7 +33,7 @@ pub(super) fn removal_of(
 /// The choice of a function of Python.
 pub(super) fn callback(function: Py<PyAny>, raised: Raised) -> Removal {
     Removal::Callback(Arc::new(move |candidates| {
-        Python::attach(|py| match choose(function.bind(py), candidates) {
+        finalization::attach(|py| match choose(function.bind(py), candidates) {
             Ok(choice) => choice,
             Err(error) => {
                 raised.lock().get_or_insert(error);

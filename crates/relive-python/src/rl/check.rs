@@ -6,6 +6,7 @@ use relive_env::{
 };
 
 use super::foreign::{ForeignEnvironments, Raised};
+use crate::finalization;
 
 /// Tries the environments that `make` gives for seeds, as bridges of one row; rule and detail of the first rule that is broken.
 #[pyfunction]
@@ -15,7 +16,7 @@ pub(crate) fn check_environment(
 ) -> PyResult<Option<(&'static str, String)>> {
     let (make, raised) = (make.clone().unbind(), Raised::default());
     let new = |seed: u64| {
-        Python::attach(|py| ForeignEnvironments::new(make.bind(py).call1((seed,))?, raised.clone()))
+        finalization::attach(|py| ForeignEnvironments::new(make.bind(py).call1((seed,))?, raised.clone()))
     };
     let spec = new(0)?.spec().clone();
     let checked = py.detach(|| {

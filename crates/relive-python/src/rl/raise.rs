@@ -19,11 +19,11 @@ pub(super) fn raise(py: Python<'_>, failed: &RlError) -> PyErr {
             PyOSError::new_err((error.raw_os_error().unwrap_or(0), reason, path.clone()))
         }
         RlError::DamagedPolicy { .. } => error::raise_kind(py, ErrorKind::DataLoss, failed.to_string()),
+        RlError::OtherRun { .. } => PyValueError::new_err(format!("{failed} (checkpoint_dir=)")),
         RlError::Setting { .. }
         | RlError::Unsuited { .. }
         | RlError::NoDemonstrator
         | RlError::NotFinite { .. }
-        | RlError::OtherRun { .. }
         | RlError::Dataset { .. }
         | RlError::Recording { .. }
         | RlError::Policy { .. }

@@ -24,6 +24,7 @@ use super::processes::Serving;
 use super::raise::raise;
 use super::report::{Told, episode_dict, pass_on, summary_dict};
 use super::source::Source;
+use crate::finalization;
 
 /// How often signals and deadlines are looked at, and progress is told of at most.
 const SLICE: Duration = Duration::from_millis(50);
@@ -57,6 +58,7 @@ pub(crate) fn train_agent<'py>(
 ) -> PyResult<Bound<'py, PyDict>> {
     let raised = Raised::default();
     let (agent, is_foreign) = agent_of(agent, &raised)?;
+    finalization::stay_when_ended();
     let (tell, events) = sync_channel(1);
     let mut loggers = Loggers::new();
     if reports.is_some() {
@@ -133,7 +135,7 @@ pub(super) fn agent_of(agent: &Bound<'_, PyAny>, raised: &Raised) -> PyResult<(A
 /// Runs `work` such that Python code, if there is to be any, finds one thread state throughout: what it keeps per thread is lost otherwise from
 /// call to call.
 pub(super) fn within<T: Send>(is_foreign: bool, work: impl FnOnce() -> T + Send) -> T {
-    if is_foreign { Python::attach(|py| py.detach(work)) } else { work() }
+    if is_foreign { finalization::attach(|py| py.detach(work)) } else { work() }
 }
 
 fn deadline(timeout: Option<f64>) -> PyResult<Option<Instant>> {

@@ -137,7 +137,8 @@ impl Driver {
         }
         if told.what == (What::Joined { anew: false }) && *joined == 2 {
             tracing::warn!(
-                "worker {} has joined again; if the one before has not ended, give each a --number of its own",
+                "worker {} has joined again, as one does that was started anew; if the one before has not ended, two have the same number, and need \
+                 different ones",
                 told.worker
             );
         }

@@ -19,7 +19,7 @@ pub(crate) const TABLE: &str = "run";
 const KEPT: usize = 2;
 
 /// What to do about another run's folder.
-const ADVICE: &str = "ask for the same, or give another folder for checkpoints (--checkpoint-dir)";
+const ADVICE: &str = "ask for the same, or give another folder for checkpoints";
 
 /// Where they are, in messages.
 const WHAT: &str = "the folder of checkpoints";

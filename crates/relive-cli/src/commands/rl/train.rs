@@ -247,8 +247,7 @@ impl Options {
     /// Names the option if the error is of its folder.
     fn told(&self, error: RlError) -> Failure {
         let folder = self.saved.checkpoint_dir.as_ref().map(|folder| folder.display().to_string());
-        let is_there =
-            matches!((&error, folder), (RlError::File { path, .. }, Some(folder)) if *path == folder);
+        let is_there = matches!((&error, folder), (RlError::File { path, .. } | RlError::OtherRun { place: path, .. }, Some(folder)) if *path == folder);
         let failure = self.data.told(error);
         if is_there { failure.of("--checkpoint-dir") } else { failure }
     }

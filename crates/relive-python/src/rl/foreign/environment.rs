@@ -9,6 +9,7 @@ use relive_env::{BatchEnvironment, Buffer, EnvError, EnvironmentSpec, StepType, 
 
 use super::Raised;
 use crate::array;
+use crate::finalization;
 use crate::rl::leaves::Leaves;
 use crate::rl::spec;
 
@@ -54,7 +55,7 @@ impl ForeignEnvironments {
         call: impl FnOnce(&Bound<'_, PyAny>) -> PyResult<Py<PyAny>>,
     ) -> Result<(), EnvError> {
         let _doing = self.raised.doing(method);
-        Python::attach(|py| {
+        finalization::attach(|py| {
             let answer = call(self.bridge.bind(py))?;
             let (step_types, rewards, discounts, leaves): Answer<'_> = answer.bind(py).extract()?;
             let step_types = array::to_tensor(&step_types)?.to_vec::<u8>();
@@ -71,6 +72,21 @@ impl ForeignEnvironments {
             self.observations.write_rows(&leaves, observations)
         })
         .map_err(|error| EnvError::Failed(self.raised.keep(error)))
+    }
+}
+
+impl Drop for ForeignEnvironments {
+    fn drop(&mut self) {
+        let closed = finalization::attach(|py| {
+            self.bridge
+                .bind(py)
+                .call_method0(intern!(py, "close"))
+                .map(drop)
+                .map_err(|error| error.to_string())
+        });
+        if let Err(error) = closed {
+            tracing::warn!(target: "relive", "environments cannot be closed: {error}");
+        }
     }
 }
 

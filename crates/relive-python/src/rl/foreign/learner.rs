@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use pyo3::exceptions::PyRuntimeError;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -23,6 +24,8 @@ pub(super) struct ForeignLearner<S> {
     method: Arc<str>,
     /// Rises with every batch.
     version: u64,
+    /// Gradient steps that were made.
+    steps: u64,
 }
 
 /// Makes arrays of a learner's batches.
@@ -60,7 +63,7 @@ impl<S> ForeignLearner<S> {
     pub(super) fn new(bridge: Bound<'_, PyAny>, shows: S, raised: Raised) -> PyResult<ForeignLearner<S>> {
         let name = bridge.getattr(intern!(bridge.py(), "called"))?.extract::<String>()?;
         let method = format!("{name}.learn()").into();
-        Ok(ForeignLearner { bridge: bridge.unbind(), shows, raised, method, version: 0 })
+        Ok(ForeignLearner { bridge: bridge.unbind(), shows, raised, method, version: 0, steps: 0 })
     }
 }
 
@@ -78,14 +81,29 @@ fn learnt(answer: &Bound<'_, PyAny>) -> PyResult<Learnt> {
     Ok(Learnt { steps, samples, metrics: metrics::from_python(&metrics)?, priorities })
 }
 
+/// What a learner has told, if it can go on: nothing can be learned any more once a loss is not finite.
+fn expect_finite(learnt: Learnt, method: &str, step: u64) -> PyResult<Learnt> {
+    let is_loss = |name: &str| name.to_lowercase().contains("loss");
+    match learnt.metrics.iter().find(|(name, value)| is_loss(name) && !value.is_finite()) {
+        None => Ok(learnt),
+        Some((name, value)) => Err(PyRuntimeError::new_err(format!(
+            "{method} gave {value} for {name:?} at learner step {step}: learning has diverged; try a smaller learning rate, clip the gradient, or look for \
+             a logarithm of 0 or a division by 0 in the loss"
+        ))),
+    }
+}
+
 impl<S: Shows> Learner for ForeignLearner<S> {
     type Batch = S::Batch;
 
     fn learn(&mut self, batch: S::Batch) -> Result<Learnt> {
         let answer = self.raised.call_named(&self.method, |py| {
-            self.shows.learn(self.bridge.bind(py), &batch).and_then(|a| learnt(&a))
+            let learnt = learnt(&self.shows.learn(self.bridge.bind(py), &batch)?)?;
+            let step = self.steps + learnt.steps;
+            expect_finite(learnt, &self.method, step)
         });
         self.version += 1;
+        self.steps += answer.as_ref().map_or(0, |learnt| learnt.steps);
         answer
     }
 
@@ -97,19 +115,22 @@ impl<S: Shows> Learner for ForeignLearner<S> {
     }
 }
 
-/// Bytes of a version in a saved state.
-const VERSION: usize = size_of::<u64>();
+/// Bytes of a count in a saved state.
+const COUNT: usize = size_of::<u64>();
 
 impl<S> Saveable for ForeignLearner<S> {
     fn save(&mut self) -> Vec<u8> {
-        let mut saved = self.version.to_le_bytes().to_vec();
+        let mut saved = [self.version.to_le_bytes(), self.steps.to_le_bytes()].concat();
         saved.extend(self.raised.save(&self.bridge));
         saved
     }
 
     fn restore(&mut self, bytes: &[u8]) -> Result<()> {
-        let (version, own) = bytes.split_first_chunk::<VERSION>().unwrap_or((&[0; VERSION], bytes));
-        self.version = u64::from_le_bytes(*version);
-        self.raised.restore(&self.bridge, own)
+        let mut left = bytes;
+        for count in [&mut self.version, &mut self.steps] {
+            let Some((bytes, others)) = left.split_first_chunk::<COUNT>() else { break };
+            (*count, left) = (u64::from_le_bytes(*bytes), others);
+        }
+        self.raised.restore(&self.bridge, left)
     }
 }

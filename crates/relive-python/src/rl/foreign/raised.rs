@@ -9,6 +9,8 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use relive_rl::RlError;
 
+use crate::finalization;
+
 /// The first exception that Python code raised while Rust called it, and the calls that have not come back yet. Clones share it.
 #[derive(Clone, Default)]
 pub(in crate::rl) struct Raised {
@@ -59,7 +61,7 @@ impl Raised {
         &self,
         code: impl FnOnce(Python<'_>) -> PyResult<T>,
     ) -> relive_rl::Result<T> {
-        Python::attach(code).map_err(|error| RlError::Foreign(self.keep(error)))
+        finalization::attach(code).map_err(|error| RlError::Foreign(self.keep(error)))
     }
 
     /// The same, and meanwhile the call is among those that [are waited for](Self::waits).

@@ -1,0 +1,96 @@
+//! Threads that Rust code runs in while the interpreter ends.
+//!
+//! Before Python 3.14 the interpreter ends with `pthread_exit` each thread that asks for it while it is finalized. With glibc that unwinds the stack,
+//! and Rust's frames on it turn this into the end of the process by SIGABRT. So a thread that comes from Rust to Python stays where it is instead, as
+//! it does since Python 3.14, and the process ends with its own exit code.
+#![expect(unsafe_code, reason = "glibc is told what a thread does when it is ended")]
+
+use std::thread;
+use std::time::Duration;
+
+use pyo3::prelude::*;
+
+/// [`Python::attach`] for a thread that may outlive the interpreter: it stays here then.
+pub(crate) fn attach<R>(call: impl FnOnce(Python<'_>) -> R) -> R {
+    stay_when_ended();
+    Python::try_attach(call).unwrap_or_else(|| stay())
+}
+
+/// From now on this thread stays where it is when it is ended.
+pub(crate) fn stay_when_ended() {
+    // A thread whose variables are gone already is at its end.
+    let _ = glibc::STAYS.try_with(|_| ());
+}
+
+/// Is what a thread does that must not go on.
+fn stay() -> ! {
+    loop {
+        thread::sleep(Duration::from_hours(1));
+    }
+}
+
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+mod glibc {
+    use std::ffi::{c_int, c_void};
+    use std::ptr::null_mut;
+
+    /// glibc's `struct _pthread_cleanup_buffer`.
+    #[repr(C)]
+    struct Buffer {
+        routine: Option<extern "C" fn(*mut c_void)>,
+        argument: *mut c_void,
+        cancel_type: c_int,
+        previous: *mut Buffer,
+    }
+
+    unsafe extern "C" {
+        fn _pthread_cleanup_push(
+            buffer: *mut Buffer,
+            routine: extern "C" fn(*mut c_void),
+            argument: *mut c_void,
+        );
+        fn _pthread_cleanup_pop(buffer: *mut Buffer, execute: c_int);
+    }
+
+    thread_local! {
+        /// Lives as long as the thread.
+        pub(super) static STAYS: Stays = Stays::begin();
+    }
+
+    /// A handler that glibc calls before the first frame is unwound: one whose buffer is on the stack is called when its frame is reached, and this one
+    /// is nowhere on it.
+    pub(super) struct Stays(*mut Buffer);
+
+    impl Stays {
+        fn begin() -> Self {
+            let buffer = Buffer { routine: None, argument: null_mut(), cancel_type: 0, previous: null_mut() };
+            let buffer = Box::into_raw(Box::new(buffer));
+            // SAFETY: the buffer is as glibc declares it, and stays until it is popped.
+            unsafe { _pthread_cleanup_push(buffer, ended, null_mut()) };
+            Self(buffer)
+        }
+    }
+
+    impl Drop for Stays {
+        fn drop(&mut self) {
+            // SAFETY: it was pushed in this thread, and handlers that were pushed after it belong to calls that have returned: this thread is at its end.
+            let buffer = unsafe {
+                _pthread_cleanup_pop(self.0, 0);
+                Box::from_raw(self.0)
+            };
+            drop(buffer);
+        }
+    }
+
+    extern "C" fn ended(_: *mut c_void) {
+        super::stay()
+    }
+}
+
+/// Elsewhere threads end without unwinding.
+#[cfg(not(all(target_os = "linux", target_env = "gnu")))]
+mod glibc {
+    thread_local! {
+        pub(super) static STAYS: () = const { () };
+    }
+}

@@ -1,0 +1,106 @@
+"""What environments do wrong, in errors that name them."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from relive.rl.specs import normalised
+
+WRONG = (TypeError, ValueError, KeyError, IndexError, AttributeError)
+"""What comes of answers that are not what they should be."""
+
+
+def name_of(environment: Any) -> str:
+    """The id of an environment, or its class."""
+    identifier = getattr(getattr(environment, "spec", None), "id", None)
+    return identifier if isinstance(identifier, str) else type(environment).__qualname__
+
+
+def number(part: Any, place: int) -> None:
+    """From now on errors name a part of a run's environments with its place among them."""
+    part.who = f"{part.called} (environment {place})"
+    inner = getattr(part, "adapter", None)
+    if inner is not None:
+        inner.called = part.who
+
+
+def wrong(called: str, method: str, error: Exception) -> Exception:
+    """The error of an answer, with the environment and the method that gave it."""
+    kind = ValueError if isinstance(error, ValueError) else TypeError
+    reason = str(error) if isinstance(error, (TypeError, ValueError)) else f"{type(error).__name__}: {error}"
+    return kind(f"{called}.{method}() gave what it should not: {reason}")
+
+
+def transition(answer: Any) -> Any:
+    """What a step of Gymnasium gives.
+
+    Raises:
+      TypeError: it is no five values.
+    """
+    return _values(answer, 5, "observation, reward, terminated, truncated and info")
+
+
+def beginning(answer: Any) -> Any:
+    """What a reset of Gymnasium gives.
+
+    Raises:
+      TypeError: it is no pair.
+    """
+    return _values(answer, 2, "observation and info")
+
+
+def reward(value: Any) -> float:
+    """A reward.
+
+    Raises:
+      TypeError: it is no number.
+    """
+    try:
+        return float(value)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"the reward is {value!r}, but it must be a number") from error
+
+
+def _values(answer: Any, count: int, which: str) -> Any:
+    if not isinstance(answer, (tuple, list)):
+        raise TypeError(f"expected {count} values ({which}), got {type(answer).__name__}")
+    if len(answer) != count:
+        raise TypeError(f"expected {count} values ({which}), got {len(answer)}")
+    return answer
+
+
+class Spaces:
+    """The spaces of an environment as they were at first, which its later ones must be.
+
+    Args:
+      environment: the environment.
+      names: of the attributes with its spaces, or of the methods that give its specs.
+    """
+
+    def __init__(self, environment: Any, *names: str) -> None:
+        self._environment, self._names = environment, names
+        self._first = [self._now(name) for name in names]
+
+    def expect_same(self, called: str) -> None:
+        """Looks whether they are.
+
+        Raises:
+          ValueError: one is another.
+        """
+        for name, first in zip(self._names, self._first):
+            now = self._now(name)
+            if now is not first and now != first and normalised(now, name) != normalised(first, name):
+                raise ValueError(f"{called}: its {name} was {first} and is {now} now, but that of a run stays the same")
+
+    def _now(self, name: str) -> Any:
+        found = getattr(self._environment, name)
+        return found() if callable(found) and name.endswith("_spec") else found
+
+
+def close(environment: Any, called: str) -> None:
+    """Closes an environment, if that can be done. The log tells what goes wrong: the run is over, and has its result."""
+    try:
+        getattr(environment, "close", lambda: None)()
+    except Exception as error:
+        logging.getLogger("relive").warning("%s.close() failed: %s: %s", called, type(error).__name__, error, exc_info=error)

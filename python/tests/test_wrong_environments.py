@@ -1,0 +1,227 @@
+"""Environments that answer what they should not, crash, change, or cannot be closed: each error names them."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import time
+import traceback
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium import spaces
+from gymnasium.vector import SyncVectorEnv
+from test_own_agents import TRANSITIONS, Agent, RandomPolicy
+
+import relive.rl._workers
+from relive import rl
+from relive.rl.vector import ProcessVectorEnv
+
+SEEN = np.zeros(3, np.float32)
+GOOD = (SEEN, 1.0, False, False, {})
+
+
+class Odd(gymnasium.Env[Any, Any]):
+    """Answers as told, from the third step on."""
+
+    observation_space = spaces.Box(-1.0, 1.0, (3,), np.float32)
+    action_space: spaces.Space[Any] = spaces.Discrete(3)
+
+    def __init__(self, answer: Any = GOOD, first: Any = (SEEN, {}), wrong_in: str = "") -> None:
+        self.answer, self.first, self.steps = answer, first, 0
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
+        return self.first
+
+    def step(self, action: Any) -> Any:
+        self.steps += 1
+        return GOOD if self.steps < 3 else self.answer
+
+
+WRONG = [
+    ((SEEN, 1.0, False, False), "step.. gave what it should not: expected 5 values .*, got 4"),
+    (None, "step.. gave what it should not: expected 5 values .*, got NoneType"),
+    ((SEEN, None, False, False, {}), "step.. gave what it should not: .*None"),
+    ((np.zeros(4, np.float32), 1.0, False, False, {}), r"step.. gave what it should not: observation: expected float32 \(3,\), got float32 \(4,\)"),
+    (("text", 1.0, False, False, {}), "step.. gave what it should not"),
+]
+
+
+class Make:
+    """Makes such environments, for processes too; with a number, only that one is odd."""
+
+    def __init__(self, answer: Any, number: int | None = None) -> None:
+        self.answer, self.number = answer, number
+
+    def __call__(self, *_: Any) -> Odd:
+        return Odd(self.answer)
+
+
+def run(env: Any, environments: int = 1, **options: Any) -> Any:
+    return rl.run(Agent(rl.Rollouts(steps=5, environments=environments)), env, steps=60, **options)
+
+
+@pytest.mark.parametrize(("answer", "text"), WRONG)
+def test_wrong_answers_name_the_environment(answer: Any, text: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=f"Odd.{text}"):
+        run(Odd(answer))
+    with pytest.raises((TypeError, ValueError), match=rf"Odd \(environment 1\).{text}"):
+        run([Odd, Make(answer)], 2)
+    with pytest.raises((TypeError, ValueError), match=rf"Odd \(environment 1\).{text}"):
+        envs = ProcessVectorEnv([Odd, Make(answer)], workers=1)
+        envs.reset(seed=1)
+        try:
+            for _ in range(9):
+                envs.step(np.zeros(2, np.int64))
+        finally:
+            envs.close()
+
+
+def test_wrong_beginnings_name_the_environment() -> None:
+    with pytest.raises(TypeError, match=r"Odd.reset\(\) gave what it should not: expected 2 values .*, got ndarray|got 3"):
+        run(Odd(first=SEEN))
+
+
+def test_wrong_answers_in_workers_name_the_environment() -> None:
+    with pytest.raises(TypeError, match="Odd.*expected 5 values") as caught:
+        rl.run(Agent(TRANSITIONS), Make(None), steps=200, on="processes", actors=1)
+    assert "in worker 0" in "".join(traceback.format_exception(caught.value))
+
+
+def test_wrong_answers_of_vectors_name_them() -> None:
+    class Short(SyncVectorEnv):
+        def step(self, actions: Any) -> Any:
+            observations, rewards, terminated, truncated, infos = super().step(actions)
+            return observations[:1], rewards, terminated, truncated, infos
+
+    with pytest.raises(ValueError, match=r"Short.step\(\) gave what it should not: observation: expected float32 \(2, 3\), got float32 \(1, 3\)"):
+        run(lambda seed: Short([Odd] * 2), 2)
+
+
+def test_what_an_environment_raises_stays_what_it_is() -> None:
+    class Raises(Odd):
+        def step(self, action: Any) -> Any:
+            raise TypeError("mine")
+
+    with pytest.raises(TypeError, match="^mine$"):
+        run(Raises())
+
+
+class Changes(Odd):
+    """Has another number of actions from its second episode on."""
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
+        self.action_space = spaces.Discrete(3 if self.steps == 0 else 4)
+        return self.first
+
+    def step(self, action: Any) -> Any:
+        self.steps += 1
+        return SEEN, 1.0, self.steps % 4 == 0, False, {}
+
+
+def test_spaces_that_change_are_noticed() -> None:
+    text = r"its action_space was Discrete\(3\) and is Discrete\(4\) now"
+    with pytest.raises(ValueError, match=f"Changes: {text}"):
+        run(Changes())
+    envs = ProcessVectorEnv([Odd, Changes], workers=1)
+    envs.reset(seed=1)
+    with pytest.raises(ValueError, match=rf"Changes \(environment 1\): {text}"):
+        for _ in range(9):
+            envs.step(np.zeros(2, np.int64))
+    envs.close()
+
+
+class Unclosable(Odd):
+    def close(self) -> None:
+        raise OSError("the window is gone")
+
+
+def test_environments_that_a_run_has_made_are_closed_and_what_goes_wrong_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING, "relive"):
+        run(lambda seed: Unclosable())
+        assert [record.getMessage() for record in caplog.records] == ["Unclosable.close() failed: OSError: the window is gone"]
+        caplog.clear()
+        run(Unclosable())
+        assert not caplog.records, "what is given ready-made is not closed"
+        envs = ProcessVectorEnv([Odd, Unclosable], workers=1)
+        envs.reset(seed=1)
+        envs.close()
+        (record,) = caplog.records
+        assert record.getMessage().startswith("Unclosable (environment 1).close() failed: OSError: the window is gone\nTraceback")
+
+
+class Ends(RandomPolicy):
+    def act(self, observations: Any, starts: Any) -> Any:
+        raise SystemExit("this policy leaves")
+
+
+class EndsAgent(Agent):
+    def policy(self, spec: rl.EnvironmentSpec, seat: rl.Seat) -> Any:
+        return (Ends if seat.explores and seat.rows else RandomPolicy)(seat, spec.actions.num_values)
+
+
+def test_a_policy_that_exits_in_a_worker_is_told_with_its_traceback() -> None:
+    with pytest.raises(RuntimeError, match="SystemExit: this policy leaves") as caught:
+        rl.run(EndsAgent(TRANSITIONS), "catch/0", steps=300, on="processes", actors=1)
+    assert "in act" in "".join(traceback.format_exception(caught.value))
+
+
+class Crashes(Odd):
+    """Ends its process at its first step."""
+
+    def step(self, action: Any) -> Any:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_workers_that_end_without_having_worked_are_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    # As if a process took a minute to begin.
+    begun = time.monotonic()
+    monkeypatch.setattr(relive.rl._workers, "_MOST_ENDS", 1)
+    with pytest.raises(RuntimeError, match=r"worker 0 has ended 2 times in a row within 10 s of its work, at last by signal 9"):
+        rl.run(Agent(TRANSITIONS), MakeCrashing(), steps=300, on="processes", actors=1)
+    assert time.monotonic() - begun < 120
+
+
+class MakeCrashing:
+    def __call__(self, *_: Any) -> Any:
+        return Crashes()
+
+
+class NanLearner:
+    def __init__(self, name: str, at: int) -> None:
+        self.name, self.at, self.calls = name, at, 0
+
+    def learn(self, batch: Any) -> Any:
+        self.calls += 1
+        return {self.name: np.nan if self.calls == self.at else 1.0}
+
+    def weights(self) -> Any:
+        return {"sum": np.zeros(1)}
+
+
+class NanAgent(Agent):
+    metric = "actor_loss"
+
+    def learner(self, spec: Any, seed: int) -> Any:
+        return NanLearner(self.metric, 3)
+
+
+@pytest.mark.parametrize("actors", [0, 1])
+def test_a_loss_that_is_nan_ends_the_run(actors: int) -> None:
+    with pytest.raises(RuntimeError, match=r'NanLearner.learn\(\) gave NaN for "actor_loss" at learner step 3: learning has diverged'):
+        rl.run(NanAgent(rl.Rollouts(steps=5, environments=1)), "catch/0", steps=200, actors=actors)
+    other = NanAgent(rl.Rollouts(steps=5, environments=1))
+    other.metric = "explained_variance"
+    assert rl.run(other, "catch/0", steps=50).is_complete
+
+
+def test_another_run_s_checkpoints_name_the_argument(tmp_path: Any) -> None:
+    class Saved(Agent):
+        pass
+
+    rl.run(Saved(TRANSITIONS), "catch/0", steps=50, checkpoint_dir=tmp_path / "run")
+    with pytest.raises(ValueError, match=r"another folder for checkpoints \(checkpoint_dir=\)$"):
+        rl.run(Saved(TRANSITIONS), "catch/0", steps=50, seed=7, checkpoint_dir=tmp_path / "run")
