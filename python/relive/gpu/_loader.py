@@ -10,6 +10,7 @@ from relive import _native
 from relive.errors import InvalidArgumentError
 from relive.gpu import _batch, _window
 from relive.gpu._device import conversion
+from relive.gpu._group import Group, exchange
 from relive.gpu._sampling import Prioritized, Sampling, sampling_of
 from relive.gpu._window import Window
 
@@ -37,6 +38,7 @@ class Loader:
         prefetch: int,
         threads: int,
         max_weight: float,
+        group: Group | None,
     ) -> None:
         for name, value, least, limit in (
             ("batch_size", batch_size, 1, 1 << 32), ("prefetch", prefetch, 0, 1 << 10),
@@ -59,7 +61,9 @@ class Loader:
             "seed": seed,
             "prefetch": prefetch,
             "threads": threads,
+            "share": None if group is None or group.ranks == 1 else (group.replica, group.replicas),
         }
+        self._group = None if self._settings["share"] is None else group
         self._names = list(windows)
         self._native = source.loader(self._settings)
 
@@ -71,9 +75,24 @@ class Loader:
 
         Raises:
           UnavailableError: no trajectory has a weight above 0, or fewer have than are to be drawn without replacement.
-          InvalidArgumentError: a weight of the store is above ``max_weight``.
+          InvalidArgumentError: a weight of the store is above ``max_weight``, or the ranks do not draw alike: all make the same calls.
+          DeadlineExceededError: another rank does not come, where the group has a deadline.
         """
+        while self._group is not None and self._native.is_short():
+            self._draw_together(self._group)
         return _batch.from_native(self._names, self._native.next(), self._convert)
+
+    def _draw_together(self, group: Group) -> None:
+        """Draws a list with all ranks, and begins to collect this process's share."""
+        try:
+            while True:
+                summaries = exchange(group, self._native.summary)
+                parts = exchange(group, lambda: self._native.part(summaries))
+                if self._native.share(parts):
+                    return
+        except BaseException:
+            self._native.give_up()
+            raise
 
     def set_beta(self, beta: float) -> None:
         """Gives prioritized draws another β, as schedules do; from the next draw on, which ``prefetch`` puts off.
@@ -122,4 +141,4 @@ class Loader:
         self.close()
 
     def _drawing(self) -> dict[str, Any]:
-        return {name: self._settings[name] for name in ("batch_size", "sampling", "exponent", "is_last")}
+        return {name: self._settings[name] for name in ("batch_size", "sampling", "exponent", "is_last", "share")}
