@@ -24,7 +24,7 @@ from relive.gpu._group import Group
 from relive.gpu._loader import Loader
 from relive.gpu._local_group import LocalGroup
 from relive.gpu._outcomes import Changed, Inserted, Saved, Status
-from relive.gpu._reading import Reader, attach
+from relive.gpu._reading import Readable, Reader, attach
 from relive.gpu._removal import Candidates
 from relive.gpu._sampling import (
     Fifo,
@@ -52,6 +52,7 @@ __all__ = [
     "Loader",
     "LocalGroup",
     "Prioritized",
+    "Readable",
     "Reader",
     "Request",
     "Sampling",

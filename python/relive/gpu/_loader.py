@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any, Literal
 
+import numpy.typing as npt
+
 from relive import _native
-from relive.errors import InvalidArgumentError
+from relive.errors import FailedPreconditionError, InvalidArgumentError
 from relive.gpu import _batch, _window
 from relive.gpu._device import conversion
 from relive.gpu._group import Group, exchange
 from relive.gpu._sampling import Prioritized, Sampling, sampling_of
 from relive.gpu._window import Window
+
+UpdateWeights = Callable[["npt.ArrayLike", "npt.ArrayLike", "npt.ArrayLike | None"], Any]
 
 # The state of a loader is a dictionary of this form.
 _VERSION = 1
@@ -39,6 +43,7 @@ class Loader:
         threads: int,
         max_weight: float,
         group: Group | None,
+        update_weights: UpdateWeights | None = None,
     ) -> None:
         for name, value, least, limit in (
             ("batch_size", batch_size, 1, 1 << 32), ("prefetch", prefetch, 0, 1 << 10),
@@ -66,6 +71,7 @@ class Loader:
         self._group = None if self._settings["share"] is None else group
         self._names = list(windows)
         self._native = source.loader(self._settings)
+        self._update_weights = update_weights
 
     def __iter__(self) -> Loader:
         return self
@@ -103,6 +109,17 @@ class Loader:
         if not isinstance(self._sampling, Prioritized):
             raise InvalidArgumentError(f"beta belongs to prioritized draws, and this loader's are {self._sampling.name}")
         self._native.set_beta(beta)
+
+    def update_weights(self, batch: _batch.Batch, weights: npt.ArrayLike) -> None:
+        """Gives the trajectories of a batch new weights, ``[B]``, as ``Store.update_weights`` does.
+
+        Raises:
+          FailedPreconditionError: the store is another process's, which alone changes weights.
+          InvalidArgumentError: as there.
+        """
+        if self._update_weights is None:
+            raise FailedPreconditionError("the store is another process's: only that one changes weights")
+        self._update_weights(batch.indices, weights, batch.generations)
 
     def state(self) -> dict[str, Any]:
         """What :meth:`restore` needs to go on with the very batches that would come next. It can be pickled.

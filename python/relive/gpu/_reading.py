@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from relive import _native
-from relive.errors import InvalidArgumentError
+from relive.errors import InvalidArgumentError, UnavailableError
 from relive.gpu import _batch, _columns, _ranks
 from relive.gpu._group import Group
 from relive.gpu._loader import Loader
@@ -113,7 +113,7 @@ class Readable:
             )
         return Loader(
             self._native, batch_size, windows, sampling=sampling, steps=steps, seed=seed, device=device, framework=framework,
-            prefetch=prefetch, threads=threads, max_weight=max_weight, group=self._group,
+            prefetch=prefetch, threads=threads, max_weight=max_weight, group=self._group, update_weights=getattr(self, "update_weights", None),
         )
 
     def collect(
@@ -149,6 +149,34 @@ class Readable:
         ) as loader:
             return _batch.from_native(list(windows), loader._native.collect(indices, at), loader._convert)
 
+    def all_steps(self) -> dict[str, npt.NDArray[Any]]:
+        """The steps of all trajectories with a weight, one after the other, ``[steps, …]`` for each column, as data sets of D4RL have them. If
+        there is a column ``terminals``, there is one ``timeouts``, too, which is true for the last step of a trajectory that has not terminated.
+
+        Raises:
+          UnavailableError: there is none.
+          NotFoundError: a trajectory was replaced meanwhile.
+        """
+        indices = self._rank * self._capacity + np.flatnonzero(self.weights())
+        if not len(indices):
+            raise UnavailableError("the store has no trajectory with a weight above 0")
+        windows = {name: Window(-self._max_steps, self._max_steps, pad="tail") for name in self._columns}
+        parts: dict[str, list[npt.NDArray[Any]]] = {name: [] for name in self._columns}
+        ends: list[int] = []
+        for start in range(0, len(indices), _AT_ONCE):
+            batch = self.collect(indices[start : start + _AT_ONCE], windows)
+            there = np.arange(self._max_steps) < batch.lengths[:, None]
+            for name, steps in batch.data.items():
+                parts[name].append(steps[there])
+            ends.extend(batch.lengths.tolist())
+        arrays = {name: np.concatenate(part) for name, part in parts.items()}
+        if "terminals" in arrays:
+            last = np.cumsum(ends) - 1
+            timeouts = np.zeros(len(arrays["terminals"]), np.bool_)
+            timeouts[last] = ~arrays["terminals"][last].astype(np.bool_).reshape(len(last))
+            arrays["timeouts"] = timeouts
+        return arrays
+
     def close(self) -> None:
         """Lets go of the store. Loaders and batches that there are stay as they are."""
         self._native.close()
@@ -162,6 +190,8 @@ class Readable:
         self.close()
 
 
+# Trajectories of which all steps are read at a time.
+_AT_ONCE = 64
 # Nothing is drawn, so that the resolution of weights does not matter.
 _ANY_WEIGHT = float(np.finfo(np.float32).max)
 

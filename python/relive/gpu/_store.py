@@ -218,8 +218,8 @@ class Store(Readable):
         ``observations/camera`` and so on. Arrays for which there is no column are left out.
 
         Args:
-          data: a folder of recorded episodes, a file of ``numpy.savez`` or of D4RL's HDF5, a data set of Minari, a mapping of
-            arrays, or episodes (:class:`relive.rl.recorded.Episode`).
+          data: a folder of recorded episodes, a file of ``numpy.savez``, D4RL's HDF5, Parquet, Arrow or safetensors, a data set of
+            Minari, a ``pyarrow.Table``, another store, a mapping of arrays, or episodes (:class:`relive.rl.recorded.Episode`).
           weight: of each episode, or ``"length"`` for its number of steps: then every step is as likely to be the current one.
 
         Raises:
