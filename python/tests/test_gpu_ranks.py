@@ -132,6 +132,31 @@ def test_collect_reads_whichever_rank_has_them() -> None:
         assert found == [[1101], [0], [500], [601]]
 
 
+def test_rows_of_other_ranks_are_as_long_as_their_own() -> None:
+    """Defect 19: steps of 1 to 24 bytes, side by side, from all ranks."""
+    columns = {"byte": "uint8", "short": "int16", "wide": ("float64", (3,)), "flag": "bool", "half": ("float16", (5,))}
+
+    def steps(number: int) -> dict[str, Any]:
+        rng = np.random.default_rng(number)
+        return {
+            "byte": rng.integers(0, 256, 4, np.uint8), "short": rng.integers(-(2**15), 2**15, 4, np.int16), "wide": rng.normal(size=(4, 3)),
+            "flag": rng.random(4) < 0.5, "half": rng.normal(size=(4, 5)).astype(np.float16),
+        }
+
+    def work(group: gpu.Group) -> None:
+        with gpu.Store(columns, capacity=4, max_steps=4, group=group) as store:
+            for number in range(4 * group.rank, 4 * group.rank + 4):
+                store.insert(steps(number))
+            group.all_gather(b"")
+            indices = [9, 1, 4, 11, 0, 7, 9]
+            batch = store.collect(indices, {name: gpu.Window(-4, 4) for name in columns})
+            for name in columns:
+                np.testing.assert_array_equal(batch.data[name], np.stack([steps(number)[name] for number in indices]))
+            group.all_gather(b"")
+
+    together(3, work)
+
+
 def test_new_weights_reach_the_rank_that_has_the_trajectory() -> None:
     def work(group: gpu.Group) -> Any:
         with filled(group) as store:
@@ -312,7 +337,7 @@ def test_processes_of_torch_distributed() -> None:
             f"import torch.distributed as dist; dist.init_process_group('gloo', init_method='tcp://127.0.0.1:{port}', rank=RANK, world_size=2)"
         )
         name = f"ranks-torch-{os.getpid()}"
-        found = run_ranks(2, name=name, where=f"group={group}", setup=setup, end="dist.destroy_process_group()")
+        found = run_ranks(2, name=name, where=f"group={group}", setup=setup, end="dist.barrier(); dist.destroy_process_group()")
         assert found == two_threads()
 
 
@@ -324,7 +349,7 @@ def test_processes_of_a_topology() -> None:
         "world_size=4); from types import SimpleNamespace as Space; "
         "grid = Space(get_data_parallel_rank=lambda: RANK // 2, get_data_parallel_world_size=lambda: 2)"
     )
-    found = run_ranks(4, name=f"ranks-grid-{os.getpid()}", where="group=grid", setup=setup, end="dist.destroy_process_group()")
+    found = run_ranks(4, name=f"ranks-grid-{os.getpid()}", where="group=grid", setup=setup, end="dist.barrier(); dist.destroy_process_group()")
     assert found[0] == found[1] and found[2] == found[3] and found[0] != found[2]
 
 

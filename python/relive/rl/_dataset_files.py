@@ -161,7 +161,8 @@ def _dtype_of(name: Any) -> np.dtype[Any]:
     if name == "BF16":
         import ml_dtypes
 
-        return np.dtype(ml_dtypes.bfloat16)
+        bfloat16: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
+        return bfloat16
     if name not in _TYPES:
         raise ValueError(f"{name!r} is none of {', '.join(_TYPES)} and BF16")
     return np.dtype(_TYPES[name])
