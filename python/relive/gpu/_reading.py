@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from relive import _native
 from relive.errors import InvalidArgumentError, UnavailableError
-from relive.gpu import _batch, _columns, _ranks
+from relive.gpu import _batch, _columns, _ranks, _window
 from relive.gpu._group import Group
 from relive.gpu._loader import Loader
 from relive.gpu._sampling import Sampling
@@ -35,6 +35,7 @@ class Readable:
         self._max_steps: int = max_steps
         self._capacity: int = capacity
         self._columns = _columns.from_native(columns)
+        self._collectors: dict[Any, Loader] = {}
 
     @property
     def columns(self) -> dict[str, ArraySpec]:
@@ -143,11 +144,20 @@ class Readable:
         at = np.full(len(indices), -1) if last else np.atleast_1d(np.asarray(steps))
         if not last and (at < 0).any():
             raise InvalidArgumentError(f"step {at.min()}; steps are 0 to the length of the trajectory")
-        with Loader(
-            self._native, max(1, len(indices)), windows, sampling="uniform", steps="last", seed=0, device=device,
-            framework=framework, prefetch=0, threads=2, max_weight=_ANY_WEIGHT, group=None,
-        ) as loader:
-            return _batch.from_native(list(windows), loader._native.collect(indices, at), loader._convert)
+        _window.as_native(windows)
+        key = (tuple(windows.items()), str(device), framework, 1 << (max(1, len(indices)) - 1).bit_length())
+        loader = self._collectors.pop(key, None) or self._collector(windows, device, framework, key[-1])
+        batch = _batch.from_native(list(windows), loader._native.collect(indices, at), loader._convert)
+        # Those of the last windows are kept: who collects mostly does it again and again. Another thread meanwhile makes its own.
+        self._collectors = {key: loader}
+        return batch
+
+    def _collector(self, windows: Mapping[str, Window], device: Any, framework: Literal["numpy", "torch", "jax"], rows: int) -> Loader:
+        """What makes batches of given trajectories, of up to so many rows."""
+        return Loader(
+            self._native, rows, windows, sampling="uniform", steps="last", seed=0, device=device, framework=framework, prefetch=0, threads=2,
+            max_weight=_ANY_WEIGHT, group=None,
+        )
 
     def all_steps(self) -> dict[str, npt.NDArray[Any]]:
         """The steps of all trajectories with a weight, one after the other, ``[steps, …]`` for each column, as data sets of D4RL have them. If
@@ -169,6 +179,8 @@ class Readable:
             for name, steps in batch.data.items():
                 parts[name].append(steps[there])
             ends.extend(batch.lengths.tolist())
+        # Whole trajectories take much memory, which is not wanted again soon.
+        self._collectors = {}
         arrays = {name: np.concatenate(part) for name, part in parts.items()}
         if "terminals" in arrays:
             last = np.cumsum(ends) - 1
@@ -179,6 +191,7 @@ class Readable:
 
     def close(self) -> None:
         """Lets go of the store. Loaders and batches that there are stay as they are."""
+        self._collectors = {}
         self._native.close()
 
     def __enter__(self) -> Self:

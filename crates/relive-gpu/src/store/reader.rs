@@ -180,6 +180,13 @@ impl Reader {
         &self.shared.segment
     }
 
+    /// A number that is another one after any change of a weight of this rank: who has asked for it and then copied the
+    /// weights has the newest ones for as long as it stays.
+    #[must_use]
+    pub fn changes(&self) -> u64 {
+        self.shared.segment.changes()
+    }
+
     /// Copies the weights of all rows of this rank, 0 for those that are not selectable.
     ///
     /// # Errors
@@ -317,6 +324,7 @@ impl Shared {
         }
         if before + 1 == limit {
             segment.weights()[at].store(0, Ordering::SeqCst);
+            segment.note_change();
             segment.exhausted().fetch_add(1, Ordering::Release);
         }
         Some(before + 1)

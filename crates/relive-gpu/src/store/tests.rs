@@ -574,3 +574,27 @@ fn a_trajectory_that_does_not_fit_changes_nothing() {
     );
     assert!((0..CAPACITY).all(|index| store.status(index).unwrap().generation == 1));
 }
+
+/// Whoever keeps a copy of the weights sees by a number whether it is the newest.
+#[test]
+fn every_change_of_a_weight_is_counted() {
+    let store = Store::create(schema(), options(Removal::MaxTimesSampled(2))).unwrap();
+    let reader = store.reader();
+    let mut seen = reader.changes();
+    let mut changed = |what: &str| {
+        assert_ne!(std::mem::replace(&mut seen, reader.changes()), reader.changes(), "{what}");
+    };
+    let place = store.insert(&[&[1; 3], &[1; 8]], 1, 1.0).unwrap();
+    changed("an insertion");
+    let reweigh = Reweigh { index: place.index, generation: place.generation, weight: 2.0 };
+    store.update_weights(&[reweigh]).unwrap();
+    changed("a new weight");
+    drop(store.pin(&[place.index, place.index]).unwrap());
+    changed("the last time that it may be sampled");
+    store.remove(&[place]).unwrap();
+    changed("its removal");
+    let before = reader.changes();
+    drop(store.begin().unwrap());
+    store.update_weights(&[reweigh]).unwrap();
+    assert_eq!(reader.changes(), before);
+}

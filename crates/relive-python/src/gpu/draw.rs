@@ -36,12 +36,14 @@ pub(super) struct Drawn {
 /// Draws trajectories from the weights of a store, which it follows.
 pub(super) struct Draws {
     pub(super) reader: Reader,
-    /// None for a store of another process, whose weights are all looked at for each batch.
+    /// None for a store of another process, all of whose weights are looked at where one has changed.
     follower: Option<Follower>,
     weights: Weights,
     inserted: Vec<u64>,
     /// Whether all rows were looked at once, which the first draw does: who only collects given trajectories needs no weights.
     has_looked: bool,
+    /// The number of changes when all rows were looked at.
+    changes: u64,
     pub(super) selector: Selector,
     pub(super) seed: u64,
     pub(super) selection: Selection,
@@ -69,6 +71,7 @@ impl Draws {
             weights: Weights::new(config)?,
             inserted: vec![0; places],
             has_looked: false,
+            changes: 0,
             selector: Selector::new(seed),
             reader,
             follower,
@@ -173,6 +176,9 @@ impl Draws {
 
     /// Takes over what has changed since the last call.
     pub(super) fn follow(&mut self) -> Result<()> {
+        if self.follower.is_none() && self.has_looked && self.reader.changes() == self.changes {
+            return Ok(());
+        }
         let news = self.follower.as_ref().and_then(Follower::take);
         let Some(news) = news.filter(|news| self.has_looked && !news.is_overfull) else {
             return self.look_at_all();
@@ -191,6 +197,7 @@ impl Draws {
 
     /// Takes over the weights of all rows.
     pub(super) fn look_at_all(&mut self) -> Result<()> {
+        self.changes = self.reader.changes();
         let mut now = vec![0.0; self.inserted.len()];
         self.reader.read_weights(&mut now)?;
         self.reader.read_inserted(&mut self.inserted)?;
