@@ -376,6 +376,38 @@ def test_a_communicator_of_mpi() -> None:
         assert (store.rank, store.ranks) == (0, 1)
 
 
+def test_a_rank_that_is_killed_is_noticed_and_leaves_nothing_behind() -> None:
+    name = f"ranks-killed-{os.getpid()}"
+    script = textwrap.dedent(f"""
+        import numpy as np
+        from relive import gpu
+        store = gpu.Store({{"x": "int64"}}, capacity=2, max_steps=2, name={name!r}, rank=1, ranks=2)
+        store.insert({{"x": np.ones(2, int)}})
+        loader = store.loader(4, {{"x": gpu.Window()}}, prefetch=2)
+        for batch in loader:
+            print("there", flush=True)
+    """)
+    process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
+    with gpu.Store({"x": "int64"}, capacity=2, max_steps=2, name=name, rank=0, ranks=2) as store:
+        for number in range(2):
+            store.insert({"x": np.full(2, number)})
+        with store.loader(4, {"x": gpu.Window()}, prefetch=2) as loader:
+            for _ in range(10):
+                next(loader)
+            process.kill()
+            process.communicate()
+            with pytest.raises(errors.UnavailableError, match="rank 1 has ended"):
+                for _ in range(10):
+                    next(loader)
+        # What it was reading can be replaced. An insertion sweeps by itself where there is no room otherwise.
+        assert store.sweep() == 1
+        for number in range(4):
+            store.insert({"x": np.full(2, 10 + number)})
+        assert store.collect([0, 1], {"x": gpu.Window(-1, 1)}).data["x"].tolist() == [[12], [13]]
+    # Its name can be had again.
+    gpu.Store({"x": "int64"}, capacity=2, max_steps=2, name=f"{name}.1").close()
+
+
 def test_who_does_not_come_is_waited_for_until_the_deadline() -> None:
     with pytest.raises(errors.DeadlineExceededError, match=r"ranks \[1, 2\] do not come within 0.1 s"):
         gpu.LocalGroup(f"alone-{os.getpid()}", 0, 3, timeout=0.1)
