@@ -124,6 +124,7 @@ def test_fifo_takes_turns_among_ranks() -> None:
 def test_collect_reads_whichever_rank_has_them() -> None:
     def work(group: gpu.Group) -> Any:
         with filled(group) as store:
+            group.all_gather(b"")
             found = store.collect([11, 0, 5, 6], {"x": gpu.Window(-1, 1)}).data["x"].tolist()
             group.all_gather(b"")
             return found
