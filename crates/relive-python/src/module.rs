@@ -18,7 +18,7 @@ pub(crate) mod _native {
     #[pymodule_export]
     use crate::flow::{Shards, Stream};
     #[pymodule_export]
-    use crate::gpu::{GpuLoader, GpuReader, GpuStore, gpu_unavailable};
+    use crate::gpu::{GpuLoader, GpuReader, GpuStore, GpuWriter, gpu_unavailable};
     #[pymodule_export]
     use crate::logs::{flush_logs, install_logging};
     #[pymodule_export]

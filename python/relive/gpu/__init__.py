@@ -20,8 +20,11 @@ from __future__ import annotations
 
 from relive.gpu._batch import Batch
 from relive.gpu._device import unavailable
+from relive.gpu._group import Group
 from relive.gpu._loader import Loader
-from relive.gpu._reading import Reader, attach
+from relive.gpu._local_group import LocalGroup
+from relive.gpu._outcomes import Changed, Inserted, Saved, Status
+from relive.gpu._reading import Readable, Reader, attach
 from relive.gpu._removal import Candidates
 from relive.gpu._sampling import (
     Fifo,
@@ -34,21 +37,27 @@ from relive.gpu._sampling import (
     Weighted,
     WithoutReplacement,
 )
-from relive.gpu._store import Changed, Inserted, Saved, Status, Store
+from relive.gpu._store import Store
 from relive.gpu._window import Window
+from relive.gpu._writing import Request, Scan, Writer, attach_writer
 
 __all__ = [
     "Batch",
     "Candidates",
     "Changed",
     "Fifo",
+    "Group",
     "Inserted",
     "Lifo",
     "Loader",
+    "LocalGroup",
     "Prioritized",
+    "Readable",
     "Reader",
+    "Request",
     "Sampling",
     "Saved",
+    "Scan",
     "Status",
     "Store",
     "Stratified",
@@ -57,6 +66,8 @@ __all__ = [
     "Weighted",
     "Window",
     "WithoutReplacement",
+    "Writer",
     "attach",
+    "attach_writer",
     "unavailable",
 ]

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from relive.errors import InvalidArgumentError
+from relive.errors import InvalidArgumentError, NotFoundError
 from relive.specs import ArraySpec
 
 Native = tuple[str, "np.dtype[Any]", list[int]]
@@ -44,3 +45,53 @@ def as_native(columns: Mapping[str, ArraySpec]) -> list[Native]:
 def from_native(columns: Iterable[Native]) -> dict[str, ArraySpec]:
     """Columns as the extension gives them."""
     return {name: ArraySpec(tuple(shape), dtype, name) for name, dtype, shape in columns}
+
+
+def expected(columns: Mapping[str, Any] | None, max_steps: int | None) -> tuple[list[Native], int] | None:
+    """What a store of another process is expected to have, as the extension takes it."""
+    if columns is None and max_steps is None:
+        return None
+    if columns is None or max_steps is None:
+        raise InvalidArgumentError("columns and max_steps are given together, or not at all")
+    return as_native(columns_of(columns)), max_steps
+
+
+def position(positions: Mapping[str, int], name: str) -> int:
+    """Where a column is.
+
+    Raises:
+      NotFoundError: there is none of this name.
+    """
+    if name not in positions:
+        raise NotFoundError(f"there is no column {name!r}; the columns are {list(positions)}")
+    return positions[name]
+
+
+def fitted(value: npt.ArrayLike, spec: ArraySpec, what: str, *, rows: int | None = None) -> npt.NDArray[Any]:
+    """A value in the data type of its column. Floats may be rounded; other numbers stay what they are.
+
+    Raises:
+      InvalidArgumentError: it is another number then, or has another shape.
+    """
+    array = np.asarray(value)
+    shape = () if spec.shape is None else spec.shape
+    if array.shape != (shape if rows is None else (rows, *shape)):
+        of = "" if rows is None else f" for {rows} rows"
+        raise InvalidArgumentError(f"{what} has {spec.name!r} of shape {array.shape}{of}; a step of the column has {shape}")
+    return converted(array, spec, what)
+
+
+def converted(array: npt.NDArray[Any], spec: ArraySpec, what: str) -> npt.NDArray[Any]:
+    """An array in the data type of its column.
+
+    Raises:
+      InvalidArgumentError: values that are no floats would change.
+    """
+    if array.dtype == spec.dtype:
+        return array
+    changed = array.astype(spec.dtype)
+    if spec.dtype.kind in "biu" and not np.array_equal(changed, array):
+        raise InvalidArgumentError(
+            f"{what}: values of {spec.name!r} of {array.dtype} are none of {spec.dtype}, the column's data type"
+        )
+    return changed

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from relive import nest
 from relive.errors import InvalidArgumentError
+from relive.gpu import _columns
 from relive.specs import ArraySpec
 
 Arrays = dict[str, npt.NDArray[Any]]
@@ -86,10 +87,4 @@ def fitted(episode: Arrays, columns: Mapping[str, ArraySpec], max_steps: int, nu
 def _fitted(name: str, array: npt.NDArray[Any], spec: ArraySpec, number: int) -> npt.NDArray[Any]:
     if array.shape[1:] != spec.shape:
         raise InvalidArgumentError(f"episode {number}: steps of {name!r} have shape {array.shape[1:]}; the column's have {spec.shape}")
-    if array.dtype == spec.dtype:
-        return array
-    converted = array.astype(spec.dtype)
-    # Floats may be rounded; other numbers have to be the same.
-    if spec.dtype.kind in "biu" and not np.array_equal(converted, array):
-        raise InvalidArgumentError(f"episode {number}: values of {name!r} of {array.dtype} are none of {spec.dtype}, the column's data type")
-    return converted
+    return _columns.converted(array, spec, f"episode {number}")

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any, Literal
 
+import numpy.typing as npt
+
 from relive import _native
-from relive.errors import InvalidArgumentError
+from relive.errors import FailedPreconditionError, InvalidArgumentError
 from relive.gpu import _batch, _window
 from relive.gpu._device import conversion
+from relive.gpu._group import Group, exchange
 from relive.gpu._sampling import Prioritized, Sampling, sampling_of
 from relive.gpu._window import Window
+
+UpdateWeights = Callable[["npt.ArrayLike", "npt.ArrayLike", "npt.ArrayLike | None"], Any]
 
 # The state of a loader is a dictionary of this form.
 _VERSION = 1
@@ -37,6 +42,8 @@ class Loader:
         prefetch: int,
         threads: int,
         max_weight: float,
+        group: Group | None,
+        update_weights: UpdateWeights | None = None,
     ) -> None:
         for name, value, least, limit in (
             ("batch_size", batch_size, 1, 1 << 32), ("prefetch", prefetch, 0, 1 << 10),
@@ -59,9 +66,12 @@ class Loader:
             "seed": seed,
             "prefetch": prefetch,
             "threads": threads,
+            "share": None if group is None or group.ranks == 1 else (group.replica, group.replicas),
         }
+        self._group = None if self._settings["share"] is None else group
         self._names = list(windows)
         self._native = source.loader(self._settings)
+        self._update_weights = update_weights
 
     def __iter__(self) -> Loader:
         return self
@@ -71,9 +81,24 @@ class Loader:
 
         Raises:
           UnavailableError: no trajectory has a weight above 0, or fewer have than are to be drawn without replacement.
-          InvalidArgumentError: a weight of the store is above ``max_weight``.
+          InvalidArgumentError: a weight of the store is above ``max_weight``, or the ranks do not draw alike: all make the same calls.
+          DeadlineExceededError: another rank does not come, where the group has a deadline.
         """
+        while self._group is not None and self._native.is_short():
+            self._draw_together(self._group)
         return _batch.from_native(self._names, self._native.next(), self._convert)
+
+    def _draw_together(self, group: Group) -> None:
+        """Draws a list with all ranks, and begins to collect this process's share."""
+        try:
+            while True:
+                summaries = exchange(group, self._native.summary)
+                parts = exchange(group, lambda: self._native.part(summaries))
+                if self._native.share(parts):
+                    return
+        except BaseException:
+            self._native.give_up()
+            raise
 
     def set_beta(self, beta: float) -> None:
         """Gives prioritized draws another β, as schedules do; from the next draw on, which ``prefetch`` puts off.
@@ -84,6 +109,17 @@ class Loader:
         if not isinstance(self._sampling, Prioritized):
             raise InvalidArgumentError(f"beta belongs to prioritized draws, and this loader's are {self._sampling.name}")
         self._native.set_beta(beta)
+
+    def update_weights(self, batch: _batch.Batch, weights: npt.ArrayLike) -> None:
+        """Gives the trajectories of a batch new weights, ``[B]``, as ``Store.update_weights`` does.
+
+        Raises:
+          FailedPreconditionError: the store is another process's, which alone changes weights.
+          InvalidArgumentError: as there.
+        """
+        if self._update_weights is None:
+            raise FailedPreconditionError("the store is another process's: only that one changes weights")
+        self._update_weights(batch.indices, weights, batch.generations)
 
     def state(self) -> dict[str, Any]:
         """What :meth:`restore` needs to go on with the very batches that would come next. It can be pickled.
@@ -122,4 +158,4 @@ class Loader:
         self.close()
 
     def _drawing(self) -> dict[str, Any]:
-        return {name: self._settings[name] for name in ("batch_size", "sampling", "exponent", "is_last")}
+        return {name: self._settings[name] for name in ("batch_size", "sampling", "exponent", "is_last", "share")}

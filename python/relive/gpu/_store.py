@@ -2,67 +2,26 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
-from collections.abc import Callable, Mapping
-from typing import Any, Literal, NamedTuple
+import pathlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
 
 import numpy.typing as npt
 
 from relive import _native
-from relive.errors import InvalidArgumentError
-from relive.gpu import _columns, _datasets, _removal
+from relive.errors import InvalidArgumentError, ReverbError
+from relive.gpu import _columns, _datasets, _ranks, _removal, _writing
+from relive.gpu._group import Group
+from relive.gpu._local_group import LocalGroup
+from relive.gpu._outcomes import Changed, Inserted, Saved, Status
 from relive.gpu._reading import Readable
 from relive.gpu._removal import Candidates, Removal
+from relive.gpu._writing import Request, Scan, Writer
 
 
-@dataclasses.dataclass(frozen=True)
-class Inserted:
-    """Where a trajectory is."""
-
-    index: int
-    generation: int
-    """Which of the trajectories that were there one after another."""
-
-
-class Changed(NamedTuple):
-    """What came of a change."""
-
-    applied: int
-    """Trajectories that were changed."""
-    skipped: int
-    """Trajectories that are there no more; where they were to be removed, also those that somebody reads."""
-
-
-class Saved(NamedTuple):
-    """What a save has written."""
-
-    number: int
-    """Of the checkpoint; the next one in its folder has the next number."""
-    trajectories: int
-    written_trajectories: int
-    """Those that were written now, and not by an earlier save."""
-    written_bytes: int
-    removed_files: int
-    """Files that nothing needed any more."""
-
-
-class Status(NamedTuple):
-    """What there is to know of an index."""
-
-    state: Literal["free", "writing", "selectable", "pinned", "evicting"]
-    """``"selectable"`` has a trajectory, ``"pinned"`` one that somebody reads."""
-    generation: int
-    length: int
-    """Number of steps."""
-    weight: float
-    """0 if it is not selectable."""
-    inserted: int
-    """Number of trajectories that were inserted before."""
-    sampled: int
-    """How often it was in a batch."""
-    pins: int
-    """How many times it is being read."""
+# Makes the memory of this name, with a rank of so many.
+_Make = Callable[["str | None", "tuple[int, int]"], _native.GpuStore]
 
 
 class Store(Readable):
@@ -80,16 +39,24 @@ class Store(Readable):
       name: by which other processes :func:`attach`; without it the store is this process's alone.
       max_selectable: most trajectories that there may be, below the capacity.
       seed: of the random removal.
-      readers: processes that may read at the same time, this one included; 1 to 1,024.
+      readers: processes that may read at the same time, this one and other ranks included; 1 to 1,024.
+      writers: processes or threads that may write in place at the same time (:func:`attach_writer`); 0 to 65,536.
+      rank, ranks: this process's place among ``ranks`` processes of this machine, which make a store each under the same ``name``. They
+        wait for each other here, and draw from all of their trajectories together: docs/gpu.md says how.
+      group: in place of ``rank`` and ``ranks``: ``torch.distributed``, a process group of it, a topology of DeepSpeed or Megatron
+        (an object with ``get_data_parallel_rank()`` and ``get_data_parallel_world_size()``), a communicator of mpi4py, or a
+        :class:`Group`.
       huge_pages: whether the system is asked for large pages of memory, which make copies faster.
 
     Raises:
       InvalidArgumentError: columns or options that make no sense.
-      UnavailableError: a living process has a store of this name, or there is not as much shared memory.
+      UnavailableError: a living process has a store of this name, there is not as much shared memory, or another rank has failed.
+      DeadlineExceededError: another rank does not come.
       InternalError: the system refused the memory.
     """
 
     _native: _native.GpuStore
+    _group: Group | None
 
     def __init__(
         self,
@@ -102,22 +69,46 @@ class Store(Readable):
         max_selectable: int | None = None,
         seed: int = 0,
         readers: int = 16,
+        writers: int = 64,
         huge_pages: bool = True,
+        rank: int | None = None,
+        ranks: int | None = None,
+        group: Any = None,
     ) -> None:
         for what, value, limit in (
             ("capacity", capacity, 1 << 63), ("max_steps", max_steps, 1 << 32), ("max_selectable", max_selectable, 1 << 63),
-            ("readers", readers, 1 << 32),
+            ("readers", readers, 1 << 32), ("writers", writers, 1 << 32),
         ):
-            if value is not None and not 1 <= value < limit:
-                raise InvalidArgumentError(f"{what} is {value}; it must be 1 to {limit - 1}")
+            least = 0 if what == "writers" else 1
+            if value is not None and not least <= value < limit:
+                raise InvalidArgumentError(f"{what} is {value}; it must be {least} to {limit - 1}")
         if not 0 <= seed < 1 << 64:
             raise InvalidArgumentError(f"seed is {seed}; it must be 0 to {(1 << 64) - 1}")
-        super().__init__(
-            _native.GpuStore(
-                _columns.as_native(_columns.columns_of(columns)), max_steps, capacity, _removal.as_native(removal), name=name,
-                max_selectable=max_selectable, seed=seed, readers=readers, huge_pages=huge_pages,
-            )
+        columns = _columns.columns_of(columns)
+        removal_ = _removal.as_native(removal)
+        self._start(
+            _ranks.group_for(name, group, rank, ranks),
+            name,
+            lambda name, shard: _native.GpuStore(
+                _columns.as_native(columns), max_steps, capacity, removal_, name=name, max_selectable=max_selectable, seed=seed,
+                readers=readers, writers=writers, shard=shard, huge_pages=huge_pages,
+            ),
         )
+
+    def _start(self, group: Group | None, name: str | None, make: _Make) -> None:
+        """Makes the store, and has those of all ranks read each other."""
+        if group is None or group.ranks == 1:
+            super().__init__(make(name, (0, 1)), group=group)
+            return
+        name = _ranks.agree_on_name(group, name)
+        store, failed = None, None
+        try:
+            store = make(_ranks.segment_name(name, group.rank, group.ranks), (group.rank, group.ranks))
+        except ReverbError as error:
+            failed = error
+        _ranks.join(group, store, failed, name)
+        assert store is not None, "otherwise `join` has raised"
+        super().__init__(store, group=group)
 
     @classmethod
     def load(
@@ -130,12 +121,15 @@ class Store(Readable):
         max_selectable: int | None = None,
         readers: int = 16,
         huge_pages: bool = True,
+        rank: int | None = None,
+        ranks: int | None = None,
+        group: Any = None,
     ) -> Store:
         """The store that was saved in a folder: trajectories, weights, generations, who goes next, and the random removal's numbers.
 
         Args:
           folder: as in :meth:`save`.
-          name, readers, huge_pages: as in the class.
+          name, readers, huge_pages, rank, ranks, group: as in the class. The ranks are as many as those that saved.
           removal, capacity, max_selectable: of a store whose removal was a function, which no file has; not given for others.
 
         Raises:
@@ -147,42 +141,51 @@ class Store(Readable):
             raise InvalidArgumentError("removal and capacity are given together, for a store whose removal was a function")
         given = None if removal is None else (_removal.as_native(removal)[1], capacity, max_selectable)
         store = cls.__new__(cls)
-        Readable.__init__(
-            store, _native.GpuStore.load(os.fspath(folder), given, name=name, readers=readers, huge_pages=huge_pages)
+        among = _ranks.group_for(name, group, rank, ranks)
+        store._start(
+            among,
+            name,
+            lambda name, shard: _native.GpuStore.load(
+                _rank_folder(folder, shard), given, name=name, readers=readers, shard=shard, huge_pages=huge_pages
+            ),
         )
         return store
 
     def save(self, folder: str | os.PathLike[str]) -> Saved:
         """Writes the store into a folder; of what its last checkpoint there has, nothing is written again. Others may insert meanwhile.
+        Each rank writes its own part, into a folder there.
 
         Raises:
           UnavailableError: another process saves there.
           InvalidArgumentError: the folder has a checkpoint of other columns or another capacity.
           InternalError: a file cannot be written. The last checkpoint is still there.
         """
-        return Saved(*self._native.save(os.fspath(folder)))
+        return Saved(*self._native.save(_rank_folder(folder, self._native.shard())))
 
     @classmethod
     def of_dataset(
         cls, data: Any, *, capacity: int | None = None, max_steps: int | None = None, weight: float | Literal["length"] = 1.0, **options: Any
     ) -> Store:
-        """A store with the columns of a data set, and its episodes in it.
+        """A store with the columns of a data set, and its episodes in it. Of several ranks each has a part of them, in their order, so
+        that an episode's index is its number, whatever the number of ranks.
 
         Args:
           data, weight: as in :meth:`insert_dataset`.
-          capacity, max_steps: as many episodes, and as many steps as the longest, as the data set has, unless given.
+          capacity, max_steps: as many episodes (of each rank), and as many steps as the longest, as the data set has, unless given.
           options: the others of the class.
         """
         episodes = _datasets.episodes_of(data)
         first = episodes[0]
         columns = {name: (array.dtype, array.shape[1:]) for name, array in first.items()}
         longest = max(len(next(iter(episode.values()))) for episode in episodes)
-        store = cls(columns, capacity=capacity or len(episodes), max_steps=max_steps or longest, **options)
+        group = _ranks.group_for(options.get("name"), options.pop("group", None), options.pop("rank", None), options.pop("ranks", None))
+        each = -(-len(episodes) // (1 if group is None else group.ranks))
+        store = cls(columns, capacity=capacity or each, max_steps=max_steps or longest, group=group, **options)
         store._insert_all(episodes, weight)
         return store
 
     def __len__(self) -> int:
-        """Number of trajectories."""
+        """Number of trajectories; those of this rank."""
         return len(self._native)
 
     def __bool__(self) -> bool:
@@ -207,15 +210,16 @@ class Store(Readable):
         return Inserted(*self._native.insert(arrays, weight, timeout))
 
     def insert_dataset(self, data: Any, *, weight: float | Literal["length"] = 1.0) -> list[Inserted]:
-        """Copies the episodes of a data set in; all of them, also one that was still going on at the end.
+        """Copies the episodes of a data set in; all of them, also one that was still going on at the end. Of several ranks, which all
+        call this with the same data, each takes a part.
 
         An episode ends with a row of ``terminals`` or ``timeouts``. The arrays ``observations``, ``actions``, ``rewards``, ``terminals``,
         and where the data has them ``timeouts`` and ``next_observations``, go into the columns of their names; parts of nests into
         ``observations/camera`` and so on. Arrays for which there is no column are left out.
 
         Args:
-          data: a folder of recorded episodes, a file of ``numpy.savez`` or of D4RL's HDF5, a data set of Minari, a mapping of
-            arrays, or episodes (:class:`relive.rl.recorded.Episode`).
+          data: a folder of recorded episodes, a file of ``numpy.savez``, D4RL's HDF5, Parquet, Arrow or safetensors, a data set of
+            Minari, a ``pyarrow.Table``, another store, a mapping of arrays, or episodes (:class:`relive.rl.recorded.Episode`).
           weight: of each episode, or ``"length"`` for its number of steps: then every step is as likely to be the current one.
 
         Raises:
@@ -226,6 +230,7 @@ class Store(Readable):
         return self._insert_all(_datasets.episodes_of(data), weight)
 
     def _insert_all(self, episodes: list[dict[str, npt.NDArray[Any]]], weight: float | Literal["length"]) -> list[Inserted]:
+        episodes = episodes[_ranks.part_of(self._group, len(episodes))]
         room = self.capacity - len(self)
         if len(episodes) > room:
             raise InvalidArgumentError(
@@ -239,7 +244,7 @@ class Store(Readable):
     def update_weights(
         self, indices: npt.ArrayLike, weights: npt.ArrayLike, generations: npt.ArrayLike | None = None
     ) -> Changed:
-        """Gives trajectories new weights.
+        """Gives trajectories new weights. All ranks call this together, each with the trajectories of its own batch, whoever has them.
 
         Args:
           indices: which, ``[N]``, as ``batch.indices``.
@@ -247,10 +252,15 @@ class Store(Readable):
           generations: as ``batch.generations``: trajectories that others have replaced since are skipped. Without them the
             weights are for whatever is there now.
 
+        Returns:
+          What became of those that are in this process's store.
+
         Raises:
           InvalidArgumentError: a weight that is none, or lists of different lengths. Nothing is changed.
           NotFoundError: an index beyond the capacity. Nothing is changed.
         """
+        if self._group is not None and self._group.ranks > 1:
+            indices, weights, generations = _ranks.own_updates(self._group, self.capacity, indices, weights, generations)
         return Changed(*self._native.update_weights(indices, weights, generations))
 
     def remove(self, indices: npt.ArrayLike, generations: npt.ArrayLike | None = None) -> Changed:
@@ -265,10 +275,51 @@ class Store(Readable):
         """
         return Status(*self._native.status(index))
 
+    def writer(self) -> Writer:
+        """A writer for a thread of this process. Other processes :func:`attach_writer`.
+
+        Raises:
+          UnavailableError: as many write as may.
+        """
+        return Writer(_native.GpuWriter.of(self._native))
+
+    def scan(self, *, timeout: float = 0.0) -> Scan:
+        """Does what writers want: gives rows to those that wait for one, makes finished trajectories ones that can be drawn, takes the rows of
+        processes that have ended back, and reports who waits for an answer. Nothing of this happens between calls.
+
+        Args:
+          timeout: seconds to wait until there is something to report.
+        """
+        requests, finished, aborted, starved = self._native.scan(timeout)
+        return Scan([Request(*request) for request in requests], [Inserted(*place) for place in finished], aborted, starved)
+
+    def observe(self, requests: Sequence[Request], column: str) -> npt.NDArray[Any]:
+        """A copy of what writers that wait for an answer have written into a column of their current steps, ``[requests, …]``.
+
+        Raises:
+          NotFoundError: there is no such column, or a writer does not wait.
+        """
+        position = _columns.position({name: at for at, name in enumerate(self._columns)}, column)
+        return self._native.observe([request.writer for request in requests], position)
+
+    def answer(self, requests: Sequence[Request], values: Mapping[str, npt.ArrayLike]) -> None:
+        """Writes values ``[requests, …]`` into columns of the current steps of writers, which go on then.
+
+        Raises:
+          NotFoundError: there is no such column, or a writer does not wait.
+          InvalidArgumentError: values that do not fit their column.
+        """
+        _writing.answer(self._native, self._columns, requests, values)
+
     def sweep(self) -> int:
         """Takes back what processes that have ended were reading, and says how many processes those were. An insertion that finds no
         room does this by itself."""
         return self._native.sweep()
+
+    def close(self) -> None:
+        super().close()
+        if isinstance(self._group, LocalGroup):
+            self._group.close()
 
     def _check_names(self, trajectory: Mapping[str, Any]) -> None:
         if trajectory.keys() == self._columns.keys():
@@ -276,3 +327,9 @@ class Store(Readable):
         missing, unknown = self._columns.keys() - trajectory.keys(), trajectory.keys() - self._columns.keys()
         parts = [f"has no {sorted(missing)}"] * bool(missing) + [f"has {sorted(unknown)}, which are no columns"] * bool(unknown)
         raise InvalidArgumentError(f"the trajectory {' and '.join(parts)}; the columns are {list(self._columns)}")
+
+
+def _rank_folder(folder: str | os.PathLike[str], shard: tuple[int, int]) -> str:
+    """Where a rank's part of a checkpoint is."""
+    rank, ranks = shard
+    return os.fspath(folder if ranks == 1 else pathlib.Path(folder) / f"rank-{rank}-of-{ranks}")

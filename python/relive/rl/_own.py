@@ -11,9 +11,10 @@ import numpy as np
 
 from relive import nest
 from relive.rl import _shown, _state
+from relive.rl._given import SourceBridge, samples_of
 from relive.rl._weights import as_array, called, flattened, nested
 from relive.rl.contracts import Learnt, Seat
-from relive.rl.experience import Rollouts, Sequences, Transitions, for_extension
+from relive.rl.experience import Given, Rollouts, Sequences, Transitions, for_extension
 from relive.rl.specs import EnvironmentSpec
 from relive.specs import ArraySpec
 
@@ -28,15 +29,15 @@ class AgentBridge:
       TypeError: it lacks a method, or its experience is none.
     """
 
-    def __init__(self, agent: Any, *, is_saved: bool = False) -> None:
+    def __init__(self, agent: Any, *, is_saved: bool = False, source: SourceBridge | None = None) -> None:
         _expect_methods(agent, "an agent", "policy", "learner")
-        experience = getattr(agent, "experience", None)
-        if not isinstance(experience, (Rollouts, Transitions, Sequences)):
+        experience: Any = getattr(agent, "experience", None) if source is None else Given()
+        if source is None and not isinstance(experience, (Rollouts, Transitions, Sequences)):
             raise TypeError(
                 f"{called(agent)}.experience is {experience!r}, but it must be what the learner learns from: rl.Rollouts(…), "
                 "rl.Transitions(…) or rl.Sequences(…)"
             )
-        self._agent, self._is_saved = agent, is_saved
+        self._agent, self._is_saved, self.source = agent, is_saved, source
         self.name = str(getattr(agent, "name", None) or type(agent).__name__)
         self.experience = for_extension(experience)
         self.settings = [(name, _text(value)) for name, value in {**_settings(agent), **self.experience}.items()]
@@ -50,7 +51,7 @@ class AgentBridge:
     def learner(self, specs: tuple[Any, ...], seed: int) -> LearnerBridge:
         """The learner."""
         learner = self._agent.learner(EnvironmentSpec(*specs), seed & _SEEDS)
-        return LearnerBridge(learner, EnvironmentSpec(*specs), self._is_saved, self.experience.get("discount"))
+        return LearnerBridge(learner, EnvironmentSpec(*specs), self._is_saved, self.experience.get("discount"), self.source)
 
 
 class PolicyBridge:
@@ -107,11 +108,13 @@ class PolicyBridge:
 class LearnerBridge:
     """A learner, for the extension."""
 
-    def __init__(self, learner: Any, spec: EnvironmentSpec, is_saved: bool, discount: float | None) -> None:
+    def __init__(
+        self, learner: Any, spec: EnvironmentSpec, is_saved: bool, discount: float | None, source: SourceBridge | None
+    ) -> None:
         _expect_methods(learner, "a learner", "learn", "weights")
         if is_saved:
             _expect_methods(learner, "a learner of a run that is saved", "state", "restore")
-        self._learner, self.called = learner, called(learner)
+        self._learner, self.called, self._source = learner, called(learner), source
         self._rollouts, self._batches = _shown.Rollouts(spec), _shown.Batches(discount)
 
     def learn_rollout(self, **fields: Any) -> Any:
@@ -123,6 +126,14 @@ class LearnerBridge:
         """Learns from a batch of a table."""
         batch = self._batches.batch(*batches)
         return self._learnt(self._learner.learn(batch), len(batch.info.key), batch.info.key)
+
+    def learn_given(self, batch: Any) -> Any:
+        """Learns from a batch that the run was given."""
+        told = self._learner.learn(batch)
+        if isinstance(told, Learnt) and told.priorities is not None and self._source is not None:
+            self._source.reweigh(batch, told.priorities)
+            told = dataclasses.replace(told, priorities=None)
+        return self._learnt(told, samples_of(batch), None)
 
     def _learnt(self, told: Any, count: int, keys: Any) -> tuple[int, int, dict[str, float], Any]:
         if not isinstance(told, Learnt):

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from relive import _native
+from relive.rl._given import SourceBridge, is_source
 from relive.rl._hooks import OnBatch, OnStep, hooks_of
 from relive.rl._own import AgentBridge
 from relive.rl._progress import Line
@@ -89,7 +90,8 @@ def run(
       learner_steps: ends the run after so many steps of the learner, if that is earlier.
       data: what to learn from instead of acting; needs ``learner_steps``: a folder of recorded episodes (``relive rl record``), a file of D4RL's layout as
         numpy's ``savez`` or HDF5 (by h5py) has it, a data set of Minari, or a mapping of such arrays. The environment is that of the evaluations.
-        See :func:`relive.rl.arrays_of`.
+        See :func:`relive.rl.arrays_of`. An agent of your own also learns from an iterator of batches, such as a ``relive.gpu.Loader``: its learner
+        gets each as it is, and its ``Learnt.priorities`` are the new weights of the store's trajectories.
       timeout: seconds after which the run ends early, with what it has by then.
       evaluate_every: steps from one evaluation without exploration to the next.
       evaluation_episodes: episodes of an evaluation.
@@ -123,7 +125,10 @@ def run(
     evaluation_episodes = count("evaluation_episodes", evaluation_episodes, 1)
     if evaluate_every is not None:
         evaluate_every = count("evaluate_every", evaluate_every, 1)
-    native, environments = _for_extension(agent, actors, is_saved=checkpoint_dir is not None)
+    data, batches = (None, SourceBridge(data, is_saved=checkpoint_dir is not None)) if is_source(data) else (data, None)
+    if batches is not None and on_batch is not None:
+        raise ValueError("on_batch sees batches of tables, and this run is given its own: look at them in the learner")
+    native, environments = _for_extension(agent, actors, is_saved=checkpoint_dir is not None, source=batches)
     source = source_of(env)
     expect_enough(env, environments, is_shared=actors <= 1 and evaluate_every is None and on != "processes")
     supervisor = _supervisor(agent, env, actors) if on == "processes" else None
@@ -190,12 +195,16 @@ def _actors(on: Any, actors: int | None) -> int:
     return number
 
 
-def _for_extension(agent: Any, actors: int, *, is_saved: bool) -> tuple[Any, int]:
+def _for_extension(agent: Any, actors: int, *, is_saved: bool, source: SourceBridge | None = None) -> tuple[Any, int]:
     """The agent as the extension takes it, and in how many environments a run acts."""
     if hasattr(agent, "_for_extension"):
+        if source is not None:
+            raise TypeError(
+                f"{type(agent).__name__} learns from transitions, and data is an iterator of batches: give a data set, such as a relive.gpu.Store"
+            )
         native, environments = agent._for_extension(actors)
         return native, int(environments)
-    bridge = AgentBridge(agent, is_saved=is_saved)
+    bridge = AgentBridge(agent, is_saved=is_saved, source=source)
     return bridge, max(bridge.experience["environments"], actors, 1)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import pathlib
+import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -13,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from relive import nest
+from relive.rl import _dataset_files
 
 Arrays = dict[str, npt.NDArray[Any]]
 
@@ -26,23 +28,32 @@ def arrays_of(data: Any) -> Arrays:
     ``timeouts`` and ``next_observations``, each with a row for each transition. Parts of nests are ``observations/camera`` and so on.
 
     Args:
-      data: a data set of Minari (``minari.load_dataset``), a mapping of arrays, or the path of an HDF5 file of D4RL, which needs h5py.
+      data: a data set of Minari (``minari.load_dataset``), a mapping of arrays, a ``pyarrow.Table``, or a :class:`relive.gpu.Store` or
+        :class:`relive.gpu.Reader` with columns of these names, of which the trajectories with a weight are taken; or the path of a file: HDF5 as
+        D4RL has it (which needs h5py), Parquet or Arrow (which need pyarrow), or safetensors. Tables have a row for each step, or, where rewards are
+        lists, for each episode, which has ended by time then unless it has terminated.
 
     Raises:
       TypeError: it is something else.
-      ValueError: arrays are missing; the error names them, and the file.
-      ImportError: h5py is not installed.
+      ValueError: arrays are missing, or the file is damaged; the error names them, and the file.
+      ImportError: h5py or pyarrow is not installed.
       OSError: the file cannot be read.
     """
     if hasattr(data, "iterate_episodes"):
         return _of_minari(data)
+    # A store exists only where its module is imported.
+    if "relive.gpu" in sys.modules and isinstance(data, sys.modules["relive.gpu"].Readable):
+        return _known("the store", data.all_steps())
     if isinstance(data, Mapping):
         return _known("the data", _flattened(data))
     if isinstance(data, (str, os.PathLike)):
-        return _of_hdf5(pathlib.Path(data))
+        path = pathlib.Path(data)
+        return _known(str(path), _flattened(_dataset_files.read(path)))
+    if hasattr(data, "column_names") and hasattr(data, "column"):
+        return _known("the table", _flattened(_dataset_files.of_table(data, "the table")))
     raise TypeError(
         f"{type(data).__name__} is no data set: give a data set of Minari, a mapping of arrays, a folder of recorded episodes, or a file of "
-        "numpy's savez or of HDF5"
+        "numpy's savez, of HDF5, Parquet, Arrow or safetensors"
     )
 
 
@@ -68,7 +79,7 @@ def path_of(data: Any) -> Iterator[str | None]:
     if data is None:
         yield None
         return
-    if isinstance(data, (str, os.PathLike)) and pathlib.Path(data).suffix not in (".hdf5", ".h5"):
+    if isinstance(data, (str, os.PathLike)) and pathlib.Path(data).suffix not in _dataset_files.ENDINGS:
         yield os.fspath(data)
         return
     with tempfile.TemporaryDirectory(prefix="relive-data-") as folder:
@@ -98,21 +109,6 @@ def _of_minari(data: Any) -> Arrays:
     if not parts:
         raise ValueError("the data set of Minari has no episodes")
     return {key: np.concatenate(leaves) for key, leaves in parts.items()}
-
-
-def _of_hdf5(path: pathlib.Path) -> Arrays:
-    try:
-        import h5py
-    except ImportError as error:
-        raise ImportError(f"{path}: HDF5 files are read through h5py, which is not installed: pip install h5py") from error
-    with h5py.File(path, "r") as file:
-        found = {name: _read(file[name]) for name in _NAMES if name in file}
-    return _known(str(path), _flattened(found))
-
-
-def _read(part: Any) -> Any:
-    """A data set of HDF5 as an array, a group as a mapping."""
-    return {name: _read(part[name]) for name in part} if hasattr(part, "keys") else part[()]
 
 
 def _flattened(data: Mapping[str, Any]) -> Arrays:

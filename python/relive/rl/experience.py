@@ -92,12 +92,20 @@ class Sequences:
         _check_replay(self)
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Given:
+    """The batches that a run is given as ``data``; the learner gets them as they are."""
+
+    is_given: bool = True
+    environments: int = 1
+
+
 Experience = Rollouts | Transitions | Sequences
 
-_MISSING: dict[str, Any] = {"steps": None, "length": None, "period": None, "n_step": 1}
+_MISSING: dict[str, Any] = {"steps": None, "length": None, "period": None, "n_step": 1, "is_given": False}
 
 
-def for_extension(experience: Experience) -> dict[str, Any]:
+def for_extension(experience: Experience | Given) -> dict[str, Any]:
     """All settings by name, ``None`` where a kind has none such."""
     return _MISSING | dataclasses.asdict(experience)
 

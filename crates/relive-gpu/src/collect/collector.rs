@@ -52,7 +52,7 @@ struct Shared {
 }
 
 impl Collector {
-    /// A maker of batches of these windows.
+    /// A maker of batches of these windows; from the stores of all ranks, if the reader was made of theirs.
     ///
     /// # Errors
     /// A window of an unknown column, without steps, or with a cast or a padding value that is not possible; no rows,
@@ -98,15 +98,15 @@ impl Collector {
         let (plans, rows, valid, start) = batch.parts();
         plans.clear();
         rows.clear();
-        for (at, (row, &step)) in (0..).zip(pinned.rows().iter().zip(steps)) {
-            plans.push(RowPlan { row: pinned.shard().local(row.index)?, step, length: row.length, at });
-        }
-        if shared.options.sorted {
-            plans.sort_unstable_by_key(|plan| (plan.row, plan.step));
-        }
         rows.extend_from_slice(pinned.rows());
+        let ends = self.plan_rows(pinned, steps, plans)?;
         let target = Target { start, valid: valid.as_mut_ptr() };
-        let bytes = copy(pinned.segment(), &shared.ring.plan, batch.plans(), &target, &shared.pool);
+        let (mut bytes, mut begin_row) = (0, 0);
+        for (segment, end) in shared.reader.segments().into_iter().zip(ends) {
+            let plans = &batch.plans()[begin_row..end];
+            bytes += copy(segment, &shared.ring.plan, plans, &target, &shared.pool);
+            begin_row = end;
+        }
         let metrics = pinned.counters();
         Metrics::add(&metrics.collects, 1);
         Metrics::add(&metrics.collected_rows, wide(steps.len()));
@@ -115,9 +115,28 @@ impl Collector {
         Ok(())
     }
 
+    /// Plans all rows, those of one store after the other's. Returns where those of each end.
+    fn plan_rows(&self, pinned: &Pinned, steps: &[u64], plans: &mut Vec<RowPlan>) -> Result<Vec<usize>> {
+        let shared = &*self.shared;
+        let mut by_rank = vec![Vec::new(); shared.reader.segments().len()];
+        for (at, (row, &step)) in (0..).zip(pinned.rows().iter().zip(steps)) {
+            let (rank, local) = shared.reader.place(row.index)?;
+            by_rank[rank].push(RowPlan { row: local, step, length: row.length, at });
+        }
+        let mut ends = Vec::with_capacity(by_rank.len());
+        for mut rows in by_rank {
+            if shared.options.sorted {
+                rows.sort_unstable_by_key(|plan| (plan.row, plan.step));
+            }
+            plans.append(&mut rows);
+            ends.push(plans.len());
+        }
+        Ok(ends)
+    }
+
     fn check(&self, pinned: &Pinned, steps: &[u64], batch: &Batch) -> Result<()> {
         let shared = &*self.shared;
-        if !Arc::ptr_eq(pinned.segment(), shared.reader.segment()) {
+        if !pinned.reader().is(&shared.reader) {
             return Err(Error::invalid(
                 "the trajectories were pinned by another reader than the collector's",
             ));

@@ -11,7 +11,7 @@ use crate::schema::{Column, MAX_COLUMNS, MAX_NAME_BYTES, MAX_RANK, Schema};
 /// The first bytes of a segment.
 pub(crate) const MAGIC: [u8; 8] = *b"RLVSTORE";
 /// The version of the format.
-pub(crate) const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 2;
 /// Bytes of the fixed header.
 pub(crate) const FIXED_BYTES: usize = 256;
 /// A longer path is no name of a file on Linux.

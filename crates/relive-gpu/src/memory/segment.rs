@@ -27,6 +27,7 @@ const DOORBELL_AT: u64 = 1152;
 const RELEASES_AT: u64 = 1280;
 const EXHAUSTED_AT: u64 = 1408;
 const COMMITTED_AT: u64 = 1536;
+const CHANGES_AT: u64 = 1664;
 /// The segment's state.
 const IN_USE: u64 = 1;
 const CLOSED: u64 = 2;
@@ -254,6 +255,16 @@ impl Segment {
 
     pub(crate) fn committed(&self) -> &AtomicU64 {
         self.word(COMMITTED_AT)
+    }
+
+    /// Number of changes of weights so far, for who keeps a copy of them.
+    pub(crate) fn changes(&self) -> u64 {
+        self.word(CHANGES_AT).load(Ordering::Acquire)
+    }
+
+    /// Counts a change of a weight, after it was made.
+    pub(crate) fn note_change(&self) {
+        self.word(CHANGES_AT).fetch_add(1, Ordering::Release);
     }
 
     fn word(&self, at: u64) -> &AtomicU64 {

@@ -116,6 +116,7 @@ impl Controller {
         self.order.insert(Row { row: place.row, inserted: self.committed, weight });
         self.committed += 1;
         segment.committed().store(self.committed, Ordering::Relaxed);
+        segment.note_change();
         self.changed.note(place.row);
     }
 
@@ -133,6 +134,7 @@ impl Controller {
         if limit > 0 && segment.sampled()[at].load(Ordering::SeqCst) >= limit {
             segment.weights()[at].store(0, Ordering::SeqCst);
         }
+        segment.note_change();
         self.order.reweigh(row, weight);
         self.changed.note(place.row);
         true
@@ -196,6 +198,7 @@ impl Controller {
         }
         self.order.remove(told);
         segment.weights()[at].store(0, Ordering::SeqCst);
+        segment.note_change();
         let stamp = Stamp::from_word(segment.states()[at].load(Ordering::Relaxed));
         segment.states()[at].store(Stamp::new(RowState::Free, stamp.generation).word(), Ordering::SeqCst);
         self.free.push_back(row);

@@ -11,9 +11,10 @@ use parking_lot::Mutex;
 
 use super::controller::{self, Controller, Place};
 use super::options::{Removal, StoreOptions};
-use super::reader::{Pinned, Reader};
+use super::pinned::Pinned;
+use super::reader::Reader;
 use super::shard::Shard;
-use super::writing::{Inserted, Writing, check_weight};
+use super::writing::{Inserted, Writing, check_columns, check_weight};
 use crate::bytes::narrow;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::files::Name;
@@ -260,10 +261,13 @@ impl Store {
     /// Copies a trajectory in: the bytes of each column, `length` steps of them.
     ///
     /// # Errors
-    /// As [`begin`](Self::begin) and [`Writing::commit`], or a column has not as many bytes as its steps have.
+    /// As [`begin`](Self::begin) and [`Writing::commit`], or a column has not as many bytes as its steps have. What is refused
+    /// evicts nobody.
     pub fn insert(&self, columns: &[&[u8]], length: u64, weight: f32) -> Result<Inserted> {
+        check_columns(self.schema(), columns, length)?;
+        check_weight(weight)?;
         let mut writing = self.begin()?;
-        writing.fill(columns, length)?;
+        writing.fill(columns)?;
         writing.commit(length, weight)
     }
 

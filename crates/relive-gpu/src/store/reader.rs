@@ -1,10 +1,10 @@
 //! Reading trajectories, in this process or another, while they cannot be replaced.
-#![expect(unsafe_code, reason = "pinned rows become slices here; each block says why it is sound")]
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use super::pinned::{Pinned, PinnedRow};
 use super::shard::Shard;
 use crate::bytes::{narrow, wide};
 use crate::error::{Error, Result};
@@ -22,17 +22,21 @@ const LOOKS: usize = 10_000;
 /// A process's way to read a store that it, or another process, has made. Cheap to clone.
 ///
 /// A process that forks attaches anew in the child: pins are those of a process, and go with it.
+///
+/// Readers of all ranks' stores on one machine make one of the whole index space: see [`of_ranks`](Self::of_ranks).
 #[derive(Clone, Debug)]
 pub struct Reader {
     shared: Arc<Shared>,
+    /// Those of all ranks in their order, this one's included; empty unless they were joined.
+    ranks: Arc<[Arc<Shared>]>,
 }
 
 #[derive(Debug)]
-struct Shared {
-    segment: Arc<Segment>,
+pub(super) struct Shared {
+    pub(super) segment: Arc<Segment>,
     slot: usize,
-    shard: Shard,
-    metrics: Arc<Metrics>,
+    pub(super) shard: Shard,
+    pub(super) metrics: Arc<Metrics>,
 }
 
 impl Drop for Shared {
@@ -40,23 +44,6 @@ impl Drop for Shared {
         // Whoever has pins has this, too: all counts are 0.
         self.segment.claims()[self.slot].store(NOBODY, Ordering::SeqCst);
     }
-}
-
-/// A trajectory that was pinned.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct PinnedRow {
-    /// Of all ranks together.
-    pub index: u64,
-    /// Of this trajectory: the row's next one has a higher generation.
-    pub generation: u64,
-    /// Number of steps.
-    pub length: u64,
-    /// Its weight now.
-    pub weight: f32,
-    /// Number of trajectories that were committed before it.
-    pub inserted: u64,
-    /// How often it was pinned, this time included.
-    pub sampled: u64,
 }
 
 impl Reader {
@@ -102,7 +89,63 @@ impl Reader {
         segment.pins(slot).iter().filter(|count| count.load(Ordering::Relaxed) > 0).for_each(|count| {
             count.store(0, Ordering::SeqCst);
         });
-        Ok(Self { shared: Arc::new(Shared { segment, slot, shard, metrics }) })
+        let shared = Arc::new(Shared { segment, slot, shard, metrics });
+        Ok(Self { shared, ranks: Arc::new([]) })
+    }
+
+    /// The reader of all ranks' stores, which lie in the memory of this machine: it pins any index, and collectors copy from
+    /// whichever store has it. `readers` are those of all ranks, in any order. What it says of a store, such as its weights
+    /// and counters, is of this one.
+    ///
+    /// # Errors
+    /// The stores differ in schema, capacity or number of ranks; or a rank is missing, or there twice.
+    pub fn of_ranks(&self, readers: &[Reader]) -> Result<Self> {
+        let own = &*self.shared;
+        let mut ranks: Vec<Arc<Shared>> = readers.iter().map(|reader| Arc::clone(&reader.shared)).collect();
+        ranks.sort_by_key(|other| other.shard.rank());
+        for other in &ranks {
+            other.segment.expect_schema(own.segment.schema())?;
+        }
+        let found: Vec<Shard> = ranks.iter().map(|other| other.shard).collect();
+        let expected = own.shard.all();
+        if !expected.clone().eq(found.iter().copied()) {
+            return Err(Error::invalid(format!(
+                "the stores are {found:?}; all ranks of one index space are {:?}",
+                expected.collect::<Vec<_>>()
+            )));
+        }
+        Ok(Self { shared: Arc::clone(&self.shared), ranks: ranks.into() })
+    }
+
+    /// What has an index.
+    pub(super) fn owner(&self, index: u64) -> Result<&Shared> {
+        let owner = self.shared.shard.owner(index).and_then(|rank| self.ranks.get(narrow(rank)));
+        match owner {
+            Some(owner) => Ok(owner),
+            // An error, too, if it is another rank's.
+            None => self.shared.shard.local(index).map(|_| &*self.shared),
+        }
+    }
+
+    /// Which of the joined stores has an index, and its row there; 0 for the only one.
+    pub(crate) fn place(&self, index: u64) -> Result<(usize, u64)> {
+        let local = self.owner(index)?.shard.local(index)?;
+        let rank = if self.ranks.is_empty() { 0 } else { self.shared.shard.owner(index).unwrap_or(0) };
+        Ok((narrow(rank), local))
+    }
+
+    /// The segments of the joined stores, or the only one.
+    pub(crate) fn segments(&self) -> Vec<&Arc<Segment>> {
+        if self.ranks.is_empty() {
+            return vec![&self.shared.segment];
+        }
+        self.ranks.iter().map(|rank| &rank.segment).collect()
+    }
+
+    /// Whether both read the same store, or the same stores.
+    pub(crate) fn is(&self, other: &Reader) -> bool {
+        Arc::ptr_eq(&self.shared.segment, &other.shared.segment)
+            && (Arc::ptr_eq(&self.ranks, &other.ranks) || self.ranks.len() + other.ranks.len() == 0)
     }
 
     /// What trajectories are made of.
@@ -135,6 +178,13 @@ impl Reader {
 
     pub(crate) fn segment(&self) -> &Arc<Segment> {
         &self.shared.segment
+    }
+
+    /// A number that is another one after any change of a weight of this rank: who has asked for it and then copied the
+    /// weights has the newest ones for as long as it stays.
+    #[must_use]
+    pub fn changes(&self) -> u64 {
+        self.shared.segment.changes()
     }
 
     /// Copies the weights of all rows of this rank, 0 for those that are not selectable.
@@ -194,14 +244,14 @@ impl Reader {
     /// # Errors
     /// An index is another rank's, or the controller ended while it decided about a row.
     pub fn pin_present(&self, indices: &[u64]) -> Result<(Pinned, Vec<usize>)> {
-        let mut pinned = Pinned { shared: Arc::clone(&self.shared), rows: Vec::with_capacity(indices.len()) };
+        let mut pinned = Pinned::new(self.clone(), indices.len());
         let mut missing = Vec::new();
-        let committed = self.shared.segment.committed().load(Ordering::Relaxed);
         for (position, &index) in indices.iter().enumerate() {
             match self.pin_one(index, true)? {
                 Some(row) => {
+                    let committed = self.owner(index)?.segment.committed().load(Ordering::Relaxed);
                     self.shared.metrics.aged(committed.saturating_sub(row.inserted + 1));
-                    pinned.rows.push(row);
+                    pinned.push(row);
                 }
                 None => missing.push(position),
             }
@@ -209,25 +259,32 @@ impl Reader {
         Ok((pinned, missing))
     }
 
-    /// Pins rows without counting it: nobody samples them.
-    pub(crate) fn hold(&self, indices: &[u64]) -> Result<Pinned> {
-        let mut pinned = Pinned { shared: Arc::clone(&self.shared), rows: Vec::with_capacity(indices.len()) };
+    /// Pins those of the trajectories that are there without counting it: nobody samples them, or somebody else has
+    /// counted it.
+    ///
+    /// # Errors
+    /// As [`pin_present`](Self::pin_present).
+    pub fn hold(&self, indices: &[u64]) -> Result<Pinned> {
+        let mut pinned = Pinned::new(self.clone(), indices.len());
         for &index in indices {
-            pinned.rows.extend(self.pin_one(index, false)?);
+            if let Some(row) = self.pin_one(index, false)? {
+                pinned.push(row);
+            }
         }
         Ok(pinned)
     }
 
     fn pin_one(&self, index: u64, sample: bool) -> Result<Option<PinnedRow>> {
-        let Shared { segment, slot, shard, .. } = &*self.shared;
+        let owner = self.owner(index)?;
+        let Shared { segment, slot, shard, .. } = owner;
         let at = narrow(shard.local(index)?);
         let count = &segment.pins(*slot)[at];
-        let Some(generation) = self.pin_count(at, count)? else { return Ok(None) };
+        let Some(generation) = owner.pin_count(at, count)? else { return Ok(None) };
         crate::kill::kill_point!("pinned");
         let sampled =
-            if sample { self.sample(at) } else { Some(segment.sampled()[at].load(Ordering::Relaxed)) };
+            if sample { owner.sample(at) } else { Some(segment.sampled()[at].load(Ordering::Relaxed)) };
         let Some(sampled) = sampled else {
-            self.shared.release(count);
+            pin::unpin(count);
             return Ok(None);
         };
         Ok(Some(PinnedRow {
@@ -239,9 +296,11 @@ impl Reader {
             sampled,
         }))
     }
+}
 
+impl Shared {
     fn pin_count(&self, at: usize, count: &AtomicU32) -> Result<Option<u64>> {
-        let state = &self.shared.segment.states()[at];
+        let state = &self.segment.states()[at];
         for _ in 0..LOOKS {
             match pin::pin(state, count) {
                 Pin::Held(generation) => return Ok(Some(generation)),
@@ -249,13 +308,13 @@ impl Reader {
                 Pin::Undecided => std::thread::yield_now(),
             }
         }
-        self.shared.segment.check_owner()?;
+        self.segment.check_owner()?;
         Err(Error::unavailable("the controller takes unusually long to decide about a row; try again"))
     }
 
     /// Counts that a pinned row is sampled; `None` if it was sampled as often as it may be.
     fn sample(&self, at: usize) -> Option<u64> {
-        let segment = &self.shared.segment;
+        let segment = &self.segment;
         let sampled = &segment.sampled()[at];
         let before = sampled.fetch_add(1, Ordering::SeqCst);
         let limit = segment.header().shape.max_times_sampled;
@@ -265,101 +324,24 @@ impl Reader {
         }
         if before + 1 == limit {
             segment.weights()[at].store(0, Ordering::SeqCst);
+            segment.note_change();
             segment.exhausted().fetch_add(1, Ordering::Release);
         }
         Some(before + 1)
     }
-}
 
-impl Shared {
-    /// Takes a pin back, and wakes who waits for a row.
-    fn release(&self, count: &AtomicU32) {
-        pin::unpin(count);
+    /// Takes the pin of a row back.
+    pub(super) fn release(&self, index: u64) {
+        let local = self.shard.local(index).expect("was pinned by it");
+        pin::unpin(&self.segment.pins(self.slot)[narrow(local)]);
     }
 
-    fn tell_released(&self) {
+    /// Wakes who waits for a row.
+    pub(super) fn tell_released(&self) {
         let (releases, waiting) = self.segment.releases();
         if waiting.load(Ordering::SeqCst) > 0 {
             releases.fetch_add(1, Ordering::SeqCst);
             futex::wake(releases);
-        }
-    }
-}
-
-/// Trajectories that nobody replaces until this is dropped.
-#[derive(Debug)]
-pub struct Pinned {
-    shared: Arc<Shared>,
-    rows: Vec<PinnedRow>,
-}
-
-impl Pinned {
-    /// The trajectories, in the order in which they were asked for.
-    #[must_use]
-    pub fn rows(&self) -> &[PinnedRow] {
-        &self.rows
-    }
-
-    /// What they are made of.
-    #[must_use]
-    pub fn schema(&self) -> &Schema {
-        self.shared.segment.schema()
-    }
-
-    /// All steps of a trajectory in a column, as they lie in the store.
-    ///
-    /// # Errors
-    /// There is no such row or column.
-    pub fn bytes(&self, row: usize, column: usize) -> Result<&[u8]> {
-        let segment = &self.shared.segment;
-        let columns = segment.schema().columns().len();
-        let Some(pinned) = self.rows.get(row).filter(|_| column < columns) else {
-            return Err(Error::not_found(format!(
-                "there is no row {row} with a column {column}; there are {} rows and {columns} columns",
-                self.rows.len()
-            )));
-        };
-        let (start, _) = segment.row(column, self.shared.shard.local(pinned.index)?);
-        let bytes = pinned.length * segment.schema().step_bytes(column);
-        // SAFETY: the bytes lie in the mapping, which this keeps, and were written before the row became selectable.
-        // As long as the row is pinned, by protocol nobody writes to it.
-        Ok(unsafe { std::slice::from_raw_parts(start, narrow(bytes)) })
-    }
-
-    /// Takes in what another call has pinned, behind its own trajectories.
-    ///
-    /// # Errors
-    /// Another reader has pinned them; then they are let go of.
-    pub fn append(&mut self, mut other: Pinned) -> Result<()> {
-        if !Arc::ptr_eq(&self.shared, &other.shared) {
-            return Err(Error::invalid("the trajectories were pinned by another reader"));
-        }
-        self.rows.append(&mut other.rows);
-        Ok(())
-    }
-
-    pub(crate) fn segment(&self) -> &Arc<Segment> {
-        &self.shared.segment
-    }
-
-    pub(crate) fn shard(&self) -> Shard {
-        self.shared.shard
-    }
-
-    pub(crate) fn counters(&self) -> &Metrics {
-        &self.shared.metrics
-    }
-}
-
-impl Drop for Pinned {
-    fn drop(&mut self) {
-        let counts = self.shared.segment.pins(self.shared.slot);
-        for row in &self.rows {
-            let local = self.shared.shard.local(row.index).expect("was pinned by it");
-            self.shared.release(&counts[narrow(local)]);
-        }
-        if !self.rows.is_empty() {
-            self.shared.tell_released();
         }
     }
 }

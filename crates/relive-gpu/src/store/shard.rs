@@ -42,6 +42,23 @@ impl Shard {
         Ok(Self { rank, ranks, capacity })
     }
 
+    /// Which of the stores it is.
+    #[must_use]
+    pub fn rank(&self) -> u64 {
+        self.rank
+    }
+
+    /// Number of stores.
+    #[must_use]
+    pub fn ranks(&self) -> u64 {
+        self.ranks
+    }
+
+    /// The shares of all ranks, in their order.
+    pub(crate) fn all(self) -> impl Iterator<Item = Self> + Clone {
+        (0..self.ranks).map(move |rank| Self { rank, ..self })
+    }
+
     /// The index in all ranks of the row `local` of this one.
     #[must_use]
     pub fn global(&self, local: u64) -> u64 {

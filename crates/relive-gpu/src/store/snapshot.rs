@@ -58,6 +58,7 @@ impl Inner {
             segment.weights()[at].store(row.weight.to_bits(), Ordering::Release);
         }
         segment.committed().store(snapshot.committed, Ordering::Relaxed);
+        segment.note_change();
         state.restore(segment, snapshot);
     }
 }

@@ -489,3 +489,112 @@ fn what_makes_no_sense_is_refused() {
     assert!(writing.commit(0, 1.0).is_err());
     assert_eq!((store.len(), store.free()), (1, CAPACITY - 1));
 }
+
+/// The stores of three ranks, each with one trajectory, whose bytes are its rank.
+fn ranks() -> Vec<Store> {
+    let store = |rank| {
+        let options = StoreOptions { rank, ranks: 3, ..options(Removal::Fifo) };
+        let store = Store::create(schema(), options).unwrap();
+        let byte = u8::try_from(rank).unwrap();
+        store.insert(&[&[byte; 3], &[byte; 8]], 1, 1.0).unwrap();
+        store
+    };
+    (0..3).map(store).collect()
+}
+
+#[test]
+fn a_reader_of_all_ranks_pins_in_the_store_that_has_the_trajectory() {
+    let stores = ranks();
+    let readers: Vec<Reader> = stores.iter().rev().map(|store| store.reader().clone()).collect();
+    let all = stores[1].reader().of_ranks(&readers).unwrap();
+    let pinned = all.pin(&[10, 0, 5, 0]).unwrap();
+    let bytes: Vec<u8> = (0..4).map(|row| pinned.bytes(row, 0).unwrap()[0]).collect();
+    assert_eq!(bytes, [2, 0, 1, 0]);
+    let pins =
+        |stores: &[Store]| [0, 5, 10].map(|index| stores[index / 5].status(index as u64).unwrap().pins);
+    assert_eq!(pins(&stores), [2, 1, 1]);
+    drop(pinned);
+    assert_eq!(pins(&stores), [0, 0, 0]);
+    assert_eq!(all.pin(&[15]).unwrap_err().kind(), ErrorKind::NotFound);
+    assert!(stores[1].reader().pin(&[0]).unwrap_err().to_string().contains("belongs to rank 0"));
+}
+
+#[test]
+fn a_batch_has_rows_of_all_ranks() {
+    use crate::collect::{CollectOptions, Collector, Window};
+    let stores = ranks();
+    let readers: Vec<Reader> = stores.iter().map(|store| store.reader().clone()).collect();
+    let all = stores[0].reader().of_ranks(&readers).unwrap();
+    for sorted in [false, true] {
+        let options = CollectOptions { sorted, ..CollectOptions::new(4) };
+        let collector = Collector::new(&all, &[Window::new("b", 0, 2)], options).unwrap();
+        let batch = collector.collect(&all.pin(&[5, 10, 0, 5]).unwrap(), &[0, 1, 0, 0]).unwrap();
+        let firsts: Vec<u8> = batch.column(0).unwrap().bytes.chunks(16).map(|row| row[8]).collect();
+        assert_eq!((firsts, batch.column(0).unwrap().valid), (vec![1, 0, 0, 1], &[1, 0, 1, 1][..]));
+        // What one rank has pinned is not for who reads them all.
+        assert!(collector.collect(&stores[0].pin(&[0]).unwrap(), &[0]).is_err());
+    }
+}
+
+#[test]
+fn readers_that_are_not_all_ranks_are_refused() {
+    let stores = ranks();
+    let readers: Vec<Reader> = stores.iter().map(|store| store.reader().clone()).collect();
+    let [first, second, _] = &readers[..] else { unreachable!("three were made") };
+    let twice = [first.clone(), second.clone(), second.clone()];
+    for (some, text) in [(&readers[..2], "all ranks"), (&twice[..], "all ranks")] {
+        assert!(first.of_ranks(some).unwrap_err().to_string().contains(text));
+    }
+    let other = Schema::new(4, vec![Column::new("a", DType::UInt8, &[4])]).unwrap();
+    let other = Store::create(other, StoreOptions { rank: 2, ranks: 3, ..options(Removal::Fifo) }).unwrap();
+    let mixed = [first.clone(), second.clone(), other.reader().clone()];
+    assert!(first.of_ranks(&mixed).is_err());
+}
+
+/// What is refused evicts nobody, not even from a full store.
+#[test]
+fn a_trajectory_that_does_not_fit_changes_nothing() {
+    let store = Store::create(schema(), options(Removal::Fifo)).unwrap();
+    for _ in 0..CAPACITY {
+        store.insert(&[&[1; 3], &[1; 8]], 1, 1.0).unwrap();
+    }
+    let refused: [(&[&[u8]], u64, f32); 5] = [
+        (&[&[1; 3]], 1, 1.0),
+        (&[&[1; 4], &[1; 8]], 1, 1.0),
+        (&[&[1; 3], &[1; 8]], 0, 1.0),
+        (&[&[1; 15], &[1; 40]], 5, 1.0),
+        (&[&[1; 3], &[1; 8]], 1, f32::NAN),
+    ];
+    for (columns, length, weight) in refused {
+        assert_eq!(store.insert(columns, length, weight).unwrap_err().kind(), ErrorKind::InvalidArgument);
+    }
+    assert_eq!(
+        (store.len(), store.metrics().evictions.iter().map(|(_, count)| count).sum::<u64>()),
+        (CAPACITY, 0)
+    );
+    assert!((0..CAPACITY).all(|index| store.status(index).unwrap().generation == 1));
+}
+
+/// Whoever keeps a copy of the weights sees by a number whether it is the newest.
+#[test]
+fn every_change_of_a_weight_is_counted() {
+    let store = Store::create(schema(), options(Removal::MaxTimesSampled(2))).unwrap();
+    let reader = store.reader();
+    let mut seen = reader.changes();
+    let mut changed = |what: &str| {
+        assert_ne!(std::mem::replace(&mut seen, reader.changes()), reader.changes(), "{what}");
+    };
+    let place = store.insert(&[&[1; 3], &[1; 8]], 1, 1.0).unwrap();
+    changed("an insertion");
+    let reweigh = Reweigh { index: place.index, generation: place.generation, weight: 2.0 };
+    store.update_weights(&[reweigh]).unwrap();
+    changed("a new weight");
+    drop(store.pin(&[place.index, place.index]).unwrap());
+    changed("the last time that it may be sampled");
+    store.remove(&[place]).unwrap();
+    changed("its removal");
+    let before = reader.changes();
+    drop(store.begin().unwrap());
+    store.update_weights(&[reweigh]).unwrap();
+    assert_eq!(reader.changes(), before);
+}

@@ -85,27 +85,8 @@ impl Writing {
         Ok(Inserted { index: self.index(), generation: self.place.generation })
     }
 
-    /// Copies a trajectory of `length` steps in: the bytes of each column.
-    pub(super) fn fill(&mut self, columns: &[&[u8]], length: u64) -> Result<()> {
-        let schema = self.schema();
-        let expected = schema.columns().len();
-        if columns.len() != expected {
-            return Err(Error::invalid(format!(
-                "bytes of {} columns; the schema has {expected}",
-                columns.len()
-            )));
-        }
-        check_length(schema, length)?;
-        for (position, bytes) in columns.iter().enumerate() {
-            let expected = length * schema.step_bytes(position);
-            if wide(bytes.len()) != expected {
-                let name = &schema.columns()[position].name;
-                return Err(Error::invalid(format!(
-                    "column {name:?} has {} bytes; {length} steps have {expected}",
-                    bytes.len()
-                )));
-            }
-        }
+    /// Copies a trajectory in: the bytes of each column, which [`check_columns`] has accepted.
+    pub(super) fn fill(&mut self, columns: &[&[u8]]) -> Result<()> {
         for (position, bytes) in columns.iter().enumerate() {
             self.column(position)?[..bytes.len()].copy_from_slice(bytes);
         }
@@ -119,6 +100,26 @@ impl Drop for Writing {
             self.store.abort(self.place);
         }
     }
+}
+
+/// Whether these are the bytes of all columns of a trajectory of `length` steps.
+pub(super) fn check_columns(schema: &Schema, columns: &[&[u8]], length: u64) -> Result<()> {
+    let expected = schema.columns().len();
+    if columns.len() != expected {
+        return Err(Error::invalid(format!("bytes of {} columns; the schema has {expected}", columns.len())));
+    }
+    check_length(schema, length)?;
+    for (position, bytes) in columns.iter().enumerate() {
+        let expected = length * schema.step_bytes(position);
+        if wide(bytes.len()) != expected {
+            let name = &schema.columns()[position].name;
+            return Err(Error::invalid(format!(
+                "column {name:?} has {} bytes; {length} steps have {expected}",
+                bytes.len()
+            )));
+        }
+    }
+    Ok(())
 }
 
 pub(crate) fn check_column(schema: &Schema, column: usize) -> Result<()> {

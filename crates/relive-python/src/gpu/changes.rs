@@ -3,7 +3,7 @@
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
-use relive_gpu::{Change, Store};
+use relive_gpu::{Change, Reader, Store};
 
 /// What a loader has not yet looked at.
 #[derive(Default)]
@@ -16,6 +16,8 @@ pub(super) struct News {
 /// A store, and the loaders that follow its weights. The store gives each change out once.
 pub(super) struct Hub {
     store: Store,
+    /// Reads the other ranks' stores, too, once they are joined.
+    reader: Mutex<Reader>,
     followers: Mutex<Vec<Weak<Mutex<News>>>>,
 }
 
@@ -27,7 +29,21 @@ pub(super) struct Follower {
 
 impl Hub {
     pub(super) fn new(store: Store) -> Arc<Hub> {
-        Arc::new(Hub { store, followers: Mutex::default() })
+        let reader = Mutex::new(store.reader().clone());
+        Arc::new(Hub { store, reader, followers: Mutex::default() })
+    }
+
+    /// The way to read what batches are made of.
+    pub(super) fn reader(&self) -> Reader {
+        self.reader.lock().clone()
+    }
+
+    /// Reads these stores of other ranks from now on, too.
+    pub(super) fn join(&self, mut others: Vec<Reader>) -> relive_gpu::Result<()> {
+        let own = self.store.reader();
+        others.push(own.clone());
+        *self.reader.lock() = own.of_ranks(&others)?;
+        Ok(())
     }
 
     pub(super) fn store(&self) -> &Store {

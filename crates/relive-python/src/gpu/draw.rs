@@ -1,13 +1,15 @@
 //! Which trajectories a batch has, and which of their steps.
 
-use relive_gpu::select::{Order, Pool, Selected, Selection, Selector, Weights, WeightsConfig, philox, power};
-use relive_gpu::{Change, ErrorKind, Pinned, Reader};
+use relive_gpu::select::{
+    Order, Part, Pool, Selected, Selection, Selector, Summary, Weights, WeightsConfig, philox, power,
+};
+use relive_gpu::{Change, ErrorKind, Pinned, Reader, Shard};
 
 use super::changes::Follower;
 use super::raise::{Failed, Result};
 
 /// Rounds in which trajectories that went away while they were drawn are replaced by others.
-const MAX_ROUNDS: usize = 64;
+pub(super) const MAX_ROUNDS: usize = 64;
 
 /// The stream of random steps. Selectors use the first ones of the 256 that a seed and step have.
 const STEPS_STREAM: u32 = 0x80 << 24;
@@ -34,12 +36,14 @@ pub(super) struct Drawn {
 /// Draws trajectories from the weights of a store, which it follows.
 pub(super) struct Draws {
     pub(super) reader: Reader,
-    /// None for a store of another process, whose weights are all looked at for each batch.
+    /// None for a store of another process, all of whose weights are looked at where one has changed.
     follower: Option<Follower>,
     weights: Weights,
     inserted: Vec<u64>,
     /// Whether all rows were looked at once, which the first draw does: who only collects given trajectories needs no weights.
     has_looked: bool,
+    /// The number of changes when all rows were looked at.
+    changes: u64,
     pub(super) selector: Selector,
     pub(super) seed: u64,
     pub(super) selection: Selection,
@@ -54,13 +58,20 @@ impl Draws {
         steps: Steps,
         seed: u64,
     ) -> Result<Draws> {
-        let capacity = reader.capacity();
-        let config = WeightsConfig { max_weight, exponent, ..WeightsConfig::new(capacity) };
+        let (capacity, shard) = (reader.capacity(), reader.shard());
+        let config = WeightsConfig {
+            max_weight,
+            exponent,
+            first: shard.global(0),
+            total_capacity: capacity * shard.ranks(),
+            ..WeightsConfig::new(capacity)
+        };
         let places = usize::try_from(capacity).unwrap_or(usize::MAX);
         Ok(Draws {
             weights: Weights::new(config)?,
             inserted: vec![0; places],
             has_looked: false,
+            changes: 0,
             selector: Selector::new(seed),
             reader,
             follower,
@@ -76,7 +87,7 @@ impl Draws {
         let step = self.selector.step();
         let (mut drawn, mut pinned) = (Drawn::default(), self.reader.pin(&[])?);
         for round in 0..MAX_ROUNDS {
-            let wanted = count - drawn.indices.len() as u64;
+            let wanted = count - drawn.len();
             let selected = self.select(wanted)?;
             let (present, missing) = self.reader.pin_present(&selected.indices)?;
             // Where each index is selected once, a second selection could give the same ones.
@@ -84,22 +95,32 @@ impl Draws {
                 drawn.add(&selected, &missing);
                 pinned.append(present)?;
             }
-            if drawn.indices.len() as u64 == count {
-                self.complete(&mut drawn, &pinned, (step, round));
+            if drawn.len() == count {
+                self.weigh(&mut drawn, round);
+                self.complete(&mut drawn, &pinned, step, 0..);
                 return Ok((drawn, pinned));
             }
             self.look_at_all()?;
         }
-        let text = format!(
-            "{count} trajectories were drawn {MAX_ROUNDS} times, and each time others took the place of some before they could be \
-             read; draw fewer, or make the store larger"
-        );
-        Err(Failed::new(ErrorKind::Unavailable, text))
+        Err(too_many_rounds(count))
     }
 
     fn select(&mut self, count: u64) -> Result<Selected> {
         let pool = Pool::with_inserted(&self.weights, &self.inserted);
         Ok(self.selector.select(&pool, self.selection, count, Order::AsDrawn)?)
+    }
+
+    /// What this rank tells the others before they select.
+    pub(super) fn summary(&self, count: u64) -> Result<Summary> {
+        let pool = Pool::with_inserted(&self.weights, &self.inserted);
+        Ok(self.selector.summary(&pool, self.selection, count)?)
+    }
+
+    /// The draws that hit this rank's trajectories.
+    pub(super) fn part(&mut self, summaries: &[Summary], count: u64) -> Result<Part> {
+        let pool = Pool::with_inserted(&self.weights, &self.inserted);
+        let rank = usize::try_from(self.reader.shard().rank()).unwrap_or(usize::MAX);
+        Ok(self.selector.select_with(&pool, summaries, rank, self.selection, count)?)
     }
 
     /// Pins what was drawn before, which must still be there.
@@ -121,53 +142,70 @@ impl Draws {
         Ok(pinned)
     }
 
-    fn selects_once(&self) -> bool {
+    pub(super) fn selects_once(&self) -> bool {
         use Selection::{Fifo, Lifo, TopK, WithoutReplacement};
         matches!(self.selection, TopK | Fifo | Lifo | WithoutReplacement)
     }
 
-    /// Adds what follows from the trajectories that were pinned.
-    fn complete(&self, drawn: &mut Drawn, pinned: &Pinned, (step, round): (u64, usize)) {
-        drawn.generations = pinned.rows().iter().map(|row| row.generation).collect();
-        drawn.steps = match self.steps {
-            Steps::Last => pinned.rows().iter().map(|row| row.length).collect(),
-            Steps::Random => {
-                let rows = (0_u64..).zip(pinned.rows());
-                rows.map(|(position, row)| below(self.seed, step, position, row.length)).collect()
-            }
-        };
+    /// Makes the importance weights of a list that was drawn in several rounds.
+    pub(super) fn weigh(&self, drawn: &mut Drawn, round: usize) {
         if let (Selection::Prioritized { beta, .. }, 1..) = (self.selection, round) {
-            // Of several selections; (N · p)^-β over the largest of the batch is (the least p / p)^β.
+            // (N · p)^-β over the largest of the batch is (the least p / p)^β.
             let least = drawn.probabilities.iter().copied().fold(f32::INFINITY, f32::min);
             drawn.importance = drawn.probabilities.iter().map(|p| power(least / p, beta)).collect();
         }
     }
 
+    /// Adds what follows from the trajectories that were pinned, which have these positions in the whole list.
+    pub(super) fn complete(
+        &self,
+        drawn: &mut Drawn,
+        pinned: &Pinned,
+        step: u64,
+        positions: impl Iterator<Item = u64>,
+    ) {
+        drawn.generations = pinned.rows().iter().map(|row| row.generation).collect();
+        drawn.steps = match self.steps {
+            Steps::Last => pinned.rows().iter().map(|row| row.length).collect(),
+            Steps::Random => {
+                let rows = positions.zip(pinned.rows());
+                rows.map(|(position, row)| below(self.seed, step, position, row.length)).collect()
+            }
+        };
+    }
+
     /// Takes over what has changed since the last call.
-    fn follow(&mut self) -> Result<()> {
+    pub(super) fn follow(&mut self) -> Result<()> {
+        if self.follower.is_none() && self.has_looked && self.reader.changes() == self.changes {
+            return Ok(());
+        }
         let news = self.follower.as_ref().and_then(Follower::take);
         let Some(news) = news.filter(|news| self.has_looked && !news.is_overfull) else {
             return self.look_at_all();
         };
         let (mut indices, mut weights) = (Vec::new(), Vec::new());
+        let shard = self.reader.shard();
         for Change { local, weight, inserted } in news.changes {
-            indices.push(local);
+            indices.push(shard.global(local));
             weights.push(weight);
             if let Some(place) = usize::try_from(local).ok().and_then(|at| self.inserted.get_mut(at)) {
-                *place = inserted;
+                *place = among_ranks(shard, inserted);
             }
         }
         Ok(self.weights.update(&indices, &weights)?)
     }
 
     /// Takes over the weights of all rows.
-    fn look_at_all(&mut self) -> Result<()> {
+    pub(super) fn look_at_all(&mut self) -> Result<()> {
+        self.changes = self.reader.changes();
         let mut now = vec![0.0; self.inserted.len()];
         self.reader.read_weights(&mut now)?;
         self.reader.read_inserted(&mut self.inserted)?;
+        let shard = self.reader.shard();
+        self.inserted.iter_mut().for_each(|number| *number = among_ranks(shard, *number));
         self.has_looked = true;
         let (mut indices, mut weights) = (Vec::new(), Vec::new());
-        for ((index, new), old) in (0_u64..).zip(&now).zip(self.weights.weights()) {
+        for ((index, new), old) in (shard.global(0)..).zip(&now).zip(self.weights.weights()) {
             if new.to_bits() != old.to_bits() {
                 indices.push(index);
                 weights.push(*new);
@@ -181,8 +219,42 @@ impl Draws {
     }
 }
 
+/// A number of insertion that all ranks can compare: their first trajectories come before their second ones.
+fn among_ranks(shard: Shard, inserted: u64) -> u64 {
+    inserted.wrapping_mul(shard.ranks()).wrapping_add(shard.rank())
+}
+
+/// The error after the last round.
+pub(super) fn too_many_rounds(count: u64) -> Failed {
+    let text = format!(
+        "{count} trajectories were drawn {MAX_ROUNDS} times, and each time others took the place of some before they could be \
+         read; draw fewer, or make the store larger"
+    );
+    Failed::new(ErrorKind::Unavailable, text)
+}
+
 impl Drawn {
-    fn add(&mut self, selected: &Selected, missing: &[usize]) {
+    /// Number of rows.
+    pub(super) fn len(&self) -> u64 {
+        self.indices.len() as u64
+    }
+
+    /// Every `step`-th row from `first` on; it has no steps yet.
+    pub(super) fn every(&self, first: u64, step: u64) -> Drawn {
+        fn pick<T: Copy>(all: &[T], first: u64, step: u64) -> Vec<T> {
+            let [first, step] = [first, step].map(|number| usize::try_from(number).unwrap_or(usize::MAX));
+            all.iter().skip(first).step_by(step).copied().collect()
+        }
+        Drawn {
+            indices: pick(&self.indices, first, step),
+            generations: pick(&self.generations, first, step),
+            steps: Vec::new(),
+            probabilities: pick(&self.probabilities, first, step),
+            importance: pick(&self.importance, first, step),
+        }
+    }
+
+    pub(super) fn add(&mut self, selected: &Selected, missing: &[usize]) {
         let mut missing = missing.iter().peekable();
         for position in 0..selected.indices.len() {
             if missing.next_if(|&&next| next == position).is_none() {

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use pyo3::prelude::*;
+use pyo3::types::PyBytes;
 use relive_gpu::select::Selector;
 use relive_gpu::{CollectOptions, Collector, ErrorKind, Reader};
 
@@ -12,6 +13,7 @@ use super::changes::Follower;
 use super::draw::{Drawn, Draws, Steps};
 use super::raise::{Failed, OrRaise, Result, invalid};
 use super::settings::{GivenWindow, selection_of, windows_of};
+use super::together::Together;
 use crate::array::{floats, from_elements, keys};
 use crate::process::Owned;
 
@@ -21,6 +23,8 @@ pub(crate) struct GpuLoader(Owned<Work>);
 
 struct Work {
     draws: Draws,
+    /// There if several ranks draw together; then they fill the queue with [`GpuLoader::share`].
+    together: Option<Together>,
     background: Background,
     /// Those that were drawn and not handed out, in order.
     queue: VecDeque<(Drawn, OnItsWay)>,
@@ -44,6 +48,8 @@ pub(super) struct Settings<'py> {
     seed: u64,
     prefetch: usize,
     threads: usize,
+    /// Which share of the list that all ranks draw is this process's, and of how many; none for what one rank draws.
+    share: Option<(u64, u64)>,
 }
 
 /// What was drawn and not handed out: indices, generations, steps, probabilities, importance weights.
@@ -57,7 +63,8 @@ impl GpuLoader {
         settings: &Settings<'_>,
     ) -> PyResult<GpuLoader> {
         let windows = windows_of(py, &settings.windows)?;
-        let &Settings { batch_size, beta, exponent, max_weight, seed, prefetch, threads, .. } = settings;
+        let &Settings { batch_size, beta, exponent, max_weight, seed, prefetch, threads, share, .. } =
+            settings;
         let Some(selection) = selection_of(&settings.sampling, beta) else {
             return Err(invalid(py, format!("there is no sampling {:?}", settings.sampling)));
         };
@@ -71,8 +78,9 @@ impl GpuLoader {
             let collector = Collector::new(&reader, &windows, options)?;
             let background = Background::new(collector, prefetch > 0)?;
             let draws = Draws::new(reader, follower, (selection, exponent, max_weight), steps, seed)?;
-            let queue = VecDeque::new();
-            Ok::<_, Failed>(Work { draws, background, queue, batch_size, prefetch, lent: Lent::default() })
+            let together = share.map(|share| Together::new(batch_size, share)).transpose()?;
+            let (queue, lent) = (VecDeque::new(), Lent::default());
+            Ok::<_, Failed>(Work { draws, together, background, queue, batch_size, prefetch, lent })
         });
         Ok(GpuLoader(Owned::new("loader", made.or_raise(py)?)))
     }
@@ -94,6 +102,47 @@ impl GpuLoader {
     /// The next batch.
     fn next<'py>(&self, py: Python<'py>) -> PyResult<Parts<'py>> {
         self.with(py, |work| work.next(py))
+    }
+
+    /// Whether the ranks have to draw together before the next batch.
+    fn is_short(&self, py: Python<'_>) -> PyResult<bool> {
+        self.with(py, |work| Ok(work.queue.len() <= work.prefetch))
+    }
+
+    /// What this rank tells all others before they draw.
+    fn summary<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        let told = self.with(py, |work| work.together(py, Together::summary))?;
+        Ok(PyBytes::new(py, &told))
+    }
+
+    /// Which draws were this rank's, after what all have told.
+    #[expect(clippy::needless_pass_by_value, reason = "made of Python's list")]
+    fn part<'py>(&self, py: Python<'py>, summaries: Vec<Vec<u8>>) -> PyResult<Bound<'py, PyBytes>> {
+        let part = self.with(py, |work| work.together(py, |ranks, draws| ranks.part(draws, &summaries)))?;
+        Ok(PyBytes::new(py, &part))
+    }
+
+    /// Takes in which draws were whose; false if there has to be another round.
+    #[expect(clippy::needless_pass_by_value, reason = "made of Python's list")]
+    fn share(&self, py: Python<'_>, parts: Vec<Vec<u8>>) -> PyResult<bool> {
+        self.with(py, |work| {
+            let Some((drawn, pinned)) = work.together(py, |ranks, draws| ranks.share(draws, &parts))? else {
+                return Ok(false);
+            };
+            let batch = work.background.begin(pinned, &drawn.steps);
+            work.queue.push_back((drawn, batch));
+            Ok(true)
+        })
+    }
+
+    /// Gives up what the ranks were drawing.
+    fn give_up(&self, py: Python<'_>) -> PyResult<()> {
+        self.with(py, |work| {
+            work.together(py, |ranks, draws| {
+                ranks.give_up(draws);
+                Ok(())
+            })
+        })
     }
 
     /// The batch of these trajectories at these steps, beside the others; -1 as step means the one behind the last.
@@ -141,6 +190,18 @@ impl GpuLoader {
 }
 
 impl Work {
+    /// Does what belongs to a list of all ranks, without the interpreter.
+    fn together<T: Send>(
+        &mut self,
+        py: Python<'_>,
+        act: impl FnOnce(&mut Together, &mut Draws) -> Result<T> + Send,
+    ) -> PyResult<T> {
+        let Work { together: Some(together), draws, .. } = self else {
+            return Err(invalid(py, "this loader draws alone".to_owned()));
+        };
+        py.detach(|| act(together, draws)).or_raise(py)
+    }
+
     fn next<'py>(&mut self, py: Python<'py>) -> PyResult<Parts<'py>> {
         let filled = py.detach(|| self.fill());
         let Some((drawn, batch)) = self.queue.pop_front() else {
@@ -158,7 +219,7 @@ impl Work {
 
     /// Draws as many batches ahead as there are to be. What this call draws follows from all changes before it.
     fn fill(&mut self) -> Result<()> {
-        while self.queue.len() <= self.prefetch {
+        while self.together.is_none() && self.queue.len() <= self.prefetch {
             let (drawn, pinned) = self.draws.draw(self.batch_size)?;
             let batch = self.background.begin(pinned, &drawn.steps);
             self.queue.push_back((drawn, batch));

@@ -1,7 +1,7 @@
 //! The store of trajectories for training on GPUs: `relive.gpu`.
 //!
-//! [`GpuStore`] is the store in the process that makes it, [`GpuReader`] one that another process has made, and [`GpuLoader`] makes
-//! batches from either. Names of columns and settings are checked in Python; shapes, types and lengths here.
+//! [`GpuStore`] is the store in the process that makes it, [`GpuReader`] one that another process has made, [`GpuLoader`] makes batches
+//! from either, and [`GpuWriter`] writes into one in place. Names of columns and settings are checked in Python; shapes, types and lengths here.
 
 mod background;
 mod batch;
@@ -13,10 +13,14 @@ mod owned;
 mod raise;
 mod reader;
 mod removal;
+mod serve;
 mod settings;
 mod store;
+mod together;
+mod writer;
 
 pub(crate) use loader::GpuLoader;
 pub(crate) use raise::gpu_unavailable;
 pub(crate) use reader::GpuReader;
 pub(crate) use store::GpuStore;
+pub(crate) use writer::GpuWriter;

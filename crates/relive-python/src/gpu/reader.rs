@@ -14,6 +14,13 @@ use crate::array::from_elements;
 #[pyclass(frozen, module = "relive._native")]
 pub(crate) struct GpuReader(Shared<Reader>);
 
+impl GpuReader {
+    /// The way to read it.
+    pub(super) fn reader(&self, py: Python<'_>) -> PyResult<Reader> {
+        self.0.get(py)
+    }
+}
+
 #[pymethods]
 impl GpuReader {
     /// Attaches to the store of this name, which has the schema if one is given.
@@ -35,6 +42,12 @@ impl GpuReader {
     fn schema<'py>(&self, py: Python<'py>) -> PyResult<ToldSchema<'py>> {
         let reader = self.0.get(py)?;
         Ok((columns_of(py, reader.schema())?, reader.schema().max_steps(), reader.capacity()))
+    }
+
+    /// The store's place among the ranks, and their number.
+    fn shard(&self, py: Python<'_>) -> PyResult<(u64, u64)> {
+        let shard = self.0.get(py)?.shard();
+        Ok((shard.rank(), shard.ranks()))
     }
 
     fn weights<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {

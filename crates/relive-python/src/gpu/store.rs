@@ -6,15 +6,16 @@ use std::time::Duration;
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use relive_gpu::{Changed, Checkpoint, Inserted, Reweigh, State, Store, StoreOptions};
+use relive_gpu::{Changed, Checkpoint, Inserted, Reader, Reweigh, State, Store, StoreOptions};
 
 use super::changes::Hub;
 use super::given::{checked_weight, insert};
 use super::loader::{GpuLoader, Settings};
 use super::owned::Shared;
 use super::raise::{OrRaise, invalid};
-use super::reader::{metrics_of, weights_of};
+use super::reader::{GpuReader, metrics_of, weights_of};
 use super::removal::{Raised, callback, removal_of};
+use super::serve;
 use super::settings::{GivenColumn, ToldSchema, columns_of, schema_of};
 use crate::array::{floats, keys};
 
@@ -28,10 +29,21 @@ pub(crate) struct GpuStore {
 /// State, generation, length, weight, insertion number, how often it was sampled, pins.
 type Status = (&'static str, u64, u64, f32, u64, u64, u64);
 
+impl GpuStore {
+    fn of(store: Store, raised: Raised) -> GpuStore {
+        GpuStore { hub: Shared::new("store", Hub::new(store)), raised }
+    }
+
+    /// The store.
+    pub(super) fn store(&self, py: Python<'_>) -> PyResult<Store> {
+        Ok(self.hub.get(py)?.store().clone())
+    }
+}
+
 #[pymethods]
 impl GpuStore {
     #[new]
-    #[pyo3(signature = (columns, max_steps, capacity, removal, *, name, max_selectable, seed, readers, huge_pages))]
+    #[pyo3(signature = (columns, max_steps, capacity, removal, *, name, max_selectable, seed, readers, writers, shard, huge_pages))]
     #[expect(clippy::needless_pass_by_value, reason = "made of Python's objects")]
     #[expect(clippy::too_many_arguments, reason = "named in Python, where they have defaults")]
     fn new(
@@ -44,6 +56,8 @@ impl GpuStore {
         max_selectable: Option<u64>,
         seed: u64,
         readers: u32,
+        writers: u32,
+        shard: (u64, u64),
         huge_pages: bool,
     ) -> PyResult<GpuStore> {
         let schema = schema_of(py, &columns, max_steps)?;
@@ -56,26 +70,30 @@ impl GpuStore {
             max_selectable,
             seed,
             readers,
+            writers,
             huge_pages,
+            rank: shard.0,
+            ranks: shard.1,
             ..StoreOptions::new(capacity)
         };
         let store = py.detach(|| match name {
             Some(name) => Store::create_named(name, schema, options),
             None => Store::create(schema, options),
         });
-        Ok(GpuStore { hub: Shared::new("store", Hub::new(store.or_raise(py)?)), raised })
+        Ok(GpuStore::of(store.or_raise(py)?, raised))
     }
 
     /// The store that was saved in a folder. Where its removal was a function, one is given with the capacity and the most
     /// selectable trajectories.
     #[staticmethod]
-    #[pyo3(signature = (folder, removal, *, name, readers, huge_pages))]
+    #[pyo3(signature = (folder, removal, *, name, readers, shard, huge_pages))]
     fn load(
         py: Python<'_>,
         folder: PathBuf,
         removal: Option<(Bound<'_, PyAny>, u64, Option<u64>)>,
         name: Option<&str>,
         readers: u32,
+        shard: (u64, u64),
         huge_pages: bool,
     ) -> PyResult<GpuStore> {
         let raised = Raised::default();
@@ -89,9 +107,10 @@ impl GpuStore {
                 Some(options) => options,
                 None => checkpoint.options()?,
             };
-            checkpoint.load(name, StoreOptions { readers, huge_pages, ..options })
+            let (rank, ranks) = shard;
+            checkpoint.load(name, StoreOptions { readers, rank, ranks, huge_pages, ..options })
         });
-        Ok(GpuStore { hub: Shared::new("store", Hub::new(store.or_raise(py)?)), raised })
+        Ok(GpuStore::of(store.or_raise(py)?, raised))
     }
 
     /// Writes the store into a folder: the checkpoint's number, its trajectories, those written now, their bytes, and files that went.
@@ -190,6 +209,45 @@ impl GpuStore {
         metrics_of(py, &self.hub.get(py)?.store().metrics())
     }
 
+    /// Does what writers want; waits so many seconds until one wants something.
+    fn scan(&self, py: Python<'_>, timeout: f64) -> PyResult<serve::Scanned> {
+        let found = serve::scan(py, self.hub.get(py)?.store(), timeout);
+        match self.raised.lock().take() {
+            Some(error) => Err(error),
+            None => found,
+        }
+    }
+
+    /// A column of the current steps of writers.
+    #[expect(clippy::needless_pass_by_value, reason = "made of Python's list")]
+    fn observe<'py>(
+        &self,
+        py: Python<'py>,
+        writers: Vec<usize>,
+        column: usize,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        serve::observe(py, self.hub.get(py)?.store(), &writers, column)
+    }
+
+    /// Writes a column of the current steps of writers.
+    #[expect(clippy::needless_pass_by_value, reason = "made of Python's list")]
+    fn answer(
+        &self,
+        py: Python<'_>,
+        writers: Vec<usize>,
+        column: usize,
+        array: &Bound<'_, PyAny>,
+    ) -> PyResult<()> {
+        serve::answer(py, self.hub.get(py)?.store(), &writers, column, array)
+    }
+
+    /// Gives writers their turns back.
+    #[expect(clippy::needless_pass_by_value, reason = "made of Python's list")]
+    fn give_back(&self, py: Python<'_>, writers: Vec<usize>) -> PyResult<()> {
+        let hub = self.hub.get(py)?;
+        py.detach(|| hub.store().give_back(&writers)).or_raise(py)
+    }
+
     /// Takes back the pins of processes that have ended; how many those were.
     fn sweep(&self, py: Python<'_>) -> PyResult<u64> {
         let hub = self.hub.get(py)?;
@@ -199,7 +257,20 @@ impl GpuStore {
     #[expect(clippy::needless_pass_by_value, reason = "made of Python's dictionary")]
     fn loader(&self, py: Python<'_>, settings: Settings<'_>) -> PyResult<GpuLoader> {
         let hub = self.hub.get(py)?;
-        GpuLoader::new(py, hub.store().reader().clone(), Some(hub.follow()), &settings)
+        GpuLoader::new(py, hub.reader(), Some(hub.follow()), &settings)
+    }
+
+    /// Reads the stores of the other ranks, too, from now on: they share one index space with this one.
+    #[expect(clippy::needless_pass_by_value, reason = "made of Python's list")]
+    fn join(&self, py: Python<'_>, others: Vec<PyRef<'_, GpuReader>>) -> PyResult<()> {
+        let readers = others.iter().map(|other| other.reader(py)).collect::<PyResult<Vec<Reader>>>()?;
+        self.hub.get(py)?.join(readers).or_raise(py)
+    }
+
+    /// This store's place among the ranks, and their number.
+    fn shard(&self, py: Python<'_>) -> PyResult<(u64, u64)> {
+        let shard = self.hub.get(py)?.store().shard();
+        Ok((shard.rank(), shard.ranks()))
     }
 
     fn close(&self, py: Python<'_>) {

@@ -213,6 +213,11 @@ impl Crew {
         }
     }
 
+    /// Saves with the run what belongs to no worker.
+    pub(super) fn keep_of_run(&self, name: &str, tell: Tell) {
+        self.0.kept.keep(name, tell);
+    }
+
     /// From now on a part is saved with the run as it is now.
     pub(crate) fn keep(&self, name: &str, state: Vec<u8>) {
         self.0.kept.keep(name, Box::new(move || Some(state.clone())));

@@ -23,6 +23,7 @@ mod replay;
 mod replay_table;
 mod sequences;
 mod shared_learner;
+mod source;
 mod transitions;
 mod workers;
 
@@ -36,5 +37,6 @@ pub use relive_client::blocking::Client;
 pub use replay_table::{ReplayTable, unlimited};
 pub use sequences::Sequences;
 pub use shared_learner::SharedLearner;
+pub use source::BatchSource;
 pub use transitions::Transitions;
 pub use workers::Workers;

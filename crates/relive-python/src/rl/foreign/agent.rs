@@ -12,6 +12,7 @@ use relive_tensor::Nest;
 
 use super::Raised;
 use super::experience::{Experience, TABLE};
+use super::given::{Given, GivenSource};
 use super::learner::ForeignLearner;
 use super::policy::ForeignPolicy;
 use super::rollout::Rollouts;
@@ -101,13 +102,20 @@ impl Agent for ForeignAgent {
     }
 
     fn plan(&self, crew: &Crew) -> Result<Flow<Progress>> {
-        let extras = self.extras(crew.spec(), crew)?;
+        let extras = || self.extras(crew.spec(), crew);
         match &self.experience {
+            Experience::Given => {
+                let learner = crew.learner(self.learner(crew, Given)?)?;
+                let source = self.raised.call(|py| self.bridge.getattr(py, intern!(py, "source")))?;
+                Ok(crew.batches("data", GivenSource::new(source, self.raised.clone()))?.learn(learner))
+            }
             Experience::Rollouts { steps } => {
+                let extras = extras()?;
                 let learner = crew.learner(self.learner(crew, Rollouts::new(crew.spec(), extras))?)?;
                 Ok(crew.rollouts(*steps)?.sync()?.learn(learner))
             }
             Experience::Replay(replay) => {
+                let extras = extras()?;
                 let presenter = Presenter::new(replay.has_sequences());
                 let learner = crew.learner(self.learner(crew, presenter)?)?;
                 let off_policy = replay.off_policy();

@@ -18,6 +18,8 @@ pub(super) enum Experience {
     Rollouts { steps: usize },
     /// What a replay table has.
     Replay(Replay),
+    /// Batches that are given to the run.
+    Given,
 }
 
 /// A replay table, and what is in it.
@@ -34,6 +36,9 @@ pub(super) struct Replay {
 impl Experience {
     /// What `_own.AgentBridge.experience` has.
     pub(super) fn from_python(fields: &Bound<'_, PyDict>) -> PyResult<Experience> {
+        if get::<bool>(fields, "is_given")? {
+            return Ok(Experience::Given);
+        }
         if get::<Option<usize>>(fields, "steps")?.is_some() {
             return Ok(Experience::Rollouts { steps: get(fields, "steps")? });
         }
@@ -58,14 +63,14 @@ impl Experience {
 
     pub(super) fn validate(&self) -> Result<()> {
         match self {
-            Experience::Rollouts { .. } => Ok(()),
+            Experience::Rollouts { .. } | Experience::Given => Ok(()),
             Experience::Replay(replay) => replay.off_policy.validate(),
         }
     }
 
     pub(super) fn tables(&self) -> Result<Vec<TableConfig>> {
         match self {
-            Experience::Rollouts { .. } => Ok(Vec::new()),
+            Experience::Rollouts { .. } | Experience::Given => Ok(Vec::new()),
             Experience::Replay(replay) => Ok(vec![replay.table()?]),
         }
     }

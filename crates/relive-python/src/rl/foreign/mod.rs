@@ -6,6 +6,7 @@
 mod agent;
 mod environment;
 mod experience;
+mod given;
 mod learner;
 mod metrics;
 mod policy;

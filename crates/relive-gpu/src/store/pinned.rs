@@ -1,0 +1,122 @@
+//! Trajectories that are being read, and cannot be replaced meanwhile.
+#![expect(unsafe_code, reason = "pinned rows become slices here; the block says why it is sound")]
+
+use std::sync::Arc;
+
+use super::reader::{Reader, Shared};
+use super::shard::Shard;
+use crate::bytes::narrow;
+use crate::error::{Error, Result};
+use crate::memory::segment::Segment;
+use crate::metrics::Metrics;
+use crate::schema::Schema;
+
+/// A trajectory that was pinned.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PinnedRow {
+    /// Of all ranks together.
+    pub index: u64,
+    /// Of this trajectory: the row's next one has a higher generation.
+    pub generation: u64,
+    /// Number of steps.
+    pub length: u64,
+    /// Its weight now.
+    pub weight: f32,
+    /// Number of trajectories that were committed before it.
+    pub inserted: u64,
+    /// How often it was pinned, this time included.
+    pub sampled: u64,
+}
+
+/// Trajectories that nobody replaces until this is dropped.
+#[derive(Debug)]
+pub struct Pinned {
+    reader: Reader,
+    rows: Vec<PinnedRow>,
+}
+
+impl Pinned {
+    pub(super) fn new(reader: Reader, rows: usize) -> Self {
+        Self { reader, rows: Vec::with_capacity(rows) }
+    }
+
+    /// Takes in what its reader has pinned.
+    pub(super) fn push(&mut self, row: PinnedRow) {
+        self.rows.push(row);
+    }
+
+    /// The trajectories, in the order in which they were asked for.
+    #[must_use]
+    pub fn rows(&self) -> &[PinnedRow] {
+        &self.rows
+    }
+
+    /// What they are made of.
+    #[must_use]
+    pub fn schema(&self) -> &Schema {
+        self.reader.schema()
+    }
+
+    /// All steps of a trajectory in a column, as they lie in the store.
+    ///
+    /// # Errors
+    /// There is no such row or column.
+    pub fn bytes(&self, row: usize, column: usize) -> Result<&[u8]> {
+        let columns = self.schema().columns().len();
+        let Some(pinned) = self.rows.get(row).filter(|_| column < columns) else {
+            return Err(Error::not_found(format!(
+                "there is no row {row} with a column {column}; there are {} rows and {columns} columns",
+                self.rows.len()
+            )));
+        };
+        let owner = self.reader.owner(pinned.index)?;
+        let (start, _) = owner.segment.row(column, owner.shard.local(pinned.index)?);
+        let bytes = pinned.length * self.schema().step_bytes(column);
+        // SAFETY: the bytes lie in the mapping, which this keeps, and were written before the row became selectable.
+        // As long as the row is pinned, by protocol nobody writes to it.
+        Ok(unsafe { std::slice::from_raw_parts(start, narrow(bytes)) })
+    }
+
+    /// Takes in what another call has pinned, behind its own trajectories.
+    ///
+    /// # Errors
+    /// Another reader has pinned them; then they are let go of.
+    pub fn append(&mut self, mut other: Pinned) -> Result<()> {
+        if !self.reader.is(&other.reader) {
+            return Err(Error::invalid("the trajectories were pinned by another reader"));
+        }
+        self.rows.append(&mut other.rows);
+        Ok(())
+    }
+
+    /// Who pinned them.
+    pub(crate) fn reader(&self) -> &Reader {
+        &self.reader
+    }
+
+    pub(crate) fn segment(&self) -> &Arc<Segment> {
+        self.reader.segment()
+    }
+
+    pub(crate) fn shard(&self) -> Shard {
+        self.reader.shard()
+    }
+
+    pub(crate) fn counters(&self) -> &Metrics {
+        self.reader.counters()
+    }
+}
+
+impl Drop for Pinned {
+    fn drop(&mut self) {
+        let mut owners: Vec<&Shared> = Vec::new();
+        for row in &self.rows {
+            let owner = self.reader.owner(row.index).expect("was pinned by it");
+            owner.release(row.index);
+            if !owners.iter().any(|other| std::ptr::eq(*other, owner)) {
+                owners.push(owner);
+            }
+        }
+        owners.iter().for_each(|owner| owner.tell_released());
+    }
+}

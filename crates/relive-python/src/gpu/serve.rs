@@ -1,0 +1,81 @@
+//! The store's side of writers.
+
+use std::time::{Duration, Instant};
+
+use pyo3::prelude::*;
+use relive_gpu::{Column, Inserted, Request, Scan, Store};
+
+use super::raise::{OrRaise, invalid};
+use super::writer::{check_step, column_at, dims};
+use crate::buffer;
+use crate::plain::Plain;
+
+/// How long a wait goes on before Python's signal handlers get their chance.
+const SLICE: Duration = Duration::from_millis(50);
+
+/// Requests as writer, index and step; finished trajectories as index and generation; how many were given up, and how many
+/// writers wait for a row.
+pub(super) type Scanned = (Vec<(usize, u64, u64)>, Vec<(u64, u64)>, u64, u64);
+
+/// Does what writers want; waits so many seconds until one wants something.
+pub(super) fn scan(py: Python<'_>, store: &Store, timeout: f64) -> PyResult<Scanned> {
+    let patience = Duration::try_from_secs_f64(timeout)
+        .map_err(|error| invalid(py, format!("timeout is {timeout}: {error}")))?;
+    let begin = Instant::now();
+    loop {
+        let found = py.detach(|| store.scan()).or_raise(py)?;
+        let left = patience.saturating_sub(begin.elapsed());
+        if has_news(&found) || left.is_zero() {
+            let Scan { requests, finished, aborted, starved, .. } = found;
+            let requests = requests.into_iter().map(|Request { slot, index, step }| (slot, index, step));
+            let finished = finished.into_iter().map(|Inserted { index, generation }| (index, generation));
+            return Ok((requests.collect(), finished.collect(), aborted, starved));
+        }
+        py.detach(|| store.wait_for_writers(left.min(SLICE)));
+        py.check_signals()?;
+    }
+}
+
+fn has_news(found: &Scan) -> bool {
+    found.aborted > 0 || !found.requests.is_empty() || !found.finished.is_empty()
+}
+
+/// A column of the current steps of writers, one after the other.
+pub(super) fn observe<'py>(
+    py: Python<'py>,
+    store: &Store,
+    writers: &[usize],
+    column: usize,
+) -> PyResult<Bound<'py, PyAny>> {
+    let described = column_at(py, store.schema(), column)?;
+    let step = bytes_of(described);
+    let mut block = buffer::zeroed(step.saturating_mul(writers.len()))?;
+    for (at, &writer) in writers.iter().enumerate() {
+        let place = &mut block.bytes_mut()[at * step..(at + 1) * step];
+        store.observe(writer, column, place).or_raise(py)?;
+    }
+    buffer::into_array(py, block, described.dtype, &dims(described, Some(writers.len())))
+}
+
+/// Writes a column of the current steps of writers.
+pub(super) fn answer(
+    py: Python<'_>,
+    store: &Store,
+    writers: &[usize],
+    column: usize,
+    array: &Bound<'_, PyAny>,
+) -> PyResult<()> {
+    let array = Plain::of(array)?;
+    let described = column_at(py, store.schema(), column)?;
+    check_step(py, described, &array, Some(writers.len()))?;
+    let step = bytes_of(described);
+    for (at, &writer) in writers.iter().enumerate() {
+        store.answer(writer, column, &array.bytes()[at * step..(at + 1) * step]).or_raise(py)?;
+    }
+    Ok(())
+}
+
+/// Bytes of a step, which lies in memory.
+fn bytes_of(column: &Column) -> usize {
+    column.step_bytes().and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(usize::MAX)
+}

@@ -1,0 +1,195 @@
+//! Writers: environments, mostly in processes of their own, that write trajectories where they lie.
+
+use std::time::{Duration, Instant};
+
+use pyo3::prelude::*;
+use relive_gpu::{Column, ErrorKind, Schema, Writer};
+
+use super::given::checked_weight;
+use super::raise::{OrRaise, invalid};
+use super::settings::{GivenColumn, ToldSchema, columns_of, schema_of};
+use super::store::GpuStore;
+use crate::buffer;
+use crate::plain::Plain;
+use crate::process::Owned;
+
+/// How long a wait goes on before Python's signal handlers get their chance. Longer than a writer takes to notice that the
+/// process of the store has ended.
+const SLICE: Duration = Duration::from_millis(200);
+
+/// Writes trajectories into a store, mostly another process's.
+#[pyclass(frozen, module = "relive._native")]
+pub(crate) struct GpuWriter(Owned<Writer>);
+
+#[pymethods]
+impl GpuWriter {
+    /// Attaches to the store of this name, which has the schema if one is given.
+    #[staticmethod]
+    fn attach(
+        py: Python<'_>,
+        name: &str,
+        schema: Option<(Vec<GivenColumn<'_>>, u64)>,
+    ) -> PyResult<GpuWriter> {
+        let schema = match schema {
+            Some((columns, max_steps)) => Some(schema_of(py, &columns, max_steps)?),
+            None => None,
+        };
+        let writer = py.detach(|| Writer::attach(name, schema.as_ref())).or_raise(py)?;
+        Ok(GpuWriter(Owned::new("writer", writer)))
+    }
+
+    /// A writer in the process of the store.
+    #[staticmethod]
+    fn of(py: Python<'_>, store: &GpuStore) -> PyResult<GpuWriter> {
+        let store = store.store(py)?;
+        let writer = py.detach(|| Writer::of(&store)).or_raise(py)?;
+        Ok(GpuWriter(Owned::new("writer", writer)))
+    }
+
+    /// Name, dtype and shape of each column; the most steps; and, in place of the capacity, its number.
+    fn schema<'py>(&self, py: Python<'py>) -> PyResult<ToldSchema<'py>> {
+        self.with(py, |writer| {
+            let schema = writer.schema();
+            Ok((columns_of(py, schema)?, schema.max_steps(), writer.id() as u64))
+        })
+    }
+
+    /// Number of steps written so far.
+    fn steps(&self, py: Python<'_>) -> PyResult<u64> {
+        self.with(py, |writer| Ok(writer.steps()))
+    }
+
+    /// Waits so many seconds for a row.
+    fn acquire(&self, py: Python<'_>, timeout: f64) -> PyResult<()> {
+        self.with(py, |writer| wait(py, timeout, |slice| writer.acquire(slice)))
+    }
+
+    /// Waits so many seconds until the store has answered.
+    fn wait(&self, py: Python<'_>, timeout: f64) -> PyResult<()> {
+        self.with(py, |writer| wait(py, timeout, |slice| writer.wait(slice)))
+    }
+
+    /// Gives the turn to the store, which adds to the current step.
+    fn request(&self, py: Python<'_>) -> PyResult<()> {
+        self.with(py, |writer| py.detach(|| writer.request()).or_raise(py))
+    }
+
+    /// Writes a column of the current step.
+    fn write(&self, py: Python<'_>, column: usize, array: &Bound<'_, PyAny>) -> PyResult<()> {
+        let array = Plain::of(array)?;
+        self.with(py, |writer| {
+            let schema = writer.schema();
+            check_step(py, column_at(py, schema, column)?, &array, None)?;
+            writer.step(column).or_raise(py)?.copy_from_slice(array.bytes());
+            Ok(())
+        })
+    }
+
+    /// A copy of a column of the current step.
+    fn read<'py>(&self, py: Python<'py>, column: usize) -> PyResult<Bound<'py, PyAny>> {
+        self.with(py, |writer| {
+            let described = column_at(py, writer.schema(), column)?.clone();
+            let bytes = writer.step(column).or_raise(py)?;
+            let mut block = buffer::zeroed(bytes.len())?;
+            block.bytes_mut().copy_from_slice(bytes);
+            buffer::into_array(py, block, described.dtype, &dims(&described, None))
+        })
+    }
+
+    /// The current step is written; the next one begins.
+    fn advance(&self, py: Python<'_>) -> PyResult<()> {
+        self.with(py, |writer| writer.step_inc().or_raise(py))
+    }
+
+    /// The trajectory is complete.
+    fn finish(&self, py: Python<'_>, weight: f64) -> PyResult<()> {
+        let weight = checked_weight(py, weight)?;
+        self.with(py, |writer| py.detach(|| writer.finish(weight)).or_raise(py))
+    }
+
+    /// Gives the trajectory up; the next one begins in its place.
+    fn abandon(&self, py: Python<'_>) -> PyResult<()> {
+        self.with(py, |writer| {
+            writer.abandon();
+            Ok(())
+        })
+    }
+
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        self.0.end(py)
+    }
+}
+
+impl GpuWriter {
+    fn with<T>(&self, py: Python<'_>, work: impl FnOnce(&mut Writer) -> PyResult<T>) -> PyResult<T> {
+        match self.0.lock(py)?.as_mut() {
+            Some(writer) => work(writer),
+            None => {
+                let text = "this writer was closed".to_owned();
+                Err(crate::error::raise_kind(py, relive_client::ErrorKind::Closed, text))
+            }
+        }
+    }
+}
+
+/// Waits in slices, between which signal handlers run.
+fn wait(
+    py: Python<'_>,
+    timeout: f64,
+    mut act: impl FnMut(Duration) -> relive_gpu::Result<()> + Send,
+) -> PyResult<()> {
+    let patience = Duration::try_from_secs_f64(timeout)
+        .map_err(|error| invalid(py, format!("timeout is {timeout}: {error}")))?;
+    let begin = Instant::now();
+    loop {
+        let slice = patience.saturating_sub(begin.elapsed()).min(SLICE);
+        let asked = Instant::now();
+        match py.detach(|| act(slice)) {
+            // Before the slice is over it is not for lack of time.
+            Err(error) if error.kind() == ErrorKind::Unavailable && asked.elapsed() >= slice => {
+                py.check_signals()?;
+                if begin.elapsed() >= patience {
+                    let text = format!(
+                        "the writer has waited {timeout} s for its turn; does the process of the store scan, and is there a free row?"
+                    );
+                    let kind = relive_client::ErrorKind::Timeout;
+                    return Err(crate::error::raise_kind(py, kind, text));
+                }
+            }
+            outcome => return outcome.or_raise(py),
+        }
+    }
+}
+
+/// A column of a schema.
+pub(super) fn column_at<'a>(py: Python<'_>, schema: &'a Schema, column: usize) -> PyResult<&'a Column> {
+    let found = schema.columns().get(column);
+    found.ok_or_else(|| invalid(py, format!("there is no column {column}")))
+}
+
+/// Sizes of a step's array, or of several steps'.
+pub(super) fn dims(column: &Column, rows: Option<usize>) -> Vec<usize> {
+    // A step is in memory.
+    let sizes = column.shape.iter().map(|&size| usize::try_from(size).unwrap_or(usize::MAX));
+    rows.into_iter().chain(sizes).collect()
+}
+
+/// # Errors
+/// The array is not a step of the column, or not as many steps.
+pub(super) fn check_step(
+    py: Python<'_>,
+    column: &Column,
+    array: &Plain<'_>,
+    rows: Option<usize>,
+) -> PyResult<()> {
+    let expected = dims(column, rows);
+    if array.dtype() == column.dtype && array.shape() == expected {
+        return Ok(());
+    }
+    let (given, wanted) = (array.dtype().numpy_name(), column.dtype.numpy_name());
+    let (shape, name) = (array.shape(), &column.name);
+    Err(invalid(
+        py,
+        format!("column {name:?}: {given} of shape {shape:?} for {wanted} of shape {expected:?}"),
+    ))
+}

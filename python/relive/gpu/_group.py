@@ -1,0 +1,146 @@
+"""Ranks: processes that have a store each, and draw from all of them together."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from relive.errors import InvalidArgumentError, ReverbError, UnavailableError
+
+_FINE, _FAILED = b"\0", b"\1"
+
+
+class Group(abc.ABC):
+    """Processes that make the same calls in the same order. Subclass it for a way to exchange bytes that is not among those of
+    :class:`relive.gpu.Store`.
+
+    Args:
+      rank: of this process, from 0.
+      ranks: number of processes. Each has a store.
+      replica, replicas: which share of a batch of all is this process's, and of how many; rank and ranks unless given. Processes
+        of one replica, such as the stages of a pipeline, read the same rows.
+
+    Raises:
+      InvalidArgumentError: a rank or replica is not below their number.
+    """
+
+    def __init__(self, rank: int, ranks: int, *, replica: int | None = None, replicas: int | None = None) -> None:
+        self.rank = rank
+        self.ranks = ranks
+        self.replica = rank if replica is None else replica
+        self.replicas = ranks if replicas is None else replicas
+        for what, value, number in (("rank", rank, ranks), ("replica", self.replica, self.replicas)):
+            if not 0 <= value < number:
+                raise InvalidArgumentError(f"{what} is {value} of {number}; it must be 0 to {number - 1}")
+
+    @abc.abstractmethod
+    def all_gather(self, told: bytes) -> Sequence[bytes]:
+        """Gives the bytes of this process to all, and returns those of all by rank. All processes call it.
+
+        Raises:
+          UnavailableError: a process has ended.
+          DeadlineExceededError: a process does not call it in time.
+        """
+
+    def close(self) -> None:
+        """Ends what the group itself has opened."""
+
+
+class _Torch(Group):
+    """A process group of PyTorch, or a module with the functions of ``torch.distributed``, such as ``deepspeed.comm``."""
+
+    def __init__(self, functions: Any, group: Any = None, **share: int) -> None:
+        self._functions, self._group = functions, group
+        where = {} if group is None else {"group": group}
+        super().__init__(functions.get_rank(**where), functions.get_world_size(**where), **share)
+
+    def all_gather(self, told: bytes) -> Sequence[bytes]:
+        answers: list[Any] = [None] * self.ranks
+        where = {} if self._group is None else {"group": self._group}
+        self._functions.all_gather_object(answers, told, **where)
+        return answers
+
+
+class _Mpi(Group):
+    """A communicator with the methods of mpi4py."""
+
+    def __init__(self, communicator: Any) -> None:
+        self._communicator = communicator
+        super().__init__(communicator.Get_rank(), communicator.Get_size())
+
+    def all_gather(self, told: bytes) -> Sequence[bytes]:
+        answers: Sequence[bytes] = self._communicator.allgather(told)
+        return answers
+
+
+def group_of(given: Any) -> Group:
+    """A group of what frameworks have for it.
+
+    Raises:
+      InvalidArgumentError: it is none of these.
+      UnavailableError: ``torch.distributed`` has not been initialised.
+    """
+    if isinstance(given, Group):
+        return given
+    if _has(given, "get_data_parallel_rank", "get_data_parallel_world_size"):
+        return _of_topology(given)
+    if _has(given, "get_rank", "get_world_size", "all_gather_object"):
+        return _Torch(_initialised(given))
+    if _has(given, "Get_rank", "Get_size", "allgather"):
+        return _Mpi(given)
+    if _is_process_group(given):
+        return _Torch(_distributed(), given)
+    raise InvalidArgumentError(
+        f"group is a {type(given).__name__}; give torch.distributed, a process group of it, a topology with get_data_parallel_rank() and "
+        "get_data_parallel_world_size(), a communicator of mpi4py, or a relive.gpu.Group"
+    )
+
+
+def _of_topology(topology: Any) -> Group:
+    """All processes have stores; those of one data-parallel rank read the same rows."""
+    replica, replicas = topology.get_data_parallel_rank(), topology.get_data_parallel_world_size()
+    group = _Torch(_distributed(), replica=replica, replicas=replicas)
+    if group.ranks % replicas:
+        raise InvalidArgumentError(f"the topology has {replicas} data-parallel ranks of {group.ranks} processes, which does not divide")
+    return group
+
+
+def _has(given: Any, *names: str) -> bool:
+    return all(callable(getattr(given, name, None)) for name in names)
+
+
+def _is_process_group(given: Any) -> bool:
+    return any(kind.__name__ == "ProcessGroup" and kind.__module__.startswith("torch") for kind in type(given).__mro__)
+
+
+def _distributed() -> Any:
+    import torch.distributed
+
+    return _initialised(torch.distributed)
+
+
+def _initialised(functions: Any) -> Any:
+    if not functions.is_initialized():
+        raise UnavailableError("torch.distributed is not initialised; call torch.distributed.init_process_group first")
+    return functions
+
+
+def exchange(group: Group, make: Callable[[], bytes]) -> list[bytes]:
+    """The bytes that each rank makes, by rank.
+
+    Raises:
+      UnavailableError: another rank cannot make its own; the error says why. What this rank's own raises comes first.
+    """
+    failed: ReverbError | None = None
+    try:
+        told = _FINE + make()
+    except ReverbError as error:
+        failed, told = error, _FAILED + str(error).encode()
+    answers = [bytes(answer) for answer in group.all_gather(told)]
+    if failed is not None:
+        raise failed
+    for rank, answer in enumerate(answers):
+        if answer[:1] != _FINE:
+            raise UnavailableError(f"rank {rank} cannot go on: {answer[1:].decode(errors='replace')}")
+    return [answer[1:] for answer in answers]

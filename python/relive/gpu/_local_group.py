@@ -1,0 +1,156 @@
+"""A group of processes of one machine, which needs no other package."""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+import time
+from collections.abc import Sequence
+
+from relive.errors import DeadlineExceededError, InvalidArgumentError, UnavailableError
+from relive.gpu._group import Group
+
+_SIZE = struct.Struct("<Q")
+_RANK = struct.Struct("<QQ")
+# Process, user and group of the other end.
+_PEER = struct.Struct("3i")
+_BETWEEN_TRIES_S = 0.01
+_MOST_BYTES = 1 << 34
+
+
+class LocalGroup(Group):
+    """Processes of one user on one machine, which find each other by a name. Rank 0 listens; what all tell goes through it.
+
+    Args:
+      name: of the group: another one for each that there is at a time.
+      rank, ranks, replica, replicas: as in :class:`Group`.
+      timeout: seconds that an exchange waits for the others.
+
+    Raises:
+      UnavailableError: there is such a group.
+      DeadlineExceededError: the others do not come in that time.
+    """
+
+    def __init__(
+        self, name: str, rank: int, ranks: int, *, replica: int | None = None, replicas: int | None = None, timeout: float = 60.0
+    ) -> None:
+        super().__init__(rank, ranks, replica=replica, replicas=replicas)
+        if not timeout > 0:
+            raise InvalidArgumentError(f"timeout is {timeout}; it must be above 0 seconds")
+        self._timeout = timeout
+        self._name = name
+        # In the abstract namespace: it goes with the process, and leaves no file.
+        address = f"\0relive-gpu-{name}"
+        self._peers: dict[int, socket.socket] = {}
+        if ranks > 1:
+            self._peers = self._listen(address) if rank == 0 else self._connect(address)
+
+    def all_gather(self, told: bytes) -> Sequence[bytes]:
+        deadline = time.monotonic() + self._timeout
+        if self.ranks == 1:
+            return [told]
+        if not self._peers:
+            raise UnavailableError(f"the group {self._name!r} was closed")
+        if self.rank == 0:
+            return self._gather(told, deadline)
+        root = self._peers[0]
+        self._send(0, root, told, deadline)
+        return [self._receive(0, root, deadline) for _ in range(self.ranks)]
+
+    def close(self) -> None:
+        for peer in self._peers.values():
+            peer.close()
+        self._peers = {}
+
+    def _gather(self, told: bytes, deadline: float) -> list[bytes]:
+        answers = [told, *(self._receive(rank, self._peers[rank], deadline) for rank in range(1, self.ranks))]
+        whole = b"".join(_SIZE.pack(len(answer)) + answer for answer in answers)
+        for rank in range(1, self.ranks):
+            self._write(rank, self._peers[rank], whole, deadline)
+        return answers
+
+    def _listen(self, address: str) -> dict[int, socket.socket]:
+        deadline = time.monotonic() + self._timeout
+        peers: dict[int, socket.socket] = {}
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+            try:
+                listener.bind(address)
+            except OSError as error:
+                raise UnavailableError(f"a process has the group {self._name!r} already, or its name is too long: {error}") from error
+            listener.listen(self.ranks)
+            while len(peers) < self.ranks - 1:
+                missing = sorted(set(range(1, self.ranks)) - peers.keys())
+                listener.settimeout(self._left(deadline, f"ranks {missing} do not come"))
+                try:
+                    peer, _ = listener.accept()
+                except TimeoutError:
+                    continue
+                rank = self._welcome(peer, deadline)
+                if rank is not None:
+                    peers[rank] = peer
+        return peers
+
+    def _welcome(self, peer: socket.socket, deadline: float) -> int | None:
+        _, user, _ = _PEER.unpack(peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size))
+        if user != os.getuid():
+            peer.close()
+            return None
+        rank, ranks = _RANK.unpack(self._read(-1, peer, _RANK.size, deadline))
+        if ranks != self.ranks or not 1 <= rank < ranks:
+            peer.close()
+            raise InvalidArgumentError(f"a process came as rank {rank} of {ranks} to the group {self._name!r} of {self.ranks}")
+        return int(rank)
+
+    def _connect(self, address: str) -> dict[int, socket.socket]:
+        deadline = time.monotonic() + self._timeout
+        while True:
+            root = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            try:
+                root.connect(address)
+            except OSError:
+                root.close()
+                self._left(deadline, "rank 0 does not come")
+                time.sleep(_BETWEEN_TRIES_S)
+                continue
+            self._write(0, root, _RANK.pack(self.rank, self.ranks), deadline)
+            return {0: root}
+
+    def _left(self, deadline: float, what: str) -> float:
+        left = deadline - time.monotonic()
+        if left <= 0:
+            raise DeadlineExceededError(f"group {self._name!r}, rank {self.rank}: {what} within {self._timeout} s")
+        return left
+
+    def _send(self, rank: int, peer: socket.socket, told: bytes, deadline: float) -> None:
+        self._write(rank, peer, _SIZE.pack(len(told)) + told, deadline)
+
+    def _write(self, rank: int, peer: socket.socket, whole: bytes, deadline: float) -> None:
+        peer.settimeout(self._left(deadline, f"rank {rank} does not read"))
+        try:
+            peer.sendall(whole)
+        except TimeoutError as error:
+            raise DeadlineExceededError(f"group {self._name!r}: rank {rank} does not read within {self._timeout} s") from error
+        except OSError as error:
+            raise UnavailableError(f"group {self._name!r}: rank {rank} has ended: {error}") from error
+
+    def _receive(self, rank: int, peer: socket.socket, deadline: float) -> bytes:
+        (size,) = _SIZE.unpack(self._read(rank, peer, _SIZE.size, deadline))
+        if size > _MOST_BYTES:
+            raise UnavailableError(f"group {self._name!r}: rank {rank} announces {size} bytes; at most {_MOST_BYTES} are sent")
+        return self._read(rank, peer, size, deadline)
+
+    def _read(self, rank: int, peer: socket.socket, size: int, deadline: float) -> bytes:
+        found = bytearray()
+        while len(found) < size:
+            peer.settimeout(self._left(deadline, f"rank {rank} tells nothing"))
+            try:
+                part = peer.recv(min(size - len(found), 1 << 20))
+            except TimeoutError:
+                continue
+            except OSError as error:
+                raise UnavailableError(f"group {self._name!r}: rank {rank} has ended: {error}") from error
+            if not part:
+                raise UnavailableError(f"group {self._name!r}: rank {rank} has ended")
+            found += part
+        return bytes(found)

@@ -1,0 +1,118 @@
+"""What ranks tell each other of their stores."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from relive import _native
+from relive.errors import InvalidArgumentError, UnavailableError
+from relive.gpu._group import Group, exchange, group_of
+from relive.gpu._local_group import LocalGroup
+
+# Which machine this is, until it is started anew.
+_MACHINE = "/proc/sys/kernel/random/boot_id"
+
+
+def group_for(name: str | None, group: Any, rank: int | None, ranks: int | None) -> Group | None:
+    """The group that a store's arguments mean; ``None`` for a store of its own."""
+    if (rank is None) != (ranks is None):
+        raise InvalidArgumentError(f"rank is {rank} and ranks is {ranks}; give both, or neither")
+    if rank is None or ranks is None:
+        return None if group is None else group_of(group)
+    if group is not None:
+        raise InvalidArgumentError("group has its own rank; leave rank and ranks out")
+    if name is None:
+        raise InvalidArgumentError("give name= with rank= and ranks=: by it the ranks find each other")
+    return LocalGroup(name, rank, ranks)
+
+
+def segment_name(name: str, rank: int, ranks: int) -> str:
+    """What a rank's memory is called."""
+    return name if ranks == 1 else rank_name(name, rank)
+
+
+def rank_name(name: str, rank: int) -> str:
+    """What the memory of one of several ranks is called."""
+    return f"{name}.{rank}"
+
+
+def agree_on_name(group: Group, name: str | None) -> str:
+    """The name of the store, which all ranks have given, or rank 0 makes up."""
+    given = [answer.decode() for answer in exchange(group, lambda: (name or "").encode())]
+    if len(set(given)) > 1:
+        raise InvalidArgumentError(f"the ranks give different names: {given}")
+    if name is not None:
+        return name
+    made_up = exchange(group, lambda: f"relive-gpu-{secrets.token_hex(8)}".encode())
+    return made_up[0].decode()
+
+
+def join(group: Group, store: _native.GpuStore | None, error: Exception | None, name: str) -> None:
+    """Has a store read those of the other ranks, too. Called by all, with what came of making their own."""
+
+    def tell() -> bytes:
+        if error is not None:
+            raise error
+        with open(_MACHINE, encoding="ascii") as file:
+            return json.dumps({"machine": file.read().strip()}).encode()
+
+    machines = [json.loads(answer)["machine"] for answer in exchange(group, tell)]
+    if len(set(machines)) > 1:
+        raise UnavailableError(
+            f"the ranks are on {len(set(machines))} machines; those of one store read each other's memory and are on one: make a group "
+            "of the ranks of each machine, and a store for each group"
+        )
+    others = [
+        _native.GpuReader.attach(segment_name(name, rank, group.ranks), None) for rank in range(group.ranks) if rank != group.rank
+    ]
+    if store is not None:
+        store.join(others)
+
+
+def part_of(group: Group | None, count: int) -> slice:
+    """Which of ``count`` things in a row are this rank's: as many for each, the last ones fewer."""
+    if group is None:
+        return slice(0, count)
+    each = -(-count // group.ranks)
+    return slice(group.rank * each, min(count, (group.rank + 1) * each))
+
+
+def own_updates(
+    group: Group, capacity: int, indices: npt.ArrayLike, weights: npt.ArrayLike, generations: npt.ArrayLike | None
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32], npt.NDArray[np.int64] | None]:
+    """Of the new weights that all ranks give, those of this rank's trajectories, in the order of ranks."""
+
+    def tell() -> bytes:
+        given = [np.atleast_1d(np.asarray(indices)).astype("<i8"), np.atleast_1d(np.asarray(weights)).astype("<f4")]
+        if generations is not None:
+            given.append(np.atleast_1d(np.asarray(generations)).astype("<i8"))
+        if len({len(array) for array in given}) > 1:
+            raise InvalidArgumentError(f"{[len(array) for array in given]} indices, weights and generations; give as many of each")
+        if len(given[0]) and not 0 <= given[0].min() <= given[0].max() < capacity * group.ranks:
+            raise InvalidArgumentError(f"an index is beyond the {capacity * group.ranks} of {group.ranks} ranks")
+        header = json.dumps({"count": len(given[0]), "generations": generations is not None}).encode()
+        return header + b"\n" + b"".join(array.tobytes() for array in given)
+
+    parts = [_parsed(answer) for answer in exchange(group, tell)]
+    if len({part[2] is None for part in parts}) > 1:
+        raise InvalidArgumentError("some ranks give generations, and some do not")
+    has_generations = parts[0][2] is not None
+    everything = [np.concatenate([part[i] for part in parts]) for i in range(3 if has_generations else 2)]
+    own = everything[0] // capacity == group.rank
+    chosen = [array[own] for array in everything]
+    return chosen[0], chosen[1], chosen[2] if has_generations else None
+
+
+def _parsed(answer: bytes) -> tuple[Any, Any, Any]:
+    header, _, rest = answer.partition(b"\n")
+    told = json.loads(header)
+    count = told["count"]
+    indices = np.frombuffer(rest, "<i8", count)
+    weights = np.frombuffer(rest, "<f4", count, offset=8 * count)
+    generations = np.frombuffer(rest, "<i8", count, offset=12 * count) if told["generations"] else None
+    return indices, weights, generations

@@ -1,0 +1,191 @@
+"""Writers: environments, mostly in processes of their own, that write trajectories where they lie."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from relive import _native
+from relive.errors import InvalidArgumentError
+from relive.gpu import _columns, _ranks
+from relive.gpu._outcomes import Inserted
+from relive.specs import ArraySpec
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+
+@dataclasses.dataclass(frozen=True)
+class Request:
+    """A writer waits for what the store's process adds to its current step, such as an action."""
+
+    writer: int
+    """Its number, from 0."""
+    index: int
+    """The index that its trajectory will have."""
+    step: int
+    """The current step."""
+
+
+class Scan(NamedTuple):
+    """What writers have done and want."""
+
+    requests: list[Request]
+    """Those that no scan has reported before."""
+    finished: list[Inserted]
+    """Trajectories that can be drawn now."""
+    aborted: int
+    """Rows that writers had when they were closed or their processes ended, without a finished trajectory."""
+    starved: int
+    """Writers that wait for a row, of which none is free now. The next scan tries again."""
+
+
+class Writer:
+    """Writes trajectories into a store, step by step, in the memory that they stay in; made by :func:`attach_writer`.
+
+    A trajectory can be drawn once it is finished and the store's process has called ``scan``, which also gives writers their rows. When
+    the process of a writer ends at any point, its row goes back to the store. One thread at a time may use a writer.
+    """
+
+    def __init__(self, native: _native.GpuWriter) -> None:
+        self._native = native
+        columns, self._max_steps, self._number = native.schema()
+        self._columns = _columns.from_native(columns)
+        self._positions = {name: position for position, name in enumerate(self._columns)}
+        self._written: set[str] = set()
+
+    @property
+    def number(self) -> int:
+        """By which the store's process names this writer."""
+        return self._number
+
+    @property
+    def columns(self) -> dict[str, ArraySpec]:
+        """What a step has, by name."""
+        return dict(self._columns)
+
+    @property
+    def max_steps(self) -> int:
+        """Most steps of a trajectory."""
+        return self._max_steps
+
+    @property
+    def steps(self) -> int:
+        """Number of steps of the trajectory so far."""
+        return self._native.steps()
+
+    def begin(self, *, timeout: float = 60.0) -> None:
+        """Waits for a row; returns at once if there is one. A trajectory begins with it, and after :meth:`finish` the next one does.
+
+        Raises:
+          DeadlineExceededError: there is none in ``timeout`` seconds.
+          UnavailableError: the store's process has ended.
+        """
+        self._native.acquire(timeout)
+
+    def write(self, values: Mapping[str, npt.ArrayLike]) -> None:
+        """Writes some columns of the current step.
+
+        Raises:
+          NotFoundError: there is no such column.
+          InvalidArgumentError: a value is no step of its column; there is no row; or the trajectory has ``max_steps`` steps.
+        """
+        for name, value in values.items():
+            position = self._position(name)
+            self._native.write(position, _columns.fitted(value, self._columns[name], "the step"))
+            self._written.add(name)
+
+    def append(self, values: Mapping[str, npt.ArrayLike]) -> None:
+        """Writes the columns of the current step that are not written yet, and goes on to the next one.
+
+        Raises:
+          InvalidArgumentError: as :meth:`write`; or a column of the step is missing.
+        """
+        if missing := self._columns.keys() - values.keys() - self._written:
+            raise InvalidArgumentError(f"step {self.steps} has no {sorted(missing)}; a step has all columns")
+        self.write(values)
+        self._native.advance()
+        self._written.clear()
+
+    def ask(self, column: str, *, timeout: float = 60.0) -> npt.NDArray[Any]:
+        """Has the store's process fill in columns of the current step, by ``Store.answer``, and returns a copy of one of them.
+
+        Raises:
+          NotFoundError: there is no such column.
+          InvalidArgumentError: there is no row.
+          DeadlineExceededError: no answer comes in ``timeout`` seconds. :meth:`wait` waits for longer.
+          UnavailableError: the store's process has ended.
+        """
+        position = self._position(column)
+        self._native.request()
+        self._native.wait(timeout)
+        self._written.add(column)
+        return self._native.read(position)
+
+    def wait(self, *, timeout: float = 60.0) -> None:
+        """Waits for the answer to :meth:`ask` again, whose time was over.
+
+        Raises:
+          DeadlineExceededError, UnavailableError: as there.
+        """
+        self._native.wait(timeout)
+
+    def finish(self, weight: float = 1.0) -> None:
+        """The trajectory is complete; ``weight`` is its weight.
+
+        Raises:
+          InvalidArgumentError: it has no steps, a step is half written, or the weight is none.
+        """
+        if self._written:
+            raise InvalidArgumentError(f"step {self.steps} has {sorted(self._written)} only; append its other columns first")
+        self._native.finish(weight)
+
+    def abandon(self) -> None:
+        """Gives the trajectory up; the next one begins in its place."""
+        self._written.clear()
+        self._native.abandon()
+
+    def close(self) -> None:
+        """Gives back the row of a trajectory that is not finished."""
+        self._native.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def _position(self, name: str) -> int:
+        return _columns.position(self._positions, name)
+
+
+def attach_writer(
+    name: str, columns: Mapping[str, Any] | None = None, *, max_steps: int | None = None, rank: int | None = None
+) -> Writer:
+    """A writer of the store of this name, which another process of this machine has made.
+
+    Args:
+      name, columns, max_steps, rank: as in :func:`attach`.
+
+    Raises:
+      UnavailableError: its process has ended, or as many write as may.
+      NotFoundError, InvalidArgumentError, DataLossError: as :func:`attach`.
+    """
+    name = name if rank is None else _ranks.rank_name(name, rank)
+    return Writer(_native.GpuWriter.attach(name, _columns.expected(columns, max_steps)))
+
+
+def answer(
+    native: _native.GpuStore, columns: Mapping[str, ArraySpec], requests: Sequence[Request], values: Mapping[str, npt.ArrayLike]
+) -> None:
+    """Writes values into the current steps of writers, and gives them their turns."""
+    numbers, positions = [request.writer for request in requests], {name: at for at, name in enumerate(columns)}
+    for name, value in values.items():
+        position = _columns.position(positions, name)
+        native.answer(numbers, position, _columns.fitted(value, columns[name], "the answer", rows=len(requests)))
+    native.give_back(numbers)

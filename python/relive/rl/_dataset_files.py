@@ -1,0 +1,175 @@
+"""Files that data sets come in, as nested mappings of arrays."""
+
+from __future__ import annotations
+
+import json
+import math
+import pathlib
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+# A longer header is a damaged file; the format's own limit.
+_MOST_HEADER_BYTES = 100_000_000
+_TYPES = {
+    "BOOL": "?", "U8": "u1", "I8": "i1", "U16": "<u2", "I16": "<i2", "F16": "<f2", "U32": "<u4", "I32": "<i4", "F32": "<f4", "U64": "<u8",
+    "I64": "<i8", "F64": "<f8",
+}
+
+
+def read(path: pathlib.Path) -> dict[str, Any]:
+    """Everything in a file, by its ending.
+
+    Raises:
+      ValueError: the file is damaged, or has no ending of these.
+      ImportError: what reads it is not installed.
+      OSError: it cannot be read.
+    """
+    reader = _READERS.get(path.suffix)
+    if reader is None:
+        raise ValueError(f"{path}: the ending of a data set is one of {', '.join(_READERS)} and .npz")
+    return reader(path)
+
+
+def of_table(table: Any, place: str) -> dict[str, npt.NDArray[Any]]:
+    """The columns of a ``pyarrow.Table``: a row for each step, or, where rewards are lists, for each episode.
+
+    Raises:
+      ValueError: lists that differ in length where steps have one shape, or missing values.
+    """
+    columns = {name: table.column(name).combine_chunks() for name in table.column_names}
+    columns = {name: column.combine_chunks() if hasattr(column, "combine_chunks") else column for name, column in columns.items()}
+    rewards = columns.get("rewards")
+    if rewards is None or not _is_list(rewards):
+        return {name: _array(column, f"{place}, column {name!r}") for name, column in columns.items()}
+    lengths = np.asarray(rewards.value_lengths())
+    arrays = {}
+    for name, column in columns.items():
+        where = f"{place}, column {name!r}"
+        if not _is_list(column) or not np.array_equal(np.asarray(column.value_lengths()), lengths):
+            raise ValueError(f"{where}: rewards are lists with a value for each step of an episode, and this column has not as many")
+        arrays[name] = _array(column.flatten(), where)
+    return _with_timeouts(arrays, lengths)
+
+
+def _with_timeouts(arrays: dict[str, npt.NDArray[Any]], lengths: npt.NDArray[Any]) -> dict[str, npt.NDArray[Any]]:
+    """Episodes that have not terminated have ended by time."""
+    last = np.cumsum(lengths)[lengths > 0] - 1
+    if "terminals" in arrays and "timeouts" not in arrays:
+        timeouts = np.zeros(len(arrays["terminals"]), np.bool_)
+        timeouts[last] = ~arrays["terminals"][last].astype(np.bool_)
+        arrays["timeouts"] = timeouts
+    return arrays
+
+
+def _is_list(column: Any) -> bool:
+    return hasattr(column, "flatten") and hasattr(column, "value_lengths")
+
+
+def _array(column: Any, where: str) -> npt.NDArray[Any]:
+    """Lists in lists as one array."""
+    shape: list[int] = [len(column)]
+    while _is_list(column):
+        if column.null_count:
+            raise ValueError(f"{where}: {column.null_count} values are missing")
+        lengths = np.unique(np.asarray(column.value_lengths()))
+        if len(lengths) > 1:
+            raise ValueError(f"{where}: lists of {lengths.min()} to {lengths.max()} values; all steps have one shape")
+        shape.append(int(lengths[0]) if len(lengths) else 0)
+        column = column.flatten()
+    if column.null_count:
+        raise ValueError(f"{where}: {column.null_count} values are missing")
+    array: npt.NDArray[Any] = column.to_numpy(zero_copy_only=False)
+    if array.dtype.kind not in "biuf":
+        raise ValueError(f"{where}: {column.type} has no numbers")
+    return array.reshape(shape)
+
+
+def _parquet(path: pathlib.Path) -> dict[str, Any]:
+    try:
+        from pyarrow import parquet
+    except ImportError as error:
+        raise ImportError(f"{path}: Parquet files are read through pyarrow, which is not installed: pip install pyarrow") from error
+    return of_table(parquet.read_table(path), str(path))
+
+
+def _arrow(path: pathlib.Path) -> dict[str, Any]:
+    try:
+        from pyarrow import ipc, memory_map
+    except ImportError as error:
+        raise ImportError(f"{path}: Arrow files are read through pyarrow, which is not installed: pip install pyarrow") from error
+    with memory_map(str(path)) as source:
+        try:
+            table = ipc.open_file(source).read_all()
+        except ValueError:
+            # Not the format with a footer: the one of streams.
+            source.seek(0)
+            table = ipc.open_stream(source).read_all()
+        return {name: array.copy() for name, array in of_table(table, str(path)).items()}
+
+
+def _hdf5(path: pathlib.Path) -> dict[str, Any]:
+    try:
+        import h5py
+    except ImportError as error:
+        raise ImportError(f"{path}: HDF5 files are read through h5py, which is not installed: pip install h5py") from error
+    with h5py.File(path, "r") as file:
+        return {name: _part_of_hdf5(file[name]) for name in file}
+
+
+def _part_of_hdf5(part: Any) -> Any:
+    """A data set of HDF5 as an array, a group as a mapping."""
+    return {name: _part_of_hdf5(part[name]) for name in part} if hasattr(part, "keys") else part[()]
+
+
+def _safetensors(path: pathlib.Path) -> dict[str, Any]:
+    """Tensors by their names: a length in 8 bytes, a header in JSON with their types, shapes and places, and their bytes."""
+    whole = np.memmap(path, np.uint8, "r") if path.stat().st_size else np.zeros(0, np.uint8)
+    size = int.from_bytes(whole[:8].tobytes(), "little")
+    if len(whole) < 8 or size > min(len(whole) - 8, _MOST_HEADER_BYTES):
+        raise ValueError(f"{path}: no file of safetensors, or cut off: {len(whole)} bytes, of which the header has {size}")
+    try:
+        header = json.loads(whole[8 : 8 + size].tobytes())
+    except ValueError as error:
+        raise ValueError(f"{path}: the header is damaged: {error}") from error
+    if not isinstance(header, dict):
+        raise ValueError(f"{path}: the header is no mapping of tensors")
+    values = whole[8 + size :]
+    return {name: _tensor(f"{path}, tensor {name!r}", told, values) for name, told in header.items() if name != "__metadata__"}
+
+
+def _tensor(where: str, told: Any, values: npt.NDArray[np.uint8]) -> npt.NDArray[Any]:
+    try:
+        dtype, shape = _dtype_of(told["dtype"]), [int(size) for size in told["shape"]]
+        begin, end = (int(place) for place in told["data_offsets"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"{where}: the header tells of it in another form: {error}") from error
+    if min(shape, default=1) < 0 or not 0 <= begin <= end <= len(values) or end - begin != math.prod(shape) * dtype.itemsize:
+        raise ValueError(f"{where}: {dtype} of shape {shape} in the bytes from {begin} to {end} of {len(values)}")
+    return np.frombuffer(values[begin:end].tobytes(), dtype).reshape(shape)
+
+
+def _dtype_of(name: Any) -> np.dtype[Any]:
+    """The data type of numpy, by what safetensors calls it.
+
+    Raises:
+      ValueError: numpy has none such.
+      ImportError: it is bfloat16, and ml_dtypes is not installed.
+    """
+    if name == "BF16":
+        import ml_dtypes
+
+        bfloat16: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
+        return bfloat16
+    if name not in _TYPES:
+        raise ValueError(f"{name!r} is none of {', '.join(_TYPES)} and BF16")
+    return np.dtype(_TYPES[name])
+
+
+_READERS: dict[str, Callable[[pathlib.Path], dict[str, Any]]] = {
+    ".hdf5": _hdf5, ".h5": _hdf5, ".parquet": _parquet, ".arrow": _arrow, ".feather": _arrow, ".safetensors": _safetensors,
+}
+# What the extension does not read by itself.
+ENDINGS = tuple(_READERS)

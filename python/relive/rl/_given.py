@@ -1,0 +1,60 @@
+"""Batches that a run is given, in place of a table of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from relive.rl import _state
+
+
+def is_source(data: Any) -> bool:
+    """Whether it gives batches one after another, and is no data set: an iterator, such as a ``relive.gpu.Loader``."""
+    return isinstance(data, Iterator)
+
+
+class SourceBridge:
+    """An iterator of batches, for the extension.
+
+    Raises:
+      TypeError: the run is to be saved, and the iterator cannot be.
+    """
+
+    def __init__(self, source: Iterator[Any], *, is_saved: bool) -> None:
+        if is_saved and not (callable(getattr(source, "state", None)) and callable(getattr(source, "restore", None))):
+            raise TypeError(
+                f"data is a {type(source).__name__} without state() and restore(): a run with a checkpoint_dir has to go on where it was"
+            )
+        self._source, self._is_saved = source, is_saved
+
+    def next_batch(self) -> Any:
+        """The next batch; ``None`` at the end."""
+        return next(self._source, None)
+
+    def save(self) -> bytes:
+        """What the source is resumed with."""
+        return _state.encode(self._source.state()) if self._is_saved else b""  # type: ignore[attr-defined]
+
+    def restore(self, state: bytes) -> None:
+        """Goes on from there."""
+        if state:
+            self._source.restore(_state.decode(state))  # type: ignore[attr-defined]
+
+    def reweigh(self, batch: Any, priorities: Any) -> None:
+        """Takes over the priorities that a learner has given to a batch.
+
+        Raises:
+          ValueError: the source has none.
+        """
+        update = getattr(self._source, "update_weights", None)
+        if update is None:
+            raise ValueError(f"the learner gave priorities, but the batches of a {type(self._source).__name__} have none")
+        update(batch, priorities)
+
+
+def samples_of(batch: Any) -> int:
+    """How many items a batch has: rows of its first array; 1 where there is no array."""
+    indices = getattr(batch, "indices", None)
+    if indices is not None and hasattr(indices, "__len__"):
+        return len(indices)
+    return 1

@@ -1,0 +1,148 @@
+"""Data sets in files of other formats, which become episodes of a store and tables of agents."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+from typing import Any
+
+import numpy as np
+import pytest
+from relive import gpu, rl
+
+ROWS = 9
+
+
+def data() -> dict[str, Any]:
+    ends = np.zeros(ROWS, bool)
+    ends[[2, 8]] = True
+    timeouts = np.zeros(ROWS, bool)
+    timeouts[5] = True
+    return {
+        "observations": np.arange(ROWS * 6, dtype=np.float32).reshape(ROWS, 2, 3),
+        "actions": np.arange(ROWS),
+        "rewards": np.linspace(0, 1, ROWS),
+        "terminals": ends,
+        "timeouts": timeouts,
+    }
+
+
+def expect_all(found: Any) -> None:
+    for name, array in data().items():
+        np.testing.assert_array_equal(found[name], array, err_msg=name)
+        assert found[name].dtype == array.dtype, name
+
+
+def safetensors(arrays: dict[str, Any], names: dict[str, str]) -> bytes:
+    header: dict[str, Any] = {"__metadata__": {"made": "by hand"}}
+    values = b""
+    for name, array in arrays.items():
+        begin = len(values)
+        values += array.tobytes()
+        header[name] = {"dtype": names[str(array.dtype)], "shape": list(array.shape), "data_offsets": [begin, len(values)]}
+    text = json.dumps(header).encode()
+    return len(text).to_bytes(8, "little") + text + values
+
+
+NAMES = {"float32": "F32", "int64": "I64", "float64": "F64", "bool": "BOOL"}
+
+
+def test_safetensors(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "data.safetensors"
+    path.write_bytes(safetensors(data(), NAMES))
+    expect_all(rl.arrays_of(path))
+    with gpu.Store.of_dataset(path) as store:
+        assert [store.status(index).length for index in range(3)] == [3, 3, 3]
+
+
+def test_safetensors_of_others(tmp_path: pathlib.Path) -> None:
+    writer = pytest.importorskip("safetensors.numpy")
+    path = tmp_path / "data.safetensors"
+    writer.save_file(data(), path)
+    expect_all(rl.arrays_of(path))
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        (lambda whole: b"", "cut off"),
+        (lambda whole: whole[:40], "cut off"),
+        (lambda whole: (1 << 60).to_bytes(8, "little") + whole[8:], "cut off"),
+        (lambda whole: whole[:8] + b"!" + whole[9:], "header is damaged"),
+        (lambda whole: whole[:-1], "in the bytes from"),
+        (lambda whole: whole.replace(b"F32", b"F99"), "none of BOOL"),
+        (lambda whole: whole.replace(b'"shape"', b'"shade"'), "another form"),
+        (lambda whole: whole.replace(b"[9, 2, 3]", b"[9,-2,-3]"), "in the bytes from"),
+        (lambda whole: whole.replace(b'"rewards"', b'"regards"'), "missing are the arrays rewards"),
+    ],
+)
+def test_damaged_safetensors(tmp_path: pathlib.Path, change: Any, text: str) -> None:
+    path = tmp_path / "data.safetensors"
+    path.write_bytes(change(safetensors(data(), NAMES)))
+    with pytest.raises(ValueError, match=text):
+        rl.arrays_of(path)
+
+
+def table(by_episode: bool) -> Any:
+    pyarrow = pytest.importorskip("pyarrow")
+    arrays = data()
+    if by_episode:
+        arrays.pop("timeouts")
+    columns = {}
+    for name, array in arrays.items():
+        rows: Any = array.tolist()
+        columns[name] = pyarrow.array([rows[start : start + 3] for start in (0, 3, 6)] if by_episode else rows)
+    columns["observations"] = columns["observations"].cast(
+        pyarrow.list_(pyarrow.list_(pyarrow.list_(pyarrow.float32()))) if by_episode else pyarrow.list_(pyarrow.list_(pyarrow.float32(), 3), 2)
+    )
+    return pyarrow.table(columns)
+
+
+@pytest.mark.parametrize("by_episode", [False, True])
+def test_tables_of_arrow(tmp_path: pathlib.Path, by_episode: bool) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import feather, parquet
+
+    made = table(by_episode)
+    expect_all(rl.arrays_of(made))
+    parquet.write_table(made, tmp_path / "data.parquet", row_group_size=2)
+    feather.write_feather(made, tmp_path / "data.feather")
+    with pyarrow.OSFile(str(tmp_path / "data.arrow"), "wb") as sink, pyarrow.ipc.new_stream(sink, made.schema) as writer:
+        writer.write_table(made, max_chunksize=2)
+    for name in ("data.parquet", "data.feather", "data.arrow"):
+        expect_all(rl.arrays_of(tmp_path / name))
+        with gpu.Store.of_dataset(tmp_path / name) as store:
+            assert len(store) == 3
+
+
+def test_tables_that_are_no_data_sets() -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    good = table(False)
+    for column, values, text in (
+        ("observations", [[1.0]] * (ROWS - 1) + [[1.0, 2.0]], "lists of 1 to 2 values"),
+        ("rewards", [None, *range(ROWS - 1)], "1 values are missing"),
+        ("actions", ["left"] * ROWS, "has no numbers"),
+    ):
+        place = good.column_names.index(column)
+        with pytest.raises(ValueError, match=text):
+            rl.arrays_of(good.set_column(place, column, pyarrow.array(values)))
+    by_episode = table(True)
+    with pytest.raises(ValueError, match="has not as many"):
+        rl.arrays_of(by_episode.set_column(1, "actions", pyarrow.array([[1], [2], [3]])))
+
+
+def test_agents_learn_from_such_a_file(tmp_path: pathlib.Path) -> None:
+    environment = rl.make("catch/0", seed=1)
+    spec = rl.make_environment_spec(environment)
+    shape = (12, *spec.observations.shape)
+    arrays = {
+        "observations": np.zeros(shape, np.float32), "actions": np.ones(12, np.int64), "rewards": np.zeros(12), "terminals": np.arange(12) % 4 == 3,
+    }
+    path = tmp_path / "data.safetensors"
+    path.write_bytes(safetensors(arrays, NAMES))
+    assert rl.run(rl.DQN(min_replay_size=4), "catch/0", data=path, learner_steps=3, progress=False).learner_steps == 3
+
+
+def test_other_endings(tmp_path: pathlib.Path) -> None:
+    with pytest.raises(ValueError, match=r"the ending of a data set is one of .hdf5, .h5, .parquet"):
+        rl.arrays_of(tmp_path / "data.csv")

@@ -1,0 +1,461 @@
+"""Several ranks draw from all of their stores what one rank with all trajectories would draw."""
+
+from __future__ import annotations
+
+import functools
+import os
+import subprocess
+import sys
+import textwrap
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from relive import errors, gpu
+
+TRAJECTORIES = 12
+WINDOWS = {"x": gpu.Window(-2, 3), "length": gpu.Window()}
+
+
+class Threads(gpu.Group):
+    """Ranks that are threads of this process."""
+
+    def __init__(self, rank: int, board: list[bytes], barrier: threading.Barrier, **share: int) -> None:
+        super().__init__(rank, len(board), **share)
+        self._board, self._barrier = board, barrier
+
+    def all_gather(self, told: bytes) -> Sequence[bytes]:
+        self._board[self.rank] = told
+        self._barrier.wait(30)
+        answers = list(self._board)
+        self._barrier.wait(30)
+        return answers
+
+
+def together(ranks: int, work: Callable[[gpu.Group], Any], replicas: int | None = None) -> list[Any]:
+    """What each of so many ranks returns; what one raises is raised."""
+    board, barrier = [b""] * ranks, threading.Barrier(ranks)
+    found: list[Any] = [None] * ranks
+    raised: list[BaseException] = []
+
+    def run(rank: int) -> None:
+        share = {} if replicas is None else {"replica": rank * replicas // ranks, "replicas": replicas}
+        try:
+            found[rank] = work(Threads(rank, board, barrier, **share))
+        except BaseException as error:
+            barrier.abort()
+            raised.append(error)
+
+    threads = [threading.Thread(target=run, args=(rank,)) for rank in range(ranks)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    if raised:
+        raise next((error for error in raised if not isinstance(error, threading.BrokenBarrierError)), raised[0])
+    return found
+
+
+def trajectory(number: int) -> dict[str, npt.NDArray[Any]]:
+    length = 1 + number % 5
+    return {"x": 100 * number + np.arange(length), "length": np.full(length, length)}
+
+
+def filled(group: gpu.Group, **options: Any) -> gpu.Store:
+    """A store with this rank's trajectories of twelve, whose numbers are their indices."""
+    each = TRAJECTORIES // group.ranks
+    store = gpu.Store({"x": "int64", "length": "int64"}, capacity=each, max_steps=5, group=group, **options)
+    for number in range(group.rank * each, (group.rank + 1) * each):
+        inserted = store.insert(trajectory(number), weight=number % 4)
+        assert inserted.index == number
+    return store
+
+
+def batches(group: gpu.Group, sampling: Any, size: int, count: int = 3) -> list[gpu.Batch]:
+    with filled(group) as store:
+        with store.loader(size // group.replicas, WINDOWS, sampling=sampling, seed=5, prefetch=1) as loader:
+            return [next(loader) for _ in range(count)]
+
+
+def whole(shares: list[gpu.Batch], field: str) -> npt.NDArray[Any]:
+    """The list of which each replica has every n-th row."""
+    return np.stack([getattr(share, field) for share in shares], axis=1).reshape(-1)
+
+
+SAMPLINGS = ["uniform", "weighted", "stratified", gpu.Prioritized(0.7, 0.5), "top_k", gpu.WithoutReplacement(0.5)]
+
+
+@pytest.mark.parametrize("sampling", SAMPLINGS, ids=str)
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_any_number_of_ranks_draws_the_same(sampling: Any, ranks: int) -> None:
+    """Defects 1, 2, 13 and 15: weights of all ranks count, and each rank's rows are those of its own share."""
+    alone = together(1, lambda group: batches(group, sampling, 6))[0]
+    shares = together(ranks, lambda group: batches(group, sampling, 6))
+    for number, expected in enumerate(alone):
+        drawn = [share[number] for share in shares]
+        for field in ("indices", "steps", "lengths", "weights", "probabilities"):
+            np.testing.assert_array_equal(whole(drawn, field), getattr(expected, field), err_msg=field)
+        for share in drawn:
+            for row, (index, step) in enumerate(zip(share.indices, share.steps)):
+                steps = trajectory(index)["x"]
+                there = [steps[at] for at in range(step - 2, step + 1) if 0 <= at < len(steps)]
+                assert share.data["x"][row].tolist() == [0] * (3 - len(there)) + there
+
+
+def test_ranks_of_one_replica_read_the_same_rows() -> None:
+    """A topology of two data-parallel ranks of two processes each: pipeline stages, or parts of tensors."""
+    shares = together(4, lambda group: batches(group, "weighted", 6), replicas=2)
+    for first, second in (shares[:2], shares[2:]):
+        for one, other in zip(first, second):
+            np.testing.assert_array_equal(one.indices, other.indices)
+            np.testing.assert_array_equal(one.data["x"], other.data["x"])
+    assert any((one.indices != other.indices).any() for one, other in zip(shares[0], shares[2]))
+
+
+def test_fifo_takes_turns_among_ranks() -> None:
+    shares = together(2, lambda group: [list(batch.indices) for batch in batches(group, "fifo", 4, count=1)])
+    # The first of each rank, then the second of each; those of weight 0, which are 0, 4 and 8, are not drawn.
+    assert shares == [[[6, 7]], [[1, 2]]]
+
+
+def test_collect_reads_whichever_rank_has_them() -> None:
+    def work(group: gpu.Group) -> Any:
+        with filled(group) as store:
+            group.all_gather(b"")
+            found = store.collect([11, 0, 5, 6], {"x": gpu.Window(-1, 1)}).data["x"].tolist()
+            group.all_gather(b"")
+            return found
+
+    for found in together(3, work):
+        assert found == [[1101], [0], [500], [601]]
+
+
+def test_rows_of_other_ranks_are_as_long_as_their_own() -> None:
+    """Defect 19: steps of 1 to 24 bytes, side by side, from all ranks."""
+    columns = {"byte": "uint8", "short": "int16", "wide": ("float64", (3,)), "flag": "bool", "half": ("float16", (5,))}
+
+    def steps(number: int) -> dict[str, Any]:
+        rng = np.random.default_rng(number)
+        return {
+            "byte": rng.integers(0, 256, 4, np.uint8), "short": rng.integers(-(2**15), 2**15, 4, np.int16), "wide": rng.normal(size=(4, 3)),
+            "flag": rng.random(4) < 0.5, "half": rng.normal(size=(4, 5)).astype(np.float16),
+        }
+
+    def work(group: gpu.Group) -> None:
+        with gpu.Store(columns, capacity=4, max_steps=4, group=group) as store:
+            for number in range(4 * group.rank, 4 * group.rank + 4):
+                store.insert(steps(number))
+            group.all_gather(b"")
+            indices = [9, 1, 4, 11, 0, 7, 9]
+            batch = store.collect(indices, {name: gpu.Window(-4, 4) for name in columns})
+            for name in columns:
+                np.testing.assert_array_equal(batch.data[name], np.stack([steps(number)[name] for number in indices]))
+            group.all_gather(b"")
+
+    together(3, work)
+
+
+def test_new_weights_reach_the_rank_that_has_the_trajectory() -> None:
+    def work(group: gpu.Group) -> Any:
+        with filled(group) as store:
+            every = np.arange(TRAJECTORIES)
+            mine = every[group.rank :: 2]
+            generations = np.ones(len(mine), np.int64)
+            changed = store.update_weights(mine, mine * 10.0, generations)
+            stale = store.update_weights(mine, mine * 20.0, generations + 1)
+            return store.weights(), changed, stale
+
+    (first, *changed), (second, *stale) = together(2, work)
+    np.testing.assert_array_equal(np.concatenate([first, second]), np.arange(TRAJECTORIES) * 10.0)
+    assert changed == stale == [gpu.Changed(6, 0), gpu.Changed(0, 6)]
+
+
+def test_a_rank_that_fails_tells_all() -> None:
+    outcomes: list[str] = []
+
+    def work(group: gpu.Group) -> None:
+        with filled(group) as store:
+            # Rank 1 has a weight that its loader does not allow.
+            with store.loader(2, WINDOWS, sampling="weighted", max_weight=3.0) as loader:
+                next(loader)
+                if group.rank == 1:
+                    store._native.update_weights([7], [100.0], None)
+                with pytest.raises((errors.InvalidArgumentError, errors.UnavailableError)) as failed:
+                    for _ in range(3):
+                        next(loader)
+                outcomes.append(str(failed.value))
+                if group.rank == 1:
+                    store._native.update_weights([7], [1.0], None)
+                # All go on from where they were.
+                next(loader)
+
+    together(2, work)
+    assert any(text.startswith("rank 1 cannot go on: ") for text in outcomes), outcomes
+
+
+def test_ranks_that_do_not_agree_are_refused() -> None:
+    with pytest.raises((errors.InvalidArgumentError, errors.UnavailableError), match="seed"):
+        def seeds(group: gpu.Group) -> None:
+            with filled(group) as store, store.loader(2, WINDOWS, seed=group.rank) as loader:
+                next(loader)
+
+        together(2, seeds)
+    with pytest.raises(errors.InvalidArgumentError, match="this program expects 2 steps"):
+        together(2, lambda group: gpu.Store({f"x{group.rank}": "int64"}, capacity=2, max_steps=2, group=group))
+    with pytest.raises(errors.InvalidArgumentError, match="different names"):
+        together(2, lambda group: filled(group, name=f"ranks-{os.getpid()}-{group.rank}"))
+
+
+def test_trajectories_that_go_meanwhile_are_drawn_again() -> None:
+    """Each rank replaces its trajectories while the others read: what a batch has belongs together."""
+
+    def work(group: gpu.Group) -> None:
+        store = gpu.Store({"x": "int64"}, capacity=8, max_steps=3, group=group)
+        for number in range(8):
+            store.insert({"x": np.full(3, number)})
+        stop = threading.Event()
+
+        def insert() -> None:
+            number = 8
+            while not stop.is_set():
+                store.insert({"x": np.full(3, number)}, timeout=5.0)
+                number += 1
+
+        thread = threading.Thread(target=insert)
+        thread.start()
+        try:
+            with store.loader(4, {"x": gpu.Window(-2, 3)}, steps="last", prefetch=2) as loader:
+                for _ in range(150):
+                    rows = next(loader).data["x"]
+                    assert (rows[:, 1:] == rows[:, 1:2]).all(), rows
+                group.all_gather(b"")
+        finally:
+            stop.set()
+            thread.join()
+
+    together(2, work)
+
+
+def test_checkpoints_of_ranks(tmp_path: Any) -> None:
+    def save(group: gpu.Group) -> Any:
+        with filled(group) as store:
+            store.save(tmp_path)
+            with store.loader(4, WINDOWS, sampling="weighted", seed=3) as loader:
+                return [next(loader).indices.tolist() for _ in range(2)]
+
+    def load(group: gpu.Group) -> Any:
+        with gpu.Store.load(tmp_path, group=group) as store:
+            assert (store.rank, store.ranks) == (group.rank, group.ranks)
+            with store.loader(4, WINDOWS, sampling="weighted", seed=3) as loader:
+                return [next(loader).indices.tolist() for _ in range(2)]
+
+    assert together(2, save) == together(2, load)
+    with pytest.raises(errors.NotFoundError):
+        together(3, load)
+
+
+def test_a_dataset_is_divided() -> None:
+    """Defect 16: each rank has its part, and not all of it."""
+    ends = np.zeros(20, bool)
+    ends[[2, 5, 6, 11, 15, 19]] = True
+    data = {"observations": np.arange(20.0), "actions": np.arange(20), "rewards": np.ones(20), "terminals": ends}
+
+    def work(group: gpu.Group) -> Any:
+        with gpu.Store.of_dataset(data, group=group) as store, store.loader(12 // group.ranks, {"actions": gpu.Window()}) as loader:
+            return len(store), next(loader).data["actions"][:, 0]
+
+    ((count, alone),) = together(1, work)
+    shares = together(3, work)
+    assert count == 6 and [share[0] for share in shares] == [2, 2, 2]
+    np.testing.assert_array_equal(np.stack([share[1] for share in shares], axis=1).reshape(-1), alone)
+
+
+SCRIPT = """
+    import json, sys
+    import numpy as np
+    from relive import gpu
+    {setup}
+    with gpu.Store({{"x": "int64"}}, capacity=4, max_steps=3, name={name!r}, {where}) as store:
+        for number in range(4 * store.rank, 4 * store.rank + 4):
+            store.insert({{"x": np.full(3, number)}}, weight=number)
+        with store.loader(8, {{"x": gpu.Window()}}, sampling="weighted", seed=2) as loader:
+            batch = next(loader)
+            assert (batch.data["x"][:, 0] == batch.indices).all()
+            store.update_weights(batch.indices, np.ones(8), batch.generations)
+            batch = next(loader)
+            print(json.dumps([store.rank, batch.indices.tolist()]), flush=True)
+        store.update_weights([], [])
+    {end}
+"""
+
+
+def run_ranks(ranks: int, **parts: str) -> list[Any]:
+    """What processes print, by rank."""
+    import json
+
+    processes = []
+    for rank in range(ranks):
+        script = textwrap.dedent(SCRIPT).format(**{"setup": "", "end": "", **parts}).replace("RANK", str(rank)).replace("RANKS", str(ranks))
+        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+        processes.append(
+            subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+        )
+    found = []
+    for process in processes:
+        out, err = process.communicate(timeout=120)
+        assert process.returncode == 0, err
+        found.append(json.loads(out.splitlines()[-1]))
+    return [indices for _, indices in sorted(found)]
+
+
+@functools.cache
+def two_threads() -> list[Any]:
+    def work(group: gpu.Group) -> Any:
+        store = gpu.Store({"x": "int64"}, capacity=4, max_steps=3, group=group)
+        for number in range(4 * store.rank, 4 * store.rank + 4):
+            store.insert({"x": np.full(3, number)}, weight=number)
+        with store.loader(8, {"x": gpu.Window()}, sampling="weighted", seed=2) as loader:
+            batch = next(loader)
+            store.update_weights(batch.indices, np.ones(8), batch.generations)
+            return next(loader).indices.tolist()
+
+    return together(2, work)
+
+
+def test_processes_that_find_each_other_by_name() -> None:
+    name = f"ranks-by-name-{os.getpid()}"
+    assert run_ranks(2, name=name, where="rank=RANK, ranks=2") == two_threads()
+
+
+def test_processes_of_torch_distributed() -> None:
+    pytest.importorskip("torch.distributed")
+    for group in ("dist", "dist.group.WORLD"):
+        port = _free_port()
+        setup = (
+            f"import torch.distributed as dist; dist.init_process_group('gloo', init_method='tcp://127.0.0.1:{port}', rank=RANK, world_size=2)"
+        )
+        name = f"ranks-torch-{os.getpid()}"
+        found = run_ranks(2, name=name, where=f"group={group}", setup=setup, end="dist.barrier(); dist.destroy_process_group()")
+        assert found == two_threads()
+
+
+def test_processes_of_a_topology() -> None:
+    """As DeepSpeed's and Megatron's: two data-parallel ranks of two processes each."""
+    pytest.importorskip("torch.distributed")
+    setup = (
+        f"import torch.distributed as dist; dist.init_process_group('gloo', init_method='tcp://127.0.0.1:{_free_port()}', rank=RANK, "
+        "world_size=4); from types import SimpleNamespace as Space; "
+        "grid = Space(get_data_parallel_rank=lambda: RANK // 2, get_data_parallel_world_size=lambda: 2)"
+    )
+    found = run_ranks(4, name=f"ranks-grid-{os.getpid()}", where="group=grid", setup=setup, end="dist.barrier(); dist.destroy_process_group()")
+    assert found[0] == found[1] and found[2] == found[3] and found[0] != found[2]
+
+
+def _free_port() -> int:
+    import socket
+
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
+def test_a_communicator_of_mpi() -> None:
+    class Communicator:
+        def Get_rank(self) -> int:
+            return 0
+
+        def Get_size(self) -> int:
+            return 1
+
+        def allgather(self, told: bytes) -> list[bytes]:
+            return [told]
+
+    with gpu.Store({"x": "int64"}, capacity=2, max_steps=2, group=Communicator()) as store:
+        assert (store.rank, store.ranks) == (0, 1)
+
+
+def test_a_rank_that_is_killed_is_noticed_and_leaves_nothing_behind() -> None:
+    name = f"ranks-killed-{os.getpid()}"
+    script = textwrap.dedent(f"""
+        import numpy as np
+        from relive import gpu
+        store = gpu.Store({{"x": "int64"}}, capacity=2, max_steps=2, name={name!r}, rank=1, ranks=2)
+        store.insert({{"x": np.ones(2, int)}})
+        loader = store.loader(4, {{"x": gpu.Window()}}, prefetch=2)
+        for batch in loader:
+            print("there", flush=True)
+    """)
+    process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
+    with gpu.Store({"x": "int64"}, capacity=2, max_steps=2, name=name, rank=0, ranks=2) as store:
+        for number in range(2):
+            store.insert({"x": np.full(2, number)})
+        with store.loader(4, {"x": gpu.Window()}, prefetch=2) as loader:
+            for _ in range(10):
+                next(loader)
+            process.kill()
+            process.communicate()
+            with pytest.raises(errors.UnavailableError, match="rank 1 has ended"):
+                for _ in range(10):
+                    next(loader)
+        # What it was reading can be replaced. An insertion sweeps by itself where there is no room otherwise.
+        assert store.sweep() == 1
+        for number in range(4):
+            store.insert({"x": np.full(2, 10 + number)})
+        assert store.collect([0, 1], {"x": gpu.Window(-1, 1)}).data["x"].tolist() == [[12], [13]]
+    # Its name can be had again.
+    gpu.Store({"x": "int64"}, capacity=2, max_steps=2, name=f"{name}.1").close()
+
+
+def test_who_does_not_come_is_waited_for_until_the_deadline() -> None:
+    with pytest.raises(errors.DeadlineExceededError, match=r"ranks \[1, 2\] do not come within 0.1 s"):
+        gpu.LocalGroup(f"alone-{os.getpid()}", 0, 3, timeout=0.1)
+    with pytest.raises(errors.DeadlineExceededError, match="rank 0 does not come within 0.1 s"):
+        gpu.LocalGroup(f"alone-{os.getpid()}", 1, 3, timeout=0.1)
+
+
+def test_a_local_group_tells_who_has_ended() -> None:
+    name = f"ends-{os.getpid()}"
+    others: list[gpu.LocalGroup] = []
+    thread = threading.Thread(target=lambda: others.append(gpu.LocalGroup(name, 1, 2, timeout=30.0)))
+    thread.start()
+    with pytest.raises(errors.UnavailableError, match="rank 1 has ended"):
+        group = gpu.LocalGroup(name, 0, 2, timeout=30.0)
+        thread.join()
+        others[0].close()
+        group.all_gather(b"")
+    group.close()
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"rank": 0}, "give both"),
+        ({"rank": 0, "ranks": 2}, "name="),
+        ({"rank": 2, "ranks": 2, "name": "x"}, "must be 0 to 1"),
+        ({"group": object()}, "group is a object"),
+    ],
+)
+def test_groups_that_are_none(options: Any, text: str) -> None:
+    with pytest.raises(errors.InvalidArgumentError, match=text):
+        gpu.Store({"x": "int64"}, capacity=2, max_steps=2, **options)
+
+
+def test_another_process_reads_one_rank_and_does_not_draw() -> None:
+    name = f"ranks-read-{os.getpid()}"
+
+    def work(group: gpu.Group) -> None:
+        with filled(group, name=name):
+            if group.rank == 0:
+                with gpu.attach(name, rank=1) as reader:
+                    assert (reader.rank, reader.ranks) == (1, 2)
+                    assert reader.collect([7], {"x": gpu.Window(-1, 1)}).data["x"].tolist() == [[702]]
+                    with pytest.raises(errors.NotFoundError, match="belongs to rank 0"):
+                        reader.collect([0], {"x": gpu.Window(-1, 1)})
+                    with pytest.raises(errors.InvalidArgumentError, match="rank 1 of 2, which draw together"):
+                        reader.loader(1, WINDOWS)
+            group.all_gather(b"")
+
+    together(2, work)

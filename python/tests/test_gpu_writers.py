@@ -1,0 +1,167 @@
+"""Environments write where trajectories lie, and the store's process serves them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+from relive import errors, gpu
+
+COLUMNS: dict[str, Any] = {"observation": ("float32", (2,)), "action": "int64", "reward": "float32"}
+
+
+def store(**options: Any) -> gpu.Store:
+    return gpu.Store(COLUMNS, **{"capacity": 8, "max_steps": 6, **options})
+
+
+def run(script: str) -> subprocess.Popen[str]:
+    return subprocess.Popen([sys.executable, "-c", textwrap.dedent(script)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+ENVIRONMENT = """
+    import sys
+    import numpy as np
+    from relive import gpu
+    with gpu.attach_writer({name!r}, {columns!r}, max_steps=6) as writer:
+        for episode in range({episodes}):
+            writer.begin()
+            for step in range(1 + episode % 6):
+                writer.write({{"observation": np.array([{first} + episode, step], "float32")}})
+                action = writer.ask("action")
+                assert action == 10 * step, action
+                writer.append({{"reward": float(action)}})
+            writer.finish(weight=episode + 1)
+"""
+
+
+def test_processes_act_with_answers_of_the_store() -> None:
+    name = f"writers-{os.getpid()}"
+    with store(capacity=16, name=name) as made:
+        processes = [run(ENVIRONMENT.format(name=name, columns=COLUMNS, episodes=6, first=100 * number)) for number in range(2)]
+        finished: list[gpu.Inserted] = []
+        while len(finished) < 12:
+            scan = made.scan(timeout=30.0)
+            assert scan.requests or scan.finished or scan.aborted, "nobody wants anything"
+            finished += scan.finished
+            if scan.requests:
+                seen = made.observe(scan.requests, "observation")
+                assert seen[:, 1].tolist() == [request.step for request in scan.requests]
+                made.answer(scan.requests, {"action": 10 * seen[:, 1].astype(np.int64)})
+        for process in processes:
+            _, err = process.communicate(timeout=60)
+            assert process.returncode == 0, err
+        batch = made.collect([place.index for place in finished], {key: gpu.Window(-6, 6, pad="tail") for key in COLUMNS})
+        assert batch.generations.tolist() == [place.generation for place in finished]
+        for row, length in enumerate(batch.lengths):
+            observation, reward = batch.data["observation"][row], batch.data["reward"][row]
+            assert observation[0, 0] % 100 == length - 1
+            assert observation[:length, 1].tolist() == list(range(length))
+            assert reward[:length].tolist() == batch.data["action"][row][:length].tolist() == [10 * step for step in range(length)]
+        assert sorted(made.weights()) == [0] * 4 + sorted([1, 2, 3, 4, 5, 6] * 2)
+
+
+@pytest.mark.parametrize("at", ["begin()", "begin(); writer.write({'reward': 1})", "begin(); writer.append(step)", "begin(); writer._native.request()"])
+def test_a_writer_that_is_killed_leaves_nothing_behind(at: str) -> None:
+    name = f"killed-{os.getpid()}"
+    with store(capacity=2, writers=1, name=name) as made:
+        script = f"""
+            import numpy as np
+            from relive import gpu
+            step = {{"observation": np.ones(2, "float32"), "action": 1, "reward": 0}}
+            writer = gpu.attach_writer({name!r})
+            writer.{at}
+            print("there", flush=True)
+            __import__("time").sleep(600)
+        """
+        process = run(script)
+        there = threading.Thread(target=process.stdout.readline)  # type: ignore[union-attr]
+        there.start()
+        while there.is_alive():
+            made.scan(timeout=0.05)
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        assert made.scan(timeout=30.0).aborted == 1
+        assert [made.status(index).state for index in range(2)] == ["free", "free"]
+        assert made.metrics()["dead_writers"] == 1
+        # Its seat is free for another one.
+        made.writer().close()
+
+
+def test_a_store_that_ends_is_noticed() -> None:
+    name = f"gone-{os.getpid()}"
+    process = run(f"""
+        from relive import gpu
+        made = gpu.Store({COLUMNS!r}, capacity=2, max_steps=6, name={name!r})
+        print("there", flush=True)
+        __import__("time").sleep(600)
+    """)
+    assert process.stdout is not None and process.stdout.readline() == "there\n"
+    with gpu.attach_writer(name) as writer:
+        process.kill()
+        process.communicate()
+        with pytest.raises(errors.UnavailableError, match="ended"):
+            writer.begin(timeout=60.0)
+
+
+def test_what_makes_no_sense_is_refused() -> None:
+    step = {"observation": np.ones(2, "float32"), "action": 1, "reward": 0}
+    with store(writers=1) as made:
+        writer = made.writer()
+        assert (writer.number, writer.max_steps, writer.steps) == (0, 6, 0)
+        with pytest.raises(errors.UnavailableError, match="writer slots"):
+            made.writer()
+        with pytest.raises(errors.DeadlineExceededError, match="does the process of the store scan"):
+            writer.begin(timeout=0.0)
+        made.scan()
+        writer.begin()
+        for values, text in (
+            ({"nothing": 1}, "no column 'nothing'"),
+            ({"observation": np.ones(3)}, "shape"),
+            ({"action": 1.5}, "none of int64"),
+        ):
+            with pytest.raises((errors.InvalidArgumentError, errors.NotFoundError), match=text):
+                writer.write(values)
+        with pytest.raises(errors.InvalidArgumentError, match=r"has no \['action'\]"):
+            writer.append({"observation": np.ones(2), "reward": 0})
+        writer.write({"reward": 1})
+        with pytest.raises(errors.InvalidArgumentError, match="only"):
+            writer.finish()
+        writer.abandon()
+        with pytest.raises(errors.InvalidArgumentError, match="no steps"):
+            writer.finish()
+        for _ in range(6):
+            writer.append(step)
+        with pytest.raises(errors.InvalidArgumentError, match="all of its 6 steps"):
+            writer.append(step)
+        with pytest.raises(errors.InvalidArgumentError, match="weight"):
+            writer.finish(-1.0)
+        writer.finish(2.0)
+        assert made.scan() == gpu.Scan([], [gpu.Inserted(0, 1)], 0, 0)
+        with pytest.raises(errors.NotFoundError, match="no request"):
+            made.observe([gpu.Request(0, 0, 0)], "action")
+        writer.close()
+        with pytest.raises(errors.ClosedError):
+            writer.begin()
+
+
+def test_a_writer_waits_for_a_row_that_is_read() -> None:
+    with store(capacity=1, removal="fifo") as made:
+        writer = made.writer()
+        step = {"observation": np.ones(2, "float32"), "action": 1, "reward": 0}
+        with pytest.raises(errors.DeadlineExceededError):
+            writer.begin(timeout=0.0)
+        made.scan()
+        writer.begin()
+        writer.append(step)
+        writer.finish()
+        made.scan()
+        # The row was given to the writer again: it is the only one.
+        writer.begin()
+        assert len(made) == 0
