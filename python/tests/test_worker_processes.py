@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import time
 import traceback
 from typing import Any
@@ -111,3 +112,16 @@ def test_no_worker_outlives_its_run() -> None:
 def test_what_cannot_go_to_another_process_is_refused(agent: Any, env: Any, what: str) -> None:
     with pytest.raises(TypeError, match=f"on='processes' sends the {what} to other processes, which is not possible"):
         rl.run(agent, env, steps=100, on="processes")
+
+
+def test_a_run_on_ray_needs_ray(monkeypatch: Any) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(ImportError, match="on='ray' needs Ray: pip install ray"):
+        rl.run(Agent(TRANSITIONS), "catch/0", steps=100, on="ray", actors=1)
+
+
+def test_places_that_there_are_not_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"must be 'serial', 'threads', 'processes', 'ray' or a relive\.ray\.Workers"):
+        rl.run(Agent(TRANSITIONS), "catch/0", steps=100, on="cluster")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="on='ray' needs at least 1"):
+        rl.run(Agent(TRANSITIONS), "catch/0", steps=100, on="ray", actors=0)

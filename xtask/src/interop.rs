@@ -1,5 +1,5 @@
 //! `cargo xtask interop`: both sides against dm-reverb's own, over the wire, programs written for dm-reverb on ours, and
-//! flows against Ray's iterators.
+//! flows against Ray's iterators, and runs on a cluster of Ray.
 
 use std::path::Path;
 use std::process::Command;
@@ -28,6 +28,8 @@ enum Suite {
     Programs,
     /// Random dataflows, on Ray's iterators, on relive-flow and on the package's `relive.flow`
     Flow,
+    /// Runs whose workers are actors of Ray, on a cluster of several logical nodes
+    Ray,
 }
 
 /// Builds what is under test and runs the suites of `interop/`.
@@ -41,6 +43,9 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
     }
     if chosen.is_none_or(|suite| suite == Suite::Flow) {
         flow(root, &python::RAY.python(root)?, &options.pytest)?;
+    }
+    if chosen.is_none_or(|suite| suite == Suite::Ray) {
+        ray(root, &python::RAY.python(root)?, &options.pytest)?;
     }
     Ok(())
 }
@@ -63,6 +68,13 @@ fn flow(root: &Path, python: &Path, arguments: &[String]) -> Result<()> {
     command.current_dir(root.join("interop/flow")).args(["-m", "pytest"]);
     command.arg(format!("--relive-flow={}", program.display()));
     process::run(command.args(arguments))
+}
+
+fn ray(root: &Path, python: &Path, arguments: &[String]) -> Result<()> {
+    wheel::install(root, python, Profile::Dev)?;
+    let mut command = Command::new(python);
+    command.current_dir(root.join("interop/ray")).args(["-m", "pytest"]);
+    process::run(command.args(arguments).env("RAY_USAGE_STATS_ENABLED", "0"))
 }
 
 /// Runs the same programs twice: dm-reverb lies in the environment, and the stand-in is put in front of it.

@@ -6,7 +6,7 @@ import contextlib
 import functools
 import os
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, get_args
 
 from relive import _native
 from relive.rl._given import SourceBridge, is_source
@@ -22,16 +22,18 @@ from relive.rl.loggers import Logger
 from relive.rl.policy import Policy
 
 if TYPE_CHECKING:
+    from relive.ray import Workers
+    from relive.rl._workers import Launcher
     from relive.rl.contracts import Agent
 
-On = Literal["serial", "threads", "processes"]
+On = Literal["serial", "threads", "processes", "ray"]
 
 
 class RunOptions(TypedDict, total=False):
     """The keyword arguments of :func:`run`."""
 
     steps: int | None
-    on: On | None
+    on: On | Workers | None
     actors: int | None
     seed: int
     learner_steps: int | None
@@ -52,7 +54,7 @@ def run(
     env: Any,
     *,
     steps: int | None = None,
-    on: On | None = None,
+    on: On | Workers | None = None,
     actors: int | None = None,
     seed: int = 1,
     learner_steps: int | None = None,
@@ -84,8 +86,9 @@ def run(
       steps: steps in the environment, of all actors together. The run ends with the rollout that reaches the number. Not with ``data``.
       on: ``"serial"``: one thread acts and learns in turn, and the same seed gives the same run. ``"threads"``: ``actors`` threads act beside the
         one that learns. ``"processes"``: so many processes do, which begin as those of :mod:`multiprocessing` do: agent and environment are pickled,
-        and a program begins with ``if __name__ == "__main__":``. By default threads if there are actors.
-      actors: how many act beside the thread that learns; with threads and processes 2 unless given.
+        and a program begins with ``if __name__ == "__main__":``. ``"ray"``, or what :class:`relive.ray.Workers` says: so many actors of a cluster of
+        Ray do. By default threads if there are actors.
+      actors: how many act beside the thread that learns; with threads, processes and Ray 2 unless given.
       seed: everything random follows from it, but for what a given environment has begun with.
       learner_steps: ends the run after so many steps of the learner, if that is earlier.
       data: what to learn from instead of acting; needs ``learner_steps``: a folder of recorded episodes (``relive rl record``), a file of D4RL's layout as
@@ -130,8 +133,8 @@ def run(
         raise ValueError("on_batch sees batches of tables, and this run is given its own: look at them in the learner")
     native, environments = _for_extension(agent, actors, is_saved=checkpoint_dir is not None, source=batches)
     source = source_of(env)
-    expect_enough(env, environments, is_shared=actors <= 1 and evaluate_every is None and on != "processes")
-    supervisor = _supervisor(agent, env, actors) if on == "processes" else None
+    expect_enough(env, environments, is_shared=actors <= 1 and evaluate_every is None and on in (None, "serial", "threads"))
+    supervisor = _supervisor(agent, env, on, actors)
     line, loggers = Line.of(progress, steps), list(loggers)
     try:
         with path_of(data) as path:
@@ -185,12 +188,12 @@ def _steps(steps: int | None, learner_steps: int | None, data: Any) -> int:
 
 
 def _actors(on: Any, actors: int | None) -> int:
-    if on not in (None, "serial", "threads", "processes"):
-        raise ValueError(f"on is {on!r}, but it must be 'serial', 'threads' or 'processes'")
+    if on not in (None, *get_args(On)) and not hasattr(on, "_launcher"):
+        raise ValueError(f"on is {on!r}, but it must be 'serial', 'threads', 'processes', 'ray' or a relive.ray.Workers")
     number = count("actors", actors if actors is not None else 0 if on in (None, "serial") else 2)
     if on == "serial" and number:
         raise ValueError(f"actors is {number}, but on='serial' has none: one thread does everything")
-    if on in ("threads", "processes") and not number:
+    if on not in (None, "serial") and not number:
         raise ValueError(f"actors is 0, but on={on!r} needs at least 1")
     return number
 
@@ -208,8 +211,20 @@ def _for_extension(agent: Any, actors: int, *, is_saved: bool, source: SourceBri
     return bridge, max(bridge.experience["environments"], actors, 1)
 
 
-def _supervisor(agent: Any, env: Any, actors: int) -> Any:
-    # Few programs need what it imports.
+def _supervisor(agent: Any, env: Any, on: On | Workers | None, actors: int) -> Any:
+    """What starts the workers where they are processes."""
+    if on in (None, "serial", "threads"):
+        return None
+    # Few programs need what these import.
     from relive.rl._workers import Supervisor
 
-    return Supervisor(agent, env, actors)
+    launcher: Launcher
+    if on == "processes":
+        from relive.rl._local_workers import Processes
+
+        launcher = Processes(agent, env)
+    else:
+        from relive.ray import Workers
+
+        launcher = (Workers() if isinstance(on, str) or on is None else on)._launcher(agent, env)
+    return Supervisor(launcher, actors)

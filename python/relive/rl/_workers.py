@@ -1,18 +1,12 @@
-"""Workers of a run as processes of Python."""
+"""Workers of a run, which act in other processes: they are started, watched, and started anew."""
 
 from __future__ import annotations
 
-import faulthandler
-import multiprocessing
-import pickle
-import signal
 import sys
 import time
-from multiprocessing.connection import Connection
-from typing import Any
+from typing import Any, Protocol
 
 from relive import _native
-from relive._remote import end_with_parent, raised, told
 from relive.rl._own import AgentBridge
 from relive.rl._sources import source_of
 
@@ -22,32 +16,58 @@ _MOST_ENDS, _SOON_SECONDS = 5, 10.0
 _GRACE_SECONDS, _TELL_SECONDS = 4.0, 2.0
 
 
+class Worker(Protocol):
+    """A worker that was started."""
+
+    @property
+    def begun(self) -> float:
+        """When it has begun to work, by ``time.monotonic()``; 0 before. How long that takes says nothing about how the work goes."""
+
+    def ended(self) -> str | None:
+        """How it has ended, such as ``"exit code 1"``; empty if its run was over, ``None`` while it works."""
+
+    def raise_failure(self, seconds: float = 0.0) -> None:
+        """Raises what it has failed by, if it tells that within so much time."""
+
+    def end(self, seconds: float) -> None:
+        """Ends it, after it had so much time to end by itself."""
+
+
+class Launcher(Protocol):
+    """Starts workers somewhere."""
+
+    @property
+    def other_machines(self) -> dict[str, Any] | None:
+        """``{"host": …, "token_file": …}`` where workers may be on other machines: the address by which they know this one, and a file with the
+        token that they show."""
+
+    def start(self, address: str, number: int) -> Worker:
+        """Starts the worker of a number for the run at an address."""
+
+    def close(self) -> None:
+        """Gives back what it holds, when all workers have ended."""
+
+
 class Supervisor:
-    """Starts the workers of a run, and starts those anew that end before the run does.
+    """Starts the workers of a run, and starts those anew that end before the run does."""
 
-    Raises:
-      TypeError: the agent or the environment cannot be sent to another process.
-    """
-
-    def __init__(self, agent: Any, environment: Any, actors: int) -> None:
-        for what, value in (("agent", agent), ("environment", environment)):
-            try:
-                pickle.dumps(value)
-            except Exception as error:
-                raise TypeError(
-                    f"on='processes' sends the {what} to other processes, which is not possible: {error}; use classes and functions "
-                    "that a module defines at its top, and no lambdas"
-                ) from error
-        self._work = agent, environment
-        self._actors = actors
-        self._workers: list[_Worker] = []
+    def __init__(self, launcher: Launcher, actors: int) -> None:
+        self._launcher, self._actors = launcher, actors
+        self._address = ""
+        self._workers: list[Worker] = []
         # How often each worker has ended soon, the last times.
         self._ends = [0] * actors
 
+    @property
+    def other_machines(self) -> dict[str, Any] | None:
+        """How workers on other machines reach the run, if there may be some."""
+        return self._launcher.other_machines
+
     def start(self, address: str) -> None:
         """Starts all workers of the run at an address, unless they are there."""
-        if not self._workers:
-            self._workers = [_Worker(self._work, address, number) for number in range(self._actors)]
+        self._address = address
+        while len(self._workers) < self._actors:
+            self._workers.append(self._launcher.start(address, len(self._workers)))
 
     def check(self) -> None:
         """Starts those anew that have ended.
@@ -56,18 +76,18 @@ class Supervisor:
           Exception: what a worker has raised.
           RuntimeError: workers end again and again.
         """
-        for place, worker in enumerate(self._workers):
+        for number, worker in enumerate(self._workers):
             worker.raise_failure()
-            code = worker.process.exitcode
-            if code is None:
+            how = worker.ended()
+            if how is None:
                 continue
-            if code != 0:
-                self._note_end(worker, code)
-            self._workers[place] = _Worker(self._work, worker.address, worker.number)
+            if how:
+                self._note_end(number, worker, how)
+            self._workers[number] = self._launcher.start(self._address, number)
 
-    def _note_end(self, worker: _Worker, code: int) -> None:
-        number, how = worker.number, f"signal {-code}" if code < 0 else f"exit code {code}"
-        self._ends[number] = 0 if worker.has_worked() else self._ends[number] + 1
+    def _note_end(self, number: int, worker: Worker, how: str) -> None:
+        has_worked = 0.0 < worker.begun < time.monotonic() - _SOON_SECONDS
+        self._ends[number] = 0 if has_worked else self._ends[number] + 1
         if self._ends[number] > _MOST_ENDS:
             raise RuntimeError(
                 f"worker {number} has ended {self._ends[number]} times in a row within {_SOON_SECONDS:.0f} s of its work, at last by {how}: its policy or "
@@ -85,59 +105,10 @@ class Supervisor:
         until = time.monotonic() + _GRACE_SECONDS
         for worker in self._workers:
             worker.end(max(0.0, until - time.monotonic()))
+        self._launcher.close()
 
 
-class _Worker:
-    """The process of a worker, which ends with this process: also if this is killed."""
-
-    def __init__(self, work: tuple[Any, Any], address: str, number: int) -> None:
-        self.address, self.number = address, number
-        context = multiprocessing.get_context("spawn")
-        self._pipe, theirs = context.Pipe()
-        # When it has begun to work: how long that takes before says nothing about how the work goes.
-        self._begun = context.RawValue("d", 0.0)
-        self.process = context.Process(
-            target=_work, args=(*work, address, number, theirs, self._begun), name=f"relive worker {number}", daemon=True
-        )
-        self.process.start()
-        theirs.close()
-
-    def has_worked(self) -> bool:
-        """Whether it has worked for a while."""
-        begun: float = self._begun.value
-        return 0.0 < begun < time.monotonic() - _SOON_SECONDS
-
-    def raise_failure(self, seconds: float = 0.0) -> None:
-        """Raises what it has failed by, with its traceback as the cause."""
-        try:
-            if not self._pipe.poll(seconds):
-                return
-            failure = self._pipe.recv()
-        except (EOFError, OSError):
-            return
-        raise raised(failure, f"in worker {self.number}")
-
-    def end(self, seconds: float) -> None:
-        """Ends it, after it had so much time to end by itself."""
-        self.process.join(seconds)
-        self._pipe.close()
-        if self.process.is_alive():
-            self.process.kill()
-            self.process.join()
-        self.process.close()
-
-
-def _work(agent: Any, environment: Any, address: str, number: int, pipe: Connection, begun: Any) -> None:
-    """What the process of a worker does."""
-    # Ctrl-C is for the process that learns, which ends the workers when the run is saved.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    end_with_parent()
-    # A crash leaves a traceback on stderr.
-    faulthandler.enable()
-    try:
-        begun.value = time.monotonic()
-        native = agent._for_extension(1)[0] if hasattr(agent, "_for_extension") else AgentBridge(agent)
-        _native.work_for_run(native, source_of(environment), address, number)
-    except BaseException as error:
-        pipe.send(told(error))
-        sys.exit(1)
+def work(agent: Any, environment: Any, address: str, number: int, token: str | None = None) -> None:
+    """Works for the run at an address until it is over."""
+    native = agent._for_extension(1)[0] if hasattr(agent, "_for_extension") else AgentBridge(agent)
+    _native.work_for_run(native, source_of(environment), address, number, token)

@@ -1,15 +1,17 @@
 //! Runs whose workers are processes of Python: the tables that they are served, and what each of them does.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 use pyo3::prelude::*;
+use relive_client::ClientOptions;
 use relive_client::blocking::Client;
 use relive_rl::processes::{Worker, work};
 use relive_rl::run::{Begun, Stop, Watch};
-use relive_server::{Entrances, ServerOptions};
-use tokio::net::TcpListener;
+use relive_server::access::{Access, Tokens};
+use relive_server::{Entrance, ServerOptions};
 use tokio::runtime::{Builder, Runtime};
 
 use super::foreign::Raised;
@@ -17,33 +19,50 @@ use super::raise::raise;
 use super::run::{agent_of, within};
 use super::source::Source;
 use crate::error::invalid;
+use crate::security::ClientSecurity;
 
-/// Serves the tables of a run at a free port of this machine, for as long as it lives.
+/// Where workers of other machines reach the tables of a run.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub(super) struct OtherMachines {
+    /// The address of this machine that they know.
+    host: IpAddr,
+    /// Has the token that they show.
+    token_file: PathBuf,
+}
+
+/// Serves the tables of a run at a free port, for as long as it lives.
 pub(super) struct Serving {
     runtime: Option<Runtime>,
-    listener: Arc<Mutex<Option<TcpListener>>>,
+    entrance: Arc<Mutex<Option<Entrance>>>,
     address: SocketAddr,
 }
 
 impl Serving {
-    pub(super) fn start() -> PyResult<Serving> {
+    /// Serves this machine, or others as well.
+    pub(super) fn start(others: Option<OtherMachines>) -> PyResult<Serving> {
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
-        let anywhere = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-        let listener = runtime.block_on(relive_server::bind(anywhere)).map_err(invalid)?;
+        let host = others.as_ref().map_or(IpAddr::V4(Ipv4Addr::LOCALHOST), |others| others.host);
+        let listener = runtime.block_on(relive_server::bind(SocketAddr::from((host, 0)))).map_err(invalid)?;
         let address = listener.local_addr()?;
-        Ok(Serving { runtime: Some(runtime), listener: Arc::new(Mutex::new(Some(listener))), address })
+        let mut entrance = Entrance::from(listener);
+        if let Some(OtherMachines { token_file, .. }) = others {
+            let tokens = Tokens::open(token_file).map_err(invalid)?;
+            entrance = entrance.access(Access::Tokens(Arc::new(tokens)));
+        }
+        Ok(Serving { runtime: Some(runtime), entrance: Arc::new(Mutex::new(Some(entrance))), address })
     }
 
     /// Serves the tables that it is shown.
     pub(super) fn watch(&self) -> Watch {
         let handle = self.runtime.as_ref().map(|runtime| runtime.handle().clone());
-        let bound = Arc::clone(&self.listener);
+        let bound = Arc::clone(&self.entrance);
         Watch::new(move |engine| {
-            let (Some(listener), Some(handle)) = (bound.lock().take(), &handle) else { return };
+            let (Some(entrance), Some(handle)) = (bound.lock().take(), &handle) else { return };
             let engine = engine.clone();
             handle.spawn(async move {
-                let (entrances, options) = (Entrances::from(listener), ServerOptions::default());
-                let served = relive_server::serve(entrances, engine, options, std::future::pending());
+                let options = ServerOptions::default();
+                let served = relive_server::serve(entrance, engine, options, std::future::pending());
                 if let Err(error) = served.await {
                     tracing::warn!(target: "relive", %error, "the run's tables are not served any more");
                 }
@@ -70,19 +89,22 @@ impl Drop for Serving {
 
 /// Works for the run at an address until it is over; episodes and steps.
 #[pyfunction]
+#[pyo3(signature = (agent, environment, address, number, token = None))]
 pub(crate) fn work_for_run(
     py: Python<'_>,
     agent: &Bound<'_, PyAny>,
     environment: &Bound<'_, PyAny>,
     address: &str,
     number: u32,
+    token: Option<String>,
 ) -> PyResult<(u64, u64)> {
     let raised = Raised::default();
+    let options = ClientSecurity::new(token, None)?.apply(ClientOptions::default());
     let (own, _) = agent_of(agent, &raised)?;
     let make = Source::of(environment)?.maker(raised.clone());
     let worked = py.detach(|| {
         within(true, || {
-            let client = Client::connect(address)?;
+            let client = Client::connect_with(address, options)?;
             let agents = |_: &str, _: &str| Ok(Arc::clone(&own));
             let environments = |_: &str| Ok(make.clone());
             let worker = Worker { client: &client, number, is_supervised: false, stop: &Stop::new() };

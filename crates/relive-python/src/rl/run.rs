@@ -64,7 +64,7 @@ pub(crate) fn train_agent<'py>(
     if reports.is_some() {
         loggers.add(Files::new(tell.clone()));
     }
-    let (stop, serving) = (Stop::new(), supervisor.is_some().then(Serving::start).transpose()?);
+    let (stop, serving) = (Stop::new(), supervisor.as_ref().map(served).transpose()?);
     let begun = serving.as_ref().zip(supervisor.as_ref()).map(|(serving, supervisor)| {
         let start = supervisor.getattr(intern!(py, "start"))?.unbind();
         Ok::<_, PyErr>(serving.begun(start, &raised, &stop))
@@ -121,6 +121,11 @@ pub(crate) fn train_agent<'py>(
     // What could not be told when it was raised, as where a state was saved for the last time.
     raised.take().map_or(Ok(()), Err)?;
     result(py, &watch, trained, raised)
+}
+
+/// The tables of the run for the workers that `supervisor` starts.
+fn served(supervisor: &Bound<'_, PyAny>) -> PyResult<Serving> {
+    Serving::start(supervisor.getattr(intern!(supervisor.py(), "other_machines"))?.extract()?)
 }
 
 /// The agent, and whether it is one of Python.

@@ -1,0 +1,53 @@
+"""What goes to the workers of a cluster: an environment that tells where it is, one that fails, and a program of one's own."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import threading
+import time
+
+from relive import rl
+
+
+class Catch:
+    """Catch, which leaves a file for each process and each node that it has acted on."""
+
+    def __init__(self, seed, folder, pause=0.0):
+        import ray
+
+        self._inner = rl.make("catch/0", seed=seed)
+        self.observation_spec, self.action_spec = self._inner.observation_spec, self._inner.action_spec
+        self._pause = pause
+        self._marker = pathlib.Path(folder, f"{ray.get_runtime_context().get_node_id()}-{os.getpid()}")
+
+    def reset(self):
+        return self._inner.reset()
+
+    def step(self, action):
+        self._marker.touch()
+        time.sleep(self._pause)
+        return self._inner.step(action)
+
+
+class Failing(Catch):
+    """An environment that fails at its first step on a cluster's node."""
+
+    def step(self, action):
+        raise LookupError("this environment cannot go on")
+
+
+class Beating(Catch):
+    """A thread of Python beside the run, which writes how long it was held up at most."""
+
+    def __init__(self, seed, folder):
+        super().__init__(seed, folder)
+        threading.Thread(target=self._beat, daemon=True).start()
+
+    def _beat(self):
+        longest, last = 0.0, time.monotonic()
+        while True:
+            time.sleep(0.005)
+            now = time.monotonic()
+            longest, last = max(longest, now - last), now
+            self._marker.with_suffix(".beat").write_text(f"{longest}")

@@ -1,0 +1,22 @@
+"""A cluster of Ray with two logical machines, which a test may kill."""
+
+from __future__ import annotations
+
+import pytest
+from ray.cluster_utils import Cluster
+
+STORE = 80 << 20
+
+
+@pytest.fixture
+def cluster():
+    """The head has no room for workers, which are on two other nodes."""
+    import ray
+
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "object_store_memory": STORE, "include_dashboard": False})
+    nodes = [cluster.add_node(num_cpus=1, object_store_memory=STORE) for _ in range(2)]
+    ray.init(address=cluster.address, log_to_driver=False)
+    cluster.wait_for_nodes()
+    yield cluster, nodes
+    ray.shutdown()
+    cluster.shutdown()

@@ -1,0 +1,81 @@
+"""Runs whose workers are actors of Ray."""
+
+from __future__ import annotations
+
+import functools
+import threading
+import traceback
+
+import pytest
+import ray
+from agents import Beating, Catch, Failing
+from conftest import STORE
+
+import relive.ray
+from relive import rl
+
+DQN = functools.partial(rl.DQN, batch_size=16, min_replay_size=50)
+
+
+def nodes_of(folder):
+    return {path.name.split("-")[0] for path in folder.iterdir()}
+
+
+def test_agents_in_rust_act_on_all_nodes(cluster, tmp_path):
+    env = functools.partial(Catch, folder=tmp_path)
+    for agent in (rl.IMPALA(), DQN()):
+        result = rl.run(agent, env, steps=3_000, on="ray", actors=2)
+        assert result.is_complete and result.env_steps >= 3_000 and result.learner_steps > 0
+    assert len(nodes_of(tmp_path)) == 2
+
+
+def test_ray_is_not_called_while_a_run_goes_on(cluster, monkeypatch):
+    calls = []
+    for module, name in ((ray, "get"), (ray, "wait"), (ray, "put"), (ray.actor.ActorMethod, "remote"), (ray.actor.ActorClass, "remote")):
+        original = getattr(module, name)
+        monkeypatch.setattr(
+            module, name, functools.wraps(original)(lambda *a, _name=name, _original=original, **k: (calls.append(_name), _original(*a, **k))[1])
+        )
+    started = []
+    rl.run(DQN(), "catch/0", steps=5_000, on="ray", actors=2, on_batch=lambda *_: started.append(len(calls)))
+    assert set(calls) <= {"put", "remote"} and len(calls) <= 1 + 3 * 2, calls
+    assert started[0] == started[-1], "calls of Ray between the first batch and the last"
+
+
+def test_a_node_that_is_killed_costs_its_workers_only(cluster, tmp_path, capfd):
+    cluster, nodes = cluster
+    spare = cluster.add_node(num_cpus=1, object_store_memory=STORE)
+    left = {node.node_id: node for node in (*nodes, spare)}
+    killing = []
+
+    def kill(*_):
+        used = nodes_of(tmp_path)
+        if len(used) == 2 and not killing:
+            killing.append(threading.Thread(target=cluster.remove_node, args=(left[used.pop()],), kwargs={"allow_graceful": False}))
+            killing[0].start()
+
+    env = functools.partial(Catch, folder=tmp_path, pause=0.002)
+    result = rl.run(DQN(), env, steps=12_000, on="ray", actors=2, on_batch=kill, timeout=200)
+    killing[0].join()
+    assert result.is_complete
+    assert "starting it anew" in capfd.readouterr().err
+    assert len(nodes_of(tmp_path)) == 3, "a worker acts on the node that was free"
+
+
+def test_what_a_worker_raises_is_raised_with_its_traceback(cluster, tmp_path):
+    with pytest.raises(LookupError, match="this environment cannot go on") as caught:
+        rl.run(DQN(), functools.partial(Failing, folder=tmp_path), steps=300, on="ray", actors=1)
+    assert "in step" in "".join(traceback.format_exception(caught.value))
+
+
+def test_workers_that_find_no_place_say_so(cluster, capfd, monkeypatch):
+    monkeypatch.setattr(relive.ray, "_PLACE_SECONDS", 0.5)
+    result = rl.run(DQN(), "catch/0", steps=300, on=relive.ray.Workers(num_cpus=3), actors=1, timeout=4)
+    assert not result.is_complete
+    assert "worker 0 waits for Ray to find a place for {'num_cpus': 3}; free in the cluster: {'CPU': 2.0}" in capfd.readouterr().err
+
+
+def test_python_goes_on_beside_a_worker(cluster, tmp_path):
+    rl.run(DQN(), functools.partial(Beating, folder=tmp_path), steps=5_000, on="ray", actors=1)
+    beats = [float(path.read_text()) for path in tmp_path.glob("*.beat")]
+    assert beats and max(beats) < 1.0, "seconds for which Python was held up at most"

@@ -1,0 +1,169 @@
+"""Runs on a cluster of Ray: Ray says where workers are and starts them; steps and weights travel on Relive's own connections.
+
+``rl.run(agent, env, on="ray", actors=64)`` acts in 64 actors of Ray and learns where it is called. :class:`Workers` says what each of them needs::
+
+    result = rl.run(agent, env, on=relive.ray.Workers(num_cpus=2), actors=64, steps=1_000_000)
+
+Needs ``ray`` on all machines, of one version, and Relive, too. Ray is asked to start and to end workers, and for nothing else: a run makes no calls of
+Ray while it goes on.
+"""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import secrets
+import sys
+import tempfile
+import time
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as NotYet
+from typing import Any
+
+from relive._remote import Told, raised, told
+from relive.rl._workers import work
+
+# How long Ray may look for a place before that is told.
+_PLACE_SECONDS = 10.0
+
+
+class Workers:
+    """What the workers of a run need, and where Ray puts them.
+
+    Args:
+      num_cpus: processors of each worker; Ray counts them, and does not enforce it.
+      num_gpus: GPUs of each worker, or a part of one.
+      resources: other resources of each worker, as the cluster names them.
+      strategy: ``"SPREAD"`` over the machines or ``"DEFAULT"``, which fills one first; or a scheduling strategy of Ray, such as that of a placement group.
+      runtime_env: what Ray is to bring to the machines, such as ``{"pip": ["relive"]}`` or ``{"working_dir": "."}``.
+      host: the address by which the cluster reaches this machine; by default the one that Ray knows it by.
+    """
+
+    def __init__(
+        self,
+        *,
+        num_cpus: float = 1.0,
+        num_gpus: float = 0.0,
+        resources: dict[str, float] | None = None,
+        strategy: Any = "SPREAD",
+        runtime_env: dict[str, Any] | None = None,
+        host: str | None = None,
+    ) -> None:
+        self.host = host
+        self.options: dict[str, Any] = {
+            "num_cpus": num_cpus,
+            "num_gpus": num_gpus,
+            "resources": resources or {},
+            "scheduling_strategy": strategy,
+            "runtime_env": runtime_env or {},
+        }
+
+    def _launcher(self, agent: Any, environment: Any) -> _Launcher:
+        return _Launcher(self, agent, environment)
+
+
+class _Launcher:
+    """Starts workers as actors of Ray, after :func:`ray.init` where the program has not called it."""
+
+    def __init__(self, workers: Workers, agent: Any, environment: Any) -> None:
+        self._ray = ray = _imported()
+        if not ray.is_initialized():
+            ray.init()
+        try:
+            self._work = ray.put((agent, environment))
+        except Exception as error:
+            raise TypeError(f"on='ray' sends agent and environment to other processes, which is not possible: {error}") from error
+        # Two calls at a time: where it is can be asked while it works.
+        self._host = ray.remote(max_concurrency=2, max_restarts=0, **workers.options)(_Host)
+        self._needs = {name: workers.options[name] for name in ("num_cpus", "num_gpus", "resources") if workers.options[name]}
+        self._token = secrets.token_hex(32)
+        self._folder = tempfile.TemporaryDirectory(prefix="relive-ray-")
+        tokens = pathlib.Path(self._folder.name, "tokens")
+        tokens.touch(mode=0o600)
+        tokens.write_text(f"workers write {self._token}\n")
+        host = workers.host or ray.util.get_node_ip_address()
+        self.other_machines: dict[str, Any] | None = {"host": host, "token_file": os.fspath(tokens)}
+
+    def start(self, address: str, number: int) -> _Worker:
+        host = self._host.remote()
+        placed = host.node.remote().future()
+        ended = host.work.remote(self._work, address, number, self._token).future()
+        return _Worker(self._ray, (host, placed, ended), number, self._needs)
+
+    def close(self) -> None:
+        self._folder.cleanup()
+
+
+class _Worker:
+    """An actor of Ray that is, or will be, a worker."""
+
+    def __init__(self, ray: Any, of: tuple[Any, Future[str], Future[Told | None]], number: int, needs: dict[str, Any]) -> None:
+        self._ray, self._number, self._needs = ray, number, needs
+        self._host, self._placed, self._ended = of
+        self.begun = 0.0
+        self._told_at = time.monotonic() + _PLACE_SECONDS
+        self._placed.add_done_callback(self._begin)
+
+    def _begin(self, placed: Future[str]) -> None:
+        if placed.exception() is None:
+            self.begun = time.monotonic()
+
+    def ended(self) -> str | None:
+        if not self._ended.done():
+            self._tell_wait()
+            return None
+        error = self._ended.exception()
+        return "" if error is None else f"{type(error).__name__}: {_first_line(error)}"
+
+    def _tell_wait(self) -> None:
+        if self._placed.done() or time.monotonic() < self._told_at:
+            return
+        self._told_at = time.monotonic() + _PLACE_SECONDS
+        free = {name: amount for name, amount in self._ray.available_resources().items() if "node:" not in name and "memory" not in name}
+        print(f"relive: worker {self._number} waits for Ray to find a place for {self._needs}; free in the cluster: {free}", file=sys.stderr)
+
+    def raise_failure(self, seconds: float = 0.0) -> None:
+        """Raises what it has failed by; that an actor of Ray has died, or the machine that it was on, is no failure: it can be started anew."""
+        try:
+            failure = self._ended.result(seconds)
+        except (NotYet, self._ray.exceptions.RayActorError):
+            return
+        except self._ray.exceptions.RayError as error:
+            raise RuntimeError(f"worker {self._number} cannot work on Ray: {_first_line(error)}") from error
+        if failure is not None:
+            raise raised(failure, f"in worker {self._number}")
+
+    def end(self, seconds: float) -> None:
+        try:
+            self._ended.result(seconds)
+        except Exception:
+            pass  # It was killed, or has not seen that the run is over; what it has failed by was raised before.
+        self._ray.kill(self._host)
+
+
+class _Host:
+    """A worker, in the process of an actor of Ray."""
+
+    def node(self) -> str:
+        """The address of its machine."""
+        return str(_imported().util.get_node_ip_address())
+
+    def work(self, agent_and_environment: tuple[Any, Any], address: str, number: int, token: str) -> Told | None:
+        """Works until the run is over; what it has failed by."""
+        try:
+            work(*agent_and_environment, address, number, token)
+        except BaseException as error:
+            return told(error)
+        return None
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip().splitlines() or [""])[0]
+
+
+def _imported() -> Any:
+    try:
+        import ray
+    except ImportError as error:
+        raise ImportError("on='ray' needs Ray: pip install ray") from error
+    return ray

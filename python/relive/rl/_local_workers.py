@@ -1,0 +1,102 @@
+"""Workers of a run as processes of Python on this machine."""
+
+from __future__ import annotations
+
+import faulthandler
+import multiprocessing
+import pickle
+import signal
+import sys
+import time
+from multiprocessing.connection import Connection
+from typing import Any
+
+from relive._remote import end_with_parent, raised, told
+from relive.rl._workers import work
+
+
+class Processes:
+    """Starts workers as :mod:`multiprocessing` does.
+
+    Raises:
+      TypeError: the agent or the environment cannot be sent to another process.
+    """
+
+    other_machines = None
+
+    def __init__(self, agent: Any, environment: Any) -> None:
+        for what, value in (("agent", agent), ("environment", environment)):
+            try:
+                pickle.dumps(value)
+            except Exception as error:
+                raise TypeError(
+                    f"on='processes' sends the {what} to other processes, which is not possible: {error}; use classes and functions "
+                    "that a module defines at its top, and no lambdas"
+                ) from error
+        self._work = agent, environment
+
+    def start(self, address: str, number: int) -> _Process:
+        """Starts a process."""
+        return _Process(self._work, address, number)
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+class _Process:
+    """The process of a worker, which ends with this process: also if this is killed."""
+
+    def __init__(self, agent_and_environment: tuple[Any, Any], address: str, number: int) -> None:
+        self._number = number
+        context = multiprocessing.get_context("spawn")
+        self._pipe, theirs = context.Pipe()
+        self._begun = context.RawValue("d", 0.0)
+        self._process = context.Process(
+            target=_work, args=(*agent_and_environment, address, number, theirs, self._begun), name=f"relive worker {number}", daemon=True
+        )
+        self._process.start()
+        theirs.close()
+
+    @property
+    def begun(self) -> float:
+        begun: float = self._begun.value
+        return begun
+
+    def ended(self) -> str | None:
+        code = self._process.exitcode
+        if code is None or code == 0:
+            return None if code is None else ""
+        return f"signal {-code}" if code < 0 else f"exit code {code}"
+
+    def raise_failure(self, seconds: float = 0.0) -> None:
+        """Raises what it has failed by, with its traceback as the cause."""
+        try:
+            if not self._pipe.poll(seconds):
+                return
+            failure = self._pipe.recv()
+        except (EOFError, OSError):
+            return
+        raise raised(failure, f"in worker {self._number}")
+
+    def end(self, seconds: float) -> None:
+        self._process.join(seconds)
+        self._pipe.close()
+        if self._process.is_alive():
+            self._process.kill()
+            self._process.join()
+        self._process.close()
+
+
+def _work(agent: Any, environment: Any, address: str, number: int, pipe: Connection, begun: Any) -> None:
+    """What the process of a worker does."""
+    # Ctrl-C is for the process that learns, which ends the workers when the run is saved.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    end_with_parent()
+    # A crash leaves a traceback on stderr.
+    faulthandler.enable()
+    try:
+        begun.value = time.monotonic()
+        work(agent, environment, address, number)
+    except BaseException as error:
+        pipe.send(told(error))
+        sys.exit(1)
