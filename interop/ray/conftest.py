@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+import pathlib
+
 import pytest
 from ray.cluster_utils import Cluster
 
 STORE = 80 << 20
+
+
+def pytest_addoption(parser):
+    parser.addoption("--relive", type=pathlib.Path, help="the program `relive`")
+
+
+@pytest.fixture
+def relive_program(pytestconfig):
+    program = pytestconfig.getoption("--relive")
+    assert program, "name the program with --relive=PATH, or run `cargo xtask interop --suite ray`"
+    return program
 
 
 @pytest.fixture

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import functools
+import os
+import socket
+import subprocess
+import sys
 import threading
 import traceback
 
@@ -76,6 +80,20 @@ def test_workers_that_find_no_place_say_so(cluster, capfd, monkeypatch):
 
 
 def test_python_goes_on_beside_a_worker(cluster, tmp_path):
-    rl.run(DQN(), functools.partial(Beating, folder=tmp_path), steps=5_000, on="ray", actors=1)
+    rl.run(DQN(), functools.partial(Beating, folder=tmp_path), steps=1_000, on="ray", actors=1)
     beats = [float(path.read_text()) for path in tmp_path.glob("*.beat")]
     assert beats and max(beats) < 1.0, "seconds for which Python was held up at most"
+
+
+def test_workers_on_ray_join_a_run_of_the_program(cluster, relive_program):
+    cluster, _ = cluster
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    command = [relive_program, "rl", "train", "impala", "--env", "catch/0", "--steps", "3000", "--on", "processes", "--actors", "2"]
+    run = subprocess.Popen([*command, "--listen", address, "--no-spawn"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    workers = subprocess.run(
+        [sys.executable, "-m", "relive.ray", "--join", address, "--actors", "2"],
+        env={**os.environ, "RAY_ADDRESS": cluster.address}, capture_output=True, text=True, timeout=120, check=False,
+    )
+    told, _ = run.communicate(timeout=60)
+    assert (workers.returncode, run.returncode) == (0, 0), workers.stderr + told

@@ -4,12 +4,15 @@
 
     result = rl.run(agent, env, on=relive.ray.Workers(num_cpus=2), actors=64, steps=1_000_000)
 
+``python -m relive.ray --join ADDRESS --actors 64`` does the same for a run of ``relive rl train … --listen ADDRESS --no-spawn``.
+
 Needs ``ray`` on all machines, of one version, and Relive, too. Ray is asked to start and to end workers, and for nothing else: a run makes no calls of
 Ray while it goes on.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import pathlib
 import secrets
@@ -21,7 +24,7 @@ from concurrent.futures import TimeoutError as NotYet
 from typing import Any
 
 from relive._remote import Told, raised, told
-from relive.rl._workers import work
+from relive.rl._workers import Supervisor, work
 
 # How long Ray may look for a place before that is told.
 _PLACE_SECONDS = 10.0
@@ -59,13 +62,15 @@ class Workers:
         }
 
     def _launcher(self, agent: Any, environment: Any) -> _Launcher:
-        return _Launcher(self, agent, environment)
+        return _OwnRun(self, agent, environment)
 
 
 class _Launcher:
     """Starts workers as actors of Ray, after :func:`ray.init` where the program has not called it."""
 
-    def __init__(self, workers: Workers, agent: Any, environment: Any) -> None:
+    other_machines: dict[str, Any] | None = None
+
+    def __init__(self, workers: Workers, agent: Any, environment: Any, token: str | None) -> None:
         self._ray = ray = _imported()
         if not ray.is_initialized():
             ray.init()
@@ -76,19 +81,30 @@ class _Launcher:
         # Two calls at a time: where it is can be asked while it works.
         self._host = ray.remote(max_concurrency=2, max_restarts=0, **workers.options)(_Host)
         self._needs = {name: workers.options[name] for name in ("num_cpus", "num_gpus", "resources") if workers.options[name]}
-        self._token = secrets.token_hex(32)
-        self._folder = tempfile.TemporaryDirectory(prefix="relive-ray-")
-        tokens = pathlib.Path(self._folder.name, "tokens")
-        tokens.touch(mode=0o600)
-        tokens.write_text(f"workers write {self._token}\n")
-        host = workers.host or ray.util.get_node_ip_address()
-        self.other_machines: dict[str, Any] | None = {"host": host, "token_file": os.fspath(tokens)}
+        self._token = token
 
     def start(self, address: str, number: int) -> _Worker:
         host = self._host.remote()
         placed = host.node.remote().future()
         ended = host.work.remote(self._work, address, number, self._token).future()
         return _Worker(self._ray, (host, placed, ended), number, self._needs)
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+class _OwnRun(_Launcher):
+    """The same for a run of this process, whose tables ask for a token that is made for it."""
+
+    def __init__(self, workers: Workers, agent: Any, environment: Any) -> None:
+        token = secrets.token_hex(32)
+        super().__init__(workers, agent, environment, token)
+        self._folder = tempfile.TemporaryDirectory(prefix="relive-ray-")
+        tokens = pathlib.Path(self._folder.name, "tokens")
+        tokens.touch(mode=0o600)
+        tokens.write_text(f"workers write {token}\n")
+        host = workers.host or self._ray.util.get_node_ip_address()
+        self.other_machines = {"host": host, "token_file": os.fspath(tokens)}
 
     def close(self) -> None:
         self._folder.cleanup()
@@ -148,7 +164,7 @@ class _Host:
         """The address of its machine."""
         return str(_imported().util.get_node_ip_address())
 
-    def work(self, agent_and_environment: tuple[Any, Any], address: str, number: int, token: str) -> Told | None:
+    def work(self, agent_and_environment: tuple[Any, Any], address: str, number: int, token: str | None) -> Told | None:
         """Works until the run is over; what it has failed by."""
         try:
             work(*agent_and_environment, address, number, token)
@@ -167,3 +183,33 @@ def _imported() -> Any:
     except ImportError as error:
         raise ImportError("on='ray' needs Ray: pip install ray") from error
     return ray
+
+
+def main() -> None:
+    """Has actors of Ray act for a run that learns elsewhere, until it is over."""
+    parser = argparse.ArgumentParser(
+        prog="python -m relive.ray", description="Acts in actors of Ray for a run of `relive rl train ... --listen ADDR --no-spawn`, until it is over."
+    )
+    parser.add_argument("--join", metavar="ADDR", required=True, help="the address of the run's tables, by which the cluster reaches them")
+    parser.add_argument("--actors", metavar="N", type=int, default=2, help="workers, numbered from 0 on [default: 2]")
+    parser.add_argument("--num-cpus", metavar="N", type=float, default=1.0, help="processors of each [default: 1]")
+    parser.add_argument("--num-gpus", metavar="N", type=float, default=0.0, help="GPUs of each [default: 0]")
+    parser.add_argument("--token-file", metavar="FILE", type=pathlib.Path, help="has the token that the server with the tables asks for")
+    options = parser.parse_args()
+    if options.actors < 1:
+        parser.error(f"--actors is {options.actors}, but it must be at least 1")
+    token = options.token_file.read_text().strip() if options.token_file else None
+    workers = Workers(num_cpus=options.num_cpus, num_gpus=options.num_gpus)
+    supervisor = Supervisor(_Launcher(workers, None, None, token), options.actors)
+    try:
+        supervisor.start(options.join)
+        supervisor.wait()
+    finally:
+        supervisor.close()
+
+
+if __name__ == "__main__":
+    # Not this module's own: actors of Ray import theirs by its name.
+    from relive.ray import main as main_by_name
+
+    main_by_name()

@@ -71,9 +71,11 @@ fn flow(root: &Path, python: &Path, arguments: &[String]) -> Result<()> {
 }
 
 fn ray(root: &Path, python: &Path, arguments: &[String]) -> Result<()> {
+    let program = binary::build(root, "relive-cli", "relive", Profile::Dev)?;
     wheel::install(root, python, Profile::Dev)?;
     let mut command = Command::new(python);
     command.current_dir(root.join("interop/ray")).args(["-m", "pytest"]);
+    command.arg(format!("--relive={}", program.display()));
     process::run(command.args(arguments).env("RAY_USAGE_STATS_ENABLED", "0"))
 }
 

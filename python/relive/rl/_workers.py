@@ -14,6 +14,8 @@ from relive.rl._sources import source_of
 _MOST_ENDS, _SOON_SECONDS = 5, 10.0
 # Time for workers to end by themselves when the run is over, and to tell why they have failed.
 _GRACE_SECONDS, _TELL_SECONDS = 4.0, 2.0
+# Time from one look at the workers to the next.
+_LOOK_SECONDS = 0.1
 
 
 class Worker(Protocol):
@@ -85,6 +87,12 @@ class Supervisor:
                 self._note_end(number, worker, how)
             self._workers[number] = self._launcher.start(self._address, number)
 
+    def wait(self) -> None:
+        """Watches the workers, as :meth:`check` does, until one has seen that the run is over."""
+        while not any(worker.ended() == "" for worker in self._workers):
+            self.check()
+            time.sleep(_LOOK_SECONDS)
+
     def _note_end(self, number: int, worker: Worker, how: str) -> None:
         has_worked = 0.0 < worker.begun < time.monotonic() - _SOON_SECONDS
         self._ends[number] = 0 if has_worked else self._ends[number] + 1
@@ -109,6 +117,7 @@ class Supervisor:
 
 
 def work(agent: Any, environment: Any, address: str, number: int, token: str | None = None) -> None:
-    """Works for the run at an address until it is over."""
-    native = agent._for_extension(1)[0] if hasattr(agent, "_for_extension") else AgentBridge(agent)
-    _native.work_for_run(native, source_of(environment), address, number, token)
+    """Works for the run at an address until it is over. ``None`` is what the run names itself."""
+    native = agent._for_extension(1)[0] if hasattr(agent, "_for_extension") else None if agent is None else AgentBridge(agent)
+    source = None if environment is None else source_of(environment)
+    _native.work_for_run(native, source, address, number, token)

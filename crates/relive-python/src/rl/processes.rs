@@ -87,26 +87,31 @@ impl Drop for Serving {
     }
 }
 
-/// Works for the run at an address until it is over; episodes and steps.
+/// Works for the run at an address until it is over; episodes and steps. Without an agent or an environment it takes the native one that the run names.
 #[pyfunction]
 #[pyo3(signature = (agent, environment, address, number, token = None))]
 pub(crate) fn work_for_run(
     py: Python<'_>,
-    agent: &Bound<'_, PyAny>,
-    environment: &Bound<'_, PyAny>,
+    agent: Option<&Bound<'_, PyAny>>,
+    environment: Option<&Bound<'_, PyAny>>,
     address: &str,
     number: u32,
     token: Option<String>,
 ) -> PyResult<(u64, u64)> {
     let raised = Raised::default();
     let options = ClientSecurity::new(token, None)?.apply(ClientOptions::default());
-    let (own, _) = agent_of(agent, &raised)?;
-    let make = Source::of(environment)?.maker(raised.clone());
+    let own = agent.map(|agent| agent_of(agent, &raised)).transpose()?.map(|(own, _)| own);
+    let make = environment.map(Source::of).transpose()?.map(|source| source.maker(raised.clone()));
     let worked = py.detach(|| {
         within(true, || {
             let client = Client::connect_with(address, options)?;
-            let agents = |_: &str, _: &str| Ok(Arc::clone(&own));
-            let environments = |_: &str| Ok(make.clone());
+            let agents = |name: &str, settings: &str| match &own {
+                Some(own) => Ok(Arc::clone(own)),
+                None => relive_agents::from_json(name, settings),
+            };
+            let environments = |name: &str| {
+                Ok(make.clone().unwrap_or_else(|| Source::Native(name.to_owned()).maker(raised.clone())))
+            };
             let worker = Worker { client: &client, number, is_supervised: false, stop: &Stop::new() };
             work(&worker, &agents, &environments)
         })
