@@ -6,13 +6,14 @@
 
 ``python -m relive.ray --join ADDRESS --actors 64`` does the same for a run of ``relive rl train … --listen ADDRESS --no-spawn``.
 
-Needs ``ray`` on all machines, of one version, and Relive, too. Ray is asked to start and to end workers, and for nothing else: a run makes no calls of
-Ray while it goes on.
+Needs ``ray`` on all machines, of one version, and Relive, too. Ray is asked to start and to end workers, and what is free while one waits for a place:
+a run makes no calls of Ray while all of them act.
 """
 
 from __future__ import annotations
 
 import argparse
+import ipaddress
 import os
 import pathlib
 import secrets
@@ -26,7 +27,7 @@ from typing import Any
 from relive._remote import Told, raised, told
 from relive.rl._workers import Supervisor, work
 
-# How long Ray may look for a place before that is told.
+# A worker that has no place for so long is reported, each time.
 _PLACE_SECONDS = 10.0
 
 
@@ -39,7 +40,10 @@ class Workers:
       resources: other resources of each worker, as the cluster names them.
       strategy: ``"SPREAD"`` over the machines or ``"DEFAULT"``, which fills one first; or a scheduling strategy of Ray, such as that of a placement group.
       runtime_env: what Ray is to bring to the machines, such as ``{"pip": ["relive"]}`` or ``{"working_dir": "."}``.
-      host: the address by which the cluster reaches this machine; by default the one that Ray knows it by.
+      host: the IP address by which the cluster reaches this machine; by default the one that Ray knows it by.
+
+    Raises:
+      ValueError: ``host`` is no IP address.
     """
 
     def __init__(
@@ -52,7 +56,7 @@ class Workers:
         runtime_env: dict[str, Any] | None = None,
         host: str | None = None,
     ) -> None:
-        self.host = host
+        self.host = None if host is None else str(ipaddress.ip_address(host))
         self.options: dict[str, Any] = {
             "num_cpus": num_cpus,
             "num_gpus": num_gpus,

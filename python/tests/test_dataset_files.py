@@ -98,6 +98,18 @@ def table(by_episode: bool) -> Any:
     return pyarrow.table(columns)
 
 
+def test_columns_that_nobody_asked_for_are_not_read(tmp_path: pathlib.Path) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    named = table(by_episode=False).append_column("episode_id", pyarrow.array([f"episode {row // 3}" for row in range(ROWS)]))
+    parquet.write_table(named, tmp_path / "data.parquet")
+    for given in (tmp_path / "data.parquet", named):
+        found = rl.arrays_of(given)
+        expect_all(found)
+        assert "episode_id" not in found
+
+
 @pytest.mark.parametrize("by_episode", [False, True])
 def test_tables_of_arrow(tmp_path: pathlib.Path, by_episode: bool) -> None:
     pyarrow = pytest.importorskip("pyarrow")

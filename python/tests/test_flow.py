@@ -381,12 +381,12 @@ ENDS = {
 def test_a_program_ends_with_its_own_exit_code_while_a_daemon_thread_pulls(stream: str, tmp_path: pathlib.Path) -> None:
     script = tmp_path / "ends.py"
     script.write_text(
-        "import sys, threading, time\nfrom relive import flow\nfrom relive.flow import LocalIterator\n"
-        "def slow(item):\n    time.sleep(0.001)\n    return item\n"
+        "import os, sys, threading\nfrom relive import flow\nfrom relive.flow import LocalIterator\n"
+        "def slow(item):\n    os.sched_yield()\n    return item\n"
         "def both(one, other):\n    return one.union(other, deterministic=True)\n"
         f"stream = {stream}\npulled = threading.Event()\n"
-        "def pull():\n    for _ in stream:\n        pulled.set()\n"
-        "threading.Thread(target=pull, daemon=True).start()\npulled.wait()\ntime.sleep(0.1)\nsys.exit(7)\n"
+        "def pull():\n    for number, _ in enumerate(stream):\n        if number == 100:\n            pulled.set()\n"
+        "threading.Thread(target=pull, daemon=True).start()\npulled.wait()\nsys.exit(7)\n"
     )
     done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=100, check=False)
     assert (done.returncode, done.stderr) == (7, "")

@@ -78,7 +78,7 @@ def test_a_writer_that_is_killed_leaves_nothing_behind(at: str) -> None:
             writer = gpu.attach_writer({name!r})
             writer.{at}
             print("there", flush=True)
-            __import__("time").sleep(600)
+            __import__("signal").pause()
         """
         process = run(script)
         there = threading.Thread(target=process.stdout.readline)  # type: ignore[union-attr]
@@ -100,7 +100,7 @@ def test_a_store_that_ends_is_noticed() -> None:
         from relive import gpu
         made = gpu.Store({COLUMNS!r}, capacity=2, max_steps=6, name={name!r})
         print("there", flush=True)
-        __import__("time").sleep(600)
+        __import__("signal").pause()
     """)
     assert process.stdout is not None and process.stdout.readline() == "there\n"
     with gpu.attach_writer(name) as writer:

@@ -448,20 +448,20 @@ def test_minibatches_have_every_step_once() -> None:
 def test_a_program_ends_with_its_own_exit_code_while_a_daemon_thread_trains(options: str, tmp_path: pathlib.Path) -> None:
     script = tmp_path / "ends.py"
     script.write_text(
-        "import sys, threading, time\nimport numpy as np\nfrom relive import rl\n"
-        "acted = threading.Event()\n"
+        "import os, sys, threading\nimport numpy as np\nfrom relive import rl\n"
+        "learned, left = threading.Event(), iter(range(100))\n"
         "class Policy:\n"
-        "    def act(self, observations, starts):\n        acted.set()\n        time.sleep(0.001)\n        return np.zeros(len(observations), np.int32)\n"
+        "    def act(self, observations, starts):\n        os.sched_yield()\n        return np.zeros(len(observations), np.int32)\n"
         "    def load(self, weights):\n        pass\n"
         "class Learner:\n"
-        "    def learn(self, batch):\n        time.sleep(0.001)\n        return {}\n"
+        "    def learn(self, batch):\n        next(left, None) is None and learned.set()\n        os.sched_yield()\n        return {}\n"
         "    def weights(self):\n        return {'w': np.zeros(1)}\n"
         "class Agent:\n"
         "    experience = rl.Transitions(batch_size=4, min_size=8, max_size=100)\n"
         "    def policy(self, spec, seat):\n        return Policy()\n"
         "    def learner(self, spec, seed):\n        return Learner()\n"
         f"def train():\n    rl.run(Agent(), 'catch/0', steps=10**9, progress=False{options})\n"
-        "threading.Thread(target=train, daemon=True).start()\nacted.wait()\ntime.sleep(0.2)\nsys.exit(7)\n"
+        "threading.Thread(target=train, daemon=True).start()\nlearned.wait()\nsys.exit(7)\n"
     )
     done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=100, check=False)
     assert (done.returncode, done.stderr) == (7, "")

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from test_own_agents import TRANSITIONS, Agent, RandomPolicy
 
+import relive.ray
 from relive import rl
 
 
@@ -121,6 +122,8 @@ def test_a_run_on_ray_needs_ray(monkeypatch: Any) -> None:
 
 
 def test_places_that_there_are_not_are_refused() -> None:
+    with pytest.raises(ValueError, match="'learner' does not appear to be an IPv4 or IPv6 address"):
+        relive.ray.Workers(host="learner")
     with pytest.raises(ValueError, match=r"must be 'serial', 'threads', 'processes', 'ray' or a relive\.ray\.Workers"):
         rl.run(Agent(TRANSITIONS), "catch/0", steps=100, on="cluster")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="on='ray' needs at least 1"):

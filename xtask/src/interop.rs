@@ -41,13 +41,7 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
     if chosen.is_none_or(|suite| suite == Suite::Programs) {
         programs(root, &python::INTEROP.python(root)?, &options.pytest)?;
     }
-    if chosen.is_none_or(|suite| suite == Suite::Flow) {
-        flow(root, &python::RAY.python(root)?, &options.pytest)?;
-    }
-    if chosen.is_none_or(|suite| suite == Suite::Ray) {
-        ray(root, &python::RAY.python(root)?, &options.pytest)?;
-    }
-    Ok(())
+    with_ray(root, chosen, &options.pytest)
 }
 
 fn wire(root: &Path, python: &Path, arguments: &[String]) -> Result<()> {
@@ -61,22 +55,36 @@ fn wire(root: &Path, python: &Path, arguments: &[String]) -> Result<()> {
     process::run(command.args(arguments))
 }
 
-fn flow(root: &Path, python: &Path, arguments: &[String]) -> Result<()> {
-    let program = binary::build(root, "relive-interop", "relive-flow-programs", Profile::Dev)?;
-    wheel::install(root, python, Profile::Dev)?;
-    let mut command = Command::new(python);
-    command.current_dir(root.join("interop/flow")).args(["-m", "pytest"]);
-    command.arg(format!("--relive-flow={}", program.display()));
-    process::run(command.args(arguments))
+/// Those of the suites `chosen`, or both, that have Ray at the other end.
+fn with_ray(root: &Path, chosen: Option<Suite>, arguments: &[String]) -> Result<()> {
+    let is_wanted = |suite| chosen.is_none_or(|chosen| chosen == suite);
+    if !is_wanted(Suite::Flow) && !is_wanted(Suite::Ray) {
+        return Ok(());
+    }
+    let python = python::RAY.python(root)?;
+    wheel::install(root, &python, Profile::Dev)?;
+    if is_wanted(Suite::Flow) {
+        let program = binary::build(root, "relive-interop", "relive-flow-programs", Profile::Dev)?;
+        beside_ray(root, &python, ("flow", "--relive-flow", &program), arguments)?;
+    }
+    if is_wanted(Suite::Ray) {
+        let program = binary::build(root, "relive-cli", "relive", Profile::Dev)?;
+        beside_ray(root, &python, ("ray", "--relive", &program), arguments)?;
+    }
+    Ok(())
 }
 
-fn ray(root: &Path, python: &Path, arguments: &[String]) -> Result<()> {
-    let program = binary::build(root, "relive-cli", "relive", Profile::Dev)?;
-    wheel::install(root, python, Profile::Dev)?;
+/// A suite beside Ray, which takes one of our programs by an option.
+fn beside_ray(
+    root: &Path,
+    python: &Path,
+    (folder, option, program): (&str, &str, &Path),
+    pytest: &[String],
+) -> Result<()> {
     let mut command = Command::new(python);
-    command.current_dir(root.join("interop/ray")).args(["-m", "pytest"]);
-    command.arg(format!("--relive={}", program.display()));
-    process::run(command.args(arguments).env("RAY_USAGE_STATS_ENABLED", "0"))
+    command.current_dir(root.join("interop").join(folder)).args(["-m", "pytest"]);
+    command.arg(format!("{option}={}", program.display()));
+    process::run(command.args(pytest).env("RAY_USAGE_STATS_ENABLED", "0"))
 }
 
 /// Runs the same programs twice: dm-reverb lies in the environment, and the stand-in is put in front of it.

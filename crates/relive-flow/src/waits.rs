@@ -56,7 +56,7 @@ pub(crate) struct Part {
     pub(crate) until: Instant,
 }
 
-/// Who asks whether another thread goes on.
+/// A question whether another thread goes on: the thread that asks it, and the threads that it has led to so far.
 struct Asking<'a> {
     by: &'a Puller,
     path: Vec<*const Puller>,

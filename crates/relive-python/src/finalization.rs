@@ -3,7 +3,7 @@
 //! Before Python 3.14 the interpreter ends with `pthread_exit` each thread that asks for it while it is finalized. With glibc that unwinds the stack,
 //! and Rust's frames on it turn this into the end of the process by SIGABRT. So a thread that comes from Rust to Python stays where it is instead, as
 //! it does since Python 3.14, and the process ends with its own exit code.
-#![expect(unsafe_code, reason = "glibc is told what a thread does when it is ended")]
+#![expect(unsafe_code, reason = "a cleanup handler is registered with glibc")]
 
 use std::thread;
 use std::time::Duration;

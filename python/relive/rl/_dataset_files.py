@@ -19,8 +19,12 @@ _TYPES = {
 }
 
 
-def read(path: pathlib.Path) -> dict[str, Any]:
-    """Everything in a file, by its ending.
+# Whether what has a name is wanted.
+Wanted = Callable[[str], bool]
+
+
+def read(path: pathlib.Path, wanted: Wanted) -> dict[str, Any]:
+    """Those of the arrays in a file that are wanted, by its ending.
 
     Raises:
       ValueError: the file is damaged, or has no ending of these.
@@ -30,17 +34,16 @@ def read(path: pathlib.Path) -> dict[str, Any]:
     reader = _READERS.get(path.suffix)
     if reader is None:
         raise ValueError(f"{path}: the ending of a data set is one of {', '.join(_READERS)} and .npz")
-    return reader(path)
+    return reader(path, wanted)
 
 
-def of_table(table: Any, place: str) -> dict[str, npt.NDArray[Any]]:
-    """The columns of a ``pyarrow.Table``: a row for each step, or, where rewards are lists, for each episode.
+def of_table(table: Any, place: str, wanted: Wanted) -> dict[str, npt.NDArray[Any]]:
+    """The wanted columns of a ``pyarrow.Table``: a row for each step, or, where rewards are lists, for each episode.
 
     Raises:
       ValueError: lists that differ in length where steps have one shape, or missing values.
     """
-    columns = {name: table.column(name).combine_chunks() for name in table.column_names}
-    columns = {name: column.combine_chunks() if hasattr(column, "combine_chunks") else column for name, column in columns.items()}
+    columns = {name: table.column(name).combine_chunks() for name in table.column_names if wanted(name)}
     rewards = columns.get("rewards")
     if rewards is None or not _is_list(rewards):
         return {name: _array(column, f"{place}, column {name!r}") for name, column in columns.items()}
@@ -87,15 +90,16 @@ def _array(column: Any, where: str) -> npt.NDArray[Any]:
     return array.reshape(shape)
 
 
-def _parquet(path: pathlib.Path) -> dict[str, Any]:
+def _parquet(path: pathlib.Path, wanted: Wanted) -> dict[str, Any]:
     try:
         from pyarrow import parquet
     except ImportError as error:
         raise ImportError(f"{path}: Parquet files are read through pyarrow, which is not installed: pip install pyarrow") from error
-    return of_table(parquet.read_table(path), str(path))
+    names = [name for name in parquet.read_schema(path).names if wanted(name)]
+    return of_table(parquet.read_table(path, columns=names), str(path), wanted)
 
 
-def _arrow(path: pathlib.Path) -> dict[str, Any]:
+def _arrow(path: pathlib.Path, wanted: Wanted) -> dict[str, Any]:
     try:
         from pyarrow import ipc, memory_map
     except ImportError as error:
@@ -107,16 +111,16 @@ def _arrow(path: pathlib.Path) -> dict[str, Any]:
             # Not the format with a footer: the one of streams.
             source.seek(0)
             table = ipc.open_stream(source).read_all()
-        return {name: array.copy() for name, array in of_table(table, str(path)).items()}
+        return {name: array.copy() for name, array in of_table(table, str(path), wanted).items()}
 
 
-def _hdf5(path: pathlib.Path) -> dict[str, Any]:
+def _hdf5(path: pathlib.Path, wanted: Wanted) -> dict[str, Any]:
     try:
         import h5py
     except ImportError as error:
         raise ImportError(f"{path}: HDF5 files are read through h5py, which is not installed: pip install h5py") from error
     with h5py.File(path, "r") as file:
-        return {name: _part_of_hdf5(file[name]) for name in file}
+        return {name: _part_of_hdf5(file[name]) for name in file if wanted(name)}
 
 
 def _part_of_hdf5(part: Any) -> Any:
@@ -124,7 +128,7 @@ def _part_of_hdf5(part: Any) -> Any:
     return {name: _part_of_hdf5(part[name]) for name in part} if hasattr(part, "keys") else part[()]
 
 
-def _safetensors(path: pathlib.Path) -> dict[str, Any]:
+def _safetensors(path: pathlib.Path, wanted: Wanted) -> dict[str, Any]:
     """Tensors by their names: a length in 8 bytes, a header in JSON with their types, shapes and places, and their bytes."""
     whole = np.memmap(path, np.uint8, "r") if path.stat().st_size else np.zeros(0, np.uint8)
     size = int.from_bytes(whole[:8].tobytes(), "little")
@@ -137,7 +141,7 @@ def _safetensors(path: pathlib.Path) -> dict[str, Any]:
     if not isinstance(header, dict):
         raise ValueError(f"{path}: the header is no mapping of tensors")
     values = whole[8 + size :]
-    return {name: _tensor(f"{path}, tensor {name!r}", told, values) for name, told in header.items() if name != "__metadata__"}
+    return {name: _tensor(f"{path}, tensor {name!r}", told, values) for name, told in header.items() if wanted(name)}
 
 
 def _tensor(where: str, told: Any, values: npt.NDArray[np.uint8]) -> npt.NDArray[Any]:
@@ -168,7 +172,7 @@ def _dtype_of(name: Any) -> np.dtype[Any]:
     return np.dtype(_TYPES[name])
 
 
-_READERS: dict[str, Callable[[pathlib.Path], dict[str, Any]]] = {
+_READERS: dict[str, Callable[[pathlib.Path, Wanted], dict[str, Any]]] = {
     ".hdf5": _hdf5, ".h5": _hdf5, ".parquet": _parquet, ".arrow": _arrow, ".feather": _arrow, ".safetensors": _safetensors,
 }
 # What the extension does not read by itself.

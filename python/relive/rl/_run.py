@@ -226,5 +226,5 @@ def _supervisor(agent: Any, env: Any, on: On | Workers | None, actors: int) -> A
     else:
         from relive.ray import Workers
 
-        launcher = (Workers() if isinstance(on, str) or on is None else on)._launcher(agent, env)
+        launcher = (on if isinstance(on, Workers) else Workers())._launcher(agent, env)
     return Supervisor(launcher, actors)

@@ -48,9 +48,9 @@ def arrays_of(data: Any) -> Arrays:
         return _known("the data", _flattened(data))
     if isinstance(data, (str, os.PathLike)):
         path = pathlib.Path(data)
-        return _known(str(path), _flattened(_dataset_files.read(path)))
+        return _known(str(path), _flattened(_dataset_files.read(path, _is_known)))
     if hasattr(data, "column_names") and hasattr(data, "column"):
-        return _known("the table", _flattened(_dataset_files.of_table(data, "the table")))
+        return _known("the table", _flattened(_dataset_files.of_table(data, "the table", _is_known)))
     raise TypeError(
         f"{type(data).__name__} is no data set: give a data set of Minari, a mapping of arrays, a folder of recorded episodes, or a file of "
         "numpy's savez, of HDF5, Parquet, Arrow or safetensors"
@@ -116,8 +116,13 @@ def _flattened(data: Mapping[str, Any]) -> Arrays:
     return {"/".join(str(part) for part in path): np.ascontiguousarray(leaf) for path, leaf in leaves}
 
 
+def _is_known(name: str) -> bool:
+    """Whether it is an array of a data set, or a part of a nest of arrays."""
+    return name.split("/")[0] in _NAMES
+
+
 def _known(place: str, arrays: Arrays) -> Arrays:
     there = {key.split("/")[0] for key in arrays}
     if missing := [name for name in _REQUIRED if name not in there]:
         raise ValueError(f"{place}: missing are the arrays {', '.join(missing)}; there are {', '.join(sorted(there)) or 'none'}")
-    return {key: array for key, array in arrays.items() if key.split("/")[0] in _NAMES}
+    return {key: array for key, array in arrays.items() if _is_known(key)}

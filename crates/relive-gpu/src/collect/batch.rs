@@ -159,10 +159,6 @@ impl Batch {
     }
 
     /// What was planned for its rows.
-    pub(super) fn plans(&self) -> &[RowPlan] {
-        &self.memory().plans
-    }
-
     /// The parts that a collect writes: plans of rows, trajectories, valid steps, and where the bytes begin.
     pub(super) fn parts(&mut self) -> (&mut Vec<RowPlan>, &mut Vec<PinnedRow>, &mut [u32], *mut u8) {
         let memory = self.memory.as_mut().expect("there until it is dropped");

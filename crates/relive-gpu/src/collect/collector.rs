@@ -96,16 +96,13 @@ impl Collector {
         let shared = &*self.shared;
         self.check(pinned, steps, batch)?;
         let (plans, rows, valid, start) = batch.parts();
-        plans.clear();
         rows.clear();
         rows.extend_from_slice(pinned.rows());
-        let ends = self.plan_rows(pinned, steps, plans)?;
         let target = Target { start, valid: valid.as_mut_ptr() };
-        let (mut bytes, mut begin_row) = (0, 0);
-        for (segment, end) in shared.reader.segments().into_iter().zip(ends) {
-            let plans = &batch.plans()[begin_row..end];
+        let mut bytes = 0;
+        for (rank, segment) in shared.reader.segments().into_iter().enumerate() {
+            self.plan_rows(pinned, steps, rank, plans)?;
             bytes += copy(segment, &shared.ring.plan, plans, &target, &shared.pool);
-            begin_row = end;
         }
         let metrics = pinned.counters();
         Metrics::add(&metrics.collects, 1);
@@ -115,23 +112,20 @@ impl Collector {
         Ok(())
     }
 
-    /// Plans all rows, those of one store after the other's. Returns where those of each end.
-    fn plan_rows(&self, pinned: &Pinned, steps: &[u64], plans: &mut Vec<RowPlan>) -> Result<Vec<usize>> {
+    /// Plans the rows that are in one of the stores.
+    fn plan_rows(&self, pinned: &Pinned, steps: &[u64], rank: usize, plans: &mut Vec<RowPlan>) -> Result<()> {
         let shared = &*self.shared;
-        let mut by_rank = vec![Vec::new(); shared.reader.segments().len()];
+        plans.clear();
         for (at, (row, &step)) in (0..).zip(pinned.rows().iter().zip(steps)) {
-            let (rank, local) = shared.reader.place(row.index)?;
-            by_rank[rank].push(RowPlan { row: local, step, length: row.length, at });
-        }
-        let mut ends = Vec::with_capacity(by_rank.len());
-        for mut rows in by_rank {
-            if shared.options.sorted {
-                rows.sort_unstable_by_key(|plan| (plan.row, plan.step));
+            let (owner, local) = shared.reader.place(row.index)?;
+            if owner == rank {
+                plans.push(RowPlan { row: local, step, length: row.length, at });
             }
-            plans.append(&mut rows);
-            ends.push(plans.len());
         }
-        Ok(ends)
+        if shared.options.sorted {
+            plans.sort_unstable_by_key(|plan| (plan.row, plan.step));
+        }
+        Ok(())
     }
 
     fn check(&self, pinned: &Pinned, steps: &[u64], batch: &Batch) -> Result<()> {

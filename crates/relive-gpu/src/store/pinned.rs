@@ -89,7 +89,7 @@ impl Pinned {
         Ok(())
     }
 
-    /// Who pinned them.
+    /// The reader that pinned them.
     pub(crate) fn reader(&self) -> &Reader {
         &self.reader
     }

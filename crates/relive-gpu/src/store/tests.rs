@@ -575,7 +575,7 @@ fn a_trajectory_that_does_not_fit_changes_nothing() {
     assert!((0..CAPACITY).all(|index| store.status(index).unwrap().generation == 1));
 }
 
-/// Whoever keeps a copy of the weights sees by a number whether it is the newest.
+/// A copy of the weights is the newest as long as the number of changes stays the same.
 #[test]
 fn every_change_of_a_weight_is_counted() {
     let store = Store::create(schema(), options(Removal::MaxTimesSampled(2))).unwrap();

@@ -70,13 +70,12 @@ impl TransitionAdder {
     /// # Errors
     /// The tables cannot be asked.
     pub fn in_turn(mut self, client: &Client, tables: &[String]) -> Result<TransitionAdder> {
-        if tables.len() > 1 {
+        if !tables.is_empty() {
+            self.tables = tables.to_vec();
+        }
+        if self.tables.len() > 1 {
             let info = client.server_info()?;
-            let mut tables = tables.to_vec();
-            tables.sort_by_key(|name| info.table(name).map_or(0, |table| table.inserts));
-            self.tables = tables;
-        } else if let [table] = tables {
-            self.tables = vec![table.clone()];
+            self.tables.sort_by_key(|name| info.table(name).map_or(0, |table| table.inserts));
         }
         Ok(self)
     }

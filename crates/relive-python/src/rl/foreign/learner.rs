@@ -84,7 +84,7 @@ fn learnt(answer: &Bound<'_, PyAny>) -> PyResult<Learnt> {
 /// What a learner has told, if it can go on: nothing can be learned any more once a loss is not finite.
 fn expect_finite(learnt: Learnt, method: &str, step: u64) -> PyResult<Learnt> {
     let is_loss = |name: &str| name.to_lowercase().contains("loss");
-    match learnt.metrics.iter().find(|(name, value)| is_loss(name) && !value.is_finite()) {
+    match learnt.metrics.iter().find(|(name, value)| !value.is_finite() && is_loss(name)) {
         None => Ok(learnt),
         Some((name, value)) => Err(PyRuntimeError::new_err(format!(
             "{method} gave {value} for {name:?} at learner step {step}: learning has diverged; try a smaller learning rate, clip the gradient, or look for \
