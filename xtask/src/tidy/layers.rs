@@ -86,6 +86,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "relive-batch",
             "relive-checkpoint",
             "relive-client",
+            "relive-cluster",
             "relive-server",
             "relive-engine",
             "relive-env",
@@ -100,6 +101,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("relive-random", &[]),
     ("relive-nn", &["relive-random"]),
     ("relive-flow", &[]),
+    ("relive-cluster", &["relive-flow", "relive-transport"]),
     ("relive-gpu", &["relive-tensor"]),
     ("relive-testkit", &["relive-table", "relive-tensor"]),
     (

@@ -1,0 +1,1 @@
+//! Programs on several machines: how their processes are started, and what travels between them.
