@@ -1,1 +1,2 @@
 //! Programs on several machines: how their processes are started, and what travels between them.
+pub mod stream;

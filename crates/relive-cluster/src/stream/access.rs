@@ -1,0 +1,91 @@
+//! Who may write to a port, and whom a writer trusts.
+
+use std::fmt;
+
+use bytes::Bytes;
+use relive_transport::tls::{ClientTls, ServerTls};
+
+/// Who may write to a port: whoever shows its token, or everybody. With TLS nobody can read along.
+#[derive(Clone, Default)]
+pub struct PortAccess {
+    pub(super) token: Option<Bytes>,
+    pub(super) tls: Option<ServerTls>,
+}
+
+/// What a writer shows to a port, and how it knows it.
+#[derive(Clone, Default)]
+pub struct WriterAccess {
+    pub(super) token: Bytes,
+    pub(super) tls: Option<ClientTls>,
+}
+
+impl PortAccess {
+    /// Writers must show this token.
+    #[must_use]
+    pub fn token(mut self, token: impl Into<Bytes>) -> Self {
+        self.token = Some(token.into());
+        self
+    }
+
+    /// Writers must use TLS.
+    #[must_use]
+    pub fn tls(mut self, tls: ServerTls) -> Self {
+        self.tls = Some(tls);
+        self
+    }
+
+    /// How long it takes does not depend on where the tokens differ.
+    pub(super) fn admits(&self, shown: &[u8]) -> bool {
+        let Some(token) = &self.token else { return true };
+        let differing = token.iter().zip(shown).fold(0, |bits, (one, other)| bits | (one ^ other));
+        token.len() == shown.len() && differing == 0
+    }
+}
+
+impl WriterAccess {
+    /// Shows this token.
+    #[must_use]
+    pub fn token(mut self, token: impl Into<Bytes>) -> Self {
+        self.token = token.into();
+        self
+    }
+
+    /// Uses TLS.
+    #[must_use]
+    pub fn tls(mut self, tls: ClientTls) -> Self {
+        self.tls = Some(tls);
+        self
+    }
+}
+
+/// Tokens stay out of logs.
+impl fmt::Debug for PortAccess {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (token, tls) = (self.token.is_some(), self.tls.is_some());
+        f.debug_struct("PortAccess").field("has_token", &token).field("has_tls", &tls).finish()
+    }
+}
+
+/// Tokens stay out of logs.
+impl fmt::Debug for WriterAccess {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (token, tls) = (!self.token.is_empty(), self.tls.is_some());
+        f.debug_struct("WriterAccess").field("has_token", &token).field("has_tls", &tls).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_admits_who_shows_its_token() {
+        assert!(PortAccess::default().admits(b"anything"));
+        let access = PortAccess::default().token("secret");
+        assert!(access.admits(b"secret"));
+        for wrong in ["", "secre", "secret ", "Secret"] {
+            assert!(!access.admits(wrong.as_bytes()), "{wrong:?}");
+        }
+        assert_eq!(format!("{access:?}"), "PortAccess { has_token: true, has_tls: false }");
+    }
+}

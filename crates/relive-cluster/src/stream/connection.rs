@@ -1,0 +1,75 @@
+//! Whole messages on a socket.
+
+use std::io;
+
+use bytes::{Buf, Bytes, BytesMut};
+use relive_transport::Socket;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf};
+
+use super::limits::SILENCE;
+
+/// What is read at once of small messages.
+const READ_BYTES: usize = 256 << 10;
+
+/// Memory that is taken for a message on its announcement alone; the rest as it comes.
+const TRUSTED_BYTES: usize = 16 << 20;
+
+/// Reads messages. A read that is given up half way goes on with the next.
+pub(super) struct Messages {
+    socket: ReadHalf<Socket>,
+    buffer: BytesMut,
+}
+
+impl Messages {
+    pub(super) fn new(socket: ReadHalf<Socket>) -> Messages {
+        Messages { socket, buffer: BytesMut::new() }
+    }
+
+    /// The next message, of at most so many bytes.
+    ///
+    /// # Errors
+    /// The connection has ended or is dead; the message is larger.
+    pub(super) async fn next(&mut self, most: usize) -> io::Result<Bytes> {
+        let length = loop {
+            match self.buffer.first_chunk::<4>() {
+                Some(length) => break u32::from_le_bytes(*length) as usize,
+                None => self.read(READ_BYTES).await?,
+            }
+        };
+        if length > most {
+            let text = format!("a message has {length} bytes, but it may have {most}");
+            return Err(io::Error::new(io::ErrorKind::InvalidData, text));
+        }
+        while self.buffer.len() < 4 + length {
+            let missing = 4 + length - self.buffer.len();
+            self.read(missing.clamp(READ_BYTES, TRUSTED_BYTES)).await?;
+        }
+        self.buffer.advance(4);
+        Ok(self.buffer.split_to(length).freeze())
+    }
+
+    async fn read(&mut self, room: usize) -> io::Result<()> {
+        self.buffer.reserve(room);
+        match tokio::time::timeout(SILENCE, self.socket.read_buf(&mut self.buffer)).await {
+            Ok(Ok(0)) => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the other side has closed the connection")),
+            Ok(read) => read.map(drop),
+            Err(_) => Err(io::Error::new(io::ErrorKind::TimedOut, format!("nothing has come for {SILENCE:?}"))),
+        }
+    }
+}
+
+/// Writes a message that lies in these parts.
+///
+/// # Errors
+/// The connection has ended, or its other side takes nothing.
+pub(super) async fn write(socket: &mut WriteHalf<Socket>, parts: &[Bytes]) -> io::Result<()> {
+    for part in parts {
+        // In pieces, since a whole one may take longer than a side that lives may be silent.
+        for piece in part.chunks(TRUSTED_BYTES) {
+            tokio::time::timeout(SILENCE, socket.write_all(piece)).await.map_err(|_| {
+                io::Error::new(io::ErrorKind::TimedOut, format!("nothing was taken for {SILENCE:?}"))
+            })??;
+        }
+    }
+    socket.flush().await
+}

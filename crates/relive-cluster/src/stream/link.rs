@@ -1,0 +1,125 @@
+//! The connection of a writer, which is made again whenever it breaks.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use relive_transport::Socket;
+use tokio::io::WriteHalf;
+use tokio::net::TcpStream;
+
+use super::connection::{Messages, write};
+use super::error::StreamError;
+use super::limits::SILENCE;
+use super::message::ToShard;
+use super::wire::{Answer, Join};
+use super::writer::Shared;
+
+/// Time from one try to connect to the next: the first, which doubles, and the longest.
+const FIRST_PAUSE: Duration = Duration::from_millis(20);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+/// The largest message of a reader: a refusal with a text.
+const MAX_ANSWER_BYTES: usize = 64 << 10;
+
+/// Connects to the reader until the stream is over.
+pub(super) async fn serve(shared: &Arc<Shared>, address: &str) {
+    let mut pause = FIRST_PAUSE;
+    loop {
+        let reason = match joined(shared, address).await {
+            Ok((messages, socket)) => {
+                pause = FIRST_PAUSE;
+                shared.joined();
+                match connection(shared, messages, socket).await {
+                    Ok(()) => return,
+                    Err(error) => error,
+                }
+            }
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                let (address, shard) = (address.to_owned(), shared.options.shard);
+                return shared.give_up(StreamError::Refused { address, shard, reason: error.to_string() });
+            }
+            Err(error) => error,
+        };
+        let silence = {
+            let state = shared.lock();
+            if state.is_over() {
+                return;
+            }
+            state.sending.silence(shared.now())
+        };
+        tracing::debug!("the stream of shard {} to {address} has broken: {reason}", shared.options.shard);
+        if silence >= shared.options.lease {
+            let (address, shard, reason) = (address.to_owned(), shared.options.shard, reason.to_string());
+            return shared.give_up(StreamError::Lost { address, shard, silence, reason });
+        }
+        // Woken by whoever drops the writer, too.
+        let _ = tokio::time::timeout(pause, shared.pushed.notified()).await;
+        pause = (pause * 2).min(LONGEST_PAUSE);
+    }
+}
+
+/// Connects, and says which shard this is. An error of the kind `PermissionDenied` is what the reader says.
+async fn joined(shared: &Shared, address: &str) -> io::Result<(Messages, WriteHalf<Socket>)> {
+    let late = |_| io::Error::new(io::ErrorKind::TimedOut, format!("no answer within {SILENCE:?}"));
+    tokio::time::timeout(SILENCE, shaken_hands(shared, address)).await.map_err(late)?
+}
+
+async fn shaken_hands(shared: &Shared, address: &str) -> io::Result<(Messages, WriteHalf<Socket>)> {
+    let socket = TcpStream::connect(address).await?;
+    let access = &shared.options.access;
+    let socket = match &access.tls {
+        Some(tls) => {
+            let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
+            Socket::connect_tls(socket, host.trim_matches(['[', ']']), tls, relive_transport::Purpose::Bulk).await?
+        }
+        None => Socket::over_tcp(socket)?,
+    };
+    let (reading, mut writing) = tokio::io::split(socket);
+    let join = Join { shard: shared.options.shard, epoch: shared.options.epoch, token: access.token.clone() };
+    write(&mut writing, &[join.to_bytes()]).await?;
+    let mut messages = Messages::new(reading);
+    let invalid = |text: String| io::Error::new(io::ErrorKind::InvalidData, text);
+    match Answer::from_bytes(messages.next(MAX_ANSWER_BYTES).await?).map_err(invalid)? {
+        Answer::Accepted => Ok((messages, writing)),
+        Answer::Refused(text) => Err(io::Error::new(io::ErrorKind::PermissionDenied, text)),
+    }
+}
+
+/// Sends and hears until the stream is over.
+///
+/// # Errors
+/// The connection has broken.
+async fn connection(shared: &Shared, mut messages: Messages, mut socket: WriteHalf<Socket>) -> io::Result<()> {
+    let hearing = async {
+        loop {
+            let message = messages.next(MAX_ANSWER_BYTES).await?;
+            let invalid = |text: String| io::Error::new(io::ErrorKind::InvalidData, text);
+            shared.receive(&ToShard::from_bytes(message).map_err(invalid)?);
+        }
+    };
+    let sending = async {
+        loop {
+            let pushed = shared.pushed.notified();
+            let (message, wake_at) = {
+                let mut state = shared.lock();
+                if state.is_over() {
+                    return Ok(());
+                }
+                (state.transmit(shared.now()), state.sending.wake_at())
+            };
+            match message {
+                Some(message) => write(&mut socket, &message.to_parts()).await?,
+                None => {
+                    let wait = wake_at.saturating_sub(shared.now());
+                    // Woken by what is pushed or heard, or when it is time to ask.
+                    let _ = tokio::time::timeout(wait, pushed).await;
+                }
+            }
+        }
+    };
+    tokio::select! {
+        heard = hearing => heard,
+        sent = sending => sent,
+    }
+}

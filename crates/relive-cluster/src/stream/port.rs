@@ -1,0 +1,231 @@
+//! Where the readers of a process listen.
+
+use std::collections::HashMap;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use relive_transport::Socket;
+use tokio::io::WriteHalf;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::Notify;
+use tokio::task::JoinHandle;
+
+use super::access::PortAccess;
+use super::connection::{Messages, write};
+use super::error::StreamError;
+use super::message::{FromShard, ToShard};
+use super::reader::{ShardReader, ShardStatus, Slot};
+use super::receiving::Window;
+use super::wire::{Answer, Join, MAX_JOIN_BYTES, MAX_MESSAGE_BYTES};
+
+/// How long a writer may take to say who it is, and waits until there is a reader of its shard.
+const JOIN_PATIENCE: Duration = Duration::from_secs(10);
+
+/// How long writers are waited for at the end, who are told that nobody reads any more.
+const GOODBYE: Duration = Duration::from_secs(1);
+
+/// Listens for the writers of shards.
+///
+/// When it is dropped, writers are told that nobody reads any more.
+#[derive(Debug)]
+pub struct Port {
+    address: SocketAddr,
+    shared: Arc<Shared>,
+    runtime: Option<Runtime>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    access: PortAccess,
+    slots: Mutex<HashMap<u32, Arc<Slot>>>,
+    changed: Notify,
+    connections: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl Port {
+    /// Listens at `address`; with port 0 at any that is free.
+    ///
+    /// # Errors
+    /// The address cannot be listened on.
+    pub fn bind(address: SocketAddr, access: PortAccess) -> Result<Port, StreamError> {
+        let broken = |error: io::Error| StreamError::Address { address: address.to_string(), reason: error.to_string() };
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(1)
+            .thread_name("relive-streams")
+            .enable_all()
+            .build()
+            .map_err(broken)?;
+        let listener = runtime.block_on(TcpListener::bind(address)).map_err(broken)?;
+        let address = listener.local_addr().map_err(broken)?;
+        let shared = Arc::new(Shared {
+            access,
+            slots: Mutex::default(),
+            changed: Notify::new(),
+            connections: Mutex::default(),
+        });
+        runtime.spawn(accept(Arc::clone(&shared), listener));
+        Ok(Port { address, shared, runtime: Some(runtime) })
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The reader of a shard, whose writer may come before or after it.
+    ///
+    /// # Errors
+    /// There is one.
+    pub fn reader(&self, shard: u32, window: Window) -> Result<ShardReader, StreamError> {
+        let mut slots = self.shared.slots.lock();
+        if slots.get(&shard).is_some_and(|slot| !slot.is_closed()) {
+            return Err(StreamError::Taken { shard });
+        }
+        let slot = Arc::new(Slot::new(window));
+        slots.insert(shard, Arc::clone(&slot));
+        self.shared.changed.notify_waiters();
+        Ok(ShardReader::new(slot))
+    }
+
+    /// What is known of the shards that have had readers here, by their numbers.
+    #[must_use]
+    pub fn status(&self) -> Vec<(u32, ShardStatus)> {
+        let slots = self.shared.slots.lock();
+        let mut shards: Vec<_> = slots.iter().map(|(shard, slot)| (*shard, slot.status())).collect();
+        shards.sort_by_key(|(shard, _)| *shard);
+        shards
+    }
+
+    /// Whoever starts shards knows that this one does not come back: behind what has come, its reader gives this error and ends.
+    pub fn fail(&self, shard: u32, reason: &str) {
+        if let Some(slot) = self.shared.slots.lock().get(&shard) {
+            slot.fail(reason);
+        }
+    }
+}
+
+impl Drop for Port {
+    fn drop(&mut self) {
+        self.shared.slots.lock().values().for_each(|slot| slot.close());
+        let connections = std::mem::take(&mut *self.shared.connections.lock());
+        if let Some(runtime) = self.runtime.take() {
+            let goodbye = async {
+                for connection in connections {
+                    // One that has failed has told its writer nothing, which sees that it is gone.
+                    let _ = connection.await;
+                }
+            };
+            let _ = runtime.block_on(async { tokio::time::timeout(GOODBYE, goodbye).await });
+            runtime.shutdown_background();
+        }
+    }
+}
+
+async fn accept(shared: Arc<Shared>, listener: TcpListener) {
+    loop {
+        match listener.accept().await {
+            Ok((socket, peer)) => {
+                let serving = tokio::spawn(serve(Arc::clone(&shared), socket, peer));
+                let mut connections = shared.connections.lock();
+                connections.retain(|connection| !connection.is_finished());
+                connections.push(serving);
+            }
+            Err(error) => {
+                tracing::warn!("a writer of a stream could not be accepted: {error}");
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        }
+    }
+}
+
+async fn serve(shared: Arc<Shared>, socket: TcpStream, peer: SocketAddr) {
+    match tokio::time::timeout(JOIN_PATIENCE, joined(&shared, socket)).await {
+        Ok(Ok((slot, epoch, messages, socket))) => {
+            if let Err(error) = slot_connection(&slot, epoch, messages, socket).await {
+                tracing::debug!("the stream of a shard at {peer} has broken: {error}");
+            }
+        }
+        Ok(Err(error)) => tracing::warn!("{peer} is no writer of a stream here: {error}"),
+        Err(_) => tracing::warn!("{peer} has not said in {JOIN_PATIENCE:?} which shard it writes"),
+    }
+}
+
+type Joined = (Arc<Slot>, u64, Messages, WriteHalf<Socket>);
+
+/// Hears which shard a connection is of, and finds its reader.
+async fn joined(shared: &Shared, socket: TcpStream) -> io::Result<Joined> {
+    let socket = match &shared.access.tls {
+        Some(tls) => Socket::accept_tls(socket, tls).await?,
+        None => Socket::over_tcp(socket)?,
+    };
+    let (reading, mut writing) = tokio::io::split(socket);
+    let mut messages = Messages::new(reading);
+    let join = Join::from_bytes(messages.next(MAX_JOIN_BYTES).await?);
+    let refusal = match &join {
+        Err(text) => Some(text.clone()),
+        Ok(join) if !shared.access.admits(&join.token) => Some("the token is not the one of this job".to_owned()),
+        Ok(_) => None,
+    };
+    let (Ok(join), None) = (join, &refusal) else {
+        let text = refusal.unwrap_or_default();
+        write(&mut writing, &[Answer::Refused(text.clone()).to_bytes()]).await?;
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, text));
+    };
+    let slot = shared.slot(join.shard).await;
+    write(&mut writing, &[Answer::Accepted.to_bytes()]).await?;
+    Ok((slot, join.epoch, messages, writing))
+}
+
+impl Shared {
+    /// The reader of a shard, once there is one.
+    async fn slot(&self, shard: u32) -> Arc<Slot> {
+        loop {
+            let changed = self.changed.notified();
+            if let Some(slot) = self.slots.lock().get(&shard) {
+                return Arc::clone(slot);
+            }
+            changed.await;
+        }
+    }
+}
+
+/// Serves a writer until the connection breaks, or another takes its place.
+async fn slot_connection(
+    slot: &Slot,
+    epoch: u64,
+    mut messages: Messages,
+    mut socket: WriteHalf<Socket>,
+) -> io::Result<()> {
+    let Some(number) = slot.connected(epoch) else {
+        return write(&mut socket, &[ToShard::Replaced { by: slot.epoch() }.to_bytes()]).await;
+    };
+    let ended = loop {
+        let changed = slot.changed.notified();
+        while let Some(message) = slot.transmit(number) {
+            write(&mut socket, &[message.to_bytes()]).await?;
+            if message == ToShard::Closed {
+                return Ok(());
+            }
+        }
+        if !slot.is_of(number) {
+            // What woke this connection may have been meant for the one in its place.
+            slot.changed.notify_one();
+            return Ok(());
+        }
+        tokio::select! {
+            message = messages.next(MAX_MESSAGE_BYTES) => match message.map(FromShard::from_bytes) {
+                Ok(Ok(message)) => slot.receive(number, message),
+                Ok(Err(text)) => break Err(io::Error::new(io::ErrorKind::InvalidData, text)),
+                Err(error) => break Err(error),
+            },
+            () = changed => {}
+        }
+    };
+    slot.disconnected(number);
+    ended
+}

@@ -1,0 +1,199 @@
+//! The end of a stream that receives, as a state machine: no sockets, no threads, no clock.
+
+use std::collections::VecDeque;
+
+use super::message::{FromShard, Item, ToShard};
+
+/// How far a shard may be ahead of its reader.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Window {
+    /// Items that it may make before they are taken; with 1 it begins the next when it is asked for.
+    pub items: u64,
+    /// Bytes of items that may be on their way or wait for the reader. An item may begin below it and end beyond.
+    pub bytes: u64,
+}
+
+impl Default for Window {
+    fn default() -> Self {
+        Self { items: 4096, bytes: 32 << 20 }
+    }
+}
+
+/// Takes items of one shard in their order, each once, and lets the shard go as far as the window.
+#[derive(Debug)]
+pub struct Receiving {
+    window: Window,
+    epoch: u64,
+    queue: VecDeque<Item>,
+    /// Items in the queue that are of an epoch before.
+    older: usize,
+    /// Of this epoch: what comes next, with the cost of all before; what was taken, with the cost of that.
+    next: u64,
+    next_cost: u64,
+    taken: u64,
+    taken_cost: u64,
+    /// How far it lets the shard go, and how far it has told it that.
+    items_granted: u64,
+    cost_granted: u64,
+    items_told: u64,
+    cost_told: u64,
+    question: u32,
+    /// Whether the shard waits for an answer.
+    owes: Option<ToShard>,
+    is_asked: bool,
+    has_ended: bool,
+}
+
+impl Receiving {
+    /// A reader that has heard of no shard yet.
+    #[must_use]
+    pub fn new(window: Window) -> Receiving {
+        Receiving {
+            window,
+            epoch: 0,
+            queue: VecDeque::new(),
+            older: 0,
+            next: 0,
+            next_cost: 0,
+            taken: 0,
+            taken_cost: 0,
+            items_granted: 0,
+            cost_granted: 0,
+            items_told: 0,
+            cost_told: 0,
+            question: 0,
+            owes: None,
+            is_asked: false,
+            has_ended: false,
+        }
+    }
+
+    /// Takes what a shard says; whether there are new items.
+    pub fn receive(&mut self, message: FromShard) -> bool {
+        match message {
+            FromShard::Hello { epoch, .. } | FromShard::Items { epoch, .. } if epoch < self.epoch => {
+                self.owes = Some(ToShard::Replaced { by: self.epoch });
+                false
+            }
+            FromShard::Hello { epoch, question, first, cost } => {
+                if epoch > self.epoch {
+                    self.begin(epoch, first, cost);
+                }
+                self.question = question;
+                self.owes = Some(self.credit());
+                false
+            }
+            FromShard::Items { epoch, first, items } => {
+                // Items of an epoch that has not said hello are sent again once it has, as are those behind a gap.
+                epoch == self.epoch && first <= self.next && self.append(first, items)
+            }
+        }
+    }
+
+    /// A shard that has begun anew, or is known to have begun now: what it has made before and was confirmed is not sent again.
+    fn begin(&mut self, epoch: u64, first: u64, cost: u64) {
+        self.epoch = epoch;
+        self.older = self.queue.len();
+        (self.next, self.next_cost, self.taken, self.taken_cost) = (first, cost, first, cost);
+        (self.items_granted, self.cost_granted) = (first, cost);
+        (self.items_told, self.cost_told) = (first, cost);
+        if self.is_asked {
+            self.grant();
+        }
+    }
+
+    fn append(&mut self, first: u64, items: Vec<Item>) -> bool {
+        let known = usize::try_from(self.next - first).unwrap_or(usize::MAX);
+        let before = self.next;
+        for item in items.into_iter().skip(known) {
+            // A shard that goes beyond what it was granted is not heeded.
+            if self.next >= self.items_granted || self.next_cost >= self.cost_granted {
+                break;
+            }
+            self.next += 1;
+            self.next_cost += item.cost();
+            self.queue.push_back(item);
+        }
+        self.next > before
+    }
+
+    /// The reader wants items: the shard may go on as far as the window from what was taken.
+    pub fn ask(&mut self) {
+        self.is_asked = true;
+        self.grant();
+    }
+
+    fn grant(&mut self) {
+        self.items_granted = self.items_granted.max(self.taken + self.window.items.max(1));
+        self.cost_granted = self.cost_granted.max(self.taken_cost + self.window.bytes.max(1));
+    }
+
+    /// The next item, if one is there.
+    pub fn take(&mut self) -> Option<Item> {
+        let item = self.queue.pop_front()?;
+        if self.older > 0 {
+            self.older -= 1;
+        } else {
+            self.taken += 1;
+            self.taken_cost += item.cost();
+            // The end is confirmed at once: nobody asks for what comes behind it.
+            self.has_ended = item == Item::End;
+            if self.has_ended {
+                self.owes = Some(self.credit());
+            }
+        }
+        // The end of a shard that has begun anew since is no end.
+        if item == Item::End && !self.has_ended { self.take() } else { Some(item) }
+    }
+
+    fn credit(&self) -> ToShard {
+        ToShard::Credit {
+            epoch: self.epoch,
+            question: self.question,
+            next: self.next,
+            taken: self.taken,
+            items: self.items_granted,
+            cost: self.cost_granted,
+        }
+    }
+
+    /// Whether there is something to be sent now: an answer, or credit once there is half a window of it.
+    #[must_use]
+    pub fn has_news(&self) -> bool {
+        let items = self.items_granted.saturating_sub(self.items_told);
+        let cost = self.cost_granted.saturating_sub(self.cost_told);
+        let is_due = items.saturating_mul(2) >= self.window.items.max(1)
+            || cost.saturating_mul(2) >= self.window.bytes.max(1);
+        self.owes.is_some() || (is_due && self.epoch > 0 && !self.has_ended)
+    }
+
+    /// What is to be sent now, to be asked until there is nothing.
+    pub fn transmit(&mut self) -> Option<ToShard> {
+        if !self.has_news() {
+            return None;
+        }
+        if let Some(replaced @ ToShard::Replaced { .. }) = self.owes.take() {
+            return Some(replaced);
+        }
+        (self.items_told, self.cost_told) = (self.items_granted, self.cost_granted);
+        Some(self.credit())
+    }
+
+    /// How often the shard has begun; 0 before it has come.
+    #[must_use]
+    pub fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// Items that wait to be taken.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// Whether the shard has ended and all of it was taken.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        self.has_ended
+    }
+}

@@ -1,0 +1,227 @@
+//! The end of a stream that sends, as a state machine: no sockets, no threads, no clock.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use super::limits::{HEARTBEAT, MAX_ITEMS, MESSAGE_BYTES, RETRY_AFTER};
+use super::message::{FromShard, Item, ToShard};
+
+/// Keeps items until their reader has confirmed them, and sends them again when they may have been lost.
+///
+/// Times are durations since any one moment, and never go back.
+#[derive(Debug)]
+pub struct Sending {
+    epoch: u64,
+    /// Items that are not confirmed, each with the cost of all before it.
+    unconfirmed: VecDeque<(u64, Item)>,
+    /// The number of the first of them; the cost of all items so far.
+    first: u64,
+    cost: u64,
+    /// The next item that goes out, and what the reader is known to have.
+    next: u64,
+    received: u64,
+    /// How far the reader lets it go.
+    items_granted: u64,
+    cost_granted: u64,
+    question: u32,
+    /// Whether the last question was answered.
+    is_answered: bool,
+    /// When it has last asked, heard, and heard that the reader has more.
+    asked: Option<Duration>,
+    heard: Duration,
+    progressed: Duration,
+    is_replaced: bool,
+    is_closed: bool,
+    has_ended: bool,
+}
+
+impl Sending {
+    /// A shard that begins for the time `epoch` (1, 2, …): its reader takes items of the newest one.
+    #[must_use]
+    pub fn new(epoch: u64, now: Duration) -> Sending {
+        Sending {
+            epoch,
+            unconfirmed: VecDeque::new(),
+            first: 0,
+            cost: 0,
+            next: 0,
+            received: 0,
+            items_granted: 0,
+            cost_granted: 0,
+            question: 0,
+            is_answered: false,
+            asked: None,
+            heard: now,
+            progressed: now,
+            is_replaced: false,
+            is_closed: false,
+            has_ended: false,
+        }
+    }
+
+    /// Whether the reader has room for another item, which the shard is to make then.
+    #[must_use]
+    pub fn has_room(&self) -> bool {
+        !self.is_over()
+            && !self.has_ended
+            && self.made() < self.items_granted
+            && self.cost < self.cost_granted
+    }
+
+    fn is_over(&self) -> bool {
+        self.is_replaced || self.is_closed
+    }
+
+    /// Items so far.
+    fn made(&self) -> u64 {
+        self.first + self.unconfirmed.len() as u64
+    }
+
+    /// Takes an item on. Behind [`Item::End`] there is none.
+    pub fn push(&mut self, item: Item) {
+        if self.has_ended {
+            return;
+        }
+        self.has_ended = item == Item::End;
+        let before = self.cost;
+        self.cost += item.cost();
+        self.unconfirmed.push_back((before, item));
+    }
+
+    /// Whether the reader has taken all, the end as well.
+    #[must_use]
+    pub fn is_done(&self) -> bool {
+        self.has_ended && self.unconfirmed.is_empty()
+    }
+
+    /// Items that the reader has confirmed: they were taken there, and are not lost whatever happens here.
+    #[must_use]
+    pub fn confirmed(&self) -> u64 {
+        self.first
+    }
+
+    /// Whether the shard has begun anew elsewhere.
+    #[must_use]
+    pub fn is_replaced(&self) -> bool {
+        self.is_replaced
+    }
+
+    /// Whether the reader wants no more.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.is_closed
+    }
+
+    /// How long nothing was heard.
+    #[must_use]
+    pub fn silence(&self, now: Duration) -> Duration {
+        now.saturating_sub(self.heard)
+    }
+
+    /// There is a connection, which has nothing of what was sent before: the reader is asked where it stands.
+    pub fn connected(&mut self, now: Duration) {
+        self.heard = now;
+        self.ask_anew();
+    }
+
+    fn ask_anew(&mut self) {
+        self.question = self.question.wrapping_add(1);
+        self.is_answered = false;
+        self.asked = None;
+    }
+
+    /// Heeds what the reader says.
+    pub fn receive(&mut self, now: Duration, message: &ToShard) {
+        match *message {
+            ToShard::Replaced { by } => self.is_replaced |= by > self.epoch,
+            ToShard::Closed => self.is_closed = true,
+            ToShard::Credit { epoch, question, next, taken, items, cost } if epoch == self.epoch => {
+                self.heard = now;
+                let is_answer = !self.is_answered && question == self.question;
+                self.confirm(taken);
+                if next > self.received || is_answer {
+                    self.progressed = now;
+                }
+                if is_answer {
+                    // What the reader has not is sent again; a reader that was started anew grants what it grants.
+                    self.is_answered = true;
+                    self.next = next.clamp(self.first, self.made());
+                    (self.received, self.items_granted, self.cost_granted) = (next, items, cost);
+                } else {
+                    self.received = self.received.max(next);
+                    self.items_granted = self.items_granted.max(items);
+                    self.cost_granted = self.cost_granted.max(cost);
+                }
+            }
+            ToShard::Credit { .. } => {}
+        }
+    }
+
+    fn confirm(&mut self, taken: u64) {
+        while self.first < taken && self.unconfirmed.pop_front().is_some() {
+            self.first += 1;
+        }
+        self.next = self.next.max(self.first);
+    }
+
+    /// What is to be sent now, to be asked until there is nothing.
+    pub fn transmit(&mut self, now: Duration) -> Option<FromShard> {
+        if self.is_over() {
+            return None;
+        }
+        if self.is_answered && self.next > self.received && now.saturating_sub(self.progressed) >= RETRY_AFTER {
+            self.ask_anew();
+        }
+        if self.asks_at().is_none_or(|at| at <= now) {
+            self.asked = Some(now);
+            let cost = self.unconfirmed.front().map_or(self.cost, |(before, _)| *before);
+            return Some(FromShard::Hello {
+                epoch: self.epoch,
+                question: self.question,
+                first: self.first,
+                cost,
+            });
+        }
+        if !self.is_answered {
+            return None;
+        }
+        if self.next == self.received {
+            self.progressed = now;
+        }
+        self.items()
+    }
+
+    /// When it asks next; none if that is at once.
+    fn asks_at(&self) -> Option<Duration> {
+        self.asked.map(|asked| asked + if self.is_answered { HEARTBEAT } else { RETRY_AFTER })
+    }
+
+    /// The next items, as many as go into one message.
+    fn items(&mut self) -> Option<FromShard> {
+        let from = usize::try_from(self.next - self.first).unwrap_or(usize::MAX);
+        let (mut items, mut cost) = (Vec::new(), 0);
+        for (before, item) in self.unconfirmed.iter().skip(from).take(MAX_ITEMS) {
+            let number = self.next + items.len() as u64;
+            let is_granted = number < self.items_granted && *before < self.cost_granted;
+            if !is_granted || (!items.is_empty() && cost + item.cost() > MESSAGE_BYTES) {
+                break;
+            }
+            cost += item.cost();
+            items.push(item.clone());
+        }
+        if items.is_empty() {
+            return None;
+        }
+        let first = self.next;
+        self.next += items.len() as u64;
+        Some(FromShard::Items { epoch: self.epoch, first, items })
+    }
+
+    /// When [`transmit`](Self::transmit) is to be asked again at the latest.
+    #[must_use]
+    pub fn wake_at(&self) -> Duration {
+        let asks = self.asks_at().unwrap_or_default();
+        let retries = (self.is_answered && self.next > self.received).then(|| self.progressed + RETRY_AFTER);
+        retries.map_or(asks, |retries| retries.min(asks))
+    }
+}
