@@ -100,7 +100,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("relive-random", &[]),
     ("relive-nn", &["relive-random"]),
     ("relive-flow", &[]),
-    ("relive-gpu", &["relive-tensor"]),
+    ("relive-gpu", &["relive-transport", "relive-wire", "relive-tensor"]),
     ("relive-testkit", &["relive-table", "relive-tensor"]),
     (
         "relive",

@@ -141,7 +141,7 @@ fn source(column: &ColumnPlan, row: u64, step: u64) -> usize {
 }
 
 /// Fills a window: padding, steps, padding.
-fn fill(column: &ColumnPlan, window: &mut [u8], at: usize, steps: &[u8]) {
+pub(super) fn fill(column: &ColumnPlan, window: &mut [u8], at: usize, steps: &[u8]) {
     let bytes = steps.len() / narrow(column.step_bytes) * narrow(column.output_step_bytes);
     let (before, rest) = window.split_at_mut(at);
     let (middle, after) = rest.split_at_mut(bytes);
