@@ -102,7 +102,7 @@ impl Collector {
         let (plans, rows, valid, start) = batch.parts();
         rows.clear();
         rows.extend_from_slice(pinned.rows());
-        let target = Target { start, valid: valid.as_mut_ptr() };
+        let mut target = Target { start, valid: valid.as_mut_ptr() };
         let mut remote = self.plan_remote(pinned, steps)?;
         let mut bytes = 0;
         let mut asked = Vec::new();
@@ -116,7 +116,7 @@ impl Collector {
         }
         for ((peer, rows), asked) in remote.iter_mut().zip(asked) {
             let what = format!("reading rows of {}", peer.what());
-            bytes += peer.network().wait(&what, rows.receive(asked, &target))?;
+            bytes += peer.network().wait(&what, rows.receive(asked, &mut target))?;
         }
         let metrics = pinned.counters();
         Metrics::add(&metrics.collects, 1);

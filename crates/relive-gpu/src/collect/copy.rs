@@ -32,6 +32,8 @@ pub(super) struct Target {
 
 // SAFETY: parts of a job write to ranges of rows that do not overlap.
 unsafe impl Sync for Target {}
+// SAFETY: it is what a batch is made in, and may be written to by any thread, one at a time but for parts of a job.
+unsafe impl Send for Target {}
 
 /// Copies all windows of all rows. Returns the bytes that came out of the tables.
 ///

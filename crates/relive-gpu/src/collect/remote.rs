@@ -66,7 +66,7 @@ impl<'a> Remote<'a> {
     }
 
     /// Writes the rows of a request, and of those after it, into the batch. The bytes that came.
-    pub(super) async fn receive(&mut self, first: Option<OnItsWay>, target: &Target) -> Result<u64> {
+    pub(super) async fn receive(&mut self, first: Option<OnItsWay>, target: &mut Target) -> Result<u64> {
         let mut bytes = 0;
         let mut next = first;
         while let Some(now) = next {
@@ -76,14 +76,14 @@ impl<'a> Remote<'a> {
         Ok(bytes)
     }
 
-    async fn take(&self, mut now: OnItsWay, target: &Target) -> Result<u64> {
+    async fn take(&self, mut now: OnItsWay, target: &mut Target) -> Result<u64> {
         let rows = &self.rows[now.first..now.first + now.count];
         let mut body = now.asked.rows(now.bytes).await?;
         let mut scratch = Vec::new();
         for (window, column) in self.plan.columns.iter().enumerate() {
             for (row, _) in rows {
                 let span = span_of(column, row);
-                let place = target.window(self.plan, window, row, &span);
+                let place = place_of(target, self.plan, window, row, &span);
                 one(column, &span, place, &mut body, &mut scratch).await?;
             }
         }
@@ -117,19 +117,22 @@ fn span_bytes(column: &ColumnPlan, row: &RowPlan) -> u64 {
     span_of(column, row).count * column.step_bytes
 }
 
-impl Target {
-    /// A row's place in a window, whose valid steps are noted.
-    fn window(&self, plan: &BatchPlan, window: usize, row: &RowPlan, span: &Span) -> &mut [u8] {
-        let column = &plan.columns[window];
-        let bytes = narrow(column.length * column.output_step_bytes);
-        let at = narrow(row.at);
-        assert!(row.at < plan.rows, "row {at} of a batch of {} rows", plan.rows);
-        // SAFETY: the target is of the plan, which has a place for each of its rows in each window, and nobody else's while the
-        // batch is made: rows of other ranks have other places. The caller has one place at a time.
-        unsafe {
-            let valid = self.valid.add(window * narrow(plan.rows) + at);
-            valid.write(u32::try_from(span.count).unwrap_or(u32::MAX));
-            std::slice::from_raw_parts_mut(self.start.add(narrow(column.output_at) + at * bytes), bytes)
-        }
+/// A row's place in a window, whose valid steps are noted.
+fn place_of<'a>(
+    target: &'a mut Target,
+    plan: &BatchPlan,
+    window: usize,
+    row: &RowPlan,
+    span: &Span,
+) -> &'a mut [u8] {
+    let column = &plan.columns[window];
+    let bytes = narrow(column.length * column.output_step_bytes);
+    let at = narrow(row.at);
+    assert!(row.at < plan.rows, "row {at} of a batch of {} rows", plan.rows);
+    // SAFETY: the target is of the plan, which has a place for each of its rows in each window, and it is borrowed exclusively.
+    unsafe {
+        let valid = target.valid.add(window * narrow(plan.rows) + at);
+        valid.write(u32::try_from(span.count).unwrap_or(u32::MAX));
+        std::slice::from_raw_parts_mut(target.start.add(narrow(column.output_at) + at * bytes), bytes)
     }
 }

@@ -15,7 +15,6 @@ const ASK_EVERY: Duration = Duration::from_millis(50);
 
 /// How stores reach each other over a network, and with what rights.
 #[derive(Clone)]
-#[non_exhaustive]
 pub struct NetworkOptions {
     /// What connections show, and what a server asks for; without one it is open to everybody who reaches it.
     pub token: Option<String>,
@@ -55,9 +54,9 @@ impl Default for NetworkOptions {
 /// The token stays out of logs.
 impl fmt::Debug for NetworkOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (has_token, is_secret) = (self.token.is_some(), self.server_tls.is_some());
+        let (has_token, has_tls) = (self.token.is_some(), self.server_tls.is_some());
         let mut shown = f.debug_struct("NetworkOptions");
-        shown.field("has_token", &has_token).field("has_server_tls", &is_secret);
+        shown.field("has_token", &has_token).field("has_server_tls", &has_tls);
         shown.field("patience", &self.patience).field("threads", &self.threads).finish_non_exhaustive()
     }
 }

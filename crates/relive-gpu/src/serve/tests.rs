@@ -177,11 +177,14 @@ fn stores_that_do_not_fit_are_refused() {
     let server = RowServer::start(&network, other.reader(), ANYWHERE).unwrap();
     let peer = Peer::connect(&network, &server.address().to_string()).unwrap();
     let own = ranks.stores[0].reader();
-    let error = own.of_ranks(&[own.clone()], &[peer]).unwrap_err().to_string();
+    let error = own.of_ranks(std::slice::from_ref(own), &[peer]).unwrap_err().to_string();
     assert!(error.contains("rank 1 at 127.0.0.1") && error.contains("a uint8[4]"), "{error}");
     let twice = Peer::connect(&network, &ranks.servers[0].address().to_string()).unwrap();
     assert!(
-        own.of_ranks(&[own.clone()], &[twice.clone(), twice]).unwrap_err().to_string().contains("all ranks")
+        own.of_ranks(std::slice::from_ref(own), &[twice.clone(), twice])
+            .unwrap_err()
+            .to_string()
+            .contains("all ranks")
     );
 }
 
@@ -333,7 +336,7 @@ fn child() {
     // Pins all rows of the server at this address, and waits for its end.
     let own = store(0);
     let peers = role.split(' ').map(|address| Peer::connect(&network, address).unwrap());
-    let all = own.reader().of_ranks(&[own.reader().clone()], &peers.collect::<Vec<_>>()).unwrap();
+    let all = own.reader().of_ranks(std::slice::from_ref(own.reader()), &peers.collect::<Vec<_>>()).unwrap();
     let _pinned = all.pin(&(CAPACITY..3 * CAPACITY).collect::<Vec<_>>()).unwrap();
     println!("\nat work");
     loop {

@@ -96,7 +96,7 @@ impl Reader {
         for reader in readers {
             reader.shared.segment.expect_schema(own.segment.schema())?;
         }
-        for peer in peers.iter().filter(|peer| peer.schema() != own.segment.schema()) {
+        if let Some(peer) = peers.iter().find(|peer| peer.schema() != own.segment.schema()) {
             let (theirs, ours) = (peer.schema().describe(), own.segment.schema().describe());
             return Err(Error::invalid(format!("{} has {theirs}; this store has {ours}", peer.what())));
         }
