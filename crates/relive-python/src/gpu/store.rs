@@ -79,7 +79,8 @@ impl GpuStore {
         };
         let store = py.detach(|| match name {
             Some(name) => Store::create_named(name, schema, options),
-            None => Store::create(schema, options),
+            // Nobody else could reach it, and private memory has huge pages where shared memory has none.
+            None => Store::create_private(schema, options),
         });
         Ok(GpuStore::of(store.or_raise(py)?, raised))
     }
