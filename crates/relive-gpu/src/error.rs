@@ -26,6 +26,8 @@ pub enum ErrorKind {
     Corrupt,
     /// The system refused: memory, files, a device.
     System,
+    /// A wait ended because the caller's function asked for it.
+    Interrupted,
 }
 
 impl Error {

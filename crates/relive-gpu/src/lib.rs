@@ -10,8 +10,10 @@ mod error;
 mod kill;
 mod memory;
 mod metrics;
+mod peers;
 mod protocol;
 mod schema;
+mod serve;
 mod store;
 mod sync;
 mod writers;
@@ -24,7 +26,10 @@ pub use collect::{
 pub use error::{Error, ErrorKind, Result};
 pub use memory::Tier;
 pub use metrics::{AGE_CLASSES, Eviction, MetricsSnapshot};
+pub use peers::{Network, NetworkOptions, Peer};
+pub use relive_transport::tls;
 pub use schema::{Column, MAX_COLUMNS, MAX_NAME_BYTES, MAX_RANK, MAX_STEPS, Schema};
+pub use serve::RowServer;
 pub use store::{
     Candidate, Change, Changed, Choose, Inserted, MAX_READERS, MAX_WRITERS, Pinned, PinnedRow, Reader,
     Removal, Reweigh, Shard, State, Status, Store, StoreOptions, Writing,

@@ -26,7 +26,7 @@ pub(crate) struct ServerSecurity {
 
 /// Files in PEM.
 #[derive(FromPyObject)]
-struct ServerCertificates {
+pub(crate) struct ServerCertificates {
     cert: PathBuf,
     key: PathBuf,
     client_ca: Option<PathBuf>,
@@ -53,9 +53,8 @@ impl ServerSecurity {
         listen: impl FnOnce(u16) -> PyResult<TcpListener>,
     ) -> PyResult<(Entrances, Option<u16>)> {
         let mut entrance = Entrance::from(listener);
-        if let Some(ServerCertificates { cert, key, client_ca }) = self.tls {
-            let identity = Identity::from_files(&cert, &key).map_err(unusable)?;
-            entrance = entrance.tls(ServerTls::with_files(identity, client_ca.as_deref()).map_err(unusable)?);
+        if let Some(tls) = self.tls {
+            entrance = entrance.tls(tls.read()?);
         }
         if let Some(path) = self.token_file {
             let tokens = Tokens::open(path).map_err(|error| PyValueError::new_err(error.to_string()))?;
@@ -87,9 +86,17 @@ pub(crate) struct ClientCertificates {
     server_name: Option<String>,
 }
 
+impl ServerCertificates {
+    /// How a server proves who it is.
+    pub(crate) fn read(self) -> PyResult<ServerTls> {
+        let identity = Identity::from_files(&self.cert, &self.key).map_err(unusable)?;
+        ServerTls::with_files(identity, self.client_ca.as_deref()).map_err(unusable)
+    }
+}
+
 impl ClientSecurity {
     pub(crate) fn new(token: Option<String>, tls: Option<ClientCertificates>) -> PyResult<ClientSecurity> {
-        let tls = tls.map(|tls| tls.read().map_err(unusable)).transpose()?;
+        let tls = tls.map(ClientCertificates::read).transpose()?;
         Ok(ClientSecurity { token: token.map(Arc::from), tls })
     }
 
@@ -100,7 +107,12 @@ impl ClientSecurity {
 }
 
 impl ClientCertificates {
-    fn read(self) -> Result<ClientTls, TlsError> {
+    /// Whom a client trusts, and how it proves who it is.
+    pub(crate) fn read(self) -> PyResult<ClientTls> {
+        self.certificates().map_err(unusable)
+    }
+
+    fn certificates(self) -> Result<ClientTls, TlsError> {
         let identity = match (&self.cert, &self.key) {
             (Some(cert), Some(key)) => Some(Identity::from_files(cert, key)?),
             _ => None,

@@ -23,6 +23,7 @@ from relive.gpu._device import unavailable
 from relive.gpu._group import Group
 from relive.gpu._loader import Loader
 from relive.gpu._local_group import LocalGroup
+from relive.gpu._network import Network
 from relive.gpu._outcomes import Changed, Inserted, Saved, Status
 from relive.gpu._reading import Readable, Reader, attach
 from relive.gpu._removal import Candidates
@@ -51,6 +52,7 @@ __all__ = [
     "Lifo",
     "Loader",
     "LocalGroup",
+    "Network",
     "Prioritized",
     "Readable",
     "Reader",

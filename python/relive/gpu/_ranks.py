@@ -13,6 +13,7 @@ from relive import _native
 from relive.errors import InvalidArgumentError, UnavailableError
 from relive.gpu._group import Group, exchange, group_of
 from relive.gpu._local_group import LocalGroup
+from relive.gpu._network import Network
 
 # Which machine this is, until it is started anew.
 _MACHINE = "/proc/sys/kernel/random/boot_id"
@@ -52,26 +53,45 @@ def agree_on_name(group: Group, name: str | None) -> str:
     return made_up[0].decode()
 
 
-def join(group: Group, store: _native.GpuStore | None, error: Exception | None, name: str) -> None:
+def join(group: Group, store: _native.GpuStore | None, error: Exception | None, name: str, network: Network | None) -> None:
     """Has a store read those of the other ranks, too. Called by all, with what came of making their own."""
+    token = exchange(group, lambda: secrets.token_hex(32).encode())[0].decode()
 
     def tell() -> bytes:
         if error is not None:
             raise error
+        assert store is not None, "otherwise there is an error"
+        address = None if network is None else network.address(store.serve(network.as_native(token)))
         with open(_MACHINE, encoding="ascii") as file:
-            return json.dumps({"machine": file.read().strip()}).encode()
+            machine = file.read().strip()
+        return json.dumps({"machine": machine, "address": address, "shares": network is None or network.shared_memory}).encode()
 
-    machines = [json.loads(answer)["machine"] for answer in exchange(group, tell)]
-    if len(set(machines)) > 1:
+    told = [json.loads(answer) for answer in exchange(group, tell)]
+    if silent := [rank for rank, other in enumerate(told) if other["address"] is None and _far(told, rank)]:
         raise UnavailableError(
-            f"the ranks are on {len(set(machines))} machines; those of one store read each other's memory and are on one: make a group "
-            "of the ranks of each machine, and a store for each group"
+            f"the ranks are on {len({other['machine'] for other in told})} machines, or share no memory, and ranks {silent} have no network: give "
+            "network=relive.gpu.Network(host=…) with the name by which the others reach this machine"
         )
-    others = [
-        _native.GpuReader.attach(segment_name(name, rank, group.ranks), None) for rank in range(group.ranks) if rank != group.rank
+
+    def connect() -> bytes:
+        assert store is not None, "otherwise `tell` has raised"
+        far = _far(told, group.rank)
+        near = [rank for rank in range(group.ranks) if rank != group.rank and rank not in far]
+        readers = [_native.GpuReader.attach(segment_name(name, rank, group.ranks), None) for rank in near]
+        store.join(readers, [told[rank]["address"] for rank in far])
+        return b""
+
+    exchange(group, connect)
+
+
+def _far(told: list[dict[str, Any]], rank: int) -> list[int]:
+    """The ranks whose memory is not this one's."""
+    own = told[rank]
+    return [
+        at
+        for at, other in enumerate(told)
+        if at != rank and not (own["machine"] == other["machine"] and own["shares"] and other["shares"])
     ]
-    if store is not None:
-        store.join(others)
 
 
 def part_of(group: Group | None, count: int) -> slice:

@@ -14,6 +14,7 @@ from relive.errors import InvalidArgumentError, ReverbError
 from relive.gpu import _columns, _datasets, _ranks, _removal, _writing
 from relive.gpu._group import Group
 from relive.gpu._local_group import LocalGroup
+from relive.gpu._network import Network
 from relive.gpu._outcomes import Changed, Inserted, Saved, Status
 from relive.gpu._reading import Readable
 from relive.gpu._removal import Candidates, Removal
@@ -46,6 +47,7 @@ class Store(Readable):
       group: in place of ``rank`` and ``ranks``: ``torch.distributed``, a process group of it, a topology of DeepSpeed or Megatron
         (an object with ``get_data_parallel_rank()`` and ``get_data_parallel_world_size()``), a communicator of mpi4py, or a
         :class:`Group`.
+      network: how ranks of several machines reach each other; not needed if all are on one.
       huge_pages: whether the system is asked for large pages of memory, which make copies faster.
 
     Raises:
@@ -74,6 +76,7 @@ class Store(Readable):
         rank: int | None = None,
         ranks: int | None = None,
         group: Any = None,
+        network: Network | None = None,
     ) -> None:
         for what, value, limit in (
             ("capacity", capacity, 1 << 63), ("max_steps", max_steps, 1 << 32), ("max_selectable", max_selectable, 1 << 63),
@@ -93,10 +96,15 @@ class Store(Readable):
                 _columns.as_native(columns), max_steps, capacity, removal_, name=name, max_selectable=max_selectable, seed=seed,
                 readers=readers, writers=writers, shard=shard, huge_pages=huge_pages,
             ),
+            network,
         )
 
-    def _start(self, group: Group | None, name: str | None, make: _Make) -> None:
+    def _start(self, group: Group | None, name: str | None, make: _Make, network: Network | None) -> None:
         """Makes the store, and has those of all ranks read each other."""
+        if network is not None and not isinstance(network, Network):
+            raise InvalidArgumentError(f"network is a {type(network).__name__}; give a relive.gpu.Network")
+        if network is not None and group is None:
+            raise InvalidArgumentError("network is for the ranks of a group, and there is none: give group=")
         if group is None or group.ranks == 1:
             super().__init__(make(name, (0, 1)), group=group)
             return
@@ -106,7 +114,7 @@ class Store(Readable):
             store = make(_ranks.segment_name(name, group.rank, group.ranks), (group.rank, group.ranks))
         except ReverbError as error:
             failed = error
-        _ranks.join(group, store, failed, name)
+        _ranks.join(group, store, failed, name, network)
         assert store is not None, "otherwise `join` has raised"
         super().__init__(store, group=group)
 
@@ -124,12 +132,13 @@ class Store(Readable):
         rank: int | None = None,
         ranks: int | None = None,
         group: Any = None,
+        network: Network | None = None,
     ) -> Store:
         """The store that was saved in a folder: trajectories, weights, generations, who goes next, and the random removal's numbers.
 
         Args:
           folder: as in :meth:`save`.
-          name, readers, huge_pages, rank, ranks, group: as in the class. The ranks are as many as those that saved.
+          name, readers, huge_pages, rank, ranks, group, network: as in the class. The ranks are as many as those that saved.
           removal, capacity, max_selectable: of a store whose removal was a function, which no file has; not given for others.
 
         Raises:
@@ -148,6 +157,7 @@ class Store(Readable):
             lambda name, shard: _native.GpuStore.load(
                 _rank_folder(folder, shard), given, name=name, readers=readers, shard=shard, huge_pages=huge_pages
             ),
+            network,
         )
         return store
 

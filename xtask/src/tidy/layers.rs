@@ -102,7 +102,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("relive-nn", &["relive-random"]),
     ("relive-flow", &[]),
     ("relive-cluster", &["relive-flow", "relive-transport"]),
-    ("relive-gpu", &["relive-tensor"]),
+    ("relive-gpu", &["relive-transport", "relive-wire", "relive-tensor"]),
     ("relive-testkit", &["relive-table", "relive-tensor"]),
     (
         "relive",

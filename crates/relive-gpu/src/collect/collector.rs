@@ -7,11 +7,14 @@ use super::batch::{Batch, Ring};
 use super::copy::{Target, copy};
 use super::plan::{BatchPlan, RowPlan};
 use super::pool::Pool;
+use super::remote::Remote;
 use super::window::Window;
 use crate::bytes::wide;
 use crate::error::{Error, Result};
 use crate::metrics::{Metrics, nanos};
-use crate::store::{Pinned, Reader};
+use crate::peers::Peer;
+use crate::peers::messages::RowAsked;
+use crate::store::{Home, Pinned, PinnedRow, Reader, Shard};
 
 /// How batches are made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,7 +93,8 @@ impl Collector {
     ///
     /// # Errors
     /// Trajectories of another store, more of them than a batch has rows, not as many steps as trajectories, a step
-    /// beyond its trajectory's length, or a batch of another collector.
+    /// beyond its trajectory's length, or a batch of another collector. `Unavailable` if a store of another machine does not
+    /// answer within the network's patience, or its connection is lost; the trajectories are to be pinned anew then.
     pub fn collect_into(&self, pinned: &Pinned, steps: &[u64], batch: &mut Batch) -> Result<()> {
         let begin = Instant::now();
         let shared = &*self.shared;
@@ -98,11 +102,21 @@ impl Collector {
         let (plans, rows, valid, start) = batch.parts();
         rows.clear();
         rows.extend_from_slice(pinned.rows());
-        let target = Target { start, valid: valid.as_mut_ptr() };
+        let mut target = Target { start, valid: valid.as_mut_ptr() };
+        let mut remote = self.plan_remote(pinned, steps)?;
         let mut bytes = 0;
-        for (rank, segment) in shared.reader.segments().into_iter().enumerate() {
-            self.plan_rows(pinned, steps, rank, plans)?;
-            bytes += copy(segment, &shared.ring.plan, plans, &target, &shared.pool);
+        let mut asked = Vec::new();
+        for (peer, rows) in &mut remote {
+            asked.push(peer.network().wait(&format!("asking {} for rows", peer.what()), rows.ask())?);
+        }
+        for (rank, place) in shared.reader.places().iter().enumerate() {
+            let Home::Here(store) = place else { continue };
+            self.plan_rows(pinned, steps, rank, store.shard, plans)?;
+            bytes += copy(&store.segment, &shared.ring.plan, plans, &target, &shared.pool);
+        }
+        for ((peer, rows), asked) in remote.iter_mut().zip(asked) {
+            let what = format!("reading rows of {}", peer.what());
+            bytes += peer.network().wait(&what, rows.receive(asked, &mut target))?;
         }
         let metrics = pinned.counters();
         Metrics::add(&metrics.collects, 1);
@@ -113,19 +127,48 @@ impl Collector {
     }
 
     /// Plans the rows that are in one of the stores.
-    fn plan_rows(&self, pinned: &Pinned, steps: &[u64], rank: usize, plans: &mut Vec<RowPlan>) -> Result<()> {
+    fn plan_rows(
+        &self,
+        pinned: &Pinned,
+        steps: &[u64],
+        rank: usize,
+        shard: Shard,
+        plans: &mut Vec<RowPlan>,
+    ) -> Result<()> {
         let shared = &*self.shared;
         plans.clear();
         for (at, (row, &step)) in (0..).zip(pinned.rows().iter().zip(steps)) {
-            let (owner, local) = shared.reader.place(row.index)?;
-            if owner == rank {
-                plans.push(RowPlan { row: local, step, length: row.length, at });
+            if shared.reader.rank_of(row.index)? == rank {
+                plans.push(RowPlan { row: shard.local(row.index)?, step, length: row.length, at });
             }
         }
         if shared.options.sorted {
             plans.sort_unstable_by_key(|plan| (plan.row, plan.step));
         }
         Ok(())
+    }
+
+    /// What is to be asked of other machines.
+    fn plan_remote<'a>(&'a self, pinned: &'a Pinned, steps: &[u64]) -> Result<Vec<(&'a Peer, Remote<'a>)>> {
+        let shared = &*self.shared;
+        let mut remote = Vec::new();
+        for (rank, place) in shared.reader.places().iter().enumerate() {
+            let Home::There(peer) = place else { continue };
+            // Without one there are no rows of it.
+            let Some(lease) = pinned.lease(rank) else { continue };
+            let mut rows = Vec::new();
+            for (at, (row, &step)) in (0..).zip(pinned.rows().iter().zip(steps)) {
+                if shared.reader.rank_of(row.index)? == rank {
+                    let &PinnedRow { index, generation, length, .. } = row;
+                    rows.push((
+                        RowPlan { row: index, step, length, at },
+                        RowAsked { index, generation, step },
+                    ));
+                }
+            }
+            remote.push((peer, Remote::new(lease, &shared.ring.plan, rows)));
+        }
+        Ok(remote)
     }
 
     fn check(&self, pinned: &Pinned, steps: &[u64], batch: &Batch) -> Result<()> {

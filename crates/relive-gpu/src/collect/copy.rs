@@ -32,6 +32,8 @@ pub(super) struct Target {
 
 // SAFETY: parts of a job write to ranges of rows that do not overlap.
 unsafe impl Sync for Target {}
+// SAFETY: it is what a batch is made in, and may be written to by any thread, one at a time but for parts of a job.
+unsafe impl Send for Target {}
 
 /// Copies all windows of all rows. Returns the bytes that came out of the tables.
 ///
@@ -141,7 +143,7 @@ fn source(column: &ColumnPlan, row: u64, step: u64) -> usize {
 }
 
 /// Fills a window: padding, steps, padding.
-fn fill(column: &ColumnPlan, window: &mut [u8], at: usize, steps: &[u8]) {
+pub(super) fn fill(column: &ColumnPlan, window: &mut [u8], at: usize, steps: &[u8]) {
     let bytes = steps.len() / narrow(column.step_bytes) * narrow(column.output_step_bytes);
     let (before, rest) = window.split_at_mut(at);
     let (middle, after) = rest.split_at_mut(bytes);

@@ -6,6 +6,7 @@ mod convert;
 mod copy;
 mod plan;
 mod pool;
+mod remote;
 mod window;
 
 #[cfg(test)]

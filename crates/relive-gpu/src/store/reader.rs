@@ -2,48 +2,32 @@
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::Ordering;
 
 use super::pinned::{Pinned, PinnedRow};
+use super::place::{Home, Shared};
 use super::shard::Shard;
 use crate::bytes::{narrow, wide};
 use crate::error::{Error, Result};
-use crate::memory::claims::{self, NOBODY};
-use crate::memory::futex;
+use crate::memory::claims;
 use crate::memory::identity::Identity;
 use crate::memory::segment::Segment;
 use crate::metrics::{Metrics, MetricsSnapshot};
-use crate::protocol::pin::{self, Pin};
+use crate::peers::messages::{GONE, RowTold};
+use crate::peers::{Asked, Peer};
 use crate::schema::Schema;
-
-/// How often a pin looks again while the controller decides about the row, which takes it less than a microsecond.
-const LOOKS: usize = 10_000;
 
 /// A process's way to read a store that it, or another process, has made. Cheap to clone.
 ///
 /// A process that forks attaches anew in the child: pins are those of a process, and go with it.
 ///
-/// Readers of all ranks' stores on one machine make one of the whole index space: see [`of_ranks`](Self::of_ranks).
+/// Readers of the ranks' stores on this machine and [peers](Peer) for those of others make one of the whole index space: see
+/// [`of_ranks`](Self::of_ranks).
 #[derive(Clone, Debug)]
 pub struct Reader {
     shared: Arc<Shared>,
-    /// Those of all ranks in their order, this one's included; empty unless they were joined.
-    ranks: Arc<[Arc<Shared>]>,
-}
-
-#[derive(Debug)]
-pub(super) struct Shared {
-    pub(super) segment: Arc<Segment>,
-    slot: usize,
-    pub(super) shard: Shard,
-    pub(super) metrics: Arc<Metrics>,
-}
-
-impl Drop for Shared {
-    fn drop(&mut self) {
-        // Whoever has pins has this, too: all counts are 0.
-        self.segment.claims()[self.slot].store(NOBODY, Ordering::SeqCst);
-    }
+    /// Those of all ranks in their order, this one's included; only this one's unless they were joined.
+    ranks: Arc<[Home]>,
 }
 
 impl Reader {
@@ -89,63 +73,77 @@ impl Reader {
         segment.pins(slot).iter().filter(|count| count.load(Ordering::Relaxed) > 0).for_each(|count| {
             count.store(0, Ordering::SeqCst);
         });
-        let shared = Arc::new(Shared { segment, slot, shard, metrics });
-        Ok(Self { shared, ranks: Arc::new([]) })
+        Ok(Self::of(Arc::new(Shared { segment, slot, shard, metrics })))
     }
 
-    /// The reader of all ranks' stores, which lie in the memory of this machine: it pins any index, and collectors copy from
-    /// whichever store has it. `readers` are those of all ranks, in any order. What it says of a store, such as its weights
-    /// and counters, is of this one.
+    fn of(shared: Arc<Shared>) -> Self {
+        Self { ranks: Arc::new([Home::Here(Arc::clone(&shared))]), shared }
+    }
+
+    /// A reader of this rank's store alone.
+    pub(crate) fn alone(&self) -> Self {
+        Self::of(Arc::clone(&self.shared))
+    }
+
+    /// The reader of all ranks' stores: it pins any index, and collectors copy from whichever store has it. `readers` are those
+    /// of the ranks in this machine's memory, this one included, and `peers` those of the others, in any order. What it says of
+    /// a store, such as its weights and counters, is of this one.
     ///
     /// # Errors
     /// The stores differ in schema, capacity or number of ranks; or a rank is missing, or there twice.
-    pub fn of_ranks(&self, readers: &[Reader]) -> Result<Self> {
+    pub fn of_ranks(&self, readers: &[Reader], peers: &[Peer]) -> Result<Self> {
         let own = &*self.shared;
-        let mut ranks: Vec<Arc<Shared>> = readers.iter().map(|reader| Arc::clone(&reader.shared)).collect();
-        ranks.sort_by_key(|other| other.shard.rank());
-        for other in &ranks {
-            other.segment.expect_schema(own.segment.schema())?;
+        for reader in readers {
+            reader.shared.segment.expect_schema(own.segment.schema())?;
         }
-        let found: Vec<Shard> = ranks.iter().map(|other| other.shard).collect();
+        if let Some(peer) = peers.iter().find(|peer| peer.schema() != own.segment.schema()) {
+            let (theirs, ours) = (peer.schema().describe(), own.segment.schema().describe());
+            return Err(Error::invalid(format!("{} has {theirs}; this store has {ours}", peer.what())));
+        }
+        let here = readers.iter().map(|reader| Home::Here(Arc::clone(&reader.shared)));
+        let there = peers.iter().map(|peer| Home::There(peer.clone()));
+        let ranks = here.chain(there).map(|place| Ok((place.shard()?, place)));
+        let mut ranks = ranks.collect::<Result<Vec<(Shard, Home)>>>()?;
+        ranks.sort_by_key(|(shard, _)| shard.rank());
         let expected = own.shard.all();
-        if !expected.clone().eq(found.iter().copied()) {
+        if !expected.clone().eq(ranks.iter().map(|(shard, _)| *shard)) {
+            let found: Vec<Shard> = ranks.iter().map(|(shard, _)| *shard).collect();
             return Err(Error::invalid(format!(
                 "the stores are {found:?}; all ranks of one index space are {:?}",
                 expected.collect::<Vec<_>>()
             )));
         }
-        Ok(Self { shared: Arc::clone(&self.shared), ranks: ranks.into() })
+        let ranks = ranks.into_iter().map(|(_, place)| place).collect();
+        Ok(Self { shared: Arc::clone(&self.shared), ranks })
     }
 
-    /// What has an index.
-    pub(super) fn owner(&self, index: u64) -> Result<&Shared> {
-        let owner = self.shared.shard.owner(index).and_then(|rank| self.ranks.get(narrow(rank)));
-        match owner {
-            Some(owner) => Ok(owner),
-            // An error, too, if it is another rank's.
-            None => self.shared.shard.local(index).map(|_| &*self.shared),
+    /// Which of the joined stores has an index; 0 for the only one.
+    pub(crate) fn rank_of(&self, index: u64) -> Result<usize> {
+        let shard = self.shared.shard;
+        if self.ranks.len() == 1 {
+            return shard.local(index).map(|_| 0);
+        }
+        match shard.owner(index) {
+            Some(rank) => Ok(narrow(rank)),
+            // The error is the same in all ranks.
+            None => shard.local(index).map(|_| 0),
         }
     }
 
-    /// Which of the joined stores has an index, and its row there; 0 for the only one.
-    pub(crate) fn place(&self, index: u64) -> Result<(usize, u64)> {
-        let local = self.owner(index)?.shard.local(index)?;
-        let rank = if self.ranks.is_empty() { 0 } else { self.shared.shard.owner(index).unwrap_or(0) };
-        Ok((narrow(rank), local))
+    /// Where the store is that has an index.
+    pub(crate) fn place(&self, index: u64) -> Result<&Home> {
+        Ok(&self.ranks[self.rank_of(index)?])
     }
 
-    /// The segments of the joined stores, or the only one.
-    pub(crate) fn segments(&self) -> Vec<&Arc<Segment>> {
-        if self.ranks.is_empty() {
-            return vec![&self.shared.segment];
-        }
-        self.ranks.iter().map(|rank| &rank.segment).collect()
+    /// The joined stores, or the only one.
+    pub(crate) fn places(&self) -> &[Home] {
+        &self.ranks
     }
 
     /// Whether both read the same store, or the same stores.
     pub(crate) fn is(&self, other: &Reader) -> bool {
         Arc::ptr_eq(&self.shared.segment, &other.shared.segment)
-            && (Arc::ptr_eq(&self.ranks, &other.ranks) || self.ranks.len() + other.ranks.len() == 0)
+            && (Arc::ptr_eq(&self.ranks, &other.ranks) || self.ranks.len() + other.ranks.len() == 2)
     }
 
     /// What trajectories are made of.
@@ -242,21 +240,10 @@ impl Reader {
     /// others may have taken their places.
     ///
     /// # Errors
-    /// An index is another rank's, or the controller ended while it decided about a row.
+    /// An index is another rank's, the controller ended while it decided about a row, or a store of another machine does not
+    /// answer within the network's patience.
     pub fn pin_present(&self, indices: &[u64]) -> Result<(Pinned, Vec<usize>)> {
-        let mut pinned = Pinned::new(self.clone(), indices.len());
-        let mut missing = Vec::new();
-        for (position, &index) in indices.iter().enumerate() {
-            match self.pin_one(index, true)? {
-                Some(row) => {
-                    let committed = self.owner(index)?.segment.committed().load(Ordering::Relaxed);
-                    self.shared.metrics.aged(committed.saturating_sub(row.inserted + 1));
-                    pinned.push(row);
-                }
-                None => missing.push(position),
-            }
-        }
-        Ok((pinned, missing))
+        self.pin_all(indices, true)
     }
 
     /// Pins those of the trajectories that are there without counting it: nobody samples them, or somebody else has
@@ -265,83 +252,92 @@ impl Reader {
     /// # Errors
     /// As [`pin_present`](Self::pin_present).
     pub fn hold(&self, indices: &[u64]) -> Result<Pinned> {
-        let mut pinned = Pinned::new(self.clone(), indices.len());
-        for &index in indices {
-            if let Some(row) = self.pin_one(index, false)? {
-                pinned.push(row);
-            }
-        }
-        Ok(pinned)
+        Ok(self.pin_all(indices, false)?.0)
     }
 
-    fn pin_one(&self, index: u64, sample: bool) -> Result<Option<PinnedRow>> {
-        let owner = self.owner(index)?;
-        let Shared { segment, slot, shard, .. } = owner;
-        let at = narrow(shard.local(index)?);
-        let count = &segment.pins(*slot)[at];
-        let Some(generation) = owner.pin_count(at, count)? else { return Ok(None) };
-        crate::kill::kill_point!("pinned");
-        let sampled =
-            if sample { owner.sample(at) } else { Some(segment.sampled()[at].load(Ordering::Relaxed)) };
-        let Some(sampled) = sampled else {
-            pin::unpin(count);
-            return Ok(None);
-        };
-        Ok(Some(PinnedRow {
-            index,
-            generation,
-            length: u64::from(segment.lengths()[at].load(Ordering::Relaxed)),
-            weight: f32::from_bits(segment.weights()[at].load(Ordering::Relaxed)),
-            inserted: segment.inserted()[at].load(Ordering::Relaxed),
-            sampled,
-        }))
+    pub(crate) fn pin_all(&self, indices: &[u64], is_sample: bool) -> Result<(Pinned, Vec<usize>)> {
+        let mut pinned = Pinned::new(self.clone(), indices.len());
+        let told = self.ask_peers(indices, is_sample, &mut pinned)?;
+        let mut rows = vec![None; indices.len()];
+        for (at, &index) in indices.iter().enumerate() {
+            let Home::Here(owner) = self.place(index)? else { continue };
+            let Some(row) = owner.pin_one(index, is_sample)? else { continue };
+            if is_sample {
+                let committed = owner.segment.committed().load(Ordering::Relaxed);
+                self.shared.metrics.aged(committed.saturating_sub(row.inserted + 1));
+            }
+            pinned.push(row);
+            rows[at] = Some(row);
+        }
+        if told.is_empty() {
+            let missing = (0..rows.len()).filter(|&at| rows[at].is_none()).collect();
+            return Ok((pinned, missing));
+        }
+        self.hear_peers(told, indices, &mut rows)?;
+        let missing = (0..rows.len()).filter(|&at| rows[at].is_none()).collect();
+        pinned.reorder(rows.into_iter().flatten().collect());
+        Ok((pinned, missing))
+    }
+
+    /// Asks the stores of other machines for their rows, each once; which positions each was asked for.
+    fn ask_peers(
+        &self,
+        indices: &[u64],
+        is_sample: bool,
+        pinned: &mut Pinned,
+    ) -> Result<Vec<(Vec<usize>, Asked)>> {
+        let mut told = Vec::new();
+        for (rank, place) in self.ranks.iter().enumerate() {
+            let Home::There(peer) = place else { continue };
+            let mut positions = Vec::new();
+            for (at, &index) in indices.iter().enumerate() {
+                if self.rank_of(index)? == rank {
+                    positions.push(at);
+                }
+            }
+            if positions.is_empty() {
+                continue;
+            }
+            let wanted: Vec<u64> = positions.iter().map(|&at| indices[at]).collect();
+            let what = format!("asking {} for trajectories", peer.what());
+            let (asked, lease) = peer.network().wait(&what, peer.pin(&wanted, is_sample))?;
+            pinned.keep(rank, lease);
+            told.push((positions, asked));
+        }
+        Ok(told)
+    }
+
+    /// Takes in what the stores of other machines have pinned.
+    fn hear_peers(
+        &self,
+        told: Vec<(Vec<usize>, Asked)>,
+        indices: &[u64],
+        rows: &mut [Option<PinnedRow>],
+    ) -> Result<()> {
+        for (positions, asked) in told {
+            let Home::There(peer) = self.place(indices[positions[0]])? else { continue };
+            let what = format!("pinning trajectories of {}", peer.what());
+            let found = peer.network().wait(&what, asked.pinned(positions.len()))?;
+            for (at, row) in positions.into_iter().zip(found) {
+                rows[at] = row_of(&row, indices[at], peer)?;
+            }
+        }
+        Ok(())
     }
 }
 
-impl Shared {
-    fn pin_count(&self, at: usize, count: &AtomicU32) -> Result<Option<u64>> {
-        let state = &self.segment.states()[at];
-        for _ in 0..LOOKS {
-            match pin::pin(state, count) {
-                Pin::Held(generation) => return Ok(Some(generation)),
-                Pin::Refused => return Ok(None),
-                Pin::Undecided => std::thread::yield_now(),
-            }
-        }
-        self.segment.check_owner()?;
-        Err(Error::unavailable("the controller takes unusually long to decide about a row; try again"))
+/// What a store of another machine has told of a row; none if it is not there.
+fn row_of(told: &RowTold, index: u64, peer: &Peer) -> Result<Option<PinnedRow>> {
+    let &RowTold { generation, length, inserted, sampled, weight } = told;
+    if generation == GONE {
+        return Ok(None);
     }
-
-    /// Counts that a pinned row is sampled; `None` if it was sampled as often as it may be.
-    fn sample(&self, at: usize) -> Option<u64> {
-        let segment = &self.segment;
-        let sampled = &segment.sampled()[at];
-        let before = sampled.fetch_add(1, Ordering::SeqCst);
-        let limit = segment.header().shape.max_times_sampled;
-        if limit > 0 && before >= limit {
-            sampled.fetch_sub(1, Ordering::SeqCst);
-            return None;
-        }
-        if before + 1 == limit {
-            segment.weights()[at].store(0, Ordering::SeqCst);
-            segment.note_change();
-            segment.exhausted().fetch_add(1, Ordering::Release);
-        }
-        Some(before + 1)
+    let most = peer.schema().max_steps();
+    if length > most {
+        return Err(Error::corrupt(format!(
+            "{} has told of a trajectory {index} of {length} steps; it has at most {most}",
+            peer.what()
+        )));
     }
-
-    /// Takes the pin of a row back.
-    pub(super) fn release(&self, index: u64) {
-        let local = self.shard.local(index).expect("was pinned by it");
-        pin::unpin(&self.segment.pins(self.slot)[narrow(local)]);
-    }
-
-    /// Wakes who waits for a row.
-    pub(super) fn tell_released(&self) {
-        let (releases, waiting) = self.segment.releases();
-        if waiting.load(Ordering::SeqCst) > 0 {
-            releases.fetch_add(1, Ordering::SeqCst);
-            futex::wake(releases);
-        }
-    }
+    Ok(Some(PinnedRow { index, generation, length, weight, inserted, sampled }))
 }

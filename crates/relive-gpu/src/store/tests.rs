@@ -506,7 +506,7 @@ fn ranks() -> Vec<Store> {
 fn a_reader_of_all_ranks_pins_in_the_store_that_has_the_trajectory() {
     let stores = ranks();
     let readers: Vec<Reader> = stores.iter().rev().map(|store| store.reader().clone()).collect();
-    let all = stores[1].reader().of_ranks(&readers).unwrap();
+    let all = stores[1].reader().of_ranks(&readers, &[]).unwrap();
     let pinned = all.pin(&[10, 0, 5, 0]).unwrap();
     let bytes: Vec<u8> = (0..4).map(|row| pinned.bytes(row, 0).unwrap()[0]).collect();
     assert_eq!(bytes, [2, 0, 1, 0]);
@@ -524,7 +524,7 @@ fn a_batch_has_rows_of_all_ranks() {
     use crate::collect::{CollectOptions, Collector, Window};
     let stores = ranks();
     let readers: Vec<Reader> = stores.iter().map(|store| store.reader().clone()).collect();
-    let all = stores[0].reader().of_ranks(&readers).unwrap();
+    let all = stores[0].reader().of_ranks(&readers, &[]).unwrap();
     for sorted in [false, true] {
         let options = CollectOptions { sorted, ..CollectOptions::new(4) };
         let collector = Collector::new(&all, &[Window::new("b", 0, 2)], options).unwrap();
@@ -543,12 +543,12 @@ fn readers_that_are_not_all_ranks_are_refused() {
     let [first, second, _] = &readers[..] else { unreachable!("three were made") };
     let twice = [first.clone(), second.clone(), second.clone()];
     for (some, text) in [(&readers[..2], "all ranks"), (&twice[..], "all ranks")] {
-        assert!(first.of_ranks(some).unwrap_err().to_string().contains(text));
+        assert!(first.of_ranks(some, &[]).unwrap_err().to_string().contains(text));
     }
     let other = Schema::new(4, vec![Column::new("a", DType::UInt8, &[4])]).unwrap();
     let other = Store::create(other, StoreOptions { rank: 2, ranks: 3, ..options(Removal::Fifo) }).unwrap();
     let mixed = [first.clone(), second.clone(), other.reader().clone()];
-    assert!(first.of_ranks(&mixed).is_err());
+    assert!(first.of_ranks(&mixed, &[]).is_err());
 }
 
 /// What is refused evicts nobody, not even from a full store.

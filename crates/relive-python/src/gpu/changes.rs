@@ -5,6 +5,8 @@ use std::sync::{Arc, Weak};
 use parking_lot::Mutex;
 use relive_gpu::{Change, Reader, Store};
 
+use super::network::Serving;
+
 /// What a loader has not yet looked at.
 #[derive(Default)]
 pub(super) struct News {
@@ -18,6 +20,8 @@ pub(super) struct Hub {
     store: Store,
     /// Reads the other ranks' stores, too, once they are joined.
     reader: Mutex<Reader>,
+    /// There if ranks of other machines read it.
+    serving: Mutex<Option<Serving>>,
     followers: Mutex<Vec<Weak<Mutex<News>>>>,
 }
 
@@ -30,7 +34,7 @@ pub(super) struct Follower {
 impl Hub {
     pub(super) fn new(store: Store) -> Arc<Hub> {
         let reader = Mutex::new(store.reader().clone());
-        Arc::new(Hub { store, reader, followers: Mutex::default() })
+        Arc::new(Hub { store, reader, serving: Mutex::default(), followers: Mutex::default() })
     }
 
     /// The way to read what batches are made of.
@@ -38,11 +42,23 @@ impl Hub {
         self.reader.lock().clone()
     }
 
-    /// Reads these stores of other ranks from now on, too.
-    pub(super) fn join(&self, mut others: Vec<Reader>) -> relive_gpu::Result<()> {
+    /// Serves the store to other machines from now on.
+    pub(super) fn serve(&self, serving: Serving) {
+        *self.serving.lock() = Some(serving);
+    }
+
+    /// Reads these stores of other ranks from now on, too: those in this machine's memory, and those at addresses of others.
+    ///
+    /// # Errors
+    /// One cannot be reached, they are not all ranks.
+    pub(super) fn join(&self, mut others: Vec<Reader>, addresses: &[String]) -> relive_gpu::Result<()> {
         let own = self.store.reader();
         others.push(own.clone());
-        *self.reader.lock() = own.of_ranks(&others)?;
+        let peers = match &*self.serving.lock() {
+            Some(serving) => serving.connect(addresses)?,
+            None => Vec::new(),
+        };
+        *self.reader.lock() = own.of_ranks(&others, &peers)?;
         Ok(())
     }
 

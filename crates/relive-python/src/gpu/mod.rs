@@ -9,6 +9,7 @@ mod changes;
 mod draw;
 mod given;
 mod loader;
+mod network;
 mod owned;
 mod raise;
 mod reader;

@@ -1,9 +1,12 @@
 //! From errors of the store to Python's exceptions.
 
+use std::cell::Cell;
+
 use pyo3::prelude::*;
 use relive_gpu::{Error, ErrorKind};
 
 use crate::error::raise_kind;
+use crate::finalization::attach;
 
 /// What can go wrong here: an error of the store, or of what is kept on top of it.
 #[derive(Debug)]
@@ -14,6 +17,19 @@ pub(super) struct Failed {
 
 pub(super) type Result<T, E = Failed> = std::result::Result<T, E>;
 
+thread_local! {
+    /// What a signal handler has raised while this thread waited without the interpreter.
+    static RAISED: Cell<Option<PyErr>> = const { Cell::new(None) };
+}
+
+/// Whether a wait without the interpreter is to end: a signal handler has raised. Only the main thread has any.
+pub(super) fn interrupted() -> bool {
+    let raised = attach(|py| py.check_signals().err());
+    let is_raised = raised.is_some();
+    RAISED.set(raised);
+    is_raised
+}
+
 impl Failed {
     pub(super) fn new(kind: ErrorKind, text: String) -> Failed {
         Failed { kind, text }
@@ -21,6 +37,9 @@ impl Failed {
 
     /// Its exception.
     pub(super) fn raise(self, py: Python<'_>) -> PyErr {
+        if let (ErrorKind::Interrupted, Some(raised)) = (self.kind, RAISED.take()) {
+            return raised;
+        }
         raise_kind(py, kind_of(self.kind), self.text)
     }
 }

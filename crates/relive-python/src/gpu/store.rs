@@ -11,6 +11,7 @@ use relive_gpu::{Changed, Checkpoint, Inserted, Reader, Reweigh, State, Store, S
 use super::changes::Hub;
 use super::given::{checked_weight, insert};
 use super::loader::{GpuLoader, Settings};
+use super::network::{self, Serving};
 use super::owned::Shared;
 use super::raise::{OrRaise, invalid};
 use super::reader::{GpuReader, metrics_of, weights_of};
@@ -78,7 +79,8 @@ impl GpuStore {
         };
         let store = py.detach(|| match name {
             Some(name) => Store::create_named(name, schema, options),
-            None => Store::create(schema, options),
+            // Nobody else could reach it, and private memory has huge pages where shared memory has none.
+            None => Store::create_private(schema, options),
         });
         Ok(GpuStore::of(store.or_raise(py)?, raised))
     }
@@ -260,11 +262,27 @@ impl GpuStore {
         GpuLoader::new(py, hub.reader(), Some(hub.follow()), &settings)
     }
 
-    /// Reads the stores of the other ranks, too, from now on: they share one index space with this one.
-    #[expect(clippy::needless_pass_by_value, reason = "made of Python's list")]
-    fn join(&self, py: Python<'_>, others: Vec<PyRef<'_, GpuReader>>) -> PyResult<()> {
+    /// Serves the store's rows to ranks of other machines; at which port.
+    fn serve(&self, py: Python<'_>, settings: network::Settings) -> PyResult<u16> {
+        let hub = self.hub.get(py)?;
+        let serving = Serving::new(py, hub.store().reader(), settings)?;
+        let port = serving.port();
+        hub.serve(serving);
+        Ok(port)
+    }
+
+    /// Reads the stores of the other ranks, too, from now on: they share one index space with this one. Those of other machines
+    /// are reached at addresses.
+    #[expect(clippy::needless_pass_by_value, reason = "made of Python's lists")]
+    fn join(
+        &self,
+        py: Python<'_>,
+        others: Vec<PyRef<'_, GpuReader>>,
+        addresses: Vec<String>,
+    ) -> PyResult<()> {
         let readers = others.iter().map(|other| other.reader(py)).collect::<PyResult<Vec<Reader>>>()?;
-        self.hub.get(py)?.join(readers).or_raise(py)
+        let hub = self.hub.get(py)?;
+        py.detach(|| hub.join(readers, &addresses)).or_raise(py)
     }
 
     /// This store's place among the ranks, and their number.

@@ -30,6 +30,22 @@ pub enum FrameKind {
     /// Server: samples of a batch one by one, since they are not all there yet, have no columns in common, or have strings. Body: `SampleStreamResponse`s of deepmind.reverb,
     /// each with gRPC's header.
     Samples = 10,
+    /// Of a connection to the rows of a trajectory store, as all that follow. Client: the connection begins. Head: a token.
+    OpenRows = 11,
+    /// Server: what the store is. Head: its shape and schema.
+    RowsOpened = 12,
+    /// Client: trajectories are to stay in place. Body: their indices.
+    PinRows = 13,
+    /// Server: what was pinned. Body: 40 bytes for each index.
+    PinnedRows = 14,
+    /// Client: steps are wanted. Head: windows; body: trajectories and their current steps.
+    ReadRows = 15,
+    /// Server: the steps. Body: those of the first window, row by row, then those of the next.
+    Rows = 16,
+    /// Client: trajectories may go. Head: which of its pins.
+    ReleaseRows = 17,
+    /// Server: a request was refused. Head: kind and text.
+    RowsRefused = 18,
 }
 
 /// The fixed part of a frame: kind, three zeros, the length of the head (uint32) and of the body (uint64), little endian.
@@ -133,7 +149,7 @@ fn check(head: u64, body: u64) -> Result<(), FrameError> {
 }
 
 impl FrameKind {
-    const ALL: [Self; 10] = [
+    const ALL: [Self; 18] = [
         Self::OpenSampler,
         Self::Ask,
         Self::Share,
@@ -144,6 +160,14 @@ impl FrameKind {
         Self::Confirm,
         Self::End,
         Self::Samples,
+        Self::OpenRows,
+        Self::RowsOpened,
+        Self::PinRows,
+        Self::PinnedRows,
+        Self::ReadRows,
+        Self::Rows,
+        Self::ReleaseRows,
+        Self::RowsRefused,
     ];
 
     fn from_byte(byte: u8) -> Option<Self> {

@@ -1,0 +1,138 @@
+//! Windows of rows that lie in another machine's memory, written into a batch as they come.
+#![expect(unsafe_code, reason = "rows of a batch are written by address; the block says why it is sound")]
+
+use super::copy::{Target, fill};
+use super::plan::{BatchPlan, ColumnPlan, RowPlan};
+use super::window::{Span, span};
+use crate::bytes::narrow;
+use crate::error::{Error, Result};
+use crate::peers::messages::{MAX_ANSWER_BYTES, RowAsked, WindowAsked};
+use crate::peers::{Asked, Body, Lease};
+
+/// Rows of a batch that another machine has: what is asked for them, and where they go. One request has as many as an answer
+/// may have bytes of.
+pub(super) struct Remote<'a> {
+    lease: &'a Lease,
+    plan: &'a BatchPlan,
+    windows: Vec<WindowAsked>,
+    rows: Vec<(RowPlan, RowAsked)>,
+    /// Rows before these were asked for.
+    next: usize,
+}
+
+/// A request on its way, and the rows that it is for.
+pub(super) struct OnItsWay {
+    asked: Asked,
+    first: usize,
+    count: usize,
+    bytes: u64,
+}
+
+impl<'a> Remote<'a> {
+    pub(super) fn new(lease: &'a Lease, plan: &'a BatchPlan, rows: Vec<(RowPlan, RowAsked)>) -> Self {
+        let asked = |column: &ColumnPlan| WindowAsked {
+            column: column.column,
+            offset: column.offset,
+            length: column.length,
+        };
+        let windows = plan.columns.iter().map(asked).collect();
+        Self { lease, plan, windows, rows, next: 0 }
+    }
+
+    /// Asks for the next rows; none if all were asked for.
+    pub(super) async fn ask(&mut self) -> Result<Option<OnItsWay>> {
+        let first = self.next;
+        let (mut count, mut bytes) = (0, 0);
+        for (row, _) in &self.rows[first..] {
+            let more: u64 = self.plan.columns.iter().map(|column| span_bytes(column, row)).sum();
+            if count > 0 && bytes + more > MAX_ANSWER_BYTES {
+                break;
+            }
+            if more > MAX_ANSWER_BYTES {
+                return Err(Error::invalid(format!(
+                    "a row of {more} bytes of {}; over a network it may have {MAX_ANSWER_BYTES}: shorten the windows",
+                    self.lease.what()
+                )));
+            }
+            (count, bytes) = (count + 1, bytes + more);
+        }
+        if count == 0 {
+            return Ok(None);
+        }
+        let rows: Vec<RowAsked> = self.rows[first..first + count].iter().map(|(_, asked)| *asked).collect();
+        let asked = self.lease.read(&self.windows, &rows).await?;
+        self.next = first + count;
+        Ok(Some(OnItsWay { asked, first, count, bytes }))
+    }
+
+    /// Writes the rows of a request, and of those after it, into the batch. The bytes that came.
+    pub(super) async fn receive(&mut self, first: Option<OnItsWay>, target: &mut Target) -> Result<u64> {
+        let mut bytes = 0;
+        let mut next = first;
+        while let Some(now) = next {
+            bytes += self.take(now, target).await?;
+            next = self.ask().await?;
+        }
+        Ok(bytes)
+    }
+
+    async fn take(&self, mut now: OnItsWay, target: &mut Target) -> Result<u64> {
+        let rows = &self.rows[now.first..now.first + now.count];
+        let mut body = now.asked.rows(now.bytes).await?;
+        let mut scratch = Vec::new();
+        for (window, column) in self.plan.columns.iter().enumerate() {
+            for (row, _) in rows {
+                let span = span_of(column, row);
+                let place = place_of(target, self.plan, window, row, &span);
+                one(column, &span, place, &mut body, &mut scratch).await?;
+            }
+        }
+        Ok(now.bytes)
+    }
+}
+
+/// Reads the steps of one window.
+async fn one(
+    column: &ColumnPlan,
+    span: &Span,
+    place: &mut [u8],
+    body: &mut Body<'_>,
+    scratch: &mut Vec<u8>,
+) -> Result<()> {
+    let bytes = narrow(span.count * column.step_bytes);
+    if bytes == place.len() && column.convert.is_none() {
+        return body.read(place).await;
+    }
+    scratch.resize(bytes, 0);
+    body.read(scratch).await?;
+    fill(column, place, narrow(span.at * column.output_step_bytes), scratch);
+    Ok(())
+}
+
+fn span_of(column: &ColumnPlan, row: &RowPlan) -> Span {
+    span(row.step, row.length, column.offset, column.length, column.pad)
+}
+
+fn span_bytes(column: &ColumnPlan, row: &RowPlan) -> u64 {
+    span_of(column, row).count * column.step_bytes
+}
+
+/// A row's place in a window, whose valid steps are noted.
+fn place_of<'a>(
+    target: &'a mut Target,
+    plan: &BatchPlan,
+    window: usize,
+    row: &RowPlan,
+    span: &Span,
+) -> &'a mut [u8] {
+    let column = &plan.columns[window];
+    let bytes = narrow(column.length * column.output_step_bytes);
+    let at = narrow(row.at);
+    assert!(row.at < plan.rows, "row {at} of a batch of {} rows", plan.rows);
+    // SAFETY: the target is of the plan, which has a place for each of its rows in each window, and it is borrowed exclusively.
+    unsafe {
+        let valid = target.valid.add(window * narrow(plan.rows) + at);
+        valid.write(u32::try_from(span.count).unwrap_or(u32::MAX));
+        std::slice::from_raw_parts_mut(target.start.add(narrow(column.output_at) + at * bytes), bytes)
+    }
+}

@@ -1,0 +1,229 @@
+//! A connection to a store of another machine.
+
+use std::fmt::Display;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use relive_transport::Frames;
+use relive_wire::bulk::{FrameHeader, FrameKind};
+use tokio::runtime::Handle;
+use tokio::sync::{Mutex, OwnedMutexGuard};
+
+use super::messages::{
+    MAX_REQUEST_BYTES, PinHead, RowAsked, RowTold, WindowAsked, decode_error, expect_bytes,
+};
+use crate::error::{Error, Result};
+
+/// How long a store is tried to be told that rows may go. One that takes nothing for longer is cut off, which frees them, too.
+const RELEASE_PATIENCE: Duration = Duration::from_secs(30);
+/// Bytes that are read at once, so that many short steps cost few calls of the system.
+const READ_BYTES: usize = 256 << 10;
+/// Longer pieces are read to where they belong at once.
+const DIRECT_BYTES: usize = 64 << 10;
+
+/// A connection, which serves one request at a time.
+#[derive(Debug)]
+pub(crate) struct Link {
+    /// Whose store it is, for errors.
+    what: Arc<str>,
+    /// `None` once it is broken: a request that was given up leaves bytes behind that nobody can tell apart.
+    frames: Arc<Mutex<Option<Frames>>>,
+    leases: AtomicU64,
+    runtime: Handle,
+}
+
+/// Rows that a store keeps in place until this is dropped, or the connection ends.
+#[derive(Debug)]
+pub(crate) struct Lease {
+    link: Arc<Link>,
+    id: u64,
+}
+
+/// A request that was sent, and whose answer is still to be read. Dropping it ends the connection.
+#[derive(Debug)]
+pub(crate) struct Asked {
+    link: Arc<Link>,
+    frames: OwnedMutexGuard<Option<Frames>>,
+    is_answered: bool,
+}
+
+/// The body of an answer.
+pub(crate) struct Body<'a> {
+    asked: &'a mut Asked,
+    /// Bytes of the frame that were not read yet.
+    left: usize,
+    buffer: Vec<u8>,
+    at: usize,
+}
+
+impl Link {
+    pub(super) fn new(what: Arc<str>, frames: Frames, runtime: Handle) -> Arc<Self> {
+        let frames = Arc::new(Mutex::new(Some(frames)));
+        Arc::new(Self { what, frames, leases: AtomicU64::new(0), runtime })
+    }
+
+    /// Whether it is broken. One that is in use is not, or will be found to be by whoever comes next.
+    pub(super) fn is_broken(&self) -> bool {
+        self.frames.try_lock().is_ok_and(|frames| frames.is_none())
+    }
+
+    /// Asks to pin rows.
+    pub(super) async fn pin(self: &Arc<Self>, indices: &[u64], is_sample: bool) -> Result<(Asked, Lease)> {
+        let id = self.leases.fetch_add(1, Ordering::Relaxed);
+        let body: Vec<u8> = indices.iter().flat_map(|index| index.to_le_bytes()).collect();
+        let head = PinHead { lease: id, is_sample }.encode();
+        // Made before it is sent: what a store pins for a request that is given up then is taken back.
+        let lease = Lease { link: Arc::clone(self), id };
+        Ok((self.ask(FrameKind::PinRows, &head, &body).await?, lease))
+    }
+
+    /// Sends a request, after the one before it was answered.
+    async fn ask(self: &Arc<Self>, kind: FrameKind, head: &[u8], body: &[u8]) -> Result<Asked> {
+        if body.len() > MAX_REQUEST_BYTES {
+            return Err(Error::invalid(format!(
+                "a request of {} bytes to {}; it may have {MAX_REQUEST_BYTES}: ask for fewer trajectories at a time",
+                body.len(),
+                self.what
+            )));
+        }
+        let frames = Arc::clone(&self.frames).lock_owned().await;
+        let mut asked = Asked { link: Arc::clone(self), frames, is_answered: false };
+        let sent = asked.frames()?.send_frame(kind, head, body).await;
+        sent.map_err(|error| self.lost(&error))?;
+        Ok(asked)
+    }
+
+    fn lost(&self, why: &dyn Display) -> Error {
+        Error::unavailable(format!("the connection to {} was lost: {why}", self.what))
+    }
+}
+
+impl Lease {
+    /// Asks for steps of rows that were pinned over the same connection.
+    pub(crate) async fn read(&self, windows: &[WindowAsked], rows: &[RowAsked]) -> Result<Asked> {
+        let (head, body) = (WindowAsked::encode_all(windows), RowAsked::encode_all(rows));
+        self.link.ask(FrameKind::ReadRows, &head, &body).await
+    }
+
+    /// Whether both are of one connection, so that a request can be for the rows of both.
+    pub(crate) fn is_with(&self, other: &Lease) -> bool {
+        Arc::ptr_eq(&self.link, &other.link)
+    }
+
+    /// Whose rows they are, for errors.
+    pub(crate) fn what(&self) -> &str {
+        &self.link.what
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        let (link, id) = (Arc::clone(&self.link), self.id);
+        self.link.runtime.spawn(async move {
+            let release = async {
+                let mut frames = link.frames.lock().await;
+                let Some(open) = &*frames else { return };
+                if open.send_frame(FrameKind::ReleaseRows, &id.to_le_bytes(), &[]).await.is_err() {
+                    *frames = None;
+                }
+            };
+            if tokio::time::timeout(RELEASE_PATIENCE, release).await.is_err() {
+                // A part of the frame may have gone out.
+                *link.frames.lock().await = None;
+            }
+        });
+    }
+}
+
+impl Asked {
+    fn frames(&mut self) -> Result<&mut Frames> {
+        let lost = || self.link.lost(&"an earlier call was given up, or failed");
+        match &mut *self.frames {
+            Some(frames) => Ok(frames),
+            None => Err(lost()),
+        }
+    }
+
+    /// The header of the answer.
+    async fn header(&mut self, expected: FrameKind) -> Result<FrameHeader> {
+        let link = Arc::clone(&self.link);
+        let next = self.frames()?.next().await.map_err(|error| link.lost(&error))?;
+        let Some((header, head)) = next else {
+            return Err(link.lost(&"its process has ended, or closed the store"));
+        };
+        match header.kind {
+            kind if kind == expected => Ok(header),
+            FrameKind::RowsRefused if header.body_len() == 0 => {
+                // The connection is as it was.
+                self.is_answered = true;
+                Err(decode_error(&head, &link.what))
+            }
+            other => Err(Error::corrupt(format!(
+                "{} has answered with a frame of kind {other:?}, not {expected:?}",
+                link.what
+            ))),
+        }
+    }
+
+    /// The rows that were pinned, as many as were asked for.
+    pub(crate) async fn pinned(mut self, count: usize) -> Result<Vec<RowTold>> {
+        let link = Arc::clone(&self.link);
+        let header = self.header(FrameKind::PinnedRows).await?;
+        let read = self.frames()?.read_bytes(header.body_len()).await;
+        let bytes = read.map_err(|error| link.lost(&error))?;
+        self.is_answered = true;
+        RowTold::decode_all(&bytes, count, &link.what)
+    }
+
+    /// The body of so many bytes that was asked for.
+    pub(crate) async fn rows(&mut self, bytes: u64) -> Result<Body<'_>> {
+        let header = self.header(FrameKind::Rows).await?;
+        let left = header.body_len();
+        expect_bytes(left, usize::try_from(bytes).unwrap_or(usize::MAX), &self.link.what)?;
+        self.is_answered = left == 0;
+        Ok(Body { asked: self, left, buffer: Vec::new(), at: 0 })
+    }
+}
+
+impl Drop for Asked {
+    fn drop(&mut self) {
+        if !self.is_answered {
+            *self.frames = None;
+        }
+    }
+}
+
+impl Body<'_> {
+    /// The next bytes, which the caller knows to be there.
+    pub(crate) async fn read(&mut self, mut out: &mut [u8]) -> Result<()> {
+        while !out.is_empty() {
+            if self.at == self.buffer.len() && out.len() >= DIRECT_BYTES {
+                return self.fetch(out).await;
+            }
+            if self.at == self.buffer.len() {
+                let mut buffer = std::mem::take(&mut self.buffer);
+                buffer.resize(self.left.min(READ_BYTES), 0);
+                self.fetch(&mut buffer).await?;
+                (self.buffer, self.at) = (buffer, 0);
+            }
+            let now = out.len().min(self.buffer.len() - self.at);
+            let (first, rest) = out.split_at_mut(now);
+            first.copy_from_slice(&self.buffer[self.at..self.at + now]);
+            self.at += now;
+            out = rest;
+        }
+        Ok(())
+    }
+
+    async fn fetch(&mut self, out: &mut [u8]) -> Result<()> {
+        let link = Arc::clone(&self.asked.link);
+        self.left =
+            self.left.checked_sub(out.len()).filter(|_| !out.is_empty()).ok_or_else(|| {
+                Error::corrupt(format!("the answer of {} is shorter than its rows", link.what))
+            })?;
+        self.asked.frames()?.read_body(out).await.map_err(|error| link.lost(&error))?;
+        self.asked.is_answered = self.left == 0;
+        Ok(())
+    }
+}

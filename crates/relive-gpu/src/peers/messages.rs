@@ -1,0 +1,261 @@
+//! What is in the frames between a store and who reads its rows from another machine (`docs/protocol.md`).
+
+use crate::bytes::{Cursor, narrow, wide};
+use crate::error::{Error, ErrorKind, Result};
+use crate::memory::Tier;
+use crate::memory::header::{decode_schema, encode_schema};
+use crate::schema::Schema;
+
+/// The first bytes of a connection; the version follows as a u32.
+pub(crate) const MAGIC: [u8; 8] = *b"RLVROWS\n";
+/// The version that both sides speak.
+pub(crate) const VERSION: u32 = 1;
+/// Bytes of magic and version.
+pub(crate) const GREETING_BYTES: usize = 12;
+/// Most bytes of a request's head: 1,024 windows take 24 KiB.
+pub(crate) const MAX_HEAD_BYTES: usize = 64 << 10;
+/// Most bytes of a request's body: 2.7 million rows.
+pub(crate) const MAX_REQUEST_BYTES: usize = 64 << 20;
+/// Most bytes of rows in one answer: a client asks for more in several requests. A frame has at most 4 GiB.
+pub(crate) const MAX_ANSWER_BYTES: u64 = 1 << 30;
+/// In place of the generation of a trajectory that is not there.
+pub(crate) const GONE: u64 = u64::MAX;
+/// Bytes that a pinned row takes.
+const ROW_BYTES: usize = 40;
+/// Bytes that a wanted row takes.
+const WANTED_BYTES: usize = 24;
+
+/// What a store is, as it tells who connects.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Described {
+    pub(crate) schema: Schema,
+    pub(crate) capacity: u64,
+    pub(crate) rank: u64,
+    pub(crate) ranks: u64,
+}
+
+impl Described {
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let count = self.schema.columns().len();
+        let mut bytes = Vec::new();
+        let numbers = [self.capacity, self.schema.max_steps(), self.rank, self.ranks, wide(count)];
+        numbers.iter().for_each(|number| bytes.extend_from_slice(&number.to_le_bytes()));
+        bytes.extend(encode_schema(&self.schema, &vec![Tier::Host; count], &vec![0; count]));
+        bytes
+    }
+
+    pub(crate) fn decode(bytes: &[u8], what: &str) -> Result<Self> {
+        let mut cursor = Cursor::new(bytes, what);
+        let [capacity, max_steps, rank, ranks, count] = [(); 5].map(|()| cursor.u64());
+        let columns = usize::try_from(count?).unwrap_or(usize::MAX);
+        let encoded = cursor.take(cursor.left())?;
+        let (schema, _, _) = decode_schema(encoded, columns, max_steps?, what)?;
+        Ok(Self { schema, capacity: capacity?, rank: rank?, ranks: ranks? })
+    }
+}
+
+/// The head of a request to pin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PinHead {
+    /// By what the client names these pins.
+    pub(crate) lease: u64,
+    /// Whether it counts as sampling them.
+    pub(crate) is_sample: bool,
+}
+
+impl PinHead {
+    pub(crate) fn encode(self) -> Vec<u8> {
+        [self.lease, u64::from(self.is_sample)].iter().flat_map(|number| number.to_le_bytes()).collect()
+    }
+
+    pub(crate) fn decode(bytes: &[u8], what: &str) -> Result<Self> {
+        let mut cursor = Cursor::new(bytes, what);
+        Ok(Self { lease: cursor.u64()?, is_sample: cursor.u64()? != 0 })
+    }
+}
+
+/// A trajectory that a store has pinned for a client.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct RowTold {
+    pub(crate) generation: u64,
+    pub(crate) length: u64,
+    pub(crate) inserted: u64,
+    pub(crate) sampled: u64,
+    pub(crate) weight: f32,
+}
+
+impl RowTold {
+    pub(crate) const NONE: Self = Self { generation: GONE, length: 0, inserted: 0, sampled: 0, weight: 0.0 };
+
+    pub(crate) fn encode_all(rows: &[Self]) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(rows.len() * ROW_BYTES);
+        for row in rows {
+            for number in [row.generation, row.length, row.inserted, row.sampled] {
+                bytes.extend_from_slice(&number.to_le_bytes());
+            }
+            bytes.extend_from_slice(&u64::from(row.weight.to_bits()).to_le_bytes());
+        }
+        bytes
+    }
+
+    /// As many rows as were asked for.
+    pub(crate) fn decode_all(bytes: &[u8], count: usize, what: &str) -> Result<Vec<Self>> {
+        expect_bytes(bytes.len(), count.saturating_mul(ROW_BYTES), what)?;
+        let mut cursor = Cursor::new(bytes, what);
+        let mut rows = Vec::with_capacity(count);
+        for _ in 0..count {
+            let [generation, length, inserted, sampled, weight] = [(); 5].map(|()| cursor.u64());
+            let weight = f32::from_bits(u32::try_from(weight?).unwrap_or(f32::NAN.to_bits()));
+            rows.push(Self {
+                generation: generation?,
+                length: length?,
+                inserted: inserted?,
+                sampled: sampled?,
+                weight,
+            });
+        }
+        Ok(rows)
+    }
+}
+
+/// Which steps a request wants of a column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct WindowAsked {
+    pub(crate) column: usize,
+    pub(crate) offset: i64,
+    pub(crate) length: u64,
+}
+
+impl WindowAsked {
+    pub(crate) fn encode_all(windows: &[Self]) -> Vec<u8> {
+        let mut bytes = wide(windows.len()).to_le_bytes().to_vec();
+        for window in windows {
+            for number in [wide(window.column), window.offset.cast_unsigned(), window.length] {
+                bytes.extend_from_slice(&number.to_le_bytes());
+            }
+        }
+        bytes
+    }
+
+    pub(crate) fn decode_all(bytes: &[u8], columns: usize, what: &str) -> Result<Vec<Self>> {
+        let mut cursor = Cursor::new(bytes, what);
+        let count = cursor.u64()?;
+        let mut windows = Vec::new();
+        for _ in 0..count {
+            let [column, offset, length] = [cursor.u64()?, cursor.u64()?, cursor.u64()?];
+            if column >= wide(columns) {
+                return Err(Error::invalid(format!("{what} wants column {column} of {columns}")));
+            }
+            windows.push(Self { column: narrow(column), offset: offset.cast_signed(), length });
+        }
+        Ok(windows)
+    }
+}
+
+/// A row that a request wants steps of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RowAsked {
+    pub(crate) index: u64,
+    pub(crate) generation: u64,
+    pub(crate) step: u64,
+}
+
+impl RowAsked {
+    pub(crate) fn encode_all(rows: &[Self]) -> Vec<u8> {
+        let numbers = rows.iter().flat_map(|row| [row.index, row.generation, row.step]);
+        numbers.flat_map(u64::to_le_bytes).collect()
+    }
+
+    pub(crate) fn decode_all(bytes: &[u8], what: &str) -> Result<Vec<Self>> {
+        expect_bytes(bytes.len(), bytes.len() / WANTED_BYTES * WANTED_BYTES, what)?;
+        let numbers = u64s(bytes, what)?;
+        let (rows, _) = numbers.as_chunks();
+        Ok(rows.iter().map(|&[index, generation, step]| Self { index, generation, step }).collect())
+    }
+}
+
+/// Some numbers one after the other.
+pub(crate) fn u64s(bytes: &[u8], what: &str) -> Result<Vec<u64>> {
+    expect_bytes(bytes.len(), bytes.len() / size_of::<u64>() * size_of::<u64>(), what)?;
+    Cursor::new(bytes, what).u64s(wide(bytes.len() / size_of::<u64>()))
+}
+
+/// # Errors
+/// There are other numbers of bytes than there have to be.
+pub(crate) fn expect_bytes(found: usize, expected: usize, what: &str) -> Result<()> {
+    if found == expected {
+        return Ok(());
+    }
+    Err(Error::corrupt(format!("{what} has {found} bytes and not {expected}")))
+}
+
+/// The kinds of errors, as their places in this list.
+const KINDS: [ErrorKind; 5] = [
+    ErrorKind::InvalidArgument,
+    ErrorKind::NotFound,
+    ErrorKind::Unavailable,
+    ErrorKind::Corrupt,
+    ErrorKind::System,
+];
+
+/// The head of a refusal.
+pub(crate) fn encode_error(error: &Error) -> Vec<u8> {
+    let kind = KINDS.iter().position(|&kind| kind == error.kind()).unwrap_or(KINDS.len() - 1);
+    let mut bytes = wide(kind).to_le_bytes().to_vec();
+    bytes.extend_from_slice(error.to_string().as_bytes());
+    bytes
+}
+
+/// The error that the store `what` has told.
+pub(crate) fn decode_error(bytes: &[u8], what: &str) -> Error {
+    let mut cursor = Cursor::new(bytes, what);
+    let kind = cursor.u64().ok().and_then(|kind| KINDS.get(narrow(kind)).copied());
+    let text = cursor.take(cursor.left()).unwrap_or_default();
+    Error::new(kind.unwrap_or(ErrorKind::System), format!("{what}: {}", String::from_utf8_lossy(text)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::schema::Column;
+    use proptest::prelude::*;
+    use relive_tensor::DType;
+
+    #[test]
+    fn what_is_told_reads_back() {
+        let columns = vec![Column::new("o", DType::Float32, &[3]), Column::new("a", DType::Int64, &[])];
+        let schema = Schema::new(7, columns).unwrap();
+        let described = Described { schema, capacity: 5, rank: 1, ranks: 3 };
+        assert_eq!(Described::decode(&described.encode(), "it").unwrap(), described);
+        let head = PinHead { lease: 9, is_sample: true };
+        assert_eq!(PinHead::decode(&head.encode(), "it").unwrap(), head);
+        let row = RowTold { generation: 1, length: 2, inserted: 3, sampled: 4, weight: 0.5 };
+        assert_eq!(
+            RowTold::decode_all(&RowTold::encode_all(&[row, RowTold::NONE]), 2, "it").unwrap(),
+            [row, RowTold::NONE]
+        );
+        let window = WindowAsked { column: 1, offset: -3, length: 4 };
+        assert_eq!(WindowAsked::decode_all(&WindowAsked::encode_all(&[window]), 2, "it").unwrap(), [window]);
+        let refused = WindowAsked::decode_all(&WindowAsked::encode_all(&[window]), 1, "it").unwrap_err();
+        assert!(refused.to_string().contains("column 1 of 1"));
+        let asked = RowAsked { index: 1, generation: 2, step: 3 };
+        assert_eq!(RowAsked::decode_all(&RowAsked::encode_all(&[asked, asked]), "it").unwrap(), [asked; 2]);
+        for kind in KINDS {
+            let error = decode_error(&encode_error(&Error::new(kind, "why")), "rank 1");
+            assert_eq!((error.kind(), error.to_string()), (kind, "rank 1: why".to_owned()));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_it_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200), count in 0_usize..5) {
+            let _ = Described::decode(&bytes, "it");
+            let _ = PinHead::decode(&bytes, "it");
+            let _ = RowTold::decode_all(&bytes, count, "it");
+            let _ = WindowAsked::decode_all(&bytes, 3, "it");
+            let _ = RowAsked::decode_all(&bytes, "it");
+            let _ = u64s(&bytes, "it");
+            let _ = decode_error(&bytes, "it");
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! A store of another machine.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use relive_transport::{Frames, Purpose, Socket};
+use relive_wire::bulk::FrameKind;
+use tokio::net::TcpStream;
+
+use super::link::{Asked, Lease, Link};
+use super::messages::{Described, MAGIC, VERSION, decode_error};
+use super::network::Network;
+use crate::error::{Error, Result};
+use crate::schema::Schema;
+
+/// A store in another process, mostly of another machine, whose rows come over a connection. Cheap to clone.
+///
+/// A connection that is lost, or on which a call was given up, is made anew by the next call that pins rows.
+#[derive(Clone, Debug)]
+pub struct Peer {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    network: Network,
+    address: String,
+    what: Arc<str>,
+    described: Described,
+    link: Mutex<Arc<Link>>,
+}
+
+impl Peer {
+    /// Connects to the store that a [`RowServer`](crate::RowServer) serves at `host:port`.
+    ///
+    /// # Errors
+    /// `Unavailable` if there is no such server within the network's patience, or it refuses the token, the certificate
+    /// or the version; `Corrupt` if what answers is no such server.
+    pub fn connect(network: &Network, address: &str) -> Result<Self> {
+        let what: Arc<str> = format!("the store at {address}").into();
+        let (frames, described) =
+            network.wait(&format!("connecting to {what}"), open(network, address, &what))?;
+        let what: Arc<str> = format!("rank {} at {address}", described.rank).into();
+        let link = Link::new(Arc::clone(&what), frames, network.handle().clone());
+        let (network, address) = (network.clone(), address.to_owned());
+        let shared = Shared { network, address, what, described, link: Mutex::new(link) };
+        Ok(Self { shared: Arc::new(shared) })
+    }
+
+    /// What its trajectories are made of.
+    #[must_use]
+    pub fn schema(&self) -> &Schema {
+        &self.shared.described.schema
+    }
+
+    pub(crate) fn described(&self) -> &Described {
+        &self.shared.described
+    }
+
+    pub(crate) fn network(&self) -> &Network {
+        &self.shared.network
+    }
+
+    /// Who it is, for errors.
+    pub(crate) fn what(&self) -> &str {
+        &self.shared.what
+    }
+
+    /// Asks to pin rows; connects anew if the connection was lost.
+    pub(crate) async fn pin(&self, indices: &[u64], is_sample: bool) -> Result<(Asked, Lease)> {
+        self.link().await?.pin(indices, is_sample).await
+    }
+
+    async fn link(&self) -> Result<Arc<Link>> {
+        let shared = &*self.shared;
+        let link = Arc::clone(&shared.link.lock());
+        if !link.is_broken() {
+            return Ok(link);
+        }
+        let (frames, described) = open(&shared.network, &shared.address, &shared.what).await?;
+        if described != shared.described {
+            return Err(Error::invalid(format!(
+                "{} was replaced by a store of {} trajectories of {}; make the stores of all ranks anew",
+                shared.what,
+                described.capacity,
+                described.schema.describe()
+            )));
+        }
+        let link = Link::new(Arc::clone(&shared.what), frames, shared.network.handle().clone());
+        *shared.link.lock() = Arc::clone(&link);
+        Ok(link)
+    }
+}
+
+/// A connection to a store, and what the store is.
+async fn open(network: &Network, address: &str, what: &str) -> Result<(Frames, Described)> {
+    let options = network.options();
+    let refused = |error: std::io::Error| Error::unavailable(format!("{what} cannot be reached: {error}"));
+    let tcp = TcpStream::connect(address).await.map_err(refused)?;
+    let socket = match &options.client_tls {
+        None => Socket::over_tcp(tcp).map_err(refused)?,
+        Some(tls) => {
+            let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
+            let host = host.trim_start_matches('[').trim_end_matches(']');
+            Socket::connect_tls(tcp, host, tls, Purpose::Bulk).await.map_err(refused)?
+        }
+    };
+    let mut frames = Frames::new(socket);
+    let greeting = [&MAGIC[..], &VERSION.to_le_bytes()].concat();
+    frames.send(&mut [std::io::IoSlice::new(&greeting)]).await.map_err(refused)?;
+    let token = options.token.as_deref().unwrap_or_default();
+    frames.send_frame(FrameKind::OpenRows, token.as_bytes(), &[]).await.map_err(refused)?;
+    let answer = frames.next().await;
+    let answer =
+        answer.map_err(|error| Error::corrupt(format!("{what} is no store of trajectories: {error}")))?;
+    match answer {
+        Some((header, head)) if header.kind == FrameKind::RowsOpened => {
+            Ok((frames, Described::decode(&head, what)?))
+        }
+        Some((header, head)) if header.kind == FrameKind::RowsRefused => Err(decode_error(&head, what)),
+        Some((header, _)) => {
+            Err(Error::corrupt(format!("{what} has answered with a frame of kind {:?}", header.kind)))
+        }
+        None => Err(Error::unavailable(format!(
+            "{what} has ended the connection at once; is it a store of trajectories, and does one of both use TLS?"
+        ))),
+    }
+}

@@ -1,0 +1,9 @@
+//! Serving a store's rows to other machines (`docs/protocol.md`).
+
+mod server;
+mod session;
+
+#[cfg(test)]
+mod tests;
+
+pub use server::RowServer;

@@ -1,0 +1,93 @@
+//! Accepting connections.
+
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::sync::Arc;
+use std::time::Duration;
+
+use relive_transport::Socket;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::{AbortHandle, JoinSet};
+
+use super::session::session;
+use crate::error::{Error, Result};
+use crate::peers::{Network, NetworkOptions};
+use crate::store::Reader;
+
+/// Most connections at once: one for each rank of other machines, and those that were lost and not noticed yet.
+const MAX_CONNECTIONS: usize = 4096;
+/// How long a TLS handshake may take.
+const HANDSHAKE_PATIENCE: Duration = Duration::from_secs(10);
+/// How long nothing is accepted after the system has refused to.
+const AFTER_REFUSAL: Duration = Duration::from_millis(100);
+
+/// Serves the rows of a store to [peers](crate::Peer), until it is dropped. It also keeps the network's threads.
+#[derive(Debug)]
+pub struct RowServer {
+    address: SocketAddr,
+    accepting: AbortHandle,
+    _network: Network,
+}
+
+impl Drop for RowServer {
+    fn drop(&mut self) {
+        // The connections end with it, and with each what it has pinned.
+        self.accepting.abort();
+    }
+}
+
+impl RowServer {
+    /// Serves the rows of the store that `reader` reads, of its own rank only, at this address; port 0 is any free one.
+    ///
+    /// # Errors
+    /// The address is none, or cannot be had.
+    pub fn start(network: &Network, reader: &Reader, address: impl ToSocketAddrs) -> Result<Self> {
+        let refused = |error| Error::system("listen for other ranks", error);
+        let listener = std::net::TcpListener::bind(address).map_err(refused)?;
+        listener.set_nonblocking(true).map_err(refused)?;
+        let address = listener.local_addr().map_err(refused)?;
+        let _context = network.handle().enter();
+        let listener = TcpListener::from_std(listener).map_err(refused)?;
+        let options = network.options().clone();
+        let accepting = network.handle().spawn(accept(listener, options, reader.alone())).abort_handle();
+        Ok(Self { address, accepting, _network: network.clone() })
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
+async fn accept(listener: TcpListener, options: NetworkOptions, reader: Reader) {
+    let options = Arc::new(options);
+    let mut sessions = JoinSet::new();
+    loop {
+        while sessions.try_join_next().is_some() {}
+        if sessions.len() >= MAX_CONNECTIONS {
+            sessions.join_next().await;
+            continue;
+        }
+        match listener.accept().await {
+            Ok((socket, _)) => {
+                sessions.spawn(one(socket, Arc::clone(&options), reader.clone()));
+            }
+            // Too many open files, or a connection that has gone again.
+            Err(_) => tokio::time::sleep(AFTER_REFUSAL).await,
+        }
+    }
+}
+
+/// One connection. What goes wrong with it is told to the other side; here nobody could do anything about it.
+async fn one(socket: TcpStream, options: Arc<NetworkOptions>, reader: Reader) {
+    let socket = match &options.server_tls {
+        None => Socket::over_tcp(socket),
+        Some(tls) => {
+            let handshake = tokio::time::timeout(HANDSHAKE_PATIENCE, Socket::accept_tls(socket, tls));
+            handshake.await.unwrap_or_else(|_| Err(std::io::ErrorKind::TimedOut.into()))
+        }
+    };
+    if let Ok(socket) = socket {
+        session(socket, options.token.as_deref(), &reader).await;
+    }
+}

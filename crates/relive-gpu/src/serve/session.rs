@@ -1,0 +1,280 @@
+//! One connection of another machine.
+#![expect(
+    unsafe_code,
+    reason = "steps of pinned rows are sent from where they lie; the block says why it is sound"
+)]
+
+use std::collections::HashMap;
+use std::io::{self, IoSlice};
+use std::time::Duration;
+
+use relive_transport::{Frames, ReadError, Socket};
+use relive_wire::bulk::{FrameHeader, FrameKind};
+use tokio::time::timeout;
+
+use crate::bytes::narrow;
+use crate::collect::{Pad, span};
+use crate::error::{Error, Result};
+use crate::peers::messages::{
+    Described, GREETING_BYTES, MAGIC, MAX_ANSWER_BYTES, MAX_HEAD_BYTES, MAX_REQUEST_BYTES, PinHead, RowAsked,
+    RowTold, VERSION, WindowAsked, encode_error, u64s,
+};
+use crate::store::{Pinned, PinnedRow, Reader};
+
+/// How long a connection may take to say what it wants.
+const GREETING_PATIENCE: Duration = Duration::from_secs(10);
+/// How long a client may take nothing of an answer: its pins keep rows from being replaced.
+const STALL_PATIENCE: Duration = Duration::from_secs(60);
+/// Pieces that are sent at once: what Linux takes.
+const PIECES: usize = 1024;
+/// Most rows that one connection may have pinned. Their list takes 72 MiB.
+const MAX_PINNED: usize = 1 << 20;
+
+/// Why a connection ends.
+enum End {
+    /// It broke, or the other side has ended.
+    Broken,
+    /// What came makes no sense; the other side is told.
+    Refused(Error),
+}
+
+impl From<io::Error> for End {
+    fn from(_: io::Error) -> Self {
+        Self::Broken
+    }
+}
+
+impl From<ReadError> for End {
+    fn from(error: ReadError) -> Self {
+        match error {
+            ReadError::Io(_) => Self::Broken,
+            ReadError::Frame(error) => Self::Refused(Error::corrupt(error.to_string())),
+        }
+    }
+}
+
+/// What a client has pinned.
+struct Held<'a> {
+    reader: &'a Reader,
+    leases: HashMap<u64, Pinned>,
+    /// Rows by index, and how many leases have each.
+    rows: HashMap<u64, (PinnedRow, usize)>,
+}
+
+/// Serves a connection until it ends; then what it has pinned is let go of.
+pub(super) async fn session(socket: Socket, token: Option<&str>, reader: &Reader) {
+    let mut frames = Frames::new(socket);
+    frames.limit_heads(MAX_HEAD_BYTES);
+    let mut held = Held { reader, leases: HashMap::new(), rows: HashMap::new() };
+    let end = match timeout(GREETING_PATIENCE, greet(&mut frames, token, reader)).await {
+        Err(_) => return,
+        Ok(Ok(())) => serve(&mut frames, &mut held).await,
+        Ok(Err(end)) => Err(end),
+    };
+    drop(held);
+    if let Err(End::Refused(error)) = end {
+        // It may be gone.
+        drop(timeout(STALL_PATIENCE, refuse(&frames, &error)).await);
+    }
+}
+
+async fn greet(frames: &mut Frames, token: Option<&str>, reader: &Reader) -> Result<(), End> {
+    let mut greeting = [0; GREETING_BYTES];
+    frames.read_body(&mut greeting).await?;
+    let (magic, version) = greeting.split_at(MAGIC.len());
+    if magic != MAGIC {
+        return Err(End::Broken);
+    }
+    if version != VERSION.to_le_bytes() {
+        let theirs = version.iter().rev().fold(0_u64, |number, &byte| number << 8 | u64::from(byte));
+        let text = format!(
+            "it speaks version {VERSION}, and this process version {theirs}; use one version of Relive"
+        );
+        return Err(End::Refused(Error::unavailable(text)));
+    }
+    let Some((header, head)) = frames.next().await? else { return Err(End::Broken) };
+    if header.kind != FrameKind::OpenRows || header.body_len() > 0 {
+        return Err(out_of_place(&header));
+    }
+    if !token.is_none_or(|token| is_equal(token.as_bytes(), &head)) {
+        let what = if head.is_empty() {
+            "it asks for a token, and none was shown"
+        } else {
+            "it does not know the token"
+        };
+        return Err(End::Refused(Error::unavailable(what)));
+    }
+    let shard = reader.shard();
+    let (schema, capacity) = (reader.schema().clone(), reader.capacity());
+    let described = Described { schema, capacity, rank: shard.rank(), ranks: shard.ranks() };
+    frames.send_frame(FrameKind::RowsOpened, &described.encode(), &[]).await?;
+    Ok(())
+}
+
+/// Whether both are the same, in a time that does not tell where they differ.
+fn is_equal(token: &[u8], shown: &[u8]) -> bool {
+    token.len() == shown.len() && token.iter().zip(shown).fold(0, |differ, (a, b)| differ | (a ^ b)) == 0
+}
+
+fn out_of_place(header: &FrameHeader) -> End {
+    End::Refused(Error::invalid(format!("a frame of kind {:?}, which does not belong here", header.kind)))
+}
+
+async fn refuse(frames: &Frames, error: &Error) -> io::Result<()> {
+    frames.send_frame(FrameKind::RowsRefused, &encode_error(error), &[]).await
+}
+
+async fn serve(frames: &mut Frames, held: &mut Held<'_>) -> Result<(), End> {
+    while let Some((header, head)) = frames.next().await? {
+        if header.body_len() > MAX_REQUEST_BYTES {
+            let text = format!("a request of {} bytes; it may have {MAX_REQUEST_BYTES}", header.body_len());
+            return Err(End::Refused(Error::invalid(text)));
+        }
+        let body = frames.read_bytes(header.body_len()).await?;
+        let done = match header.kind {
+            FrameKind::PinRows => pin(frames, held, &head, &body).await?,
+            FrameKind::ReadRows => read(frames, held, &head, &body).await?,
+            FrameKind::ReleaseRows => held.release(&head),
+            _ => return Err(out_of_place(&header)),
+        };
+        if let Err(error) = done {
+            refuse(frames, &error).await?;
+        }
+    }
+    Ok(())
+}
+
+async fn pin(frames: &Frames, held: &mut Held<'_>, head: &[u8], body: &[u8]) -> Result<Result<()>, End> {
+    let told = match held.pin(head, body) {
+        Ok(told) => RowTold::encode_all(&told),
+        Err(error) => return Ok(Err(error)),
+    };
+    sent(frames.send_frame(FrameKind::PinnedRows, &[], &told)).await?;
+    Ok(Ok(()))
+}
+
+async fn read(frames: &Frames, held: &Held<'_>, head: &[u8], body: &[u8]) -> Result<Result<()>, End> {
+    let (windows, rows, bytes) = match held.asked(head, body) {
+        Ok(asked) => asked,
+        Err(error) => return Ok(Err(error)),
+    };
+    let header = FrameHeader::new(FrameKind::Rows, 0, narrow(bytes)).map_err(io::Error::other)?;
+    sent(frames.send(&mut [IoSlice::new(&header.encode())])).await?;
+    let pieces = windows.len() * rows.len();
+    for begin in (0..pieces).step_by(PIECES) {
+        let piece = |at: usize| held.steps(&windows[at / rows.len()], &rows[at % rows.len()]);
+        let mut now: Vec<IoSlice<'_>> =
+            (begin..pieces.min(begin + PIECES)).map(|at| IoSlice::new(piece(at))).collect();
+        sent(frames.send(&mut now)).await?;
+        crate::kill::kill_point!("rows half sent");
+    }
+    Ok(Ok(()))
+}
+
+async fn sent(send: impl Future<Output = io::Result<()>>) -> io::Result<()> {
+    timeout(STALL_PATIENCE, send).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
+}
+
+/// A row, and the step that a request wants windows for.
+#[derive(Clone, Copy)]
+struct Wanted {
+    local: u64,
+    step: u64,
+    length: u64,
+}
+
+impl Held<'_> {
+    fn pin(&mut self, head: &[u8], body: &[u8]) -> Result<Vec<RowTold>> {
+        let head = PinHead::decode(head, "the request")?;
+        let indices = u64s(body, "the request")?;
+        if self.rows.len() + indices.len() > MAX_PINNED {
+            return Err(Error::invalid(format!(
+                "{} trajectories beside {} that the connection has pinned; it may have {MAX_PINNED}: drop batches and loaders",
+                indices.len(),
+                self.rows.len()
+            )));
+        }
+        if self.leases.contains_key(&head.lease) {
+            return Err(Error::invalid(format!("there is a lease {} already", head.lease)));
+        }
+        let (pinned, missing) = self.reader.pin_all(&indices, head.is_sample)?;
+        let mut told = vec![RowTold::NONE; indices.len()];
+        let mut missing = missing.into_iter().peekable();
+        let mut rows = pinned.rows().iter();
+        for (position, told) in told.iter_mut().enumerate() {
+            if missing.next_if_eq(&position).is_some() {
+                continue;
+            }
+            let Some(&row) = rows.next() else { break };
+            let PinnedRow { generation, length, inserted, sampled, weight, .. } = row;
+            *told = RowTold { generation, length, inserted, sampled, weight };
+            self.rows.entry(row.index).or_insert((row, 0)).1 += 1;
+        }
+        self.leases.insert(head.lease, pinned);
+        Ok(told)
+    }
+
+    /// Lets go of a lease. One that there is not was given up while it was made.
+    fn release(&mut self, head: &[u8]) -> Result<()> {
+        let &[lease] = &u64s(head, "the request")?[..] else {
+            return Err(Error::corrupt("a release of other than one lease"));
+        };
+        let Some(pinned) = self.leases.remove(&lease) else { return Ok(()) };
+        for row in pinned.rows() {
+            if let Some((_, count)) = self.rows.get_mut(&row.index) {
+                *count -= 1;
+                if *count == 0 {
+                    self.rows.remove(&row.index);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What a request wants, and how many bytes that is.
+    fn asked(&self, head: &[u8], body: &[u8]) -> Result<(Vec<WindowAsked>, Vec<Wanted>, u64)> {
+        let schema = self.reader.schema();
+        let windows = WindowAsked::decode_all(head, schema.columns().len(), "the request")?;
+        let asked = RowAsked::decode_all(body, "the request")?;
+        let rows = asked.iter().map(|row| self.wanted(row)).collect::<Result<Vec<Wanted>>>()?;
+        let mut bytes = 0_u64;
+        for window in &windows {
+            let step = schema.step_bytes(window.column);
+            for row in &rows {
+                let count = span(row.step, row.length, window.offset, window.length, Pad::Head).count;
+                bytes = bytes.saturating_add(count.saturating_mul(step));
+            }
+        }
+        if bytes > MAX_ANSWER_BYTES {
+            return Err(Error::invalid(format!(
+                "an answer of {bytes} bytes; it may have {MAX_ANSWER_BYTES}: ask for fewer steps at a time"
+            )));
+        }
+        Ok((windows, rows, bytes))
+    }
+
+    fn wanted(&self, asked: &RowAsked) -> Result<Wanted> {
+        let held = self.rows.get(&asked.index).map(|(row, _)| row);
+        let Some(row) = held.filter(|row| row.generation == asked.generation && asked.step <= row.length)
+        else {
+            return Err(Error::not_found(format!(
+                "step {} of trajectory {} of generation {}, which the connection has not pinned, or which has not as many steps",
+                asked.step, asked.index, asked.generation
+            )));
+        };
+        let local = self.reader.shard().local(row.index)?;
+        Ok(Wanted { local, step: asked.step, length: row.length })
+    }
+
+    /// The steps of a window, where they lie.
+    fn steps(&self, window: &WindowAsked, row: &Wanted) -> &[u8] {
+        let found = span(row.step, row.length, window.offset, window.length, Pad::Head);
+        let step = self.reader.schema().step_bytes(window.column);
+        let (start, _) = self.reader.segment().row(window.column, row.local);
+        // SAFETY: the steps are below the row's length, and so in the table, which the reader keeps. The row is pinned as long
+        // as this is borrowed, so that nobody writes to it.
+        unsafe {
+            std::slice::from_raw_parts(start.add(narrow(found.begin * step)), narrow(found.count * step))
+        }
+    }
+}

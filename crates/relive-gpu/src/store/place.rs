@@ -1,0 +1,139 @@
+//! Where the stores of an index space are: in this machine's memory, or behind a connection.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::pinned::PinnedRow;
+use super::shard::Shard;
+use crate::bytes::narrow;
+use crate::error::{Error, Result};
+use crate::memory::claims::NOBODY;
+use crate::memory::futex;
+use crate::memory::segment::Segment;
+use crate::metrics::Metrics;
+use crate::peers::Peer;
+use crate::protocol::pin::{self, Pin};
+
+/// How often a pin looks again while the controller decides about the row, which takes it less than a microsecond.
+const LOOKS: usize = 10_000;
+
+/// Where one of the joined stores is.
+#[derive(Clone, Debug)]
+pub(crate) enum Home {
+    /// In this machine's memory.
+    Here(Arc<Shared>),
+    /// In another machine's.
+    There(Peer),
+}
+
+/// What this process has of a store in this machine's memory.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) segment: Arc<Segment>,
+    pub(super) slot: usize,
+    pub(crate) shard: Shard,
+    pub(super) metrics: Arc<Metrics>,
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // Whoever has pins has this, too: all counts are 0.
+        self.segment.claims()[self.slot].store(NOBODY, Ordering::SeqCst);
+    }
+}
+
+impl Home {
+    /// # Errors
+    /// It is another machine's.
+    pub(crate) fn here(&self) -> Result<&Shared> {
+        match self {
+            Self::Here(shared) => Ok(shared),
+            Self::There(peer) => Err(Error::invalid(format!(
+                "the trajectory is in the memory of {}, another machine's: collect it",
+                peer.what()
+            ))),
+        }
+    }
+
+    pub(super) fn shard(&self) -> Result<Shard> {
+        match self {
+            Self::Here(shared) => Ok(shared.shard),
+            Self::There(peer) => {
+                let described = peer.described();
+                Shard::new(described.rank, described.ranks, described.capacity)
+            }
+        }
+    }
+}
+
+impl Shared {
+    /// Pins a row; `None` if it is not selectable, or was sampled as often as it may be.
+    pub(super) fn pin_one(&self, index: u64, is_sample: bool) -> Result<Option<PinnedRow>> {
+        let segment = &self.segment;
+        let at = narrow(self.shard.local(index)?);
+        let count = &segment.pins(self.slot)[at];
+        let Some(generation) = self.pin_count(at, count)? else { return Ok(None) };
+        crate::kill::kill_point!("pinned");
+        let sampled =
+            if is_sample { self.sample(at) } else { Some(segment.sampled()[at].load(Ordering::Relaxed)) };
+        let Some(sampled) = sampled else {
+            pin::unpin(count);
+            return Ok(None);
+        };
+        let row = PinnedRow {
+            index,
+            generation,
+            length: u64::from(segment.lengths()[at].load(Ordering::Relaxed)),
+            weight: f32::from_bits(segment.weights()[at].load(Ordering::Relaxed)),
+            inserted: segment.inserted()[at].load(Ordering::Relaxed),
+            sampled,
+        };
+        Ok(Some(row))
+    }
+
+    fn pin_count(&self, at: usize, count: &AtomicU32) -> Result<Option<u64>> {
+        let state = &self.segment.states()[at];
+        for _ in 0..LOOKS {
+            match pin::pin(state, count) {
+                Pin::Held(generation) => return Ok(Some(generation)),
+                Pin::Refused => return Ok(None),
+                Pin::Undecided => std::thread::yield_now(),
+            }
+        }
+        self.segment.check_owner()?;
+        Err(Error::unavailable("the controller takes unusually long to decide about a row; try again"))
+    }
+
+    /// Counts that a pinned row is sampled; `None` if it was sampled as often as it may be.
+    fn sample(&self, at: usize) -> Option<u64> {
+        let segment = &self.segment;
+        let sampled = &segment.sampled()[at];
+        let before = sampled.fetch_add(1, Ordering::SeqCst);
+        let limit = segment.header().shape.max_times_sampled;
+        if limit > 0 && before >= limit {
+            sampled.fetch_sub(1, Ordering::SeqCst);
+            return None;
+        }
+        if before + 1 == limit {
+            segment.weights()[at].store(0, Ordering::SeqCst);
+            segment.note_change();
+            segment.exhausted().fetch_add(1, Ordering::Release);
+        }
+        Some(before + 1)
+    }
+
+    /// Takes the pin of a row back.
+    pub(super) fn release(&self, index: u64) {
+        let local = self.shard.local(index).expect("was pinned by it");
+        pin::unpin(&self.segment.pins(self.slot)[narrow(local)]);
+    }
+
+    /// Wakes who waits for a row.
+    pub(super) fn tell_released(&self) {
+        let (releases, waiting) = self.segment.releases();
+        if waiting.load(Ordering::SeqCst) > 0 {
+            releases.fetch_add(1, Ordering::SeqCst);
+            futex::wake(releases);
+        }
+    }
+}

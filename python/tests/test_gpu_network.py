@@ -1,0 +1,184 @@
+"""Ranks that share no memory read each other's trajectories over a network, here over the loopback device."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+from relive import ClientTls, ServerTls, errors, gpu
+from test_gpu_ranks import TRAJECTORIES, WINDOWS, batches, filled, together, whole
+
+NETWORK = gpu.Network(host="127.0.0.1", shared_memory=False)
+
+
+@pytest.mark.parametrize("sampling", ["weighted", gpu.Prioritized(0.7, 0.5), "top_k"], ids=str)
+@pytest.mark.parametrize("prefetch", [0, 2])
+def test_a_network_changes_no_bit(sampling: Any, prefetch: int) -> None:
+    alone = together(1, lambda group: batches(group, sampling, 6))[0]
+
+    def work(group: gpu.Group) -> list[gpu.Batch]:
+        with filled(group, network=NETWORK) as store:
+            with store.loader(6 // group.replicas, WINDOWS, sampling=sampling, seed=5, prefetch=prefetch) as loader:
+                drawn = [next(loader) for _ in range(3)]
+                group.all_gather(b"")
+                return drawn
+
+    shares = together(3, work)
+    for number, expected in enumerate(alone):
+        drawn = [share[number] for share in shares]
+        for field in ("indices", "steps", "lengths", "weights", "probabilities"):
+            np.testing.assert_array_equal(whole(drawn, field), getattr(expected, field), err_msg=field)
+        for name in WINDOWS:
+            rows = np.stack([share.data[name] for share in drawn], axis=1).reshape(expected.data[name].shape)
+            np.testing.assert_array_equal(rows, expected.data[name])
+
+
+def test_some_ranks_share_memory_and_some_do_not() -> None:
+    """As two machines of two ranks each: who is told apart by `shared_memory` is reached over the network."""
+
+    def work(group: gpu.Group) -> Any:
+        network = gpu.Network(host="127.0.0.1", shared_memory=group.rank < 2)
+        with filled(group, network=network) as store:
+            group.all_gather(b"")
+            every = np.arange(TRAJECTORIES)[::-1]
+            windows = {"x": gpu.Window(-3, 4, pad="tail", value=7)}
+            batch = store.collect(every, windows)
+            group.all_gather(b"")
+            return batch.data["x"], batch.valid["x"]
+
+    def alone(group: gpu.Group) -> Any:
+        return filled(group).collect(np.arange(TRAJECTORIES)[::-1], {"x": gpu.Window(-3, 4, pad="tail", value=7)})
+
+    expected = together(1, alone)[0]
+    for data, valid in together(4, work):
+        np.testing.assert_array_equal(data, expected.data["x"])
+        np.testing.assert_array_equal(valid, expected.valid["x"])
+
+
+def test_ranks_without_shared_memory_ask_for_a_network() -> None:
+    def work(group: gpu.Group) -> None:
+        filled(group, network=NETWORK if group.rank == 1 else None)
+
+    with pytest.raises(errors.UnavailableError, match=r"ranks \[0\] have no network: give network=relive.gpu.Network"):
+        together(2, work)
+
+
+def test_a_host_that_is_none_is_told_to_all() -> None:
+    texts: list[str] = []
+
+    def work(group: gpu.Group) -> None:
+        network = gpu.Network(host="192.0.2.1" if group.rank == 1 else "127.0.0.1", shared_memory=False)
+        with pytest.raises(errors.ReverbError) as failed:
+            filled(group, network=network)
+        texts.append(str(failed.value))
+
+    together(2, work)
+    assert sum("listen for other ranks" in text for text in texts) == 2, texts
+    assert any(text.startswith("rank 1 cannot go on") for text in texts), texts
+
+
+def test_over_tls(tmp_path: pathlib.Path) -> None:
+    cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2", "-subj", "/CN=localhost",
+         "-addext", "subjectAltName=DNS:localhost", "-addext", "basicConstraints=critical,CA:FALSE", "-keyout", key, "-out", cert],
+        check=True, capture_output=True,
+    )
+    network = gpu.Network(
+        host="localhost", shared_memory=False, tls=ServerTls(cert=cert, key=key), client_tls=ClientTls(ca=cert),
+    )
+
+    def work(group: gpu.Group) -> Any:
+        with filled(group, network=network) as store:
+            group.all_gather(b"")
+            found = store.collect([11, 0, 5, 6], {"x": gpu.Window(-1, 1)}).data["x"].tolist()
+            group.all_gather(b"")
+            return found
+
+    assert together(2, work) == [[[1101], [0], [500], [601]]] * 2
+    missing = gpu.Network(host="localhost", shared_memory=False, tls=ServerTls(cert=key, key=key), client_tls=ClientTls(ca=cert))
+    with pytest.raises(errors.InvalidArgumentError, match="no certificate in the PEM text"):
+        together(2, lambda group: filled(group, network=missing))
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"port": 1 << 16}, "port is 65536"),
+        ({"timeout": 0.0}, "timeout is 0.0"),
+        ({"timeout": float("nan")}, "timeout is nan"),
+        ({"tls": "cert.pem", "client_tls": ClientTls()}, "tls is a str; give a relive.ServerTls"),
+        ({"tls": ServerTls(cert=pathlib.Path("a"), key=pathlib.Path("b"))}, "given together"),
+    ],
+)
+def test_networks_that_make_no_sense(options: Any, text: str) -> None:
+    with pytest.raises(errors.InvalidArgumentError, match=text):
+        gpu.Network(host="localhost", **options)
+
+
+def test_a_network_belongs_to_a_group() -> None:
+    with pytest.raises(errors.InvalidArgumentError, match="give group="):
+        gpu.Store({"x": "int64"}, capacity=1, max_steps=1, network=NETWORK)
+    with pytest.raises(errors.InvalidArgumentError, match="network is a str"):
+        gpu.Store({"x": "int64"}, capacity=1, max_steps=1, network="localhost")  # type: ignore[arg-type]
+    assert gpu.Network(host="::1").address(7) == "[::1]:7"
+
+
+OTHER = """
+    import sys
+    import numpy as np
+    from relive import gpu
+    network = gpu.Network(host="127.0.0.1", shared_memory=False)
+    store = gpu.Store({{"x": "int64"}}, capacity=2, max_steps=2, name={name!r}, rank=1, ranks=2, network=network)
+    for number in range(2):
+        store.insert({{"x": np.full(2, 10 + number)}})
+    print("ready", flush=True)
+    sys.stdin.read()
+"""
+
+
+def other_rank(name: str) -> subprocess.Popen[str]:
+    return subprocess.Popen([sys.executable, "-c", textwrap.dedent(OTHER).format(name=name)], stdin=-1, stdout=-1, text=True)
+
+
+def test_a_rank_that_is_killed_is_named() -> None:
+    name = f"network-killed-{os.getpid()}"
+    process = other_rank(name)
+    network = gpu.Network(host="127.0.0.1", shared_memory=False, timeout=20.0)
+    with gpu.Store({"x": "int64"}, capacity=2, max_steps=2, name=name, rank=0, ranks=2, network=network) as store:
+        assert process.stdout is not None and process.stdout.readline() == "ready\n"
+        store.insert({"x": np.zeros(2, int)})
+        assert store.collect([2, 0, 3], {"x": gpu.Window(-1, 1)}).data["x"].tolist() == [[10], [0], [11]]
+        process.kill()
+        process.communicate()
+        with pytest.raises(errors.UnavailableError, match=r"rank 1 at 127\.0\.0\.1:\d+"):
+            store.collect([2], {"x": gpu.Window(-1, 1)})
+        assert store.collect([0], {"x": gpu.Window(-1, 1)}).data["x"].tolist() == [[0]]
+
+
+def test_ctrl_c_ends_a_wait_for_another_rank() -> None:
+    name = f"network-stopped-{os.getpid()}"
+    process = other_rank(name)
+    with gpu.Store({"x": "int64"}, capacity=2, max_steps=2, name=name, rank=0, ranks=2, network=NETWORK) as store:
+        assert process.stdout is not None and process.stdout.readline() == "ready\n"
+        assert len(store.collect([2], {"x": gpu.Window()}, steps=[0]).indices) == 1
+        process.send_signal(signal.SIGSTOP)
+        timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
+        timer.start()
+        try:
+            with pytest.raises(KeyboardInterrupt):
+                store.collect([2], {"x": gpu.Window()}, steps=[0])
+        finally:
+            timer.join()
+            process.send_signal(signal.SIGCONT)
+        # The connection is made anew.
+        assert store.collect([3], {"x": gpu.Window()}, steps=[0]).data["x"].tolist() == [[11]]
+    process.communicate("")
