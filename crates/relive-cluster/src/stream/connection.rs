@@ -51,9 +51,13 @@ impl Messages {
     async fn read(&mut self, room: usize) -> io::Result<()> {
         self.buffer.reserve(room);
         match tokio::time::timeout(SILENCE, self.socket.read_buf(&mut self.buffer)).await {
-            Ok(Ok(0)) => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the other side has closed the connection")),
+            Ok(Ok(0)) => {
+                Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the other side has closed the connection"))
+            }
             Ok(read) => read.map(drop),
-            Err(_) => Err(io::Error::new(io::ErrorKind::TimedOut, format!("nothing has come for {SILENCE:?}"))),
+            Err(_) => {
+                Err(io::Error::new(io::ErrorKind::TimedOut, format!("nothing has come for {SILENCE:?}")))
+            }
         }
     }
 }

@@ -25,7 +25,9 @@ pub enum StreamError {
         reason: String,
     },
     /// The shard has begun anew elsewhere.
-    #[error("shard {shard} has begun anew elsewhere, for the time {by}: this one, begun for the time {epoch}, is to end")]
+    #[error(
+        "shard {shard} has begun anew elsewhere, for the time {by}: this one, begun for the time {epoch}, is to end"
+    )]
     Replaced {
         /// The shard.
         shard: u32,
@@ -41,7 +43,9 @@ pub enum StreamError {
         shard: u32,
     },
     /// The reader is gone.
-    #[error("nothing was heard of the reader at {address} for {silence:.0?}, and at last: {reason}; shard {shard} ends")]
+    #[error(
+        "nothing was heard of the reader at {address} for {silence:.0?}, and at last: {reason}; shard {shard} ends"
+    )]
     Lost {
         /// The reader's address.
         address: String,

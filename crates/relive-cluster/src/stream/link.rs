@@ -71,7 +71,8 @@ async fn shaken_hands(shared: &Shared, address: &str) -> io::Result<(Messages, W
     let socket = match &access.tls {
         Some(tls) => {
             let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
-            Socket::connect_tls(socket, host.trim_matches(['[', ']']), tls, relive_transport::Purpose::Bulk).await?
+            Socket::connect_tls(socket, host.trim_matches(['[', ']']), tls, relive_transport::Purpose::Bulk)
+                .await?
         }
         None => Socket::over_tcp(socket)?,
     };
@@ -90,7 +91,11 @@ async fn shaken_hands(shared: &Shared, address: &str) -> io::Result<(Messages, W
 ///
 /// # Errors
 /// The connection has broken.
-async fn connection(shared: &Shared, mut messages: Messages, mut socket: WriteHalf<Socket>) -> io::Result<()> {
+async fn connection(
+    shared: &Shared,
+    mut messages: Messages,
+    mut socket: WriteHalf<Socket>,
+) -> io::Result<()> {
     let hearing = async {
         loop {
             let message = messages.next(MAX_ANSWER_BYTES).await?;

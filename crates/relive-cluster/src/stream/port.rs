@@ -52,7 +52,10 @@ impl Port {
     /// # Errors
     /// The address cannot be listened on.
     pub fn bind(address: SocketAddr, access: PortAccess) -> Result<Port, StreamError> {
-        let broken = |error: io::Error| StreamError::Address { address: address.to_string(), reason: error.to_string() };
+        let broken = |error: io::Error| StreamError::Address {
+            address: address.to_string(),
+            reason: error.to_string(),
+        };
         let runtime = Builder::new_multi_thread()
             .worker_threads(1)
             .thread_name("relive-streams")
@@ -168,7 +171,9 @@ async fn joined(shared: &Shared, socket: TcpStream) -> io::Result<Joined> {
     let join = Join::from_bytes(messages.next(MAX_JOIN_BYTES).await?);
     let refusal = match &join {
         Err(text) => Some(text.clone()),
-        Ok(join) if !shared.access.admits(&join.token) => Some("the token is not the one of this job".to_owned()),
+        Ok(join) if !shared.access.admits(&join.token) => {
+            Some("the token is not the one of this job".to_owned())
+        }
         Ok(_) => None,
     };
     let (Ok(join), None) = (join, &refusal) else {

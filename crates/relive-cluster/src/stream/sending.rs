@@ -169,7 +169,8 @@ impl Sending {
         if self.is_over() {
             return None;
         }
-        if self.is_answered && self.next > self.received && now.saturating_sub(self.progressed) >= RETRY_AFTER {
+        if self.is_answered && self.next > self.received && now.saturating_sub(self.progressed) >= RETRY_AFTER
+        {
             self.ask_anew();
         }
         if self.asks_at().is_none_or(|at| at <= now) {

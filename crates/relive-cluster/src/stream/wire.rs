@@ -84,7 +84,9 @@ impl Join {
         }
         match bytes.try_get_u16_le() {
             Ok(VERSION) => {}
-            Ok(version) => return Err(format!("it speaks version {version}, and this side version {VERSION}")),
+            Ok(version) => {
+                return Err(format!("it speaks version {version}, and this side version {VERSION}"));
+            }
             Err(_) => return Err("its first message is cut off".to_owned()),
         }
         let cut_off = |_| "its first message is cut off".to_owned();

@@ -204,7 +204,8 @@ impl Shared {
         let options = &self.options;
         match message {
             ToShard::Replaced { by } => {
-                state.over = Some(StreamError::Replaced { shard: options.shard, epoch: options.epoch, by: *by });
+                state.over =
+                    Some(StreamError::Replaced { shard: options.shard, epoch: options.epoch, by: *by });
             }
             ToShard::Closed if !state.sending.is_done() => {
                 state.over = Some(StreamError::Closed { shard: options.shard });
