@@ -1,5 +1,11 @@
 //! Rings of threads and of processes: what they compute, and what becomes of them when members fail.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::cast_precision_loss,
+    reason = "a failed test is one that ends, and counts are small"
+)]
+
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -28,7 +34,11 @@ fn members<R: Send + 'static>(
 
 /// Numbers whose sums depend on their order.
 fn numbers(rank: u32, len: usize) -> Vec<f32> {
-    (0..len).map(|index| ((index * 31 + rank as usize * 17) as f32).sin() * 10_f32.powi(index as i32 % 7)).collect()
+    (0..len)
+        .map(|index| {
+            ((index * 31 + rank as usize * 17) as f32).sin() * [1.0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6][index % 7]
+        })
+        .collect()
 }
 
 #[test]
@@ -62,7 +72,7 @@ fn numbers_are_gathered_and_bytes_broadcast() {
     let all = members(&options(3), |ring| {
         let rank = f64::from(ring.rank());
         let gathered = ring.gather(&[rank, 10.0 * rank]).unwrap();
-        let mut bytes = vec![ring.rank() as u8; 3 + 100_000 * (2 - ring.rank() as usize)];
+        let mut bytes = vec![u8::try_from(ring.rank()).unwrap(); 3 + 100_000 * (2 - ring.rank() as usize)];
         ring.broadcast(&mut bytes).unwrap();
         ring.leave();
         (gathered, bytes)
@@ -78,12 +88,15 @@ fn who_makes_another_call_is_named() {
     let errors = members(&options(2), |ring| {
         let mut own = vec![1.0; 10 + ring.rank() as usize];
         let error = ring.all_reduce(&mut own, Reduction::Sum).unwrap_err();
-        // Whoever notices it later is told why by the other.
-        ring.fail(&error.to_string());
+        // It is of no more use.
+        assert_eq!(ring.gather(&[]).unwrap_err().is_over(), matches!(error, RingError::Mismatch { .. }));
         error
     });
     let texts: Vec<String> = errors.iter().map(ToString::to_string).collect();
-    assert!(texts.iter().any(|text| text.contains("of 44 bytes") && text.contains("of 40 bytes")), "{texts:?}");
+    assert!(
+        texts.iter().any(|text| text.contains("of 44 bytes") && text.contains("of 40 bytes")),
+        "{texts:?}"
+    );
 }
 
 #[test]
@@ -107,7 +120,8 @@ fn a_member_that_leaves_ends_the_others_and_what_it_took_part_in_is_complete() {
 
 #[test]
 fn who_lives_and_does_not_come_is_named_at_the_timeout() {
-    let slow = RingOptions { timeout: Duration::from_millis(400), silence: Duration::from_secs(20), ..options(3) };
+    let slow =
+        RingOptions { timeout: Duration::from_millis(400), silence: Duration::from_secs(20), ..options(3) };
     let (told, wait) = std::sync::mpsc::channel::<()>();
     let wait = std::sync::Arc::new(std::sync::Mutex::new(wait));
     let ends = members(&slow, move |ring| {
@@ -122,9 +136,10 @@ fn who_lives_and_does_not_come_is_named_at_the_timeout() {
         }
         Some(error)
     });
-    let named = ends.iter().flatten().filter(|error| {
-        matches!(error, RingError::Late { who, call: 1, .. } if who.contains("member 2"))
-    });
+    let named = ends
+        .iter()
+        .flatten()
+        .filter(|error| matches!(error, RingError::Late { who, call: 1, .. } if who.contains("member 2")));
     assert!(named.count() >= 1, "{ends:?}");
 }
 
@@ -173,6 +188,26 @@ fn a_meeting_that_is_not_complete_ends() {
     let meeting = Meeting::open("127.0.0.1:0", options(2)).unwrap();
     let text = meeting.ring(|| Err("learner 1 has ended".to_owned())).unwrap_err().to_string();
     assert!(text.ends_with("learner 1 has ended"), "{text}");
+}
+
+#[test]
+fn a_call_that_waits_ends_when_it_is_told_to_and_the_others_are_told_why() {
+    let ends = members(&options(2), |ring| {
+        let is_first = ring.rank() == 0;
+        let ring = ring.checked_by(move || if is_first { Err("Ctrl-C".to_owned()) } else { Ok(()) });
+        let error = if is_first {
+            // The other one does not come to this call.
+            ring.gather(&[1.0]).unwrap_err()
+        } else {
+            while ring.check().is_ok() {
+                std::thread::yield_now();
+            }
+            ring.check().unwrap_err()
+        };
+        error.to_string()
+    });
+    assert_eq!(ends[0], "the call of the ring was ended: Ctrl-C");
+    assert!(ends[1].starts_with("member 0 (") && ends[1].ends_with("ended: Ctrl-C"), "{}", ends[1]);
 }
 
 const ADDRESS: &str = "RELIVE_TEST_RING";
@@ -243,6 +278,9 @@ fn a_member_that_is_killed_is_named() {
 #[test]
 fn a_member_that_is_stopped_is_named() {
     let (error, _, took) = after(rustix::process::Signal::STOP);
-    assert!(matches!(&error, RingError::Lost { rank: 2, reason, .. } if reason.contains("nothing was heard of it for 1.5 s")), "{error}");
+    assert!(
+        matches!(&error, RingError::Lost { rank: 2, reason, .. } if reason.contains("nothing was heard of it for 1.5 s")),
+        "{error}"
+    );
     assert!(took < Duration::from_secs(15), "{took:?}");
 }

@@ -1,5 +1,7 @@
 //! What can go wrong in a ring.
 
+use std::fmt::Display;
+
 use thiserror::Error;
 
 /// Why members of a ring cannot go on together.
@@ -49,7 +51,9 @@ pub enum RingError {
         rank: u32,
     },
     /// Members live, and do not come to a call.
-    #[error("call {call} of the ring has waited {seconds} s for {who}, which has made fewer calls: it is slower than the timeout allows, or it hangs")]
+    #[error(
+        "call {call} of the ring has waited {seconds} s for {who}, which has made fewer calls: it is slower than the timeout allows, or it hangs"
+    )]
     Late {
         /// The number of the call, from 1 on.
         call: u64,
@@ -58,8 +62,16 @@ pub enum RingError {
         /// Who is missing.
         who: String,
     },
+    /// A call was told to end while it waited.
+    #[error("the call of the ring was ended: {reason}")]
+    Interrupted {
+        /// Why.
+        reason: String,
+    },
     /// Members make different calls.
-    #[error("member {rank} calls {theirs}, and this member {own}: all members must make the same calls in the same order")]
+    #[error(
+        "member {rank} calls {theirs}, and this member {own}: all members must make the same calls in the same order"
+    )]
     Mismatch {
         /// The member before this one.
         rank: u32,
@@ -77,7 +89,7 @@ impl RingError {
         matches!(self, RingError::Left { .. })
     }
 
-    pub(super) fn meeting(address: impl ToString, reason: impl ToString) -> RingError {
-        RingError::Meeting { address: address.to_string(), reason: reason.to_string() }
+    pub(super) fn meeting(address: &dyn Display, reason: String) -> RingError {
+        RingError::Meeting { address: address.to_string(), reason }
     }
 }

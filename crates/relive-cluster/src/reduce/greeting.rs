@@ -121,7 +121,8 @@ mod tests {
 
     #[test]
     fn strangers_are_refused_and_told_why() {
-        let options = RingOptions { ranks: 3, job: "a".into(), token: "secret".into(), ..RingOptions::default() };
+        let options =
+            RingOptions { ranks: 3, job: "a".into(), token: "secret".into(), ..RingOptions::default() };
         let refusal = |change: &dyn Fn(&mut Greeting)| {
             let place = Place { address: "127.0.0.1:7".into(), process: 9 };
             let mut greeting = Greeting::new(1, &options, place);

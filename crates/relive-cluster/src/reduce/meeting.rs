@@ -33,7 +33,8 @@ impl Meeting {
             let address = listener.local_addr()?;
             Ok((listener, address))
         });
-        let (listener, at) = opened.map_err(|error| RingError::meeting(address, format!("it cannot be opened: {error}")))?;
+        let (listener, at) =
+            opened.map_err(|error| RingError::meeting(&address, format!("it cannot be opened: {error}")))?;
         Ok(Meeting { listener, address: at, options })
     }
 
@@ -49,7 +50,7 @@ impl Meeting {
     /// # Errors
     /// [`Meeting`](RingError::Meeting): not all members have come in time; what `check` gives.
     pub fn ring(self, mut check: impl FnMut() -> Result<(), String>) -> Result<Ring, RingError> {
-        let told = |reason: String| RingError::meeting(self.address, reason);
+        let told = |reason: String| RingError::meeting(&self.address, reason);
         let (ranks, until) = (self.options.ranks, Instant::now() + self.options.meeting);
         let data = listen_beside(self.address.ip()).map_err(|error| told(error.to_string()))?;
         let mut members: Vec<Option<(TcpStream, Place)>> = (1..ranks).map(|_| None).collect();
@@ -59,7 +60,9 @@ impl Meeting {
                 let missing = (1_u32..).zip(&members).filter(|(_, member)| member.is_none());
                 let missing: Vec<String> = missing.map(|(rank, _)| rank.to_string()).collect();
                 let (seconds, who) = (self.options.meeting.as_secs_f64(), missing.join(", "));
-                return Err(told(format!("of {ranks} members these have not come within {seconds} s: {who}")));
+                return Err(told(format!(
+                    "of {ranks} members these have not come within {seconds} s: {who}"
+                )));
             }
             match self.listener.accept() {
                 Ok((socket, _)) => self.admit(socket, &mut members),
@@ -74,9 +77,12 @@ impl Meeting {
             peers.push((rank, socket));
         }
         for (rank, socket) in &mut peers {
-            welcome(&places).send(socket).map_err(|error| told(format!("member {rank} has gone: {error}")))?;
+            welcome(&places)
+                .send(socket)
+                .map_err(|error| told(format!("member {rank} has gone: {error}")))?;
         }
-        linked(0, &self.options, (places, peers), &data).map_err(|(rank, error)| told(format!("member {rank}: {error}")))
+        linked(0, &self.options, (places, peers), &data)
+            .map_err(|(rank, error)| told(format!("member {rank}: {error}")))
     }
 
     /// Takes up whoever has come, or tells it why not.
@@ -89,7 +95,8 @@ impl Meeting {
             Ok(greeting) => greeting,
             Err(error) => return tracing::debug!("a connection to the meeting is no member's: {error}"),
         };
-        let is_taken = |place: &Option<(TcpStream, Place)>| place.as_ref().is_some_and(|(socket, _)| is_open(socket));
+        let is_taken =
+            |place: &Option<(TcpStream, Place)>| place.as_ref().is_some_and(|(socket, _)| is_open(socket));
         let refusal = greeting.refusal(&self.options).or_else(|| {
             let place = members.get((greeting.rank - 1) as usize).filter(|place| is_taken(place))?;
             let (_, place) = place.as_ref()?;
@@ -109,13 +116,14 @@ impl Ring {
     /// # Errors
     /// [`Setting`](RingError::Setting): options out of their ranges, or a rank that is not 1 to one less than there are members;
     /// [`Meeting`](RingError::Meeting): there is none in time, or not all members come; [`Refused`](RingError::Refused).
+    #[expect(clippy::needless_pass_by_value, reason = "as those of a meeting")]
     pub fn join(address: &str, rank: u32, options: RingOptions) -> Result<Ring, RingError> {
         options.validate(rank)?;
         if rank == 0 {
             let expected = "at least 1: member 0 opens the meeting".to_owned();
             return Err(RingError::Setting { name: "rank", got: "0".to_owned(), expected });
         }
-        let told = |reason: String| RingError::meeting(address, reason);
+        let told = |reason: String| RingError::meeting(&address, reason);
         let until = Instant::now() + options.meeting;
         let mut socket = reached(address, until).map_err(|error| told(error.to_string()))?;
         let joined = socket.local_addr().and_then(|own| {
@@ -126,7 +134,8 @@ impl Ring {
             let answered = Reader::receive(&mut socket, until + GREETING_TIMEOUT)?;
             Ok((data, answer(answered, options.ranks)?, socket.peer_addr()?.ip()))
         });
-        let (data, answered, first) = joined.map_err(|error| told(format!("it has ended before all were there: {error}")))?;
+        let (data, answered, first) =
+            joined.map_err(|error| told(format!("it has ended before all were there: {error}")))?;
         let mut places =
             answered.map_err(|reason| RingError::Refused { address: address.to_owned(), reason })?;
         // The first member listens where this one has reached it.
@@ -197,7 +206,8 @@ fn linked(
         tuned(socket)
     });
     let to_next = to_next.map_err(|error| (next, error))?;
-    let from_before = accepted(data, before, options, until).and_then(tuned).map_err(|error| (before, error))?;
+    let from_before =
+        accepted(data, before, options, until).and_then(tuned).map_err(|error| (before, error))?;
     let links = Links::new(to_next, from_before);
     let watch = Watch::start(rank, places, peers, options).map_err(|error| (rank, error))?;
     Ok(Ring::linked(rank, options, links, watch))

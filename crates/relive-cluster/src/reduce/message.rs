@@ -51,7 +51,8 @@ impl Reader {
 
     fn take(&mut self, count: usize) -> io::Result<&[u8]> {
         let end = self.at.checked_add(count);
-        let part = end.and_then(|end| self.bytes.get(self.at..end)).ok_or_else(|| invalid("it ends too early"))?;
+        let part =
+            end.and_then(|end| self.bytes.get(self.at..end)).ok_or_else(|| invalid("it ends too early"))?;
         self.at += count;
         Ok(part)
     }
@@ -108,7 +109,11 @@ fn read_exact(from: &mut TcpStream, mut bytes: &mut [u8], until: Instant) -> io:
         match from.read(bytes) {
             Ok(0) => return Err(io::Error::new(ErrorKind::UnexpectedEof, "it has closed the connection")),
             Ok(count) => bytes = &mut bytes[count..],
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted) => {}
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted
+                ) => {}
             Err(error) => return Err(error),
         }
     }

@@ -44,14 +44,23 @@ impl RingOptions {
             return refused("ranks", self.ranks.to_string(), format!("1 to {MAX_RANKS}"));
         }
         if rank >= self.ranks {
-            return refused("rank", rank.to_string(), format!("0 to {}, as ranks is {}", self.ranks - 1, self.ranks));
+            return refused(
+                "rank",
+                rank.to_string(),
+                format!("0 to {}, as ranks is {}", self.ranks - 1, self.ranks),
+            );
         }
         for (name, text) in [("job", &self.job), ("token", &self.token)] {
             if text.len() > MAX_TEXT_BYTES {
-                return refused(name, format!("{} bytes long", text.len()), format!("at most {MAX_TEXT_BYTES}"));
+                return refused(
+                    name,
+                    format!("{} bytes long", text.len()),
+                    format!("at most {MAX_TEXT_BYTES}"),
+                );
             }
         }
-        for (name, time) in [("meeting", self.meeting), ("timeout", self.timeout), ("silence", self.silence)] {
+        for (name, time) in [("meeting", self.meeting), ("timeout", self.timeout), ("silence", self.silence)]
+        {
             if time.is_zero() {
                 return refused(name, "0 s".to_owned(), "longer".to_owned());
             }

@@ -1,5 +1,6 @@
 //! A member's end of the ring.
 
+use std::fmt;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
@@ -27,8 +28,18 @@ pub struct Ring {
     rank: u32,
     ranks: u32,
     timeout: Duration,
+    check: Option<Check>,
     /// None if there is one member.
     joint: Option<Joint>,
+}
+
+/// Is asked while a call waits.
+struct Check(Box<dyn Fn() -> Result<(), String> + Send + Sync>);
+
+impl fmt::Debug for Check {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Check")
+    }
 }
 
 #[derive(Debug)]
@@ -49,12 +60,25 @@ impl Ring {
     /// A ring of one member, which has all there is.
     #[must_use]
     pub fn alone() -> Ring {
-        Ring { rank: 0, ranks: 1, timeout: Duration::MAX, joint: None }
+        Ring { rank: 0, ranks: 1, timeout: Duration::MAX, check: None, joint: None }
     }
 
     pub(super) fn linked(rank: u32, options: &RingOptions, links: Links, watch: Watch) -> Ring {
         let state = Mutex::new(Calls { links, begun: 0, has_ended: false });
-        Ring { rank, ranks: options.ranks, timeout: options.timeout, joint: Some(Joint { watch, state }) }
+        Ring {
+            rank,
+            ranks: options.ranks,
+            timeout: options.timeout,
+            check: None,
+            joint: Some(Joint { watch, state }),
+        }
+    }
+
+    /// Calls `check` some twenty times a second while a call waits, which ends by the reason that it gives, such as that a user wants it to.
+    #[must_use]
+    pub fn checked_by(mut self, check: impl Fn() -> Result<(), String> + Send + Sync + 'static) -> Ring {
+        self.check = Some(Check(Box::new(check)));
+        self
     }
 
     /// The number of this member, from 0 on.
@@ -136,13 +160,38 @@ impl Ring {
         }
     }
 
-    fn call(&self, call: Call, buffer: &mut [u8], schedule: impl FnOnce(usize) -> Schedule) -> Result<(), RingError> {
+    /// Makes a call. Where this member gives up, the others are told at once.
+    fn call(
+        &self,
+        call: Call,
+        buffer: &mut [u8],
+        schedule: impl FnOnce(usize) -> Schedule,
+    ) -> Result<(), RingError> {
         let Some(Joint { watch, state }) = &self.joint else { return Ok(()) };
         let calls = &mut *state.lock();
+        if calls.has_ended {
+            return Err(RingError::Left { rank: self.rank });
+        }
         calls.begun += 1;
         watch.begin(calls.begun);
-        let head = call.head(buffer.len(), calls.begun);
         let schedule = schedule(buffer.len());
+        let called = self.made(call, (buffer, schedule), (watch, calls));
+        if let Err(error) = &called
+            && !matches!(error, RingError::Lost { .. } | RingError::Left { .. })
+        {
+            calls.has_ended = true;
+            watch.end(calls.begun, Some(&error.to_string()));
+        }
+        called
+    }
+
+    fn made(
+        &self,
+        call: Call,
+        (buffer, schedule): (&mut [u8], Schedule),
+        (watch, calls): (&Watch, &mut Calls),
+    ) -> Result<(), RingError> {
+        let head = call.head(buffer.len(), calls.begun);
         let before = (self.rank + self.ranks - 1) % self.ranks;
         let next = (self.rank + 1) % self.ranks;
         let mut transfer = Transfer::new(head, schedule, buffer);
@@ -161,6 +210,9 @@ impl Ring {
                 continue;
             }
             watch.check(Some(number))?;
+            if let Some(Check(check)) = &self.check {
+                check().map_err(|reason| RingError::Interrupted { reason })?;
+            }
             let waited = since.elapsed();
             if waited >= self.timeout {
                 let who = watch.late(number);
@@ -168,7 +220,11 @@ impl Ring {
             }
             if waited >= quiet {
                 quiet += QUIET;
-                tracing::info!("call {number} of the ring has waited {} s for {}", waited.as_secs(), watch.late(number));
+                tracing::info!(
+                    "call {number} of the ring has waited {} s for {}",
+                    waited.as_secs(),
+                    watch.late(number)
+                );
             }
             let wait = transfer.wait(&calls.links, SLICE.min(self.timeout - waited));
             wait.map_err(|error| watch.why_broken(before, number, &error.to_string()))?;
@@ -218,6 +274,7 @@ fn told(head: &Head) -> String {
     });
     let mut next = || numbers.next().unwrap_or(0);
     let (kind, len, number) = (next(), next(), next());
-    let name = CALLS.iter().find(|(call, _)| *call as u64 == kind).map_or("something unknown", |(_, name)| name);
+    let name =
+        CALLS.iter().find(|(call, _)| *call as u64 == kind).map_or("something unknown", |(_, name)| name);
     format!("{name} of {len} bytes as call {number}")
 }

@@ -120,7 +120,8 @@ mod tests {
     fn all_members_get_the_same_sum_of_any_length() {
         for ranks in 1..=5_u16 {
             for len in [0_u16, 1, 3, 7, 64] {
-                let members = (0..ranks).map(|rank| (0..len).map(|n| f32::from(rank) + f32::from(n)).collect());
+                let members =
+                    (0..ranks).map(|rank| (0..len).map(|n| f32::from(rank) + f32::from(n)).collect());
                 let all = reduced(members.collect(), Reduction::Sum);
                 let expected: Vec<f32> =
                     (0..len).map(|n| (0..ranks).map(|rank| f32::from(rank) + f32::from(n)).sum()).collect();
@@ -133,8 +134,11 @@ mod tests {
 
     #[test]
     fn what_is_sent_has_come_or_is_ones_own() {
-        for schedule in [Schedule::all_reduce(2, 4, 10, Reduction::Sum), Schedule::gather(1, 3, 8), Schedule::broadcast(1, 3, 5)]
-        {
+        for schedule in [
+            Schedule::all_reduce(2, 4, 10, Reduction::Sum),
+            Schedule::gather(1, 3, 8),
+            Schedule::broadcast(1, 3, 5),
+        ] {
             for (index, part) in schedule.sends.iter().enumerate().skip(schedule.own) {
                 assert_eq!(*part, schedule.receives[index - schedule.own].0);
             }

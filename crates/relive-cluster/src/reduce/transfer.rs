@@ -53,7 +53,17 @@ impl<'a> Transfer<'a> {
     pub(super) fn new(head: Head, schedule: Schedule, buffer: &'a mut [u8]) -> Transfer<'a> {
         let (sending, coming) = ((0, 0), (0, 0));
         let (head_sent, head_came, carried) = (0, 0, 0);
-        Transfer { buffer, schedule, head, head_sent, their_head: [0; 24], head_came, sending, coming, carried }
+        Transfer {
+            buffer,
+            schedule,
+            head,
+            head_sent,
+            their_head: [0; 24],
+            head_came,
+            sending,
+            coming,
+            carried,
+        }
     }
 
     /// What the member before calls, once it is known.
@@ -114,7 +124,9 @@ impl<'a> Transfer<'a> {
     fn send(&mut self, next: &mut TcpStream) -> io::Result<bool> {
         let mut has_sent = false;
         while self.head_sent < self.head.len() {
-            let Some(count) = unless_full(next.write(&self.head[self.head_sent..]))? else { return Ok(has_sent) };
+            let Some(count) = unless_full(next.write(&self.head[self.head_sent..]))? else {
+                return Ok(has_sent);
+            };
             (self.head_sent, has_sent) = (self.head_sent + count, true);
         }
         loop {
@@ -146,7 +158,9 @@ impl<'a> Transfer<'a> {
             // Whoever calls this tells of it.
             return Ok(false);
         }
-        let Some((part, combine)) = self.schedule.receives.get(self.coming.0).cloned() else { return Ok(false) };
+        let Some((part, combine)) = self.schedule.receives.get(self.coming.0).cloned() else {
+            return Ok(false);
+        };
         let rest = part.start + self.coming.1..part.end;
         let done = match combine {
             Combine::Copy => unless_empty(links.before.read(&mut self.buffer[rest]))?,

@@ -170,7 +170,8 @@ impl Shared {
         for (peer, socket) in &mut *self.peers.lock() {
             if Some(*peer) != but {
                 // Whoever cannot be told is gone, which the thread that listens notices.
-                let _ = Writer::default().number(kind).number(rank.into()).number(calls).text(text).send(socket);
+                let _ =
+                    Writer::default().number(kind).number(rank.into()).number(calls).text(text).send(socket);
             }
         }
     }
@@ -183,7 +184,10 @@ impl Shared {
                 self.beat();
                 next_beat = Instant::now() + beat;
             }
-            wait(&peers, next_beat.saturating_duration_since(Instant::now()).clamp(Duration::from_millis(1), beat));
+            wait(
+                &peers,
+                next_beat.saturating_duration_since(Instant::now()).clamp(Duration::from_millis(1), beat),
+            );
             for peer in peers.iter_mut().filter(|peer| peer.is_open) {
                 self.hear(peer);
             }
@@ -224,7 +228,8 @@ impl Shared {
     }
 
     fn note(&self, from: u32, mut message: Reader) -> std::io::Result<()> {
-        let (kind, rank, calls, text) = (message.number()?, message.rank()?, message.number()?, message.text()?);
+        let (kind, rank, calls, text) =
+            (message.number()?, message.rank()?, message.number()?, message.text()?);
         let mut state = self.state.lock();
         if let Some(known) = state.calls.get_mut(rank as usize).filter(|_| rank != self.rank) {
             *known = calls;
