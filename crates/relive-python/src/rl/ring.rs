@@ -72,7 +72,12 @@ impl Ring {
         let ring = ring.checked_by({
             let raised = Arc::clone(&raised);
             move || {
-                Python::attach(Python::check_signals).map_err(|error| {
+                #[expect(
+                    clippy::redundant_closure_for_method_calls,
+                    reason = "the method is not general enough in its lifetime"
+                )]
+                let looked = Python::attach(|py| py.check_signals());
+                looked.map_err(|error| {
                     *raised.lock() = Some(error);
                     "by a signal".to_owned()
                 })
