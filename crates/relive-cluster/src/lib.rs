@@ -1,2 +1,4 @@
 //! Programs on several machines: how their processes are started, and what travels between them.
+
+pub mod reduce;
 pub mod stream;

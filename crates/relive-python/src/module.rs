@@ -25,8 +25,8 @@ pub(crate) mod _native {
     use crate::process::{after_fork, before_fork};
     #[pymodule_export]
     use crate::rl::{
-        NativeEnvironment, Policy, agent_for_environment, agent_settings, check_agent, check_environment,
-        end_runs, reference_scores, train_agent, work_for_run,
+        NativeEnvironment, Policy, Ring, agent_for_environment, agent_settings, check_agent,
+        check_environment, end_runs, reference_scores, train_agent, work_for_run,
     };
     #[pymodule_export]
     use crate::sampler::Sampler;

@@ -40,6 +40,7 @@ from relive.rl.agents import (
     DQfD,
     Rainbow,
 )
+from relive.rl._all_reduce import AllReduce
 from relive.rl.atari import Atari
 from relive.rl.conformance import ContractError, check_environment
 from relive.rl.contracts import Learnt, Seat
@@ -66,6 +67,7 @@ __all__ = [
     "A3C",
     "A3CConfig",
     "APPO",
+    "AllReduce",
     "ApeX",
     "Atari",
     "BC",

@@ -1,0 +1,147 @@
+//! What members say when they meet. See [`message`](super::message) for how it is written.
+//!
+//! | message | fields |
+//! |---|---|
+//! | a member, to the meeting | `relive ring 1`, rank, ranks, job, token, the address where it expects the member before it, process id |
+//! | the meeting, to a member | 0 and, for each rank, address and process id; or 1 and the reason why it is refused |
+//! | a member, to the next one | as to the meeting |
+
+use std::fmt;
+use std::io;
+
+use super::RingOptions;
+use super::message::{Reader, Writer, invalid};
+
+const MAGIC: &str = "relive ring 1";
+
+/// Where a member is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Place {
+    /// Where it expects the member before it.
+    pub(super) address: String,
+    /// The number of its process.
+    pub(super) process: u64,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Place { address, process } = self;
+        write!(f, "{address}, process {process}")
+    }
+}
+
+/// What a member says of itself.
+#[derive(Debug)]
+pub(super) struct Greeting {
+    pub(super) rank: u32,
+    ranks: u32,
+    job: String,
+    token: String,
+    pub(super) place: Place,
+}
+
+impl Greeting {
+    pub(super) fn new(rank: u32, options: &RingOptions, place: Place) -> Greeting {
+        let RingOptions { ranks, job, token, .. } = options.clone();
+        Greeting { rank, ranks, job, token, place }
+    }
+
+    pub(super) fn written(&self) -> Writer {
+        let Greeting { rank, ranks, job, token, place } = self;
+        let who = Writer::default().text(MAGIC).number((*rank).into()).number((*ranks).into());
+        who.text(job).text(token).text(&place.address).number(place.process)
+    }
+
+    pub(super) fn read(mut from: Reader) -> io::Result<Greeting> {
+        if from.text()? != MAGIC {
+            return Err(invalid("it is no member of a ring, or of another version"));
+        }
+        let (rank, ranks) = (from.rank()?, from.rank()?);
+        let (job, token) = (from.text()?, from.text()?);
+        let place = Place { address: from.text()?, process: from.number()? };
+        Ok(Greeting { rank, ranks, job, token, place })
+    }
+
+    /// Why it is none of this ring, if so. The token comes first: who does not have it learns nothing else.
+    pub(super) fn refusal(&self, options: &RingOptions) -> Option<String> {
+        let RingOptions { ranks, job, token, .. } = options;
+        if !is_same(&self.token, token) {
+            return Some("its token is not the ring's; give the token that the first member has".to_owned());
+        }
+        if self.job != *job {
+            return Some(format!("it is of the job `{}`, the ring is of `{job}`", self.job));
+        }
+        if self.ranks != *ranks {
+            return Some(format!("it expects {} members, the ring has {ranks}", self.ranks));
+        }
+        if self.rank == 0 || self.rank >= *ranks {
+            return Some(format!("its rank is {}, but it must be 1 to {}", self.rank, ranks - 1));
+        }
+        None
+    }
+
+    /// Whether this is the member of a rank of this ring.
+    pub(super) fn is_of(&self, rank: u32, options: &RingOptions) -> bool {
+        let RingOptions { ranks, job, token, .. } = options;
+        is_same(&self.token, token) && self.job == *job && (self.rank, self.ranks) == (rank, *ranks)
+    }
+}
+
+/// Compares tokens in a time that does not depend on where they differ.
+fn is_same(given: &str, own: &str) -> bool {
+    let differences = given.bytes().zip(own.bytes()).fold(0, |all, (a, b)| all | (a ^ b));
+    given.len() == own.len() && differences == 0
+}
+
+/// What the meeting tells a member of all of them.
+pub(super) fn welcome(places: &[Place]) -> Writer {
+    let begun = Writer::default().number(0);
+    places.iter().fold(begun, |written, place| written.text(&place.address).number(place.process))
+}
+
+pub(super) fn refused(reason: &str) -> Writer {
+    Writer::default().number(1).text(reason)
+}
+
+/// The places of so many members, or why this one is refused.
+pub(super) fn answer(mut from: Reader, ranks: u32) -> io::Result<Result<Vec<Place>, String>> {
+    match from.number()? {
+        0 => (0..ranks)
+            .map(|_| Ok(Place { address: from.text()?, process: from.number()? }))
+            .collect::<io::Result<_>>()
+            .map(Ok),
+        1 => from.text().map(Err),
+        _ => Err(invalid("it is no meeting of a ring")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn strangers_are_refused_and_told_why() {
+        let options =
+            RingOptions { ranks: 3, job: "a".into(), token: "secret".into(), ..RingOptions::default() };
+        let refusal = |change: &dyn Fn(&mut Greeting)| {
+            let place = Place { address: "127.0.0.1:7".into(), process: 9 };
+            let mut greeting = Greeting::new(1, &options, place);
+            change(&mut greeting);
+            let read = Greeting::read(Reader::new(greeting.written().framed().split_off(4))).unwrap();
+            assert_eq!(read.place, greeting.place);
+            read.refusal(&options)
+        };
+        assert_eq!(refusal(&|_| {}), None);
+        for (change, told) in [
+            (&(|g: &mut Greeting| g.token = "secreT".into()) as &dyn Fn(&mut Greeting), "token"),
+            (&|g: &mut Greeting| g.token.clear(), "token"),
+            (&|g: &mut Greeting| g.job = "b".into(), "job `b`"),
+            (&|g: &mut Greeting| g.ranks = 2, "expects 2 members, the ring has 3"),
+            (&|g: &mut Greeting| g.rank = 3, "rank is 3, but it must be 1 to 2"),
+            (&|g: &mut Greeting| g.rank = 0, "rank is 0"),
+        ] {
+            let reason = refusal(change).unwrap();
+            assert!(reason.contains(told), "{reason}");
+        }
+    }
+}

@@ -1,0 +1,252 @@
+//! Where members find each other.
+
+use std::io::{self, ErrorKind};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::time::{Duration, Instant};
+
+use rustix::net::sockopt;
+
+use super::greeting::{Greeting, Place, answer, refused, welcome};
+use super::limits::{GREETING_TIMEOUT, LOOK_EVERY, SOCKET_BUFFER_BYTES};
+use super::message::Reader;
+use super::transfer::Links;
+use super::watch::Watch;
+use super::{Ring, RingError, RingOptions};
+
+/// Where the members of a ring meet: the first one opens it.
+#[derive(Debug)]
+pub struct Meeting {
+    listener: TcpListener,
+    address: SocketAddr,
+    options: RingOptions,
+}
+
+impl Meeting {
+    /// Opens a meeting at an IP address and a port, which is a free one for 0. Members of other machines need an address that they reach.
+    ///
+    /// # Errors
+    /// [`Setting`](RingError::Setting): options out of their ranges; [`Meeting`](RingError::Meeting): nobody can listen there.
+    pub fn open(address: &str, options: RingOptions) -> Result<Meeting, RingError> {
+        options.validate(0)?;
+        let opened = TcpListener::bind(address).and_then(|listener| {
+            listener.set_nonblocking(true)?;
+            let address = listener.local_addr()?;
+            Ok((listener, address))
+        });
+        let (listener, at) =
+            opened.map_err(|error| RingError::meeting(&address, format!("it cannot be opened: {error}")))?;
+        Ok(Meeting { listener, address: at, options })
+    }
+
+    /// Where the others join.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Waits for all members; the ring of the first one. Meanwhile `check` is called now and then, and ends the meeting by the reason that it
+    /// gives.
+    ///
+    /// # Errors
+    /// [`Meeting`](RingError::Meeting): not all members have come in time; what `check` gives.
+    pub fn ring(self, mut check: impl FnMut() -> Result<(), String>) -> Result<Ring, RingError> {
+        let told = |reason: String| RingError::meeting(&self.address, reason);
+        let (ranks, until) = (self.options.ranks, Instant::now() + self.options.meeting);
+        let data = listen_beside(self.address.ip()).map_err(|error| told(error.to_string()))?;
+        let mut members: Vec<Option<(TcpStream, Place)>> = (1..ranks).map(|_| None).collect();
+        while members.iter().any(Option::is_none) {
+            check().map_err(told)?;
+            if Instant::now() >= until {
+                let missing = (1_u32..).zip(&members).filter(|(_, member)| member.is_none());
+                let missing: Vec<String> = missing.map(|(rank, _)| rank.to_string()).collect();
+                let (seconds, who) = (self.options.meeting.as_secs_f64(), missing.join(", "));
+                return Err(told(format!(
+                    "of {ranks} members these have not come within {seconds} s: {who}"
+                )));
+            }
+            match self.listener.accept() {
+                Ok((socket, _)) => self.admit(socket, &mut members),
+                Err(_) => std::thread::sleep(LOOK_EVERY),
+            }
+        }
+        let own = Place { address: data.address.clone(), process: std::process::id().into() };
+        let mut places = vec![own];
+        let mut peers = Vec::new();
+        for (rank, (socket, place)) in (1..).zip(members.into_iter().flatten()) {
+            places.push(place);
+            peers.push((rank, socket));
+        }
+        for (rank, socket) in &mut peers {
+            welcome(&places)
+                .send(socket)
+                .map_err(|error| told(format!("member {rank} has gone: {error}")))?;
+        }
+        linked(0, &self.options, (places, peers), &data)
+            .map_err(|(rank, error)| told(format!("member {rank}: {error}")))
+    }
+
+    /// Takes up whoever has come, or tells it why not.
+    fn admit(&self, mut socket: TcpStream, members: &mut [Option<(TcpStream, Place)>]) {
+        let greeted = socket
+            .set_nonblocking(false)
+            .and_then(|()| Reader::receive(&mut socket, Instant::now() + GREETING_TIMEOUT))
+            .and_then(Greeting::read);
+        let greeting = match greeted {
+            Ok(greeting) => greeting,
+            Err(error) => return tracing::debug!("a connection to the meeting is no member's: {error}"),
+        };
+        let is_taken =
+            |place: &Option<(TcpStream, Place)>| place.as_ref().is_some_and(|(socket, _)| is_open(socket));
+        let refusal = greeting.refusal(&self.options).or_else(|| {
+            let place = members.get((greeting.rank - 1) as usize).filter(|place| is_taken(place))?;
+            let (_, place) = place.as_ref()?;
+            Some(format!("rank {} is taken by {place}", greeting.rank))
+        });
+        match refusal {
+            None => members[(greeting.rank - 1) as usize] = Some((socket, greeting.place)),
+            // It may have gone again.
+            Some(reason) => drop(refused(&reason).send(&mut socket)),
+        }
+    }
+}
+
+impl Ring {
+    /// Joins the meeting at an address, `host:port`, which may be opened a little later; the ring of this member.
+    ///
+    /// # Errors
+    /// [`Setting`](RingError::Setting): options out of their ranges, or a rank that is not 1 to one less than there are members;
+    /// [`Meeting`](RingError::Meeting): there is none in time, or not all members come; [`Refused`](RingError::Refused).
+    #[expect(clippy::needless_pass_by_value, reason = "as those of a meeting")]
+    pub fn join(address: &str, rank: u32, options: RingOptions) -> Result<Ring, RingError> {
+        options.validate(rank)?;
+        if rank == 0 {
+            let expected = "at least 1: member 0 opens the meeting".to_owned();
+            return Err(RingError::Setting { name: "rank", got: "0".to_owned(), expected });
+        }
+        let told = |reason: String| RingError::meeting(&address, reason);
+        let until = Instant::now() + options.meeting;
+        let mut socket = reached(address, until).map_err(|error| told(error.to_string()))?;
+        let joined = socket.local_addr().and_then(|own| {
+            let data = listen_beside(own.ip())?;
+            let place = Place { address: data.address.clone(), process: std::process::id().into() };
+            Greeting::new(rank, &options, place).written().send(&mut socket)?;
+            // The meeting itself ends a little earlier.
+            let answered = Reader::receive(&mut socket, until + GREETING_TIMEOUT)?;
+            Ok((data, answer(answered, options.ranks)?, socket.peer_addr()?.ip()))
+        });
+        let (data, answered, first) =
+            joined.map_err(|error| told(format!("it has ended before all were there: {error}")))?;
+        let mut places =
+            answered.map_err(|reason| RingError::Refused { address: address.to_owned(), reason })?;
+        // The first member listens where this one has reached it.
+        if let Ok(mut own) = places[0].address.parse::<SocketAddr>() {
+            own.set_ip(first);
+            places[0].address = own.to_string();
+        }
+        linked(rank, &options, (places, vec![(0, socket)]), &data)
+            .map_err(|(rank, error)| told(format!("member {rank}: {error}")))
+    }
+}
+
+/// Where a member expects the one before it.
+struct Data {
+    listener: TcpListener,
+    address: String,
+}
+
+fn listen_beside(ip: IpAddr) -> io::Result<Data> {
+    let listener = TcpListener::bind((ip, 0))?;
+    listener.set_nonblocking(true)?;
+    let address = listener.local_addr()?.to_string();
+    Ok(Data { listener, address })
+}
+
+/// Connects to an address, once somebody listens there.
+fn reached(address: &str, until: Instant) -> io::Result<TcpStream> {
+    loop {
+        let error = match connected(address, until) {
+            Ok(socket) => return Ok(socket),
+            Err(error) => error,
+        };
+        if Instant::now() + LOOK_EVERY >= until || error.kind() == ErrorKind::InvalidInput {
+            return Err(io::Error::new(error.kind(), format!("it cannot be reached: {error}")));
+        }
+        std::thread::sleep(LOOK_EVERY);
+    }
+}
+
+fn connected(address: &str, until: Instant) -> io::Result<TcpStream> {
+    let addresses = address.to_socket_addrs()?;
+    let mut last = io::Error::new(ErrorKind::InvalidInput, "the name stands for no address");
+    for address in addresses {
+        let left = until.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
+        match TcpStream::connect_timeout(&address, left) {
+            Ok(socket) => return Ok(socket),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+/// Connects with both neighbours; the ring, or which neighbour could not be connected with.
+fn linked(
+    rank: u32,
+    options: &RingOptions,
+    (places, peers): (Vec<Place>, Vec<(u32, TcpStream)>),
+    data: &Data,
+) -> Result<Ring, (u32, io::Error)> {
+    if options.ranks == 1 {
+        return Ok(Ring::alone());
+    }
+    let [next, before] = [(rank + 1) % options.ranks, (rank + options.ranks - 1) % options.ranks];
+    let until = Instant::now() + options.meeting;
+    let place = &places[next as usize];
+    let to_next = reached(&place.address, until).and_then(|mut socket| {
+        Greeting::new(rank, options, places[rank as usize].clone()).written().send(&mut socket)?;
+        tuned(socket)
+    });
+    let to_next = to_next.map_err(|error| (next, error))?;
+    let from_before =
+        accepted(data, before, options, until).and_then(tuned).map_err(|error| (before, error))?;
+    let links = Links::new(to_next, from_before);
+    let watch = Watch::start(rank, places, peers, options).map_err(|error| (rank, error))?;
+    Ok(Ring::linked(rank, options, links, watch))
+}
+
+/// The connection of the member before this one. Others are closed.
+fn accepted(data: &Data, before: u32, options: &RingOptions, until: Instant) -> io::Result<TcpStream> {
+    loop {
+        match data.listener.accept() {
+            Ok((mut socket, _)) => {
+                socket.set_nonblocking(false)?;
+                let greeted =
+                    Reader::receive(&mut socket, Instant::now() + GREETING_TIMEOUT).and_then(Greeting::read);
+                if greeted.is_ok_and(|greeting| greeting.is_of(before, options)) {
+                    return Ok(socket);
+                }
+            }
+            Err(_) if Instant::now() >= until => {
+                return Err(io::Error::new(ErrorKind::TimedOut, "it has not connected"));
+            }
+            Err(_) => std::thread::sleep(LOOK_EVERY),
+        }
+    }
+}
+
+/// A connection of the ring, which does not wait.
+fn tuned(socket: TcpStream) -> io::Result<TcpStream> {
+    socket.set_nodelay(true)?;
+    socket.set_nonblocking(true)?;
+    // A system that gives less is slower, nothing else.
+    let _ = sockopt::set_socket_send_buffer_size(&socket, SOCKET_BUFFER_BYTES);
+    let _ = sockopt::set_socket_recv_buffer_size(&socket, SOCKET_BUFFER_BYTES);
+    Ok(socket)
+}
+
+/// Whether the other end has not closed it.
+fn is_open(socket: &TcpStream) -> bool {
+    let _ = socket.set_nonblocking(true);
+    let peeked = socket.peek(&mut [0]);
+    let _ = socket.set_nonblocking(false);
+    peeked.map_or_else(|error| error.kind() == ErrorKind::WouldBlock, |count| count > 0)
+}

@@ -1,0 +1,47 @@
+//! Numbers that several processes have in common: sums and means of their arrays, by a ring.
+//!
+//! Each process is a *member* with a *rank*, from 0 on. Member 0 opens a [`Meeting`], the others [join](Ring::join) it, and all of them
+//! get a [`Ring`]. Each call of a ring is one that all members make, in the same order.
+//!
+//! ```
+//! use relive_cluster::reduce::{Meeting, Reduction, Ring, RingOptions};
+//!
+//! let options = RingOptions { ranks: 2, ..RingOptions::default() };
+//! let meeting = Meeting::open("127.0.0.1:0", options.clone())?;
+//! let address = meeting.address().to_string();
+//! let other = std::thread::spawn(move || {
+//!     let ring = Ring::join(&address, 1, options)?;
+//!     let mut gradient = [1.0, 5.0];
+//!     ring.all_reduce(&mut gradient, Reduction::Mean)?;
+//!     ring.leave();
+//!     Ok::<_, relive_cluster::reduce::RingError>(gradient)
+//! });
+//! let ring = meeting.ring(|| Ok(()))?;
+//! let mut gradient = [3.0, 7.0];
+//! ring.all_reduce(&mut gradient, Reduction::Mean)?;
+//! assert_eq!(gradient, [2.0, 6.0]);
+//! assert_eq!(other.join().unwrap()?, gradient);
+//! # Ok::<(), relive_cluster::reduce::RingError>(())
+//! ```
+//!
+//! A sum of 32-bit floats depends on the order of its terms. The order is fixed by the ranks, and each sum is made once and then copied:
+//! all members get the same bits, in every run.
+//!
+//! Every call ends. A member that has died, or that is stopped, is named to all others within [`RingOptions::silence`]; one that lives and
+//! does not come to a call within [`RingOptions::timeout`], too. An array that has another length, or a member of another job, is refused.
+
+mod error;
+mod greeting;
+mod limits;
+mod meeting;
+mod message;
+mod options;
+mod ring;
+mod schedule;
+mod transfer;
+mod watch;
+
+pub use error::RingError;
+pub use meeting::Meeting;
+pub use options::RingOptions;
+pub use ring::{Reduction, Ring};
