@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use relive_transport::Socket;
-use tokio::io::WriteHalf;
+use tokio::io::{AsyncWriteExt, WriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::Notify;
@@ -123,7 +123,7 @@ impl Drop for Port {
                     let _ = connection.await;
                 }
             };
-            let _ = runtime.block_on(async { tokio::time::timeout(GOODBYE, goodbye).await });
+            let _ = runtime.block_on(async { tokio::time::timeout(GOODBYE * 2, goodbye).await });
             runtime.shutdown_background();
         }
     }
@@ -207,14 +207,15 @@ async fn slot_connection(
     mut socket: WriteHalf<Socket>,
 ) -> io::Result<()> {
     let Some(number) = slot.connected(epoch) else {
-        return write(&mut socket, &[ToShard::Replaced { by: slot.epoch() }.to_bytes()]).await;
+        write(&mut socket, &[ToShard::Replaced { by: slot.epoch() }.to_bytes()]).await?;
+        return leave(messages, socket).await;
     };
     let ended = loop {
         let changed = slot.changed.notified();
         while let Some(message) = slot.transmit(number) {
             write(&mut socket, &[message.to_bytes()]).await?;
             if message == ToShard::Closed {
-                return Ok(());
+                return leave(messages, socket).await;
             }
         }
         if !slot.is_of(number) {
@@ -233,4 +234,13 @@ async fn slot_connection(
     };
     slot.disconnected(number);
     ended
+}
+
+/// Waits until the writer has heard the last word, and has left: a connection that is closed while something comes loses what was said.
+async fn leave(mut messages: Messages, mut socket: WriteHalf<Socket>) -> io::Result<()> {
+    socket.shutdown().await?;
+    let left = async { while messages.next(MAX_MESSAGE_BYTES).await.is_ok() {} };
+    // One that does not leave is left.
+    let _ = tokio::time::timeout(GOODBYE, left).await;
+    Ok(())
 }

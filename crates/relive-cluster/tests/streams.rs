@@ -1,0 +1,305 @@
+//! Streams over real sockets: order, back-pressure, broken connections, shards that begin anew, and who is refused.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use relive_cluster::stream::{
+    Port, PortAccess, ShardReader, ShardWriter, StreamError, Window, WriterAccess, WriterOptions,
+};
+use relive_flow::{ErrorKind, Flow};
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+fn port(access: PortAccess) -> Port {
+    Port::bind("127.0.0.1:0".parse().unwrap(), access).unwrap()
+}
+
+fn writer(address: &str, shard: u32, epoch: u64) -> ShardWriter {
+    let options = WriterOptions { shard, epoch, ..WriterOptions::default() };
+    ShardWriter::connect(address, options).unwrap()
+}
+
+fn flow(reader: ShardReader) -> Flow<Bytes> {
+    Flow::from_pull("shard", reader).try_for_each(|item| item)
+}
+
+fn number(item: &[u8]) -> u64 {
+    u64::from_le_bytes(item[..8].try_into().unwrap())
+}
+
+/// An item of a number and a size.
+fn item(number: u64, bytes: usize) -> Bytes {
+    let mut item = number.to_le_bytes().to_vec();
+    item.resize(bytes.max(8), 7);
+    item.into()
+}
+
+fn send(writer: &ShardWriter, item: Bytes) -> Result<(), StreamError> {
+    assert!(writer.wait_for_room(PATIENCE)?, "there was no room");
+    writer.send(item)
+}
+
+/// What a shard does that makes so many items, as a thread.
+fn shard(
+    address: String,
+    epoch: u64,
+    count: u64,
+    bytes: usize,
+) -> thread::JoinHandle<Result<bool, StreamError>> {
+    thread::spawn(move || {
+        let writer = writer(&address, 0, epoch);
+        for place in 0..count {
+            send(&writer, item(place, bytes))?;
+        }
+        writer.finish(PATIENCE)
+    })
+}
+
+#[test]
+fn items_of_any_size_come_in_order_and_the_end_behind_them() {
+    for (count, bytes) in [(20_000, 8), (200, 40_000), (5, 24 << 20)] {
+        let port = port(PortAccess::default());
+        let items = flow(port.reader(0, Window::default()).unwrap());
+        let shard = shard(port.address().to_string(), 1, count, bytes);
+        for (place, item) in items.into_iter().enumerate() {
+            let item = item.unwrap();
+            assert_eq!((number(&item), item.len()), (place as u64, bytes));
+        }
+        assert_eq!(shard.join().unwrap(), Ok(true));
+        let (_, status) = port.status()[0];
+        assert_eq!((status.taken, status.has_ended), (count, true));
+    }
+}
+
+#[test]
+fn a_shard_makes_what_is_asked_for_and_no_more() {
+    let port = port(PortAccess::default());
+    let mut items = flow(port.reader(0, Window { items: 1, ..Window::default() }).unwrap());
+    let writer = writer(&port.address().to_string(), 0, 1);
+    assert!(!writer.wait_for_room(Duration::from_millis(100)).unwrap(), "nobody has asked");
+    for place in 0..5 {
+        let made = thread::scope(|scope| {
+            scope.spawn(|| send(&writer, item(place, 8)).unwrap());
+            items.next().unwrap().unwrap()
+        });
+        assert_eq!(number(&made), place);
+        assert!(!writer.wait_for_room(Duration::from_millis(20)).unwrap(), "the next is not asked for");
+    }
+}
+
+#[test]
+fn a_reader_that_does_not_take_holds_its_shard_back() {
+    let port = port(PortAccess::default());
+    let window = Window { items: u64::MAX, bytes: 1 << 20 };
+    let mut items = flow(port.reader(0, window).unwrap());
+    let writer = writer(&port.address().to_string(), 0, 1);
+    let mut sent = 0;
+    let first = thread::scope(|scope| {
+        scope.spawn(|| send(&writer, item(0, 100_000)).unwrap());
+        items.next().unwrap().unwrap()
+    });
+    assert_eq!(number(&first), 0);
+    while writer.wait_for_room(Duration::from_millis(300)).unwrap() {
+        sent += 1;
+        writer.send(item(sent, 100_000)).unwrap();
+    }
+    assert!((10..=12).contains(&sent), "{sent} items of 100 kB in a window of a MiB");
+}
+
+#[test]
+fn errors_of_a_shard_are_items_and_it_goes_on() {
+    let port = port(PortAccess::default());
+    let mut items = flow(port.reader(0, Window::default()).unwrap());
+    let writer = writer(&port.address().to_string(), 0, 1);
+    writer.fail("the simulator has no wheels").unwrap();
+    writer.send(item(1, 8)).unwrap();
+    let error = items.next().unwrap().unwrap_err();
+    assert_eq!(error.to_string(), "for_each failed at item 0: the simulator has no wheels");
+    assert_eq!(number(&items.next().unwrap().unwrap()), 1);
+}
+
+/// Passes bytes on between a port and its writers, until it is told to cut the connections.
+struct Proxy {
+    address: String,
+    cut: Sender<()>,
+    done: Receiver<()>,
+}
+
+impl Proxy {
+    fn to(port: &Port) -> Proxy {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let (address, to) = (listener.local_addr().unwrap().to_string(), port.address());
+        let ((cut, cuts), (tell, done)) = (channel(), channel());
+        thread::spawn(move || {
+            while let Ok((near, _)) = listener.accept() {
+                let far = TcpStream::connect(to).unwrap();
+                for (from, to) in [(&near, &far), (&far, &near)] {
+                    let (from, to) = (from.try_clone().unwrap(), to.try_clone().unwrap());
+                    thread::spawn(move || pass(from, to));
+                }
+                if cuts.recv().is_err() {
+                    return;
+                }
+                // What is on its way is lost.
+                let _ = (near.shutdown(Shutdown::Both), far.shutdown(Shutdown::Both));
+                tell.send(()).unwrap();
+            }
+        });
+        Proxy { address, cut, done }
+    }
+
+    fn cut(&self) {
+        self.cut.send(()).unwrap();
+        self.done.recv().unwrap();
+    }
+}
+
+fn pass(mut from: TcpStream, mut to: TcpStream) {
+    let mut buffer = [0; 8192];
+    while let Ok(read @ 1..) = from.read(&mut buffer) {
+        if to.write_all(&buffer[..read]).is_err() {
+            return;
+        }
+    }
+    let _ = to.shutdown(Shutdown::Write);
+}
+
+#[test]
+fn connections_that_break_lose_nothing_and_double_nothing() {
+    let port = port(PortAccess::default());
+    let proxy = Proxy::to(&port);
+    let items = flow(port.reader(0, Window::default()).unwrap());
+    let shard = shard(proxy.address.clone(), 1, 30_000, 100);
+    for (place, item) in items.into_iter().enumerate() {
+        assert_eq!(number(&item.unwrap()), place as u64);
+        if place % 3000 == 1500 {
+            proxy.cut();
+        }
+    }
+    assert_eq!(shard.join().unwrap(), Ok(true));
+    let (_, status) = port.status()[0];
+    assert_eq!((status.taken, status.connections), (30_000, 11));
+}
+
+#[test]
+fn a_shard_that_begins_anew_takes_the_place_of_the_one_before() {
+    let port = port(PortAccess::default());
+    let address = port.address().to_string();
+    let mut items = flow(port.reader(0, Window::default()).unwrap());
+    let before = writer(&address, 0, 1);
+    before.send(item(100, 8)).unwrap();
+    assert_eq!(number(&items.next().unwrap().unwrap()), 100);
+    let anew = writer(&address, 0, 2);
+    anew.send(item(200, 8)).unwrap();
+    assert_eq!(number(&items.next().unwrap().unwrap()), 200);
+    let error = loop {
+        match before.wait_for_room(PATIENCE) {
+            Ok(_) => before.send(item(101, 8)).unwrap_or_default(),
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(error, StreamError::Replaced { shard: 0, epoch: 1, by: 2 });
+    anew.send(item(201, 8)).unwrap();
+    assert_eq!(number(&items.next().unwrap().unwrap()), 201, "nothing more of the one before");
+}
+
+#[test]
+fn who_has_another_token_is_refused() {
+    let port = port(PortAccess::default().token("secret"));
+    let mut items = flow(port.reader(0, Window::default()).unwrap());
+    let address = port.address().to_string();
+    for token in ["", "sesame"] {
+        let access = WriterAccess::default().token(token);
+        let writer =
+            ShardWriter::connect(&address, WriterOptions { access, ..WriterOptions::default() }).unwrap();
+        let error = writer.wait_for_room(PATIENCE).unwrap_err();
+        let text = format!("the reader at {address} refuses shard 0: the token is not the one of this job");
+        assert_eq!(error.to_string(), text);
+    }
+    let access = WriterAccess::default().token("secret");
+    let writer =
+        ShardWriter::connect(&address, WriterOptions { access, ..WriterOptions::default() }).unwrap();
+    writer.send(item(1, 8)).unwrap();
+    assert_eq!(number(&items.next().unwrap().unwrap()), 1);
+    assert!(writer.has_joined());
+}
+
+#[test]
+fn other_protocols_and_endless_messages_are_cut_off() {
+    let port = port(PortAccess::default());
+    let _reader = port.reader(0, Window::default()).unwrap();
+    for said in [b"GET / HTTP/1.1\r\n\r\n".as_slice(), &[255; 64]] {
+        let mut socket = TcpStream::connect(port.address()).unwrap();
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        socket.write_all(said).unwrap();
+        let mut answer = Vec::new();
+        // A connection that is reset has ended as well.
+        let _ = socket.read_to_end(&mut answer);
+        assert!(answer.len() < 100);
+    }
+}
+
+#[test]
+fn a_reader_that_leaves_ends_its_shard_and_a_port_that_closes_all() {
+    let port = port(PortAccess::default());
+    let address = port.address().to_string();
+    let readers = [0, 1].map(|shard| port.reader(shard, Window::default()).unwrap());
+    assert_eq!(port.reader(1, Window::default()).unwrap_err(), StreamError::Taken { shard: 1 });
+    let [mut one, mut other] = readers.map(flow);
+    let writers = [0, 1].map(|shard| writer(&address, shard, 1));
+    writers.iter().for_each(|writer| writer.send(item(1, 8)).unwrap());
+    [&mut one, &mut other].map(|items| number(&items.next().unwrap().unwrap()));
+    let ended = |writer: &ShardWriter| loop {
+        match writer.wait_for_room(PATIENCE).and_then(|_| writer.send(item(2, 8))) {
+            Ok(()) => thread::yield_now(),
+            Err(error) => return error,
+        }
+    };
+    drop(one);
+    assert_eq!(ended(&writers[0]), StreamError::Closed { shard: 0 });
+    drop(port);
+    assert_eq!(ended(&writers[1]), StreamError::Closed { shard: 1 });
+}
+
+#[test]
+fn a_reader_that_is_gone_for_longer_than_the_lease_ends_its_shard() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    drop(listener);
+    let options = WriterOptions { shard: 3, lease: Duration::from_millis(200), ..WriterOptions::default() };
+    let begun = Instant::now();
+    let error = ShardWriter::connect(&address, options).unwrap().wait_for_room(PATIENCE).unwrap_err();
+    assert!(matches!(error, StreamError::Lost { shard: 3, .. }), "{error}");
+    assert!(
+        error.to_string().starts_with(&format!("nothing was heard of the reader at {address} for ")),
+        "{error}"
+    );
+    assert!(begun.elapsed() < PATIENCE);
+}
+
+#[test]
+fn a_shard_that_does_not_come_back_is_an_error_behind_what_it_has_made() {
+    let port = port(PortAccess::default());
+    let mut items = flow(port.reader(4, Window::default()).unwrap());
+    let writer = writer(&port.address().to_string(), 4, 1);
+    writer.send(item(1, 8)).unwrap();
+    assert_eq!(number(&items.next().unwrap().unwrap()), 1);
+    port.fail(4, "its node has ended");
+    let error = items.next().unwrap().unwrap_err();
+    assert_eq!(
+        (error.kind(), error.to_string().ends_with("its node has ended")),
+        (ErrorKind::Operator, true)
+    );
+    assert!(items.next().is_none());
+}
+
+#[test]
+fn an_address_that_is_taken_says_so() {
+    let taken = port(PortAccess::default());
+    let error = Port::bind(taken.address(), PortAccess::default()).unwrap_err();
+    assert_eq!(error.to_string(), format!("{}: Address already in use (os error 98)", taken.address()));
+}
