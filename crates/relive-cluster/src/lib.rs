@@ -1,4 +1,5 @@
 //! Programs on several machines: how their processes are started, and what travels between them.
 
+pub mod launch;
 pub mod reduce;
 pub mod stream;

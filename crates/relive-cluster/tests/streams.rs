@@ -182,7 +182,9 @@ fn connections_that_break_lose_nothing_and_double_nothing() {
     }
     assert_eq!(shard.join().unwrap(), Ok(true));
     let (_, status) = port.status()[0];
-    assert_eq!((status.taken, status.connections), (30_000, 11));
+    assert_eq!(status.taken, 30_000);
+    // A connection may be cut before the port knows of it.
+    assert!((2..=11).contains(&status.connections), "{} connections", status.connections);
 }
 
 #[test]
@@ -252,7 +254,7 @@ fn a_reader_that_leaves_ends_its_shard_and_a_port_that_closes_all() {
     let [mut one, mut other] = readers.map(flow);
     let writers = [0, 1].map(|shard| writer(&address, shard, 1));
     writers.iter().for_each(|writer| writer.send(item(1, 8)).unwrap());
-    [&mut one, &mut other].map(|items| number(&items.next().unwrap().unwrap()));
+    let _: [u64; 2] = [&mut one, &mut other].map(|items| number(&items.next().unwrap().unwrap()));
     let ended = |writer: &ShardWriter| loop {
         match writer.wait_for_room(PATIENCE).and_then(|_| writer.send(item(2, 8))) {
             Ok(()) => thread::yield_now(),

@@ -69,6 +69,7 @@ const LAYERS: &[(&str, &[&str])] = &[
         &[
             "relive-checkpoint",
             "relive-client",
+            "relive-cluster",
             "relive-engine",
             "relive-agents",
             "relive-env",

@@ -1,0 +1,34 @@
+//! Command lines for people, who start each process where they want it.
+
+use super::error::{LaunchError, Result};
+use super::job::{Job, TOKEN_VARIABLE, Word};
+use super::launcher::{Launched, Launcher};
+use super::shell::{assignments, command_line, quoted};
+use super::written::Written;
+
+/// Says the command line of each process, which a person runs on any machine. It has the job's token.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Manual;
+
+impl Launcher for Manual {
+    fn start(&self, job: &Job) -> Result<Launched> {
+        job.validate()?;
+        let mut begin = assignments(job);
+        begin.extend(job.token.as_ref().map(|token| format!("{TOKEN_VARIABLE}={}", quoted(token))));
+        let mut start = Vec::new();
+        for task in &job.tasks {
+            if let Some(Word::HostOf(..)) = task.command.iter().find(|word| matches!(word, Word::HostOf(..)))
+            {
+                let what = format_args!("the address in {}'s command", task.name);
+                let expected =
+                    "written out: nobody knows yet on which machine a task will be started by hand";
+                return Err(LaunchError::job(what, "that of another task", expected));
+            }
+            for number in 0..task.count {
+                let line = command_line(task, &number.to_string(), |_| String::new());
+                start.push(begin.iter().chain([&line]).map(String::as_str).collect::<Vec<_>>().join(" "));
+            }
+        }
+        Ok(Launched::Written(Written { start, ..Written::default() }))
+    }
+}

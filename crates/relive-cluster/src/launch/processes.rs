@@ -1,0 +1,126 @@
+//! Processes of this machine.
+
+use std::collections::BTreeMap;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::{Duration, Instant};
+
+use super::error::{LaunchError, Result};
+use super::events::{Event, Member};
+use super::job::{Job, TOKEN_VARIABLE, Task, Word, expect_count};
+use super::launcher::{Launched, Launcher, Members};
+use super::member::Place;
+
+/// Where all processes are.
+const HOST: &str = "127.0.0.1";
+
+/// Starts processes on this machine, and others in place of those that fail.
+///
+/// The standard input of a process ends when it is to end, and also when this program is killed. Each process leads a group of its own, so that Ctrl-C in a
+/// terminal is for this program alone, and what it has started is killed with it.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Processes;
+
+impl Launcher for Processes {
+    fn start(&self, job: &Job) -> Result<Launched> {
+        self.run(job).map(Launched::Running)
+    }
+}
+
+impl Processes {
+    /// Starts a job, as [`start`](Launcher::start) does.
+    ///
+    /// # Errors
+    /// Those of [`start`](Launcher::start).
+    pub fn run(self, job: &Job) -> Result<Box<dyn Members>> {
+        job.validate()?;
+        let (tell, events) = channel();
+        let mut running = Running { job: job.clone(), tell, events, places: BTreeMap::new() };
+        for task in &job.tasks {
+            running.resize(&task.name, task.count)?;
+        }
+        Ok(Box::new(running))
+    }
+}
+
+struct Running {
+    job: Job,
+    tell: Sender<Event>,
+    events: Receiver<Event>,
+    /// By the name of the task and the number.
+    places: BTreeMap<(Arc<str>, u32), Place>,
+}
+
+impl Members for Running {
+    fn addresses(&self) -> Vec<(Member, String)> {
+        let members = self.places.keys().map(|(task, number)| Running::member(task, *number));
+        members.map(|member| (member, HOST.to_owned())).collect()
+    }
+
+    fn watch(&mut self, patience: Duration) -> Option<Event> {
+        self.events.recv_timeout(patience).ok()
+    }
+
+    fn stop(&mut self, grace: Duration) {
+        self.places.values().for_each(Place::stop);
+        let kill_at = Instant::now() + grace;
+        self.places.values_mut().for_each(|place| place.end(kill_at));
+        self.places.clear();
+    }
+
+    fn resize(&mut self, task: &str, count: u32) -> Result<()> {
+        let Some(at) = self.job.tasks.iter().position(|known| known.name == task) else {
+            return Err(LaunchError::job("the task", format_args!("{task:?}"), "one of the job's"));
+        };
+        expect_count(task, count)?;
+        self.job.tasks[at].count = count;
+        let name: Arc<str> = task.into();
+        let (first, end) = ((Arc::clone(&name), count), (Arc::clone(&name), u32::MAX));
+        let surplus: Vec<_> = self.places.range(first..=end).map(|(key, _)| key.clone()).collect();
+        let mut surplus: Vec<Place> = surplus.iter().filter_map(|key| self.places.remove(key)).collect();
+        surplus.iter_mut().for_each(|place| place.end(Instant::now()));
+        for number in 0..count {
+            if !self.places.contains_key(&(Arc::clone(&name), number)) {
+                let place = self.place(&name, number)?;
+                self.places.insert((Arc::clone(&name), number), place);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Running {
+    fn member(task: &Arc<str>, number: u32) -> Member {
+        Member { task: Arc::clone(task), number }
+    }
+
+    fn place(&self, task: &Arc<str>, number: u32) -> Result<Place> {
+        let member = Running::member(task, number);
+        let command = self.job.task(task).map(|task| self.command(task, number));
+        let missing = || LaunchError::job("the task", format_args!("{task:?}"), "one of the job's");
+        let (command, told) = (command.ok_or_else(missing)?, member.clone());
+        Place::start(member, command, self.job.restart, self.tell.clone())
+            .map_err(|error| LaunchError::start(told, error))
+    }
+
+    fn command(&self, task: &Task, number: u32) -> Command {
+        let mut words = task.command.iter().map(|word| match word {
+            Word::Text(text) => text.clone(),
+            Word::Number => number.to_string(),
+            Word::HostOf(_, after) => format!("{HOST}{after}"),
+        });
+        let mut command = Command::new(words.next().unwrap_or_default());
+        command.args(words).envs(self.job.variables()).stdout(Stdio::null());
+        if let Some(token) = &self.job.token {
+            command.env(TOKEN_VARIABLE, token);
+        }
+        command
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.stop(Duration::ZERO);
+    }
+}

@@ -1,0 +1,109 @@
+//! The suite that every launcher passes.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use relive_cluster::launch::{
+    Job, Kubernetes, Launched, Launcher, Manual, Processes, Slurm, Task, Word, Written,
+};
+
+use crate::engines;
+
+/// Words that a shell, YAML or the kubelet would change.
+const ODD: &str = "a 'b' \"c\" $HOME $(id) `id` \\ #";
+
+/// How long a job may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A job whose processes leave a file each, with what they were started with.
+fn job(folder: &Path) -> Job {
+    let script = format!(
+        "printf '%s|%s|%s|%s' \"$1\" \"$2\" \"$ODD\" \"$RELIVE_TOKEN\" > {0}/part.$1.$$ && mv {0}/part.$1.$$ {0}/$1",
+        folder.display()
+    );
+    let command = |name: &str| {
+        let words = ["bash", "-c", &script, name].map(Word::from);
+        words.into_iter().chain([Word::Number, Word::from(ODD)]).collect::<Vec<_>>()
+    };
+    let mut job = Job::new("try", [Task::one("workers", command("workers")).times(3)]);
+    job.environment = vec![("ODD".to_owned(), ODD.to_owned())];
+    job.token = Some("open-sesame".to_owned());
+    job
+}
+
+/// Has a launcher start the job, and what it writes be run; then each process was there once, with all that is its own.
+fn assert_keeps(launcher: &dyn Launcher, run: impl Fn(&Path, &Written)) {
+    let folder = tempfile::tempdir().unwrap();
+    let job = job(folder.path());
+    let mut running = match launcher.start(&job).unwrap() {
+        Launched::Running(members) => Some(members),
+        Launched::Written(written) => {
+            assert!(!written.start.is_empty());
+            run(folder.path(), &written);
+            None
+        }
+    };
+    let until = Instant::now() + PATIENCE;
+    for number in 0..3 {
+        let path = folder.path().join(number.to_string());
+        let found = loop {
+            match std::fs::read_to_string(&path) {
+                Ok(found) => break found,
+                Err(error) => assert!(Instant::now() < until, "process {number} has left no file: {error}"),
+            }
+            std::thread::yield_now();
+        };
+        assert_eq!(found, format!("{number}|{ODD}|{ODD}|open-sesame"));
+    }
+    if let Some(members) = &mut running {
+        members.stop(PATIENCE);
+    }
+    let names = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name());
+    let numbers: BTreeSet<_> = names.filter(|name| name.to_string_lossy().parse::<u32>().is_ok()).collect();
+    assert_eq!(numbers.len(), 3, "{numbers:?}");
+    assert_refuses(launcher, &job);
+}
+
+/// Jobs that no launcher starts are errors that name what is wrong.
+fn assert_refuses(launcher: &dyn Launcher, job: &Job) {
+    let refused = |change: &dyn Fn(&mut Job), expected: &str| {
+        let mut changed = job.clone();
+        change(&mut changed);
+        let error = launcher.start(&changed).err().map(|error| error.to_string()).unwrap_or_default();
+        assert!(error.contains(expected), "{error:?} says nothing of {expected:?}");
+    };
+    refused(&|job| job.name = "Try it".to_owned(), "the name of the job is \"Try it\"");
+    refused(&|job| job.tasks.clear(), "the number of tasks is 0");
+    refused(&|job| job.tasks[0].count = 0, "the number of processes of workers is 0");
+    refused(&|job| job.tasks[0].count = 65_537, "from 1 to 65536");
+    refused(&|job| job.tasks[0].command.clear(), "the name of a program");
+    refused(&|job| job.tasks[0].resources.cpus = 0, "processors of workers is 0");
+    refused(&|job| job.tasks.push(job.tasks[0].clone()), "the name of two tasks is \"workers\"");
+    refused(&|job| job.environment[0].0 = "1=2".to_owned(), "the name of a variable is \"1=2\"");
+    let elsewhere = Word::HostOf("learner".to_owned(), ":7000".to_owned());
+    refused(
+        &|job| job.tasks[0].command.push(elsewhere.clone()),
+        "\"learner\", but it must be one of the job's",
+    );
+}
+
+#[test]
+fn processes_of_this_machine_keep_the_contract() {
+    assert_keeps(&Processes, |_, _| unreachable!("they run"));
+}
+
+#[test]
+fn commands_for_people_keep_the_contract() {
+    assert_keeps(&Manual, engines::run_by_hand);
+}
+
+#[test]
+fn scripts_for_slurm_keep_the_contract() {
+    assert_keeps(&Slurm, engines::run_as_slurm);
+}
+
+#[test]
+fn manifests_for_kubernetes_keep_the_contract() {
+    assert_keeps(&Kubernetes { image: "relive:0.1.0".to_owned() }, engines::run_as_kubernetes);
+}
