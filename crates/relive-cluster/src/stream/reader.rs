@@ -145,6 +145,7 @@ impl Slot {
         }
         state.connections += 1;
         state.is_connected = true;
+        state.receiving.connected(epoch);
         // The connection before, which may not know yet that it is dead.
         self.changed.notify_waiters();
         Some(state.connections)

@@ -157,6 +157,13 @@ impl Receiving {
         }
     }
 
+    /// There is a connection for an epoch, whose writer may not know yet what was taken last.
+    pub fn connected(&mut self, epoch: u64) {
+        if epoch == self.epoch && epoch > 0 {
+            self.owes = Some(self.credit());
+        }
+    }
+
     /// Whether there is something to be sent now: an answer, or credit once there is half a window of it.
     #[must_use]
     pub fn has_news(&self) -> bool {
