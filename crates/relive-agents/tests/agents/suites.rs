@@ -295,7 +295,10 @@ fn mpo_keeps_to_it() {
         samples: 5,
         target_policy_period: 2,
         target_critic_period: 2,
-        epsilon_stddev: 0.01
+        epsilon_mean: 0.01,
+        epsilon_stddev: 0.01,
+        policy_learning_rate: 0.05,
+        dual_learning_rate: 0.1
     });
     let told = hand(told.clone(), PENDULUM, mpo::mpo(&told));
     suite(acting(small!(MpoConfig { samples: 5, target_policy_period: 10 }), &[PENDULUM], vec![told]));
@@ -309,7 +312,10 @@ fn dmpo_keeps_to_it() {
         target_critic_period: 2,
         atoms: 7,
         value_range: [-30.0, 0.0],
-        epsilon_stddev: 0.01
+        epsilon_mean: 0.01,
+        epsilon_stddev: 0.01,
+        policy_learning_rate: 0.05,
+        dual_learning_rate: 0.1
     });
     let told = hand(told.clone(), PENDULUM, mpo::dmpo(&told));
     let small = small!(DmpoConfig { samples: 5, atoms: 11, normalize_observations: true });
@@ -409,6 +415,8 @@ fn crr_keeps_to_it() {
         discount: 0.8,
         target_update_period: 2,
         weight,
+        temperature: 0.02,
+        max_weight: 1.2,
         hidden: vec![hidden],
         ..CrrConfig::default()
     };

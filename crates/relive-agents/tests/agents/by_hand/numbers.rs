@@ -82,7 +82,6 @@ pub(crate) fn huber(x: f64) -> f64 {
 }
 
 /// The mean of numbers.
-#[expect(clippy::cast_precision_loss, reason = "a few numbers")]
 pub(crate) fn mean(numbers: impl Iterator<Item = f64>) -> f64 {
     let (mut sum, mut count) = (0.0, 0_u32);
     numbers.for_each(|number| (sum, count) = (sum + number, count + 1));
