@@ -1,6 +1,8 @@
 //! Agents as their users run them.
 
 #[cfg(test)]
+mod by_hand;
+#[cfg(test)]
 mod common;
 #[cfg(test)]
 mod continuous;
@@ -10,6 +12,8 @@ mod contract;
 mod demonstrations;
 #[cfg(test)]
 mod dqn;
+#[cfg(test)]
+mod faulty;
 #[cfg(test)]
 mod learning;
 #[cfg(test)]
@@ -28,3 +32,7 @@ mod policies;
 mod processes;
 #[cfg(test)]
 mod recorded;
+#[cfg(test)]
+mod suite;
+#[cfg(test)]
+mod suites;

@@ -9,7 +9,7 @@ use relive_rl::run::{Evaluation, Report, RunOptions};
 use relive_rl::{Agent, SavedPolicy};
 
 use crate::common::{numbers, options, run, run_in, small_mcts};
-use crate::contract::Faulty;
+use crate::faulty::Faulty;
 
 #[test]
 fn the_chest_at_the_bottom_of_the_sea_is_found() {

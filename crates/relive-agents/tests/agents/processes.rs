@@ -14,7 +14,7 @@ use relive_rl::{Agent, Result, RlError};
 use relive_table::TableConfig;
 
 use crate::common::{all, numbers, on_policy, options, run, small_dqn};
-use crate::contract::Faulty;
+use crate::faulty::Faulty;
 
 fn named(name: &str) -> Result<MakeEnvironment> {
     let name = name.to_owned();

@@ -6,16 +6,14 @@ use std::sync::Arc;
 use relive_agents::{
     BcConfig, BcqConfig, CqlConfig, CrrConfig, CrrWeight, D4pgConfig, IqlConfig, Td3BcConfig,
 };
-use relive_client::blocking::Client;
-use relive_env::{Action, ActionNoise, Buffer, TimeStep};
-use relive_rl::adders::{Adder, TransitionAdder};
+use relive_env::{Action, ActionNoise, Buffer};
 use relive_rl::plan::MakeEnvironment;
 use relive_rl::recorded::{self, RecordedEpisode};
-use relive_rl::run::{Checkpoints, Evaluation, Report, RunOptions, Stop, Watch};
-use relive_rl::{Agent, RlError, SavedPolicy};
+use relive_rl::run::{Checkpoints, Evaluation, Report, RunOptions};
+use relive_rl::{Agent, RlError};
 
 use crate::common::{numbers, options, run, run_in};
-use crate::contract::Faulty;
+use crate::faulty::Faulty;
 
 /// A torque that turns the pendulum against its fall: no good one, but one to be imitated.
 fn torque(seen: &[f32]) -> f32 {
@@ -23,7 +21,7 @@ fn torque(seen: &[f32]) -> f32 {
 }
 
 /// Episodes of the formula in a folder.
-fn pendulum(folder: &Path) {
+pub(crate) fn pendulum(folder: &Path) {
     let mut environment = relive_env::make("Pendulum-v1", 1).unwrap();
     let mut play = || {
         let by_formula = |_: &dyn relive_env::Environment,
@@ -80,30 +78,6 @@ fn offline(environment: &str, learner_steps: u64, data: Option<&Path>) -> RunOpt
     RunOptions { learner_steps, data, ..options(environment, 0, 3) }
 }
 
-#[test]
-fn they_learn_from_a_table_and_a_resumed_run_gives_the_same_numbers() {
-    let data = tempfile::tempdir().unwrap();
-    pendulum(data.path());
-    for agent in all() {
-        let of = |folder: &Path, steps| {
-            let checkpoints = Some(Checkpoints { folder: folder.to_owned(), every: 20 });
-            let evaluation = Some(Evaluation { every: 40, episodes: 1 });
-            let options = offline("Pendulum-v1", steps, Some(data.path()));
-            let (trained, reports) = run(&agent, &RunOptions { checkpoints, evaluation, ..options }).unwrap();
-            assert_eq!((trained.summary.env_steps, trained.summary.learner_steps), (0, steps));
-            assert!(reports.iter().any(|report| matches!(report, Report::Evaluator(_))));
-            let policy = SavedPolicy::of(agent.as_ref(), &trained).unwrap();
-            let loaded = SavedPolicy::from_bytes(&policy.to_bytes().unwrap(), &relive_agents::from_json);
-            assert_eq!(loaded.unwrap().agent(), agent.name());
-            numbers(&trained)
-        };
-        let (whole, in_parts) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        let expected = of(whole.path(), 80);
-        of(in_parts.path(), 40);
-        assert!(of(in_parts.path(), 80) == expected, "{}", agent.name());
-    }
-}
-
 /// The mean return of what behavioural cloning has learned from a folder.
 fn imitated(environment: &str, learner_steps: u64, data: &Path) -> f64 {
     let bc = BcConfig { batch_size: 64, hidden: vec![32], ..BcConfig::default() };
@@ -144,7 +118,7 @@ fn formula_return() -> f64 {
 }
 
 /// Episodes in which each action is random half of the time, and otherwise right, in a folder.
-fn noisy_catches(folder: &Path) {
+pub(crate) fn noisy_catches(folder: &Path) {
     let mut environment = relive_env::make("catch/0", 1).unwrap();
     let mut noise = ActionNoise::new(&environment.spec().actions, 0.5, 1).unwrap();
     let mut play = || {
@@ -205,26 +179,6 @@ fn what_bcq_cannot_act_in_is_refused() {
 }
 
 #[test]
-fn without_anything_in_the_table_nothing_is_learned_and_a_stop_ends_the_wait() {
-    for agent in all().iter().filter(|agent| agent.name() != "d4pg") {
-        let stop = Stop::default();
-        let stopping = stop.clone();
-        let watch = Some(Watch::new(move |_| stopping.stop()));
-        let options = RunOptions { stop, watch, ..offline("Pendulum-v1", 10, None) };
-        let summary = run(agent, &options).unwrap().0.summary;
-        assert_eq!((summary.env_steps, summary.learner_steps), (0, 0), "{}", agent.name());
-    }
-}
-
-#[test]
-fn to_act_is_refused_by_those_that_do_not() {
-    for agent in all().iter().filter(|agent| agent.name() != "d4pg") {
-        let error = run(agent, &options("Pendulum-v1", 100, 1)).map(drop).unwrap_err().to_string();
-        assert!(error.contains("env_steps is 100") && error.contains("does not act"), "{error}");
-    }
-}
-
-#[test]
 fn environments_that_they_cannot_act_in_are_refused_with_what_they_take() {
     for agent in all().iter().filter(|agent| agent.name() != "bc") {
         let make = MakeEnvironment::new(|_| {
@@ -233,26 +187,5 @@ fn environments_that_they_cannot_act_in_are_refused_with_what_they_take() {
         let error = run_in(agent, &offline("odd", 10, None), &make).map(drop).unwrap_err();
         assert!(matches!(error, RlError::Unsuited { .. }), "{error}");
         assert!(error.to_string().contains("one array of float32 between bounds"), "{error}");
-    }
-}
-
-#[test]
-fn what_is_no_number_ends_the_run() {
-    let broken = Watch::new(|engine| {
-        let client = Client::in_process(engine.clone()).unwrap();
-        let spec = relive_env::make("Pendulum-v1", 1).unwrap().spec().clone();
-        let mut observation = Buffer::for_nest(&spec.observations, 1).unwrap();
-        let action = Buffer::for_nest(&spec.actions, 1).unwrap();
-        let mut adder = TransitionAdder::new(&client, "replay", &spec, 1, 0.99).unwrap();
-        adder.add_first(observation.view()).unwrap();
-        observation.leaf_mut::<f32>(0).unwrap().fill(f32::NAN);
-        for _ in 0..20 {
-            adder.add(action.view(), TimeStep::transition(1.0), observation.view()).unwrap();
-        }
-    });
-    for agent in all().iter().filter(|agent| agent.name() != "d4pg") {
-        let options = RunOptions { watch: Some(broken.clone()), ..offline("Pendulum-v1", 100, None) };
-        let error = run(agent, &options).map(drop).unwrap_err();
-        assert!(matches!(error.cause(), RlError::Diverged { .. }), "{}: {error}", agent.name());
     }
 }
