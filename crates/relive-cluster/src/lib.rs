@@ -3,3 +3,7 @@
 pub mod launch;
 pub mod reduce;
 pub mod stream;
+
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/clusters.md")]
+mod clusters_docs {}

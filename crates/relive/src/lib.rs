@@ -22,7 +22,10 @@ pub use relive_tensor::{Codec, CodecSet, DType, Nest, Shape, Signature, Tensor, 
 pub use server::{Server, ServerBuilder, ServerError};
 
 #[cfg(feature = "rl")]
-pub use {relive_agents as agents, relive_env as env, relive_flow as flow, relive_nn as nn, relive_rl as rl};
+pub use {
+    relive_agents as agents, relive_cluster as cluster, relive_env as env, relive_flow as flow,
+    relive_nn as nn, relive_rl as rl,
+};
 
 #[cfg(feature = "gpu")]
 pub use relive_gpu as gpu;

@@ -110,6 +110,7 @@ const LAYERS: &[(&str, &[&str])] = &[
         &[
             "relive-agents",
             "relive-client",
+            "relive-cluster",
             "relive-engine",
             "relive-env",
             "relive-flow",
