@@ -6,6 +6,7 @@
 //! ```
 //!
 //! With `raw-read` and `raw-send` the same bytes go over a plain TCP connection.
+#![expect(clippy::print_stdout, reason = "a program for people")]
 
 use std::error::Error;
 use std::io::{Read, Write};

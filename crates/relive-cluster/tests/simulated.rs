@@ -1,4 +1,5 @@
 //! Two hundred shards and their reader on a network that loses, delays, reorders, doubles and parts, in virtual time.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -181,7 +182,7 @@ impl World {
 
     fn take(&mut self, number: usize) {
         let reader = &mut self.readers[number];
-        let room = WINDOW.items as usize;
+        let room = usize::try_from(WINDOW.items).unwrap();
         // Those of an epoch before may wait beside the window of this one, and no older ones: they are taken each second.
         assert!(reader.waiting() <= 2 * room, "{} items wait", reader.waiting());
         reader.ask();

@@ -1,4 +1,5 @@
 //! Streams over real sockets: order, back-pressure, broken connections, shards that begin anew, and who is refused.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};

@@ -102,7 +102,7 @@ impl ShardWriter {
     /// # Errors
     /// The stream is over: the reader is gone or wants no more, does not take this writer, or the shard has begun anew elsewhere.
     pub fn wait_for_room(&self, patience: Duration) -> Result<bool, StreamError> {
-        self.wait(patience, |sending| sending.has_room())
+        self.wait(patience, Sending::has_room)
     }
 
     fn wait(&self, patience: Duration, is_so: impl Fn(&Sending) -> bool) -> Result<bool, StreamError> {
