@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -97,3 +98,20 @@ def test_workers_on_ray_join_a_run_of_the_program(cluster, relive_program):
     )
     told, _ = run.communicate(timeout=60)
     assert (workers.returncode, run.returncode) == (0, 0), workers.stderr + told
+
+
+def test_the_program_has_ray_start_its_workers(cluster, relive_program):
+    cluster, _ = cluster
+    command = [relive_program, "rl", "train", "impala", "--env", "catch/0", "--steps", "3000", "--on", "ray", "--actors", "2"]
+    environment = {**os.environ, "RAY_ADDRESS": cluster.address, "RELIVE_PYTHON": sys.executable}
+    run = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    assert run.returncode == 0, run.stderr
+    steps = int(re.search(r"([\d,]+) steps", run.stdout).group(1).replace(",", ""))
+    assert steps >= 3000, run.stdout
+
+
+def test_without_ray_the_program_says_what_is_missing(relive_program):
+    command = [relive_program, "rl", "train", "impala", "--env", "catch/0", "--on", "ray"]
+    for python, reason in [("/nowhere/python", "No such file or directory"), ("/usr/bin/false", "nothing")]:
+        run = subprocess.run(command, env={**os.environ, "RELIVE_PYTHON": python}, capture_output=True, text=True, timeout=60, check=False)
+        assert run.returncode == 2 and f"{python} says: {reason}" in run.stderr, run.stderr

@@ -24,7 +24,7 @@ from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NotYet
 from typing import Any
 
-from relive._remote import Told, raised, told
+from relive._remote import Told, end_with_parent, raised, told
 from relive.rl._workers import Supervisor, work
 
 # A worker that has no place for so long is reported, each time.
@@ -198,11 +198,19 @@ def main() -> None:
     parser.add_argument("--actors", metavar="N", type=int, default=2, help="workers, numbered from 0 on [default: 2]")
     parser.add_argument("--num-cpus", metavar="N", type=float, default=1.0, help="processors of each [default: 1]")
     parser.add_argument("--num-gpus", metavar="N", type=float, default=0.0, help="GPUs of each [default: 0]")
-    parser.add_argument("--token-file", metavar="FILE", type=pathlib.Path, help="has the token that the server with the tables asks for")
+    parser.add_argument(
+        "--token-file",
+        metavar="FILE",
+        type=pathlib.Path,
+        help="has the token that the server with the tables asks for [default: the token in the variable RELIVE_TOKEN]",
+    )
+    parser.add_argument("--supervised", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.actors < 1:
         parser.error(f"--actors is {options.actors}, but it must be at least 1")
-    token = options.token_file.read_text().strip() if options.token_file else None
+    if options.supervised:
+        end_with_parent()
+    token = options.token_file.read_text().strip() if options.token_file else os.environ.get("RELIVE_TOKEN")
     workers = Workers(num_cpus=options.num_cpus, num_gpus=options.num_gpus)
     supervisor = Supervisor(_Launcher(workers, None, None, token), options.actors)
     try:

@@ -53,10 +53,14 @@ pub(crate) enum Command {
 
 /// Reads the command line. Help and version are printed here, and end the process with success.
 pub(crate) fn parse() -> Result<Args> {
-    let line: Vec<OsString> = std::env::args_os().collect();
-    Args::try_parse_from(&line).map_err(|error| match error.kind() {
+    parse_line(&std::env::args_os().collect::<Vec<_>>())
+}
+
+/// Reads a command line, the program's name first.
+pub(crate) fn parse_line(line: &[OsString]) -> Result<Args> {
+    Args::try_parse_from(line).map_err(|error| match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => show(&error),
-        _ => Failure::usage(complaint(&error, &line)),
+        _ => Failure::usage(complaint(&error, line)),
     })
 }
 

@@ -202,7 +202,8 @@ impl ClientSecurity {
         })
     }
 
-    fn token(&self) -> Result<Option<String>> {
+    /// The token, if there is one.
+    pub(crate) fn token(&self) -> Result<Option<String>> {
         let Some(path) = &self.token_file else { return Ok(std::env::var(TOKEN_VARIABLE).ok()) };
         let read = std::fs::read_to_string(path);
         let text =

@@ -25,12 +25,17 @@ pub(crate) struct Options {
 
 /// Prints the token, which is for the client, and its line, which is for the server's file.
 pub(crate) fn run(options: &Options) -> Result {
-    let mut bytes = [0; TOKEN_BYTES];
-    SysRng.try_fill_bytes(&mut bytes).map_err(|error| Failure::text(Kind::Runtime, error))?;
-    let token: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    let token = random()?;
     let line = token_line(&options.name, options.role, &token);
     let line = line.map_err(|error| Failure::usage(format!("the name {:?}: {error}", options.name)))?;
     output::line(&format!("token: {token}"))?;
     output::line(&format!("line:  {line}"))?;
     Ok(())
+}
+
+/// A token that nobody guesses.
+pub(super) fn random() -> Result<String> {
+    let mut bytes = [0; TOKEN_BYTES];
+    SysRng.try_fill_bytes(&mut bytes).map_err(|error| Failure::text(Kind::Runtime, error))?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }

@@ -25,6 +25,8 @@ mod rl;
 #[cfg(test)]
 mod rl_data;
 #[cfg(test)]
+mod rl_launch;
+#[cfg(test)]
 mod rl_processes;
 #[cfg(test)]
 mod rl_sweep;

@@ -65,7 +65,7 @@ impl<'a> Line<'a> {
     }
 }
 
-fn fingerprint_of_new(token: &str) -> Result<Fingerprint, TokenLineError> {
+pub(super) fn fingerprint_of_new(token: &str) -> Result<Fingerprint, TokenLineError> {
     if (MIN_TOKEN_BYTES..=MAX_TOKEN_BYTES).contains(&token.len()) {
         Ok(fingerprint(token))
     } else {

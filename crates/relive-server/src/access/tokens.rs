@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::SystemTime;
 
-use super::line::{Fingerprint, Line, TokenLineError, fingerprint};
+use super::line::{Fingerprint, Line, TokenLineError, fingerprint, fingerprint_of_new};
 use super::role::Role;
 use crate::limits::{MAX_TOKEN_FILE_BYTES, TOKEN_FILE_LOOK_INTERVAL};
 
@@ -49,10 +49,10 @@ pub enum TokensError {
     },
 }
 
-/// The tokens that a server takes, as they stand in a file. A running server follows the file's changes.
+/// The tokens that a server takes: one, or those in a file, whose changes a running server follows.
 #[derive(Debug)]
 pub struct Tokens {
-    path: PathBuf,
+    path: Option<PathBuf>,
     known: RwLock<Arc<Known>>,
 }
 
@@ -87,7 +87,16 @@ impl Tokens {
     pub fn open(path: impl Into<PathBuf>) -> Result<Self, TokensError> {
         let path = path.into();
         let known = RwLock::new(Arc::new(read(&path)?));
-        Ok(Self { path, known })
+        Ok(Self { path: Some(path), known })
+    }
+
+    /// One token, in no file.
+    ///
+    /// # Errors
+    /// The token is too short or too long.
+    pub fn one(name: &str, role: Role, token: &str) -> Result<Self, TokenLineError> {
+        let holders = HashMap::from([(fingerprint_of_new(token)?, Holder { name: name.into(), role })]);
+        Ok(Self { path: None, known: RwLock::new(Arc::new(Known { holders, seen: None })) })
     }
 
     /// Whose token it is.
@@ -97,27 +106,28 @@ impl Tokens {
 
     /// Reads the file again whenever it has changed. A file that cannot be used leaves the tokens as they are.
     pub(crate) async fn follow(&self) {
+        let Some(path) = &self.path else { return std::future::pending().await };
         let mut last = self.known().seen;
         loop {
             tokio::time::sleep(TOKEN_FILE_LOOK_INTERVAL).await;
-            last = self.look(last);
+            last = self.look(path, last);
         }
     }
 
     /// Reads the file again if it is another one than the `last` that was looked at.
-    fn look(&self, last: Option<Seen>) -> Option<Seen> {
-        let now = Seen::at(&self.path);
+    fn look(&self, path: &Path, last: Option<Seen>) -> Option<Seen> {
+        let now = Seen::at(path);
         if now != last
-            && let Err(error) = self.reload()
+            && let Err(error) = self.reload(path)
         {
             tracing::error!(%error, "the tokens stay as they were");
         }
         now
     }
 
-    fn reload(&self) -> Result<(), TokensError> {
-        let known = read(&self.path)?;
-        tracing::info!(path = %self.path.display(), tokens = known.holders.len(), "tokens read again");
+    fn reload(&self, path: &Path) -> Result<(), TokensError> {
+        let known = read(path)?;
+        tracing::info!(path = %path.display(), tokens = known.holders.len(), "tokens read again");
         *self.known.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(known);
         Ok(())
     }
@@ -197,6 +207,15 @@ mod tests {
     }
 
     #[test]
+    fn one_token_needs_no_file() {
+        let tokens = Tokens::one("workers", Role::Write, "the-token-of-the-run").unwrap();
+        assert_eq!(tokens.holder("the-token-of-the-run").map(|holder| holder.role), Some(Role::Write));
+        assert_eq!(tokens.holder("the-token-of-another"), None);
+        let error = Tokens::one("workers", Role::Write, "short").unwrap_err();
+        assert_eq!(error.to_string(), "the token has 5 characters; 16 to 1024 are supported");
+    }
+
+    #[test]
     fn the_line_that_is_wrong_is_told() {
         for (text, part) in [
             ("", "no token"),
@@ -218,17 +237,17 @@ mod tests {
         let file = file("a read 0123456789abcdef");
         let tokens = Tokens::open(file.path()).unwrap();
         let first = tokens.known().seen;
-        assert_eq!(tokens.look(first), first);
+        assert_eq!(tokens.look(file.path(), first), first);
         fs::write(file.path(), "a read 0123456789abcdef\nbroken").unwrap();
-        let broken = tokens.look(first);
+        let broken = tokens.look(file.path(), first);
         assert_ne!(broken, first);
         assert!(tokens.holder("0123456789abcdef").is_some());
         fs::write(file.path(), "b admin another-token-of-ours").unwrap();
-        let last = tokens.look(broken);
+        let last = tokens.look(file.path(), broken);
         assert!(tokens.holder("0123456789abcdef").is_none());
         assert_eq!(tokens.holder("another-token-of-ours").unwrap().role, Role::Admin);
         fs::remove_file(file.path()).unwrap();
-        assert_eq!(tokens.look(last), None, "nothing is there");
+        assert_eq!(tokens.look(file.path(), last), None, "nothing is there");
         assert!(tokens.holder("another-token-of-ours").is_some());
     }
 }

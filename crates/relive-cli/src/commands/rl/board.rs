@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use relive_rl::run::Watch;
-use relive_server::{Entrances, HttpServer, Monitor, ServerOptions};
+use relive_server::access::{Access, Role, Tokens};
+use relive_server::{Entrance, Entrances, HttpServer, Monitor, ServerOptions};
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 
@@ -19,11 +20,19 @@ pub(super) struct Board {
     monitor: Monitor,
     listener: Arc<Mutex<Option<TcpListener>>>,
     address: SocketAddr,
+    /// The token that gives access to the tables, if not everybody has it.
+    token: Option<String>,
+    access: Option<Access>,
 }
 
 impl Board {
-    /// A dashboard at `http`, if there is to be one, and tables at `listen`.
-    pub(super) fn start(http: Option<SocketAddr>, listen: Option<SocketAddr>) -> Result<Board> {
+    /// A dashboard at `http`, if there is to be one, and tables at `listen`, for whoever shows `token`.
+    pub(super) fn start(
+        http: Option<SocketAddr>,
+        listen: Option<SocketAddr>,
+        token: Option<String>,
+    ) -> Result<Board> {
+        let access = token.as_deref().map(access_by).transpose()?;
         let broken = |error: std::io::Error| Failure::new(Kind::Runtime, error);
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
@@ -41,12 +50,25 @@ impl Board {
             Ok::<_, Failure>((http, bind(listen.unwrap_or(anywhere())).await?))
         })?;
         let address = listener.local_addr().map_err(broken)?;
-        Ok(Board { http, runtime, monitor, listener: Arc::new(Mutex::new(Some(listener))), address })
+        Ok(Board {
+            http,
+            runtime,
+            monitor,
+            listener: Arc::new(Mutex::new(Some(listener))),
+            address,
+            token,
+            access,
+        })
     }
 
     /// Where the tables are served.
     pub(super) fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// What workers must show.
+    pub(super) fn token(&self) -> Option<&str> {
+        self.token.as_deref()
     }
 
     /// Says where the dashboard is.
@@ -59,10 +81,10 @@ impl Board {
     /// Serves the tables that it is shown; those of a run that makes them anew with each checkpoint on another port each time.
     pub(super) fn watch(&self) -> Watch {
         let (handle, monitor) = (self.runtime.handle().clone(), self.monitor.clone());
-        let bound = Arc::clone(&self.listener);
+        let (bound, access) = (Arc::clone(&self.listener), self.access.clone());
         Watch::new(move |engine| {
             let (engine, monitor) = (engine.clone(), monitor.clone());
-            let bound = bound.lock().take();
+            let (bound, access) = (bound.lock().take(), access.clone());
             handle.spawn(async move {
                 let listener = match bound {
                     Some(listener) => Ok(listener),
@@ -73,14 +95,27 @@ impl Board {
                     Err(error) => return tracing::warn!(%error, "the run's tables are not served"),
                 };
                 let options = ServerOptions::default().monitor(monitor);
+                let entrance = Entrance::from(listener);
+                let entrance = match access {
+                    Some(access) => entrance.access(access),
+                    None => entrance,
+                };
                 let served =
-                    relive_server::serve(Entrances::from(listener), engine, options, std::future::pending());
+                    relive_server::serve(Entrances::from(entrance), engine, options, std::future::pending());
                 if let Err(error) = served.await {
                     tracing::warn!(%error, "the run's tables are not served any more");
                 }
             });
         })
     }
+}
+
+/// Whoever shows the token may do what workers do.
+fn access_by(token: &str) -> Result<Access> {
+    let tokens = Tokens::one("workers", Role::Write, token);
+    let tokens =
+        tokens.map_err(|error| Failure::usage(format!("the run cannot ask for this token: {error}")))?;
+    Ok(Access::Tokens(Arc::new(tokens)))
 }
 
 async fn bind(address: SocketAddr) -> Result<TcpListener> {

@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 
-use super::{agents, plot, record, sweep, top, train, worker};
+use super::{agents, launch, plot, record, sweep, top, train, worker};
 use crate::failure::Result;
 
 /// Options of `relive rl`.
@@ -26,10 +26,22 @@ enum What {
     Sweep(sweep::Options),
     /// Act for a run that learns elsewhere
     Worker(worker::Options),
+    /// Write what starts a run and its workers on several machines: commands, a script for Slurm, or manifests for Kubernetes
+    Launch(launch::Options),
     /// Show the plan of a run at work, operator by operator
     Top(top::Options),
     /// Draw the learning curves of runs, or bsuite's radar
     Plot(plot::Options),
+}
+
+impl Options {
+    /// The options of `relive rl train`, if that is what is meant.
+    pub(super) fn train(&self) -> Option<&train::Options> {
+        match &self.what {
+            What::Train(options) => Some(options),
+            _ => None,
+        }
+    }
 }
 
 pub(crate) fn run(options: &Options) -> Result {
@@ -39,6 +51,7 @@ pub(crate) fn run(options: &Options) -> Result {
         What::Record(options) => record::run(options),
         What::Sweep(options) => sweep::run(options),
         What::Worker(options) => worker::run(options),
+        What::Launch(options) => launch::run(options),
         What::Top(options) => top::run(options),
         What::Plot(options) => plot::run(options),
     }

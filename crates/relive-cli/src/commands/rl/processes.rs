@@ -9,8 +9,10 @@ use relive_client::blocking::Client;
 use relive_rl::run::Processes;
 
 use super::board::Board;
+use super::ray;
 use super::reach::reach;
-use super::supervisor::Supervisor;
+use super::supervisor::{self, Supervisor};
+use crate::commands::token;
 use crate::config;
 use crate::failure::{Failure, Result};
 use crate::output;
@@ -27,6 +29,8 @@ enum On {
     Threads,
     /// Each worker is a process, around the server of the run's tables
     Processes,
+    /// The same, as actors of Ray: on the cluster that RAY_ADDRESS names, or on this machine
+    Ray,
 }
 
 /// Where a run's workers are, and how many there are.
@@ -79,10 +83,16 @@ impl Executor {
     /// Workers beside the thread that learns.
     pub(super) fn actors(&self) -> usize {
         let default = match self.on {
-            Some(On::Threads | On::Processes) => 2,
+            Some(On::Threads | On::Processes | On::Ray) => 2,
             Some(On::Serial) | None => 0,
         };
         self.actors.map_or(default, usize::from)
+    }
+
+    /// Whether nothing is said about where the workers are.
+    pub(super) fn is_default(&self) -> bool {
+        let Executor { on, actors, listen, server, no_spawn, reach: _ } = self;
+        on.is_none() && actors.is_none() && listen.is_none() && server.is_none() && !no_spawn
     }
 
     /// Whether the run's tables are on a server that is there already.
@@ -90,8 +100,9 @@ impl Executor {
         self.server.is_some()
     }
 
-    fn is_processes(&self) -> bool {
-        self.on == Some(On::Processes)
+    /// Whether workers are other processes.
+    fn is_apart(&self) -> bool {
+        matches!(self.on, Some(On::Processes | On::Ray))
     }
 
     /// # Errors
@@ -102,8 +113,14 @@ impl Executor {
             (Some(On::Serial), 1..) => {
                 return told("--on serial has no --actors: one thread does everything");
             }
-            (Some(On::Threads | On::Processes), 0) => {
-                return told("--on threads and --on processes need --actors of at least 1");
+            (Some(On::Threads | On::Processes | On::Ray), 0) => {
+                return told("--on threads, processes and ray need --actors of at least 1");
+            }
+            (Some(On::Ray), _) if self.no_spawn => {
+                return told("--no-spawn needs --on processes: on ray, workers are started");
+            }
+            (Some(On::Ray), _) if self.reach.security.has_tls() => {
+                return told("--on ray has no TLS: its workers show a token");
             }
             _ => {}
         }
@@ -112,7 +129,7 @@ impl Executor {
             ("--server", self.server.is_some()),
             ("--no-spawn", self.no_spawn),
         ];
-        match only.iter().find(|(_, is_given)| *is_given && !self.is_processes()) {
+        match only.iter().find(|(_, is_given)| *is_given && !self.is_apart()) {
             Some((option, _)) => told(&format!("{option} needs --on processes")),
             None => Ok(()),
         }
@@ -120,7 +137,7 @@ impl Executor {
 
     /// The way to a dashboard at `http`, if there is to be one, and to the run's own tables, if others need them.
     pub(super) fn board(&self, http: Option<SocketAddr>) -> Result<Option<Board>> {
-        let serves = self.is_processes() && self.server.is_none();
+        let serves = self.is_apart() && self.server.is_none();
         if http.is_some() && self.actors() == 0 {
             return Err(Failure::usage("--http needs --actors: one thread alone has nothing to wait for"));
         }
@@ -132,14 +149,19 @@ impl Executor {
         if http.is_none() && !serves {
             return Ok(None);
         }
-        let board = Board::start(http, self.listen)?;
+        let (mut listen, mut token) = (self.listen, self.reach.security.token()?);
+        if self.on == Some(On::Ray) {
+            listen = Some(listen.map_or_else(ray::address, Ok)?);
+            token = Some(token.map_or_else(token::random, Ok)?);
+        }
+        let board = Board::start(http, listen, token)?;
         board.announce();
-        if self.listen.is_some_and(|listen| !listen.ip().is_loopback()) {
+        if board.token().is_none() && listen.is_some_and(|listen| !listen.ip().is_loopback()) {
             tracing::warn!(
-                "the run's tables are served to everybody who reaches this machine; relive serve has tokens and TLS: see --server"
+                "the run's tables are served to everybody who reaches this machine; with --token-file, or a token in RELIVE_TOKEN, workers must show that"
             );
         }
-        if serves {
+        if serves && self.on == Some(On::Processes) {
             output::complain(&format!("workers join by: relive rl worker --join {}", board.address()));
         }
         Ok(Some(board))
@@ -147,7 +169,7 @@ impl Executor {
 
     /// What makes the actors of a run processes, if they are to be.
     pub(super) fn processes(&self) -> Result<Option<Processes>> {
-        if !self.is_processes() {
+        if !self.is_apart() {
             return Ok(None);
         }
         let server = self.server.as_ref().map(|server| self.reach.client(server, "--server")).transpose()?;
@@ -156,7 +178,7 @@ impl Executor {
 
     /// Starts the workers that are to be started by this process.
     pub(super) fn supervisor(&self, board: Option<&Board>) -> Result<Option<Supervisor>> {
-        if !self.is_processes() || self.no_spawn {
+        if !self.is_apart() || self.no_spawn {
             return Ok(None);
         }
         let address = match (&self.server, board) {
@@ -164,6 +186,14 @@ impl Executor {
             (None, Some(board)) => board.address().to_string(),
             (None, None) => return Ok(None),
         };
-        Supervisor::start(self.actors(), &address, &self.reach.security).map(Some)
+        let token = match board {
+            Some(board) => board.token().map(str::to_owned),
+            None => self.reach.security.token()?,
+        };
+        let job = match self.on {
+            Some(On::Ray) => ray::job(self.actors(), &address, token),
+            _ => supervisor::job(self.actors(), &address, &self.reach.security),
+        };
+        Supervisor::start(job).map(Some)
     }
 }

@@ -39,12 +39,12 @@ struct Flags {
 }
 
 impl Supervisor {
-    /// Starts `actors` workers of the run on the server at `address`, when the run calls [`begun`](Self::begun).
-    pub(super) fn start(actors: usize, address: &str, security: &ClientSecurity) -> Result<Supervisor> {
+    /// Starts what acts for a run, when that calls [`begun`](Self::begun).
+    pub(super) fn start(job: std::io::Result<Job>) -> Result<Supervisor> {
         let broken = |error: &dyn std::fmt::Display| {
             Failure::text(Kind::Runtime, format!("a worker cannot be started: {error}"))
         };
-        let job = job(actors, address, security).map_err(|error| broken(&error))?;
+        let job = job.map_err(|error| broken(&error))?;
         let (flags, stop) = (Arc::new(Flags::default()), Stop::new());
         let (shared, told) = (Arc::clone(&flags), stop.clone());
         let watch = move || {
@@ -100,8 +100,8 @@ impl Drop for Supervisor {
     }
 }
 
-/// The workers of a run, as a job of this machine.
-fn job(actors: usize, address: &str, security: &ClientSecurity) -> std::io::Result<Job> {
+/// Workers of the run on the server at `address`, as processes of this machine.
+pub(super) fn job(actors: usize, address: &str, security: &ClientSecurity) -> std::io::Result<Job> {
     let program = std::env::current_exe()?;
     let given = security.arguments();
     let words = ["rl", "worker", "--supervised", "--join", address].map(Into::into);

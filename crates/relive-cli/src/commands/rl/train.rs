@@ -233,6 +233,11 @@ impl Options {
         Ok(())
     }
 
+    /// Whether the command line leaves it open where the workers are.
+    pub(super) fn leaves_executor_open(&self) -> bool {
+        self.executor.is_default()
+    }
+
     /// Whether the files that are written in the end have a place: a run may be long.
     fn expect_places(&self) -> Result {
         let policy = self.saved.policy.as_deref();

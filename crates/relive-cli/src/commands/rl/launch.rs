@@ -1,0 +1,179 @@
+//! `relive rl launch`: what starts a run on several machines.
+
+use std::ffi::OsString;
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueEnum};
+use relive_cluster::launch::{
+    File, Job, Kubernetes, Launched, Launcher, Manual, Resources, Slurm, Task, Word, Written,
+};
+
+use crate::args::{self, Command};
+use crate::commands::token;
+use crate::failure::{Failure, Result};
+use crate::output;
+use crate::units::parse_bytes;
+
+/// How long workers wait for the run, which an engine may start later than them.
+const PATIENCE: &str = "600";
+
+/// Options of `relive rl launch`.
+#[derive(Debug, Args)]
+pub(crate) struct Options {
+    /// What starts the processes
+    #[arg(value_enum, value_name = "ENGINE")]
+    engine: Engine,
+    /// Workers, each a process
+    #[arg(long, value_name = "K", default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=64))]
+    actors: u8,
+    /// What the job is called: lowercase letters, digits and dashes; its files are named after it
+    #[arg(long, value_name = "NAME", default_value = "run")]
+    name: String,
+    /// Where its files are written
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    out: PathBuf,
+    /// Address of the machine that learns, by which workers reach it; for `manual`, where nobody else knows it
+    #[arg(long, value_name = "HOST", required_if_eq("engine", "manual"))]
+    host: Option<String>,
+    /// Port of the run's tables on that machine
+    #[arg(long, value_name = "PORT", default_value_t = 7000, value_parser = clap::value_parser!(u16).range(1..))]
+    port: u16,
+    /// Container image with the program relive; for `kubernetes`
+    #[arg(long, value_name = "IMAGE", required_if_eq("engine", "kubernetes"))]
+    image: Option<String>,
+    #[command(flatten)]
+    needs: Needs,
+    /// The agent and the options of `relive rl train`, but for those that say where its workers are
+    #[arg(last = true, required = true, value_name = "TRAIN")]
+    train: Vec<OsString>,
+}
+
+/// What the processes need.
+#[derive(Debug, Args)]
+struct Needs {
+    /// Processors of the process that learns
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    learner_cpus: u32,
+    /// Processors of each worker
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    actor_cpus: u32,
+    /// Memory of each process, such as 4GiB [default: what the engine gives]
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
+    memory: Option<u64>,
+}
+
+/// What starts processes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Engine {
+    /// You, in a terminal of each machine
+    Manual,
+    /// Slurm, from a script
+    Slurm,
+    /// Kubernetes, from manifests
+    Kubernetes,
+}
+
+/// Writes what starts the run, and says how.
+pub(crate) fn run(options: &Options) -> Result {
+    options.expect_train()?;
+    // None of these launchers runs anything itself.
+    if let Launched::Written(written) = options.launcher().start(&options.job()?).map_err(Failure::usage)? {
+        tell(&written, &options.out)?;
+    }
+    Ok(())
+}
+
+impl Options {
+    /// # Errors
+    /// `relive rl train` would refuse its options, or they say where its workers are.
+    fn expect_train(&self) -> Result {
+        let line =
+            ["relive", "rl", "train"].map(OsString::from).into_iter().chain(self.train.iter().cloned());
+        let Command::Rl(rl) = args::parse_line(&line.collect::<Vec<_>>())?.command else {
+            return Err(Failure::usage("what is behind -- is no agent with its options"));
+        };
+        match rl.train() {
+            Some(train) if train.leaves_executor_open() => Ok(()),
+            _ => Err(Failure::usage(
+                "behind -- are the agent and options of `relive rl train`, but none of --on, --actors, --listen, --server and --no-spawn: `relive rl \
+                 launch` gives those",
+            )),
+        }
+    }
+
+    fn launcher(&self) -> Box<dyn Launcher> {
+        match self.engine {
+            Engine::Manual => Box::new(Manual),
+            Engine::Slurm => Box::new(Slurm),
+            Engine::Kubernetes => Box::new(Kubernetes { image: self.image.clone().unwrap_or_default() }),
+        }
+    }
+
+    /// The process that learns, and its workers.
+    fn job(&self) -> Result<Job> {
+        let given = self.train.iter().map(|word| match word.to_str() {
+            Some(word) => Ok(Word::from(word)),
+            None => Err(Failure::usage(format!("{} is not UTF-8", word.display()))),
+        });
+        let given = given.collect::<Result<Vec<Word>>>()?;
+        let (actors, port) = (self.actors.to_string(), self.port);
+        let listen = format!("0.0.0.0:{port}");
+        let learner = ["--on", "processes", "--no-spawn", "--actors", &actors, "--listen", &listen];
+        let learner = words(["relive", "rl", "train"]).chain(given).chain(words(learner));
+        let join = match &self.host {
+            Some(host) => Word::Text(format!("{host}:{port}")),
+            None => Word::HostOf("learner".to_owned(), format!(":{port}")),
+        };
+        let worker = words(["relive", "rl", "worker", "--timeout", PATIENCE, "--join"]);
+        let worker = worker.chain([join, Word::from("--number"), Word::Number]);
+        let needs = |cpus| Resources { cpus, memory_bytes: self.needs.memory, ..Resources::default() };
+        let learner = Task { resources: needs(self.needs.learner_cpus), ..Task::one("learner", learner) };
+        let worker = Task { resources: needs(self.needs.actor_cpus), ..Task::one("worker", worker) };
+        let tasks = [learner, worker.times(u32::from(self.actors))];
+        Ok(Job { token: Some(token::random()?), ..Job::new(self.name.clone(), tasks) })
+    }
+}
+
+fn words<const N: usize>(words: [&str; N]) -> impl Iterator<Item = Word> {
+    words.map(Word::from).into_iter()
+}
+
+/// Writes the files, and prints what starts the job, shows it and ends it.
+fn tell(written: &Written, folder: &Path) -> Result {
+    for file in &written.files {
+        write(file, folder)?;
+    }
+    if !written.files.is_empty() {
+        let names: Vec<&str> = written.files.iter().map(|file| &*file.name).collect();
+        output::complain(&format!(
+            "written in {}, where the commands are to be run: {}",
+            folder.display(),
+            names.join(", ")
+        ));
+    }
+    written.start.iter().try_for_each(|command| output::line(command))?;
+    let others = [("watch", &written.watch), ("stop", &written.stop), ("resize", &written.resize)];
+    for (what, command) in others {
+        if let Some(command) = command {
+            output::complain(&format!("{what}: {command}"));
+        }
+    }
+    Ok(())
+}
+
+/// Files of a job before, which may run, stay.
+fn write(file: &File, folder: &Path) -> Result {
+    let path = folder.join(&file.name);
+    let refused = |error: io::Error| {
+        let hint =
+            if error.kind() == io::ErrorKind::AlreadyExists { "; give another --name or --out" } else { "" };
+        Failure::usage(format!("{}: {error}{hint}", path.display()))
+    };
+    fs::create_dir_all(folder).map_err(refused)?;
+    let mode = if file.is_secret { 0o600 } else { 0o644 };
+    let mut out = OpenOptions::new().write(true).create_new(true).mode(mode).open(&path).map_err(refused)?;
+    out.write_all(file.content.as_bytes()).map_err(refused)
+}
