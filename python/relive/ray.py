@@ -6,6 +6,8 @@
 
 ``python -m relive.ray --join ADDRESS --actors 64`` does the same for a run of ``relive rl train … --listen ADDRESS --no-spawn``.
 
+:func:`replay` serves tables to a Ray program of your own.
+
 Needs ``ray`` on all machines, of one version, and Relive, too. Ray is asked to start and to end workers, and what is free while one waits for a place:
 a run makes no calls of Ray while all of them act.
 """
@@ -20,12 +22,15 @@ import secrets
 import sys
 import tempfile
 import time
+from collections.abc import Iterable
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NotYet
 from typing import Any
 
 from relive._remote import Told, end_with_parent, raised, told
+from relive.client import Client
 from relive.rl._workers import Supervisor, work
+from relive.server import Server, Table
 
 # A worker that has no place for so long is reported, each time.
 _PLACE_SECONDS = 10.0
@@ -101,17 +106,80 @@ class _OwnRun(_Launcher):
     """The same for a run of this process, whose tables ask for a token that is made for it."""
 
     def __init__(self, workers: Workers, agent: Any, environment: Any) -> None:
-        token = secrets.token_hex(32)
-        super().__init__(workers, agent, environment, token)
-        self._folder = tempfile.TemporaryDirectory(prefix="relive-ray-")
-        tokens = pathlib.Path(self._folder.name, "tokens")
-        tokens.touch(mode=0o600)
-        tokens.write_text(f"workers write {token}\n")
+        self._tokens = _TokenFile("workers")
+        super().__init__(workers, agent, environment, self._tokens.token)
         host = workers.host or self._ray.util.get_node_ip_address()
-        self.other_machines = {"host": host, "token_file": os.fspath(tokens)}
+        self.other_machines = {"host": host, "token_file": self._tokens.path}
+
+    def close(self) -> None:
+        self._tokens.close()
+
+
+class _TokenFile:
+    """A new token, and the file by which a server knows it."""
+
+    def __init__(self, holder: str) -> None:
+        self.token = secrets.token_hex(32)
+        self._folder = tempfile.TemporaryDirectory(prefix="relive-ray-")
+        path = pathlib.Path(self._folder.name, "tokens")
+        path.touch(mode=0o600)
+        path.write_text(f"{holder} write {self.token}\n")
+        self.path = os.fspath(path)
 
     def close(self) -> None:
         self._folder.cleanup()
+
+
+class Replay:
+    """Tables on this machine for a Ray program of your own, which its tasks and actors reach directly: no call of Ray carries an item.
+
+    ::
+
+        with relive.ray.replay([relive.Table.queue("episodes", 100)]) as replay:
+            ray.get([act.remote(replay.client) for _ in range(8)])
+
+    Attributes:
+      server: the server with the tables.
+      client: a client of it, to be handed to tasks and actors; it carries the token that the server asks for.
+    """
+
+    def __init__(self, tables: Iterable[Table], *, host: str | None = None, port: int | None = None, **options: Any) -> None:
+        address = str(ipaddress.ip_address(host)) if host is not None else str(_imported().util.get_node_ip_address())
+        self._tokens = _TokenFile("replay")
+        try:
+            self.server = Server(tables, port, host=address, token_file=self._tokens.path, **options)
+        except BaseException:
+            self._tokens.close()
+            raise
+        where = f"[{address}]" if ":" in address else address
+        self.client = Client(f"{where}:{self.server.port}", token=self._tokens.token)
+
+    def stop(self) -> None:
+        """Ends the server; calls of its clients fail from then on, or wait as their timeouts say."""
+        self.server.stop()
+        self._tokens.close()
+
+    def __enter__(self) -> Replay:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+
+def replay(tables: Iterable[Table], *, host: str | None = None, port: int | None = None, **options: Any) -> Replay:
+    """Serves tables to a Ray program, from this machine.
+
+    Args:
+      tables: as for :class:`relive.Server`.
+      host: the IP address by which the cluster reaches this machine; by default the one that Ray knows it by.
+      port: where to listen; by default at a free port.
+      **options: further options of :class:`relive.Server`, such as ``max_bytes`` or ``checkpointer``.
+
+    Raises:
+      ImportError: Ray is not installed.
+      ValueError: ``host`` is no IP address.
+    """
+    return Replay(tables, host=host, port=port, **options)
 
 
 class _Worker:
