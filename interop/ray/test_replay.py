@@ -29,9 +29,10 @@ def test_tasks_and_actors_on_all_nodes_reach_the_tables(cluster):
         actors = [Actor.remote(replay.client, number) for number in range(2)]
         nodes = ray.get([actor.act.remote(50) for actor in actors])
         assert len(set(nodes)) == 2
-        taken = [sample[0].data for sample in replay.client.sample("steps", 100)]
+        # Columns come in the order of their names.
+        taken = [[int(column) for column in sample[0].data] for sample in replay.client.sample("steps", 100)]
         for number in range(2):
-            steps = [int(data["step"][0]) for data in taken if data["actor"][0] == number]
+            steps = [step for actor, step in taken if actor == number]
             assert steps == list(range(50)), "the steps of an actor are in order"
         stranger = relive.Client(replay.client.server_address)
         with pytest.raises(relive.PermissionDeniedError):
