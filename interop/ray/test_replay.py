@@ -7,6 +7,7 @@ import pytest
 import ray
 
 import relive
+import relive.errors
 import relive.ray
 
 
@@ -35,7 +36,7 @@ def test_tasks_and_actors_on_all_nodes_reach_the_tables(cluster):
             steps = [step for actor, step in taken if actor == number]
             assert steps == list(range(50)), "the steps of an actor are in order"
         stranger = relive.Client(replay.client.server_address)
-        with pytest.raises(relive.PermissionDeniedError):
+        with pytest.raises(relive.errors.PermissionDeniedError):
             stranger.server_info()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pathlib
 import re
+import socket
 import subprocess
 import sys
 
@@ -64,7 +65,11 @@ def test_snippets(document: str, tmp_path: pathlib.Path) -> None:
     script.write_text(program)
     # The stand-in of the module name `reverb`, for the snippets that use it.
     path = os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH"), str(ROOT / "python" / "relive-as-reverb")]))
-    run(["-W", "error", str(script)], tmp_path, PYTHONPATH=path, RELIVE_DOCUMENT_FOLDER=str(tmp_path))
+    # As torchrun starts a process, for the snippet that is begun by it: here as the only one.
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = str(free.getsockname()[1])
+    alone = {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+    run(["-W", "error", str(script)], tmp_path, PYTHONPATH=path, RELIVE_DOCUMENT_FOLDER=str(tmp_path), **alone)
 
 
 def test_snippets_are_cut_out_of_documents() -> None:
