@@ -73,15 +73,16 @@ impl Background {
         py: Python<'_>,
         batch: OnItsWay,
         steps: &[u64],
-    ) -> Result<Batch, (OnItsWay, PyErr)> {
-        let again = |(pinned, failed): (Pinned, Failed)| (OnItsWay::Pinned(pinned), failed.raise(py));
+    ) -> Result<Batch, Box<(OnItsWay, PyErr)>> {
+        let again =
+            |(pinned, failed): (Pinned, Failed)| Box::new((OnItsWay::Pinned(pinned), failed.raise(py)));
         match batch {
             OnItsWay::Pinned(pinned) => py.detach(|| collect(&self.collector, pinned, steps)).map_err(again),
             OnItsWay::Given(receiver) => {
                 let (outcome, receiver) = wait(py, receiver);
                 match outcome {
                     Ok(done) => done.map_err(again),
-                    Err(error) => Err((OnItsWay::Given(receiver), error)),
+                    Err(error) => Err(Box::new((OnItsWay::Given(receiver), error))),
                 }
             }
         }

@@ -210,7 +210,8 @@ impl Work {
         };
         match self.background.finish(py, batch, &drawn.steps) {
             Ok(batch) => batch::to_python(py, batch, &drawn, &self.lent),
-            Err((batch, error)) => {
+            Err(failed) => {
+                let (batch, error) = *failed;
                 self.queue.push_front((drawn, batch));
                 Err(error)
             }
@@ -240,7 +241,7 @@ impl Work {
         let drawn =
             Drawn { indices, steps, probabilities: ones.clone(), importance: ones, ..Drawn::default() };
         let batch =
-            self.background.finish(py, OnItsWay::Pinned(pinned), &drawn.steps).map_err(|(_, error)| error)?;
+            self.background.finish(py, OnItsWay::Pinned(pinned), &drawn.steps).map_err(|failed| failed.1)?;
         batch::to_python(py, batch, &drawn, &self.lent)
     }
 
