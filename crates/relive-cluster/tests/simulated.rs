@@ -183,8 +183,7 @@ impl World {
     fn take(&mut self, number: usize) {
         let reader = &mut self.readers[number];
         let room = usize::try_from(WINDOW.items).unwrap();
-        // Those of an epoch before may wait beside the window of this one, and no older ones: they are taken each second.
-        assert!(reader.waiting() <= 2 * room, "{} items wait", reader.waiting());
+        assert!(reader.waiting() <= room, "{} items wait", reader.waiting());
         reader.ask();
         while let Some(item) = reader.take() {
             reader.ask();

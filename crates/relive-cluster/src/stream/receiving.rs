@@ -25,8 +25,9 @@ pub struct Receiving {
     window: Window,
     epoch: u64,
     queue: VecDeque<Item>,
-    /// Items in the queue that are of an epoch before.
-    older: usize,
+    /// Items in the queue that are of an epoch before, and their cost: they count in the window of this one.
+    older: u64,
+    older_cost: u64,
     /// Of this epoch: what comes next, with the cost of all before; what was taken, with the cost of that.
     next: u64,
     next_cost: u64,
@@ -53,6 +54,7 @@ impl Receiving {
             epoch: 0,
             queue: VecDeque::new(),
             older: 0,
+            older_cost: 0,
             next: 0,
             next_cost: 0,
             taken: 0,
@@ -93,7 +95,8 @@ impl Receiving {
     /// A shard that has begun anew, or is known to have begun now: what it has made before and was confirmed is not sent again.
     fn begin(&mut self, epoch: u64, first: u64, cost: u64) {
         self.epoch = epoch;
-        self.older = self.queue.len();
+        self.older = self.queue.len() as u64;
+        self.older_cost = self.queue.iter().map(Item::cost).sum();
         (self.next, self.next_cost, self.taken, self.taken_cost) = (first, cost, first, cost);
         (self.items_granted, self.cost_granted) = (first, cost);
         (self.items_told, self.cost_told) = (first, cost);
@@ -110,8 +113,8 @@ impl Receiving {
             if self.next >= self.items_granted || self.next_cost >= self.cost_granted {
                 break;
             }
-            self.next += 1;
-            self.next_cost += item.cost();
+            self.next = self.next.saturating_add(1);
+            self.next_cost = self.next_cost.saturating_add(item.cost());
             self.queue.push_back(item);
         }
         self.next > before
@@ -124,8 +127,10 @@ impl Receiving {
     }
 
     fn grant(&mut self) {
-        self.items_granted = self.items_granted.max(self.taken + self.window.items.max(1));
-        self.cost_granted = self.cost_granted.max(self.taken_cost + self.window.bytes.max(1));
+        let items = self.window.items.max(1).saturating_sub(self.older);
+        let cost = self.window.bytes.max(1).saturating_sub(self.older_cost);
+        self.items_granted = self.items_granted.max(self.taken.saturating_add(items));
+        self.cost_granted = self.cost_granted.max(self.taken_cost.saturating_add(cost));
     }
 
     /// The next item, if one is there.
@@ -133,9 +138,10 @@ impl Receiving {
         let item = self.queue.pop_front()?;
         if self.older > 0 {
             self.older -= 1;
+            self.older_cost -= item.cost();
         } else {
-            self.taken += 1;
-            self.taken_cost += item.cost();
+            self.taken = self.taken.saturating_add(1);
+            self.taken_cost = self.taken_cost.saturating_add(item.cost());
             // The end is confirmed at once: nobody asks for what comes behind it.
             self.has_ended = item == Item::End;
             if self.has_ended {
@@ -202,5 +208,52 @@ impl Receiving {
     #[must_use]
     pub fn has_ended(&self) -> bool {
         self.has_ended
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Numbers that matter: small ones, and those at which sums overflow.
+    fn any_number() -> impl Strategy<Value = u64> {
+        prop_oneof![0_u64..20, (0_u64..20).prop_map(|less| u64::MAX - less)]
+    }
+
+    fn any_message() -> impl Strategy<Value = FromShard> {
+        let items =
+            prop::collection::vec((0_usize..300).prop_map(|n| Item::Data(Bytes::from(vec![0; n]))), 0..30);
+        prop_oneof![
+            (any_number(), any::<u32>(), any_number(), any_number())
+                .prop_map(|(epoch, question, first, cost)| FromShard::Hello { epoch, question, first, cost }),
+            (any_number(), any_number(), items).prop_map(|(epoch, first, items)| FromShard::Items {
+                epoch,
+                first,
+                items
+            }),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_a_shard_says_takes_no_more_than_the_window(
+            messages in prop::collection::vec((any_message(), any::<bool>()), 0..40),
+        ) {
+            let mut receiving = Receiving::new(Window { items: 8, bytes: 1000 });
+            for (message, takes) in messages {
+                let before = receiving.epoch();
+                receiving.receive(message);
+                prop_assert!(receiving.epoch() >= before);
+                prop_assert!(receiving.waiting() <= 8);
+                if takes {
+                    receiving.ask();
+                    while receiving.take().is_some() {}
+                }
+                while receiving.transmit().is_some() {}
+            }
+        }
     }
 }
