@@ -50,4 +50,7 @@ class Beating(Catch):
             time.sleep(0.005)
             now = time.monotonic()
             longest, last = max(longest, now - last), now
-            self._marker.with_suffix(".beat").write_text(f"{longest}")
+            # In the place of the file before: the process may be killed at any moment.
+            written = self._marker.with_suffix(".writing")
+            written.write_text(f"{longest}")
+            written.replace(self._marker.with_suffix(".beat"))
