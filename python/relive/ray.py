@@ -106,8 +106,9 @@ class _OwnRun(_Launcher):
     """The same for a run of this process, whose tables ask for a token that is made for it."""
 
     def __init__(self, workers: Workers, agent: Any, environment: Any) -> None:
-        self._tokens = _TokenFile("workers")
-        super().__init__(workers, agent, environment, self._tokens.token)
+        token = secrets.token_hex(32)
+        super().__init__(workers, agent, environment, token)
+        self._tokens = _TokenFile("workers", token)
         host = workers.host or self._ray.util.get_node_ip_address()
         self.other_machines = {"host": host, "token_file": self._tokens.path}
 
@@ -116,14 +117,13 @@ class _OwnRun(_Launcher):
 
 
 class _TokenFile:
-    """A new token, and the file by which a server knows it."""
+    """The file by which a server knows a token."""
 
-    def __init__(self, holder: str) -> None:
-        self.token = secrets.token_hex(32)
+    def __init__(self, holder: str, token: str) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="relive-ray-")
         path = pathlib.Path(self._folder.name, "tokens")
         path.touch(mode=0o600)
-        path.write_text(f"{holder} write {self.token}\n")
+        path.write_text(f"{holder} write {token}\n")
         self.path = os.fspath(path)
 
     def close(self) -> None:
@@ -145,14 +145,15 @@ class Replay:
 
     def __init__(self, tables: Iterable[Table], *, host: str | None = None, port: int | None = None, **options: Any) -> None:
         address = str(ipaddress.ip_address(host)) if host is not None else str(_imported().util.get_node_ip_address())
-        self._tokens = _TokenFile("replay")
+        token = secrets.token_hex(32)
+        self._tokens = _TokenFile("replay", token)
         try:
             self.server = Server(tables, port, host=address, token_file=self._tokens.path, **options)
         except BaseException:
             self._tokens.close()
             raise
         where = f"[{address}]" if ":" in address else address
-        self.client = Client(f"{where}:{self.server.port}", token=self._tokens.token)
+        self.client = Client(f"{where}:{self.server.port}", token=token)
 
     def stop(self) -> None:
         """Ends the server; calls of its clients fail from then on, or wait as their timeouts say."""
