@@ -10,7 +10,9 @@ mod local;
 pub mod shared;
 mod socket;
 pub mod tls;
+mod token;
 
 pub use frame::{FrameWriter, Frames, ReadError};
 pub use local::{LocalAddress, LocalListener, connect_local, host_id, is_own_peer};
 pub use socket::{Purpose, Socket};
+pub use token::is_same_token;

@@ -39,7 +39,7 @@ class AllReduce:
       token: what members show to be let in. It is sent as it is, like all arrays: there is no TLS.
       meeting_timeout: seconds in which all must have come.
       timeout: seconds that a call waits for members that live.
-      silence: seconds without a sign of a process until it is held for lost; one that ends is noticed at once.
+      silence: a process that sends nothing for so many seconds counts as lost; one that ends is noticed at once.
 
     Raises:
       ValueError: an argument out of its range.

@@ -4,7 +4,7 @@ use relive_env::{Action, ArraySpec, EnvError, Environment, EnvironmentSpec, Time
 use relive_rl::{Agent, Purpose, Seat};
 use relive_tensor::{DType, Nest};
 
-/// Ends every episode after five steps; its third observation, or its third reward, is what it is told to be.
+/// Ends each episode after five steps. A test chooses its third observation, or its third reward.
 pub(crate) struct Faulty {
     spec: EnvironmentSpec,
     length: u32,

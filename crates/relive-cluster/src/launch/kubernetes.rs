@@ -4,9 +4,7 @@ use std::fmt::Write as _;
 
 use super::error::{LaunchError, Result};
 use super::job::{Job, TOKEN_VARIABLE, Task, Word};
-use super::launcher::{Launched, Launcher};
-use super::written::{File, Written};
-use super::yaml::text;
+use super::launcher::{File, Launched, Launcher, Written};
 
 /// Writes manifests: an Indexed Job for each task, a headless Service that gives their processes names, and a Secret with the token.
 ///
@@ -185,4 +183,21 @@ fn resources(task: &Task) -> String {
         let _ = write!(all, "\n            limits: {{{}}}", limits.join(", "));
     }
     all
+}
+
+/// A text as a scalar between double quotes, which are the same in YAML and in JSON.
+fn text(text: &str) -> String {
+    let mut quoted = String::from("\"");
+    for character in text.chars() {
+        match character {
+            '"' => quoted.push_str("\\\""),
+            '\\' => quoted.push_str("\\\\"),
+            '\n' => quoted.push_str("\\n"),
+            '\t' => quoted.push_str("\\t"),
+            other if other.is_control() => quoted.push_str(&format!("\\u{:04x}", u32::from(other))),
+            other => quoted.push(other),
+        }
+    }
+    quoted.push('"');
+    quoted
 }

@@ -2,9 +2,8 @@
 
 use super::error::{LaunchError, Result};
 use super::job::{Job, TOKEN_VARIABLE, Word};
-use super::launcher::{Launched, Launcher};
+use super::launcher::{Launched, Launcher, Written};
 use super::shell::{assignments, command_line, quoted};
-use super::written::Written;
 
 /// Says the command line of each process, which a person runs on any machine. It has the job's token.
 #[derive(Debug, Clone, Copy, Default)]

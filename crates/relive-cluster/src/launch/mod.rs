@@ -19,15 +19,12 @@ mod member;
 mod processes;
 mod shell;
 mod slurm;
-mod written;
-mod yaml;
 
 pub use error::{LaunchError, Result};
 pub use events::{Ended, Event, Member, Next, What};
 pub use job::{Job, Resources, Restart, Task, Word};
 pub use kubernetes::Kubernetes;
-pub use launcher::{Launched, Launcher, Members};
+pub use launcher::{File, Launched, Launcher, Members, Written};
 pub use manual::Manual;
 pub use processes::Processes;
 pub use slurm::Slurm;
-pub use written::{File, Written};

@@ -4,9 +4,8 @@ use std::fmt::Write as _;
 
 use super::error::Result;
 use super::job::{Job, TOKEN_VARIABLE, Task, Word};
-use super::launcher::{Launched, Launcher};
+use super::launcher::{File, Launched, Launcher, Written};
 use super::shell::{assignments, command_line};
-use super::written::{File, Written};
 
 /// Writes a script for `sbatch`: a heterogeneous job with a component for each task. The job ends with its first task.
 ///

@@ -59,7 +59,7 @@ pub enum RingError {
         call: u64,
         /// How long it has waited.
         seconds: u64,
-        /// Who is missing.
+        /// The members that are missing.
         who: String,
     },
     /// A call was told to end while it waited.

@@ -9,6 +9,8 @@
 use std::fmt;
 use std::io;
 
+use relive_transport::is_same_token;
+
 use super::RingOptions;
 use super::message::{Reader, Writer, invalid};
 
@@ -65,7 +67,7 @@ impl Greeting {
     /// Why it is none of this ring, if so. The token comes first: who does not have it learns nothing else.
     pub(super) fn refusal(&self, options: &RingOptions) -> Option<String> {
         let RingOptions { ranks, job, token, .. } = options;
-        if !is_same(&self.token, token) {
+        if !is_same_token(self.token.as_bytes(), token.as_bytes()) {
             return Some("its token is not the ring's; give the token that the first member has".to_owned());
         }
         if self.job != *job {
@@ -83,14 +85,10 @@ impl Greeting {
     /// Whether this is the member of a rank of this ring.
     pub(super) fn is_of(&self, rank: u32, options: &RingOptions) -> bool {
         let RingOptions { ranks, job, token, .. } = options;
-        is_same(&self.token, token) && self.job == *job && (self.rank, self.ranks) == (rank, *ranks)
+        is_same_token(self.token.as_bytes(), token.as_bytes())
+            && self.job == *job
+            && (self.rank, self.ranks) == (rank, *ranks)
     }
-}
-
-/// Compares tokens in a time that does not depend on where they differ.
-fn is_same(given: &str, own: &str) -> bool {
-    let differences = given.bytes().zip(own.bytes()).fold(0, |all, (a, b)| all | (a ^ b));
-    given.len() == own.len() && differences == 0
 }
 
 /// What the meeting tells a member of all of them.

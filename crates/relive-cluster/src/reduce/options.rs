@@ -18,7 +18,7 @@ pub struct RingOptions {
     pub meeting: Duration,
     /// How long a call waits for members that live.
     pub timeout: Duration,
-    /// How long nothing may be heard of a member until it is held for lost. A process that ends is noticed at once.
+    /// A member that sends nothing for this long counts as lost. A process that ends is noticed at once.
     pub silence: Duration,
 }
 

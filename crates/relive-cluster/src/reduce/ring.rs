@@ -136,7 +136,7 @@ impl Ring {
     /// Whether all members are still there. It does not wait.
     ///
     /// # Errors
-    /// Who is not, and why.
+    /// A member is lost: the error names it, and the reason.
     pub fn check(&self) -> Result<(), RingError> {
         self.joint.as_ref().map_or(Ok(()), |joint| joint.watch.check(None))
     }
@@ -147,7 +147,7 @@ impl Ring {
         self.end(None);
     }
 
-    /// Leaves because of a failure, which the others are told.
+    /// Leaves because this member has failed. The others receive the reason.
     pub fn fail(&self, reason: &str) {
         self.end(Some(reason));
     }
@@ -160,7 +160,7 @@ impl Ring {
         }
     }
 
-    /// Makes a call. Where this member gives up, the others are told at once.
+    /// Makes a call. If this member gives up, it tells the others at once.
     fn call(
         &self,
         call: Call,

@@ -1,7 +1,7 @@
-//! Who of the ring lives: each member is heard of now and then, by way of the first one.
+//! Which members of the ring live: each sends signs of life to the first member.
 //!
-//! A member has a connection to the first, besides those of the ring. On it they send each other, as often as not to be held for lost,
-//! messages of four fields (see [`message`](super::message)): kind, rank, calls, text.
+//! A member has a connection to the first, besides those of the ring. Both send messages on it several times within the silence that
+//! the options allow. A message has four fields (see [`message`](super::message)): kind, rank, calls, text.
 //!
 //! | kind | meaning |
 //! |---|---|
@@ -9,7 +9,7 @@
 //! | 1 | it has left in order after so many calls |
 //! | 2 | it is lost, or has failed; the text says why |
 //!
-//! The first passes on to all what it is told by one.
+//! The first member passes each message on to all others.
 
 use std::net::TcpStream;
 use std::sync::Arc;
@@ -49,7 +49,7 @@ struct Shared {
 struct State {
     /// Calls that each has begun, as far as it has told.
     calls: Vec<u64>,
-    /// Who has left first, and after how many calls.
+    /// The first member that has left, and after how many calls.
     left: Option<(u32, u64)>,
     lost: Option<RingError>,
 }
@@ -107,7 +107,7 @@ impl Watch {
         state.verdict(call).map_or(Ok(()), Err)
     }
 
-    /// Why the connection to a neighbour has broken: what is told of it soon, or the reason given.
+    /// Why the connection to a neighbour has broken: the message about it, if one comes within the silence, otherwise `reason`.
     pub(super) fn why_broken(&self, rank: u32, call: u64, reason: &str) -> RingError {
         let until = Instant::now() + self.0.silence;
         let mut state = self.0.state.lock();

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::io::{self, IoSlice};
 use std::time::Duration;
 
-use relive_transport::{Frames, ReadError, Socket};
+use relive_transport::{Frames, ReadError, Socket, is_same_token};
 use relive_wire::bulk::{FrameHeader, FrameKind};
 use tokio::time::timeout;
 
@@ -96,7 +96,7 @@ async fn greet(frames: &mut Frames, token: Option<&str>, reader: &Reader) -> Res
     if header.kind != FrameKind::OpenRows || header.body_len() > 0 {
         return Err(out_of_place(&header));
     }
-    if !token.is_none_or(|token| is_equal(token.as_bytes(), &head)) {
+    if !token.is_none_or(|token| is_same_token(&head, token.as_bytes())) {
         let what = if head.is_empty() {
             "it asks for a token, and none was shown"
         } else {
@@ -109,11 +109,6 @@ async fn greet(frames: &mut Frames, token: Option<&str>, reader: &Reader) -> Res
     let described = Described { schema, capacity, rank: shard.rank(), ranks: shard.ranks() };
     frames.send_frame(FrameKind::RowsOpened, &described.encode(), &[]).await?;
     Ok(())
-}
-
-/// Whether both are the same, in a time that does not tell where they differ.
-fn is_equal(token: &[u8], shown: &[u8]) -> bool {
-    token.len() == shown.len() && token.iter().zip(shown).fold(0, |differ, (a, b)| differ | (a ^ b)) == 0
 }
 
 fn out_of_place(header: &FrameHeader) -> End {

@@ -110,7 +110,7 @@ impl Board {
     }
 }
 
-/// Whoever shows the token may do what workers do.
+/// Access for clients that show the token: to read and to write.
 fn access_by(token: &str) -> Result<Access> {
     let tokens = Tokens::one("workers", Role::Write, token);
     let tokens =
