@@ -109,10 +109,10 @@ def test_settings_are_checked(settings: Any, kind: type[Exception], text: str) -
         ({"network": lambda spec: 3}, "catch/0", TypeError, "network gave int, but it must give a torch.nn.Module"),
         (
             {"network": lambda spec: nn.Sequential(nn.Flatten(), nn.Linear(50, 4))}, "catch/0", ValueError,
-            r"values of the shape \(1, 4\), but for 1 observations and 3 actions it must give \(1, 3\)",
+            r"the network gave a tensor of the shape \(1, 4\), but it must give \(1, 3\): the values of all actions for each observation",
         ),
-        ({"loss": lambda *_: torch.zeros(())}, "catch/0", ValueError, r"loss gave losses of the shape \(\), but for each transition"),
-        ({"loss": lambda *_: 3}, "catch/0", TypeError, "loss gave int, but it must give a tensor, or a pair of them"),
+        ({"loss": lambda *_: torch.zeros(())}, "catch/0", ValueError, r"loss gave a tensor of the shape \(\), but it must give \(16,\): losses, one for each transition"),
+        ({"loss": lambda *_: 3}, "catch/0", TypeError, r"loss gave int, but it must give a tensor of the shape \(16,\)"),
         ({}, "Pendulum-v1", TypeError, "DQN chooses one of some actions, but those of the environment are"),
     ],
 )

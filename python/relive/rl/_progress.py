@@ -1,41 +1,120 @@
-"""The line that tells how a run goes."""
+"""Displays of how a run goes: a line, a bar of tqdm's or rich's, and a curve in a notebook. Each is a logger."""
 
 from __future__ import annotations
 
+import importlib
 import sys
+import time
 from collections import deque
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, Protocol, get_args
+
+from relive.rl._live_curve import LiveCurve
+from relive.rl.loggers import Logger
 
 _SHOWN_EPISODES = 20
+_REDRAW_SECONDS = 0.1
+
+Display = Literal["line", "tqdm", "rich", "notebook"]
 
 
-class Line:
-    """A line on stderr, written over and over."""
+def display_of(progress: object, steps: int, learner_steps: int | None) -> Logger | None:
+    """The display for the option ``progress`` of a run, if there is to be one.
 
-    def __init__(self, steps: int) -> None:
-        self._steps = steps
-        self._returns: deque[float] = deque(maxlen=_SHOWN_EPISODES)
-        self._length = 0
-
-    @classmethod
-    def of(cls, progress: object, steps: int) -> Line | None:
-        """The line for the option ``progress`` of a run, if there is to be one."""
-        if progress is True or (progress is None and sys.stderr is not None and sys.stderr.isatty()):
-            return cls(steps)
+    Raises:
+      ValueError: there is no such display.
+      ImportError: the package of a display is not installed.
+    """
+    if progress is False or callable(progress):
         return None
+    if progress is None and not _in_notebook() and not (sys.stderr is not None and sys.stderr.isatty()):
+        return None
+    name = ("notebook" if _in_notebook() else "line") if progress is None or progress is True else progress
+    if name == "notebook":
+        return LiveCurve(_package("IPython.display", "notebook"))
+    bars: dict[Any, Callable[[int, str], _Bar]] = {"line": _Line, "tqdm": _TqdmBar, "rich": _RichBar}
+    if name not in bars:
+        known = ", ".join(map(repr, get_args(Display)))
+        raise ValueError(f"progress is {progress!r}, but it must be True, False, a function, or one of {known}")
+    acts = steps > 0
+    total = steps if acts else learner_steps or 0
+    return _Shown(bars[name](total, "steps" if acts else "learner steps"), "env_steps" if acts else "learner_steps")
 
-    def __call__(self, episode: dict[str, Any]) -> None:
-        self._returns.append(episode["episode_return"])
-        mean = sum(self._returns) / len(self._returns)
-        done = min(100, 100 * episode["env_steps"] // max(1, self._steps))
-        rate = episode["env_steps"] / max(1e-9, episode["seconds"])
-        self._write(
-            f"{done:3d} %  episode {episode['episode']}: return {mean:.2f}, {rate:.0f} steps/s, "
-            f"{episode['learner_steps']} learner steps"
-        )
+
+def _in_notebook() -> bool:
+    """Whether a Jupyter kernel runs this program."""
+    shell = sys.modules.get("IPython")
+    running = shell.get_ipython() if shell is not None and hasattr(shell, "get_ipython") else None
+    return running is not None and hasattr(running, "kernel")
+
+
+def _package(module: str, display: str) -> Any:
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        name = module.partition(".")[0]
+        raise ImportError(f"progress={display!r} needs the package {name}: pip install {name.lower()}") from error
+
+
+class _Bar(Protocol):
+    def show(self, done: int, seconds: float, figures: Mapping[str, str]) -> None:
+        """Steps that are made, and what else is to be seen."""
+        ...
 
     def close(self) -> None:
-        """Takes the line away."""
+        """The run has ended."""
+        ...
+
+
+class _Shown:
+    """Keeps the figures of a run, and shows them ten times a second at most."""
+
+    def __init__(self, bar: _Bar, counted: str) -> None:
+        self._bar, self._counted = bar, counted
+        self._returns: deque[float] = deque(maxlen=_SHOWN_EPISODES)
+        self._evaluated: deque[float] = deque(maxlen=_SHOWN_EPISODES)
+        self._newest: Mapping[str, float] = {}
+        self._drawn = 0.0
+
+    def write(self, label: str, values: Mapping[str, float]) -> None:
+        """Notes what a run tells."""
+        if label != "learner":
+            (self._returns if label == "actor" else self._evaluated).append(values["episode_return"])
+        self._newest = values
+        now = time.monotonic()
+        if now - self._drawn >= _REDRAW_SECONDS:
+            self._drawn = now
+            self._draw()
+
+    def close(self) -> None:
+        """Shows the last figures."""
+        try:
+            if self._newest:
+                self._draw()
+        finally:
+            self._bar.close()
+
+    def _draw(self) -> None:
+        newest = self._newest
+        returns = {"return": self._returns, "evaluation": self._evaluated}
+        figures = {name: f"{sum(of) / len(of):.2f}" for name, of in returns.items() if of}
+        if self._counted != "learner_steps":
+            figures["learner steps"] = f"{int(newest['learner_steps'])}"
+        self._bar.show(int(newest[self._counted]), newest["seconds"], figures)
+
+
+class _Line:
+    """A line on stderr, written over and over."""
+
+    def __init__(self, total: int, unit: str) -> None:
+        self._total, self._unit, self._length = total, unit, 0
+
+    def show(self, done: int, seconds: float, figures: Mapping[str, str]) -> None:
+        percent = min(100, 100 * done // max(1, self._total))
+        told = "".join(f", {name} {value}" for name, value in figures.items())
+        self._write(f"{percent:3d} %  {done / max(1e-9, seconds):.0f} {self._unit}/s{told}")
+
+    def close(self) -> None:
         self._write("")
         sys.stderr.write("\r")
         sys.stderr.flush()
@@ -44,3 +123,36 @@ class Line:
         sys.stderr.write("\r" + text.ljust(self._length))
         sys.stderr.flush()
         self._length = len(text)
+
+
+class _TqdmBar:
+    """A bar of tqdm's, which notebooks show as well."""
+
+    def __init__(self, total: int, unit: str) -> None:
+        self._bar = _package("tqdm.auto", "tqdm").tqdm(total=total, unit=f" {unit}", unit_scale=True)
+
+    def show(self, done: int, seconds: float, figures: Mapping[str, str]) -> None:
+        self._bar.set_postfix(figures, refresh=False)
+        self._bar.update(min(done, self._bar.total) - self._bar.n)
+
+    def close(self) -> None:
+        self._bar.close()
+
+
+class _RichBar:
+    """A bar of rich's."""
+
+    def __init__(self, total: int, unit: str) -> None:
+        bars = _package("rich.progress", "rich")
+        rate, told = bars.TextColumn("{task.fields[rate]}"), bars.TextColumn("{task.fields[told]}")
+        self._bar = bars.Progress(*bars.Progress.get_default_columns(), rate, told)
+        self._unit = unit
+        self._task = self._bar.add_task("training", total=total, rate="", told="")
+        self._bar.start()
+
+    def show(self, done: int, seconds: float, figures: Mapping[str, str]) -> None:
+        told = ", ".join(f"{name} {value}" for name, value in figures.items())
+        self._bar.update(self._task, completed=done, rate=f"{done / max(1e-9, seconds):.0f} {self._unit}/s", told=told)
+
+    def close(self) -> None:
+        self._bar.stop()

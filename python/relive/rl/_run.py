@@ -12,7 +12,7 @@ from relive import _native
 from relive.rl._given import SourceBridge, is_source
 from relive.rl._hooks import OnBatch, OnStep, hooks_of
 from relive.rl._own import AgentBridge
-from relive.rl._progress import Line
+from relive.rl._progress import Display, display_of
 from relive.rl._reports import Reports
 from relive.rl._settings import count
 from relive.rl._sources import expect_enough, name_of, source_of
@@ -44,7 +44,7 @@ class RunOptions(TypedDict, total=False):
     checkpoint_dir: str | os.PathLike[str] | None
     checkpoint_every: int
     loggers: Iterable[Logger]
-    progress: bool | Progress | None
+    progress: bool | Display | Progress | None
     on_step: OnStep | None
     on_batch: OnBatch | None
 
@@ -65,7 +65,7 @@ def run(
     checkpoint_dir: str | os.PathLike[str] | None = None,
     checkpoint_every: int = 10_000,
     loggers: Iterable[Logger] = (),
-    progress: bool | Progress | None = None,
+    progress: bool | Display | Progress | None = None,
     on_step: OnStep | None = None,
     on_batch: OnBatch | None = None,
 ) -> TrainingResult:
@@ -103,8 +103,9 @@ def run(
         thread; all else goes on as it was.
       checkpoint_every: steps from one checkpoint to the next.
       loggers: each gets every episode and, now and then, what the learner tells: see ``relive.rl.loggers``.
-      progress: a function that gets the newest episode, up to twenty times per second; ``True`` for a line on stderr,
-        which is also there by default if stderr is a terminal; ``False`` for nothing.
+      progress: how the run is shown: ``"line"`` on stderr, a bar of ``"tqdm"`` or ``"rich"``, which need these packages, or ``"notebook"``, a curve of
+        the returns that Jupyter draws anew once a second. ``True`` is the curve in Jupyter and the line elsewhere; unless something is given they are there
+        in Jupyter and where stderr is a terminal. ``False``: nothing. A function gets the newest episode, up to twenty times per second.
       on_step: a function that gets what a worker has just done, as a :class:`relive.rl.Rollout`, before it is stored or learned from: a step in each of
         its environments where the agent has a replay table, a whole rollout otherwise. Not in evaluations, and not with processes. With several
         threads it is called by one at a time.
@@ -117,6 +118,7 @@ def run(
         method; the error names it.
       ValueError: a setting out of its range, an unknown name, actions that the agent cannot take, a checkpoint of another run, an
         observation or a reward that is NaN or infinite; arrays of a policy of another shape or data type.
+      ImportError: the package of a display, or of the data, is not installed.
       Exception: whatever the environment, the agent, a logger, ``progress`` or a hook raises.
     """
     options = {name: value for name, value in locals().items() if name not in ("agent", "env", "steps", "loggers")}
@@ -134,8 +136,9 @@ def run(
     native, environments = _for_extension(agent, actors, is_saved=checkpoint_dir is not None, source=batches)
     source = source_of(env)
     expect_enough(env, environments, is_shared=actors <= 1 and evaluate_every is None and on in (None, "serial", "threads"))
+    display = display_of(progress, steps, learner_steps)
+    loggers = [*loggers, *([] if display is None else [display])]
     supervisor = _supervisor(agent, env, on, actors)
-    line, loggers = Line.of(progress, steps), list(loggers)
     try:
         with path_of(data) as path:
             result = _native.train_agent(
@@ -150,7 +153,7 @@ def run(
                 timeout=timeout,
                 evaluation=None if evaluate_every is None else (evaluate_every, evaluation_episodes),
                 checkpoints=None if checkpoint_dir is None else (os.fspath(checkpoint_dir), checkpoint_every),
-                progress=line or (progress if callable(progress) else None),
+                progress=progress if callable(progress) else None,
                 reports=Reports(loggers) if loggers else None,
                 supervisor=supervisor,
                 **hooks_of(agent, on_step, on_batch),
@@ -162,8 +165,6 @@ def run(
     finally:
         if supervisor is not None:
             supervisor.close()
-        if line is not None:
-            line.close()
         _close(loggers)
     own = None if hasattr(agent, "_for_extension") else agent
     again = functools.partial(run, agent, env, **options) if checkpoint_dir is not None else None

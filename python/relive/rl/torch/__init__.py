@@ -1,6 +1,22 @@
-"""Agents of one's own in PyTorch: what they share, weights, states and batches; and a DQN of which one thing can be changed."""
+"""Agents of one's own in PyTorch: what they share, weights, states and batches; and DQN, PPO and SAC of which one thing can be changed."""
 
 from relive.rl.torch._dqn import DQN, double_q_loss
 from relive.rl.torch._parts import Learner, Policy, Stateful, load, step, tensors, update_target
+from relive.rl.torch._ppo import PPO, clipped_surrogate_loss
+from relive.rl.torch._sac import SAC, squared_critic_loss
 
-__all__ = ["DQN", "Learner", "Policy", "Stateful", "double_q_loss", "load", "step", "tensors", "update_target"]
+__all__ = [
+    "DQN",
+    "Learner",
+    "PPO",
+    "Policy",
+    "SAC",
+    "Stateful",
+    "clipped_surrogate_loss",
+    "double_q_loss",
+    "load",
+    "squared_critic_loss",
+    "step",
+    "tensors",
+    "update_target",
+]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-import math
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -14,14 +13,13 @@ from torch import Tensor
 from torch.nn import Module
 from torch.nn import functional as F
 
-from relive import nest
 from relive.rl._run import run
 from relive.rl.contracts import Learnt, Seat
 from relive.rl.dqn import DQNConfig
 from relive.rl.experience import Transitions
 from relive.rl.specs import DiscreteArraySpec, EnvironmentSpec
+from relive.rl.torch._given import Network, check_functions, expect_shape, inputs, layers, module_of, num_inputs
 from relive.rl.torch._parts import Learner, Policy, step, tensors, update_target
-from relive.specs import ArraySpec
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -29,7 +27,6 @@ if TYPE_CHECKING:
     from relive.rl._run import RunOptions
     from relive.rl._training import TrainingResult
 
-Network = Callable[[EnvironmentSpec], Module]
 Loss = Callable[[Module, Module, Mapping[str, Any]], Tensor | tuple[Tensor, Tensor]]
 
 
@@ -87,10 +84,7 @@ class DQN:
     loss: Loss | None = None
 
     def __post_init__(self) -> None:
-        for name in ("network", "loss"):
-            given = getattr(self, name)
-            if given is not None and not callable(given):
-                raise TypeError(f"{name} is {given!r}, but it must be a function")
+        check_functions(self, ("network", "loss"))
         shared = [field.name for field in dataclasses.fields(self) if field.name not in ("network", "loss")]
         checked = DQNConfig(**{name: getattr(self, name) for name in shared})
         for name in shared:
@@ -118,12 +112,7 @@ class DQN:
         return run(self, environment, **options)
 
     def _module(self, spec: EnvironmentSpec) -> Module:
-        if self.network is None:
-            return _Layers(spec, self.hidden)
-        module = self.network(spec)
-        if not isinstance(module, Module):
-            raise TypeError(f"network gave {type(module).__name__}, but it must give a torch.nn.Module")
-        return module
+        return _Layers(spec, self.hidden) if self.network is None else module_of("network", self.network, spec)
 
 
 def _num_actions(spec: EnvironmentSpec) -> int:
@@ -137,22 +126,11 @@ class _Layers(Module):
 
     def __init__(self, spec: EnvironmentSpec, hidden: tuple[int, ...]) -> None:
         super().__init__()
-        if not isinstance(spec.observations, ArraySpec):
-            raise TypeError(f"the observations are several arrays, {spec.observations!r}: DQN needs a network= that takes them")
-        sizes = [math.prod(size or 0 for size in spec.observations.shape or ()), *hidden]
-        layers: list[Module] = []
-        for inputs, outputs in zip(sizes, sizes[1:], strict=False):
-            layers += [torch.nn.Linear(inputs, outputs), torch.nn.ReLU()]
-        self.layers = torch.nn.Sequential(*layers, torch.nn.Linear(sizes[-1], _num_actions(spec)))
+        self.layers = layers([num_inputs(spec, "DQN"), *hidden], _num_actions(spec))
 
     def forward(self, observations: Tensor) -> Any:
         """Values ``[B, actions]`` for observations ``[B, …]``."""
         return self.layers(observations.flatten(1).float())
-
-
-def _inputs(observations: Any) -> Any:
-    """Observations as tensors; floats are float32."""
-    return nest.map_structure(lambda leaf: leaf.float() if leaf.is_floating_point() else leaf, observations)
 
 
 class _Policy(Policy):
@@ -163,12 +141,8 @@ class _Policy(Policy):
         self.epsilon = settings.epsilon ** (1 + settings.epsilon_alpha * place) if seat.explores else np.zeros(seat.rows)
 
     def act(self, observations: Any, starts: Any) -> Any:
-        values = self.module(_inputs(tensors(observations)))
-        if values.shape != (len(starts), self.num_actions):
-            raise ValueError(
-                f"the network gave values of the shape {tuple(values.shape)}, but for {len(starts)} observations and {self.num_actions} actions it must "
-                f"give ({len(starts)}, {self.num_actions})"
-            )
+        values = self.module(inputs(tensors(observations)))
+        expect_shape("the network", values, (len(starts), self.num_actions), "the values of all actions for each observation")
         any_of_them = self.rng.integers(self.num_actions, size=len(starts))
         return np.where(self.rng.random(len(starts)) < self.epsilon, any_of_them, values.argmax(1).numpy())
 
@@ -194,7 +168,7 @@ class _Learner(Learner):
         data["action"] = data["action"].long()
         if self.settings.max_abs_reward is not None:
             data["reward"] = data["reward"].clamp(-self.settings.max_abs_reward, self.settings.max_abs_reward)
-        return data | {name: _inputs(data[name]) for name in ("observation", "next_observation")}
+        return data | {name: inputs(data[name]) for name in ("observation", "next_observation")}
 
     def _losses(self, data: dict[str, Any]) -> tuple[Tensor, Tensor]:
         if self.settings.loss is None:
@@ -202,8 +176,5 @@ class _Learner(Learner):
         told = self.settings.loss(self.module, self.target, data)
         losses, priorities = told if isinstance(told, tuple) and len(told) == 2 else (told, told)
         for name, value in (("losses", losses), ("priorities", priorities)):
-            if not isinstance(value, Tensor):
-                raise TypeError(f"loss gave {type(value).__name__}, but it must give a tensor, or a pair of them: losses and priorities")
-            if value.shape != data["reward"].shape:
-                raise ValueError(f"loss gave {name} of the shape {tuple(value.shape)}, but for each transition it must give one: {tuple(data['reward'].shape)}")
+            expect_shape("loss", value, tuple(data["reward"].shape), f"{name}, one for each transition")
         return losses, priorities.detach().abs()

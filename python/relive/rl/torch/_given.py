@@ -1,0 +1,67 @@
+"""What the agents in PyTorch do with the functions that are given to them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import Module
+
+from relive import nest
+from relive.rl.specs import EnvironmentSpec
+from relive.specs import ArraySpec
+
+Network = Callable[[EnvironmentSpec], Module]
+
+
+def check_functions(agent: Any, names: Sequence[str]) -> None:
+    """Refuses what is given in the place of functions and is none."""
+    for name in names:
+        given = getattr(agent, name)
+        if given is not None and not callable(given):
+            raise TypeError(f"{name} is {given!r}, but it must be a function")
+
+
+def module_of(name: str, given: Network, spec: EnvironmentSpec) -> Module:
+    """The module that a function makes."""
+    module = given(spec)
+    if not isinstance(module, Module):
+        raise TypeError(f"{name} gave {type(module).__name__}, but it must give a torch.nn.Module")
+    return module
+
+
+def num_inputs(spec: EnvironmentSpec, agent: str) -> int:
+    """The numbers of an observation, which is one array."""
+    if not isinstance(spec.observations, ArraySpec):
+        raise TypeError(f"the observations are several arrays, {spec.observations!r}: {agent} needs a network= that takes them")
+    return math.prod(shape_of(spec.observations))
+
+
+def shape_of(spec: ArraySpec) -> tuple[int, ...]:
+    """The shape of an array whose size is known."""
+    return tuple(size or 0 for size in spec.shape or ())
+
+
+def layers(sizes: Sequence[int], outputs: int) -> torch.nn.Sequential:
+    """Layers of these sizes with ReLUs between them."""
+    made: list[Module] = []
+    for before, after in zip(sizes, sizes[1:], strict=False):
+        made += [torch.nn.Linear(before, after), torch.nn.ReLU()]
+    return torch.nn.Sequential(*made, torch.nn.Linear(sizes[-1], outputs))
+
+
+def inputs(observations: Any) -> Any:
+    """Observations as tensors; floats are float32."""
+    return nest.map_structure(lambda leaf: leaf.float() if leaf.is_floating_point() else leaf, observations)
+
+
+def expect_shape(what: str, value: Any, shape: tuple[int, ...], meaning: str) -> Tensor:
+    """A tensor that a given function has made, if it has the shape that it must have."""
+    if not isinstance(value, Tensor):
+        raise TypeError(f"{what} gave {type(value).__name__}, but it must give a tensor of the shape {shape}: {meaning}")
+    if value.shape != torch.Size(shape):
+        raise ValueError(f"{what} gave a tensor of the shape {tuple(value.shape)}, but it must give {shape}: {meaning}")
+    return value

@@ -1,0 +1,211 @@
+"""PPO in PyTorch, whose network and loss are given: for those who want to change one thing of it."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.distributions import Categorical, Distribution, Independent, Normal
+
+from relive import nest
+from relive.rl._run import run
+from relive.rl.contracts import Learnt, Seat
+from relive.rl.experience import Rollouts
+from relive.rl.on_policy import PPOConfig
+from relive.rl.rollout import Rollout, minibatches
+from relive.rl.specs import DiscreteArraySpec, EnvironmentSpec
+from relive.rl.torch._given import Network, check_functions, expect_shape, inputs, module_of, num_inputs, shape_of
+from relive.rl.torch._parts import Learner, Policy, step, tensors
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from relive.rl._run import RunOptions
+    from relive.rl._training import TrainingResult
+
+Loss = Callable[[nn.Module, Mapping[str, Any]], Tensor]
+
+
+def clipped_surrogate_loss(
+    module: nn.Module, data: Mapping[str, Any], *, clip: float = 0.2, value_cost: float = 0.5, entropy_cost: float = 0.0
+) -> Tensor:
+    """PPO's loss for each step (Schulman et al., 2017, equations 7 and 9), ``[B]``.
+
+    Args:
+      module: gives the distribution of actions and the values ``[B]`` of observations.
+      data: ``observation``, ``action``, ``log_prob`` of the action as it was drawn, ``advantage`` and ``return``, each ``[B, …]``.
+      clip: how far the ratio of new to old probability may be from 1 until nothing more is gained, ε.
+      value_cost: how much the squared error of values counts.
+      entropy_cost: how much the entropy of the distribution counts.
+    """
+    distribution, values = module(data["observation"])
+    ratio = (distribution.log_prob(data["action"]) - data["log_prob"]).exp()
+    gained = torch.min(ratio * data["advantage"], ratio.clamp(1 - clip, 1 + clip) * data["advantage"])
+    loss: Tensor = value_cost * (values - data["return"]).square() - gained
+    return loss - entropy_cost * distribution.entropy() if entropy_cost else loss
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PPO:
+    """PPO in PyTorch: an agent for :func:`relive.rl.run`, for discrete and continuous actions, with settings of :class:`relive.rl.PPO` and their defaults.
+
+    Args:
+      network: a function from an :class:`relive.rl.EnvironmentSpec` to a module. For observations ``[B, …]``, floats as float32, it gives a pair: a
+        distribution of ``torch.distributions`` with one action in each row, and the values ``[B]``. Unless given, two towers of layers of the sizes
+        ``hidden`` with tanh between them, and a normal distribution or a choice, as the actions are.
+      loss: a function of the module and a mapping of steps as tensors: ``observation``, ``action``, ``log_prob``, ``advantage`` and ``return``, each
+        ``[B, …]``. It gives the loss of each step, ``[B]``. Unless given :func:`clipped_surrogate_loss` with the settings.
+
+    An action of an array that is drawn beyond its bounds reaches the environment within them; it is learned from as it was drawn.
+
+    Raises:
+      TypeError: a setting of another type.
+      ValueError: a setting out of its range.
+    """
+
+    num_envs: int = PPOConfig.num_envs
+    num_steps: int = PPOConfig.num_steps
+    minibatch_size: int = PPOConfig.minibatch_size
+    epochs: int = PPOConfig.epochs
+    discount: float = PPOConfig.discount
+    gae_lambda: float = PPOConfig.gae_lambda
+    clip: float = PPOConfig.clip
+    learning_rate: float = PPOConfig.learning_rate
+    value_cost: float = PPOConfig.value_cost
+    entropy_cost: float = PPOConfig.entropy_cost
+    max_gradient_norm: float = PPOConfig.max_gradient_norm
+    normalize_advantages: bool = PPOConfig.normalize_advantages
+    hidden: tuple[int, ...] = PPOConfig.hidden
+    network: Network | None = None
+    loss: Loss | None = None
+
+    def __post_init__(self) -> None:
+        check_functions(self, ("network", "loss"))
+        shared = [field.name for field in dataclasses.fields(self) if field.name not in ("network", "loss")]
+        checked = PPOConfig(**{name: getattr(self, name) for name in shared})
+        for name in shared:
+            object.__setattr__(self, name, getattr(checked, name))
+
+    @property
+    def experience(self) -> Rollouts:
+        """What is learned from."""
+        return Rollouts(steps=self.num_steps, environments=self.num_envs)
+
+    def policy(self, spec: EnvironmentSpec, seat: Seat) -> _Policy:
+        """Draws actions; takes the most likely one where it does not explore."""
+        return _Policy(self._module(spec), seat, spec.actions)
+
+    def learner(self, spec: EnvironmentSpec, seed: int) -> _Learner:
+        """Learns some epochs of minibatches from each rollout."""
+        torch.manual_seed(seed)
+        return _Learner(self._module(spec), self, seed)
+
+    def train(self, environment: Any, **options: Unpack[RunOptions]) -> TrainingResult:
+        """Learns by acting in an environment: :func:`relive.rl.run` of this agent, which explains the options."""
+        return run(self, environment, **options)
+
+    def _module(self, spec: EnvironmentSpec) -> nn.Module:
+        return _ActorCritic(spec, self.hidden) if self.network is None else module_of("network", self.network, spec)
+
+
+class _ActorCritic(nn.Module):
+    """The distribution of actions, and the value, by a tower each."""
+
+    def __init__(self, spec: EnvironmentSpec, hidden: tuple[int, ...]) -> None:
+        super().__init__()
+        self.chooses = isinstance(spec.actions, DiscreteArraySpec)
+        self.shape = () if self.chooses else shape_of(spec.actions)
+        outputs = spec.actions.num_values if self.chooses else math.prod(self.shape)
+        sizes = [num_inputs(spec, "PPO"), *hidden]
+        self.policy, self.value = _tower(sizes, outputs, gain=0.01), _tower(sizes, 1, gain=1.0)
+        self.log_std = nn.Parameter(torch.zeros(0 if self.chooses else outputs))
+
+    def forward(self, observations: Tensor) -> tuple[Distribution, Tensor]:
+        """Distribution and values for observations ``[B, …]``."""
+        rows = observations.flatten(1).float()
+        outputs = self.policy(rows)
+        if self.chooses:
+            return Categorical(logits=outputs, validate_args=False), self.value(rows).squeeze(1)
+        means, stds = (part.reshape(-1, *self.shape) for part in (outputs, self.log_std.exp().expand_as(outputs)))
+        normal = Independent(Normal(means, stds, validate_args=False), len(self.shape), validate_args=False)
+        return normal, self.value(rows).squeeze(1)
+
+
+def _tower(sizes: list[int], outputs: int, *, gain: float) -> nn.Sequential:
+    layers: list[nn.Module] = []
+    for inputs_of, outputs_of in zip(sizes, sizes[1:], strict=False):
+        layers += [_orthogonal(inputs_of, outputs_of, 2**0.5), nn.Tanh()]
+    return nn.Sequential(*layers, _orthogonal(sizes[-1], outputs, gain))
+
+
+def _orthogonal(inputs_of: int, outputs_of: int, gain: float) -> nn.Linear:
+    layer = nn.Linear(inputs_of, outputs_of)
+    nn.init.orthogonal_(layer.weight, gain)
+    nn.init.zeros_(layer.bias)
+    return layer
+
+
+class _Policy(Policy):
+    def __init__(self, module: nn.Module, seat: Seat, actions: Any) -> None:
+        super().__init__(module)
+        self.explores, self._actions = seat.explores, actions
+        self.extras = {"log_prob": np.float32, "drawn": (actions.dtype, actions.shape)}
+
+    def act(self, observations: Any, starts: Any) -> Any:
+        distribution, _ = _told(self.module, inputs(tensors(observations)), len(starts))
+        drawn = distribution.sample() if self.explores else distribution.mode
+        log_prob = expect_shape("log_prob of the network's distribution", distribution.log_prob(drawn), (len(starts),), "one number for each action")
+        actions = drawn.numpy()
+        if not isinstance(self._actions, DiscreteArraySpec):
+            actions = np.clip(actions, self._actions.minimum, self._actions.maximum)
+        return actions, {"log_prob": log_prob, "drawn": drawn}
+
+
+def _told(module: nn.Module, observations: Any, rows: int) -> tuple[Distribution, Tensor]:
+    """What the network gives, if it is what it must give."""
+    told = module(observations)
+    if not isinstance(told, tuple) or len(told) != 2 or not isinstance(told[0], Distribution):
+        raise TypeError(f"the network gave {type(told).__name__}, but it must give a pair: a torch.distributions.Distribution, and values")
+    return told[0], expect_shape("the network", told[1], (rows,), "the values, one for each observation")
+
+
+class _Learner(Learner):
+    def __init__(self, module: nn.Module, settings: PPO, seed: int) -> None:
+        self.module, self.settings, self.rng = module, settings, np.random.default_rng(seed)
+        self.optimizer = torch.optim.Adam(module.parameters(), settings.learning_rate, eps=1e-5, fused=True)
+
+    def learn(self, rollout: Rollout) -> Learnt:
+        """Some epochs of minibatches over a rollout."""
+        settings, shape = self.settings, (len(rollout.rewards) + 1, rollout.rewards.shape[1])
+        observations = inputs(tensors(nest.map_structure(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), rollout.observations)))
+        with torch.no_grad():
+            values = _told(self.module, observations, math.prod(shape))[1].reshape(shape).numpy()
+        advantages, returns = rollout.advantages(values, discount=settings.discount, gae_lambda=settings.gae_lambda)
+        steps = tensors(rollout.steps(advantage=advantages, **{"return": returns}))
+        steps = {name: steps[name] for name in ("log_prob", "advantage", "return")} | {
+            "observation": inputs(steps["observations"]), "action": steps["drawn"],
+        }  # fmt: skip
+        losses = [
+            self._minibatch(minibatch) for _ in range(settings.epochs) for minibatch in minibatches(steps, settings.minibatch_size, self.rng)
+        ]
+        return Learnt({"loss": float(np.mean(losses))}, steps=len(losses), samples=settings.epochs * len(steps["return"]))
+
+    def _minibatch(self, data: dict[str, Any]) -> float:
+        advantage = data["advantage"]
+        if self.settings.normalize_advantages and len(advantage) > 1:
+            data["advantage"] = (advantage - advantage.mean()) / (advantage.std() + 1e-8)
+        losses = expect_shape("loss", self._losses(data), tuple(advantage.shape), "the loss of each step")
+        return step(self.optimizer, losses.mean(), max_norm=self.settings.max_gradient_norm)
+
+    def _losses(self, data: dict[str, Any]) -> Any:
+        settings = self.settings
+        if settings.loss is not None:
+            return settings.loss(self.module, data)
+        return clipped_surrogate_loss(
+            self.module, data, clip=settings.clip, value_cost=settings.value_cost, entropy_cost=settings.entropy_cost
+        )

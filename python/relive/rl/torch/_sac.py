@@ -1,0 +1,226 @@
+"""SAC in PyTorch, whose networks and loss are given: for those who want to change one thing of it."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import math
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from relive.rl._run import run
+from relive.rl.contracts import Learnt, Seat
+from relive.rl.experience import Transitions
+from relive.rl.sac import SACConfig
+from relive.rl.specs import DiscreteArraySpec, EnvironmentSpec
+from relive.rl.torch._given import Network, check_functions, expect_shape, inputs, layers, module_of, num_inputs, shape_of
+from relive.rl.torch._parts import Learner, Policy, step, tensors, update_target
+from relive.specs import BoundedArraySpec
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from relive.rl._run import RunOptions
+    from relive.rl._training import TrainingResult
+
+CriticLoss = Callable[[nn.Module, Mapping[str, Any], Tensor], Tensor]
+
+
+def squared_critic_loss(critics: nn.Module, data: Mapping[str, Any], targets: Tensor) -> Tensor:
+    """The squared errors of all critics for each transition (Haarnoja et al., 2018, equation 5), ``[B]``.
+
+    Args:
+      critics: give values ``[critics, B]`` for observations and actions.
+      data: ``observation``, ``action``, ``reward``, ``discount`` and ``next_observation``, each ``[B, …]``.
+      targets: what the values should be, ``[B]``.
+    """
+    errors: Tensor = (critics(data["observation"], data["action"]) - targets).square().sum(0)
+    return errors
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SAC:
+    """SAC in PyTorch: an agent for :func:`relive.rl.run`, for one array between bounds, with settings of :class:`relive.rl.SAC` and their defaults.
+
+    Args:
+      network: a function from an :class:`relive.rl.EnvironmentSpec` to a module. For observations ``[B, …]``, floats as float32, it gives a pair, means and
+        logarithms of standard deviations, each ``[B, n]`` for actions of ``n`` numbers. They are of a normal distribution, which tanh then brings within
+        the bounds. Unless given, layers of the sizes ``hidden`` with ReLUs between them.
+      critics: a function from the same to a module. For observations ``[B, …]`` and actions ``[B, …]`` it gives values ``[critics, B]``, of which the least
+        counts. Unless given, two of such layers.
+      critic_loss: a function of the critics, a mapping of the transitions as tensors (``observation``, ``action``, ``reward``, ``discount`` and
+        ``next_observation``, each ``[B, …]``) and the targets ``[B]``. It gives the loss of each transition, ``[B]``. Unless given :func:`squared_critic_loss`.
+
+    Raises:
+      TypeError: a setting of another type.
+      ValueError: a setting out of its range.
+    """
+
+    batch_size: int = SACConfig.batch_size
+    samples_per_insert: float = SACConfig.samples_per_insert
+    n_step: int = SACConfig.n_step
+    discount: float = SACConfig.discount
+    min_replay_size: int = SACConfig.min_replay_size
+    max_replay_size: int = SACConfig.max_replay_size
+    learning_rate: float = SACConfig.learning_rate
+    tau: float = SACConfig.tau
+    initial_temperature: float = SACConfig.initial_temperature
+    target_entropy: float | None = SACConfig.target_entropy
+    hidden: tuple[int, ...] = SACConfig.hidden
+    network: Network | None = None
+    critics: Network | None = None
+    critic_loss: CriticLoss | None = None
+
+    def __post_init__(self) -> None:
+        own = ("network", "critics", "critic_loss")
+        check_functions(self, own)
+        shared = [field.name for field in dataclasses.fields(self) if field.name not in own]
+        checked = SACConfig(**{name: getattr(self, name) for name in shared})
+        for name in shared:
+            object.__setattr__(self, name, getattr(checked, name))
+
+    @property
+    def experience(self) -> Transitions:
+        """What is learned from."""
+        return Transitions(
+            batch_size=self.batch_size, samples_per_insert=self.samples_per_insert, n_step=self.n_step, discount=self.discount,
+            min_size=self.min_replay_size, max_size=self.max_replay_size,
+        )  # fmt: skip
+
+    def policy(self, spec: EnvironmentSpec, seat: Seat) -> _Policy:
+        """Draws actions; takes the middle of the distribution where it does not explore."""
+        return _Policy(_Squashed(self._network(spec), spec), seat)
+
+    def learner(self, spec: EnvironmentSpec, seed: int) -> _Learner:
+        """Learns critics, policy and temperature with each batch."""
+        torch.manual_seed(seed)
+        critics = _Critics(spec, self.hidden) if self.critics is None else module_of("critics", self.critics, spec)
+        return _Learner(_Squashed(self._network(spec), spec), critics, self)
+
+    def train(self, environment: Any, **options: Unpack[RunOptions]) -> TrainingResult:
+        """Learns by acting in an environment: :func:`relive.rl.run` of this agent, which explains the options."""
+        return run(self, environment, **options)
+
+    def _network(self, spec: EnvironmentSpec) -> nn.Module:
+        if self.network is not None:
+            return module_of("network", self.network, spec)
+        return _Normal(layers([num_inputs(spec, "SAC"), *self.hidden], 2 * math.prod(shape_of(_bounded(spec)))))
+
+
+def _bounded(spec: EnvironmentSpec) -> BoundedArraySpec:
+    actions = spec.actions
+    if isinstance(actions, BoundedArraySpec) and not isinstance(actions, DiscreteArraySpec):
+        if np.isfinite(actions.minimum).all() and np.isfinite(actions.maximum).all():
+            return actions
+    raise TypeError(f"SAC draws one array between bounds, but the actions of the environment are {actions!r}")
+
+
+class _Normal(nn.Module):
+    """Means and logarithms of standard deviations, by one stack of layers."""
+
+    def __init__(self, both: nn.Module) -> None:
+        super().__init__()
+        self.both = both
+
+    def forward(self, observations: Tensor) -> tuple[Tensor, Tensor]:
+        means, log_stds = self.both(observations.flatten(1).float()).chunk(2, -1)
+        return means, log_stds
+
+
+class _Critics(nn.Module):
+    """Two values of an action."""
+
+    def __init__(self, spec: EnvironmentSpec, hidden: tuple[int, ...]) -> None:
+        super().__init__()
+        sizes = [num_inputs(spec, "SAC") + math.prod(shape_of(_bounded(spec))), *hidden]
+        self.both = nn.ModuleList([layers(sizes, 1), layers(sizes, 1)])
+
+    def forward(self, observations: Tensor, actions: Tensor) -> Tensor:
+        rows = torch.cat([observations.flatten(1).float(), actions.flatten(1)], -1)
+        return torch.stack([critic(rows).squeeze(-1) for critic in self.both])
+
+
+class _Squashed(nn.Module):
+    """The network's normal distribution, squashed into the bounds of the actions."""
+
+    center: Tensor
+    scale: Tensor
+
+    def __init__(self, network: nn.Module, spec: EnvironmentSpec) -> None:
+        super().__init__()
+        actions = _bounded(spec)
+        self.network, self.shape = network, shape_of(actions)
+        low, high = (torch.as_tensor(np.broadcast_to(bound, self.shape).copy()).float().flatten() for bound in (actions.minimum, actions.maximum))
+        self.register_buffer("center", (high + low) / 2)
+        self.register_buffer("scale", (high - low) / 2)
+
+    def forward(self, observations: Any, *, explores: bool = True) -> tuple[Tensor, Tensor]:
+        """Actions ``[B, …]`` and their log-probabilities ``[B]``."""
+        means, log_stds = self._told(observations)
+        noise = torch.randn_like(means) if explores else torch.zeros_like(means)
+        log_stds = log_stds.clamp(-20, 2)
+        drawn = means + log_stds.exp() * noise
+        log_prob = -0.5 * noise.square() - log_stds - 0.5 * math.log(2 * math.pi)
+        # ln(1 − tanh²) of Haarnoja et al., appendix C, in the form that does not overflow.
+        log_prob -= 2 * (math.log(2) - drawn - F.softplus(-2 * drawn)) + self.scale.log()
+        return (self.center + self.scale * drawn.tanh()).reshape(-1, *self.shape), log_prob.sum(-1)
+
+    def _told(self, observations: Any) -> tuple[Tensor, Tensor]:
+        told = self.network(observations)
+        if not isinstance(told, tuple) or len(told) != 2:
+            raise TypeError(f"the network gave {type(told).__name__}, but it must give a pair: means, and logarithms of standard deviations")
+        size = len(self.scale)
+        for value in told:
+            rows = len(value) if isinstance(value, Tensor) and value.ndim else 0
+            expect_shape("the network", value, (rows, size), "a number of each action")
+        return told
+
+
+class _Policy(Policy):
+    def __init__(self, module: _Squashed, seat: Seat) -> None:
+        super().__init__(module)
+        self.explores = seat.explores
+
+    def act(self, observations: Any, starts: Any) -> Any:
+        return self.module(inputs(tensors(observations)), explores=self.explores)[0]
+
+
+class _Learner(Learner):
+    def __init__(self, module: _Squashed, critics: nn.Module, settings: SAC) -> None:
+        self.module, self.critics, self.target, self.settings = module, critics, copy.deepcopy(critics), settings
+        self.log_temperature = nn.Parameter(torch.tensor(math.log(settings.initial_temperature)))
+        entropy = settings.target_entropy
+        self.target_entropy = -float(len(module.scale)) if entropy is None else entropy
+        self.of_actor, self.of_critics, self.of_temperature = (
+            torch.optim.Adam(parameters, settings.learning_rate, fused=True)
+            for parameters in (module.parameters(), critics.parameters(), [self.log_temperature])
+        )
+
+    def learn(self, batch: Any) -> Learnt:
+        """A step of critics, policy and temperature."""
+        data = dict(tensors(batch.data))
+        data |= {name: inputs(data[name]) for name in ("observation", "next_observation")}
+        temperature = self.log_temperature.exp().detach()
+        targets = self._targets(data, temperature)
+        loss = self.settings.critic_loss or squared_critic_loss
+        losses = expect_shape("critic_loss", loss(self.critics, data, targets), tuple(targets.shape), "the loss of each transition")
+        critic_loss = step(self.of_critics, losses.mean())
+        actions, log_prob = self.module(data["observation"])
+        step(self.of_actor, (temperature * log_prob - self.critics(data["observation"], actions).amin(0)).mean())
+        step(self.of_temperature, -self.log_temperature * (log_prob.detach() + self.target_entropy).mean())
+        update_target(self.target, self.critics, self.settings.tau)
+        return Learnt({"critic_loss": critic_loss, "temperature": float(temperature)})
+
+    @torch.no_grad()
+    def _targets(self, data: Mapping[str, Any], temperature: Tensor) -> Tensor:
+        actions, log_prob = self.module(data["next_observation"])
+        values = self.target(data["next_observation"], actions)
+        shape = (len(values) if isinstance(values, Tensor) and values.ndim else 1, len(log_prob))
+        values = expect_shape("critics", values, shape, "a value of each critic for each transition")
+        targets: Tensor = data["reward"] + data["discount"] * (values.amin(0) - temperature * log_prob)
+        return targets

@@ -1,0 +1,86 @@
+"""How a run is shown while it goes on: a line, bars of other packages, a curve in a notebook."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import nbclient
+import nbformat
+import pytest
+
+from relive import rl
+from relive.rl._live_curve import LiveCurve
+
+SMALL = rl.DQNConfig(batch_size=16, min_replay_size=50)
+
+
+def test_a_line_says_how_far_a_run_is(capsys: pytest.CaptureFixture[str]) -> None:
+    rl.DQN(SMALL).train("catch/0", steps=504, progress="line", evaluate_every=250, evaluation_episodes=2)
+    told = capsys.readouterr().err
+    assert re.search(r"100 %  \d+ steps/s, return -?\d\.\d\d, evaluation -?\d\.\d\d, learner steps \d+", told), told
+    assert told.endswith("\r"), "the line is taken away"
+
+
+def test_a_run_from_data_is_shown_by_its_learner_steps(tmp_path: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    import numpy as np
+
+    data = {"observations": np.zeros((64, 10, 5), np.float32), "actions": np.arange(64) % 3, "rewards": np.ones(64, np.float32),
+            "terminals": np.arange(64) % 8 == 7}  # fmt: skip
+    rl.run(rl.BC(), "catch/0", data=data, learner_steps=300, progress=True)
+    assert re.search(r"100 %  \d+ learner steps/s", capsys.readouterr().err)
+
+
+def test_bars_of_tqdm_and_rich_come_to_the_end(capsys: pytest.CaptureFixture[str]) -> None:
+    rl.DQN(SMALL).train("catch/0", steps=504, progress="tqdm")
+    told = capsys.readouterr().err
+    assert "100%" in told and "return=" in told and "learner steps=" in told
+    rl.DQN(SMALL).train("catch/0", steps=504, progress="rich")
+    told = capsys.readouterr().out
+    assert "100%" in told and "steps/s" in told
+
+
+def test_a_bar_is_closed_when_a_run_fails(capsys: pytest.CaptureFixture[str]) -> None:
+    def fail(rollout: rl.Rollout) -> None:
+        raise RuntimeError("enough")
+
+    for display in ("tqdm", "rich", "line"):
+        with pytest.raises(RuntimeError, match="enough"):
+            rl.DQN(SMALL).train("catch/0", steps=10**9, progress=display, on_step=fail)  # type: ignore[arg-type]
+    # A second live display of rich would be refused if the first were still there.
+    rl.DQN(SMALL).train("catch/0", steps=100, progress="rich")
+
+
+def test_what_is_no_display_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = "True, False, a function, or one of 'line', 'tqdm', 'rich', 'notebook'"
+    with pytest.raises(ValueError, match=re.escape(f"progress is 'bar', but it must be {known}")):
+        rl.DQN(SMALL).train("catch/0", steps=100, progress="bar")  # type: ignore[arg-type]
+    monkeypatch.setitem(sys.modules, "tqdm.auto", None)
+    with pytest.raises(ImportError, match="progress='tqdm' needs the package tqdm: pip install tqdm"):
+        rl.DQN(SMALL).train("catch/0", steps=100, progress="tqdm")
+
+
+def test_a_notebook_has_a_curve_that_is_drawn_in_its_place() -> None:
+    program = (
+        "from relive import rl\n"
+        "config = rl.DQNConfig(batch_size=16, min_replay_size=50)\n"
+        "result = rl.DQN(config).train('catch/0', steps=20_000, evaluate_every=5_000, evaluation_episodes=2)\n"
+        "result.episodes"
+    )
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(program)])
+    client = nbclient.NotebookClient(notebook, timeout=120, kernel_name="python3")
+    client.execute()
+    outputs: list[Mapping[str, Any]] = notebook.cells[0].outputs
+    shown = [output for output in outputs if output["output_type"] == "display_data"]
+    assert len(shown) == 1, "the curve is drawn over"
+    svg = shown[0]["data"]["image/svg+xml"]
+    assert ">training<" in svg and ">evaluation<" in svg and "<polyline" in svg
+    assert "stderr" not in [output.get("name") for output in outputs], "there is no line beside the curve"
+
+
+def test_a_live_curve_without_episodes_draws_nothing() -> None:
+    curve = LiveCurve(None)
+    curve.write("learner", {"loss": 1.0, "env_steps": 1, "learner_steps": 1, "seconds": 0.1})
+    curve.close()

@@ -1,0 +1,193 @@
+"""relive.rl.torch.PPO and SAC: the settings of the agents in Rust, and networks and losses of one's own."""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.distributions import Categorical, Normal
+
+from relive import rl
+from relive.rl import torch as rlt
+
+PPO: dict[str, Any] = {"num_envs": 4, "num_steps": 32, "minibatch_size": 32, "epochs": 2, "hidden": (16,)}
+SAC: dict[str, Any] = {"batch_size": 16, "samples_per_insert": 4.0, "min_replay_size": 50, "hidden": (16,)}
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Any:
+    """Small networks are slower with more."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+class Shared(nn.Module):
+    """One body for policy and value."""
+
+    def __init__(self, inputs: int, actions: int) -> None:
+        super().__init__()
+        self.body = nn.Sequential(nn.Flatten(), nn.Linear(inputs, 16), nn.ReLU())
+        self.logits, self.value = nn.Linear(16, actions), nn.Linear(16, 1)
+
+    def forward(self, observations: Any) -> Any:
+        features = self.body(observations)
+        return Categorical(logits=self.logits(features)), self.value(features).squeeze(1)
+
+
+def shared(spec: Any) -> nn.Module:
+    return Shared(50, spec.actions.num_values)
+
+
+def to_the_left(module: Any, data: Any) -> Any:
+    """Wants action 0 and nothing else."""
+    return -module(data["observation"])[0].log_prob(torch.zeros_like(data["action"]))
+
+
+class Narrow(nn.Module):
+    """A policy whose mean is learned, and whose deviation is not."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.mean = nn.Linear(3, 1)
+
+    def forward(self, observations: Any) -> Any:
+        mean = self.mean(observations)
+        return mean, torch.full_like(mean, -3.0)
+
+
+class Three(nn.Module):
+    """Three critics."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.all = nn.Linear(4, 3)
+
+    def forward(self, observations: Any, actions: Any) -> Any:
+        return self.all(torch.cat([observations, actions], -1)).T
+
+
+@pytest.mark.parametrize("of", ["PPO", "SAC"])
+def test_defaults_are_those_of_the_agent_in_rust(of: str) -> None:
+    native, own = getattr(rl, f"{of}Config")(), getattr(rlt, of)()
+    names = {field.name for field in dataclasses.fields(own)} - {"network", "loss", "critics", "critic_loss"}
+    assert len(names) > 10 and all(getattr(own, name) == getattr(native, name) for name in names)
+
+
+def test_ppo_learns_to_choose() -> None:
+    result = rlt.PPO(num_steps=128, minibatch_size=256, learning_rate=1e-3, discount=0.98, gae_lambda=0.9).train("CartPole-v1", steps=40_000, seed=1)
+    assert result.mean_return_last_100 > 150
+
+
+def test_sac_learns_to_swing_up() -> None:
+    agent = rlt.SAC(learning_rate=2e-3, hidden=(64, 64), batch_size=64, samples_per_insert=64.0)
+    result = agent.train("Pendulum-v1", steps=4_000, seed=1, evaluate_every=4_000, evaluation_episodes=5)
+    assert result.evaluation.returns.mean() > -400
+
+
+def test_the_loss_of_ppo_is_clipped() -> None:
+    module = Shared(2, 2)
+    for layer in (module.logits, module.value):
+        nn.init.zeros_(layer.weight)
+        nn.init.zeros_(layer.bias)
+    # Both actions have the probability one half now; the ratios are 2 (cut to 1.2) with gains and losses, and 1.
+    data = {
+        "observation": torch.zeros(3, 2), "action": torch.tensor([0, 1, 0]), "log_prob": torch.tensor([0.25, 0.25, 0.5]).log(),
+        "advantage": torch.tensor([1.0, -1.0, 3.0]), "return": torch.tensor([1.0, 0.0, 2.0]),
+    }  # fmt: skip
+    losses = rlt.clipped_surrogate_loss(module, data, clip=0.2, value_cost=0.5, entropy_cost=0.1)
+    entropy = 0.1 * np.log(2)
+    assert losses.tolist() == pytest.approx([0.5 - 1.2 - entropy, 2.0 - entropy, 2.0 - 3.0 - entropy])
+
+
+def test_ppo_takes_network_and_loss() -> None:
+    result = rlt.PPO(**PPO, network=shared, loss=to_the_left, learning_rate=0.01).train("catch/0", steps=4_000)
+    assert {result.policy(np.random.default_rng(seed).random((10, 5), np.float32)) for seed in range(20)} == {0}
+
+
+def test_ppo_draws_arrays_within_bounds() -> None:
+    seen: list[Any] = []
+    result = rlt.PPO(**PPO).train("Pendulum-v1", steps=300, on_step=seen.append)
+    assert result.learner_steps > 0
+    actions = np.concatenate([rollout.actions.ravel() for rollout in seen])
+    assert np.abs(actions).max() <= 2.0 and actions.std() > 0.1
+
+
+def test_sac_takes_networks_and_loss() -> None:
+    seen: list[Any] = []
+
+    def loss(critics: Any, data: Any, targets: Any) -> Any:
+        seen.append(critics(data["observation"], data["action"]).shape)
+        return rlt.squared_critic_loss(critics, data, targets)
+
+    agent = rlt.SAC(**SAC, network=lambda spec: Narrow(), critics=lambda spec: Three(), critic_loss=loss)
+    result = agent.train("Pendulum-v1", steps=200)
+    assert result.learner_steps == len(seen) > 5 and set(seen) == {torch.Size([3, 16])}
+    assert -2 <= float(result.policy(np.zeros(3, np.float32))[0]) <= 2
+
+
+@pytest.mark.parametrize(("agent", "environment"), [(rlt.PPO(**PPO), "catch/0"), (rlt.SAC(**SAC), "Pendulum-v1")])
+def test_a_run_is_saved_and_resumed_with_the_same_numbers(agent: Any, environment: str, tmp_path: pathlib.Path) -> None:
+    def train(steps: int, folder: str) -> Any:
+        return agent.train(environment, steps=steps, seed=3, checkpoint_dir=tmp_path / folder, checkpoint_every=200)
+
+    whole = train(1_000, "whole")
+    train(600, "parts")
+    resumed = train(1_000, "parts")
+    returns = whole.episodes.returns.tolist()
+    assert 0 < len(resumed.episodes.returns) < len(returns)
+    assert resumed.episodes.returns.tolist() == returns[-len(resumed.episodes.returns) :]
+
+
+@pytest.mark.parametrize(
+    ("agent", "settings", "kind", "text"),
+    [
+        (rlt.PPO, {"network": 3}, TypeError, "network is 3, but it must be a function"),
+        (rlt.PPO, {"loss": "clip"}, TypeError, "loss is 'clip', but it must be a function"),
+        (rlt.PPO, {"gae_lambda": 2.0}, ValueError, "gae_lambda is 2, but it must be from 0 to 1"),
+        (rlt.SAC, {"critics": 2}, TypeError, "critics is 2, but it must be a function"),
+        (rlt.SAC, {"tau": 2.0}, ValueError, "tau is 2"),
+    ],
+)
+def test_settings_are_checked(agent: Any, settings: Any, kind: type[Exception], text: str) -> None:
+    with pytest.raises(kind, match=text):
+        agent(**settings)
+
+
+@pytest.mark.parametrize(
+    ("agent", "environment", "kind", "text"),
+    [
+        (rlt.PPO(**PPO, network=lambda spec: 3), "catch/0", TypeError, "network gave int, but it must give a torch.nn.Module"),
+        (rlt.PPO(**PPO, network=lambda spec: nn.Linear(5, 3)), "catch/0", TypeError, "the network gave Tensor, but it must give a pair"),
+        (
+            rlt.PPO(**PPO, loss=lambda module, data: torch.zeros(())), "catch/0", ValueError,
+            r"loss gave a tensor of the shape \(\), but it must give \(32,\): the loss of each step",
+        ),
+        (rlt.SAC(**SAC), "catch/0", TypeError, "SAC draws one array between bounds, but the actions of the environment are"),
+        (rlt.SAC(**SAC, network=lambda spec: nn.Linear(3, 2)), "Pendulum-v1", TypeError, "the network gave Tensor, but it must give a pair"),
+        (rlt.SAC(**SAC, critic_loss=lambda *_: 3.0), "Pendulum-v1", TypeError, r"critic_loss gave float, but it must give a tensor of the shape \(16,\)"),
+    ],
+)  # fmt: skip
+def test_what_does_not_fit_is_told(agent: Any, environment: str, kind: type[Exception], text: str) -> None:
+    with pytest.raises(kind, match=text):
+        agent.train(environment, steps=300)
+
+
+def test_ppo_of_arrays_needs_a_distribution_of_whole_actions() -> None:
+    class Apart(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.mean = nn.Linear(3, 1)
+
+        def forward(self, observations: Any) -> Any:
+            mean = self.mean(observations)
+            return Normal(mean, torch.ones_like(mean)), mean.squeeze(1)
+
+    with pytest.raises(ValueError, match=r"log_prob of the network's distribution gave a tensor of the shape \(4, 1\), but it must give \(4,\)"):
+        rlt.PPO(**PPO, network=lambda spec: Apart()).train("Pendulum-v1", steps=300)
