@@ -59,7 +59,7 @@ SHORT: dict[str, tuple[Any, str, int, float]] = {
     "dqn": (lambda m: m.DQN(width=32, epsilon=0.1), "catch/0", 2500, 0.4),
     "ppo": (lambda m: m.PPO(width=32), "CartPole-v1", 16_000, 100.0),
     "ppo_jax": (lambda m: m.PPO(width=32), "CartPole-v1", 16_000, 100.0),
-    "sac": (lambda m: m.SAC(width=64, learning_rate=3e-3, experience=SMALL), "Pendulum-v1", 3000, -500.0),
+    "sac": (lambda m: m.SAC(width=64, learning_rate=3e-3, experience=SMALL), "Pendulum-v1", 5000, -500.0),
     "r2d2": (lambda m: m.R2D2(width=32), "memory_len/3", 2500, 0.7),
     "bc": (lambda m: m.BC(width=32), "catch/0", 300, 0.8),
     # Its actor takes longer; its model has a test of its own.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
@@ -147,3 +148,56 @@ def test_a_learner_has_the_weights_of_its_module() -> None:
     learner = rlt.Learner()
     learner.module = nn.Linear(1, 1)
     assert list(learner.weights()) == ["weight", "bias"]
+
+
+def _two_layers() -> torch.nn.Module:
+    torch.manual_seed(3)
+    return torch.nn.Sequential(torch.nn.Linear(3, 5), torch.nn.Tanh(), torch.nn.Linear(5, 2))
+
+
+@pytest.mark.parametrize("max_norm", [None, 0.01])
+def test_adam_of_one_vector_is_that_of_pytorch(max_norm: float | None) -> None:
+    one, many = _two_layers(), _two_layers()
+    ours = rlt.Adam(one.parameters(), 0.01, eps=1e-5)
+    theirs = torch.optim.Adam(many.parameters(), 0.01, eps=1e-5, fused=True)
+    generator = torch.Generator().manual_seed(1)
+    for _ in range(20):
+        inputs = torch.randn(7, 3, generator=generator)
+        losses = [rlt.step(optimizer, module(inputs).square().mean(), max_norm=max_norm) for module, optimizer in ((one, ours), (many, theirs))]
+        assert losses[0] == pytest.approx(losses[1], rel=1e-6)
+    for mine, other in zip(one.parameters(), many.parameters(), strict=True):
+        assert torch.allclose(mine, other, rtol=1e-5, atol=1e-7)
+
+
+def test_adam_finds_gradients_that_were_made_anew() -> None:
+    module = _two_layers()
+    optimizer = rlt.Adam(module.parameters(), 0.1)
+    before = [parameter.detach().clone() for parameter in module.parameters()]
+    module.zero_grad(set_to_none=True)
+    module[2].bias.sum().backward()
+    optimizer.step()
+    moved = [not torch.equal(old, new) for old, new in zip(before, module.parameters(), strict=True)]
+    assert moved == [False, False, False, True]
+
+
+def test_adam_is_saved_and_restored_with_its_module() -> None:
+    def stepped(module: torch.nn.Module, optimizer: torch.optim.Optimizer) -> list[float]:
+        return [rlt.step(optimizer, module(torch.ones(2, 3)).square().mean()) for _ in range(3)]
+
+    module = _two_layers()
+    optimizer = rlt.Adam(module.parameters(), 0.05)
+    stepped(module, optimizer)
+    saved = copy.deepcopy((module.state_dict(), optimizer.state_dict()))
+    following = stepped(module, optimizer)
+    other = _two_layers()
+    again = rlt.Adam(other.parameters(), 0.05)
+    other.load_state_dict(saved[0])
+    again.load_state_dict(saved[1])
+    assert stepped(other, again) == following
+
+
+def test_adam_needs_parameters_of_one_kind() -> None:
+    with pytest.raises(ValueError, match="Adam needs parameters of one device and one type, and got none"):
+        rlt.Adam([])
+    with pytest.raises(ValueError, match=r"got torch.float32 on cpu, torch.float64 on cpu"):
+        rlt.Adam([torch.nn.Parameter(torch.zeros(2)), torch.nn.Parameter(torch.zeros(2, dtype=torch.float64))])

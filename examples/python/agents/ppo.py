@@ -69,7 +69,7 @@ class Learner(rlt.Learner):
         torch.manual_seed(seed)
         self.settings, self.rng = settings, np.random.default_rng(seed)
         self.module = ActorCritic(spec, settings.width)
-        self.optimizer = torch.optim.Adam(self.module.parameters(), settings.learning_rate, eps=1e-5, fused=True)
+        self.optimizer = rlt.Adam(self.module.parameters(), settings.learning_rate, eps=1e-5)
 
     def learn(self, rollout: rl.Rollout) -> rl.Learnt:
         with torch.no_grad():

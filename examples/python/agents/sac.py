@@ -81,9 +81,9 @@ class Learner(rlt.Learner):
         self.target = copy.deepcopy(self.critics)
         self.log_temperature = nn.Parameter(torch.zeros(()))
         self.target_entropy, self.tau = -float(np.prod(spec.actions.shape)), settings.tau
-        self.of_actor = torch.optim.Adam(self.module.parameters(), settings.learning_rate, fused=True)
-        self.of_critics = torch.optim.Adam(self.critics.parameters(), settings.learning_rate, fused=True)
-        self.of_temperature = torch.optim.Adam([self.log_temperature], settings.learning_rate, fused=True)
+        self.of_actor = rlt.Adam(self.module.parameters(), settings.learning_rate)
+        self.of_critics = rlt.Adam(self.critics.parameters(), settings.learning_rate)
+        self.of_temperature = rlt.Adam([self.log_temperature], settings.learning_rate)
 
     def learn(self, batch: Any) -> dict[str, float]:
         data = rlt.tensors(batch.data)

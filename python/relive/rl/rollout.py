@@ -56,11 +56,10 @@ class Rollout:
             raise ValueError(f"values have the shape {values.shape}, but those of the observations have {expected}")
         discounts = discount * self.discounts
         errors = self.rewards + discounts * values[1:] - values[:-1]
-        goes_on = gae_lambda * discounts * ~self.ends
-        advantages, following = np.zeros_like(self.rewards), np.zeros_like(self.rewards[0])
-        for time in range(len(errors) - 1, -1, -1):
-            following = np.where(self.starts[time], 0.0, errors[time] + goes_on[time] * following).astype(np.float32)
-            advantages[time] = following
+        advantages = np.where(self.starts, np.float32(0), errors)
+        goes_on = np.float32(gae_lambda) * discounts * ~(self.ends | self.starts)
+        for time in range(len(errors) - 2, -1, -1):
+            advantages[time] += goes_on[time] * advantages[time + 1]
         return advantages, advantages + values[:-1]
 
     def steps(self, **more: npt.NDArray[Any]) -> dict[str, Any]:

@@ -1,11 +1,13 @@
 """Agents of one's own in PyTorch: what they share, weights, states and batches; and DQN, PPO and SAC of which one thing can be changed."""
 
+from relive.rl.torch._adam import Adam
 from relive.rl.torch._dqn import DQN, double_q_loss
 from relive.rl.torch._parts import Learner, Policy, Stateful, load, step, tensors, update_target
 from relive.rl.torch._ppo import PPO, clipped_surrogate_loss
 from relive.rl.torch._sac import SAC, squared_critic_loss
 
 __all__ = [
+    "Adam",
     "DQN",
     "Learner",
     "PPO",

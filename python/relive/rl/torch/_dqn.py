@@ -18,6 +18,7 @@ from relive.rl.contracts import Learnt, Seat
 from relive.rl.dqn import DQNConfig
 from relive.rl.experience import Transitions
 from relive.rl.specs import DiscreteArraySpec, EnvironmentSpec
+from relive.rl.torch._adam import Adam
 from relive.rl.torch._given import Network, check_functions, expect_shape, inputs, layers, module_of, num_inputs
 from relive.rl.torch._parts import Learner, Policy, step, tensors, update_target
 
@@ -150,7 +151,7 @@ class _Policy(Policy):
 class _Learner(Learner):
     def __init__(self, module: Module, settings: DQN) -> None:
         self.module, self.target, self.settings = module, copy.deepcopy(module), settings
-        self.optimizer = torch.optim.Adam(module.parameters(), settings.learning_rate, fused=True)
+        self.optimizer = Adam(module.parameters(), settings.learning_rate)
         self.steps = 0
 
     def learn(self, batch: Any) -> Learnt:

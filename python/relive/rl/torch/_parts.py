@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from relive.rl.torch._adam import Adam
 from relive.torch import to_torch as tensors
 
 __all__ = ["Learner", "Policy", "Stateful", "load", "step", "tensors", "update_target"]
@@ -134,10 +135,13 @@ class Learner(Stateful):
 def step(optimizer: torch.optim.Optimizer, loss: torch.Tensor, *, max_norm: float | None = None) -> float:
     """A step of an optimiser down the gradient of a loss; the loss. No other parameters get gradients, whatever modules the loss goes through. With ``max_norm`` the
     gradient is scaled down to that norm."""
-    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    flat = optimizer if isinstance(optimizer, Adam) else None
+    parameters = flat.parts if flat is not None else [parameter for group in optimizer.param_groups for parameter in group["params"]]
     optimizer.zero_grad(set_to_none=True)
     loss.backward(inputs=parameters)  # type: ignore[no-untyped-call]
-    if max_norm is not None:
+    if max_norm is not None and flat is not None:
+        flat.clip(max_norm)
+    elif max_norm is not None:
         # All parameters with one call; by default that is done on GPUs alone.
         torch.nn.utils.clip_grad_norm_(parameters, max_norm, foreach=True)
     optimizer.step()

@@ -19,6 +19,7 @@ from relive.rl.experience import Rollouts
 from relive.rl.on_policy import PPOConfig
 from relive.rl.rollout import Rollout, minibatches
 from relive.rl.specs import DiscreteArraySpec, EnvironmentSpec
+from relive.rl.torch._adam import Adam
 from relive.rl.torch._given import Network, check_functions, expect_shape, inputs, module_of, num_inputs, shape_of
 from relive.rl.torch._parts import Learner, Policy, step, tensors
 
@@ -177,7 +178,7 @@ def _told(module: nn.Module, observations: Any, rows: int) -> tuple[Distribution
 class _Learner(Learner):
     def __init__(self, module: nn.Module, settings: PPO, seed: int) -> None:
         self.module, self.settings, self.rng = module, settings, np.random.default_rng(seed)
-        self.optimizer = torch.optim.Adam(module.parameters(), settings.learning_rate, eps=1e-5, fused=True)
+        self.optimizer = Adam(module.parameters(), settings.learning_rate, eps=1e-5)
 
     def learn(self, rollout: Rollout) -> Learnt:
         """Some epochs of minibatches over a rollout."""

@@ -18,6 +18,7 @@ from relive.rl.contracts import Learnt, Seat
 from relive.rl.experience import Transitions
 from relive.rl.sac import SACConfig
 from relive.rl.specs import DiscreteArraySpec, EnvironmentSpec
+from relive.rl.torch._adam import Adam
 from relive.rl.torch._given import Network, check_functions, expect_shape, inputs, layers, module_of, num_inputs, shape_of
 from relive.rl.torch._parts import Learner, Policy, step, tensors, update_target
 from relive.specs import BoundedArraySpec
@@ -197,7 +198,7 @@ class _Learner(Learner):
         entropy = settings.target_entropy
         self.target_entropy = -float(len(module.scale)) if entropy is None else entropy
         self.of_actor, self.of_critics, self.of_temperature = (
-            torch.optim.Adam(parameters, settings.learning_rate, fused=True)
+            Adam(parameters, settings.learning_rate)
             for parameters in (module.parameters(), critics.parameters(), [self.log_temperature])
         )
 
