@@ -80,7 +80,7 @@ class _Launcher:
     other_machines: dict[str, Any] | None = None
 
     def __init__(self, workers: Workers, agent: Any, environment: Any, token: str | None) -> None:
-        self._ray = ray = _imported()
+        self._ray = ray = imported()
         if not ray.is_initialized():
             ray.init()
         try:
@@ -144,7 +144,7 @@ class Replay:
     """
 
     def __init__(self, tables: Iterable[Table], *, host: str | None = None, port: int | None = None, **options: Any) -> None:
-        address = str(ipaddress.ip_address(host)) if host is not None else str(_imported().util.get_node_ip_address())
+        address = str(ipaddress.ip_address(host)) if host is not None else str(imported().util.get_node_ip_address())
         token = secrets.token_hex(32)
         self._tokens = _TokenFile("replay", token)
         try:
@@ -202,14 +202,13 @@ class _Worker:
             self._tell_wait()
             return None
         error = self._ended.exception()
-        return "" if error is None else f"{type(error).__name__}: {_first_line(error)}"
+        return "" if error is None else f"{type(error).__name__}: {first_line(error)}"
 
     def _tell_wait(self) -> None:
         if self._placed.done() or time.monotonic() < self._told_at:
             return
         self._told_at = time.monotonic() + _PLACE_SECONDS
-        free = {name: amount for name, amount in self._ray.available_resources().items() if "node:" not in name and "memory" not in name}
-        print(f"relive: worker {self._number} waits for Ray to find a place for {self._needs}; free in the cluster: {free}", file=sys.stderr)
+        print(f"relive: worker {self._number} waits for Ray to find a place for {self._needs}; free in the cluster: {free_in(self._ray)}", file=sys.stderr)
 
     def raise_failure(self, seconds: float = 0.0) -> None:
         """Raises what it has failed by; that an actor of Ray has died, or the machine that it was on, is no failure: it can be started anew."""
@@ -218,7 +217,7 @@ class _Worker:
         except (NotYet, self._ray.exceptions.RayActorError):
             return
         except self._ray.exceptions.RayError as error:
-            raise RuntimeError(f"worker {self._number} cannot work on Ray: {_first_line(error)}") from error
+            raise RuntimeError(f"worker {self._number} cannot work on Ray: {first_line(error)}") from error
         if failure is not None:
             raise raised(failure, f"in worker {self._number}")
 
@@ -235,7 +234,7 @@ class _Host:
 
     def node(self) -> str:
         """The address of its machine."""
-        return str(_imported().util.get_node_ip_address())
+        return str(imported().util.get_node_ip_address())
 
     def work(self, agent_and_environment: tuple[Any, Any], address: str, number: int, token: str | None) -> Told | None:
         """Works until the run is over; what it has failed by."""
@@ -246,11 +245,18 @@ class _Host:
         return None
 
 
-def _first_line(error: BaseException) -> str:
+def free_in(ray: Any) -> dict[str, float]:
+    """The resources of a cluster that nobody has."""
+    return {name: amount for name, amount in ray.available_resources().items() if "node:" not in name and "memory" not in name}
+
+
+def first_line(error: BaseException) -> str:
+    """What an error says first."""
     return (str(error).strip().splitlines() or [""])[0]
 
 
-def _imported() -> Any:
+def imported() -> Any:
+    """The package ``ray``."""
     try:
         import ray
     except ImportError as error:

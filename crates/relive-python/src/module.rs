@@ -16,7 +16,7 @@ pub(crate) mod _native {
     #[pymodule_export]
     use crate::extension::TableExtension;
     #[pymodule_export]
-    use crate::flow::{Shards, Stream};
+    use crate::flow::{PyPort, PyReader, PyWriter, Shards, Stream};
     #[pymodule_export]
     use crate::gpu::{GpuLoader, GpuReader, GpuStore, GpuWriter, gpu_unavailable};
     #[pymodule_export]

@@ -12,7 +12,7 @@ from relive import _native
 from relive.rl._given import SourceBridge, is_source
 from relive.rl._hooks import OnBatch, OnStep, hooks_of
 from relive.rl._own import AgentBridge
-from relive.rl._progress import Display, display_of
+from relive.rl._progress import Display, Shown, display_of
 from relive.rl._reports import Reports
 from relive.rl._settings import count
 from relive.rl._sources import expect_enough, name_of, source_of
@@ -158,6 +158,8 @@ def run(
                 supervisor=supervisor,
                 **hooks_of(agent, on_step, on_batch),
             )
+        if isinstance(display, Shown):
+            display.complete({name: result[name] for name in ("env_steps", "learner_steps")})
     except Exception:
         if supervisor is not None:
             supervisor.raise_failure()
