@@ -27,7 +27,11 @@ fn near(hosts: &TwoHosts) -> (Port, Flow<Bytes>) {
 }
 
 /// Shard 0 on the far host, which sends so many numbers; how many it had sent when it could not go on.
-fn far(hosts: &TwoHosts, port: &Port, (count, lease): (u64, Duration)) -> JoinHandle<Result<u64, StreamError>> {
+fn far(
+    hosts: &TwoHosts,
+    port: &Port,
+    (count, lease): (u64, Duration),
+) -> JoinHandle<Result<u64, StreamError>> {
     let (entered, address) = (hosts.entrance(Host::Far), port.address().to_string());
     thread::spawn(move || {
         entered.enter();

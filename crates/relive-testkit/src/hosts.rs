@@ -11,6 +11,9 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 /// The end of the cable in each host.
 const CABLE: &str = "cable";
 
+/// What the cables are plugged into.
+const SWITCH: &str = "switch";
+
 /// Which of the two hosts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Host {
@@ -20,45 +23,61 @@ pub enum Host {
     Far,
 }
 
-/// Two hosts with addresses of their own and one cable between them, as network namespaces. They are removed when this is dropped.
+impl Host {
+    fn name(self) -> &'static str {
+        match self {
+            Host::Near => "near",
+            Host::Far => "far",
+        }
+    }
+}
+
+/// Two hosts with addresses of their own and a switch between them, as network namespaces. They are removed when this is dropped.
 #[derive(Debug)]
 pub struct TwoHosts {
     number: u32,
 }
 
 impl TwoHosts {
-    /// Two connected hosts; none where this process may not make them, which stderr says then: that needs root and the program `ip`.
-    ///
-    /// # Panics
-    /// The first host can be made, and the rest cannot.
+    /// Two connected hosts; none where this process cannot make them, which stderr says then: that needs root, the program `ip`, and a kernel with
+    /// bridges.
     pub fn connected() -> Option<TwoHosts> {
         static MADE: AtomicU32 = AtomicU32::new(0);
         let hosts = TwoHosts { number: MADE.fetch_add(1, Ordering::Relaxed) };
-        let first = hosts.name(Host::Near);
-        if let Err(reason) = ip(&["netns", "add", &first]) {
-            eprintln!("not tested: this process cannot make a network namespace, for which it must be root and have the program `ip`: {reason}");
-            std::mem::forget(hosts);
-            return None;
+        match hosts.connect() {
+            Ok(()) => Some(hosts),
+            Err(reason) => {
+                eprintln!(
+                    "not tested, as this process cannot make network namespaces (it needs root and iproute2): {reason}"
+                );
+                None
+            }
         }
-        hosts.connect();
-        Some(hosts)
     }
 
-    fn connect(&self) {
-        let [near, far] = [Host::Near, Host::Far].map(|host| self.name(host));
-        done(&["netns", "add", &far]);
-        done(&["link", "add", CABLE, "netns", &near, "type", "veth", "peer", "name", CABLE, "netns", &far]);
+    fn connect(&self) -> Result<(), String> {
+        let switch = self.name("switch");
+        ip(&["netns", "add", &switch])?;
+        ip(&["-n", &switch, "link", "add", SWITCH, "type", "bridge"])?;
+        ip(&["-n", &switch, "link", "set", SWITCH, "up"])?;
         for host in [Host::Near, Host::Far] {
-            let (name, address) = (self.name(host), format!("{}/24", TwoHosts::address(host)));
-            done(&["-n", &name, "address", "add", &address, "dev", CABLE]);
-            done(&["-n", &name, "link", "set", "lo", "up"]);
-            done(&["-n", &name, "link", "set", CABLE, "up"]);
+            let (name, port) = (self.name(host.name()), host.name());
+            let address = format!("{}/24", TwoHosts::address(host));
+            ip(&["netns", "add", &name])?;
+            ip(&[
+                "link", "add", CABLE, "netns", &name, "type", "veth", "peer", "name", port, "netns", &switch,
+            ])?;
+            ip(&["-n", &switch, "link", "set", port, "master", SWITCH, "up"])?;
+            ip(&["-n", &name, "address", "add", &address, "dev", CABLE])?;
+            ip(&["-n", &name, "link", "set", "lo", "up"])?;
+            ip(&["-n", &name, "link", "set", CABLE, "up"])?;
         }
+        Ok(())
     }
 
     /// Names have the process, so that tests beside this one have others.
-    fn name(&self, host: Host) -> String {
-        format!("relive-{}-{}-{host:?}", std::process::id(), self.number).to_lowercase()
+    fn name(&self, part: &str) -> String {
+        format!("relive-{}-{}-{part}", std::process::id(), self.number)
     }
 
     /// The IP address of a host.
@@ -72,7 +91,10 @@ impl TwoHosts {
     /// Has a command run on a host: its process becomes that of the command.
     pub fn on(&self, host: Host, command: &Command) -> Command {
         let mut there = Command::new("ip");
-        there.args(["netns", "exec", &self.name(host)]).arg(command.get_program()).args(command.get_args());
+        there
+            .args(["netns", "exec", &self.name(host.name())])
+            .arg(command.get_program())
+            .args(command.get_args());
         for (name, value) in command.get_envs() {
             match value {
                 Some(value) => there.env(name, value),
@@ -95,16 +117,16 @@ impl TwoHosts {
     /// # Panics
     /// The host is gone.
     pub fn entrance(&self, host: Host) -> Entrance {
-        let path = PathBuf::from("/run/netns").join(self.name(host));
+        let path = PathBuf::from("/run/netns").join(self.name(host.name()));
         Entrance(File::open(&path).expect("the namespace has a file"))
     }
 
-    /// Pulls the cable out: what is sent from now on is lost.
+    /// Pulls the far host's cable out of the switch: what is sent from now on is lost, and no host is told so.
     ///
     /// # Panics
     /// It cannot be pulled out.
     pub fn unplug(&self) {
-        done(&["-n", &self.name(Host::Far), "link", "set", CABLE, "down"]);
+        self.connect_far(&["nomaster"]);
     }
 
     /// Puts the cable in again.
@@ -112,7 +134,13 @@ impl TwoHosts {
     /// # Panics
     /// It cannot be put in.
     pub fn plug(&self) {
-        done(&["-n", &self.name(Host::Far), "link", "set", CABLE, "up"]);
+        self.connect_far(&["master", SWITCH]);
+    }
+
+    fn connect_far(&self, how: &[&str]) {
+        let switch = self.name("switch");
+        let command = [&["-n", &switch, "link", "set", Host::Far.name()], how].concat();
+        ip(&command).expect("who has made a switch may change it");
     }
 }
 
@@ -133,18 +161,10 @@ impl Entrance {
 
 impl Drop for TwoHosts {
     fn drop(&mut self) {
-        // The cable goes with them.
-        for host in [Host::Near, Host::Far] {
-            if let Err(reason) = ip(&["netns", "delete", &self.name(host)]) {
-                eprintln!("a network namespace is left: {reason}");
-            }
+        // The cables go with them. Where not all could be made, some are not there.
+        for part in ["switch", Host::Near.name(), Host::Far.name()] {
+            let _ = ip(&["netns", "delete", &self.name(part)]);
         }
-    }
-}
-
-fn done(args: &[&str]) {
-    if let Err(reason) = ip(args) {
-        panic!("ip {}: {reason}", args.join(" "));
     }
 }
 

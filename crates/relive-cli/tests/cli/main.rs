@@ -27,6 +27,8 @@ mod rl_data;
 #[cfg(test)]
 mod rl_faults;
 #[cfg(test)]
+mod rl_hosts;
+#[cfg(test)]
 mod rl_launch;
 #[cfg(test)]
 mod rl_processes;
