@@ -76,6 +76,24 @@ fn a_synchronous_run_waits_for_a_worker_that_is_stopped_and_says_so() {
     tables.wait_for(3, "weights");
 }
 
+/// "A worker joins later": with a number that is free, it takes part in a run that goes on.
+#[test]
+fn a_worker_that_comes_later_takes_part() {
+    let (driver, address) = driver("impala", "1", &["--no-spawn", "--steps", ENDLESS]);
+    let first = worker(&address, "0");
+    let tables = Tables::at(&address);
+    tables.wait_for(10, "weights");
+    let later = worker(&address, "7");
+    wait_until("the later worker acts", || later.ticks() > 20);
+    tables.wait_for(10, "weights");
+    driver.signal("INT");
+    driver.succeeds();
+    for worker in [first, later] {
+        let told = worker.succeeds();
+        assert!(told.contains(" episodes, ") && !told.contains(" 0 steps"), "{told}");
+    }
+}
+
 /// "The program that learns ends": workers that others have started say that they wait, and another one goes on from the checkpoint.
 #[test]
 fn another_driver_takes_over_from_the_checkpoint_with_the_workers_that_wait() {
