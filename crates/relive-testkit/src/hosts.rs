@@ -41,6 +41,7 @@ pub struct TwoHosts {
 impl TwoHosts {
     /// Two connected hosts; none where this process cannot make them, which stderr says then: that needs root, the program `ip`, and a kernel with
     /// bridges.
+    #[expect(clippy::print_stderr, reason = "the reason why a test tests nothing is for whoever runs it")]
     pub fn connected() -> Option<TwoHosts> {
         static MADE: AtomicU32 = AtomicU32::new(0);
         let hosts = TwoHosts { number: MADE.fetch_add(1, Ordering::Relaxed) };
