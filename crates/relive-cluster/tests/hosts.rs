@@ -17,9 +17,9 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Longer than a working stream is ever silent, and shorter than its ends take a connection for dead.
 const SILENCE: Duration = Duration::from_secs(2);
 
-/// A port on the near host, where this thread is from now on, and the stream that it has from shard 0.
+/// A port on the near host, and the stream that it has from shard 0.
 fn near(hosts: &TwoHosts) -> (Port, Flow<Bytes>) {
-    hosts.enter(Host::Near);
+    let _here = hosts.enter(Host::Near);
     let address = format!("{}:0", TwoHosts::address(Host::Near)).parse().unwrap();
     let port = Port::bind(address, PortAccess::default()).unwrap();
     let reader: ShardReader = port.reader(0, Window::default()).unwrap();
@@ -34,7 +34,7 @@ fn far(
 ) -> JoinHandle<Result<u64, StreamError>> {
     let (entered, address) = (hosts.entrance(Host::Far), port.address().to_string());
     thread::spawn(move || {
-        entered.enter();
+        let _there = entered.enter();
         let options = WriterOptions { lease, ..WriterOptions::default() };
         let writer = ShardWriter::connect(&address, options)?;
         for number in 0..count {

@@ -105,12 +105,12 @@ impl TwoHosts {
         there
     }
 
-    /// Moves this thread, and threads that it will start, to a host.
+    /// Moves this thread, and threads that it will start, to a host until the visit is dropped.
     ///
     /// # Panics
     /// It may not.
-    pub fn enter(&self, host: Host) {
-        self.entrance(host).enter();
+    pub fn enter(&self, host: Host) -> Visit {
+        self.entrance(host).enter()
     }
 
     /// The way to a host for other threads.
@@ -150,14 +150,33 @@ impl TwoHosts {
 pub struct Entrance(File);
 
 impl Entrance {
-    /// Moves this thread, and threads that it will start, to the host.
+    /// Moves this thread, and threads that it will start, to the host until the visit is dropped.
     ///
     /// # Panics
     /// It may not.
-    pub fn enter(&self) {
-        let moved = move_into_link_name_space(self.0.as_fd(), Some(LinkNameSpaceType::Network));
-        moved.expect("who has made a namespace may enter it");
+    pub fn enter(&self) -> Visit {
+        let before = File::open("/proc/thread-self/ns/net").expect("each thread has a namespace");
+        enter(&self.0);
+        Visit { before }
     }
+}
+
+/// A thread's time on a host. Those that it has started stay there.
+#[derive(Debug)]
+#[must_use = "the thread leaves the host when this is dropped"]
+pub struct Visit {
+    before: File,
+}
+
+impl Drop for Visit {
+    fn drop(&mut self) {
+        enter(&self.before);
+    }
+}
+
+fn enter(namespace: &File) {
+    move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))
+        .expect("who has made a namespace may enter it, and leave it");
 }
 
 impl Drop for TwoHosts {

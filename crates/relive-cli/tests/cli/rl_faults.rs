@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use crate::rl::{folder, text};
 use crate::rl_processes::{children, has_checkpoint, kill};
 use crate::running::{PATIENCE, Running, Tables, wait_until};
-use crate::support::{Served, command, free_address};
+use crate::support::{Served, command, file, free_address};
 
 /// A run that does not end by itself.
 const ENDLESS: &str = "1000000000000";
@@ -147,5 +147,39 @@ fn another_driver_takes_over_on_a_server_after_the_lease() {
     assert!(since.elapsed() < PATIENCE / 4, "{:?}", since.elapsed());
     second.succeeds();
     assert!(tables.inserted("replay") >= replay, "the experience is there still");
+    worker.succeeds();
+}
+
+/// "The `--server` with the tables ends": driver and worker say that they wait, and go on with the tables of its last checkpoint.
+#[test]
+fn a_run_goes_on_when_its_killed_server_is_back() {
+    let (config, saved) = (file(".toml", "[[table]]\nname = \"scratch\"\n"), folder());
+    let serve = |port: &str| {
+        let serve = ["serve", "--config", text(&config), "--port", port, "--checkpoint-tables"];
+        Served::spawn(&mut command(&[&serve[..], &["--checkpoint-dir", text(&saved)]].concat()))
+    };
+    let mut server = serve("0");
+    let address = server.address.clone();
+    let (_, port) = address.rsplit_once(':').unwrap();
+    let train = ["rl", "train", "dqn", "--env", "CartPole-v1", "--on", "processes", "--no-spawn"];
+    let more = ["--server", &address, "--actors", "1", "--steps", ENDLESS];
+    let mut driver = Running::start(&mut command(&[&train[..], &more].concat()));
+    let mut worker = worker(&address, "0");
+    let tables = Tables::at(&address);
+    wait_until("the run learns", || tables.inserted("weights") >= 5);
+    tables.0.with_timeout(PATIENCE).checkpoint().unwrap();
+    server.child.kill().unwrap();
+    server.child.wait().unwrap();
+    driver.says("the server does not answer: waiting for it");
+    worker.says("the server does not answer: waiting for it");
+    let _back = serve(port);
+    driver.says("going on");
+    worker.says("going on");
+    let replay = tables.inserted("replay");
+    assert!(replay > 0, "it has the tables of the run");
+    wait_until("the worker's items come again", || tables.inserted("replay") > replay);
+    tables.wait_for(5, "weights");
+    driver.signal("INT");
+    driver.succeeds();
     worker.succeeds();
 }

@@ -39,7 +39,7 @@ fn a_run_goes_on_and_takes_its_far_worker_back_when_the_network_is_back() {
     let Some(hosts) = TwoHosts::connected() else { return };
     let learner = driver(&hosts, "impala", ENDLESS);
     let (near, mut far) = (worker(&hosts, Host::Near, "0"), worker(&hosts, Host::Far, "1"));
-    hosts.enter(Host::Near);
+    let _here = hosts.enter(Host::Near);
     let tables = Tables::at(ADDRESS);
     wait_until("the far worker acts", || far.ticks() > 20);
     for _ in 0..2 {
@@ -80,7 +80,7 @@ fn a_worker_started_elsewhere_takes_the_place_of_one_that_is_cut_off() {
     let Some(hosts) = TwoHosts::connected() else { return };
     let mut learner = driver(&hosts, "ppo", ENDLESS);
     let (_near, _far) = (worker(&hosts, Host::Near, "0"), worker(&hosts, Host::Far, "1"));
-    hosts.enter(Host::Near);
+    let _here = hosts.enter(Host::Near);
     let tables = Tables::at(ADDRESS);
     tables.wait_for(3, "weights");
     hosts.unplug();
@@ -104,7 +104,7 @@ impl Writer {
         let (entrance, tell, told) =
             (hosts.entrance(Host::Far), Arc::clone(&confirmed), Arc::clone(&is_over));
         let thread = thread::spawn(move || {
-            entrance.enter();
+            let _there = entrance.enter();
             let client = Client::connect(ADDRESS).unwrap();
             let mut writer = client.trajectory_writer(TrajectoryWriterOptions::new(1)).unwrap();
             for number in 0_i64.. {
@@ -165,7 +165,7 @@ fn no_item_is_lost_or_doubled_when_the_network_is_away() {
     let before = writer.confirmed();
     wait_until("items are confirmed again", || writer.confirmed() > before + 300);
     let count = writer.end();
-    hosts.enter(Host::Near);
+    let _here = hosts.enter(Host::Near);
     let tables = Tables::at(ADDRESS);
     assert_eq!(tables.inserted("t"), count);
     let samples = tables.0.sample("t", usize::try_from(count).unwrap()).unwrap();
