@@ -25,11 +25,17 @@ mod rl;
 #[cfg(test)]
 mod rl_data;
 #[cfg(test)]
+mod rl_faults;
+#[cfg(test)]
+mod rl_hosts;
+#[cfg(test)]
 mod rl_launch;
 #[cfg(test)]
 mod rl_processes;
 #[cfg(test)]
 mod rl_sweep;
+#[cfg(test)]
+mod running;
 #[cfg(test)]
 mod security;
 mod serve;

@@ -1,6 +1,7 @@
 //! The side of a run that learns, where its workers are processes.
 
 use std::collections::BTreeMap;
+use std::ops::RangeBounds;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::Poll;
@@ -30,7 +31,8 @@ const SLICE: Duration = Duration::from_millis(20);
 /// How long workers are waited for at the end, who may have been killed: they look at the job far more often.
 const GOODBYE: Duration = Duration::from_secs(3);
 
-/// When a round that was ordered is ordered again of those that have not made it: a worker that was killed has lost its order.
+/// When a round that was ordered is ordered again of those that have not made it: a worker that was killed has lost its order. One that joins in its
+/// place gets it at once; this is for one that was cut off and comes back.
 const ORDER_AGAIN_AFTER: Duration = Duration::from_secs(2);
 
 /// Publishes weights and signs of life, and gets what the workers make.
@@ -48,6 +50,14 @@ pub(crate) struct Driver {
     members: Mutex<BTreeMap<u32, u32>>,
     /// Why it cannot publish any more.
     failed: Mutex<Option<RlError>>,
+}
+
+/// What a worker tells that a plan needs to know.
+enum Heard<T> {
+    /// Items, and the round that they were made for.
+    Made { worker: u32, round: u64, items: Vec<T> },
+    /// It has joined the run, maybe in the place of one that was killed.
+    Joined { worker: u32 },
 }
 
 /// Publishes until it is dropped.
@@ -147,12 +157,8 @@ impl Driver {
         }
     }
 
-    /// The next items of a worker with the round that they were made for, none if there are none in time.
-    fn next<T: Carried>(
-        &self,
-        reader: &mut Option<Reader>,
-        layouts: &Layouts,
-    ) -> Result<Option<(u32, u64, Vec<T>)>> {
+    /// What the next worker tells, none if none does in time.
+    fn next<T: Carried>(&self, reader: &mut Option<Reader>, layouts: &Layouts) -> Result<Option<Heard<T>>> {
         let reader = match reader {
             Some(reader) => reader,
             place => place.insert(Reader::new(&self.client)?),
@@ -162,10 +168,11 @@ impl Driver {
         match told.what {
             What::Made { round, items } => {
                 let items = items.iter().map(|bytes| filled(bytes, layouts));
-                Ok(Some((told.worker, round, items.collect::<Result<_>>()?)))
+                Ok(Some(Heard::Made { worker: told.worker, round, items: items.collect::<Result<_>>()? }))
             }
             What::Failed(text) => Err(RlError::Worker { worker: told.worker, text }),
-            What::Joined { .. } | What::Left => Ok(None),
+            What::Joined { .. } => Ok(Some(Heard::Joined { worker: told.worker })),
+            What::Left => Ok(None),
         }
     }
 
@@ -257,12 +264,17 @@ impl<T: Carried> Rounds<T> {
         let (Some(begun), driver) = (&mut self.begun, &self.driver) else { return Ok(None) };
         if begun.ordered.elapsed() >= ORDER_AGAIN_AFTER {
             begun.ordered = Instant::now();
-            driver.order(begun)?;
+            driver.order(begun, ..)?;
         }
-        let Some((worker, round, items)) = driver.next(&mut self.reader, &self.layouts)? else {
-            return Ok(None);
+        let (worker, round, items) = match driver.next(&mut self.reader, &self.layouts)? {
+            None => return Ok(None),
+            // The one before it may have been killed with its order.
+            Some(Heard::Joined { worker }) => {
+                driver.order(begun, place(worker)..=place(worker))?;
+                return Ok(None);
+            }
+            Some(Heard::Made { worker, round, items }) => (place(worker), round, items),
         };
-        let worker = usize::try_from(worker).unwrap_or(usize::MAX);
         // What comes late is of a round that another has made, or of a driver before this.
         if round == begun.order.round
             && let Some(place @ None) = begun.made.get_mut(worker)
@@ -283,15 +295,16 @@ impl<T: Carried> Rounds<T> {
         let order = Order { round: driver.round.fetch_add(1, Ordering::Relaxed), version };
         let made = std::iter::repeat_with(|| None).take(driver.workers()).collect();
         let round = Round { order, made, ordered: Instant::now() };
-        driver.order(&round)?;
+        driver.order(&round, ..)?;
         Ok(round)
     }
 }
 
 impl Driver {
-    /// Orders a round of all workers that have not made it.
-    fn order<T>(&self, round: &Round<T>) -> Result<()> {
-        let mut missing = round.made.iter().enumerate().filter(|(_, made)| made.is_none());
+    /// Orders a round of those of some workers that have not made it.
+    fn order<T>(&self, round: &Round<T>, of: impl RangeBounds<usize>) -> Result<()> {
+        let mut missing =
+            round.made.iter().enumerate().filter(|(worker, made)| made.is_none() && of.contains(worker));
         let goes_on = || self.goes_on();
         missing.try_for_each(|(worker, _)| orders::give(&self.client, worker, round.order, &goes_on))
     }
@@ -315,13 +328,18 @@ struct AsTheyCome {
 impl<T: Carried> Pull<Result<Vec<T>>> for AsTheyCome {
     fn poll_next(&mut self, turn: &mut Turn<'_>) -> Polled<Result<Vec<T>>> {
         match self.driver.next(&mut self.reader, &self.layouts) {
-            Ok(Some((worker, _, items))) => {
+            Ok(Some(Heard::Made { worker, items, .. })) => {
                 Poll::Ready(Some(Ok(Tagged { item: Ok(items), source: Some(Source(worker)) })))
             }
-            Ok(None) => again(turn),
+            Ok(Some(Heard::Joined { .. }) | None) => again(turn),
             Err(error) => Poll::Ready(Some(Ok(Tagged { item: Err(error), source: None }))),
         }
     }
+}
+
+/// The place of a worker in a round.
+fn place(worker: u32) -> usize {
+    usize::try_from(worker).unwrap_or(usize::MAX)
 }
 
 /// Nothing came while it was waited for: others have their turn, and then it is asked again.
@@ -346,9 +364,12 @@ fn rounds_from() -> u64 {
 mod tests {
     use relive_engine::Engine;
     use relive_env::Environment;
+    use relive_tensor::Tensor;
 
+    use super::super::results::Results;
     use super::super::tables;
     use super::*;
+    use crate::{Acted, Weights};
 
     fn driver() -> Driver {
         let engine =
@@ -374,5 +395,31 @@ mod tests {
         assert_eq!(left_after(&[false]), 0);
         assert_eq!(left_after(&[true, true]), 0);
         assert_eq!(left_after(&[false, false]), 1, "two of the same number");
+    }
+
+    #[test]
+    fn a_worker_that_joins_gets_the_order_that_the_one_before_it_has_lost() {
+        let driver = Arc::new(driver());
+        driver.weights.publish(Weights::new(1, vec![("w".to_owned(), Tensor::scalar(1_i64))]));
+        let spec = relive_env::make("catch/0", 1).unwrap().spec().clone();
+        let layouts = Layouts { extras: spec.actions.clone(), spec };
+        let mut rounds: Rounds<Vec<Acted>> =
+            Rounds { driver: Arc::clone(&driver), layouts, reader: None, begun: None };
+        assert!(rounds.poll().unwrap().is_none());
+        let order = || {
+            let mut orders = orders::Orders::of(&driver.client, 0).unwrap();
+            orders.next_within(Duration::from_millis(200)).unwrap()
+        };
+        let lost = order().unwrap();
+        assert_eq!(order(), None, "it was given once");
+        let joined = Told { worker: 0, what: What::Joined { anew: true } };
+        Results::new(&driver.client).unwrap().put(&joined, || true).unwrap();
+        let since = Instant::now();
+        // Less than a slice may be too early.
+        while driver.members.lock().is_empty() {
+            assert!(rounds.poll().unwrap().is_none());
+        }
+        assert_eq!(order(), Some(lost));
+        assert!(since.elapsed() < ORDER_AGAIN_AFTER, "it was not the clock");
     }
 }
