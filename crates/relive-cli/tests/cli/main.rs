@@ -27,6 +27,8 @@ mod rl_data;
 #[cfg(test)]
 mod rl_launch;
 #[cfg(test)]
+mod rl_learners;
+#[cfg(test)]
 mod rl_processes;
 #[cfg(test)]
 mod rl_sweep;

@@ -221,14 +221,14 @@ fn the_graph_of_a_plan_is_printed() {
 }
 
 /// The processes whose parent is a child of this one.
-fn children(parent: &Child) -> Vec<u32> {
+pub(crate) fn children(parent: &Child) -> Vec<u32> {
     let tasks = format!("/proc/{0}/task", parent.id());
     let tasks = std::fs::read_dir(tasks).into_iter().flatten().flatten();
     let lists = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("children")).ok());
     lists.flat_map(|list| list.split_whitespace().map(|id| id.parse().unwrap()).collect::<Vec<_>>()).collect()
 }
 
-fn kill(process: u32) {
+pub(crate) fn kill(process: u32) {
     assert!(Command::new("kill").args(["-KILL", &process.to_string()]).status().unwrap().success());
 }
 
@@ -310,7 +310,7 @@ fn a_killed_driver_goes_on_from_its_checkpoint() {
     assert!(stderr.contains(&format!("resumed from {} at step ", text(&saved))), "{stderr}");
 }
 
-fn has_checkpoint(folder: &Path) -> bool {
+pub(crate) fn has_checkpoint(folder: &Path) -> bool {
     let names = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.file_name());
     names.filter(|name| name.to_string_lossy().starts_with("checkpoint-")).count() > 0
 }
