@@ -36,6 +36,7 @@ def train_agent(
     steps: int,
     seed: int,
     actors: int,
+    learners: int,
     learner_steps: int | None,
     data: str | None,
     timeout: float | None,
@@ -61,6 +62,7 @@ class Ring:
 def work_for_run(
     agent: tuple[str, str] | Any | None, environment: str | Any | None, address: str, number: int, token: str | None = None
 ) -> tuple[int, int]: ...
+def learn_for_run(agent: tuple[str, str] | Any | None, environment: str | Any | None, address: str, rank: int, token: str | None = None) -> int: ...
 @final
 class FlowStream:
     @staticmethod

@@ -110,7 +110,7 @@ class _OwnRun(_Launcher):
         super().__init__(workers, agent, environment, token)
         self._tokens = _TokenFile("workers", token)
         host = workers.host or self._ray.util.get_node_ip_address()
-        self.other_machines = {"host": host, "token_file": self._tokens.path}
+        self.other_machines = {"host": host, "token_file": self._tokens.path, "token": token}
 
     def close(self) -> None:
         self._tokens.close()

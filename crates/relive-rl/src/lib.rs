@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 pub mod adders;
+pub mod learners;
 pub mod limits;
 pub mod logging;
 pub mod plan;

@@ -10,3 +10,6 @@ pub const MAX_WORKERS: u32 = 65_536;
 
 /// A learner on a server that gives no sign of life for so long is held for ended: five of its signs are missing then.
 pub const LEARNER_SILENCE: Duration = Duration::from_secs(5);
+
+/// Most learners of a run: the sum of gradients goes around all of them at each step.
+pub const MAX_LEARNERS: u32 = 64;

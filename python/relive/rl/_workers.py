@@ -40,8 +40,8 @@ class Launcher(Protocol):
 
     @property
     def other_machines(self) -> dict[str, Any] | None:
-        """``{"host": …, "token_file": …}`` where workers may be on other machines: the address by which they know this one, and a file with the
-        token that they show."""
+        """``{"host": …, "token_file": …, "token": …}`` where workers may be on other machines: the address by which they know this one, the token that they
+        show, and the file by which the tables know it."""
 
     def start(self, address: str, number: int) -> Worker:
         """Starts the worker of a number for the run at an address."""
@@ -52,6 +52,9 @@ class Launcher(Protocol):
 
 class Supervisor:
     """Starts the workers of a run, and starts those anew that end before the run does."""
+
+    has_workers = True
+    """Whether the workers of the run are processes."""
 
     def __init__(self, launcher: Launcher, actors: int) -> None:
         self._launcher, self._actors = launcher, actors

@@ -31,6 +31,8 @@ mod rl_hosts;
 #[cfg(test)]
 mod rl_launch;
 #[cfg(test)]
+mod rl_learners;
+#[cfg(test)]
 mod rl_processes;
 #[cfg(test)]
 mod rl_sweep;

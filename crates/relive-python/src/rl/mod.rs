@@ -21,7 +21,7 @@ mod spec;
 pub(crate) use check::check_environment;
 pub(crate) use native::NativeEnvironment;
 pub(crate) use policy::Policy;
-pub(crate) use processes::work_for_run;
+pub(crate) use processes::{learn_for_run, work_for_run};
 pub(crate) use ring::Ring;
 pub(crate) use run::{end_runs, train_agent};
 pub(crate) use settings::{agent_for_environment, agent_settings, check_agent, reference_scores};

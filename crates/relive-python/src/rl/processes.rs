@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 use pyo3::prelude::*;
 use relive_client::ClientOptions;
 use relive_client::blocking::Client;
+use relive_rl::learners::{Follower, learn};
 use relive_rl::processes::{Worker, work};
 use relive_rl::run::{Begun, Stop, Watch};
 use relive_server::access::{Access, Tokens};
@@ -120,4 +121,35 @@ pub(crate) fn work_for_run(
         Ok(worked) => Ok((worked.episodes, worked.env_steps)),
         Err(error) => Err(raised.take().unwrap_or_else(|| raise(py, &error))),
     }
+}
+
+/// Learns along with the run at an address as its learner of a rank, until it is over; gradient steps. As for workers, what is not given is native.
+#[pyfunction]
+#[pyo3(signature = (agent, environment, address, rank, token = None))]
+pub(crate) fn learn_for_run(
+    py: Python<'_>,
+    agent: Option<&Bound<'_, PyAny>>,
+    environment: Option<&Bound<'_, PyAny>>,
+    address: &str,
+    rank: u32,
+    token: Option<String>,
+) -> PyResult<u64> {
+    let raised = Raised::default();
+    let options = ClientSecurity::new(token, None)?.apply(ClientOptions::default());
+    let own = agent.map(|agent| agent_of(agent, &raised)).transpose()?.map(|(own, _)| own);
+    let make = environment.map(Source::of).transpose()?.map(|source| source.maker(raised.clone()));
+    let learnt = py.detach(|| {
+        within(true, || {
+            let client = Client::connect_with(address, options)?;
+            let agents = |name: &str, settings: &str| match &own {
+                Some(own) => Ok(Arc::clone(own)),
+                None => relive_agents::from_json(name, settings),
+            };
+            let environments = |name: &str| {
+                Ok(make.clone().unwrap_or_else(|| Source::Native(name.to_owned()).maker(raised.clone())))
+            };
+            learn(&Follower { client: &client, rank, stop: &Stop::new() }, &agents, &environments)
+        })
+    });
+    learnt.map(|learnt| learnt.steps).map_err(|error| raised.take().unwrap_or_else(|| raise(py, &error)))
 }

@@ -35,7 +35,7 @@ const SILENCE: Duration = Duration::from_secs(5);
 /// Trains an agent and gives what the run came to. `agent` is a native name with its settings in JSON, or a bridge; `environment` a native name, or a
 /// function from seeds to bridges.
 #[pyfunction]
-#[pyo3(signature = (agent, environment, *, name, steps, seed, actors, learner_steps, data, timeout, evaluation, checkpoints, progress, reports, supervisor, on_step, on_batch))]
+#[pyo3(signature = (agent, environment, *, name, steps, seed, actors, learners, learner_steps, data, timeout, evaluation, checkpoints, progress, reports, supervisor, on_step, on_batch))]
 #[expect(clippy::too_many_arguments, reason = "the options of a run, named in Python")]
 pub(crate) fn train_agent<'py>(
     py: Python<'py>,
@@ -45,6 +45,7 @@ pub(crate) fn train_agent<'py>(
     steps: u64,
     seed: u64,
     actors: usize,
+    learners: u32,
     learner_steps: Option<u64>,
     data: Option<PathBuf>,
     timeout: Option<f64>,
@@ -69,6 +70,9 @@ pub(crate) fn train_agent<'py>(
         let start = supervisor.getattr(intern!(py, "start"))?.unbind();
         Ok::<_, PyErr>(serving.begun(start, &raised, &stop))
     });
+    let are_processes = supervisor
+        .as_ref()
+        .map_or(Ok(false), |supervisor| supervisor.getattr(intern!(py, "has_workers"))?.extract::<bool>())?;
     let looks_on = on_step.is_some() || on_batch.is_some();
     let options = RunOptions {
         environment: name,
@@ -76,7 +80,8 @@ pub(crate) fn train_agent<'py>(
         hooks: hooks(on_step.map(Bound::unbind), on_batch.map(Bound::unbind), &raised),
         watch: serving.as_ref().map(Serving::watch),
         begun: begun.transpose()?,
-        processes: supervisor.is_some().then(Processes::default),
+        processes: are_processes.then(Processes::default),
+        learners: Some(learners),
         env_steps: steps,
         learner_steps,
         data,

@@ -182,11 +182,20 @@ impl Driver {
         self.failed.lock().take().map_or(Ok(()), Err)
     }
 
+    /// Publishes from now on, in the place of the learner that it has, or takes: that of a server of its own.
+    ///
+    /// # Errors
+    /// Those of [`Lease::take_own`]; there is no thread to be had.
+    pub(crate) fn published(self: Arc<Driver>, lease: Option<Lease>) -> Result<(Arc<Driver>, Publishing)> {
+        let publishing = self.publishing(lease.map_or_else(|| Lease::take_own(&self.client), Ok)?)?;
+        Ok((self, publishing))
+    }
+
     /// Publishes weights and signs of life on a thread of its own.
     ///
     /// # Errors
     /// There is no thread to be had.
-    pub(crate) fn publishing(self: &Arc<Driver>, mut lease: Lease) -> Result<Publishing> {
+    fn publishing(self: &Arc<Driver>, mut lease: Lease) -> Result<Publishing> {
         let driver = Arc::clone(self);
         let work = move || {
             let mut pause = PUBLISH_EVERY;

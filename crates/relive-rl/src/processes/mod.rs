@@ -32,5 +32,6 @@ pub use carried::{Carried, Layouts};
 pub(crate) use driver::{Driver, Publishing};
 pub(crate) use lease::{Lease, TIMES};
 pub(crate) use serving::Serving;
+pub(crate) use tables::is_loss;
 pub(crate) use watch::{Missed, watched};
 pub use worker::{MakeNamed, Worked, Worker, work};

@@ -29,6 +29,9 @@ pub struct RunOptions {
     pub seed: u64,
     /// Workers that act beside the thread that learns, each a thread or, with `processes`, a process; 0: one thread does both in turn.
     pub actors: usize,
+    /// Learners that learn side by side, this process among them; one unless set. The others are processes that call [`learn`](crate::learners::learn)
+    /// and reach the run's tables, which [`watch`](Self::watch) has to serve.
+    pub learners: Option<u32>,
     /// The actors are processes, which call [`work`](crate::processes::work); threads unless set.
     pub processes: Option<Processes>,
     /// Ends the run early.

@@ -21,6 +21,7 @@ use super::tally::Tally;
 use super::{Evaluation, Report, RunOptions, Stop, Summary, is_due, patience};
 use crate::acting::RolloutWorker;
 use crate::contracts::WeightStore;
+use crate::learners::{self, Team};
 use crate::logging::{Loggers, Mark};
 use crate::plan::{Crew, Inner, MakeEnvironment, Place, Progress, unlimited};
 use crate::processes::{Driver, Layouts, Lease, Publishing, counts, tables};
@@ -120,7 +121,9 @@ impl Session {
             (Some(driver), _) => Place::Driver(Arc::clone(driver)),
             (None, None) => return Err(RlError::Order { call: "a run on a server", needs: "processes" }),
         };
-        let hooks = options.hooks.of_run(|| Layouts::of(agent.as_ref(), &spec, seed))?;
+        let layouts = || Layouts::of(agent.as_ref(), &spec, seed);
+        let hooks = options.hooks.of_run(layouts)?;
+        let team = Team::of_run(options, &identity, layouts)?;
         let crew = Crew::new(Inner {
             agent: Arc::clone(agent),
             make: make.clone(),
@@ -137,18 +140,16 @@ impl Session {
             client: client.clone(),
             times: SharedTimes::default(),
             hooks,
+            team,
         });
         let plan = agent.plan(&crew)?;
         let evaluator = evaluator(options, &crew)?;
-        let published = driver.map(|driver| {
-            let lease = lease.map_or_else(|| Lease::take_own(&client), Ok)?;
-            let publishing = driver.publishing(lease)?;
-            Ok::<_, RlError>((driver, publishing))
-        });
-        let published = published.transpose()?;
+        let published = driver.map(|driver| driver.published(lease)).transpose()?;
         let is_seen = options.watch.is_some() || options.processes.is_some();
         let showing = is_seen.then(|| Showing::new(&client, &identity, &options.stop, crew.times()));
+        crew.team().map_or(Ok(()), |team| team.announce(&client, &identity))?;
         options.begun.iter().for_each(Begun::tell);
+        crew.meet()?;
         Ok(Session {
             engine,
             client,
@@ -196,10 +197,11 @@ impl Session {
     /// Pulls at the plan once; whether the run goes on.
     fn advance(&mut self, options: &RunOptions, tell: Tell<'_>) -> Result<bool> {
         let lag = self.version_lag();
-        let Session { plan, published, showing, tally, .. } = self;
+        let Session { crew, plan, published, showing, tally, .. } = self;
         let (monitor, position) = (plan.monitor(), Position::of(tally, lag));
         let check = || {
             published.as_ref().map_or(Ok(()), |(driver, _)| driver.check())?;
+            crew.team().map_or(Ok(()), Team::check)?;
             showing.as_mut().map_or(Ok(()), |showing| showing.show_now_and_then(&monitor, position))
         };
         let Some(progress) = patience::next(plan, &options.stop, check)? else { return Ok(false) };
@@ -351,6 +353,8 @@ impl Session {
         if self.engine.is_none() {
             self.count()?;
         }
+        // Before the tables are closed that the others sample.
+        self.crew.team().into_iter().for_each(Team::leave);
         let is_own = self.engine.is_some();
         self.show(Phase::Over)?;
         if let Some((driver, publishing)) = self.published.take() {
@@ -388,6 +392,8 @@ impl Session {
 impl Drop for Session {
     /// Ends the waits of the plan's threads at the tables, so that the plan can end them.
     fn drop(&mut self) {
+        // Nothing is left to be told where the run has ended in order.
+        self.crew.team().into_iter().for_each(|team| team.fail("the run has ended with an error"));
         self.engine.iter().for_each(Engine::close);
     }
 }
@@ -427,7 +433,7 @@ fn opened(agent: &Arc<dyn Agent>, options: &RunOptions, tables: Tables) -> Resul
         Tables::Server { client, lease, state } => return Ok((None, client, Some(lease), state, 0)),
         Tables::Own(snapshot) => snapshot,
     };
-    let configs = match options.processes {
+    let configs: Vec<TableConfig> = match options.processes {
         Some(_) => tables::of_run(agent.as_ref(), options.actors)?,
         None => {
             let tables = agent.tables()?.into_iter();
@@ -438,8 +444,9 @@ fn opened(agent: &Arc<dyn Agent>, options: &RunOptions, tables: Tables) -> Resul
             tables.into_iter().chain([saved::table(), shown::table()]).collect()
         }
     };
+    let configs = configs.into_iter().chain(options.learners.map(|_| learners::table()));
     let checkpoints = snapshot.as_ref().map_or(0, saved::number);
-    let engine = engine(options.seed, checkpoints, configs, snapshot)?;
+    let engine = engine(options.seed, checkpoints, configs.collect(), snapshot)?;
     let client = Client::in_process(engine.clone())?;
     Ok((Some(engine), client, None, None, checkpoints))
 }

@@ -6,6 +6,7 @@ mod board;
 mod bsuite_log;
 mod figures;
 mod launch;
+mod learner;
 mod options;
 mod places;
 mod plot;

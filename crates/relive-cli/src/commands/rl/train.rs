@@ -216,6 +216,11 @@ impl Options {
     /// Whether options go together that say what is learned from, and what is drawn of it.
     fn expect_together(&self) -> Result {
         self.data.expect(self.agent.name())?;
+        if self.data.path.is_some() && self.executor.learners() > 1 {
+            return Err(Failure::usage(
+                "--data does not go with --learners: the episodes are read in one process",
+            ));
+        }
         if self.data.path.is_some() && self.executor.actors() > 0 {
             let text =
                 "--data does not go with --actors: a run that learns from recorded episodes does not act";
@@ -286,6 +291,7 @@ impl Options {
             data: self.data.path.clone(),
             seed: self.seed,
             actors: self.executor.actors(),
+            learners: Some(self.executor.learners()),
             processes: self.executor.processes()?,
             stop: Stop::new(),
             evaluation: self.evaluate.options(),

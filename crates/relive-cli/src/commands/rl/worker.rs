@@ -48,7 +48,7 @@ pub(crate) fn run(options: &Options) -> Result {
 }
 
 /// Ends the process when nobody holds its standard input any more.
-fn end_with_input() {
+pub(super) fn end_with_input() {
     std::thread::spawn(|| {
         let mut input = std::io::stdin();
         let mut byte = [0];
