@@ -19,6 +19,8 @@ mod http;
 #[cfg(test)]
 mod info;
 #[cfg(test)]
+mod jobs;
+#[cfg(test)]
 mod kills;
 #[cfg(test)]
 mod rl;

@@ -25,6 +25,7 @@ use crate::logging::{Loggers, Mark};
 use crate::plan::{Crew, Inner, MakeEnvironment, Place, Progress, unlimited};
 use crate::processes::{Driver, Layouts, Lease, Publishing, counts, tables};
 use crate::times::{Lap, SharedTimes};
+use crate::watching::{LogWriter, Origin, Roster, log_tables, stop_table};
 use crate::{Agent, Part, Purpose, Result, RlError, Seat, Weights, state};
 
 /// Time from one writing of counters on a server to the next.
@@ -79,6 +80,9 @@ pub(super) struct Session {
     pace: Pace,
     /// Where others can look at the run.
     showing: Option<Showing>,
+    roster: Roster,
+    /// Writes down what this process logs.
+    _log_writer: Option<LogWriter>,
     /// The version of the weights that was acted by last.
     acted_by: Option<u64>,
     /// Told when it is to end early: then a server that does not answer is not waited for any more.
@@ -140,14 +144,9 @@ impl Session {
         });
         let plan = agent.plan(&crew)?;
         let evaluator = evaluator(options, &crew)?;
-        let published = driver.map(|driver| {
-            let lease = lease.map_or_else(|| Lease::take_own(&client), Ok)?;
-            let publishing = driver.publishing(lease)?;
-            Ok::<_, RlError>((driver, publishing))
-        });
-        let published = published.transpose()?;
-        let is_seen = options.watch.is_some() || options.processes.is_some();
-        let showing = is_seen.then(|| Showing::new(&client, &identity, &options.stop, crew.times()));
+        let roster = driver.as_ref().map_or_else(Roster::default, |driver| driver.roster().clone());
+        let published = driver.map(|driver| published(driver, lease, &client)).transpose()?;
+        let (showing, log_writer) = seen(options, (&client, &identity), (crew.times(), &roster))?;
         options.begun.iter().for_each(Begun::tell);
         Ok(Session {
             engine,
@@ -161,6 +160,8 @@ impl Session {
             counted: Instant::now(),
             pace: Pace::begin(Instant::now()),
             showing,
+            roster,
+            _log_writer: log_writer,
             acted_by: None,
             stop: options.stop.clone(),
         })
@@ -195,9 +196,9 @@ impl Session {
 
     /// Pulls at the plan once; whether the run goes on.
     fn advance(&mut self, options: &RunOptions, tell: Tell<'_>) -> Result<bool> {
-        let lag = self.version_lag();
+        let (lag, newest) = (self.version_lag(), self.newest_version());
         let Session { plan, published, showing, tally, .. } = self;
-        let (monitor, position) = (plan.monitor(), Position::of(tally, lag));
+        let (monitor, position) = (plan.monitor(), Position::of(tally, lag, newest));
         let check = || {
             published.as_ref().map_or(Ok(()), |(driver, _)| driver.check())?;
             showing.as_mut().map_or(Ok(()), |showing| showing.show_now_and_then(&monitor, position))
@@ -206,6 +207,7 @@ impl Session {
         for acted in &progress.acted {
             self.tally.note_env_steps(acted.env_steps);
             self.tally.note_times(&acted.times);
+            self.roster.acted(acted);
             self.acted_by = acted.version.or(self.acted_by);
         }
         let of_workers = progress.acted.iter().map(|acted| (acted.worker, &acted.episodes));
@@ -275,8 +277,11 @@ impl Session {
 
     /// Versions of the weights since those that were acted by last.
     fn version_lag(&self) -> Option<u64> {
-        let newest = self.crew.weights().newest()?.version();
-        Some(newest.saturating_sub(self.acted_by?))
+        Some(self.newest_version()?.saturating_sub(self.acted_by?))
+    }
+
+    fn newest_version(&self) -> Option<u64> {
+        Some(self.crew.weights().newest()?.version())
     }
 
     /// Takes over what the operators in this process took.
@@ -367,7 +372,7 @@ impl Session {
 
     /// Shows how it stands with the run, once it goes on no more.
     fn show(&mut self, phase: Phase) -> Result<()> {
-        let position = Position::of(&self.tally, self.version_lag());
+        let position = Position::of(&self.tally, self.version_lag(), self.newest_version());
         let monitor = self.plan.monitor();
         self.showing.as_mut().map_or(Ok(()), |showing| showing.show(&monitor, position, phase))
     }
@@ -390,6 +395,32 @@ impl Drop for Session {
     fn drop(&mut self) {
         self.engine.iter().for_each(Engine::close);
     }
+}
+
+/// Publishes what workers in processes are told, under the lease of the run.
+fn published(
+    driver: Arc<Driver>,
+    lease: Option<Lease>,
+    client: &Client,
+) -> Result<(Arc<Driver>, Publishing)> {
+    let lease = lease.map_or_else(|| Lease::take_own(client), Ok)?;
+    let publishing = driver.publishing(lease)?;
+    Ok((driver, publishing))
+}
+
+/// What shows the run to others, and what it logs, if anybody can look.
+fn seen(
+    options: &RunOptions,
+    (client, identity): (&Client, &Identity),
+    (times, roster): (&SharedTimes, &Roster),
+) -> Result<(Option<Showing>, Option<LogWriter>)> {
+    if options.watch.is_none() && options.processes.is_none() {
+        return Ok((None, None));
+    }
+    let showing = Showing::new(client, identity, &options.stop, (times, roster));
+    let lines = options.log_lines.as_ref();
+    let writer = lines.map(|lines| LogWriter::start(client, Origin::Driver, lines)).transpose()?;
+    Ok((Some(showing), writer))
 }
 
 /// The worker that plays evaluations, if there are to be any.
@@ -435,7 +466,11 @@ fn opened(agent: &Arc<dyn Agent>, options: &RunOptions, tables: Tables) -> Resul
                 Some(_) => tables.map(unlimited).collect::<Result<Vec<_>>>()?,
                 None => tables.collect(),
             };
-            tables.into_iter().chain([saved::table(), shown::table()]).collect()
+            tables
+                .into_iter()
+                .chain([saved::table(), shown::table(), stop_table()])
+                .chain(log_tables(0))
+                .collect()
         }
     };
     let checkpoints = snapshot.as_ref().map_or(0, saved::number);

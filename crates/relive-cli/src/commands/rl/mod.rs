@@ -8,6 +8,7 @@ mod figures;
 mod launch;
 mod options;
 mod places;
+mod plan;
 mod plot;
 mod processes;
 mod ray;
@@ -18,8 +19,8 @@ mod runs;
 mod shown;
 mod supervisor;
 mod sweep;
-mod top;
 mod train;
 mod worker;
 
+pub(super) use figures::parts;
 pub(crate) use options::{Options, run};

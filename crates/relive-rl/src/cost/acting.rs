@@ -1,0 +1,79 @@
+//! What acting costs, by the number of environments.
+
+use std::time::{Duration, Instant};
+
+use relive_random::Key;
+
+use super::costs::ActCost;
+use super::threads;
+use crate::acting::RolloutWorker;
+use crate::contracts::WeightStore;
+use crate::plan::{MakeEnvironment, Rows};
+use crate::run::seeds::{Who, actor_key, environment_seed};
+use crate::{Agent, Part, Purpose, Result, Seat, Weights};
+
+/// Numbers of environments that acting is measured with.
+const ROWS: [usize; 4] = [1, 4, 16, 64];
+
+/// Steps between two readings of the clock.
+const STEPS: usize = 8;
+
+/// How long each number is measured.
+const WITHIN: Duration = Duration::from_millis(250);
+
+/// Beyond this for one step in all environments, no larger number is measured.
+const SLOW: Duration = Duration::from_millis(250);
+
+/// Acts with several numbers of environments, by these weights.
+///
+/// # Errors
+/// Those of the environments and the policy.
+pub(super) fn measure(
+    agent: &dyn Agent,
+    (environment, make): (&str, &MakeEnvironment),
+    (seed, weights): (u64, &Weights),
+) -> Result<Vec<ActCost>> {
+    let store = WeightStore::default();
+    store.publish(weights.clone());
+    let mut measured = Vec::new();
+    for rows in ROWS {
+        let who: Vec<Who> = (0..rows).map(Who::Actor).collect();
+        let seeds: Vec<u64> = who.iter().map(|who| environment_seed(environment, seed, *who)).collect();
+        let keys: Vec<Key> = who.iter().map(|who| actor_key(seed, *who)).collect();
+        let environments = make.rows(Rows { first: 0, seeds: &seeds, resumed: 0, is_exact: true })?;
+        let spec = environments.spec().clone();
+        let policy = agent.policy(&Seat::alone(&spec, Purpose::Training, &keys))?;
+        let mut worker = RolloutWorker::new(0, environments, policy, store.clone(), environment)?;
+        let cost = one(&mut worker, rows)?;
+        measured.push(cost);
+        if Duration::from_secs_f64(cost.act_s + cost.step_s) > SLOW {
+            break;
+        }
+    }
+    Ok(measured)
+}
+
+/// The time by the clock, less what others took of the processor meanwhile.
+fn one(worker: &mut RolloutWorker, rows: usize) -> Result<ActCost> {
+    // The first steps find nothing in the caches.
+    worker.rollout(STEPS)?;
+    let (begun, on_processor) = (Instant::now(), threads::own()?);
+    let (mut act, mut step, mut times) = (Duration::ZERO, Duration::ZERO, 0.0);
+    while begun.elapsed() < WITHIN {
+        for acted in worker.rollout(STEPS)?.acted {
+            act += acted.times.of(Part::Act);
+            step += acted.times.of(Part::Step);
+        }
+        #[expect(clippy::cast_precision_loss, reason = "it is small")]
+        let steps = STEPS as f64;
+        times += steps;
+    }
+    let clock = begun.elapsed().as_secs_f64();
+    let took = threads::own()?.saturating_sub(on_processor).as_secs_f64();
+    // All that the thread takes beside both, such as copying rows, belongs to acting.
+    let (act, step) = (act.as_secs_f64(), step.as_secs_f64());
+    let share = (took / clock).min(1.0);
+    let step_s = step * share / times;
+    let act_s = (took / times - step_s).max(act * share / times);
+    Ok(ActCost { rows, act_s, step_s })
+}
