@@ -15,7 +15,7 @@ def test_costs_are_measured_saved_and_predicted_from(tmp_path: pathlib.Path) -> 
     costs = rl.Costs.measure(agent, "CartPole-v1", seconds=0.3)
     measured = costs.as_dict()
     assert (measured["agent"], measured["environment"], measured["rows"]) == ("ppo", "CartPole-v1", 2)
-    assert measured["learner_s"] > 0.0 and measured["round"] == 32.0
+    assert measured["learner_s"] > 0.0 and 24.0 <= measured["round"] <= 32.0
     costs.save(tmp_path / "costs.json")
     again = rl.Costs.load(tmp_path / "costs.json")
     assert again == costs

@@ -29,6 +29,8 @@ mod rl_data;
 #[cfg(test)]
 mod rl_launch;
 #[cfg(test)]
+mod rl_plan;
+#[cfg(test)]
 mod rl_processes;
 #[cfg(test)]
 mod rl_sweep;

@@ -53,27 +53,25 @@ pub(super) fn measure(
     Ok(measured)
 }
 
-/// The time by the clock, less what others took of the processor meanwhile.
+/// What the thread takes for a step in all environments.
+#[expect(clippy::cast_precision_loss, reason = "it is small")]
 fn one(worker: &mut RolloutWorker, rows: usize) -> Result<ActCost> {
     // The first steps find nothing in the caches.
     worker.rollout(STEPS)?;
     let (begun, on_processor) = (Instant::now(), threads::own()?);
-    let (mut act, mut step, mut times) = (Duration::ZERO, Duration::ZERO, 0.0);
+    // The least of all: what else ran on the processor meanwhile is in the others.
+    let (mut act, mut step, mut times) = (Duration::MAX, Duration::MAX, 0.0);
     while begun.elapsed() < WITHIN {
         for acted in worker.rollout(STEPS)?.acted {
-            act += acted.times.of(Part::Act);
-            step += acted.times.of(Part::Step);
+            act = act.min(acted.times.of(Part::Act));
+            step = step.min(acted.times.of(Part::Step));
         }
-        #[expect(clippy::cast_precision_loss, reason = "it is small")]
-        let steps = STEPS as f64;
-        times += steps;
+        times += STEPS as f64;
     }
-    let clock = begun.elapsed().as_secs_f64();
-    let took = threads::own()?.saturating_sub(on_processor).as_secs_f64();
-    // All that the thread takes beside both, such as copying rows, belongs to acting.
+    let took = threads::own()?.saturating_sub(on_processor).as_secs_f64() / times;
     let (act, step) = (act.as_secs_f64(), step.as_secs_f64());
-    let share = (took / clock).min(1.0);
-    let step_s = step * share / times;
-    let act_s = (took / times - step_s).max(act * share / times);
+    // All that the thread takes beside both, such as copying rows, is shared out between them.
+    let act_s = took * act / (act + step).max(f64::MIN_POSITIVE);
+    let step_s = took - act_s;
     Ok(ActCost { rows, act_s, step_s })
 }

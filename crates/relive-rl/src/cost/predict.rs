@@ -215,7 +215,6 @@ impl Model<'_> {
         let of_far_processors = self.far / self.fullest.max(1.0) * far_processors / self.worker_s;
         let most_far = of_far.min(of_far_processors);
         let far = rate.min(most_far);
-        let near = rate - far;
         let near_processors =
             self.busy(rate) - far * self.worker_s - self.far * fetched * costs.weights.fetch_s;
         let network = far * costs.sent_bytes + self.far * fetched * costs.weights.bytes;
@@ -312,7 +311,8 @@ mod tests {
         );
         assert_eq!((replay.bytes_per_s, predicted.weights_bytes_per_s), (predicted.sent_bytes_per_s, 0.0));
         // Two processors for 150 µs a step.
-        let predicted = assert_rate(&costs, cluster(1, 4), 2.0 / 150e-6, "the processors of the machine that learns");
+        let predicted =
+            assert_rate(&costs, cluster(1, 4), 2.0 / 150e-6, "the processors of the machine that learns");
         assert!((predicted.busy_processors - 2.0).abs() < 1e-9, "{predicted:?}");
         // Elsewhere they have processors of their own.
         assert_rate(&costs, cluster(64, 128), 20_000.0, "the thread that learns");

@@ -10,14 +10,15 @@ use parking_lot::Mutex;
 use relive_client::ClientOptions;
 use relive_client::blocking::Client;
 use relive_engine::Engine;
+use relive_env::{Buffer, EnvironmentSpec};
 
 use super::acting;
 use super::costs::{Costs, TableCost, WeightCost};
 use super::counters::Moment;
 use super::threads::{Side, Taken};
 use crate::plan::MakeEnvironment;
-use crate::processes::{Worker, weights as published, work};
-use crate::run::{Begun, Graph, Processes, Report, RunOptions, Stop, Trained, Watch, train};
+use crate::processes::{Layouts, Worker, weights as published, work};
+use crate::run::{Begun, Processes, Report, RunOptions, Stop, Trained, Watch, train};
 use crate::watching::host;
 use crate::{Agent, Result, RlError, Weights};
 
@@ -33,6 +34,9 @@ const FETCHES_WITHIN: Duration = Duration::from_millis(500);
 
 /// A worker that the run holds back has nothing to do after this.
 const QUIET: Duration = Duration::from_millis(200);
+
+/// Parts that the time is divided into: the costs are those of the fastest, in which others have taken least of the processors.
+const PARTS: u32 = 6;
 
 /// Of the time of a thread, from which on it is the one that others wait for.
 const BUSY: f64 = 0.9;
@@ -64,17 +68,17 @@ impl Probe<'_> {
     pub fn measure(&self) -> Result<Costs> {
         Taken::now()?;
         let run = self.run()?;
-        let Measured { trained, first, last, weights, items } = run;
+        let Measured { trained, moments, weights, items } = run;
         let acting =
             acting::measure(self.agent.as_ref(), (self.environment, self.make), (SEED, &trained.weights))?;
         let environments = self.agent.environments(1);
-        let window = Window { first: &first, last: &last, weights };
+        let window = Window::of(&moments, weights).ok_or(RlError::Stopped)?;
         let mut costs = window.costs(acting, environments);
         (costs.agent, costs.environment) = (self.agent.name().to_owned(), self.environment.to_owned());
         costs.settings = self.agent.settings().into_iter().collect();
         costs.tables = window.tables(self.agent.as_ref(), &items)?;
         costs.sent_bytes = match costs.tables.is_empty() {
-            true => sent_bytes(&trained.graph, trained.summary.env_steps),
+            true => sent_bytes(self.agent.as_ref(), &trained.spec)?,
             false => costs.tables.iter().map(|table| table.inserts * table.item_bytes).sum(),
         };
         Ok(costs)
@@ -103,7 +107,7 @@ impl Probe<'_> {
         };
         let ends = Alarm::set(&self.stop, BEGINS_WITHIN + self.seconds)?;
         let mut watching =
-            Watching { probe: self, engine, begun: None, first: None, last: None, failed: None };
+            Watching { probe: self, engine, begun: None, moments: Vec::new(), ended: None, failed: None };
         let trained = train(self.agent, &options, self.make, &mut |report| watching.note(report));
         drop(ends);
         let joined = worker.lock().take().map(JoinHandle::join);
@@ -111,10 +115,8 @@ impl Probe<'_> {
         let trained = trained?;
         worked?;
         watching.failed.map_or(Ok(()), Err)?;
-        match (watching.first, watching.last) {
-            (Some(first), Some((last, weights, items))) => {
-                Ok(Measured { trained, first, last, weights, items })
-            }
+        match watching.ended {
+            Some((weights, items)) => Ok(Measured { trained, moments: watching.moments, weights, items }),
             _ if watching.begun.is_none() && trained.summary.learner_steps == 0 => {
                 let expected = "at most 120: nothing can be measured until the learner has begun; give the agent a smaller replay to begin with, or a faster environment";
                 Err(RlError::setting("the seconds until the learner begins", "more", expected))
@@ -171,8 +173,7 @@ type ItemBytes = Vec<(String, f64)>;
 /// What was seen of the run.
 struct Measured {
     trained: Trained,
-    first: Moment,
-    last: Moment,
+    moments: Vec<Moment>,
     weights: WeightTimes,
     items: ItemBytes,
 }
@@ -211,15 +212,16 @@ struct Watching<'a> {
     probe: &'a Probe<'a>,
     engine: Arc<Mutex<Option<Engine>>>,
     begun: Option<Instant>,
-    first: Option<Moment>,
-    last: Option<(Moment, WeightTimes, ItemBytes)>,
+    /// From the first that counts on.
+    moments: Vec<Moment>,
+    ended: Option<(WeightTimes, ItemBytes)>,
     failed: Option<RlError>,
 }
 
 impl Watching<'_> {
     fn note(&mut self, report: &Report) {
         if self.failed.is_none()
-            && self.last.is_none()
+            && self.ended.is_none()
             && let Err(error) = self.look(report)
         {
             self.failed = Some(error);
@@ -232,15 +234,21 @@ impl Watching<'_> {
         let Some(engine) = self.engine.lock().clone().filter(|_| learner_steps > 0) else { return Ok(()) };
         let begun = *self.begun.get_or_insert_with(Instant::now);
         let client = Client::in_process(engine)?;
-        match &self.first {
-            None if begun.elapsed() >= WARM => {
-                self.first = Some(Moment::now(&client, env_steps, learner_steps)?);
+        let seconds = self.probe.seconds;
+        match (self.moments.first(), self.moments.last()) {
+            (Some(first), Some(last))
+                if last.at.elapsed() >= seconds / PARTS && env_steps > last.env_steps =>
+            {
+                let is_last = first.at.elapsed() >= seconds;
+                self.moments.push(Moment::now(&client, env_steps, learner_steps)?);
+                if is_last {
+                    let items = item_bytes(&client)?;
+                    self.ended = Some((weight_times(&client, &self.probe.address)?, items));
+                    self.probe.stop.stop();
+                }
             }
-            Some(first) if first.at.elapsed() >= self.probe.seconds && env_steps > first.env_steps => {
-                let last = Moment::now(&client, env_steps, learner_steps)?;
-                let items = item_bytes(&client)?;
-                self.last = Some((last, weight_times(&client, &self.probe.address)?, items));
-                self.probe.stop.stop();
+            (None, _) if begun.elapsed() >= WARM => {
+                self.moments.push(Moment::now(&client, env_steps, learner_steps)?);
             }
             _ => {}
         }
@@ -294,36 +302,84 @@ fn bytes_of(weights: &Weights) -> f64 {
     weights.parts().iter().filter_map(|(_, tensor)| tensor.bytes()).map(|bytes| bytes.len() as f64).sum()
 }
 
-/// Bytes for each step in the environment that come from workers, as the first operator of the plan that measures them has counted.
+/// Bytes of a step in the environment on its way from a worker that sends rollouts: what was seen, done and written beside that, and the answer.
 #[expect(clippy::cast_precision_loss, reason = "for rates")]
-fn sent_bytes(graph: &Graph, env_steps: u64) -> f64 {
-    let operators: Vec<serde_json::Value> = serde_json::from_str(&graph.json).unwrap_or_default();
-    let bytes = operators.iter().find_map(|operator| operator["bytes"].as_f64());
-    bytes.unwrap_or_default() / (env_steps as f64).max(1.0)
+fn sent_bytes(agent: &dyn Agent, spec: &EnvironmentSpec) -> Result<f64> {
+    let layouts = Layouts::of(agent, spec, SEED)?;
+    let mut bytes = ANSWER_BYTES;
+    for nest in [&layouts.spec.observations, &layouts.spec.actions, &layouts.extras] {
+        let buffer = Buffer::for_nest(nest, 1)?;
+        bytes += (0..buffer.num_leaves())
+            .filter_map(|leaf| buffer.leaf_bytes(leaf))
+            .map(<[u8]>::len)
+            .sum::<usize>();
+    }
+    Ok(bytes as f64)
 }
+
+/// The kind of an answer, its reward and its discount.
+const ANSWER_BYTES: usize = 17;
 
 /// What the run did from one moment to another.
 struct Window<'a> {
-    first: &'a Moment,
-    last: &'a Moment,
+    /// The whole time, for what goes with steps.
+    whole: [&'a Moment; 2],
+    /// Its fastest part, for what takes time.
+    fastest: [&'a Moment; 2],
     weights: WeightTimes,
 }
 
+/// Seconds that threads took in the fastest part.
+struct Took {
+    steps: f64,
+    seconds: f64,
+    learner: f64,
+    worker: f64,
+    connection: f64,
+    others: f64,
+    /// For which some thread was ready and had no processor.
+    held: f64,
+    /// The same of the thread that learns alone.
+    learner_held: f64,
+}
+
 impl Window<'_> {
+    /// None of fewer than two moments.
+    fn of(moments: &[Moment], weights: WeightTimes) -> Option<Window<'_>> {
+        let rate = |pair: &[Moment]| {
+            let seconds = pair[1].at.duration_since(pair[0].at).as_secs_f64();
+            pair[1].steps_since(&pair[0]) / seconds.max(f64::MIN_POSITIVE)
+        };
+        let fastest = moments.windows(2).max_by(|one, other| rate(one).total_cmp(&rate(other)))?;
+        let whole = [moments.first()?, moments.last()?];
+        Some(Window { whole, fastest: [&fastest[0], &fastest[1]], weights })
+    }
+
+    /// What threads took, publishing and fetching weights left out.
+    fn took(&self) -> Took {
+        let ([first, last], weights) = (self.fastest, self.weights);
+        let (puts, fetches) = last.of_table(first, published::TABLE);
+        let sides = [Side::Learner, Side::Worker, Side::Connection, Side::Others];
+        let [learner, worker, connection, others] = sides.map(|side| last.taken.since(&first.taken, side));
+        Took {
+            steps: last.steps_since(first),
+            seconds: last.at.duration_since(first.at).as_secs_f64(),
+            learner: learner.0,
+            worker: worker.0,
+            connection: (connection.0 - fetches * weights.fetch_s).max(0.0),
+            others: (others.0 - fetches * weights.serve_s - puts * weights.publish_s).max(0.0),
+            held: learner.1 + worker.1 + connection.1 + others.1,
+            learner_held: learner.1,
+        }
+    }
+
     /// What it costs, for each step in the environment.
     #[expect(clippy::cast_precision_loss, reason = "counts of some seconds")]
     fn costs(&self, acting: Vec<super::ActCost>, rows: usize) -> Costs {
-        let Window { first, last, weights } = self;
+        let ([first, last], took, weights) = (self.whole, self.took(), self.weights);
         let steps = last.steps_since(first);
-        let took = |side| last.taken.since(&first.taken, side);
-        let [(learner, learner_held), (worker, worker_held), (connection, _), (others, _)] =
-            [Side::Learner, Side::Worker, Side::Connection, Side::Others].map(took);
-        let (puts, fetched) = last.of_table(first, published::TABLE);
-        let (rounds, _) = last.of_table(first, "orders/0");
-        let seconds = last.at.duration_since(first.at).as_secs_f64();
-        let pause = (seconds - worker - worker_held).max(0.0);
-        let is_learner_busy = learner + learner_held >= BUSY * seconds;
-        let has_rounds = rounds > 0.0;
+        let (puts, fetches) = last.of_table(first, published::TABLE);
+        let (rounds, _) = last.of_table(first, ROUNDS);
         let mut costs = Costs {
             version: Costs::VERSION,
             agent: String::new(),
@@ -334,12 +390,12 @@ impl Window<'_> {
             rows,
             acting,
             send_s: 0.0,
-            connection_s: (connection - fetched * weights.fetch_s).max(0.0) / steps,
-            pause_s: if has_rounds || is_learner_busy { 0.0 } else { pause / steps },
-            learner_s: learner / steps,
-            serve_s: (others - fetched * weights.serve_s - puts * weights.publish_s).max(0.0) / steps,
+            connection_s: took.connection / took.steps,
+            pause_s: 0.0,
+            learner_s: took.learner / took.steps,
+            serve_s: took.others / took.steps,
             learner_steps: (last.learner_steps - first.learner_steps) as f64 / steps,
-            round: has_rounds.then(|| steps / rounds),
+            round: (rounds > 0.0).then(|| steps / rounds),
             round_pause_s: 0.0,
             tables: Vec::new(),
             sent_bytes: 0.0,
@@ -348,22 +404,20 @@ impl Window<'_> {
                 publish_s: weights.publish_s,
                 fetch_s: weights.fetch_s,
                 serve_s: weights.serve_s,
-                fetched: if puts > 0.0 { (fetched / puts).min(1.0) } else { 0.0 },
+                fetched: if puts > 0.0 { (fetches / puts).min(1.0) } else { 0.0 },
             },
         };
-        costs.send_s = (worker / steps - costs.act_s(rows as f64)).max(0.0);
-        if has_rounds {
-            let busy = worker + worker_held + learner + learner_held + costs.serve_s * steps;
-            costs.round_pause_s = (seconds - busy).max(0.0) / rounds;
-        }
+        costs.send_s = (took.worker / took.steps - costs.act_s(rows as f64)).max(0.0);
+        took.pauses(&mut costs);
         costs
     }
 
     /// What goes through the agent's tables.
     fn tables(&self, agent: &dyn Agent, items: &[(String, f64)]) -> Result<Vec<TableCost>> {
-        let steps = self.last.steps_since(self.first);
+        let [first, last] = self.whole;
+        let steps = last.steps_since(first);
         let tables = agent.tables()?.into_iter().map(|table| {
-            let (inserts, samples) = self.last.of_table(self.first, &table.name);
+            let (inserts, samples) = last.of_table(first, &table.name);
             let item_bytes =
                 items.iter().find(|(name, _)| *name == table.name).map_or(0.0, |(_, bytes)| *bytes);
             TableCost { name: table.name, inserts: inserts / steps, samples: samples / steps, item_bytes }
@@ -371,3 +425,25 @@ impl Window<'_> {
         Ok(tables.collect())
     }
 }
+
+impl Took {
+    /// For how long the worker waits, though there was nothing to wait for but answers. Where others use the processors, too, what waits for a thread
+    /// waits until that has one: this is no part of the run.
+    fn pauses(&self, costs: &mut Costs) {
+        let waited = (self.seconds - self.held).max(0.0);
+        match costs.round {
+            Some(round) => {
+                let busy = self.worker + self.learner + self.others;
+                costs.round_pause_s = (waited - busy).max(0.0) / self.steps * round;
+            }
+            None if self.learner + self.learner_held < BUSY * self.seconds => {
+                costs.pause_s = (waited - self.worker).max(0.0) / self.steps;
+            }
+            // It is the learner that the worker waits for.
+            None => {}
+        }
+    }
+}
+
+/// The orders of the one worker, of which there is one for each round.
+const ROUNDS: &str = "orders/0";

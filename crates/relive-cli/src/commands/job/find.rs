@@ -125,6 +125,7 @@ impl Reach {
 impl Found {
     /// Whether its process has ended, as far as that can be seen, or its server does not answer any more.
     pub(super) fn is_gone(&self) -> bool {
-        self.record.as_ref().is_some_and(|record| record.process.has_ended()) || self.client.with_timeout(self.timeout).server_info().is_err()
+        self.record.as_ref().is_some_and(|record| record.process.has_ended())
+            || self.client.with_timeout(self.timeout).server_info().is_err()
     }
 }
