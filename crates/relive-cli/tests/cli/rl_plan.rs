@@ -41,7 +41,7 @@ fn costs_are_measured_once_and_a_cluster_is_predicted_from_them() {
     let [one, other] = [(); 2].map(|()| planned(&SMALL, &[&kept[..], &cluster].concat()));
     assert!(one.0 == Some(0) && one.1 == other.1, "{one:?} {other:?}");
     assert!(
-        one.2.contains("ppo acts in 4 environments: a run in 16 environments needs other settings"),
+        one.2.contains("ppo acts in 4 environments: a run in 16 needs other settings"),
         "{}",
         one.2
     );
