@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 pub mod adders;
+pub mod cost;
 pub mod learners;
 pub mod limits;
 pub mod logging;
@@ -9,6 +10,7 @@ pub mod plan;
 pub mod processes;
 pub mod recorded;
 pub mod run;
+pub mod watching;
 
 mod acting;
 mod contracts;

@@ -19,6 +19,8 @@ mod http;
 #[cfg(test)]
 mod info;
 #[cfg(test)]
+mod jobs;
+#[cfg(test)]
 mod kills;
 #[cfg(test)]
 mod rl;
@@ -32,6 +34,8 @@ mod rl_hosts;
 mod rl_launch;
 #[cfg(test)]
 mod rl_learners;
+#[cfg(test)]
+mod rl_plan;
 #[cfg(test)]
 mod rl_processes;
 #[cfg(test)]

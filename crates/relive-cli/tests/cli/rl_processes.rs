@@ -92,13 +92,13 @@ fn workers_join_a_run_on_a_server() {
 #[test]
 fn the_plan_of_a_run_is_shown_while_it_works() {
     let server = Served::start(".toml", SCRATCH);
-    let (code, _, stderr) = outcome(&["rl", "top", &server.address, "--once"]);
+    let (code, _, stderr) = outcome(&["job", "top", &server.address, "--once"]);
     assert!(code == Some(1) && stderr.contains("has no run of an agent"), "{stderr}");
     let train = ["rl", "train", "ppo", "--env", "CartPole-v1", "--on", "processes", "--actors", "1"];
     let endless = [&train[..], &["--server", &server.address, "--steps", "100000000"]].concat();
     let mut driver = command(&endless).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let shown = loop {
-        let (code, stdout, _) = outcome(&["rl", "top", &server.address, "--once", "--json"]);
+        let (code, stdout, _) = outcome(&["job", "top", &server.address, "--once", "--json"]);
         if code == Some(0) {
             break serde_json::from_str::<Value>(&stdout).unwrap();
         }
@@ -106,7 +106,7 @@ fn the_plan_of_a_run_is_shown_while_it_works() {
     assert_eq!((&shown["agent"], &shown["environment"]), (&"ppo".into(), &"CartPole-v1".into()));
     assert_eq!(shown["operators"][0]["name"], "rounds of workers");
     assert!(shown["env_steps"].as_u64() > Some(0) && shown["version_lag"].is_number(), "{shown}");
-    let (_, stdout, _) = outcome(&["rl", "top", &server.address, "--once"]);
+    let (_, stdout, _) = outcome(&["job", "top", &server.address, "--once"]);
     assert!(stdout.starts_with("ppo in CartPole-v1: ") && stdout.contains("rounds of workers"), "{stdout}");
     assert!(
         shown["time_by_part"]["step"].as_f64() > Some(0.0) && stdout.contains("\ntime: "),
@@ -123,9 +123,9 @@ fn the_end_of_a_run_on_a_server_is_shown() {
     let (code, _, stderr) = outcome(&[&train[..], &["--server", &server.address, "--steps", "600"]].concat());
     assert_eq!(code, Some(0), "{stderr}");
     // It ends with the run.
-    let (code, stdout, _) = outcome(&["rl", "top", &server.address]);
+    let (code, stdout, _) = outcome(&["job", "top", &server.address]);
     assert!(code == Some(0) && stdout.contains("; the run is over\n"), "{stdout}");
-    let (_, stdout, _) = outcome(&["rl", "top", &server.address, "--once", "--json"]);
+    let (_, stdout, _) = outcome(&["job", "top", &server.address, "--once", "--json"]);
     assert_eq!(serde_json::from_str::<Value>(&stdout).unwrap()["phase"], "over");
 }
 
@@ -134,7 +134,7 @@ fn a_signal_ends_a_run_whose_server_is_away() {
     let mut server = Served::start(".toml", SCRATCH);
     let train = ["rl", "train", "ppo", "--env", "CartPole-v1", "--on", "processes", "--actors", "1"];
     let driver = spawn(&[&train[..], &["--server", &server.address, "--steps", "100000000"]].concat());
-    while outcome(&["rl", "top", &server.address, "--once"]).0 != Some(0) {}
+    while outcome(&["job", "top", &server.address, "--once"]).0 != Some(0) {}
     server.child.kill().unwrap();
     server.child.wait().unwrap();
     let since = Instant::now();

@@ -3,6 +3,7 @@
 //! What is native runs without the interpreter. Environments of Python are stepped through [`foreign`].
 
 mod check;
+mod cost;
 mod foreign;
 mod hooks;
 mod leaves;
@@ -19,6 +20,7 @@ mod source;
 mod spec;
 
 pub(crate) use check::check_environment;
+pub(crate) use cost::{load_costs, measure_costs, predict_costs, save_costs};
 pub(crate) use native::NativeEnvironment;
 pub(crate) use policy::Policy;
 pub(crate) use processes::{learn_for_run, work_for_run};

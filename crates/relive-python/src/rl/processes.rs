@@ -20,6 +20,7 @@ use super::raise::raise;
 use super::run::{agent_of, within};
 use super::source::Source;
 use crate::error::invalid;
+use crate::logs;
 use crate::security::ClientSecurity;
 
 /// Where workers of other machines reach the tables of a run.
@@ -52,6 +53,11 @@ impl Serving {
             entrance = entrance.access(Access::Tokens(Arc::new(tokens)));
         }
         Ok(Serving { runtime: Some(runtime), entrance: Arc::new(Mutex::new(Some(entrance))), address })
+    }
+
+    /// Where they are served.
+    pub(super) fn address(&self) -> String {
+        self.address.to_string()
     }
 
     /// Serves the tables that it is shown.
@@ -99,7 +105,7 @@ pub(crate) fn work_for_run(
     number: u32,
     token: Option<String>,
 ) -> PyResult<(u64, u64)> {
-    let raised = Raised::default();
+    let (raised, lines) = (Raised::default(), logs::lines());
     let options = ClientSecurity::new(token, None)?.apply(ClientOptions::default());
     let own = agent.map(|agent| agent_of(agent, &raised)).transpose()?.map(|(own, _)| own);
     let make = environment.map(Source::of).transpose()?.map(|source| source.maker(raised.clone()));
@@ -113,7 +119,13 @@ pub(crate) fn work_for_run(
             let environments = |name: &str| {
                 Ok(make.clone().unwrap_or_else(|| Source::Native(name.to_owned()).maker(raised.clone())))
             };
-            let worker = Worker { client: &client, number, is_supervised: false, stop: &Stop::new() };
+            let worker = Worker {
+                client: &client,
+                number,
+                is_supervised: false,
+                stop: &Stop::new(),
+                log_lines: Some(&lines),
+            };
             work(&worker, &agents, &environments)
         })
     });

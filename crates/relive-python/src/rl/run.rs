@@ -24,7 +24,7 @@ use super::processes::Serving;
 use super::raise::raise;
 use super::report::{Told, episode_dict, pass_on, summary_dict};
 use super::source::Source;
-use crate::finalization;
+use crate::{finalization, logs};
 
 /// How often signals and deadlines are looked at, and progress is told of at most.
 const SLICE: Duration = Duration::from_millis(50);
@@ -88,6 +88,7 @@ pub(crate) fn train_agent<'py>(
         seed,
         actors,
         stop,
+        log_lines: Some(logs::lines()),
         evaluation: evaluation.map(|(every, episodes)| Evaluation { every, episodes }),
         checkpoints: checkpoints.map(|(folder, every)| Checkpoints { folder, every }),
     };

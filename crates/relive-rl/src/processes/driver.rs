@@ -20,6 +20,7 @@ use super::{Carried, Layouts, weights};
 use crate::contracts::WeightStore;
 use crate::run::Stop;
 use crate::run::identity::Identity;
+use crate::watching::Roster;
 use crate::{Result, RlError, state};
 
 /// Time from one look for newer weights to the next; a look that finds some takes as long as it takes, and ten times that is waited then.
@@ -48,6 +49,8 @@ pub(crate) struct Driver {
     stop: Stop,
     /// How often each worker has joined the run without leaving it.
     members: Mutex<BTreeMap<u32, u32>>,
+    /// What is shown of them.
+    roster: Roster,
     /// Why it cannot publish any more.
     failed: Mutex<Option<RlError>>,
 }
@@ -90,8 +93,14 @@ impl Driver {
             is_over: AtomicBool::new(false),
             stop: stop.clone(),
             members: Mutex::default(),
+            roster: Roster::default(),
             failed: Mutex::new(None),
         })
+    }
+
+    /// What is shown of the workers.
+    pub(crate) fn roster(&self) -> &Roster {
+        &self.roster
     }
 
     /// Workers that the run has.
@@ -137,6 +146,9 @@ impl Driver {
 
     /// Notes who joins and who leaves.
     fn note(&self, told: &Told) {
+        if matches!(told.what, What::Joined { .. }) {
+            self.roster.joined(told.worker);
+        }
         let mut members = self.members.lock();
         let joined = members.entry(told.worker).or_default();
         match told.what {

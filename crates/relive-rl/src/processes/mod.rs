@@ -13,7 +13,9 @@
 //! | `learner` | one item: the driver's signs of life, so that there is one at a time |
 //! | `run` | one item: the state of the run, from which another driver goes on |
 //! | `counts` | one item: the counters of the run |
-//! | `plan` | one item: what each operator of the plan has given and waits for, for [`look`](crate::run::look) |
+//! | `stop` | one item: that the run is to end, for [`order_stop`](crate::watching::order_stop) |
+//! | `logs/driver`, `logs/N` | one item each: the newest lines that the driver and worker N have logged, for [`LogReader`](crate::watching::LogReader) |
+//! | `plan` | one item: what each operator of the plan has given and waits for, and who acts, for [`look`](crate::run::look) |
 
 mod carried;
 pub(crate) mod counts;
@@ -25,7 +27,7 @@ mod results;
 mod serving;
 pub(crate) mod tables;
 mod watch;
-mod weights;
+pub(crate) mod weights;
 mod worker;
 
 pub use carried::{Carried, Layouts};

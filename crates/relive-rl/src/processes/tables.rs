@@ -6,6 +6,7 @@ use relive_table::{RateLimiterConfig, TableConfig};
 
 use super::{counts, job, lease, orders, results, weights};
 use crate::run::{saved, shown};
+use crate::watching::{log_tables, stop_table};
 use crate::{Agent, Result, RlError};
 
 /// All that a run of so many workers needs.
@@ -28,8 +29,9 @@ pub(crate) fn beside_the_agents(workers: usize) -> impl Iterator<Item = TableCon
         saved::table(),
         counts::table(),
         shown::table(),
+        stop_table(),
     ];
-    own.into_iter().chain((0..workers).map(orders::table))
+    own.into_iter().chain((0..workers).map(orders::table)).chain(log_tables(workers))
 }
 
 /// Adds what the server does not have yet. What it has must be as it would be added.

@@ -13,7 +13,7 @@ use crate::run::saved::{self, GoesOn};
 use crate::{Result, RlError, Weights, state};
 
 /// The table whose one item are the newest weights.
-pub(super) const TABLE: &str = "weights";
+pub(crate) const TABLE: &str = "weights";
 
 /// Waiting for weights that are there.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -23,7 +23,7 @@ pub(super) fn table() -> TableConfig {
 }
 
 /// Puts weights in the place of those before.
-pub(super) fn put(client: &Client, weights: &Weights, goes_on: GoesOn<'_>) -> Result<()> {
+pub(crate) fn put(client: &Client, weights: &Weights, goes_on: GoesOn<'_>) -> Result<()> {
     let mut parts: Vec<Part> = weights.parts().iter().map(Part::of).collect();
     let mut version = weights.version();
     let bytes = state::save(|state| visit(state, &mut version, &mut parts));
@@ -35,7 +35,7 @@ pub(super) fn put(client: &Client, weights: &Weights, goes_on: GoesOn<'_>) -> Re
 ///
 /// # Errors
 /// The server is lost; what is there are no weights.
-pub(super) fn get(client: &Client) -> Result<Weights> {
+pub(crate) fn get(client: &Client) -> Result<Weights> {
     let samples = client.with_timeout(PATIENCE).sample(TABLE, 1)?;
     let columns = samples.first().map_or_else(|| Ok(Vec::new()), relive_client::Sample::columns)?;
     let refused = |error: &dyn std::fmt::Display| RlError::state("weights", error);

@@ -23,6 +23,7 @@ use crate::plan::{Crew, MakeEnvironment};
 use crate::run::Stop;
 use crate::run::identity::Identity;
 use crate::run::seeds::{Who, environment_seed};
+use crate::watching::{LogLines, LogWriter, Origin};
 use crate::{Acted, Agent, MakeAgent, Result, RlError};
 
 /// Time between two looks at the job, for newer weights and for its end.
@@ -64,6 +65,8 @@ pub struct Worker<'a> {
     pub is_supervised: bool,
     /// Ends it early.
     pub stop: &'a Stop,
+    /// What its process logs, for those who look at the run from outside.
+    pub log_lines: Option<&'a LogLines>,
 }
 
 /// What a worker has done.
@@ -84,15 +87,29 @@ pub struct Worked {
 /// The agent or the environment cannot be made here, or is not that of the run; the first error of the environment or the policy, which ends the
 /// run, too.
 pub fn work(worker: &Worker<'_>, agents: &MakeAgent<'_>, environments: &MakeNamed<'_>) -> Result<Worked> {
-    let Worker { client, number, is_supervised, stop } = *worker;
+    let Worker { client, number, log_lines, .. } = *worker;
     if number >= MAX_WORKERS {
         return Err(RlError::setting(NUMBER, number, "below 65536"));
     }
+    let _writer =
+        log_lines.map(|lines| LogWriter::start(client, Origin::Worker(number), lines)).transpose()?;
+    let worked = work_unseen(worker, agents, environments);
+    if let (Some(lines), Err(error)) = (log_lines, &worked) {
+        lines.push(&format!("ends by: {error}"));
+    }
+    worked
+}
+
+fn work_unseen(worker: &Worker<'_>, agents: &MakeAgent<'_>, environments: &MakeNamed<'_>) -> Result<Worked> {
+    let Worker { client, number, is_supervised, stop, .. } = *worker;
     let (serving, is_over) = (Arc::new(Serving::default()), Arc::new(AtomicBool::new(false)));
     watched(client, Missed::Driver, || {
         loop {
             is_over.store(false, Ordering::Relaxed);
             let Some(job) = wait_for_job(worker)? else { return Ok(serving.worked()) };
+            if let Some(lines) = worker.log_lines {
+                lines.push(&format!("acts for {} in {}", job.identity.agent, job.identity.environment));
+            }
             let agent = agents(&job.identity.agent, &job.identity.settings_json())?;
             let make = environments(&job.identity.environment)?;
             let shift = Shift::new(client, &job, (number, is_supervised), (&serving, &is_over));

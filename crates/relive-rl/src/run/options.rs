@@ -11,6 +11,7 @@ use super::saved::Folder;
 use super::{Hooks, Stop};
 use crate::Result;
 use crate::logging::Loggers;
+use crate::watching::LogLines;
 
 /// What a run is to be.
 #[derive(Debug, Clone, Default)]
@@ -48,6 +49,8 @@ pub struct RunOptions {
     pub hooks: Hooks,
     /// Is shown the tables before the run begins, to serve or watch them.
     pub watch: Option<Watch>,
+    /// What this process logs, for those who look at the run from outside; nothing unless set.
+    pub log_lines: Option<LogLines>,
     /// Is told when the plan of the run stands, and workers have something to join.
     pub begun: Option<Begun>,
 }

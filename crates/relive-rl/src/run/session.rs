@@ -26,6 +26,7 @@ use crate::logging::{Loggers, Mark};
 use crate::plan::{Crew, Inner, MakeEnvironment, Place, Progress, unlimited};
 use crate::processes::{Driver, Layouts, Lease, Publishing, counts, tables};
 use crate::times::{Lap, SharedTimes};
+use crate::watching::{LogWriter, Origin, Roster, log_tables, stop_table};
 use crate::{Agent, Part, Purpose, Result, RlError, Seat, Weights, state};
 
 /// Time from one writing of counters on a server to the next.
@@ -80,6 +81,9 @@ pub(super) struct Session {
     pace: Pace,
     /// Where others can look at the run.
     showing: Option<Showing>,
+    roster: Roster,
+    /// Writes down what this process logs.
+    _log_writer: Option<LogWriter>,
     /// The version of the weights that was acted by last.
     acted_by: Option<u64>,
     /// Told when it is to end early: then a server that does not answer is not waited for any more.
@@ -144,9 +148,9 @@ impl Session {
         });
         let plan = agent.plan(&crew)?;
         let evaluator = evaluator(options, &crew)?;
+        let roster = driver.as_ref().map_or_else(Roster::default, |driver| driver.roster().clone());
         let published = driver.map(|driver| driver.published(lease)).transpose()?;
-        let is_seen = options.watch.is_some() || options.processes.is_some();
-        let showing = is_seen.then(|| Showing::new(&client, &identity, &options.stop, crew.times()));
+        let (showing, log_writer) = seen(options, (&client, &identity), (crew.times(), &roster))?;
         crew.team().map_or(Ok(()), |team| team.announce(&client, &identity))?;
         options.begun.iter().for_each(Begun::tell);
         crew.meet()?;
@@ -162,6 +166,8 @@ impl Session {
             counted: Instant::now(),
             pace: Pace::begin(Instant::now()),
             showing,
+            roster,
+            _log_writer: log_writer,
             acted_by: None,
             stop: options.stop.clone(),
         })
@@ -196,9 +202,9 @@ impl Session {
 
     /// Pulls at the plan once; whether the run goes on.
     fn advance(&mut self, options: &RunOptions, tell: Tell<'_>) -> Result<bool> {
-        let lag = self.version_lag();
+        let (lag, newest) = (self.version_lag(), self.newest_version());
         let Session { crew, plan, published, showing, tally, .. } = self;
-        let (monitor, position) = (plan.monitor(), Position::of(tally, lag));
+        let (monitor, position) = (plan.monitor(), Position::of(tally, lag, newest));
         let check = || {
             published.as_ref().map_or(Ok(()), |(driver, _)| driver.check())?;
             crew.team().map_or(Ok(()), Team::check)?;
@@ -208,6 +214,7 @@ impl Session {
         for acted in &progress.acted {
             self.tally.note_env_steps(acted.env_steps);
             self.tally.note_times(&acted.times);
+            self.roster.acted(acted);
             self.acted_by = acted.version.or(self.acted_by);
         }
         let of_workers = progress.acted.iter().map(|acted| (acted.worker, &acted.episodes));
@@ -277,8 +284,11 @@ impl Session {
 
     /// Versions of the weights since those that were acted by last.
     fn version_lag(&self) -> Option<u64> {
-        let newest = self.crew.weights().newest()?.version();
-        Some(newest.saturating_sub(self.acted_by?))
+        Some(self.newest_version()?.saturating_sub(self.acted_by?))
+    }
+
+    fn newest_version(&self) -> Option<u64> {
+        Some(self.crew.weights().newest()?.version())
     }
 
     /// Takes over what the operators in this process took.
@@ -371,7 +381,7 @@ impl Session {
 
     /// Shows how it stands with the run, once it goes on no more.
     fn show(&mut self, phase: Phase) -> Result<()> {
-        let position = Position::of(&self.tally, self.version_lag());
+        let position = Position::of(&self.tally, self.version_lag(), self.newest_version());
         let monitor = self.plan.monitor();
         self.showing.as_mut().map_or(Ok(()), |showing| showing.show(&monitor, position, phase))
     }
@@ -396,6 +406,21 @@ impl Drop for Session {
         self.crew.team().into_iter().for_each(|team| team.fail("the run has ended with an error"));
         self.engine.iter().for_each(Engine::close);
     }
+}
+
+/// What shows the run to others, and what it logs, if anybody can look.
+fn seen(
+    options: &RunOptions,
+    (client, identity): (&Client, &Identity),
+    (times, roster): (&SharedTimes, &Roster),
+) -> Result<(Option<Showing>, Option<LogWriter>)> {
+    if options.watch.is_none() && options.processes.is_none() {
+        return Ok((None, None));
+    }
+    let showing = Showing::new(client, identity, &options.stop, (times, roster));
+    let lines = options.log_lines.as_ref();
+    let writer = lines.map(|lines| LogWriter::start(client, Origin::Driver, lines)).transpose()?;
+    Ok((Some(showing), writer))
 }
 
 /// The worker that plays evaluations, if there are to be any.
@@ -441,7 +466,11 @@ fn opened(agent: &Arc<dyn Agent>, options: &RunOptions, tables: Tables) -> Resul
                 Some(_) => tables.map(unlimited).collect::<Result<Vec<_>>>()?,
                 None => tables.collect(),
             };
-            tables.into_iter().chain([saved::table(), shown::table()]).collect()
+            tables
+                .into_iter()
+                .chain([saved::table(), shown::table(), stop_table()])
+                .chain(log_tables(0))
+                .collect()
         }
     };
     let configs = configs.into_iter().chain(options.learners.map(|_| learners::table()));

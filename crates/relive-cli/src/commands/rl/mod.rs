@@ -9,6 +9,7 @@ mod launch;
 mod learner;
 mod options;
 mod places;
+mod plan;
 mod plot;
 mod processes;
 mod ray;
@@ -19,8 +20,8 @@ mod runs;
 mod shown;
 mod supervisor;
 mod sweep;
-mod top;
 mod train;
 mod worker;
 
+pub(super) use figures::parts;
 pub(crate) use options::{Options, run};

@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 
-use super::{agents, launch, learner, plot, record, sweep, top, train, worker};
+use super::{agents, launch, learner, plan, plot, record, sweep, train, worker};
 use crate::failure::Result;
 
 /// Options of `relive rl`.
@@ -30,8 +30,8 @@ enum What {
     Learner(learner::Options),
     /// Write what starts a run and its workers on several machines: commands, a script for Slurm, or manifests for Kubernetes
     Launch(launch::Options),
-    /// Show the plan of a run at work, operator by operator
-    Top(top::Options),
+    /// Say how fast a run would be on more machines, and what would hold it up
+    Plan(plan::Options),
     /// Draw the learning curves of runs, or bsuite's radar
     Plot(plot::Options),
 }
@@ -55,7 +55,7 @@ pub(crate) fn run(options: &Options) -> Result {
         What::Worker(options) => worker::run(options),
         What::Learner(options) => learner::run(options),
         What::Launch(options) => launch::run(options),
-        What::Top(options) => top::run(options),
+        What::Plan(options) => plan::run(options),
         What::Plot(options) => plot::run(options),
     }
 }

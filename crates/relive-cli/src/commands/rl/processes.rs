@@ -116,6 +116,12 @@ impl Executor {
             && !no_spawn
     }
 
+    /// Where the run's tables are on a server that is there already, and the token that is shown to it.
+    pub(super) fn server(&self) -> Result<Option<(String, Option<String>)>> {
+        let Some(server) = &self.server else { return Ok(None) };
+        Ok(Some((server.clone(), self.reach.security.token()?)))
+    }
+
     /// Whether the run's tables are on a server that is there already.
     pub(super) fn has_server(&self) -> bool {
         self.server.is_some()

@@ -40,7 +40,8 @@ pub(crate) fn run(options: &Options) -> Result {
         Ok(make)
     };
     let (number, is_supervised) = (options.number, options.supervised);
-    let worker = Worker { client: &client, number, is_supervised, stop: &stop };
+    let lines = output::capture();
+    let worker = Worker { client: &client, number, is_supervised, stop: &stop, log_lines: Some(&lines) };
     let worked = work(&worker, &relive_agents::from_json, &make)?;
     let (episodes, steps) = (worked.episodes, worked.env_steps);
     output::line(&format!("worker {number}: {episodes} episodes, {steps} steps"))?;
