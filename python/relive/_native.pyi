@@ -59,7 +59,15 @@ class Ring:
     def leave(self) -> None: ...
     def fail(self, reason: str) -> None: ...
 def work_for_run(
-    agent: tuple[str, str] | Any | None, environment: str | Any | None, address: str, number: int, token: str | None = None
+    agent: tuple[str, str] | Any | None,
+    environment: str | Any | None,
+    address: str,
+    number: int,
+    token: str | None = None,
+    weights_from: str | None = None,
+) -> tuple[int, int]: ...
+def host_for_run(
+    address: str, workers: Any, *, actors: int, name: str, host: str, ip: str, token: str | None = None
 ) -> tuple[int, int]: ...
 @final
 class FlowStream:

@@ -26,7 +26,7 @@ pub(crate) mod _native {
     #[pymodule_export]
     use crate::rl::{
         NativeEnvironment, Policy, Ring, agent_for_environment, agent_settings, check_agent,
-        check_environment, end_runs, reference_scores, train_agent, work_for_run,
+        check_environment, end_runs, host_for_run, reference_scores, train_agent, work_for_run,
     };
     #[pymodule_export]
     use crate::sampler::Sampler;

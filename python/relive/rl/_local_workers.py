@@ -23,8 +23,9 @@ class Processes:
     """
 
     other_machines = None
+    by_nodes = False
 
-    def __init__(self, agent: Any, environment: Any) -> None:
+    def __init__(self, agent: Any, environment: Any, token: str | None = None) -> None:
         for what, value in (("agent", agent), ("environment", environment)):
             try:
                 pickle.dumps(value)
@@ -33,11 +34,13 @@ class Processes:
                     f"on='processes' sends the {what} to other processes, which is not possible: {error}; use classes and functions "
                     "that a module defines at its top, and no lambdas"
                 ) from error
-        self._work = agent, environment
+        self._work, self._token = (agent, environment), token
+        # The node that weights come from, if these are the workers of one.
+        self.weights_from: str | None = None
 
     def start(self, address: str, number: int) -> _Process:
         """Starts a process."""
-        return _Process(self._work, address, number)
+        return _Process(self._work, (address, number, self._token, self.weights_from))
 
     def close(self) -> None:
         """Nothing is held."""
@@ -46,13 +49,13 @@ class Processes:
 class _Process:
     """The process of a worker, which ends with this process: also if this is killed."""
 
-    def __init__(self, agent_and_environment: tuple[Any, Any], address: str, number: int) -> None:
-        self._number = number
+    def __init__(self, agent_and_environment: tuple[Any, Any], of: tuple[str, int, str | None, str | None]) -> None:
+        self._number = of[1]
         context = multiprocessing.get_context("spawn")
         self._pipe, theirs = context.Pipe()
         self._begun = context.RawValue("d", 0.0)
         self._process = context.Process(
-            target=_work, args=(*agent_and_environment, address, number, theirs, self._begun), name=f"relive worker {number}", daemon=True
+            target=_work, args=(*agent_and_environment, of, theirs, self._begun), name=f"relive worker {of[1]}", daemon=True
         )
         self._process.start()
         theirs.close()
@@ -87,7 +90,7 @@ class _Process:
         self._process.close()
 
 
-def _work(agent: Any, environment: Any, address: str, number: int, pipe: Connection, begun: Any) -> None:
+def _work(agent: Any, environment: Any, of: tuple[str, int, str | None, str | None], pipe: Connection, begun: Any) -> None:
     """What the process of a worker does."""
     # Ctrl-C is for the process that learns, which ends the workers when the run is saved.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -96,7 +99,7 @@ def _work(agent: Any, environment: Any, address: str, number: int, pipe: Connect
     faulthandler.enable()
     try:
         begun.value = time.monotonic()
-        work(agent, environment, address, number)
+        work(agent, environment, *of)
     except BaseException as error:
         pipe.send(told(error))
         sys.exit(1)

@@ -27,6 +27,10 @@ mod rl_data;
 #[cfg(test)]
 mod rl_launch;
 #[cfg(test)]
+mod rl_node_weights;
+#[cfg(test)]
+mod rl_nodes;
+#[cfg(test)]
 mod rl_processes;
 #[cfg(test)]
 mod rl_sweep;

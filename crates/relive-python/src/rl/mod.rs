@@ -8,6 +8,7 @@ mod hooks;
 mod leaves;
 mod log_files;
 mod native;
+mod nodes;
 mod policy;
 mod processes;
 mod raise;
@@ -20,6 +21,7 @@ mod spec;
 
 pub(crate) use check::check_environment;
 pub(crate) use native::NativeEnvironment;
+pub(crate) use nodes::host_for_run;
 pub(crate) use policy::Policy;
 pub(crate) use processes::work_for_run;
 pub(crate) use ring::Ring;

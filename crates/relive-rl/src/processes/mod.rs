@@ -14,15 +14,18 @@
 //! | `run` | one item: the state of the run, from which another driver goes on |
 //! | `counts` | one item: the counters of the run |
 //! | `plan` | one item: what each operator of the plan has given and waits for, for [`look`](crate::run::look) |
+//! | `signs`, `nodes`, `fresh/0`, `fresh/1` | what [nodes](Node) and the driver tell one another, and weights for nodes |
 
 mod carried;
 pub(crate) mod counts;
 mod driver;
 mod job;
 mod lease;
+mod nodes;
 mod orders;
 mod results;
 mod serving;
+mod supply;
 pub(crate) mod tables;
 mod watch;
 mod weights;
@@ -31,6 +34,8 @@ mod worker;
 pub use carried::{Carried, Layouts};
 pub(crate) use driver::{Driver, Publishing};
 pub(crate) use lease::{Lease, TIMES};
+pub(crate) use nodes::Registry;
+pub use nodes::{Connect, Hosted, Node, NodeWorkers, Running, host, node_tables};
 pub(crate) use serving::Serving;
 pub(crate) use watch::{Missed, watched};
 pub use worker::{MakeNamed, Worked, Worker, work};

@@ -76,6 +76,8 @@ impl fmt::Debug for Begun {
 pub struct Processes {
     /// The server; without one the tables are those of this process, which [`watch`](RunOptions::watch) has to serve.
     pub server: Option<Client>,
+    /// Whether the actors are to be those of [nodes](crate::processes::host), and nobody starts others. Unless set, nodes have more workers than these.
+    pub by_nodes: bool,
 }
 
 /// Is shown a run's tables.

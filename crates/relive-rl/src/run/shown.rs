@@ -13,6 +13,7 @@ use super::identity::Identity;
 use super::saved;
 use super::tally::Tally;
 use crate::plan::Progress;
+use crate::processes::Registry;
 use crate::times::SharedTimes;
 use crate::{Result, RlError, Times};
 
@@ -110,12 +111,26 @@ impl Showing {
     }
 
     /// Writes it, if it is time.
-    pub(super) fn show_now_and_then(&mut self, plan: &Monitor, position: Position) -> Result<()> {
-        if self.shown.elapsed() < SHOW_EVERY { Ok(()) } else { self.show(plan, position, Phase::Running) }
+    pub(super) fn show_now_and_then(
+        &mut self,
+        plan: &Monitor,
+        position: Position,
+        nodes: Option<&Registry>,
+    ) -> Result<()> {
+        if self.shown.elapsed() < SHOW_EVERY {
+            return Ok(());
+        }
+        self.show(plan, position, nodes, Phase::Running)
     }
 
     /// Writes it.
-    pub(super) fn show(&mut self, plan: &Monitor, position: Position, phase: Phase) -> Result<()> {
+    pub(super) fn show(
+        &mut self,
+        plan: &Monitor,
+        position: Position,
+        nodes: Option<&Registry>,
+        phase: Phase,
+    ) -> Result<()> {
         self.shown = Instant::now();
         let operators: Value = serde_json::from_str(&plan.to_json())
             .map_err(|error| RlError::state("the graph of a plan", error))?;
@@ -130,6 +145,7 @@ impl Showing {
             "version_lag": position.version_lag,
             "time_by_part": times.seconds(),
             "operators": operators,
+            "nodes": nodes.map_or_else(|| json!([]), Registry::shown),
         });
         // Who leaves has lost the server, as a rule.
         let goes_on = || phase != Phase::Left && !self.stop.is_stopped();
@@ -138,8 +154,7 @@ impl Showing {
 }
 
 /// The state of the plan of the run on a server, a second old at most while the run goes on: a JSON object with `agent`, `environment`, `phase`
-/// (`running`; `over`, which stays as the last that was to be seen; `left` by a driver that has failed, for the next one), `env_steps`, `learner_steps`, `version_lag` (how many versions of the weights there were since those that were acted by last), `time_by_part` (as [`Summary`](super::Summary) has it) and `operators`, as
-/// [`Monitor::to_json`] lists them. None if there is no run.
+/// (`running`; `over`, which stays as the last that was to be seen; `left` by a driver that has failed, for the next one), `env_steps`, `learner_steps`, `version_lag` (how many versions of the weights there were since those that were acted by last), `time_by_part` XX
 ///
 /// # Errors
 /// The server is lost.

@@ -6,6 +6,8 @@ mod board;
 mod bsuite_log;
 mod figures;
 mod launch;
+mod node;
+mod node_port;
 mod options;
 mod places;
 mod plot;

@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 
-use super::{agents, launch, plot, record, sweep, top, train, worker};
+use super::{agents, launch, node, plot, record, sweep, top, train, worker};
 use crate::failure::Result;
 
 /// Options of `relive rl`.
@@ -26,6 +26,8 @@ enum What {
     Sweep(sweep::Options),
     /// Act for a run that learns elsewhere
     Worker(worker::Options),
+    /// Act for a run that learns elsewhere with several workers, which may join while it is at work
+    Node(node::Options),
     /// Write what starts a run and its workers on several machines: commands, a script for Slurm, or manifests for Kubernetes
     Launch(launch::Options),
     /// Show the plan of a run at work, operator by operator
@@ -51,6 +53,7 @@ pub(crate) fn run(options: &Options) -> Result {
         What::Record(options) => record::run(options),
         What::Sweep(options) => sweep::run(options),
         What::Worker(options) => worker::run(options),
+        What::Node(options) => node::run(options),
         What::Launch(options) => launch::run(options),
         What::Top(options) => top::run(options),
         What::Plot(options) => plot::run(options),

@@ -6,7 +6,7 @@ use std::thread::{JoinHandle, Thread};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use relive_cluster::launch::{Event, Job, Next, Processes, Restart, Task, What, Word};
+use relive_cluster::launch::{Ended, Event, Job, Next, Processes, Restart, Task, What, Word};
 use relive_rl::run::{Begun, Stop};
 
 use crate::failure::{Failure, Kind, Result};
@@ -16,11 +16,11 @@ use crate::security::ClientSecurity;
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// Time for workers to end by themselves when the run is over.
-const GRACE: Duration = Duration::from_secs(4);
+pub(super) const GRACE: Duration = Duration::from_secs(4);
 
 /// How long the run may go on after a worker has ended with success, before another is started in its place. Longer than a driver waits for the
 /// last of them.
-const AFTER_SUCCESS: Duration = Duration::from_secs(4);
+pub(super) const AFTER_SUCCESS: Duration = Duration::from_secs(4);
 
 /// Starts workers, and starts those anew that end before the run does. When it is dropped, they end.
 pub(super) struct Supervisor {
@@ -113,7 +113,7 @@ pub(super) fn job(actors: usize, address: &str, security: &ClientSecurity) -> st
     Ok(Job { restart, ..Job::new("run", [task]) })
 }
 
-fn text(word: &std::ffi::OsStr) -> std::io::Result<Word> {
+pub(super) fn text(word: &std::ffi::OsStr) -> std::io::Result<Word> {
     let refused = || std::io::Error::other(format!("{} is not UTF-8", word.display()));
     word.to_str().map(Word::from).ok_or_else(refused)
 }
@@ -138,6 +138,12 @@ impl Flags {
     }
 }
 
+/// Why a worker is not started anew any more.
+pub(super) fn given_up(times: u32, restart: Restart, ended: &Ended) -> String {
+    let seconds = restart.within.as_secs();
+    format!("has ended {times} times within {seconds} s, at last by {ended}; what it says is above")
+}
+
 /// Says that a worker is started anew.
 ///
 /// # Errors
@@ -146,10 +152,7 @@ fn note(event: &Event, restart: Restart) -> std::result::Result<(), String> {
     let worker = &event.member;
     match &event.what {
         What::Ended(ended, Next::GivenUp { times }) => {
-            let seconds = restart.within.as_secs();
-            Err(format!(
-                "{worker} has ended {times} times within {seconds} s, at last by {ended}; what it says is above"
-            ))
+            Err(format!("{worker} {}", given_up(*times, restart, ended)))
         }
         What::Ended(ended, Next::StartsAgain) => {
             tracing::warn!("{worker} has ended by {ended}: starting it anew");
