@@ -45,7 +45,12 @@ fn workers(nodes: &[Value]) -> u64 {
 /// The first line on stderr that has a text.
 fn told(child: &mut Child, expected: &str) -> String {
     let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
-    lines.find(|line| line.contains(expected)).unwrap_or_else(|| panic!("it has ended without {expected:?}"))
+    let told = lines
+        .find(|line| line.contains(expected))
+        .unwrap_or_else(|| panic!("it has ended without {expected:?}"));
+    // It goes on writing.
+    std::thread::spawn(move || lines.for_each(drop));
+    told
 }
 
 #[test]
@@ -173,7 +178,7 @@ fn a_node_does_not_act_for_another_run_than_the_one_it_has_joined() {
     driver.kill().unwrap();
     driver.wait().unwrap();
     for table in ["run", "counts"] {
-        assert_eq!(outcome(&["table", "drop", &server.address, table, "--yes"]).0, Some(0));
+        assert_eq!(outcome(&["table", "drop", &server.address, table]).0, Some(0));
     }
     let other =
         ["rl", "train", "dqn", "--env", "deep_sea/0", "--on", "processes", "--actors", "1", "--no-spawn"];

@@ -18,6 +18,7 @@ use super::results::{Reader, Told, What};
 use super::weights::{Packed, Stamp};
 use super::{Carried, Layouts, Registry};
 use crate::contracts::WeightStore;
+use crate::limits::NODE_GONE;
 use crate::run::Stop;
 use crate::run::identity::Identity;
 use crate::{Result, RlError, state};
@@ -30,6 +31,9 @@ const SLICE: Duration = Duration::from_millis(20);
 
 /// How long workers are waited for at the end, who may have been killed: they look at the job far more often.
 const GOODBYE: Duration = Duration::from_secs(3);
+
+/// The same of nodes: those that were killed are known to be gone before.
+const GOODBYE_OF_NODES: Duration = NODE_GONE.saturating_mul(2);
 
 /// When a round that was ordered is ordered again of those that have not made it: a worker that was killed has lost its order.
 const ORDER_AGAIN_AFTER: Duration = Duration::from_secs(2);
@@ -128,12 +132,15 @@ impl Driver {
         now.is_over = true;
         job::put(&self.client, &self.identity, *now, &|| self.goes_on())?;
         drop(now);
-        let until = Instant::now() + GOODBYE;
+        let since = Instant::now();
         let mut reader = Reader::new(&self.client)?;
-        while waits && !self.members.lock().is_empty() && Instant::now() < until {
+        let has_workers = || !self.members.lock().is_empty() && since.elapsed() < GOODBYE;
+        let has_nodes = || self.nodes.has_some() && since.elapsed() < GOODBYE_OF_NODES;
+        while waits && (has_workers() || has_nodes()) {
             if let Some(told) = reader.next_within(SLICE)? {
                 self.note(&told);
             }
+            self.nodes.look(&self.client, &|| false)?;
         }
         Ok(())
     }

@@ -68,8 +68,8 @@ impl Supply {
             near,
             shared: Arc::new(Shared::default()),
         };
-        let first = supply.near.as_ref().and_then(|near| weights::get(&near.client.with_timeout(LATE)).ok());
-        let first = first.map_or_else(|| weights::get(run), Ok)?;
+        let first = supply.near.as_ref().and_then(|near| weights::get(&near.client, LATE).ok());
+        let first = first.map_or_else(|| weights::get(run, weights::PATIENCE), Ok)?;
         supply.shared.offer(&supply.store, &first)?;
         Ok(supply)
     }
@@ -152,7 +152,7 @@ impl Supply {
 
     /// Takes the newest weights from the run's server.
     fn fetch(&self) -> Result<()> {
-        let packed = weights::get(&self.run)?;
+        let packed = weights::get(&self.run, weights::PATIENCE)?;
         if self.near.is_some() && !std::mem::replace(&mut self.shared.state.lock().is_lost, true) {
             tracing::warn!("no weights come from the node: taking them from the run's server");
         }

@@ -16,7 +16,7 @@ use crate::{Result, RlError, Weights, state};
 const TABLE: &str = "weights";
 
 /// Waiting for weights that are there.
-const PATIENCE: Duration = Duration::from_secs(30);
+pub(super) const PATIENCE: Duration = Duration::from_secs(30);
 
 const WHAT: &str = "weights";
 
@@ -125,12 +125,12 @@ fn padded(length: usize) -> usize {
     length.next_multiple_of(8)
 }
 
-/// The newest weights.
+/// The newest weights, if they come within a time.
 ///
 /// # Errors
 /// The server is lost; what is there are no weights.
-pub(super) fn get(client: &Client) -> Result<Packed> {
-    let samples = client.with_timeout(PATIENCE).sample(TABLE, 1)?;
+pub(super) fn get(client: &Client, patience: Duration) -> Result<Packed> {
+    let samples = client.with_timeout(patience).sample(TABLE, 1)?;
     let sample = samples.first().ok_or_else(|| RlError::state(WHAT, "there are none"))?;
     Packed::read(sample)
 }
@@ -203,7 +203,7 @@ mod tests {
         for (epoch, version) in [(1, 3), (2, 2)] {
             let parts = [("w".to_owned(), matrix.clone()), ("b".to_owned(), Tensor::scalar(7_i64))];
             Packed::of(&Weights::new(version, parts), epoch).unwrap().put(&client, &[], &|| true).unwrap();
-            let packed = get(&client).unwrap();
+            let packed = get(&client, PATIENCE).unwrap();
             assert_eq!(packed.stamp, Stamp { epoch, version });
             let back = packed.unpack().unwrap();
             assert_eq!((back.version(), back.parts().len()), (version, 2));

@@ -75,6 +75,11 @@ impl Registry {
         Ok(Known { roll, signs: Signs::new(client)?, told: None, has_complained: false })
     }
 
+    /// Whether there are nodes that have not left.
+    pub(crate) fn has_some(&self) -> bool {
+        self.known.lock().as_ref().is_some_and(|known| known.roll.has_some())
+    }
+
     /// The boxes of the run's server that nodes read.
     pub(crate) fn readers(&self) -> Vec<String> {
         self.known.lock().as_ref().map_or_else(Vec::new, |known| known.roll.readers())

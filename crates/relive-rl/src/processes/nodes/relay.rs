@@ -19,6 +19,9 @@ const SLICE: Duration = Duration::from_millis(250);
 /// How long a node is behind the run before it takes the weights from the run's server. Longer than weights are on their way through many nodes.
 const LATE: Duration = Duration::from_secs(1);
 
+/// How long the run's server may take for weights: the node that ends waits for it.
+const PATIENCE: Duration = Duration::from_secs(5);
+
 /// Takes weights on a thread of its own, until it is dropped.
 pub(super) struct Relay {
     shared: Arc<Shared>,
@@ -191,7 +194,7 @@ impl Taking {
             );
             self.lost = Some(source.clone());
         }
-        if let Err(error) = weights::get(&self.run).and_then(|packed| self.shared.keep(&packed)) {
+        if let Err(error) = weights::get(&self.run, PATIENCE).and_then(|packed| self.shared.keep(&packed)) {
             // It is told elsewhere that the server is lost.
             tracing::debug!("no weights from the run's server: {error}");
         }

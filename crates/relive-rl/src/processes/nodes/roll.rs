@@ -223,6 +223,11 @@ impl Roll {
         &self.nodes
     }
 
+    /// Whether there are nodes that are not gone.
+    pub(super) fn has_some(&self) -> bool {
+        self.nodes.iter().any(|node| node.state != NodeState::Gone)
+    }
+
     /// What all of them are told. Nodes that pass weights on come before those that do not, which have no children.
     pub(super) fn list(&self) -> List {
         let mut present: Vec<&Node> =
