@@ -117,7 +117,7 @@ fn flat(bytes: Vec<u8>) -> Result<Tensor> {
 }
 
 fn size_of(tensor: &Tensor) -> usize {
-    tensor.bytes().map_or(0, |bytes| bytes.len())
+    tensor.bytes().map_or(0, Bytes::len)
 }
 
 /// Each tensor begins at a multiple of the size of the largest numbers.

@@ -80,6 +80,13 @@ pub struct Processes {
     pub by_nodes: bool,
 }
 
+impl Processes {
+    /// How many of so many actors are none of nodes.
+    pub(super) fn started(&self, actors: usize) -> usize {
+        if self.by_nodes { 0 } else { actors }
+    }
+}
+
 /// Is shown a run's tables.
 #[derive(Clone)]
 pub struct Watch(Arc<dyn Fn(&Engine) + Send + Sync>);

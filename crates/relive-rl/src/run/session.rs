@@ -107,8 +107,7 @@ impl Session {
         let state = saved_state(&client, &identity, newer)?;
         let weights = WeightStore::default();
         let driver = options.processes.as_ref().map(|processes| {
-            let started = if processes.by_nodes { 0 } else { options.actors };
-            let of = (started, options.actors, checkpoints);
+            let of = (processes.started(options.actors), options.actors, checkpoints);
             Driver::new(&client, &identity, weights.clone(), of, &options.stop).map(Arc::new)
         });
         let driver = driver.transpose()?;

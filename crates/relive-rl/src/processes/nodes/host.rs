@@ -187,7 +187,7 @@ impl Hosting<'_, '_> {
     fn expect_same(&mut self, job: &Job) -> Result<()> {
         if let Some(of) = &self.of {
             let advice = "the server has begun another run; start a node for that one";
-            return of.expect(&job.identity, "which this node works", advice);
+            return of.expect(&job.identity, "this node", advice);
         }
         if self.node.client.server_info()?.table(sign::TABLE).is_none() {
             let (here, there) =

@@ -281,6 +281,10 @@ mod tests {
         }
     }
 
+    fn ms(duration: Duration) -> u64 {
+        u64::try_from(duration.as_millis()).unwrap()
+    }
+
     #[test]
     fn each_number_is_given_once_and_a_late_node_gets_more() {
         let mut story = Story::new(1, 2, false);
@@ -305,7 +309,7 @@ mod tests {
         story.sign(0, Sign::of_test(2, 3));
         story.pass(0);
         assert_eq!(story.places(), [vec![0, 1, 2], vec![3], vec![]], "a run in rounds has no more");
-        let (silence, gone) = (NODE_SILENCE.as_millis() as u64, NODE_GONE.as_millis() as u64);
+        let (silence, gone) = (ms(NODE_SILENCE), ms(NODE_GONE));
         story.sign(silence, Sign::of_test(2, 3));
         assert_eq!(story.pass(silence), [Change::Silent("node-1".to_owned())]);
         assert_eq!(story.places()[0], [0, 1, 2]);
@@ -341,7 +345,7 @@ mod tests {
     fn a_driver_that_follows_gives_nothing_out_before_it_knows_what_is_held() {
         let start = Instant::now();
         let mut story = Story { roll: Roll::new((0, 9), false, start + NODE_GONE), start };
-        let gone = NODE_GONE.as_millis() as u64;
+        let gone = ms(NODE_GONE);
         story.sign(0, Sign::of_test(1, 2));
         story.pass(0);
         assert!(story.places()[0].is_empty());
@@ -397,7 +401,7 @@ mod tests {
         };
         assert_eq!(sources(&story), ["10.0.0.2:7000/1", "/0", "/1", "10.0.0.2:7000/0"]);
         assert_eq!(story.roll.readers(), ["0", "1"]);
-        let silence = NODE_SILENCE.as_millis() as u64;
+        let silence = ms(NODE_SILENCE);
         for id in [1, 3, 4] {
             let mut sign = Sign::of_test(id, 1);
             sign.address = sign.address.filter(|_| id != 1);
