@@ -199,6 +199,14 @@ impl ClientSecurity {
         self.tls_ca.is_some() || self.tls_cert.is_some() || self.tls_server_name.is_some()
     }
 
+    /// TLS for a port of this process, by the certificate that it shows to others; none without one.
+    pub(crate) fn server_tls(&self) -> Result<Option<ServerTls>> {
+        let unusable = |error| Failure::text(Kind::Usage, error);
+        let (Some(chain), Some(key)) = (&self.tls_cert, &self.tls_key) else { return Ok(None) };
+        let identity = Identity::from_files(chain, key).map_err(unusable)?;
+        ServerTls::with_files(identity, None).map(Some).map_err(unusable)
+    }
+
     pub(crate) fn apply(&self, options: ClientOptions) -> Result<ClientOptions> {
         let options = match self.token()? {
             Some(token) => options.token(token),

@@ -157,6 +157,14 @@ pub enum RlError {
     /// The learners of a run cannot go on together.
     #[error("learners: {0}{advice}", advice = advice(.0))]
     Learners(#[source] RingError),
+    /// A node and the run that it joins are of different versions of Relive.
+    #[error("the run is of Relive {there}, and this node of {here}: use the same version everywhere")]
+    OtherVersion {
+        /// That of this process.
+        here: String,
+        /// That of the run.
+        there: String,
+    },
     /// There is another driver of the run on this server.
     #[error(
         "another driver is at work on this server's run; end it, or use another server. One that was killed is held for ended after {} s \

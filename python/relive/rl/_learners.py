@@ -44,6 +44,11 @@ class Learners:
         return self._workers is not None
 
     @property
+    def by_nodes(self) -> bool:
+        """Whether the workers are those of nodes."""
+        return self._workers is not None and self._workers.by_nodes
+
+    @property
     def other_machines(self) -> dict[str, Any] | None:
         """How workers on other machines reach the run, if there may be some."""
         return None if self._workers is None else self._workers.other_machines

@@ -24,14 +24,17 @@ class Processes:
     """
 
     other_machines = None
+    by_nodes = False
 
-    def __init__(self, agent: Any, environment: Any) -> None:
+    def __init__(self, agent: Any, environment: Any, token: str | None = None) -> None:
         expect_pickled("on='processes'", agent, environment)
-        self._work = agent, environment
+        self._work, self._token = (agent, environment), token
+        # The node that weights come from, if these are the workers of one.
+        self.weights_from: str | None = None
 
     def start(self, address: str, number: int) -> Process:
         """Starts a process."""
-        return Process(f"worker {number}", work, (*self._work, address, number))
+        return Process(f"worker {number}", work, (*self._work, address, number, self._token, self.weights_from))
 
     def close(self) -> None:
         """Nothing is held."""

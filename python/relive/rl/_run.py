@@ -258,5 +258,6 @@ def _workers(agent: Any, env: Any, on: On | Workers | None, actors: int) -> Any:
     else:
         from relive.ray import Workers
 
-        launcher = (on if isinstance(on, Workers) else Workers())._launcher(agent, env)
+        workers = on if isinstance(on, Workers) else Workers()
+        return workers._supervisor(workers._launcher(agent, env), actors)
     return Supervisor(launcher, actors)

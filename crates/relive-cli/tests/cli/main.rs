@@ -35,6 +35,10 @@ mod rl_launch;
 #[cfg(test)]
 mod rl_learners;
 #[cfg(test)]
+mod rl_node_weights;
+#[cfg(test)]
+mod rl_nodes;
+#[cfg(test)]
 mod rl_plan;
 #[cfg(test)]
 mod rl_processes;

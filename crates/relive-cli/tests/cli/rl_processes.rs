@@ -14,12 +14,12 @@ use crate::support::{Served, command, free_address, outcome, signal};
 
 const SCRATCH: &str = "[[table]]\nname = \"scratch\"\n";
 
-fn spawn(args: &[&str]) -> Child {
+pub(crate) fn spawn(args: &[&str]) -> Child {
     command(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
 /// What a process has printed, which must have succeeded.
-fn ended(child: Child) -> String {
+pub(crate) fn ended(child: Child) -> String {
     let output = child.wait_with_output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
@@ -153,7 +153,10 @@ fn a_run_that_fails_says_why_in_one_line_and_its_workers_end() {
         let driver = spawn(&[&args[..], &["--on", on]].concat());
         let output = driver.wait_with_output().unwrap();
         let stderr = String::from_utf8(output.stderr).unwrap();
-        let told = stderr.lines().filter(|line| !line.starts_with("workers join by: ")).collect::<Vec<_>>();
+        let told = stderr
+            .lines()
+            .filter(|line| !line.starts_with("nodes with workers join by: "))
+            .collect::<Vec<_>>();
         assert!(output.status.code() == Some(1) && told.len() == 1, "{stderr}");
         assert!(told[0].starts_with("relive: error: learn failed at item "), "{stderr}");
     }
@@ -232,7 +235,7 @@ pub(crate) fn kill(process: u32) {
     assert!(Command::new("kill").args(["-KILL", &process.to_string()]).status().unwrap().success());
 }
 
-fn is_running(process: u32) -> bool {
+pub(crate) fn is_running(process: u32) -> bool {
     let state = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
     !state.is_empty() && !state.contains(") Z ")
 }

@@ -95,8 +95,9 @@ impl Drop for Serving {
 }
 
 /// Works for the run at an address until it is over; episodes and steps. Without an agent or an environment it takes the native one that the run names.
+/// Weights come from the node at `weights_from`, if it is the worker of one.
 #[pyfunction]
-#[pyo3(signature = (agent, environment, address, number, token = None))]
+#[pyo3(signature = (agent, environment, address, number, token = None, weights_from = None))]
 pub(crate) fn work_for_run(
     py: Python<'_>,
     agent: Option<&Bound<'_, PyAny>>,
@@ -104,6 +105,7 @@ pub(crate) fn work_for_run(
     address: &str,
     number: u32,
     token: Option<String>,
+    weights_from: Option<String>,
 ) -> PyResult<(u64, u64)> {
     let (raised, lines) = (Raised::default(), logs::lines());
     let options = ClientSecurity::new(token, None)?.apply(ClientOptions::default());
@@ -111,7 +113,8 @@ pub(crate) fn work_for_run(
     let make = environment.map(Source::of).transpose()?.map(|source| source.maker(raised.clone()));
     let worked = py.detach(|| {
         within(true, || {
-            let client = Client::connect_with(address, options)?;
+            let client = Client::connect_with(address, options.clone())?;
+            let near = weights_from.map(|node| Client::connect_with(&node, options)).transpose()?;
             let agents = |name: &str, settings: &str| match &own {
                 Some(own) => Ok(Arc::clone(own)),
                 None => relive_agents::from_json(name, settings),
@@ -123,6 +126,7 @@ pub(crate) fn work_for_run(
                 client: &client,
                 number,
                 is_supervised: false,
+                weights_from: near.as_ref(),
                 stop: &Stop::new(),
                 log_lines: Some(&lines),
             };

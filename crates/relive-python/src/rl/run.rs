@@ -80,7 +80,7 @@ pub(crate) fn train_agent<'py>(
         hooks: hooks(on_step.map(Bound::unbind), on_batch.map(Bound::unbind), &raised),
         watch: serving.as_ref().map(Serving::watch),
         begun: begun.transpose()?,
-        processes: are_processes.then(Processes::default),
+        processes: if are_processes { supervisor.as_ref().map(processes).transpose()? } else { None },
         learners: Some(learners),
         env_steps: steps,
         learner_steps,
@@ -127,6 +127,12 @@ pub(crate) fn train_agent<'py>(
     // What could not be told when it was raised, as where a state was saved for the last time.
     raised.take().map_or(Ok(()), Err)?;
     result(py, &watch, trained, raised)
+}
+
+/// That the actors are processes: those of nodes, if these are what `supervisor` starts.
+fn processes(supervisor: &Bound<'_, PyAny>) -> PyResult<Processes> {
+    let by_nodes = supervisor.getattr(intern!(supervisor.py(), "by_nodes"))?.extract()?;
+    Ok(Processes { server: None, by_nodes })
 }
 
 /// The tables of the run for the workers that `supervisor` starts.

@@ -139,6 +139,7 @@ impl Probe<'_> {
                     client: &client,
                     number: 0,
                     is_supervised: false,
+                    weights_from: None,
                     stop: &ended,
                     log_lines: None,
                 };
@@ -270,12 +271,14 @@ fn item_bytes(client: &Client) -> Result<ItemBytes> {
 fn weight_times(client: &Client, address: &str) -> Result<WeightTimes> {
     std::thread::sleep(QUIET);
     let far = Client::connect_with(address, ClientOptions::default())?;
-    let weights = published::get(&far)?;
-    let (fetches, fetched, idle) = repeated(|| published::get(&far).map(drop))?;
+    let packed = published::get(&far, published::PATIENCE)?;
+    let weights = packed.unpack()?;
+    let get = || published::get(&far, published::PATIENCE)?.unpack().map(drop);
+    let (fetches, fetched, idle) = repeated(get)?;
     let sides = [Side::Learner, Side::Connection, Side::Others];
     let of = |(before, after): &(Taken, Taken), side| after.since(before, side).0 / f64::from(fetches);
     let [own, connection, others] = sides.map(|side| (of(&fetched, side) - of(&idle, side)).max(0.0));
-    let (puts, put, idle) = repeated(|| published::put(client, &weights, &|| true))?;
+    let (puts, put, idle) = repeated(|| packed.put(client, &[], &|| true))?;
     let of = |(before, after): &(Taken, Taken), side| after.since(before, side).0 / f64::from(puts);
     let publish_s = sides.into_iter().map(|side| (of(&put, side) - of(&idle, side)).max(0.0)).sum();
     Ok(WeightTimes { bytes: bytes_of(&weights), publish_s, fetch_s: own + connection, serve_s: others })

@@ -16,8 +16,10 @@ use super::job::{self, Now};
 use super::lease::Lease;
 use super::orders::{self, Order};
 use super::results::{Reader, Told, What};
-use super::{Carried, Layouts, weights};
+use super::weights::{Packed, Stamp};
+use super::{Carried, Layouts, Registry};
 use crate::contracts::WeightStore;
+use crate::limits::NODE_GONE;
 use crate::run::Stop;
 use crate::run::identity::Identity;
 use crate::watching::Roster;
@@ -31,6 +33,9 @@ const SLICE: Duration = Duration::from_millis(20);
 
 /// How long workers are waited for at the end, who may have been killed: they look at the job far more often.
 const GOODBYE: Duration = Duration::from_secs(3);
+
+/// The same of nodes: those that were killed are known to be gone before.
+const GOODBYE_OF_NODES: Duration = NODE_GONE.saturating_mul(2);
 
 /// When a round that was ordered is ordered again of those that have not made it: a worker that was killed has lost its order. One that joins in its
 /// place gets it at once; this is for one that was cut off and comes back.
@@ -47,6 +52,8 @@ pub(crate) struct Driver {
     is_over: AtomicBool,
     /// Told when the run is to end early.
     stop: Stop,
+    /// Processes with several workers each.
+    nodes: Registry,
     /// How often each worker has joined the run without leaving it.
     members: Mutex<BTreeMap<u32, u32>>,
     /// What is shown of them.
@@ -70,7 +77,7 @@ pub(crate) struct Publishing {
 }
 
 impl Driver {
-    /// Puts the job of a run with so many workers into its table.
+    /// Puts the job of a run with so many workers into its table; the first `started` of them are not those of nodes.
     ///
     /// # Errors
     /// The server is lost.
@@ -78,20 +85,24 @@ impl Driver {
         client: &Client,
         identity: &Identity,
         weights: WeightStore,
-        (workers, checkpoints): (usize, u64),
+        (started, workers, checkpoints): (usize, usize, u64),
         stop: &Stop,
     ) -> Result<Driver> {
-        let now = Now { workers: workers as u64, checkpoints, ..Now::default() };
+        let follows = job::is_there(client)?;
+        let before = if follows { job::get(client).ok().flatten().map_or(0, |job| job.now.epoch) } else { 0 };
+        // Higher than those of any driver before, which results may come of still: there is no round each nanosecond.
+        let epoch = rounds_from().max(before + 1);
+        let now = Now { workers: workers as u64, checkpoints, epoch, ..Now::default() };
         job::put(client, identity, now, &|| !stop.is_stopped())?;
         Ok(Driver {
             client: client.clone(),
             identity: identity.clone(),
             weights,
             now: Mutex::new(now),
-            // Higher than those of any driver before, which results may come of still: there is no round each nanosecond.
-            round: AtomicU64::new(rounds_from()),
+            round: AtomicU64::new(epoch),
             is_over: AtomicBool::new(false),
             stop: stop.clone(),
+            nodes: Registry::new((started, workers), follows),
             members: Mutex::default(),
             roster: Roster::default(),
             failed: Mutex::new(None),
@@ -113,16 +124,22 @@ impl Driver {
         !self.stop.is_stopped() && !self.is_over.load(Ordering::Relaxed)
     }
 
-    /// Puts the newest weights where workers find them, unless they are there; their version.
-    fn publish(&self) -> Result<Option<u64>> {
+    /// Puts the newest weights where workers and nodes find them, unless they are there; which they are.
+    fn publish(&self) -> Result<Option<Stamp>> {
         let mut now = self.now.lock();
         if let Some(newer) = self.weights.newer_than(now.version) {
             let goes_on = || self.goes_on();
-            weights::put(&self.client, &newer, &goes_on)?;
+            let packed = Packed::of(&newer, now.epoch)?;
+            packed.put(&self.client, &self.nodes.readers(), &goes_on)?;
             now.version = Some(newer.version());
             job::put(&self.client, &self.identity, *now, &goes_on)?;
         }
-        Ok(now.version)
+        Ok(now.stamp())
+    }
+
+    /// Processes with several workers each.
+    pub(crate) fn nodes(&self) -> &Registry {
+        &self.nodes
     }
 
     /// Tells the workers that the run is over. Where the tables are those of this process, it waits until they know.
@@ -134,12 +151,15 @@ impl Driver {
         now.is_over = true;
         job::put(&self.client, &self.identity, *now, &|| self.goes_on())?;
         drop(now);
-        let until = Instant::now() + GOODBYE;
+        let since = Instant::now();
         let mut reader = Reader::new(&self.client)?;
-        while waits && !self.members.lock().is_empty() && Instant::now() < until {
+        let has_workers = || !self.members.lock().is_empty() && since.elapsed() < GOODBYE;
+        let has_nodes = || self.nodes.has_some() && since.elapsed() < GOODBYE_OF_NODES;
+        while waits && (has_workers() || has_nodes()) {
             if let Some(told) = reader.next_within(SLICE)? {
                 self.note(&told);
             }
+            self.nodes.look(&self.client, &|| false)?;
         }
         Ok(())
     }
@@ -149,6 +169,7 @@ impl Driver {
         if matches!(told.what, What::Joined { .. }) {
             self.roster.joined(told.worker);
         }
+        self.nodes.note_worker(told.worker, told.what == What::Left);
         let mut members = self.members.lock();
         let joined = members.entry(told.worker).or_default();
         match told.what {
@@ -214,7 +235,9 @@ impl Driver {
             while !driver.is_over.load(Ordering::Relaxed) {
                 std::thread::park_timeout(pause);
                 let since = Instant::now();
-                if let Err(error) = driver.publish().map(drop).and_then(|()| lease.renew()) {
+                let looked =
+                    driver.publish().and_then(|_| driver.nodes.look(&driver.client, &|| driver.goes_on()));
+                if let Err(error) = looked.and_then(|()| lease.renew()) {
                     *driver.failed.lock() = Some(error);
                     break;
                 }
@@ -229,6 +252,7 @@ impl Driver {
 
     /// What each worker makes in a round, in their order. A round is begun when it is asked for.
     pub(crate) fn rounds<T: Carried>(self: &Arc<Driver>, layouts: Layouts) -> Flow<Vec<T>> {
+        self.nodes.fix();
         let driver = Arc::clone(self);
         let rounds = Rounds { driver, layouts, reader: None, begun: None };
         Flow::from_pull("rounds of workers", rounds).try_for_each(|round: Result<Vec<T>>| round)
@@ -310,10 +334,10 @@ impl<T: Carried> Rounds<T> {
 
     fn begin(&self) -> Result<Round<T>> {
         let driver = &self.driver;
-        let version = driver.publish()?;
-        let version = version
+        let weights = driver.publish()?;
+        let weights = weights
             .ok_or(RlError::Order { call: "a round of workers", needs: "weights: a plan with a learner" })?;
-        let order = Order { round: driver.round.fetch_add(1, Ordering::Relaxed), version };
+        let order = Order { round: driver.round.fetch_add(1, Ordering::Relaxed), weights };
         let made = std::iter::repeat_with(|| None).take(driver.workers()).collect();
         let round = Round { order, made, ordered: Instant::now() };
         driver.order(&round, ..)?;
@@ -324,10 +348,10 @@ impl<T: Carried> Rounds<T> {
 impl Driver {
     /// Orders a round of those of some workers that have not made it.
     fn order<T>(&self, round: &Round<T>, of: impl RangeBounds<usize>) -> Result<()> {
-        let mut missing =
-            round.made.iter().enumerate().filter(|(worker, made)| made.is_none() && of.contains(worker));
-        let goes_on = || self.goes_on();
-        missing.try_for_each(|(worker, _)| orders::give(&self.client, worker, round.order, &goes_on))
+        let made = round.made.iter().enumerate();
+        let missing = made.filter(|(worker, made)| made.is_none() && of.contains(worker));
+        let missing: Vec<usize> = missing.map(|(worker, _)| worker).collect();
+        orders::give(&self.client, &missing, round.order, &|| self.goes_on())
     }
 }
 
@@ -398,7 +422,7 @@ mod tests {
         let client = Client::in_process(engine.build().unwrap()).unwrap();
         let spec = relive_env::make("catch/0", 1).unwrap().spec().clone();
         let identity = Identity::new(("none", Vec::new()), "catch/0", &spec, 1);
-        Driver::new(&client, &identity, WeightStore::default(), (1, 0), &Stop::new()).unwrap()
+        Driver::new(&client, &identity, WeightStore::default(), (1, 1, 0), &Stop::new()).unwrap()
     }
 
     /// Members that are left where a worker has joined in these ways, one after the other, and one has left.

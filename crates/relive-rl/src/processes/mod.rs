@@ -16,15 +16,18 @@
 //! | `stop` | one item: that the run is to end, for [`order_stop`](crate::watching::order_stop) |
 //! | `logs/driver`, `logs/N` | one item each: the newest lines that the driver and worker N have logged, for [`LogReader`](crate::watching::LogReader) |
 //! | `plan` | one item: what each operator of the plan has given and waits for, and who acts, for [`look`](crate::run::look) |
+//! | `signs`, `nodes`, `fresh/0`, `fresh/1` | what [nodes](Node) and the driver tell one another, and weights for nodes |
 
 mod carried;
 pub(crate) mod counts;
 mod driver;
 mod job;
 mod lease;
+mod nodes;
 mod orders;
 mod results;
 mod serving;
+mod supply;
 pub(crate) mod tables;
 mod watch;
 pub(crate) mod weights;
@@ -33,6 +36,8 @@ mod worker;
 pub use carried::{Carried, Layouts};
 pub(crate) use driver::{Driver, Publishing};
 pub(crate) use lease::{Lease, TIMES};
+pub(crate) use nodes::Registry;
+pub use nodes::{Connect, Hosted, Node, NodeWorkers, Running, host, node_tables};
 pub(crate) use serving::Serving;
 pub(crate) use tables::is_loss;
 pub(crate) use watch::{Missed, watched};

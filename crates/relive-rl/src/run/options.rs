@@ -82,6 +82,15 @@ impl fmt::Debug for Begun {
 pub struct Processes {
     /// The server; without one the tables are those of this process, which [`watch`](RunOptions::watch) has to serve.
     pub server: Option<Client>,
+    /// Whether the actors are to be those of [nodes](crate::processes::host), and nobody starts others. Unless set, nodes have more workers than these.
+    pub by_nodes: bool,
+}
+
+impl Processes {
+    /// How many of so many actors are none of nodes.
+    pub(super) fn started(&self, actors: usize) -> usize {
+        if self.by_nodes { 0 } else { actors }
+    }
 }
 
 /// Is shown a run's tables.

@@ -111,8 +111,8 @@ impl Session {
         // Before anything is changed in tables that may be of another run.
         let state = saved_state(&client, &identity, newer)?;
         let weights = WeightStore::default();
-        let driver = options.processes.as_ref().map(|_| {
-            let of = (options.actors, checkpoints);
+        let driver = options.processes.as_ref().map(|processes| {
+            let of = (processes.started(options.actors), options.actors, checkpoints);
             Driver::new(&client, &identity, weights.clone(), of, &options.stop).map(Arc::new)
         });
         let driver = driver.transpose()?;
@@ -208,9 +208,13 @@ impl Session {
         let check = || {
             published.as_ref().map_or(Ok(()), |(driver, _)| driver.check())?;
             crew.team().map_or(Ok(()), Team::check)?;
-            showing.as_mut().map_or(Ok(()), |showing| showing.show_now_and_then(&monitor, position))
+            let nodes = published.as_ref().map(|(driver, _)| driver.nodes());
+            showing.as_mut().map_or(Ok(()), |showing| showing.show_now_and_then(&monitor, position, nodes))
         };
         let Some(progress) = patience::next(plan, &options.stop, check)? else { return Ok(false) };
+        if let Some((driver, _)) = &self.published {
+            driver.nodes().note_acted(&progress.acted);
+        }
         for acted in &progress.acted {
             self.tally.note_env_steps(acted.env_steps);
             self.tally.note_times(&acted.times);
@@ -383,7 +387,8 @@ impl Session {
     fn show(&mut self, phase: Phase) -> Result<()> {
         let position = Position::of(&self.tally, self.version_lag(), self.newest_version());
         let monitor = self.plan.monitor();
-        self.showing.as_mut().map_or(Ok(()), |showing| showing.show(&monitor, position, phase))
+        let nodes = self.published.as_ref().map(|(driver, _)| driver.nodes());
+        self.showing.as_mut().map_or(Ok(()), |showing| showing.show(&monitor, position, nodes, phase))
     }
 
     /// Leaves the run to the next driver, who need not wait; workers do.

@@ -13,6 +13,7 @@ use super::identity::Identity;
 use super::saved;
 use super::tally::Tally;
 use crate::plan::Progress;
+use crate::processes::Registry;
 use crate::times::SharedTimes;
 use crate::watching::{Roster, StopOrders, host};
 use crate::{Result, RlError, Times};
@@ -125,11 +126,16 @@ impl Showing {
     }
 
     /// Writes it, if it is time, and sees whether the run is told to end.
-    pub(super) fn show_now_and_then(&mut self, plan: &Monitor, position: Position) -> Result<()> {
+    pub(super) fn show_now_and_then(
+        &mut self,
+        plan: &Monitor,
+        position: Position,
+        nodes: Option<&Registry>,
+    ) -> Result<()> {
         if self.shown.elapsed() < SHOW_EVERY {
             return Ok(());
         }
-        self.show(plan, position, Phase::Running)?;
+        self.show(plan, position, nodes, Phase::Running)?;
         if self.orders.is_stop()? {
             tracing::info!("told to end the run from outside");
             self.stop.stop();
@@ -138,7 +144,13 @@ impl Showing {
     }
 
     /// Writes it.
-    pub(super) fn show(&mut self, plan: &Monitor, position: Position, phase: Phase) -> Result<()> {
+    pub(super) fn show(
+        &mut self,
+        plan: &Monitor,
+        position: Position,
+        nodes: Option<&Registry>,
+        phase: Phase,
+    ) -> Result<()> {
         self.shown = Instant::now();
         let operators: Value = serde_json::from_str(&plan.to_json())
             .map_err(|error| RlError::state("the graph of a plan", error))?;
@@ -156,6 +168,7 @@ impl Showing {
             "operators": operators,
             "workers": self.roster.listed(position.newest_version),
             "workers_in_all": self.roster.len(),
+            "nodes": nodes.map_or_else(|| json!([]), Registry::shown),
         });
         // Who leaves has lost the server, as a rule.
         let goes_on = || phase != Phase::Left && !self.stop.is_stopped();

@@ -7,6 +7,8 @@ mod bsuite_log;
 mod figures;
 mod launch;
 mod learner;
+mod node;
+mod node_port;
 mod options;
 mod places;
 mod plan;

@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 
-use super::{agents, launch, learner, plan, plot, record, sweep, train, worker};
+use super::{agents, launch, learner, node, plan, plot, record, sweep, train, worker};
 use crate::failure::Result;
 
 /// Options of `relive rl`.
@@ -28,6 +28,8 @@ enum What {
     Worker(worker::Options),
     /// Learn along with a run that has several learners
     Learner(learner::Options),
+    /// Act for a run that learns elsewhere with several workers, which may join while it is at work
+    Node(node::Options),
     /// Write what starts a run and its workers on several machines: commands, a script for Slurm, or manifests for Kubernetes
     Launch(launch::Options),
     /// Say how fast a run would be on more machines, and what would hold it up
@@ -54,6 +56,7 @@ pub(crate) fn run(options: &Options) -> Result {
         What::Sweep(options) => sweep::run(options),
         What::Worker(options) => worker::run(options),
         What::Learner(options) => learner::run(options),
+        What::Node(options) => node::run(options),
         What::Launch(options) => launch::run(options),
         What::Plan(options) => plan::run(options),
         What::Plot(options) => plot::run(options),

@@ -98,7 +98,8 @@ impl Options {
         let board = Board::start(None, None, None)?;
         let (name, stop) = (self.env.clone(), Stop::new());
         let told = stop.clone();
-        signals::stop_in_order(move || told.stop()).map_err(|error| Failure::text(Kind::Runtime, error))?;
+        signals::stop_in_order("measurement", move || told.stop())
+            .map_err(|error| Failure::text(Kind::Runtime, error))?;
         let probe = Probe {
             agent,
             environment: &self.env,

@@ -53,7 +53,7 @@ pub(super) struct Executor {
     /// Keeps the run's tables on a server that is there already, host:port; on processes
     #[arg(long, value_name = "ADDR")]
     server: Option<String>,
-    /// Starts no workers: they join by `relive rl worker`; on processes
+    /// Starts no workers: they join by `relive rl node` or `relive rl worker`; on processes
     #[arg(long)]
     no_spawn: bool,
     #[command(flatten)]
@@ -71,6 +71,27 @@ pub(super) struct Reach {
 }
 
 impl Reach {
+    /// What is shown to the server.
+    pub(super) fn security(&self) -> &ClientSecurity {
+        &self.security
+    }
+
+    /// A client of a server that may be gone already, such as a node's.
+    pub(super) fn connect(&self, address: &str) -> Result<Client> {
+        let options = self.security.apply(ClientOptions::default())?;
+        Client::connect_with(address, options).map_err(Failure::from)
+    }
+
+    /// A client of this worker's node, which it reaches on this machine and without TLS.
+    pub(super) fn near(&self, address: &str) -> Result<Client> {
+        let options = ClientOptions::default();
+        let options = match self.security.token()? {
+            Some(token) => options.token(token),
+            None => options,
+        };
+        Client::connect_with(address, options).map_err(Failure::from)
+    }
+
     /// A client of the server at an address, once it is there; errors name the option that the address is from.
     pub(super) fn client(&self, address: &str, option: &str) -> Result<Client> {
         reach(&Target {
@@ -199,7 +220,10 @@ impl Executor {
             );
         }
         if serves && self.on == Some(On::Processes) {
-            output::complain(&format!("workers join by: relive rl worker --join {}", board.address()));
+            output::complain(&format!(
+                "nodes with workers join by: relive rl node --join {}",
+                board.address()
+            ));
         }
         Ok(Some(board))
     }
@@ -210,7 +234,7 @@ impl Executor {
             return Ok(None);
         }
         let server = self.server.as_ref().map(|server| self.reach.client(server, "--server")).transpose()?;
-        Ok(Some(Processes { server }))
+        Ok(Some(Processes { server, by_nodes: self.no_spawn }))
     }
 
     /// Starts the workers and learners that are to be started by this process.

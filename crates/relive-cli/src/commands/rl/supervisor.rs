@@ -6,7 +6,7 @@ use std::thread::{JoinHandle, Thread};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use relive_cluster::launch::{Event, Job, LaunchError, Next, Processes, Restart, Task, What, Word};
+use relive_cluster::launch::{Ended, Event, Job, LaunchError, Next, Processes, Restart, Task, What, Word};
 use relive_rl::run::{Begun, Stop};
 
 use crate::failure::{Failure, Kind, Result};
@@ -16,11 +16,11 @@ use crate::security::ClientSecurity;
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// Time for workers to end by themselves when the run is over.
-const GRACE: Duration = Duration::from_secs(4);
+pub(super) const GRACE: Duration = Duration::from_secs(4);
 
 /// How long the run may go on after a worker has ended with success, before another is started in its place. Longer than a driver waits for the
 /// last of them.
-const AFTER_SUCCESS: Duration = Duration::from_secs(4);
+pub(super) const AFTER_SUCCESS: Duration = Duration::from_secs(4);
 
 /// What the tasks of learners begin with.
 const LEARNER: &str = "learner-";
@@ -133,7 +133,7 @@ fn own_command(words: &[&str], security: &ClientSecurity) -> std::io::Result<Vec
     words.map(|word| text(&word)).collect()
 }
 
-fn text(word: &std::ffi::OsStr) -> std::io::Result<Word> {
+pub(super) fn text(word: &std::ffi::OsStr) -> std::io::Result<Word> {
     let refused = || std::io::Error::other(format!("{} is not UTF-8", word.display()));
     word.to_str().map(Word::from).ok_or_else(refused)
 }
@@ -171,6 +171,12 @@ impl Flags {
     }
 }
 
+/// Why a worker is not started anew any more.
+pub(super) fn given_up(times: u32, restart: Restart, ended: &Ended) -> String {
+    let seconds = restart.within.as_secs();
+    format!("has ended {times} times within {seconds} s, at last by {ended}; what it says is above")
+}
+
 /// Says that a worker is started anew.
 ///
 /// # Errors
@@ -182,10 +188,7 @@ fn note(event: &Event, restart: Restart) -> std::result::Result<(), String> {
             Err(format!("{worker} has ended by {ended}; what it says is above"))
         }
         What::Ended(ended, Next::GivenUp { times }) => {
-            let seconds = restart.within.as_secs();
-            Err(format!(
-                "{worker} has ended {times} times within {seconds} s, at last by {ended}; what it says is above"
-            ))
+            Err(format!("{worker} {}", given_up(*times, restart, ended)))
         }
         What::Ended(ended, Next::StartsAgain) => {
             tracing::warn!("{worker} has ended by {ended}: starting it anew");

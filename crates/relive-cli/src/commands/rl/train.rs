@@ -187,7 +187,8 @@ pub(crate) fn run(options: &Options) -> Result {
     run.stop = workers.as_ref().map_or_else(Stop::new, Supervisor::stop);
     run.begun = workers.as_ref().map(Supervisor::begun);
     let stop = run.stop.clone();
-    signals::stop_in_order(move || stop.stop()).map_err(|error| Failure::text(Kind::Runtime, error))?;
+    signals::stop_in_order("run", move || stop.stop())
+        .map_err(|error| Failure::text(Kind::Runtime, error))?;
     // Files appear when the run can be ended already.
     run.loggers = options.loggers(&about, &run)?;
     let trained = options.train(&agent, &run);
