@@ -86,10 +86,11 @@ pub(crate) fn save_costs(py: Python<'_>, costs: &str, path: PathBuf) -> PyResult
 pub(crate) fn predict_costs(
     py: Python<'_>,
     costs: &str,
-    (nodes, workers, environments): (usize, usize, usize),
+    size: (usize, usize, usize),
     processors: Option<f64>,
     network_bytes_per_s: f64,
 ) -> PyResult<String> {
+    let (nodes, workers, environments) = size;
     let predicted = Costs::from_json(costs).and_then(|costs| {
         let processors = processors.unwrap_or(costs.processors);
         costs.predict(&Cluster { nodes, workers, environments, processors, network_bytes_per_s })

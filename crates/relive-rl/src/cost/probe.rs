@@ -35,11 +35,8 @@ const FETCHES_WITHIN: Duration = Duration::from_millis(500);
 /// A worker that the run holds back has nothing to do after this.
 const QUIET: Duration = Duration::from_millis(200);
 
-/// Parts that the time is divided into: the costs are those of the fastest, in which others have taken least of the processors.
-const PARTS: u32 = 6;
-
-/// Of the time of a thread, from which on it is the one that others wait for.
-const BUSY: f64 = 0.9;
+/// Parts that the time is divided into: what counts is their median, which a part that others have disturbed does not change much.
+const PARTS: u32 = 9;
 
 /// A run whose costs are measured.
 #[derive(Clone)]
@@ -323,66 +320,39 @@ fn sent_bytes(agent: &dyn Agent, spec: &EnvironmentSpec) -> Result<f64> {
 /// The kind of an answer, its reward and its discount.
 const ANSWER_BYTES: usize = 17;
 
-/// What the run did from one moment to another.
+/// What the run did from its first moment to its last.
 struct Window<'a> {
-    /// The whole time, for what goes with steps.
-    whole: [&'a Moment; 2],
-    /// Its fastest part, for what takes time.
-    fastest: [&'a Moment; 2],
+    moments: &'a [Moment],
+    first: &'a Moment,
+    last: &'a Moment,
     weights: WeightTimes,
-}
-
-/// Seconds that threads took in the fastest part.
-struct Took {
-    steps: f64,
-    seconds: f64,
-    learner: f64,
-    worker: f64,
-    connection: f64,
-    others: f64,
-    /// For which some thread was ready and had no processor.
-    held: f64,
-    /// The same of the thread that learns alone.
-    learner_held: f64,
 }
 
 impl Window<'_> {
     /// None of fewer than two moments.
     fn of(moments: &[Moment], weights: WeightTimes) -> Option<Window<'_>> {
-        let rate = |pair: &[Moment]| {
-            let seconds = pair[1].at.duration_since(pair[0].at).as_secs_f64();
-            pair[1].steps_since(&pair[0]) / seconds.max(f64::MIN_POSITIVE)
-        };
-        let fastest = moments.windows(2).max_by(|one, other| rate(one).total_cmp(&rate(other)))?;
-        let whole = [moments.first()?, moments.last()?];
-        Some(Window { whole, fastest: [&fastest[0], &fastest[1]], weights })
+        let (first, last) = moments.first().zip(moments.last()).filter(|_| moments.len() > 1)?;
+        Some(Window { moments, first, last, weights })
     }
 
-    /// What threads took, publishing and fetching weights left out.
-    fn took(&self) -> Took {
-        let ([first, last], weights) = (self.fastest, self.weights);
-        let (puts, fetches) = last.of_table(first, published::TABLE);
-        let sides = [Side::Learner, Side::Worker, Side::Connection, Side::Others];
-        let [learner, worker, connection, others] = sides.map(|side| last.taken.since(&first.taken, side));
-        Took {
-            steps: last.steps_since(first),
-            seconds: last.at.duration_since(first.at).as_secs_f64(),
-            learner: learner.0,
-            worker: worker.0,
-            connection: (connection.0 - fetches * weights.fetch_s).max(0.0),
-            others: (others.0 - fetches * weights.serve_s - puts * weights.publish_s).max(0.0),
-            held: learner.1 + worker.1 + connection.1 + others.1,
-            learner_held: learner.1,
-        }
+    /// Its parts.
+    fn parts(&self) -> impl Iterator<Item = Took> {
+        self.moments.windows(2).map(|pair| Took::between(&pair[0], &pair[1], self.weights))
     }
 
     /// What it costs, for each step in the environment.
     #[expect(clippy::cast_precision_loss, reason = "counts of some seconds")]
     fn costs(&self, acting: Vec<super::ActCost>, rows: usize) -> Costs {
-        let ([first, last], took, weights) = (self.whole, self.took(), self.weights);
-        let steps = last.steps_since(first);
+        let Window { first, last, weights, .. } = self;
+        let whole = Took::between(first, last, *weights);
         let (puts, fetches) = last.of_table(first, published::TABLE);
-        let (rounds, _) = last.of_table(first, ROUNDS);
+        // Parts have more of acting or more of learning: each is held against what it is done for.
+        let of_steps = |of: fn(&Took) -> f64| median(self.parts().map(|part| of(&part) / part.steps));
+        let of_both = |part: &Took| {
+            f64::midpoint(part.steps / whole.steps, part.learner_steps / whole.learner_steps.max(1.0))
+        };
+        let learner = median(self.parts().map(|part| part.learner / part.learner_steps));
+        let others = median(self.parts().map(|part| part.others / of_both(&part)));
         let mut costs = Costs {
             version: Costs::VERSION,
             agent: String::new(),
@@ -393,12 +363,12 @@ impl Window<'_> {
             rows,
             acting,
             send_s: 0.0,
-            connection_s: took.connection / took.steps,
+            connection_s: of_steps(|part| part.connection),
             pause_s: 0.0,
-            learner_s: took.learner / took.steps,
-            serve_s: took.others / took.steps,
-            learner_steps: (last.learner_steps - first.learner_steps) as f64 / steps,
-            round: (rounds > 0.0).then(|| steps / rounds),
+            learner_s: learner * whole.learner_steps / whole.steps,
+            serve_s: others / whole.steps,
+            learner_steps: whole.learner_steps / whole.steps,
+            round: (whole.rounds > 0.0).then(|| whole.steps / whole.rounds),
             round_pause_s: 0.0,
             tables: Vec::new(),
             sent_bytes: 0.0,
@@ -410,14 +380,24 @@ impl Window<'_> {
                 fetched: if puts > 0.0 { (fetches / puts).min(1.0) } else { 0.0 },
             },
         };
-        costs.send_s = (took.worker / took.steps - costs.act_s(rows as f64)).max(0.0);
-        took.pauses(&mut costs);
+        costs.send_s = (of_steps(|part| part.worker) - costs.act_s(rows as f64)).max(0.0);
+        match costs.round {
+            Some(_) => {
+                costs.round_pause_s =
+                    median(self.parts().map(|part| part.waited(part.learner + part.others) / part.rounds));
+            }
+            // Otherwise the one that has more to do is not waiting for the other.
+            None if whole.worker_at_it > whole.learner_at_it => {
+                costs.pause_s = median(self.parts().map(|part| part.waited(0.0) / part.steps));
+            }
+            None => {}
+        }
         costs
     }
 
     /// What goes through the agent's tables.
     fn tables(&self, agent: &dyn Agent, items: &[(String, f64)]) -> Result<Vec<TableCost>> {
-        let [first, last] = self.whole;
+        let Window { first, last, .. } = self;
         let steps = last.steps_since(first);
         let tables = agent.tables()?.into_iter().map(|table| {
             let (inserts, samples) = last.of_table(first, &table.name);
@@ -429,23 +409,56 @@ impl Window<'_> {
     }
 }
 
+/// Seconds that threads took from one moment to another, publishing and fetching weights left out, and what they did.
+struct Took {
+    steps: f64,
+    learner_steps: f64,
+    rounds: f64,
+    seconds: f64,
+    learner: f64,
+    worker: f64,
+    connection: f64,
+    others: f64,
+    /// For which some thread was ready and had no processor.
+    held: f64,
+    /// For which these two were at work, or ready for it.
+    learner_at_it: f64,
+    worker_at_it: f64,
+}
+
 impl Took {
-    /// For how long the worker waits, though there was nothing to wait for but answers. Where others use the processors, too, what waits for a thread
-    /// waits until that has one: this is no part of the run.
-    fn pauses(&self, costs: &mut Costs) {
-        let waited = (self.seconds - self.held).max(0.0);
-        match costs.round {
-            Some(round) => {
-                let busy = self.worker + self.learner + self.others;
-                costs.round_pause_s = (waited - busy).max(0.0) / self.steps * round;
-            }
-            None if self.learner + self.learner_held < BUSY * self.seconds => {
-                costs.pause_s = (waited - self.worker).max(0.0) / self.steps;
-            }
-            // It is the learner that the worker waits for.
-            None => {}
+    #[expect(clippy::cast_precision_loss, reason = "counts of some seconds")]
+    fn between(first: &Moment, last: &Moment, weights: WeightTimes) -> Took {
+        let (puts, fetches) = last.of_table(first, published::TABLE);
+        let sides = [Side::Learner, Side::Worker, Side::Connection, Side::Others];
+        let [learner, worker, connection, others] = sides.map(|side| last.taken.since(&first.taken, side));
+        Took {
+            steps: last.steps_since(first),
+            learner_steps: (last.learner_steps - first.learner_steps) as f64,
+            rounds: last.of_table(first, ROUNDS).0,
+            seconds: last.at.duration_since(first.at).as_secs_f64(),
+            learner: learner.0,
+            worker: worker.0,
+            connection: (connection.0 - fetches * weights.fetch_s).max(0.0),
+            others: (others.0 - fetches * weights.serve_s - puts * weights.publish_s).max(0.0),
+            held: learner.1 + worker.1 + connection.1 + others.1,
+            learner_at_it: learner.0 + learner.1,
+            worker_at_it: worker.0 + worker.1,
         }
     }
+
+    /// For how long the worker waited, beside so many seconds in which it waits for others to work. Where others use the processors, too, what waits for
+    /// a thread waits until that has one: this is no part of the run.
+    fn waited(&self, for_others: f64) -> f64 {
+        (self.seconds - self.held - self.worker - for_others).max(0.0)
+    }
+}
+
+/// The middle one of those that are numbers; 0 of none.
+fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.filter(|value| value.is_finite()).collect();
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or_default()
 }
 
 /// The orders of the one worker, of which there is one for each round.
