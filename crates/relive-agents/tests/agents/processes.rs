@@ -26,7 +26,11 @@ fn worker(client: &Client, number: u32) -> Result<Worked> {
 }
 
 fn worker_until(client: &Client, number: u32, stop: &Stop) -> Result<Worked> {
-    work(&Worker { client, number, is_supervised: false, weights_from: None, stop }, &relive_agents::from_json, &named)
+    work(
+        &Worker { client, number, is_supervised: false, weights_from: None, stop },
+        &relive_agents::from_json,
+        &named,
+    )
 }
 
 /// A run whose tables are its own, served to so many workers; what it has come to, and what they have done.
@@ -121,7 +125,13 @@ fn a_run_on_a_server_goes_on_where_it_was() {
     let second = scope(|threads| {
         let acting = threads.spawn(|| {
             // The run is over until its driver is there again.
-            let worker = Worker { client: &client, number: 0, is_supervised: true, weights_from: None, stop: &Stop::new() };
+            let worker = Worker {
+                client: &client,
+                number: 0,
+                is_supervised: true,
+                weights_from: None,
+                stop: &Stop::new(),
+            };
             work(&worker, &relive_agents::from_json, &named)
         });
         let second = on_server(&client, small_dqn(), "catch/0", 1_000).unwrap();
@@ -216,7 +226,13 @@ fn faults_of_a_worker_are_told_by_the_run_and_end_it() {
         let make = |_: &str| Ok(faulty.clone());
         scope(|threads| {
             let acting = threads.spawn(|| {
-                let worker = Worker { client: &client, number: 0, is_supervised: false, weights_from: None, stop: &Stop::new() };
+                let worker = Worker {
+                    client: &client,
+                    number: 0,
+                    is_supervised: false,
+                    weights_from: None,
+                    stop: &Stop::new(),
+                };
                 work(&worker, &relive_agents::from_json, &make)
             });
             let error = crate::common::run_in(&agent, &options, &faulty).unwrap_err();
