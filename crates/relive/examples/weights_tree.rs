@@ -220,6 +220,8 @@ fn node(join: &str) {
         stop: &stop,
     };
     host(&node, &mut workers).unwrap();
+    // Those that have not seen the end of the run yet.
+    stop.stop();
     workers.workers.into_values().for_each(|worker| worker.join().unwrap());
     for (version, moment) in MOMENTS.lock().unwrap().iter() {
         println!("{version} {moment}");

@@ -26,8 +26,7 @@ fn worker(client: &Client, number: u32) -> Result<Worked> {
 }
 
 fn worker_until(client: &Client, number: u32, stop: &Stop) -> Result<Worked> {
-    let worker = Worker { client, number, is_supervised: false, weights_from: None, stop, log_lines: None };
-    work(&worker, &relive_agents::from_json, &named)
+    work(&Worker::new(client, number, stop), &relive_agents::from_json, &named)
 }
 
 /// A run whose tables are its own, served to so many workers; what it has come to, and what they have done.
@@ -122,14 +121,8 @@ fn a_run_on_a_server_goes_on_where_it_was() {
     let second = scope(|threads| {
         let acting = threads.spawn(|| {
             // The run is over until its driver is there again.
-            let worker = Worker {
-                client: &client,
-                number: 0,
-                is_supervised: true,
-                weights_from: None,
-                stop: &Stop::new(),
-                log_lines: None,
-            };
+            let stop = Stop::new();
+            let worker = Worker { is_supervised: true, ..Worker::new(&client, 0, &stop) };
             work(&worker, &relive_agents::from_json, &named)
         });
         let second = on_server(&client, small_dqn(), "catch/0", 1_000).unwrap();
@@ -193,20 +186,8 @@ fn a_driver_that_fails_does_not_end_the_run_of_its_workers() {
     let wild = DqnConfig { learning_rate: 1e36, ..small_dqn() };
     let stop = Stop::new();
     scope(|threads| {
-        let acting = threads.spawn(|| {
-            work(
-                &Worker {
-                    client: &client,
-                    number: 0,
-                    is_supervised: false,
-                    weights_from: None,
-                    stop: &stop,
-                    log_lines: None,
-                },
-                &relive_agents::from_json,
-                &named,
-            )
-        });
+        let acting =
+            threads.spawn(|| work(&Worker::new(&client, 0, &stop), &relive_agents::from_json, &named));
         let error = on_server(&client, wild, "catch/0", 400).unwrap_err();
         assert!(matches!(error.cause(), RlError::Diverged { .. }), "{error}");
         assert!(!acting.is_finished(), "it goes on, or waits");
@@ -231,15 +212,8 @@ fn faults_of_a_worker_are_told_by_the_run_and_end_it() {
         let make = |_: &str| Ok(faulty.clone());
         scope(|threads| {
             let acting = threads.spawn(|| {
-                let worker = Worker {
-                    client: &client,
-                    number: 0,
-                    is_supervised: false,
-                    weights_from: None,
-                    stop: &Stop::new(),
-                    log_lines: None,
-                };
-                work(&worker, &relive_agents::from_json, &make)
+                let stop = Stop::new();
+                work(&Worker::new(&client, 0, &stop), &relive_agents::from_json, &make)
             });
             let error = crate::common::run_in(&agent, &options, &faulty).unwrap_err();
             assert!(matches!(error.cause(), RlError::Worker { worker: 0, .. }), "{error}");

@@ -36,7 +36,8 @@ impl PyPort {
     /// Listens at a free port of this host.
     #[new]
     fn new(py: Python<'_>, host: &str, token: String) -> PyResult<PyPort> {
-        let host: IpAddr = host.parse().map_err(|error| PyValueError::new_err(format!("{host:?}: {error}")))?;
+        let host: IpAddr =
+            host.parse().map_err(|error| PyValueError::new_err(format!("{host:?}: {error}")))?;
         let access = PortAccess::default().token(token);
         let port = py.detach(|| Port::bind(SocketAddr::new(host, 0), access));
         port.map(PyPort).map_err(|error| raise(&error))

@@ -132,14 +132,7 @@ impl Probe<'_> {
             let act = move || -> Result<()> {
                 let client = Client::connect_with(&address, ClientOptions::default())?;
                 let ended = Stop::new();
-                let worker = Worker {
-                    client: &client,
-                    number: 0,
-                    is_supervised: false,
-                    weights_from: None,
-                    stop: &ended,
-                    log_lines: None,
-                };
+                let worker = Worker::new(&client, 0, &ended);
                 let worked = work(&worker, &|_, _| Ok(Arc::clone(&agent)), &|_| Ok(make.clone()));
                 if worked.is_err() {
                     stop.stop();

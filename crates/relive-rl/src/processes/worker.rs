@@ -70,6 +70,14 @@ pub struct Worker<'a> {
     pub log_lines: Option<&'a LogLines>,
 }
 
+impl<'a> Worker<'a> {
+    /// A worker that nobody starts anew, with weights of the run's server.
+    #[must_use]
+    pub fn new(client: &'a Client, number: u32, stop: &'a Stop) -> Worker<'a> {
+        Worker { client, number, is_supervised: false, weights_from: None, stop, log_lines: None }
+    }
+}
+
 /// What a worker has done.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Worked {
