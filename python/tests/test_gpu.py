@@ -340,7 +340,7 @@ def test_bad_trajectories_are_refused_before_anything_goes(given: Any, weight: f
         (lambda s: s.loader(1, {"x": gpu.Window()}, sampling="best"), ValueError, "sampling is 'best'"),
         (lambda s: s.loader(1, {"x": gpu.Window()}, steps="first"), ValueError, "'random' or 'last'"),
         (lambda s: s.loader(1, {"x": gpu.Window()}, framework="mxnet"), ValueError, "framework is 'mxnet'"),
-        (lambda s: s.loader(1, {"x": gpu.Window()}, sampling=gpu.Weighted(alpha=-1)), ValueError, "exponent -1"),
+        (lambda s: s.loader(1, {"x": gpu.Window()}, sampling=gpu.Weighted(alpha=-1)), ValueError, "alpha of Weighted is -1"),
         (lambda s: gpu.Window(0, 0), ValueError, "0 steps"),
         (lambda s: gpu.Window(scale=2.0), ValueError, "without a dtype"),
         (lambda s: s.collect([0], {"x": gpu.Window()}, steps=[4]), ValueError, "step 4 of trajectory 0, which has 3"),

@@ -13,6 +13,8 @@ import numpy.typing as npt
 from relive import nest
 from relive.errors import InvalidArgumentError
 from relive.gpu import _columns
+from relive.gpu._given import real
+from relive.gpu._sampling import LARGEST
 from relive.specs import ArraySpec
 
 Arrays = dict[str, npt.NDArray[Any]]
@@ -37,6 +39,17 @@ def episodes_of(data: Any) -> list[Arrays]:
     if not episodes:
         raise InvalidArgumentError("the data set has no episodes")
     return episodes
+
+
+def weight_of(given: Any) -> float:
+    """A weight for each episode.
+
+    Raises:
+      InvalidArgumentError: it is none.
+    """
+    if isinstance(given, str):
+        raise InvalidArgumentError(f"weight is {given!r}; give a number, or 'length' for the number of steps of each episode")
+    return real("weight", given, most=LARGEST)
 
 
 def _of_recorded(episode: Any) -> Arrays:
