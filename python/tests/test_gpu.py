@@ -377,7 +377,7 @@ def test_a_device_that_is_not_there() -> None:
     if reason is None:
         assert store.loader(1, {"x": gpu.Window()}, device="cuda", framework="torch")
         return
-    with pytest.raises(errors.UnavailableError, match="no GPU that can be used") as raised:
+    with pytest.raises(errors.UnavailableError, match="device is 'cuda', but no GPU can be used") as raised:
         store.loader(1, {"x": gpu.Window()}, device="cuda", framework="torch")
     assert reason in str(raised.value)
     with pytest.raises(errors.InvalidArgumentError, match="numpy has arrays on the CPU only"):

@@ -19,7 +19,7 @@ def columns_of(columns: Mapping[str, Any]) -> dict[str, ArraySpec]:
     if not isinstance(columns, Mapping):
         raise InvalidArgumentError(f"columns is a {type(columns).__name__}; give a mapping from names to data types")
     if wrong := [name for name in columns if not isinstance(name, str)]:
-        raise InvalidArgumentError(f"columns has the name {wrong[0]!r}, a {type(wrong[0]).__name__}; names are strings")
+        raise InvalidArgumentError(f"columns has the name {wrong[0]!r}; names are strings")
     return {name: _column(name, column) for name, column in columns.items()}
 
 
@@ -110,13 +110,17 @@ def converted(array: npt.NDArray[Any], spec: ArraySpec, what: str) -> npt.NDArra
         return array
     if array.dtype.kind in "OSUMm":
         raise InvalidArgumentError(f"{what}: {spec.name!r} has values of {array.dtype}, which are no numbers; the column's are {spec.dtype}")
-    with np.errstate(invalid="ignore", over="ignore"):
-        changed = array.astype(spec.dtype)
-    if not _is_same(array, changed):
+    if array.dtype.kind == "c" and spec.dtype.kind != "c" or not _is_same(array, changed := _cast(array, spec.dtype)):
         raise InvalidArgumentError(
             f"{what}: values of {spec.name!r} of {array.dtype} are none of {spec.dtype}, the column's data type"
         )
     return changed
+
+
+def _cast(array: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    # What numpy would warn of is an error.
+    with np.errstate(invalid="ignore", over="ignore"):
+        return array.astype(dtype)
 
 
 def _is_same(array: npt.NDArray[Any], changed: npt.NDArray[Any]) -> bool:

@@ -180,7 +180,7 @@ class Store(Readable):
     def of_dataset(
         cls, data: Any, *, capacity: int | None = None, max_steps: int | None = None, weight: float | Literal["length"] = 1.0, **options: Any
     ) -> Store:
-        """A store with the columns of a data set, and its episodes in it. Of several ranks each has a part of them, in their order, so
+        """A store with the columns of a data set, and its episodes in it: those that :meth:`insert_dataset` names, and no ``infos``. Of several ranks each has a part of them, in their order, so
         that an episode's index is its number, whatever the number of ranks.
 
         Args:
@@ -224,7 +224,7 @@ class Store(Readable):
         self._check_names(trajectory)
         arrays = [_columns.stored(trajectory[name], spec) for name, spec in self._columns.items()]
         timeout = real("timeout", timeout)
-        if isinstance(weight, str):
+        if weight is None or isinstance(weight, str):
             raise InvalidArgumentError(f"weight is {weight!r}; give a number")
         if timeout == 0:
             return Inserted(*self._native.insert(arrays, weight, 0.0))
@@ -245,9 +245,10 @@ class Store(Readable):
         """Copies the episodes of a data set in; all of them, also one that was still going on at the end. Of several ranks, which all
         call this with the same data, each takes a part.
 
-        An episode ends with a row of ``terminals`` or ``timeouts``. The arrays ``observations``, ``actions``, ``rewards``, ``terminals``,
-        and where the data has them ``timeouts`` and ``next_observations``, go into the columns of their names; parts of nests into
-        ``observations/camera`` and so on. Arrays for which there is no column are left out.
+        An episode ends with a row of ``terminals`` or ``timeouts``, of which there must be one. These, and the arrays ``observations``, ``actions``,
+        ``rewards`` and ``next_observations``, as far as the data has them, go into the columns of their names; parts of nests into
+        ``observations/camera`` and so on. Arrays for which there is no column are left out, and so are those of other names, such as
+        D4RL's ``infos``: what is wanted of them is to be made a part of the observations.
 
         Args:
           data: a folder of recorded episodes, a file of ``numpy.savez``, D4RL's HDF5, Parquet, Arrow or safetensors, a data set of
