@@ -15,7 +15,7 @@ from relive.gpu._device import conversion
 from relive.gpu._given import real, whole
 from relive.gpu._group import Group, exchange
 from relive.gpu._sampling import LARGEST, Prioritized, Sampling, sampling_of
-from relive.gpu._waits import told
+from relive.gpu._waits import REMOTE, told
 from relive.gpu._window import Window
 
 UpdateWeights = Callable[["npt.ArrayLike", "npt.ArrayLike", "npt.ArrayLike | None"], Any]
@@ -98,7 +98,7 @@ class Loader:
     def _next(self) -> Any:
         if self._group is None:
             return self._native.next()
-        with told(f"rank {self._group.rank} of {self._group.ranks}", lambda: "other ranks have not sent their rows of a batch; has one ended, or its network?"):
+        with told(f"rank {self._group.rank} of {self._group.ranks}", lambda: REMOTE):
             return self._native.next()
 
     def _too_heavy(self) -> str | None:

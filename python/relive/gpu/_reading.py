@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal
@@ -15,6 +16,7 @@ from relive.gpu import _batch, _columns, _ranks, _window
 from relive.gpu._group import Group
 from relive.gpu._loader import Loader
 from relive.gpu._sampling import LARGEST, Sampling
+from relive.gpu._waits import REMOTE, told
 from relive.gpu._window import Window
 from relive.specs import ArraySpec
 
@@ -148,7 +150,9 @@ class Readable:
         _window.as_native(windows)
         key = (tuple(windows.items()), str(device), framework, 1 << (max(1, len(indices)) - 1).bit_length())
         loader = self._collectors.pop(key, None) or self._collector(windows, device, framework, key[-1])
-        batch = _batch.from_native(list(windows), loader._native.collect(indices, at), loader._convert)
+        with told(f"rank {self._rank} of {self._ranks}", lambda: REMOTE) if self._ranks > 1 else contextlib.nullcontext():
+            parts = loader._native.collect(indices, at)
+        batch = _batch.from_native(list(windows), parts, loader._convert)
         # Those of the last windows are kept: who collects mostly does it again and again. Another thread meanwhile makes its own.
         self._collectors = {key: loader}
         return batch

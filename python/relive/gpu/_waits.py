@@ -13,6 +13,8 @@ _log = logging.getLogger("relive")
 
 # After so long the log says it for the first time, and then each time after twice as long.
 _FIRST_S = 5.0
+REMOTE = "other ranks have not sent their rows of a batch; do their processes and the network work?"
+"""What calls wait for that read the memory of other machines."""
 
 
 class _Wait:
@@ -47,7 +49,7 @@ class _Watch:
         while True:
             # What is waited for is asked and told without the lock, which others want at each wait.
             for wait in self._take_long():
-                _log.warning("%s has waited for %d s: %s", wait.what, wait.told_after_s / 2, wait.reason())
+                _log.warning("%s has waited for %g s: %s", wait.what, wait.told_after_s / 2, wait.reason())
 
     def _take_long(self) -> list[_Wait]:
         with self._changed:
