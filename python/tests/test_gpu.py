@@ -340,7 +340,7 @@ def test_bad_trajectories_are_refused_before_anything_goes(given: Any, weight: f
         (lambda s: s.loader(1, {"x": gpu.Window()}, sampling="best"), ValueError, "sampling is 'best'"),
         (lambda s: s.loader(1, {"x": gpu.Window()}, steps="first"), ValueError, "'random' or 'last'"),
         (lambda s: s.loader(1, {"x": gpu.Window()}, framework="mxnet"), ValueError, "framework is 'mxnet'"),
-        (lambda s: s.loader(1, {"x": gpu.Window()}, sampling=gpu.Weighted(alpha=-1)), ValueError, "exponent -1"),
+        (lambda s: s.loader(1, {"x": gpu.Window()}, sampling=gpu.Weighted(alpha=-1)), ValueError, "alpha of Weighted is -1"),
         (lambda s: gpu.Window(0, 0), ValueError, "0 steps"),
         (lambda s: gpu.Window(scale=2.0), ValueError, "without a dtype"),
         (lambda s: s.collect([0], {"x": gpu.Window()}, steps=[4]), ValueError, "step 4 of trajectory 0, which has 3"),
@@ -377,7 +377,7 @@ def test_a_device_that_is_not_there() -> None:
     if reason is None:
         assert store.loader(1, {"x": gpu.Window()}, device="cuda", framework="torch")
         return
-    with pytest.raises(errors.UnavailableError, match="no GPU that can be used") as raised:
+    with pytest.raises(errors.UnavailableError, match="device is 'cuda', but no GPU can be used") as raised:
         store.loader(1, {"x": gpu.Window()}, device="cuda", framework="torch")
     assert reason in str(raised.value)
     with pytest.raises(errors.InvalidArgumentError, match="numpy has arrays on the CPU only"):

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import importlib.util
 import pathlib
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from relive import rl
@@ -49,9 +51,32 @@ def test_decision_transformer() -> None:
     assert module.mean_return(network, environment, settings, episodes=40) >= 0.4
 
 
-def test_command_lines() -> None:
-    for name in ("behaviour_cloning", "decision_transformer"):
-        done = subprocess.run(
-            [sys.executable, str(FOLDER / f"{name}.py"), "--steps", "3"], capture_output=True, text=True, timeout=600, check=False
-        )
+def run(name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(FOLDER / f"{name}.py"), "--steps", "3", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+
+
+def test_command_lines(tmp_path: pathlib.Path) -> None:
+    gymnasium = pytest.importorskip("gymnasium")
+    lake = gymnasium.make("FrozenLake-v1")
+    lake.reset(seed=1)
+    recorded.save(tmp_path / "lake", [recorded.play(lake, lambda _: 1) for _ in range(3)])
+    recorded.save(tmp_path / "catch", [recorded.play(rl.make("catch/0"), lambda _: 1)])
+    numbers = {"observations": np.zeros((40, 3)), "actions": np.zeros((40, 1)), "timeouts": np.arange(40) % 20 == 19}
+    np.savez(tmp_path / "pendulum.npz", **numbers)
+    for command in (
+        ("behaviour_cloning",),
+        ("behaviour_cloning", "FrozenLake-v1", "--data", str(tmp_path / "lake")),
+        ("behaviour_cloning", "Pendulum-v1", "--data", str(tmp_path / "pendulum.npz")),
+        ("decision_transformer",),
+        ("decision_transformer", "--data", str(tmp_path / "catch"), "--length", "9", "--target-return", "0.5"),
+    ):
+        done = run(*command)
         assert done.returncode == 0 and "mean return of 50 episodes" in done.stdout, done.stderr
+    for command, text in (
+        (("behaviour_cloning", "CartPole-v1"), "give --data"),
+        (("decision_transformer", "--data", str(tmp_path / "catch"), "--length", "5"), "has 9 steps.*give --length 9"),
+        (("decision_transformer", "Pendulum-v1"), "this network is for discrete ones"),
+    ):
+        done = run(*command)
+        assert done.returncode != 0 and re.search(text, done.stderr), done.stderr

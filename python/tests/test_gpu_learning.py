@@ -104,6 +104,58 @@ def test_a_run_goes_on_with_the_same_batches(tmp_path: pathlib.Path) -> None:
         np.testing.assert_array_equal(second.matrix, straight.matrix)
 
 
+class ByLoss(Cloning):
+    """Gives each step its loss as the priority of its trajectory."""
+
+    def learn(self, batch: gpu.Batch) -> Any:
+        before = self.matrix
+        metrics = super().learn(batch)
+        changed = np.abs(self.matrix - before).sum()
+        return rl.Learnt(metrics, priorities=batch.steps + 1.0 + changed)
+
+
+def test_a_run_by_priorities_goes_on_with_the_same_numbers_on_a_new_store(tmp_path: pathlib.Path) -> None:
+    straight, first, second = ByLoss(), ByLoss(), ByLoss()
+    ends = []
+    for agent, steps, folder in ((straight, 40, "a"), (first, 25, "b"), (second, 40, "b")):
+        # As in a new process: the store is made anew, with its first weights.
+        with store() as made, made.loader(16, NOW, sampling="prioritized", seed=4) as loader:
+            rl.run(agent, "catch/0", data=loader, learner_steps=steps, checkpoint_dir=tmp_path / folder, progress=False)
+            ends.append(made.weights())
+    assert first.batches + second.batches == straight.batches
+    np.testing.assert_array_equal(second.matrix, straight.matrix)
+    np.testing.assert_array_equal(ends[2], ends[0])
+
+
+def test_a_state_that_is_restored_on_other_trajectories_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    columns = {"x": "float32"}
+    with gpu.Store(columns, capacity=4, max_steps=1) as made, gpu.Store(columns, capacity=4, max_steps=1) as other:
+        for number in range(3):
+            made.insert({"x": np.ones(1, np.float32)}, weight=number)
+        with made.loader(2, {"x": gpu.Window()}, sampling="weighted", prefetch=0) as loader:
+            state = loader.state()
+            made.update_weights([0, 1, 2], [5.0, 6.0, 7.0])
+            loader.restore(state)
+        assert made.weights().tolist() == [0, 1, 2, 0] and not caplog.records, "a weight of 0 is one, too"
+        for weight in (7.0, 7.0):
+            other.insert({"x": np.ones(1, np.float32)}, weight)
+        with other.loader(2, {"x": gpu.Window()}, sampling="weighted", prefetch=0) as loader:
+            loader.restore(state)
+        assert other.weights().tolist() == [0, 1, 0, 0]
+        assert "of the 3 trajectories in the loader's state the store has 2, and it has 0 others" in caplog.text
+
+
+def test_negative_priorities_are_refused() -> None:
+    class Negative(Cloning):
+        def learn(self, batch: gpu.Batch) -> Any:
+            return rl.Learnt({}, priorities=np.full(8, -0.5))
+
+    with store() as made, made.loader(8, NOW, sampling="prioritized") as loader:
+        with pytest.raises(ValueError, match="the weight is -0.5"):
+            rl.run(Negative(), "catch/0", data=loader, learner_steps=5, progress=False)
+        assert (made.weights() == 9).all()
+
+
 def test_what_does_not_go_together_is_refused(tmp_path: pathlib.Path) -> None:
     with store() as made, made.loader(8, NOW) as loader:
         with pytest.raises(TypeError, match="give a data set, such as a relive.gpu.Store"):

@@ -106,6 +106,12 @@ def test_hdf5_of_d4rl_is_learned_from(tmp_path: pathlib.Path) -> None:
     assert set(rl.arrays_of(path)) == set(data)
     assert stays(learned(path))
     with h5py.File(path, "a") as file:
+        file["truncations"] = np.zeros(len(data["rewards"]))
+    with pytest.raises(ValueError, match="catch.hdf5: there is an array truncations, which is called timeouts here"):
+        learned(path)
+    with h5py.File(path, "a") as file:
+        del file["truncations"]
+    with h5py.File(path, "a") as file:
         del file["rewards"]
     with pytest.raises(ValueError, match="catch.hdf5: missing are the arrays rewards"):
         learned(path)
@@ -143,6 +149,13 @@ def test_data_sets_of_minari_itself(tmp_path: pathlib.Path, monkeypatch: pytest.
         ({"observations": np.zeros((360, 3), np.float32)}, r"array `observations`: its shape is \[360, 3\]"),
         ({"actions": np.full(360, 7)}, "array `actions`: row 0 has 7"),
         ({"observations": np.full((360, 10, 5), 1e300)}, "array `observations`: row 0 has 1e300; an agent learns from finite numbers of float32"),
+        ({"terminals": np.where(np.arange(360) == 7, np.nan, 0)}, "array `terminals`: row 7 has nan, but an episode ends there"),
+        ({"terminals": np.full(360, 2)}, "array `terminals`: row 0 has 2, but an episode ends there"),
+        ({"timeouts": np.array(["no"] * 360)}, "array `timeouts`: its values are of <U2"),
+        ({"terminals": np.zeros((360, 2))}, r"array `terminals`: its shape is \[360, 2\]"),
+        ({"terminals": None, "terminations": np.zeros(360)}, "array terminations, which is called terminals here"),
+        ({"truncations": np.zeros(360)}, "array truncations, which is called timeouts here"),
+        ({"rewards": None}, "missing are the arrays rewards.*rl.BC, take zeros"),
         ({"terminals": np.full(360, 0.5)}, "array `terminals`: row 0 has 0.5, but an episode ends there"),
         ({"observations": np.array([None] * 360)}, "array `observations`: its values are"),
     ],

@@ -42,6 +42,16 @@ def test_an_episode_is_what_was_played() -> None:
     assert len(cut_off) == 200 and (cut_off.discounts == 1).all()
 
 
+def test_an_episode_of_gymnasium_is_played_as_it_is() -> None:
+    gymnasium = pytest.importorskip("gymnasium")
+    environment = gymnasium.make("CartPole-v1")
+    environment.reset(seed=3)
+    episode = recorded.play(environment, lambda _: 1)
+    assert episode.observations.shape == (len(episode) + 1, 4) and episode.discounts[-1] == 0
+    with pytest.raises(TypeError, match="no environment"):
+        recorded.play("CartPole-v1", lambda _: 1)
+
+
 class Seen:
     """An agent that remembers its batches."""
 

@@ -1,14 +1,16 @@
 """Behavioural cloning from a store of trajectories in shared memory.
 
     python behaviour_cloning.py                             # imitates who always catches the ball
-    python behaviour_cloning.py catch/0 --data FOLDER       # as `relive rl record` has recorded it
+    python behaviour_cloning.py CartPole-v1 --data FOLDER   # as `relive rl record` has recorded it
+    python behaviour_cloning.py Hopper-v5 --data FILE.hdf5  # as D4RL has it; Gymnasium makes the environment
 
 The store draws episodes by their lengths and a step of each, so that all steps of the data are drawn alike.
 """
 
 from __future__ import annotations
 
-import argparse
+import pathlib
+import sys
 from typing import Any
 
 import numpy as np
@@ -18,6 +20,9 @@ from torch.nn import functional as F
 
 from relive import gpu, rl
 from relive.rl import recorded
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+from environments import made, parser_of  # noqa: E402
 
 
 def catch(observation: Any) -> int:
@@ -33,20 +38,25 @@ def expert_episodes(count: int, seed: int) -> list[recorded.Episode]:
 
 def network(spec: Any, width: int = 64) -> nn.Module:
     inputs = int(np.prod(spec.observations.shape))
-    return nn.Sequential(nn.Flatten(), nn.Linear(inputs, width), nn.ReLU(), nn.Linear(width, spec.actions.num_values))
+    outputs = getattr(spec.actions, "num_values", None) or int(np.prod(spec.actions.shape))
+    return nn.Sequential(nn.Flatten(), nn.Linear(inputs, width), nn.ReLU(), nn.Linear(width, outputs))
 
 
 def train(data: Any, environment: Any, *, steps: int, seed: int, device: str = "cpu") -> nn.Module:
     """A network that does what was done in the data."""
     torch.manual_seed(seed)
-    module = network(rl.make_environment_spec(environment)).to(device)
+    spec = rl.make_environment_spec(environment)
+    module = network(spec).to(device)
     optimizer = torch.optim.Adam(module.parameters(), 1e-3)
     now = {"observations": gpu.Window(), "actions": gpu.Window()}
     with gpu.Store.of_dataset(data, weight="length") as store:
         with store.loader(64, now, sampling="weighted", seed=seed, framework="torch", device=device) as loader:
             for _, batch in zip(range(steps), loader, strict=False):
-                logits = module(batch.data["observations"].float())
-                loss = F.cross_entropy(logits, batch.data["actions"].flatten().long())
+                outputs, actions = module(batch.data["observations"].float()), batch.data["actions"]
+                if hasattr(spec.actions, "num_values"):
+                    loss = F.cross_entropy(outputs, actions.flatten().long())
+                else:
+                    loss = F.mse_loss(outputs, actions.float().flatten(1))
                 optimizer.zero_grad()
                 loss.backward()
                 optimizer.step()
@@ -54,23 +64,25 @@ def train(data: Any, environment: Any, *, steps: int, seed: int, device: str = "
 
 
 def mean_return(module: nn.Module, environment: Any, *, episodes: int) -> float:
+    actions = rl.make_environment_spec(environment).actions
+
     @torch.no_grad()
-    def act(observation: Any) -> int:
-        return int(module(torch.as_tensor(observation, dtype=torch.float32)[None]).argmax())
+    def act(observation: Any) -> Any:
+        outputs = module(torch.as_tensor(observation, dtype=torch.float32).reshape(1, -1))[0]
+        if hasattr(actions, "num_values"):
+            return int(outputs.argmax())
+        return np.clip(outputs.numpy().reshape(actions.shape), actions.minimum, actions.maximum)
 
     return float(np.mean([recorded.play(environment, act).rewards.sum() for _ in range(episodes)]))
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("environment", nargs="?", default="catch/0")
-    parser.add_argument("--data", help="anything that Store.insert_dataset takes by its path")
-    parser.add_argument("--steps", type=int, default=1000, help="of the optimiser")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--device", default="cpu")
+    parser = parser_of(__doc__, steps=1000)
     options = parser.parse_args()
+    if options.data is None and not options.environment.startswith("catch/"):
+        parser.error("give --data: without it the episodes are those of a player that knows catch/0 only")
     torch.set_num_threads(1)
-    environment = rl.make(options.environment, seed=options.seed)
+    environment = made(options.environment, options.seed)
     data = options.data or expert_episodes(100, options.seed)
     module = train(data, environment, steps=options.steps, seed=options.seed, device=options.device)
     print(f"mean return of 50 episodes: {mean_return(module, environment, episodes=50):.2f}")

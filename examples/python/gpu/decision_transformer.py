@@ -1,14 +1,15 @@
 """A decision transformer (Chen et al., 2021) from a store of trajectories in shared memory.
 
     python decision_transformer.py                          # from episodes of a policy that acts at random
+    python decision_transformer.py CartPole-v1 --data FOLDER --length 500 --target-return 500
 
-The network and the way to act are those of examples/python/agents/decision_transformer.py. Here a batch has the last ten steps of
-each episode, with padding behind them where there are fewer.
+The network and the way to act are those of examples/python/agents/decision_transformer.py: for discrete actions, and for episodes of
+at most --length steps. Here a batch has the last steps of each episode, with padding behind them where there are fewer.
 """
 
 from __future__ import annotations
 
-import argparse
+import dataclasses
 import pathlib
 import sys
 from typing import Any
@@ -20,12 +21,14 @@ from torch.nn import functional as F
 from relive import gpu, rl
 from relive.rl import recorded
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "agents"))
+FOLDER = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(FOLDER.parent / "agents"), str(FOLDER)]
 from decision_transformer import DecisionTransformer, Policy, Transformer  # noqa: E402
+from environments import made, parser_of  # noqa: E402
 
 
 def random_episodes(environment: str, count: int, seed: int) -> list[recorded.Episode]:
-    played, rng = rl.make(environment, seed=seed), np.random.default_rng(seed)
+    played, rng = made(environment, seed), np.random.default_rng(seed)
     choices = played.action_spec().num_values
     return [recorded.play(played, lambda _: int(rng.integers(choices))) for _ in range(count)]
 
@@ -38,6 +41,8 @@ def train(data: Any, environment: Any, settings: DecisionTransformer, *, steps: 
     length = settings.experience.length
     windows = {name: gpu.Window(-length, length, pad="tail") for name in ("observations", "actions", "rewards")}
     with gpu.Store.of_dataset(data) as store:
+        if store.max_steps > length:
+            raise SystemExit(f"an episode of the data has {store.max_steps} steps, and the transformer sees {length}: give --length {store.max_steps}")
         loader = store.loader(
             settings.experience.batch_size, windows, steps="last", seed=seed, framework="torch", device=device
         )
@@ -71,15 +76,17 @@ def mean_return(module: Transformer, environment: Any, settings: DecisionTransfo
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("environment", nargs="?", default="catch/0")
-    parser.add_argument("--steps", type=int, default=500, help="of the optimiser")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--device", default="cpu")
+    parser = parser_of(__doc__, steps=500)
+    parser.add_argument("--length", type=int, default=10, help="most steps of an episode")
+    parser.add_argument("--target-return", type=float, default=1.0, help="which return it is told to reach")
     options = parser.parse_args()
     torch.set_num_threads(1)
-    environment, settings = rl.make(options.environment, seed=options.seed), DecisionTransformer()
-    data = random_episodes(options.environment, 2000, options.seed)
+    environment = made(options.environment, options.seed)
+    if not hasattr(environment.action_spec(), "num_values"):
+        parser.error(f"the actions of {options.environment} are {environment.action_spec()}; this network is for discrete ones")
+    settings = DecisionTransformer(target_return=options.target_return)
+    settings = dataclasses.replace(settings, experience=dataclasses.replace(settings.experience, length=options.length))
+    data = options.data or random_episodes(options.environment, 2000, options.seed)
     module = train(data, environment, settings, steps=options.steps, seed=options.seed, device=options.device)
     print(f"mean return of 50 episodes: {mean_return(module, environment, settings, episodes=50):.2f}")
 

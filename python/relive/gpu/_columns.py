@@ -18,6 +18,8 @@ def columns_of(columns: Mapping[str, Any]) -> dict[str, ArraySpec]:
     """Columns by name: each a data type, a pair of data type and shape of a step, or an ``ArraySpec``."""
     if not isinstance(columns, Mapping):
         raise InvalidArgumentError(f"columns is a {type(columns).__name__}; give a mapping from names to data types")
+    if wrong := [name for name in columns if not isinstance(name, str)]:
+        raise InvalidArgumentError(f"columns has the name {wrong[0]!r}; names are strings")
     return {name: _column(name, column) for name, column in columns.items()}
 
 
@@ -67,6 +69,23 @@ def position(positions: Mapping[str, int], name: str) -> int:
     return positions[name]
 
 
+def stored(value: Any, spec: ArraySpec) -> Any:
+    """What a trajectory has for a column: an array as it is, a list as an array of the column's data type.
+
+    Raises:
+      InvalidArgumentError: it is nothing, or a list of other values.
+    """
+    if value is None:
+        raise InvalidArgumentError(f"the trajectory has None for {spec.name!r}; give an array [steps, …] of {spec.dtype}")
+    if not isinstance(value, (list, tuple)):
+        return value
+    try:
+        array = np.asarray(value)
+    except ValueError as error:
+        raise InvalidArgumentError(f"the trajectory: the list for {spec.name!r} is no array: {error}") from error
+    return converted(array, spec, "the trajectory")
+
+
 def fitted(value: npt.ArrayLike, spec: ArraySpec, what: str, *, rows: int | None = None) -> npt.NDArray[Any]:
     """A value in the data type of its column. Floats may be rounded; other numbers stay what they are.
 
@@ -85,13 +104,27 @@ def converted(array: npt.NDArray[Any], spec: ArraySpec, what: str) -> npt.NDArra
     """An array in the data type of its column.
 
     Raises:
-      InvalidArgumentError: values that are no floats would change.
+      InvalidArgumentError: numbers would become others, but for the rounding of floats.
     """
     if array.dtype == spec.dtype:
         return array
-    changed = array.astype(spec.dtype)
-    if spec.dtype.kind in "biu" and not np.array_equal(changed, array):
+    if array.dtype.kind in "OSUMm":
+        raise InvalidArgumentError(f"{what}: {spec.name!r} has values of {array.dtype}, which are no numbers; the column's are {spec.dtype}")
+    if array.dtype.kind == "c" and spec.dtype.kind != "c" or not _is_same(array, changed := _cast(array, spec.dtype)):
         raise InvalidArgumentError(
             f"{what}: values of {spec.name!r} of {array.dtype} are none of {spec.dtype}, the column's data type"
         )
     return changed
+
+
+def _cast(array: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    # What numpy would warn of is an error.
+    with np.errstate(invalid="ignore", over="ignore"):
+        return array.astype(dtype)
+
+
+def _is_same(array: npt.NDArray[Any], changed: npt.NDArray[Any]) -> bool:
+    """Whether an array has the same numbers in another data type; floats in one of fewer digits, unless they are beyond it."""
+    if array.dtype.kind in "biuc" or changed.dtype.kind in "biuc":
+        return np.array_equal(changed, array)
+    return bool((np.isfinite(changed) == np.isfinite(array)).all())

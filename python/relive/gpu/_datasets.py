@@ -13,6 +13,8 @@ import numpy.typing as npt
 from relive import nest
 from relive.errors import InvalidArgumentError
 from relive.gpu import _columns
+from relive.gpu._given import real
+from relive.gpu._sampling import LARGEST
 from relive.specs import ArraySpec
 
 Arrays = dict[str, npt.NDArray[Any]]
@@ -33,10 +35,22 @@ def episodes_of(data: Any) -> list[Arrays]:
     if isinstance(data, (list, tuple)) and all(isinstance(episode, recorded.Episode) for episode in data):
         episodes = [_of_recorded(episode) for episode in data]
     else:
-        episodes = _cut(rl.arrays_of(data))
+        # What else there must be, the columns say.
+        episodes = _cut(rl.arrays_of(data, required=()))
     if not episodes:
         raise InvalidArgumentError("the data set has no episodes")
     return episodes
+
+
+def weight_of(given: Any) -> float:
+    """A weight for each episode.
+
+    Raises:
+      InvalidArgumentError: it is none.
+    """
+    if isinstance(given, str):
+        raise InvalidArgumentError(f"weight is {given!r}; give a number, or 'length' for the number of steps of each episode")
+    return real("weight", given, most=LARGEST)
 
 
 def _of_recorded(episode: Any) -> Arrays:
@@ -57,12 +71,16 @@ def _of_recorded(episode: Any) -> Arrays:
 
 def _cut(arrays: Arrays) -> list[Arrays]:
     """Rows one after another as episodes. Each has the row that ends it; the last one may have none."""
-    rows = len(arrays["rewards"])
+    found = [arrays[name] for name in ("terminals", "timeouts") if name in arrays]
+    if not found:
+        raise InvalidArgumentError(
+            f"the data set has {sorted(arrays)}, and does not say where episodes end: give it an array terminals or timeouts with a 1 in the last row of "
+            "each, or zeros if it is a single one"
+        )
+    rows = len(found[0])
     if wrong := {name: len(array) for name, array in arrays.items() if len(array) != rows}:
-        raise InvalidArgumentError(f"the data set has {rows} rewards, but other numbers of rows in {wrong}")
-    ends = np.asarray(arrays["terminals"]).astype(np.bool_).reshape(rows)
-    if "timeouts" in arrays:
-        ends = ends | np.asarray(arrays["timeouts"]).astype(np.bool_).reshape(rows)
+        raise InvalidArgumentError(f"the data set says of {rows} rows whether an episode ends, but has other numbers of rows in {wrong}")
+    ends = np.any([array.astype(np.bool_).reshape(rows) for array in found], axis=0)
     stops = [*(np.flatnonzero(ends) + 1).tolist()]
     if rows and (not stops or stops[-1] < rows):
         stops.append(rows)
@@ -77,7 +95,10 @@ def fitted(episode: Arrays, columns: Mapping[str, ArraySpec], max_steps: int, nu
       InvalidArgumentError: it does not fit.
     """
     if missing := [name for name in columns if name not in episode]:
-        raise InvalidArgumentError(f"the data set has no {missing}; it has {sorted(episode)}: name the columns so, or leave them out")
+        raise InvalidArgumentError(
+            f"the data set has no {missing}; it has {sorted(episode)}: name the columns so, or leave them out. Arrays of other names than D4RL's, such as "
+            "infos, are not read: make them parts of observations"
+        )
     length = len(next(iter(episode.values())))
     if length > max_steps:
         raise InvalidArgumentError(f"episode {number} has {length} steps, and a trajectory at most {max_steps}: make the store with a larger max_steps")

@@ -26,7 +26,7 @@ def conversion(framework: str, device: Any) -> Convert | None:
     if framework not in ("numpy", "torch", "jax"):
         raise InvalidArgumentError(f"framework is {framework!r}; it must be 'numpy', 'torch' or 'jax'")
     if str(device).split(":")[0] in ("cuda", "gpu") and (reason := unavailable()) is not None:
-        raise UnavailableError(f"device is {str(device)!r}, and there is no GPU that can be used: {reason}")
+        raise UnavailableError(f"device is {str(device)!r}, but {reason}")
     if framework == "torch":
         return _to_torch(device)
     if framework == "jax":

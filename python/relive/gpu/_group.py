@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from relive.errors import InvalidArgumentError, ReverbError, UnavailableError
+from relive.gpu._waits import told as told_of
 
 _FINE, _FAILED = b"\0", b"\1"
 
@@ -45,6 +46,10 @@ class Group(abc.ABC):
 
     def close(self) -> None:
         """Ends what the group itself has opened."""
+
+    def _awaited(self) -> str:
+        """What an exchange waits for, for the log."""
+        return "the other ranks have not told theirs; do all make the same calls in the same order, and has none ended?"
 
 
 class _Torch(Group):
@@ -137,7 +142,8 @@ def exchange(group: Group, make: Callable[[], bytes]) -> list[bytes]:
         told = _FINE + make()
     except ReverbError as error:
         failed, told = error, _FAILED + str(error).encode()
-    answers = [bytes(answer) for answer in group.all_gather(told)]
+    with told_of(f"rank {group.rank} of {group.ranks}", group._awaited):
+        answers = [bytes(answer) for answer in group.all_gather(told)]
     if failed is not None:
         raise failed
     for rank, answer in enumerate(answers):

@@ -10,16 +10,18 @@ import numpy.typing as npt
 
 from relive import _native
 from relive.errors import FailedPreconditionError, InvalidArgumentError
-from relive.gpu import _batch, _window
+from relive.gpu import _batch, _kept_weights, _window
 from relive.gpu._device import conversion
+from relive.gpu._given import real, whole
 from relive.gpu._group import Group, exchange
-from relive.gpu._sampling import Prioritized, Sampling, sampling_of
+from relive.gpu._sampling import LARGEST, Prioritized, Sampling, sampling_of
+from relive.gpu._waits import REMOTE, told
 from relive.gpu._window import Window
 
 UpdateWeights = Callable[["npt.ArrayLike", "npt.ArrayLike", "npt.ArrayLike | None"], Any]
 
 # The state of a loader is a dictionary of this form.
-_VERSION = 1
+_VERSION = 2
 
 
 class Loader:
@@ -45,33 +47,31 @@ class Loader:
         group: Group | None,
         update_weights: UpdateWeights | None = None,
     ) -> None:
-        for name, value, least, limit in (
-            ("batch_size", batch_size, 1, 1 << 32), ("prefetch", prefetch, 0, 1 << 10),
-            ("threads", threads, 1, 1 << 10), ("seed", seed, 0, 1 << 64),
-        ):
-            if not least <= value < limit:
-                raise InvalidArgumentError(f"{name} is {value}; it must be {least} to {limit - 1}")
         if steps not in ("random", "last"):
             raise InvalidArgumentError(f"steps is {steps!r}; it must be 'random' or 'last'")
         self._sampling = sampling_of(sampling)
         self._convert = conversion(framework, device)
         self._settings: dict[str, Any] = {
             "windows": _window.as_native(windows),
-            "batch_size": batch_size,
+            "batch_size": whole("batch_size", batch_size, 1, 1 << 32),
             "sampling": self._sampling.name,
             "beta": self._sampling.exponent_of_importance(),
             "exponent": self._sampling.exponent(),
-            "max_weight": max_weight,
+            "max_weight": self._sampling.largest(real("max_weight", max_weight, most=LARGEST)),
             "is_last": steps == "last",
-            "seed": seed,
-            "prefetch": prefetch,
-            "threads": threads,
+            "seed": whole("seed", seed, 0, 1 << 64),
+            "prefetch": whole("prefetch", prefetch, 0, 1 << 10),
+            "threads": whole("threads", threads, 1, 1 << 10),
             "share": None if group is None or group.ranks == 1 else (group.replica, group.replicas),
         }
         self._group = None if self._settings["share"] is None else group
         self._names = list(windows)
         self._native = source.loader(self._settings)
+        self._source = source
         self._update_weights = update_weights
+        # A rank of several tells the others, who wait for it at the first draw.
+        if self._group is None and (text := self._too_heavy()):
+            raise InvalidArgumentError(text)
 
     def __iter__(self) -> Loader:
         return self
@@ -84,9 +84,37 @@ class Loader:
           InvalidArgumentError: a weight of the store is above ``max_weight``, or the ranks do not draw alike: all make the same calls.
           DeadlineExceededError: another rank does not come, where the group has a deadline.
         """
-        while self._group is not None and self._native.is_short():
-            self._draw_together(self._group)
-        return _batch.from_native(self._names, self._native.next(), self._convert)
+        try:
+            while self._group is not None and self._native.is_short():
+                self._draw_together(self._group)
+            parts = self._next()
+        except InvalidArgumentError as error:
+            # The extension does not know what the argument is called.
+            if text := self._too_heavy():
+                raise InvalidArgumentError(text) from error
+            raise
+        return _batch.from_native(self._names, parts, self._convert)
+
+    def _next(self) -> Any:
+        if self._group is None:
+            return self._native.next()
+        with told(f"rank {self._group.rank} of {self._group.ranks}", lambda: REMOTE):
+            return self._native.next()
+
+    def _too_heavy(self) -> str | None:
+        """Which trajectory has a weight above the largest one; ``None`` if none has."""
+        most = self._settings["max_weight"]
+        if most == LARGEST:
+            return None
+        weights = self._source.weights()
+        at = int(weights.argmax())
+        if weights[at] <= most:
+            return None
+        rank, _ = self._source.shard()
+        return (
+            f"trajectory {rank * len(weights) + at} has the weight {weights[at]:g}, which is above max_weight, {most:g}: give the loader "
+            "max_weight= with the largest weight that the store will have, or the trajectory another weight"
+        )
 
     def _draw_together(self, group: Group) -> None:
         """Draws a list with all ranks, and begins to collect this process's share."""
@@ -124,13 +152,18 @@ class Loader:
     def state(self) -> dict[str, Any]:
         """What :meth:`restore` needs to go on with the very batches that would come next. It can be pickled.
 
-        It has the random stream, and the batches that were drawn ahead; it does not have the store, which has its own checkpoints.
+        It has the random stream, the batches that were drawn ahead, and the weights of all trajectories of this process's store. It does not
+        have the trajectories: ``Store.save`` has.
         """
         seed, selector, pending = self._native.state()
-        return {"version": _VERSION, "settings": self._drawing(), "seed": seed, "selector": selector, "pending": pending}
+        weights = _kept_weights.of_store(self._source) if isinstance(self._source, _native.GpuStore) else None
+        return {
+            "version": _VERSION, "settings": self._drawing(), "seed": seed, "selector": selector, "pending": pending, "weights": weights,
+        }
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Goes on where :meth:`state` was taken, by this loader or another one of the same settings on the same trajectories.
+        """Goes on where :meth:`state` was taken, by this loader or another one of the same settings on the same trajectories. They get the
+        weights that they had. The log of the name ``relive`` says if the store has other trajectories.
 
         Raises:
           InvalidArgumentError: it is no state, or that of a loader that draws in another way.
@@ -144,6 +177,8 @@ class Loader:
                     f"the state is of a loader with {name} {state['settings'].get(name)!r}; this one has {value!r}"
                 )
         self._native.restore(state["seed"], state["selector"], state["pending"])
+        if state["weights"] is not None and isinstance(self._source, _native.GpuStore):
+            _kept_weights.give_back(self._source, state["weights"])
 
     def close(self) -> None:
         """Ends the loader. Its batches stay."""

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from relive.errors import DeadlineExceededError, InvalidArgumentError, UnavailableError
 from relive.gpu._group import Group
+from relive.gpu._waits import told as told_of
 
 _SIZE = struct.Struct("<Q")
 _RANK = struct.Struct("<QQ")
@@ -25,7 +26,7 @@ class LocalGroup(Group):
     Args:
       name: of the group: another one for each that there is at a time.
       rank, ranks, replica, replicas: as in :class:`Group`.
-      timeout: seconds that an exchange waits for the others.
+      timeout: seconds that an exchange waits for the others. The log of the name ``relive`` says after 5 seconds who is waited for.
 
     Raises:
       UnavailableError: there is such a group.
@@ -38,16 +39,18 @@ class LocalGroup(Group):
         super().__init__(rank, ranks, replica=replica, replicas=replicas)
         if not timeout > 0:
             raise InvalidArgumentError(f"timeout is {timeout}; it must be above 0 seconds")
-        self._timeout = timeout
+        self.timeout = timeout
         self._name = name
+        self._missing = "the other ranks have not come"
         # In the abstract namespace: it goes with the process, and leaves no file.
         address = f"\0relive-gpu-{name}"
         self._peers: dict[int, socket.socket] = {}
         if ranks > 1:
-            self._peers = self._listen(address) if rank == 0 else self._connect(address)
+            with told_of(f"group {name!r}, rank {rank}", self._awaited):
+                self._peers = self._listen(address) if rank == 0 else self._connect(address)
 
     def all_gather(self, told: bytes) -> Sequence[bytes]:
-        deadline = time.monotonic() + self._timeout
+        deadline = time.monotonic() + self.timeout
         if self.ranks == 1:
             return [told]
         if not self._peers:
@@ -63,6 +66,9 @@ class LocalGroup(Group):
             peer.close()
         self._peers = {}
 
+    def _awaited(self) -> str:
+        return f"{self._missing}; it waits until {self.timeout} s are over"
+
     def _gather(self, told: bytes, deadline: float) -> list[bytes]:
         answers = [told, *(self._receive(rank, self._peers[rank], deadline) for rank in range(1, self.ranks))]
         whole = b"".join(_SIZE.pack(len(answer)) + answer for answer in answers)
@@ -71,7 +77,7 @@ class LocalGroup(Group):
         return answers
 
     def _listen(self, address: str) -> dict[int, socket.socket]:
-        deadline = time.monotonic() + self._timeout
+        deadline = time.monotonic() + self.timeout
         peers: dict[int, socket.socket] = {}
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
             try:
@@ -103,7 +109,7 @@ class LocalGroup(Group):
         return int(rank)
 
     def _connect(self, address: str) -> dict[int, socket.socket]:
-        deadline = time.monotonic() + self._timeout
+        deadline = time.monotonic() + self.timeout
         while True:
             root = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
             try:
@@ -117,9 +123,10 @@ class LocalGroup(Group):
             return {0: root}
 
     def _left(self, deadline: float, what: str) -> float:
+        self._missing = what
         left = deadline - time.monotonic()
         if left <= 0:
-            raise DeadlineExceededError(f"group {self._name!r}, rank {self.rank}: {what} within {self._timeout} s")
+            raise DeadlineExceededError(f"group {self._name!r}, rank {self.rank}: {what} within {self.timeout} s")
         return left
 
     def _send(self, rank: int, peer: socket.socket, told: bytes, deadline: float) -> None:
@@ -130,7 +137,7 @@ class LocalGroup(Group):
         try:
             peer.sendall(whole)
         except TimeoutError as error:
-            raise DeadlineExceededError(f"group {self._name!r}: rank {rank} does not read within {self._timeout} s") from error
+            raise DeadlineExceededError(f"group {self._name!r}: rank {rank} does not read within {self.timeout} s") from error
         except OSError as error:
             raise UnavailableError(f"group {self._name!r}: rank {rank} has ended: {error}") from error
 

@@ -29,7 +29,18 @@ def group_for(name: str | None, group: Any, rank: int | None, ranks: int | None)
         raise InvalidArgumentError("group has its own rank; leave rank and ranks out")
     if name is None:
         raise InvalidArgumentError("give name= with rank= and ranks=: by it the ranks find each other")
-    return LocalGroup(name, rank, ranks)
+    return _OfStore(name, rank, ranks)
+
+
+class _OfStore(LocalGroup):
+    """The group that a store has made itself."""
+
+
+def honour(group: Group, network: Network | None) -> None:
+    """From now on exchanges in a store's own group wait as long for the other ranks as the network does. Those of other groups have the time that
+    their makers gave them."""
+    if network is not None and isinstance(group, _OfStore):
+        group.timeout = network.timeout
 
 
 def segment_name(name: str, rank: int, ranks: int) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal
@@ -14,7 +15,8 @@ from relive.errors import InvalidArgumentError, UnavailableError
 from relive.gpu import _batch, _columns, _ranks, _window
 from relive.gpu._group import Group
 from relive.gpu._loader import Loader
-from relive.gpu._sampling import Sampling
+from relive.gpu._sampling import LARGEST, Sampling
+from relive.gpu._waits import REMOTE, told
 from relive.gpu._window import Window
 from relive.specs import ArraySpec
 
@@ -100,7 +102,8 @@ class Readable:
           device, framework: where the arrays go, and whose they are: ``"cpu"``, and ``"cuda"`` with PyTorch or JAX.
           prefetch: batches that are drawn and copied before they are asked for. A new weight does not change those.
           threads: how many copy; the caller's included.
-          max_weight: the largest weight that the store will have. Weights are rounded to about 2⁻⁴⁰ of it.
+          max_weight: the largest weight that the store will have, where draws depend on how large weights are. They are rounded to about
+            2⁻⁴⁰ of it. Uniform, FIFO and LIFO draws ask only whether a weight is above 0, and take any.
 
         Raises:
           InvalidArgumentError: a window cannot be had, an argument is out of range, or the store is another process's and one of
@@ -147,7 +150,9 @@ class Readable:
         _window.as_native(windows)
         key = (tuple(windows.items()), str(device), framework, 1 << (max(1, len(indices)) - 1).bit_length())
         loader = self._collectors.pop(key, None) or self._collector(windows, device, framework, key[-1])
-        batch = _batch.from_native(list(windows), loader._native.collect(indices, at), loader._convert)
+        with told(f"rank {self._rank} of {self._ranks}", lambda: REMOTE) if self._ranks > 1 else contextlib.nullcontext():
+            parts = loader._native.collect(indices, at)
+        batch = _batch.from_native(list(windows), parts, loader._convert)
         # Those of the last windows are kept: who collects mostly does it again and again. Another thread meanwhile makes its own.
         self._collectors = {key: loader}
         return batch
@@ -156,7 +161,7 @@ class Readable:
         """What makes batches of given trajectories, of up to so many rows."""
         return Loader(
             self._native, rows, windows, sampling="uniform", steps="last", seed=0, device=device, framework=framework, prefetch=0, threads=2,
-            max_weight=_ANY_WEIGHT, group=None,
+            max_weight=LARGEST, group=None,
         )
 
     def all_steps(self) -> dict[str, npt.NDArray[Any]]:
@@ -205,8 +210,6 @@ class Readable:
 
 # Trajectories of which all steps are read at a time.
 _AT_ONCE = 64
-# Nothing is drawn, so that the resolution of weights does not matter.
-_ANY_WEIGHT = float(np.finfo(np.float32).max)
 
 
 class Reader(Readable):

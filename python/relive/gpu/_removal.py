@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -30,10 +31,33 @@ class Candidates(NamedTuple):
 Removal = str | tuple[str, int] | Callable[[Candidates], "int | None"]
 
 
+class Choice:
+    """A function that chooses, for the extension. The store keeps this object, and the extension only refers to it: otherwise a store that its
+    function can reach, such as by a name of the program, would be kept by itself, and leave its memory behind when the process ends."""
+
+    def __init__(self, function: Callable[[Candidates], int | None]) -> None:
+        self._function = function
+
+    def as_native(self) -> Callable[..., int | None]:
+        """What the extension calls."""
+        found = weakref.ref(self)
+
+        def choose(*arrays: Any) -> int | None:
+            choice = found()
+            return None if choice is None else choice._function(Candidates(*arrays))
+
+        return choose
+
+
+def given(removal: Any) -> Any:
+    """A removal, of which a function is one that can be kept."""
+    return Choice(removal) if callable(removal) else removal
+
+
 def as_native(removal: Any) -> tuple[str, Any]:
     """A removal as the extension takes it: a name and an argument."""
-    if callable(removal):
-        return ("callback", lambda *arrays: removal(Candidates(*arrays)))
+    if isinstance(removal, Choice):
+        return ("callback", removal.as_native())
     if isinstance(removal, str) and removal in _NAMES:
         return (removal, None)
     if isinstance(removal, tuple) and len(removal) == 2 and removal[0] == "max_times_sampled":

@@ -5,7 +5,15 @@ from __future__ import annotations
 import dataclasses
 from typing import ClassVar
 
+import numpy as np
+
 from relive.errors import InvalidArgumentError
+from relive.gpu._given import real
+
+LARGEST = float(np.finfo(np.float32).max)
+"""The largest weight that there is."""
+# The extension computes powers up to this one.
+_MOST_EXPONENT = 16.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,9 +30,23 @@ class Sampling:
         """β of importance weights."""
         return 0.0
 
+    def largest(self, max_weight: float) -> float:
+        """The largest weight that a trajectory may have, if the loader was given this one."""
+        return max_weight
+
+
+class _Unweighted(Sampling):
+    """Whether a trajectory is drawn depends on whether its weight is above 0, and on nothing else of it."""
+
+    def exponent(self) -> float:
+        return 0.0
+
+    def largest(self, max_weight: float) -> float:
+        return LARGEST
+
 
 @dataclasses.dataclass(frozen=True)
-class Uniform(Sampling):
+class Uniform(_Unweighted):
     """All alike, with replacement."""
 
     name: ClassVar[str] = "uniform"
@@ -36,6 +58,9 @@ class Weighted(Sampling):
 
     alpha: float = 1.0
     name: ClassVar[str] = "weighted"
+
+    def __post_init__(self) -> None:
+        real(f"alpha of {type(self).__name__}", self.alpha, most=_MOST_EXPONENT)
 
     def exponent(self) -> float:
         return self.alpha
@@ -57,6 +82,10 @@ class Prioritized(Weighted):
     beta: float = 0.4
     name: ClassVar[str] = "prioritized"
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        real("beta of Prioritized", self.beta, most=_MOST_EXPONENT)
+
     def exponent_of_importance(self) -> float:
         return self.beta
 
@@ -69,14 +98,14 @@ class TopK(Sampling):
 
 
 @dataclasses.dataclass(frozen=True)
-class Fifo(Sampling):
+class Fifo(_Unweighted):
     """Those inserted first, each once."""
 
     name: ClassVar[str] = "fifo"
 
 
 @dataclasses.dataclass(frozen=True)
-class Lifo(Sampling):
+class Lifo(_Unweighted):
     """Those inserted last, each once."""
 
     name: ClassVar[str] = "lifo"

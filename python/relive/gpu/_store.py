@@ -4,25 +4,29 @@ from __future__ import annotations
 
 import os
 import pathlib
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy.typing as npt
 
 from relive import _native
-from relive.errors import InvalidArgumentError, ReverbError
+from relive.errors import InvalidArgumentError, ReverbError, UnavailableError
 from relive.gpu import _columns, _datasets, _ranks, _removal, _writing
+from relive.gpu._given import real, whole
 from relive.gpu._group import Group
 from relive.gpu._local_group import LocalGroup
 from relive.gpu._network import Network
 from relive.gpu._outcomes import Changed, Inserted, Saved, Status
 from relive.gpu._reading import Readable
 from relive.gpu._removal import Candidates, Removal
+from relive.gpu._waits import told
 from relive.gpu._writing import Request, Scan, Writer
-
 
 # Makes the memory of this name, with a rank of so many.
 _Make = Callable[["str | None", "tuple[int, int]"], _native.GpuStore]
+# What a removal's function raises is told after so long.
+_SHORT_S = 0.05
 
 
 class Store(Readable):
@@ -78,17 +82,13 @@ class Store(Readable):
         group: Any = None,
         network: Network | None = None,
     ) -> None:
-        for what, value, limit in (
-            ("capacity", capacity, 1 << 63), ("max_steps", max_steps, 1 << 32), ("max_selectable", max_selectable, 1 << 63),
-            ("readers", readers, 1 << 32), ("writers", writers, 1 << 32),
-        ):
-            least = 0 if what == "writers" else 1
-            if value is not None and not least <= value < limit:
-                raise InvalidArgumentError(f"{what} is {value}; it must be {least} to {limit - 1}")
-        if not 0 <= seed < 1 << 64:
-            raise InvalidArgumentError(f"seed is {seed}; it must be 0 to {(1 << 64) - 1}")
+        capacity, max_steps = whole("capacity", capacity, 1, 1 << 63), whole("max_steps", max_steps, 1, 1 << 32)
+        readers, writers = whole("readers", readers, 1, 1 << 32), whole("writers", writers, 0, 1 << 32)
+        max_selectable = None if max_selectable is None else whole("max_selectable", max_selectable, 1, 1 << 63)
+        seed = whole("seed", seed, 0, 1 << 64)
         columns = _columns.columns_of(columns)
-        removal_ = _removal.as_native(removal)
+        self._removal = _removal.given(removal)
+        removal_ = _removal.as_native(self._removal)
         self._start(
             _ranks.group_for(name, group, rank, ranks),
             name,
@@ -116,6 +116,7 @@ class Store(Readable):
             failed = error
         _ranks.join(group, store, failed, name, network)
         assert store is not None, "otherwise `join` has raised"
+        _ranks.honour(group, network)
         super().__init__(store, group=group)
 
     @classmethod
@@ -148,8 +149,11 @@ class Store(Readable):
         """
         if (removal is None) != (capacity is None) or (removal is None and max_selectable is not None):
             raise InvalidArgumentError("removal and capacity are given together, for a store whose removal was a function")
-        given = None if removal is None else (_removal.as_native(removal)[1], capacity, max_selectable)
+        if removal is not None and not callable(removal):
+            raise InvalidArgumentError(f"removal is {removal!r}; give the function that the store had, or nothing: the file has all others")
         store = cls.__new__(cls)
+        store._removal = _removal.given(removal)
+        given = None if removal is None else (_removal.as_native(store._removal)[1], capacity, max_selectable)
         among = _ranks.group_for(name, group, rank, ranks)
         store._start(
             among,
@@ -176,7 +180,7 @@ class Store(Readable):
     def of_dataset(
         cls, data: Any, *, capacity: int | None = None, max_steps: int | None = None, weight: float | Literal["length"] = 1.0, **options: Any
     ) -> Store:
-        """A store with the columns of a data set, and its episodes in it. Of several ranks each has a part of them, in their order, so
+        """A store with the columns of a data set, and its episodes in it: those that :meth:`insert_dataset` names, and no ``infos``. Of several ranks each has a part of them, in their order, so
         that an episode's index is its number, whatever the number of ranks.
 
         Args:
@@ -206,9 +210,11 @@ class Store(Readable):
         """Copies a trajectory in. If there is no room, another one goes.
 
         Args:
-          trajectory: for each column an array ``[length, …]`` of its data type.
+          trajectory: for each column an array ``[length, …]`` of its data type, or a list, which becomes one if that changes no number
+            but by the rounding of floats.
           weight: finite and not negative; at 0 it is kept, but never drawn.
-          timeout: seconds to wait for room while all trajectories are being read.
+          timeout: seconds to wait for room while all trajectories are being read. The log of the name ``relive`` says after 5 seconds
+            that it waits.
 
         Raises:
           InvalidArgumentError: an array that does not fit its column, arrays that differ in length, no steps or more than
@@ -216,16 +222,33 @@ class Store(Readable):
           UnavailableError: there is no room, and nothing that may go.
         """
         self._check_names(trajectory)
-        arrays = [trajectory[name] for name in self._columns]
-        return Inserted(*self._native.insert(arrays, weight, timeout))
+        arrays = [_columns.stored(trajectory[name], spec) for name, spec in self._columns.items()]
+        timeout = real("timeout", timeout)
+        if weight is None or isinstance(weight, str):
+            raise InvalidArgumentError(f"weight is {weight!r}; give a number")
+        if timeout == 0:
+            return Inserted(*self._native.insert(arrays, weight, 0.0))
+        with told("insert()", lambda: "there is no room; all trajectories are being read, or the removal keeps them"):
+            return Inserted(*self._insert_within(arrays, weight, timeout))
+
+    def _insert_within(self, arrays: list[Any], weight: float, timeout: float) -> tuple[int, int]:
+        deadline = time.monotonic() + timeout
+        # The extension raises what a function has raised once its wait is over: with one there are several short waits.
+        while isinstance(self._removal, _removal.Choice) and deadline - time.monotonic() > _SHORT_S:
+            try:
+                return self._native.insert(arrays, weight, _SHORT_S)
+            except UnavailableError:
+                continue
+        return self._native.insert(arrays, weight, max(0.0, deadline - time.monotonic()))
 
     def insert_dataset(self, data: Any, *, weight: float | Literal["length"] = 1.0) -> list[Inserted]:
         """Copies the episodes of a data set in; all of them, also one that was still going on at the end. Of several ranks, which all
         call this with the same data, each takes a part.
 
-        An episode ends with a row of ``terminals`` or ``timeouts``. The arrays ``observations``, ``actions``, ``rewards``, ``terminals``,
-        and where the data has them ``timeouts`` and ``next_observations``, go into the columns of their names; parts of nests into
-        ``observations/camera`` and so on. Arrays for which there is no column are left out.
+        An episode ends with a row of ``terminals`` or ``timeouts``, of which there must be one. These, and the arrays ``observations``, ``actions``,
+        ``rewards`` and ``next_observations``, as far as the data has them, go into the columns of their names; parts of nests into
+        ``observations/camera`` and so on. Arrays for which there is no column are left out, and so are those of other names, such as
+        D4RL's ``infos``: what is wanted of them is to be made a part of the observations.
 
         Args:
           data: a folder of recorded episodes, a file of ``numpy.savez``, D4RL's HDF5, Parquet, Arrow or safetensors, a data set of
@@ -240,6 +263,8 @@ class Store(Readable):
         return self._insert_all(_datasets.episodes_of(data), weight)
 
     def _insert_all(self, episodes: list[dict[str, npt.NDArray[Any]]], weight: float | Literal["length"]) -> list[Inserted]:
+        if weight != "length":
+            weight = _datasets.weight_of(weight)
         episodes = episodes[_ranks.part_of(self._group, len(episodes))]
         room = self.capacity - len(self)
         if len(episodes) > room:
@@ -332,6 +357,10 @@ class Store(Readable):
             self._group.close()
 
     def _check_names(self, trajectory: Mapping[str, Any]) -> None:
+        if not isinstance(trajectory, Mapping):
+            raise InvalidArgumentError(
+                f"the trajectory is a {type(trajectory).__name__}; give a mapping from the names of the columns, {list(self._columns)}, to arrays"
+            )
         if trajectory.keys() == self._columns.keys():
             return
         missing, unknown = self._columns.keys() - trajectory.keys(), trajectory.keys() - self._columns.keys()

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from relive.errors import InvalidArgumentError
+from relive.gpu._given import whole
 from relive.specs import as_dtype
 
 
@@ -24,12 +25,12 @@ class Window:
       length: number of steps, at least 1.
       pad: where padding goes: ``"head"`` before the steps, which are then at the end, ``"tail"`` behind them.
       value: what padding consists of, in the type that the batch has.
-      dtype: another type than the column's: float16, bfloat16 (of ml_dtypes), float32 or float64.
+      dtype: another type than the column's: float16, bfloat16 (which needs the package ml_dtypes), float32 or float64.
       scale: with ``dtype``: what values are multiplied by; 1 unless given. Padding is not.
       column: the column, where that is not the name of the window: for two windows of one column.
 
     Raises:
-      InvalidArgumentError: no steps, another ``pad``, or ``scale`` without ``dtype``.
+      InvalidArgumentError: no steps, another ``pad``, a ``dtype`` that is none of these, or ``scale`` without one.
     """
 
     offset: int = 0
@@ -41,14 +42,28 @@ class Window:
     column: str | None = None
 
     def __post_init__(self) -> None:
-        if self.length < 1:
+        if whole("length", self.length, 0, 1 << 32) < 1:
             raise InvalidArgumentError(f"a window of {self.length} steps; it must have at least 1")
+        whole("offset", self.offset, -(1 << 32), 1 << 32)
         if self.pad not in ("head", "tail"):
             raise InvalidArgumentError(f"pad is {self.pad!r}; it must be 'head' or 'tail'")
         if self.scale is not None and self.dtype is None:
             raise InvalidArgumentError(f"scale is {self.scale} without a dtype; give the type of the scaled values")
         if self.dtype is not None:
-            object.__setattr__(self, "dtype", as_dtype(self.dtype))
+            object.__setattr__(self, "dtype", _dtype_of(self.dtype))
+
+
+def _dtype_of(given: Any) -> np.dtype[Any]:
+    if isinstance(given, str) and given == "bfloat16":
+        try:
+            # It gives numpy this name.
+            import ml_dtypes  # noqa: F401
+        except ImportError as error:
+            raise InvalidArgumentError("dtype is 'bfloat16', which numpy has through ml_dtypes, and that is not installed: pip install ml_dtypes") from error
+    try:
+        return as_dtype(given)
+    except (TypeError, ValueError) as error:
+        raise InvalidArgumentError(f"dtype is {given!r}; it must be 'float16', 'bfloat16', 'float32' or 'float64'") from error
 
 
 Native = tuple[str, int, int, bool, float, "tuple[np.dtype[Any], float] | None"]

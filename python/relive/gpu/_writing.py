@@ -13,7 +13,10 @@ import numpy.typing as npt
 from relive import _native
 from relive.errors import InvalidArgumentError
 from relive.gpu import _columns, _ranks
+from relive.gpu._given import real
 from relive.gpu._outcomes import Inserted
+from relive.gpu._sampling import LARGEST
+from relive.gpu._waits import told
 from relive.specs import ArraySpec
 
 if TYPE_CHECKING:
@@ -58,6 +61,7 @@ class Writer:
         self._columns = _columns.from_native(columns)
         self._positions = {name: position for position, name in enumerate(self._columns)}
         self._written: set[str] = set()
+        self._has_row = False
 
     @property
     def number(self) -> int:
@@ -80,13 +84,16 @@ class Writer:
         return self._native.steps()
 
     def begin(self, *, timeout: float = 60.0) -> None:
-        """Waits for a row; returns at once if there is one. A trajectory begins with it, and after :meth:`finish` the next one does.
+        """Waits for a row; returns at once if there is one. A trajectory begins with it, and after :meth:`finish` the next one does. The log
+        of the name ``relive`` says after 5 seconds that it waits, as it does for :meth:`ask` and :meth:`wait`.
 
         Raises:
           DeadlineExceededError: there is none in ``timeout`` seconds.
           UnavailableError: the store's process has ended.
         """
-        self._native.acquire(timeout)
+        with told(f"writer {self._number}", lambda: "begin() waits for a row; does the process of the store call scan(), and is there a free row?"):
+            self._native.acquire(real("timeout", timeout))
+        self._has_row = True
 
     def write(self, values: Mapping[str, npt.ArrayLike]) -> None:
         """Writes some columns of the current step.
@@ -95,6 +102,7 @@ class Writer:
           NotFoundError: there is no such column.
           InvalidArgumentError: a value is no step of its column; there is no row; or the trajectory has ``max_steps`` steps.
         """
+        self._expect_row()
         for name, value in values.items():
             position = self._position(name)
             self._native.write(position, _columns.fitted(value, self._columns[name], "the step"))
@@ -106,6 +114,7 @@ class Writer:
         Raises:
           InvalidArgumentError: as :meth:`write`; or a column of the step is missing.
         """
+        self._expect_row()
         if missing := self._columns.keys() - values.keys() - self._written:
             raise InvalidArgumentError(f"step {self.steps} has no {sorted(missing)}; a step has all columns")
         self.write(values)
@@ -121,9 +130,10 @@ class Writer:
           DeadlineExceededError: no answer comes in ``timeout`` seconds. :meth:`wait` waits for longer.
           UnavailableError: the store's process has ended.
         """
-        position = self._position(column)
+        position, timeout = self._position(column), real("timeout", timeout)
+        self._expect_row()
         self._native.request()
-        self._native.wait(timeout)
+        self.wait(timeout=timeout)
         self._written.add(column)
         return self._native.read(position)
 
@@ -133,7 +143,8 @@ class Writer:
         Raises:
           DeadlineExceededError, UnavailableError: as there.
         """
-        self._native.wait(timeout)
+        with told(f"writer {self._number}", lambda: "ask() waits for an answer; does the process of the store call scan() and answer()?"):
+            self._native.wait(real("timeout", timeout))
 
     def finish(self, weight: float = 1.0) -> None:
         """The trajectory is complete; ``weight`` is its weight.
@@ -141,9 +152,11 @@ class Writer:
         Raises:
           InvalidArgumentError: it has no steps, a step is half written, or the weight is none.
         """
+        self._expect_row()
         if self._written:
             raise InvalidArgumentError(f"step {self.steps} has {sorted(self._written)} only; append its other columns first")
-        self._native.finish(weight)
+        self._native.finish(real("weight", weight, most=LARGEST))
+        self._has_row = False
 
     def abandon(self) -> None:
         """Gives the trajectory up; the next one begins in its place."""
@@ -159,6 +172,10 @@ class Writer:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
+
+    def _expect_row(self) -> None:
+        if not self._has_row:
+            raise InvalidArgumentError(f"writer {self._number} has no trajectory: call begin() first, also after each finish()")
 
     def _position(self, name: str) -> int:
         return _columns.position(self._positions, name)

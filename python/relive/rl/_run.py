@@ -82,7 +82,8 @@ def run(
     Args:
       agent: one in Rust, such as ``rl.DQN()``, or one of your own: see ``relive.rl.contracts.Agent``.
       env: a name, such as ``"catch/0"``; an environment of Gymnasium, or with dm_env's interface; a vector of Gymnasium's environments; a parallel
-        environment of PettingZoo, whose agents have the same spaces and share the policy; a function from a seed to one of these; or a list of functions
+        environment of PettingZoo, whose agents have the same spaces and share the policy; a class of one of these, which is made without arguments, or
+        with ``seed=`` if it has that; a function from a seed to one of these; or a list of functions
         without arguments, each of which makes one, as ``gymnasium.vector`` has it. What is given ready-made is not closed, and serves one worker without
         evaluations: for the others there are functions.
       steps: steps in the environment, of all actors together. The run ends with the rollout that reaches the number. Not with ``data``.

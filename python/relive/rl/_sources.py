@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,11 +12,11 @@ from relive.rl import _faults
 from relive.rl._bridge import Bridge, Part, Single
 from relive.rl._parallel import Parallel, is_parallel
 from relive.rl._vectors import Vector, is_vector
-from relive.rl.gymnasium_adapters import GymEnvironment
+from relive.rl.gymnasium_adapters import adapted
 
 _KINDS = (
     "the name of a native one, such as 'catch/0', an environment of Gymnasium or a vector of them, one with dm_env's interface, a parallel environment of "
-    "PettingZoo, a function from a seed to one of these, or a list of functions that make one each"
+    "PettingZoo, a class of one of these, a function from a seed to one, or a list of functions that make one each"
 )
 
 _COUNTS = "give the agent as many, by environments= of its experience or by num_envs"
@@ -67,7 +68,7 @@ class Source:
             return self._environment
         if isinstance(self._environment, (list, tuple)):
             return self._environment[number]()
-        return self._environment(seed)
+        return _called(self._environment, seed)
 
 
 def source_of(environment: Any) -> str | Source:
@@ -115,7 +116,7 @@ def with_dm_env_interface(environment: Any, seed: int) -> Any:
       TypeError: it is no environment.
     """
     if not isinstance(source_of(environment), str) and not _is_environment(environment):
-        environment = environment[0]() if isinstance(environment, (list, tuple)) else environment(seed)
+        environment = environment[0]() if isinstance(environment, (list, tuple)) else _called(environment, seed)
     return _with_dm_env_interface(environment, seed)
 
 
@@ -129,6 +130,26 @@ def name_of(environment: Any) -> str:
     if isinstance(identifier, str):
         return identifier
     return str(getattr(environment, "__qualname__", type(environment).__qualname__))
+
+
+def _called(make: Any, seed: int) -> Any:
+    """What a function makes of a seed, or a class of environments, whose first argument mostly is something else.
+
+    Raises:
+      TypeError: the class is not made without arguments.
+    """
+    if not (isinstance(make, type) and callable(getattr(make, "reset", None)) and callable(getattr(make, "step", None))):
+        return make(seed)
+    arguments = inspect.signature(make)
+    named = {"seed": seed} if "seed" in arguments.parameters else {}
+    try:
+        arguments.bind(**named)
+    except TypeError as error:
+        raise TypeError(
+            f"{make.__qualname__} is a class, of which a run makes environments without arguments, or by seed=, and that cannot be: {error}; give "
+            f"a function from a seed: lambda seed: {make.__qualname__}(…)"
+        ) from error
+    return make(**named)
 
 
 def _is_environment(value: Any) -> bool:
@@ -155,9 +176,7 @@ def _with_dm_env_interface(environment: Any, seed: int) -> Any:
         from relive.rl.environments import make
 
         return make(environment, seed=seed)
-    if hasattr(environment, "observation_spec") or not hasattr(environment, "observation_space"):
-        return environment
-    return GymEnvironment(environment, seed=seed)
+    return adapted(environment, seed=seed)
 
 
 def _of_episodes(seed: int, resumed: int) -> int:

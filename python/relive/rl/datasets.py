@@ -7,7 +7,7 @@ import os
 import pathlib
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -21,9 +21,13 @@ Arrays = dict[str, npt.NDArray[Any]]
 # What is read of a file, and which of these there must be.
 _NAMES = ("observations", "actions", "rewards", "terminals", "timeouts", "next_observations")
 _REQUIRED = ("observations", "actions", "rewards", "terminals")
+# Those that have a number for each transition.
+_NUMBERS = ("rewards", "terminals", "timeouts")
+# What Gymnasium calls some of these.
+_OTHER_NAMES = {"terminations": "terminals", "truncations": "timeouts"}
 
 
-def arrays_of(data: Any) -> Arrays:
+def arrays_of(data: Any, *, required: Iterable[str] = _REQUIRED) -> Arrays:
     """The transitions of a data set as arrays of D4RL's layout: ``observations``, ``actions``, ``rewards`` and ``terminals``, and where there are such
     ``timeouts`` and ``next_observations``, each with a row for each transition. Parts of nests are ``observations/camera`` and so on.
 
@@ -31,26 +35,34 @@ def arrays_of(data: Any) -> Arrays:
       data: a data set of Minari (``minari.load_dataset``), a mapping of arrays, a ``pyarrow.Table``, or a :class:`relive.gpu.Store` or
         :class:`relive.gpu.Reader` with columns of these names, of which the trajectories with a weight are taken; or the path of a file: HDF5 as
         D4RL has it (which needs h5py), Parquet or Arrow (which need pyarrow), or safetensors. Tables have a row for each step, or, where rewards are
-        lists, for each episode, which has ended by time then unless it has terminated.
+        lists, for each episode, which has ended by time then unless it has terminated. Arrays of other names, such as D4RL's ``infos``, are left out.
+      required: which arrays there must be: ``observations``, ``actions``, ``rewards`` and ``terminals`` for agents that learn from the data.
 
     Raises:
       TypeError: it is something else.
-      ValueError: arrays are missing, or the file is damaged; the error names them, and the file.
+      ValueError: arrays are missing, a row of ``terminals`` or ``timeouts`` is neither 0 nor 1, or the file is damaged; the error names them, and the file.
       ImportError: h5py or pyarrow is not installed.
       OSError: the file cannot be read.
     """
     if hasattr(data, "iterate_episodes"):
-        return _of_minari(data)
+        return _known("the data set of Minari", _of_minari(data), required)
     # A store exists only where its module is imported.
     if "relive.gpu" in sys.modules and isinstance(data, sys.modules["relive.gpu"].Readable):
-        return _known("the store", data.all_steps())
+        return _known("the store", data.all_steps(), required)
     if isinstance(data, Mapping):
-        return _known("the data", _flattened(data))
+        return _known("the data", _flattened(data), required)
+    left_out: set[str] = set()
+
+    def is_wanted(name: str) -> bool:
+        if not _is_known(name):
+            left_out.add(name)
+        return _is_known(name)
+
     if isinstance(data, (str, os.PathLike)):
         path = pathlib.Path(data)
-        return _known(str(path), _flattened(_dataset_files.read(path, _is_known)))
+        return _known(str(path), _flattened(_dataset_files.read(path, is_wanted)), required, left_out)
     if hasattr(data, "column_names") and hasattr(data, "column"):
-        return _known("the table", _flattened(_dataset_files.of_table(data, "the table", _is_known)))
+        return _known("the table", _flattened(_dataset_files.of_table(data, "the table", is_wanted)), required, left_out)
     raise TypeError(
         f"{type(data).__name__} is no data set: give a data set of Minari, a mapping of arrays, a folder of recorded episodes, or a file of "
         "numpy's savez, of HDF5, Parquet, Arrow or safetensors"
@@ -112,6 +124,8 @@ def _of_minari(data: Any) -> Arrays:
 
 
 def _flattened(data: Mapping[str, Any]) -> Arrays:
+    # A list of numbers is no nest.
+    data = {name: np.asarray(value) if name in _NUMBERS and isinstance(value, list) else value for name, value in data.items()}
     leaves = nest.flatten_with_path({name: value for name, value in data.items() if value is not None})
     return {"/".join(str(part) for part in path): np.ascontiguousarray(leaf) for path, leaf in leaves}
 
@@ -121,8 +135,25 @@ def _is_known(name: str) -> bool:
     return name.split("/")[0] in _NAMES
 
 
-def _known(place: str, arrays: Arrays) -> Arrays:
-    there = {key.split("/")[0] for key in arrays}
-    if missing := [name for name in _REQUIRED if name not in there]:
-        raise ValueError(f"{place}: missing are the arrays {', '.join(missing)}; there are {', '.join(sorted(there)) or 'none'}")
+def _known(place: str, arrays: Arrays, required: Iterable[str], left_out: Iterable[str] = ()) -> Arrays:
+    there = {*left_out, *(key.split("/")[0] for key in arrays)}
+    for other, name in _OTHER_NAMES.items():
+        if other in there and name not in there:
+            raise ValueError(f"{place}: there is an array {other}, which is called {name} here: rename it")
+    if missing := [name for name in required if name not in there]:
+        hint = "; agents that learn without rewards, such as rl.BC, take zeros" if missing == ["rewards"] else ""
+        raise ValueError(f"{place}: missing are the arrays {', '.join(missing)}; there are {', '.join(sorted(there)) or 'none'}{hint}")
+    for name in _NUMBERS[1:]:
+        if name in arrays:
+            _expect_ends(place, name, arrays[name])
     return {key: array for key, array in arrays.items() if _is_known(key)}
+
+
+def _expect_ends(place: str, name: str, array: npt.NDArray[Any]) -> None:
+    if array.size != len(array):
+        raise ValueError(f"{place}: array `{name}`: its shape is {list(array.shape)}; it has one number for each transition")
+    if array.dtype.kind not in "biuf":
+        raise ValueError(f"{place}: array `{name}`: its values are of {array.dtype}; they must be booleans, or the numbers 0 and 1")
+    if array.dtype.kind != "b" and len(odd := np.flatnonzero((array != 0) & (array != 1))):
+        value = array.reshape(-1)[odd[0]]
+        raise ValueError(f"{place}: array `{name}`: row {odd[0]} has {value}, but an episode ends there (1) or goes on (0)")

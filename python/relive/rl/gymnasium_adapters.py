@@ -95,6 +95,13 @@ class GymEnvironment:
         return nest.map_structure(lambda value, first: value + first if first else value, action, self._first_actions)
 
 
+def adapted(environment: Any, *, seed: int | None = None) -> Any:
+    """An environment with dm_env's interface: one of Gymnasium in its adapter, which seeds its first reset, and all others as they are."""
+    if hasattr(environment, "observation_spec") or not hasattr(environment, "observation_space"):
+        return environment
+    return GymEnvironment(environment, seed=seed)
+
+
 def first_actions(space: Any) -> Any:
     """For each leaf of a space of actions the number that its choices begin with."""
     if isinstance(getattr(space, "spaces", None), (dict, tuple)):

@@ -24,6 +24,7 @@ import numpy.typing as npt
 
 from relive import item_selectors, nest, rate_limiters
 from relive.checkpointers import DefaultCheckpointer
+from relive.rl.gymnasium_adapters import adapted
 from relive.rl.specs import EnvironmentSpec, as_arrays, make_environment_spec
 from relive.server import Server, Table
 
@@ -53,10 +54,11 @@ class Episode:
 
 
 def play(environment: Any, act: Callable[[Any], Any]) -> Episode:
-    """Plays an episode in an environment with dm_env's interface, with the action that ``act`` gives for each observation.
+    """Plays an episode in an environment of Gymnasium, or with dm_env's interface, with the action that ``act`` gives for each observation.
 
     ``act`` may be a :class:`relive.rl.Policy`; one with a memory is to be told with ``reset()`` that an episode begins.
     """
+    environment = adapted(environment)
     spec, step = make_environment_spec(environment), environment.reset()
     observations, actions, answers = [as_arrays(spec.observations, step.observation)], [], []
     while not step.last():

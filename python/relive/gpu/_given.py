@@ -1,0 +1,40 @@
+"""Arguments of calls, and what is wrong with them."""
+
+from __future__ import annotations
+
+import math
+import operator
+from typing import Any
+
+from relive.errors import InvalidArgumentError
+
+
+def whole(name: str, value: Any, least: int, limit: int) -> int:
+    """A whole number from ``least`` on and below ``limit``.
+
+    Raises:
+      InvalidArgumentError: it is none.
+    """
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise InvalidArgumentError(f"{name} is {value!r}; it must be a whole number") from None
+    if not least <= number < limit:
+        raise InvalidArgumentError(f"{name} is {number}; it must be {least} to {limit - 1}")
+    return number
+
+
+def real(name: str, value: Any, least: float = 0.0, most: float = math.inf) -> float:
+    """A finite number between two bounds.
+
+    Raises:
+      InvalidArgumentError: it is none.
+    """
+    try:
+        number = float(value) if not isinstance(value, str) else math.nan
+    except (TypeError, ValueError):
+        number = math.nan
+    if math.isfinite(number) and least <= number <= most:
+        return number
+    bounds = f"of at least {least:g}" if most == math.inf else f"between {least:g} and {most:g}"
+    raise InvalidArgumentError(f"{name} is {value!r}; it must be a finite number {bounds}")

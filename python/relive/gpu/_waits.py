@@ -1,0 +1,88 @@
+"""Waits that are long: the log says what is waited for."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+_log = logging.getLogger("relive")
+
+# After so long the log says it for the first time, and then each time after twice as long.
+_FIRST_S = 5.0
+REMOTE = "other ranks have not sent their rows of a batch; do their processes and the network work?"
+"""What calls wait for that read the memory of other machines."""
+
+
+class _Wait:
+    def __init__(self, what: str, reason: Callable[[], str]) -> None:
+        self.what, self.reason = what, reason
+        self.told_after_s = _FIRST_S
+        self.due = time.monotonic() + _FIRST_S
+
+
+class _Watch:
+    """A thread that looks at waits. It begins with the first one, and is woken only where there was none for long."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._waits: set[_Wait] = set()
+        self._has_begun = self._is_idle = False
+
+    def add(self, wait: _Wait) -> None:
+        with self._changed:
+            self._waits.add(wait)
+            if not self._has_begun:
+                self._has_begun = True
+                threading.Thread(target=self._work, name="relive-gpu-waits", daemon=True).start()
+            elif self._is_idle:
+                self._changed.notify()
+
+    def remove(self, wait: _Wait) -> None:
+        with self._changed:
+            self._waits.discard(wait)
+
+    def _work(self) -> None:
+        while True:
+            # What is waited for is asked and told without the lock, which others want at each wait.
+            for wait in self._take_long():
+                _log.warning("%s has waited for %g s: %s", wait.what, wait.told_after_s / 2, wait.reason())
+
+    def _take_long(self) -> list[_Wait]:
+        with self._changed:
+            now = time.monotonic()
+            while not (long := [wait for wait in self._waits if wait.due <= now]):
+                self._is_idle = not self._waits
+                # A wait that begins meanwhile is not long before this is over.
+                self._changed.wait(None if self._is_idle else min(wait.due for wait in self._waits) - now)
+                now = time.monotonic()
+            for wait in long:
+                wait.due += wait.told_after_s
+                wait.told_after_s *= 2
+            return long
+
+
+_watch = _Watch()
+
+
+def _begin_anew() -> None:
+    """A child of a fork has no thread of its parent's."""
+    global _watch
+    _watch = _Watch()
+
+
+os.register_at_fork(after_in_child=_begin_anew)
+
+
+@contextlib.contextmanager
+def told(what: str, reason: Callable[[], str]) -> Iterator[None]:
+    """Around a call that may wait: after 5 seconds, 10, 20 and so on the log says that ``what`` waits, and for what."""
+    wait, watch = _Wait(what, reason), _watch
+    watch.add(wait)
+    try:
+        yield
+    finally:
+        watch.remove(wait)

@@ -1,0 +1,111 @@
+"""Classes of environments are given as they are: runs make one for each row."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import dm_env
+import gymnasium
+import numpy as np
+import pytest
+from dm_env import specs
+from gymnasium import spaces
+
+from relive import rl
+
+SEEN = np.zeros(2, np.float32)
+
+
+class Walk(gymnasium.Env[Any, Any]):
+    """Three steps each; remembers with what it was made and reset."""
+
+    observation_space = spaces.Box(-1.0, 1.0, (2,), np.float32)
+    action_space: spaces.Space[Any] = spaces.Discrete(2)
+    made: list[tuple[int, int | None]] = []
+    seeds: list[int | None] = []
+
+    def __init__(self, size: int = 4, seed: int | None = None) -> None:
+        self.made.append((size, seed))
+        self.steps = 0
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
+        self.seeds.append(seed)
+        self.steps = 0
+        return SEEN, {}
+
+    def step(self, action: Any) -> Any:
+        self.steps += 1
+        return SEEN, 1.0, self.steps == 3, False, {}
+
+
+class Sized(Walk):
+    """Its first argument is no seed."""
+
+    def __init__(self, size: int = 4) -> None:
+        super().__init__(size)
+
+
+class Needy(Walk):
+    def __init__(self, size: int) -> None:
+        super().__init__(size)
+
+
+class Line(dm_env.Environment):
+    """One step each, with dm_env's interface."""
+
+    seeds: list[int] = []
+
+    def __init__(self, *, seed: int) -> None:
+        self.seeds.append(seed)
+
+    def reset(self) -> dm_env.TimeStep:
+        return dm_env.restart(SEEN)
+
+    def step(self, action: Any) -> dm_env.TimeStep:
+        return dm_env.termination(1.0, SEEN)
+
+    def observation_spec(self) -> Any:
+        return specs.Array((2,), np.float32)
+
+    def action_spec(self) -> Any:
+        return specs.DiscreteArray(2)
+
+
+@pytest.fixture(autouse=True)
+def forget() -> None:
+    for seen in (Walk.made, Walk.seeds, Line.seeds):
+        seen.clear()
+
+
+def trained(environment: Any, **options: Any) -> rl.TrainingResult:
+    return rl.DQN(min_replay_size=10, batch_size=4).train(environment, steps=40, progress=False, **options)
+
+
+def test_a_class_is_made_without_arguments_and_seeded_by_its_reset() -> None:
+    result = trained(Sized, seed=3)
+    assert result.env_steps == 40 and set(Walk.made) == {(4, None)}
+    assert Walk.seeds[0] is not None
+    first = Walk.seeds[0]
+    Walk.seeds.clear()
+    trained(Sized, seed=3)
+    assert Walk.seeds[0] == first
+    assert trained(lambda seed: Sized(), seed=3).episodes.returns.tolist() == result.episodes.returns.tolist()
+
+
+def test_several_environments_of_a_class_differ_in_their_seeds() -> None:
+    trained(Sized, on="threads", actors=2)
+    seeds = {seed for seed in Walk.seeds if seed is not None}
+    assert len(seeds) >= 2
+
+
+def test_a_class_that_takes_a_seed_by_this_name_gets_it() -> None:
+    trained(Walk)
+    assert {size for size, _ in Walk.made} == {4} and None not in {seed for _, seed in Walk.made}
+    trained(Line)
+    assert Line.seeds
+
+
+def test_a_class_that_needs_more_is_told_with_what_to_give() -> None:
+    with pytest.raises(TypeError, match="Needy is a class.*missing a required argument: 'size'; give a function from a seed: lambda seed: Needy"):
+        trained(Needy)
+    assert rl.evaluate(lambda _: 1, Sized, episodes=2).lengths.tolist() == [3, 3]
