@@ -284,7 +284,10 @@ impl OffPolicy {
         }
         self.expect_in_step(crew)?;
         let acting = crew.store(crew.rollouts(1)?, move |client| make(client, TABLE)).acting()?;
-        Ok(Flow::union([learning, acting], Order::weighted([Weight::All, Weight::UpTo(1)])))
+        // Of several learners, the first does not hold the workers back: all that they have done counts before the next step.
+        let order =
+            if crew.learners() > 1 { [Weight::UpTo(1), Weight::All] } else { [Weight::All, Weight::UpTo(1)] };
+        Ok(Flow::union([learning, acting], Order::weighted(order)))
     }
 
     /// Whether the rate limiters of several tables leave room for tables that are ahead of others. Each environment has its items put into the tables in
