@@ -63,4 +63,4 @@ class CatchOfNode(Catch):
         self._inner = rl.make("catch/0", seed=seed)
         self.observation_spec, self.action_spec = self._inner.observation_spec, self._inner.action_spec
         self._pause = pause
-        self._marker = pathlib.Path(folder, f"{os.environ['RAY_RAYLET_PID']}-{os.getpid()}")
+        self._marker = pathlib.Path(folder, f"{os.environ.get('RAY_RAYLET_PID', 'driver')}-{os.getpid()}")
