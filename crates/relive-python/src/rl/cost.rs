@@ -1,6 +1,5 @@
 //! What a run costs, and how fast it would be elsewhere.
 
-use std::path::PathBuf;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
@@ -70,15 +69,15 @@ pub(crate) fn measure_costs(
 
 /// Costs from a file, as JSON.
 #[pyfunction]
-pub(crate) fn load_costs(py: Python<'_>, path: PathBuf) -> PyResult<String> {
-    let costs = Costs::load(&path).map_err(|error| raise(py, &error))?;
+pub(crate) fn load_costs(py: Python<'_>, path: &str) -> PyResult<String> {
+    let costs = Costs::load(path.as_ref()).map_err(|error| raise(py, &error))?;
     serde_json::to_string(&costs).map_err(invalid)
 }
 
 /// Writes costs to a file.
 #[pyfunction]
-pub(crate) fn save_costs(py: Python<'_>, costs: &str, path: PathBuf) -> PyResult<()> {
-    Costs::from_json(costs).and_then(|costs| costs.save(&path)).map_err(|error| raise(py, &error))
+pub(crate) fn save_costs(py: Python<'_>, costs: &str, path: &str) -> PyResult<()> {
+    Costs::from_json(costs).and_then(|costs| costs.save(path.as_ref())).map_err(|error| raise(py, &error))
 }
 
 /// What a run would come to on a cluster, as JSON; by default its machines have as many processors as that of the costs.
