@@ -54,3 +54,13 @@ class Beating(Catch):
             written = self._marker.with_suffix(".writing")
             written.write_text(f"{longest}")
             written.replace(self._marker.with_suffix(".beat"))
+
+
+class CatchOfNode(Catch):
+    """The same for a process that an actor of Ray has started, which knows nothing of Ray."""
+
+    def __init__(self, seed, folder, pause=0.0):
+        self._inner = rl.make("catch/0", seed=seed)
+        self.observation_spec, self.action_spec = self._inner.observation_spec, self._inner.action_spec
+        self._pause = pause
+        self._marker = pathlib.Path(folder, f"{os.environ['RAY_RAYLET_PID']}-{os.getpid()}")

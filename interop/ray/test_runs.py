@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 import traceback
 
 import pytest
@@ -20,6 +21,12 @@ import relive.ray
 from relive import rl
 
 DQN = functools.partial(rl.DQN, batch_size=16, min_replay_size=50)
+
+
+def wait_until(is_so):
+    until = time.monotonic() + 60
+    while not is_so():
+        assert time.monotonic() < until, "it is not so within a minute"
 
 
 def nodes_of(folder):
@@ -78,6 +85,33 @@ def test_workers_that_find_no_place_say_so(cluster, capfd, monkeypatch):
     result = rl.run(DQN(), "catch/0", steps=300, on=relive.ray.Workers(num_cpus=3), actors=1, timeout=4)
     assert not result.is_complete
     assert "worker 0 waits for Ray to find a place for {'num_cpus': 3}; free in the cluster: {'CPU': 2.0}" in capfd.readouterr().err
+
+
+def test_a_worker_that_waits_for_a_place_begins_on_a_node_that_is_added(cluster, capfd, monkeypatch):
+    cluster, _ = cluster
+    monkeypatch.setattr(relive.ray, "_PLACE_SECONDS", 0.5)
+    results = []
+    on = relive.ray.Workers(num_cpus=3)
+    # Nodes are added by the main thread, as Ray wants it.
+    run = threading.Thread(target=lambda: results.append(rl.run(DQN(), "catch/0", steps=300, on=on, actors=1, timeout=100)))
+    run.start()
+    wait_until(lambda: "waits for Ray to find a place" in capfd.readouterr().err)
+    cluster.add_node(num_cpus=3, object_store_memory=STORE)
+    run.join(120)
+    assert results[0].is_complete
+
+
+def test_workers_end_with_a_learner_that_is_killed(cluster, relive_program):
+    cluster, _ = cluster
+    command = [relive_program, "rl", "train", "impala", "--env", "catch/0", "--steps", str(1 << 40), "--on", "ray", "--actors", "2"]
+    environment = {**os.environ, "RAY_ADDRESS": cluster.address, "RELIVE_PYTHON": sys.executable}
+    run = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        wait_until(lambda: "CPU" not in ray.available_resources())
+    finally:
+        run.kill()
+        run.wait()
+    wait_until(lambda: ray.available_resources().get("CPU") == 2.0)
 
 
 def test_python_goes_on_beside_a_worker(cluster, tmp_path):

@@ -18,7 +18,9 @@ import argparse
 import ipaddress
 import os
 import pathlib
+import pickle
 import secrets
+import socket
 import sys
 import tempfile
 import time
@@ -27,13 +29,17 @@ from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NotYet
 from typing import Any
 
+from relive import _native
 from relive._remote import Told, end_with_parent, raised, told
 from relive.client import Client
+from relive.rl._local_workers import Processes
 from relive.rl._workers import Supervisor, work
 from relive.server import Server, Table
 
 # A worker that has no place for so long is reported, each time.
 _PLACE_SECONDS = 10.0
+# Strategies of placement groups, which are none of actors.
+_GROUPS = ("STRICT_SPREAD", "PACK", "STRICT_PACK")
 
 
 class Workers:
@@ -44,11 +50,14 @@ class Workers:
       num_gpus: GPUs of each worker, or a part of one.
       resources: other resources of each worker, as the cluster names them.
       strategy: ``"SPREAD"`` over the machines or ``"DEFAULT"``, which fills one first; or a scheduling strategy of Ray, such as that of a placement group.
+      workers_per_node: workers of each actor of Ray, which is then a node: it has them as processes of its own, asks for the resources of all of them,
+        and passes weights on; by default each worker is an actor of Ray of its own. With it, ``strategy`` may also be what a placement group is made by:
+        ``"STRICT_SPREAD"``, ``"PACK"`` or ``"STRICT_PACK"``.
       runtime_env: what Ray is to bring to the machines, such as ``{"pip": ["relive"]}`` or ``{"working_dir": "."}``.
       host: the IP address by which the cluster reaches this machine; by default the one that Ray knows it by.
 
     Raises:
-      ValueError: ``host`` is no IP address.
+      ValueError: ``host`` is no IP address; ``workers_per_node`` is below 1, or a placement group is asked for without it.
     """
 
     def __init__(
@@ -58,9 +67,15 @@ class Workers:
         num_gpus: float = 0.0,
         resources: dict[str, float] | None = None,
         strategy: Any = "SPREAD",
+        workers_per_node: int | None = None,
         runtime_env: dict[str, Any] | None = None,
         host: str | None = None,
     ) -> None:
+        if workers_per_node is not None and workers_per_node < 1:
+            raise ValueError(f"workers_per_node is {workers_per_node}, but it must be at least 1")
+        if workers_per_node is None and strategy in _GROUPS:
+            raise ValueError(f"strategy is {strategy!r}, which needs workers_per_node: a placement group is made of nodes")
+        self.workers_per_node = workers_per_node
         self.host = None if host is None else str(ipaddress.ip_address(host))
         self.options: dict[str, Any] = {
             "num_cpus": num_cpus,
@@ -73,6 +88,14 @@ class Workers:
     def _launcher(self, agent: Any, environment: Any) -> _Launcher:
         return _OwnRun(self, agent, environment)
 
+    def _supervisor(self, launcher: _Launcher, actors: int) -> Supervisor:
+        """What starts so many workers, one by one or some to a node."""
+        if self.workers_per_node is None:
+            return Supervisor(launcher, actors)
+        whole, rest = divmod(actors, self.workers_per_node)
+        launcher.nodes = [self.workers_per_node] * whole + [rest] * (rest > 0)
+        return Supervisor(launcher, len(launcher.nodes))
+
 
 class _Launcher:
     """Starts workers as actors of Ray, after :func:`ray.init` where the program has not called it."""
@@ -80,26 +103,60 @@ class _Launcher:
     other_machines: dict[str, Any] | None = None
 
     def __init__(self, workers: Workers, agent: Any, environment: Any, token: str | None) -> None:
-        self._ray = ray = _imported()
+        self._ray = ray = imported()
         if not ray.is_initialized():
             ray.init()
         try:
             self._work = ray.put((agent, environment))
         except Exception as error:
             raise TypeError(f"on='ray' sends agent and environment to other processes, which is not possible: {error}") from error
-        # Two calls at a time: where it is can be asked while it works.
-        self._host = ray.remote(max_concurrency=2, max_restarts=0, **workers.options)(_Host)
-        self._needs = {name: workers.options[name] for name in ("num_cpus", "num_gpus", "resources") if workers.options[name]}
-        self._token = token
+        self._workers, self._token = workers, token
+        # How many workers each node has, where they have some.
+        self.nodes: list[int] = []
+        self._group: Any = None
+
+    @property
+    def by_nodes(self) -> bool:
+        return self._workers.workers_per_node is not None
 
     def start(self, address: str, number: int) -> _Worker:
-        host = self._host.remote()
+        workers = self.nodes[number] if self.by_nodes else 1
+        options = self._options(number, workers)
+        # Two calls at a time: where it is can be asked while it works.
+        host = self._ray.remote(max_concurrency=2, max_restarts=0, **options)(_Node if self.by_nodes else _Host).remote()
         placed = host.node.remote().future()
-        ended = host.work.remote(self._work, address, number, self._token).future()
-        return _Worker(self._ray, (host, placed, ended), number, self._needs)
+        what = workers if self.by_nodes else number
+        ended = host.work.remote(self._work, address, what, self._token).future()
+        needs = {name: options[name] for name in ("num_cpus", "num_gpus", "resources") if options[name]}
+        return _Worker(self._ray, (host, placed, ended), (f"{'node' if self.by_nodes else 'worker'} {number}", needs))
+
+    def _options(self, number: int, workers: int) -> dict[str, Any]:
+        """What an actor of Ray with so many workers needs, and where it may be."""
+        options = self._of_node(workers)
+        if self._workers.options["scheduling_strategy"] in _GROUPS:
+            from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
+
+            options["scheduling_strategy"] = PlacementGroupSchedulingStrategy(self._placed(), placement_group_bundle_index=number)
+        return options
+
+    def _of_node(self, workers: int) -> dict[str, Any]:
+        options = dict(self._workers.options)
+        for name in ("num_cpus", "num_gpus"):
+            options[name] = options[name] * workers
+        options["resources"] = {name: amount * workers for name, amount in options["resources"].items()}
+        return options
+
+    def _placed(self) -> Any:
+        """The placement group, with a bundle for each node."""
+        if self._group is None:
+            bundles = [_bundle(self._of_node(workers)) for workers in self.nodes]
+            self._group = self._ray.util.placement_group(bundles, strategy=self._workers.options["scheduling_strategy"])
+        return self._group
 
     def close(self) -> None:
-        """Nothing is held."""
+        if self._group is not None:
+            self._ray.util.remove_placement_group(self._group)
+            self._group = None
 
 
 class _OwnRun(_Launcher):
@@ -110,10 +167,16 @@ class _OwnRun(_Launcher):
         super().__init__(workers, agent, environment, token)
         self._tokens = _TokenFile("workers", token)
         host = workers.host or self._ray.util.get_node_ip_address()
-        self.other_machines = {"host": host, "token_file": self._tokens.path}
+        self.other_machines = {"host": host, "token_file": self._tokens.path, "token": token}
 
     def close(self) -> None:
+        super().close()
         self._tokens.close()
+
+
+def _bundle(options: dict[str, Any]) -> dict[str, float]:
+    bundle = {"CPU": options["num_cpus"], "GPU": options["num_gpus"], **options["resources"]}
+    return {name: amount for name, amount in bundle.items() if amount}
 
 
 class _TokenFile:
@@ -144,7 +207,7 @@ class Replay:
     """
 
     def __init__(self, tables: Iterable[Table], *, host: str | None = None, port: int | None = None, **options: Any) -> None:
-        address = str(ipaddress.ip_address(host)) if host is not None else str(_imported().util.get_node_ip_address())
+        address = str(ipaddress.ip_address(host)) if host is not None else str(imported().util.get_node_ip_address())
         token = secrets.token_hex(32)
         self._tokens = _TokenFile("replay", token)
         try:
@@ -184,10 +247,10 @@ def replay(tables: Iterable[Table], *, host: str | None = None, port: int | None
 
 
 class _Worker:
-    """An actor of Ray that is, or will be, a worker."""
+    """An actor of Ray that is, or will be, a worker or a node."""
 
-    def __init__(self, ray: Any, of: tuple[Any, Future[str], Future[Told | None]], number: int, needs: dict[str, Any]) -> None:
-        self._ray, self._number, self._needs = ray, number, needs
+    def __init__(self, ray: Any, of: tuple[Any, Future[str], Future[Told | None]], told: tuple[str, dict[str, Any]]) -> None:
+        self._ray, (self._name, self._needs) = ray, told
         self._host, self._placed, self._ended = of
         self.begun = 0.0
         self._told_at = time.monotonic() + _PLACE_SECONDS
@@ -202,14 +265,13 @@ class _Worker:
             self._tell_wait()
             return None
         error = self._ended.exception()
-        return "" if error is None else f"{type(error).__name__}: {_first_line(error)}"
+        return "" if error is None else f"{type(error).__name__}: {first_line(error)}"
 
     def _tell_wait(self) -> None:
         if self._placed.done() or time.monotonic() < self._told_at:
             return
         self._told_at = time.monotonic() + _PLACE_SECONDS
-        free = {name: amount for name, amount in self._ray.available_resources().items() if "node:" not in name and "memory" not in name}
-        print(f"relive: worker {self._number} waits for Ray to find a place for {self._needs}; free in the cluster: {free}", file=sys.stderr)
+        print(f"relive: {self._name} waits for Ray to find a place for {self._needs}; free in the cluster: {free_in(self._ray)}", file=sys.stderr)
 
     def raise_failure(self, seconds: float = 0.0) -> None:
         """Raises what it has failed by; that an actor of Ray has died, or the machine that it was on, is no failure: it can be started anew."""
@@ -218,9 +280,9 @@ class _Worker:
         except (NotYet, self._ray.exceptions.RayActorError):
             return
         except self._ray.exceptions.RayError as error:
-            raise RuntimeError(f"worker {self._number} cannot work on Ray: {_first_line(error)}") from error
+            raise RuntimeError(f"{self._name} cannot work on Ray: {first_line(error)}") from error
         if failure is not None:
-            raise raised(failure, f"in worker {self._number}")
+            raise raised(failure, f"in {self._name}")
 
     def end(self, seconds: float) -> None:
         try:
@@ -235,7 +297,7 @@ class _Host:
 
     def node(self) -> str:
         """The address of its machine."""
-        return str(_imported().util.get_node_ip_address())
+        return str(imported().util.get_node_ip_address())
 
     def work(self, agent_and_environment: tuple[Any, Any], address: str, number: int, token: str | None) -> Told | None:
         """Works until the run is over; what it has failed by."""
@@ -246,11 +308,72 @@ class _Host:
         return None
 
 
-def _first_line(error: BaseException) -> str:
+class _Node:
+    """A node, in the process of an actor of Ray; its workers are processes beside it."""
+
+    def node(self) -> str:
+        """The address of its machine."""
+        return str(imported().util.get_node_ip_address())
+
+    def work(self, agent_and_environment: tuple[Any, Any], address: str, actors: int, token: str | None) -> Told | None:
+        """Has so many workers until the run is over; what one has failed by."""
+        try:
+            workers = _NodeWorkers(agent_and_environment, address, token)
+            name = f"{socket.gethostname()}-{os.getpid()}"
+            try:
+                _native.host_for_run(address, workers, actors=actors, name=name, host=socket.gethostname(), ip=self.node(), token=token)
+                workers.supervisor.raise_failure()
+            finally:
+                workers.supervisor.close()
+        except BaseException as error:
+            return told(error)
+        return None
+
+
+class _NodeWorkers:
+    """The workers of a node, as :func:`relive._native.host_for_run` calls for them."""
+
+    def __init__(self, agent_and_environment: tuple[Any, Any], address: str, token: str | None) -> None:
+        agent, environment = (None if value is None else _ByCloudpickle(value) for value in agent_and_environment)
+        self._launcher = Processes(agent, environment, token)
+        self.supervisor = Supervisor(self._launcher)
+        self._address = address
+
+    def hold(self, numbers: list[int], near: str) -> None:
+        """Has the workers of these numbers, which take weights at an address."""
+        self._launcher.weights_from = near
+        self.supervisor.hold(self._address, numbers)
+
+    def watch(self) -> tuple[int, int]:
+        """Starts those anew that have ended; how many run, and how often one was started anew."""
+        self.supervisor.check()
+        return self.supervisor.running, self.supervisor.restarts
+
+
+class _ByCloudpickle:
+    """Goes to another process as Ray's pickle writes it, which knows more than Python's, and is there what was given here."""
+
+    def __init__(self, value: Any) -> None:
+        self._value = value
+
+    def __reduce__(self) -> tuple[Any, tuple[bytes]]:
+        from ray import cloudpickle
+
+        return pickle.loads, (cloudpickle.dumps(self._value),)
+
+
+def free_in(ray: Any) -> dict[str, float]:
+    """The resources of a cluster that nobody has."""
+    return {name: amount for name, amount in ray.available_resources().items() if "node:" not in name and "memory" not in name}
+
+
+def first_line(error: BaseException) -> str:
+    """What an error says first."""
     return (str(error).strip().splitlines() or [""])[0]
 
 
-def _imported() -> Any:
+def imported() -> Any:
+    """The package ``ray``."""
     try:
         import ray
     except ImportError as error:
@@ -265,6 +388,9 @@ def main() -> None:
     )
     parser.add_argument("--join", metavar="ADDR", required=True, help="the address of the run's tables, by which the cluster reaches them")
     parser.add_argument("--actors", metavar="N", type=int, default=2, help="workers, numbered from 0 on [default: 2]")
+    parser.add_argument(
+        "--workers-per-node", metavar="N", type=int, help="each actor of Ray is a node with so many workers, as processes [default: each is one worker]"
+    )
     parser.add_argument("--num-cpus", metavar="N", type=float, default=1.0, help="processors of each [default: 1]")
     parser.add_argument("--num-gpus", metavar="N", type=float, default=0.0, help="GPUs of each [default: 0]")
     parser.add_argument(
@@ -277,11 +403,13 @@ def main() -> None:
     options = parser.parse_args()
     if options.actors < 1:
         parser.error(f"--actors is {options.actors}, but it must be at least 1")
+    if options.workers_per_node is not None and options.workers_per_node < 1:
+        parser.error(f"--workers-per-node is {options.workers_per_node}, but it must be at least 1")
     if options.supervised:
         end_with_parent()
     token = options.token_file.read_text().strip() if options.token_file else os.environ.get("RELIVE_TOKEN")
-    workers = Workers(num_cpus=options.num_cpus, num_gpus=options.num_gpus)
-    supervisor = Supervisor(_Launcher(workers, None, None, token), options.actors)
+    workers = Workers(num_cpus=options.num_cpus, num_gpus=options.num_gpus, workers_per_node=options.workers_per_node)
+    supervisor = workers._supervisor(_Launcher(workers, None, None, token), options.actors)
     try:
         supervisor.start(options.join)
         supervisor.wait()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import pathlib
 from typing import Any
 
 import numpy as np
@@ -194,6 +195,63 @@ def test_adam_is_saved_and_restored_with_its_module() -> None:
     other.load_state_dict(saved[0])
     again.load_state_dict(saved[1])
     assert stepped(other, again) == following
+
+
+def test_states_of_adam_are_pytorchs(tmp_path: pathlib.Path) -> None:
+    def stepped(module: torch.nn.Module, optimizer: torch.optim.Optimizer, times: int) -> list[float]:
+        return [rlt.step(optimizer, module(torch.ones(2, 3)).square().mean()) for _ in range(times)]
+
+    def ours(module: torch.nn.Module) -> torch.optim.Optimizer:
+        return rlt.Adam(module.parameters(), 0.05)
+
+    def theirs(module: torch.nn.Module) -> torch.optim.Optimizer:
+        return torch.optim.Adam(module.parameters(), 0.05)
+
+    for first, second in ((ours, theirs), (theirs, ours)):
+        module = _two_layers()
+        optimizer = first(module)
+        stepped(module, optimizer, 3)
+        torch.save((module.state_dict(), optimizer.state_dict()), tmp_path / "saved.pt")
+        following = stepped(module, optimizer, 3)
+        other = _two_layers()
+        again = second(other)
+        weights, state = torch.load(tmp_path / "saved.pt")
+        other.load_state_dict(weights)
+        again.load_state_dict(state)
+        assert stepped(other, again, 3) == pytest.approx(following, rel=1e-4)
+    with pytest.raises(ValueError, match="the state is of parameters of the shapes"):
+        rlt.Adam(nn.Linear(2, 2).parameters()).load_state_dict(state)
+
+
+def test_adam_goes_on_with_parameters_that_were_put_elsewhere() -> None:
+    one, many = _two_layers(), _two_layers()
+    ours, theirs = rlt.Adam(one.parameters(), 0.01), torch.optim.Adam(many.parameters(), 0.01)
+    head = nn.Linear(2, 1)
+    shared = rlt.Adam([*one.parameters(), *head.parameters()], 0.01)
+    inputs = torch.ones(2, 3)
+    for change in (lambda module: module.double().float(), lambda module: None):
+        for module, optimizer in ((one, ours), (many, theirs)):
+            change(module)
+            rlt.step(optimizer, module(inputs).square().mean())
+    for mine, other in zip(one.parameters(), many.parameters(), strict=True):
+        assert torch.allclose(mine, other, rtol=1e-5, atol=1e-7)
+    before = one[0].weight.detach().clone()
+    rlt.step(shared, head(one(inputs)).square().mean())
+    assert not torch.equal(one[0].weight, before), "the other optimiser moves what both have"
+    rlt.step(ours, one(inputs).square().mean())
+    assert torch.equal(one[0].weight, ours.parts[0]) and not torch.equal(one[0].weight, before)
+
+
+def test_adam_refuses_what_it_cannot_do() -> None:
+    optimizer = rlt.Adam(_two_layers().parameters())
+    with pytest.raises(ValueError, match="this Adam has one group of parameters"):
+        optimizer.add_param_group({"params": [nn.Parameter(torch.zeros(1))]})
+    with pytest.raises(TypeError, match="not copied or pickled"):
+        copy.deepcopy(optimizer)
+    with pytest.raises(TypeError, match="got dict: for groups take torch.optim.Adam"):
+        rlt.Adam([{"params": [nn.Parameter(torch.zeros(1))]}])  # type: ignore[list-item]
+    with pytest.raises(ValueError, match=r"a parameter of the shape \(2,\) needs no gradient"):
+        rlt.Adam([torch.zeros(2)])
 
 
 def test_adam_needs_parameters_of_one_kind() -> None:

@@ -73,6 +73,17 @@ class Three(nn.Module):
         return self.all(torch.cat([observations, actions], -1)).T
 
 
+class Wide(nn.Module):
+    """A critic that forgets which dimension is which."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.all = nn.Linear(4, 1)
+
+    def forward(self, observations: Any, actions: Any) -> Any:
+        return self.all(torch.cat([observations, actions], -1))
+
+
 @pytest.mark.parametrize("of", ["PPO", "SAC"])
 def test_defaults_are_those_of_the_agent_in_rust(of: str) -> None:
     native, own = getattr(rl, f"{of}Config")(), getattr(rlt, of)()
@@ -148,6 +159,7 @@ def test_a_run_is_saved_and_resumed_with_the_same_numbers(agent: Any, environmen
 @pytest.mark.parametrize(
     ("agent", "settings", "kind", "text"),
     [
+        (rlt.PPO, {"network": nn.Linear(2, 2)}, TypeError, "network is a module, but it must be a function that makes one"),
         (rlt.PPO, {"network": 3}, TypeError, "network is 3, but it must be a function"),
         (rlt.PPO, {"loss": "clip"}, TypeError, "loss is 'clip', but it must be a function"),
         (rlt.PPO, {"gae_lambda": 2.0}, ValueError, "gae_lambda is 2, but it must be from 0 to 1"),
@@ -171,6 +183,10 @@ def test_settings_are_checked(agent: Any, settings: Any, kind: type[Exception], 
         ),
         (rlt.SAC(**SAC), "catch/0", TypeError, "SAC draws one array between bounds, but the actions of the environment are"),
         (rlt.SAC(**SAC, network=lambda spec: nn.Linear(3, 2)), "Pendulum-v1", TypeError, "the network gave Tensor, but it must give a pair"),
+        (
+            rlt.SAC(**SAC, critics=lambda spec: Wide()), "Pendulum-v1", ValueError,
+            r"critics gave a tensor of the shape \(16, 1\), but it must give a tensor of the shape \(critics, 16\)",
+        ),
         (rlt.SAC(**SAC, critic_loss=lambda *_: 3.0), "Pendulum-v1", TypeError, r"critic_loss gave float, but it must give a tensor of the shape \(16,\)"),
     ],
 )  # fmt: skip

@@ -110,7 +110,8 @@ fn catch(_: &str) -> Result<MakeEnvironment> {
 
 fn act(address: &str, number: u32) -> std::result::Result<(), Box<dyn Error>> {
     let client = Client::connect(address)?;
-    let worker = Worker { client: &client, number, is_supervised: true, stop: &Stop::new() };
+    let stop = Stop::new();
+    let worker = Worker { is_supervised: true, ..Worker::new(&client, number, &stop) };
     work(&worker, &|_, _| Ok(Arc::new(Counting)), &catch)?;
     Ok(())
 }

@@ -25,6 +25,7 @@ mod sac;
 mod saved;
 mod settings;
 mod streams;
+mod together;
 mod torso;
 mod variants;
 pub mod weights;

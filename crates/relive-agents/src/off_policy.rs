@@ -299,7 +299,7 @@ impl OffPolicy {
             return Ok(());
         }
         let limiter = self.table()?.rate_limiter;
-        let on_their_way = 4 * self.batch_size.div_ceil(self.shards);
+        let on_their_way = 4 * self.batch_size.div_ceil(self.shards) * crew.learners();
         let room = limiter.max_diff - limiter.min_diff - on_their_way as f64;
         let most = room / self.samples_per_insert - 1.0;
         let expected = "fewer where there are so many actors, or a larger min_replay_size with them";

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
 
-use crate::commands::{bench, checkpoint, info, reset, rl, serve, table, token, top};
+use crate::commands::{bench, checkpoint, info, job, reset, rl, serve, table, token, top};
 use crate::failure::{Failure, Result};
 use crate::logging::LogFormat;
 use crate::output;
@@ -47,6 +47,8 @@ pub(crate) enum Command {
     Reset(reset::Options),
     /// Train agents
     Rl(rl::Options),
+    /// See runs from outside: list, watch, read logs, end them
+    Job(job::Options),
     /// Make a token for clients of a server that asks for one
     Token(token::Options),
 }

@@ -38,7 +38,7 @@ pub(crate) fn start(asked: Option<&str>, default: &str, format: LogFormat) -> Re
     })?;
     // It would complain on stderr, and panic where that is closed: a server goes on without a log.
     let log = tracing_subscriber::fmt().log_internal_errors(false);
-    let log = log.with_env_filter(filter).with_writer(std::io::stderr);
+    let log = log.with_env_filter(filter).with_writer(|| output::Stderr);
     match format {
         LogFormat::Text => log.with_ansi(output::stderr_is_terminal()).init(),
         LogFormat::Json => log.json().init(),

@@ -1,6 +1,42 @@
 //! Writing to stdout and stderr without panicking when nobody reads.
 
 use std::io::{self, IsTerminal, Write};
+use std::sync::OnceLock;
+
+use relive_rl::watching::LogLines;
+
+/// What goes to stderr, if it is also read elsewhere.
+static CAPTURED: OnceLock<LogLines> = OnceLock::new();
+
+/// From now on what goes to stderr is also in these lines, panics too.
+pub(crate) fn capture() -> LogLines {
+    let lines = CAPTURED.get_or_init(|| {
+        let print = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            CAPTURED.get().into_iter().for_each(|lines| lines.push(&panic.to_string()));
+            print(panic);
+        }));
+        LogLines::new()
+    });
+    lines.clone()
+}
+
+/// Stderr, where each write is one line or several.
+pub(crate) struct Stderr;
+
+impl Write for Stderr {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if let Some(lines) = CAPTURED.get() {
+            lines.push(&String::from_utf8_lossy(bytes));
+        }
+        // What was taken for the lines is not to come again.
+        io::stderr().write_all(bytes).map(|()| bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        io::stderr().flush()
+    }
+}
 
 /// Writes `text` and a line end to stdout, and hands it over at once.
 pub(crate) fn line(text: &str) -> io::Result<()> {
@@ -11,7 +47,7 @@ pub(crate) fn line(text: &str) -> io::Result<()> {
 
 /// Writes a line to stderr. When that fails, there is nowhere left to say it.
 pub(crate) fn complain(text: &str) {
-    let _ = writeln!(io::stderr().lock(), "{text}");
+    let _ = Stderr.write_all(format!("{text}\n").as_bytes());
 }
 
 pub(crate) fn stdout_is_terminal() -> bool {

@@ -169,12 +169,20 @@ pub(crate) struct ClientSecurity {
     /// Name that the server's certificate must be for, if it is not the one in the address
     #[arg(long, help_heading = HEADING, value_name = "NAME")]
     tls_server_name: Option<String>,
+    /// A token that is known otherwise.
+    #[arg(skip)]
+    known_token: Option<String>,
 }
 
 impl ClientSecurity {
+    /// Shows a token that is known, unless a file is given.
+    pub(crate) fn or_token(self, token: Option<String>) -> ClientSecurity {
+        ClientSecurity { known_token: token, ..self }
+    }
+
     /// The options again, for a process that is to reach the same server.
     pub(crate) fn arguments(&self) -> Vec<OsString> {
-        let ClientSecurity { token_file, tls_ca, tls_cert, tls_key, tls_server_name } = self;
+        let ClientSecurity { token_file, tls_ca, tls_cert, tls_key, tls_server_name, known_token: _ } = self;
         let files = [
             ("--token-file", token_file),
             ("--tls-ca", tls_ca),
@@ -191,6 +199,14 @@ impl ClientSecurity {
         self.tls_ca.is_some() || self.tls_cert.is_some() || self.tls_server_name.is_some()
     }
 
+    /// TLS for a port of this process, by the certificate that it shows to others; none without one.
+    pub(crate) fn server_tls(&self) -> Result<Option<ServerTls>> {
+        let unusable = |error| Failure::text(Kind::Usage, error);
+        let (Some(chain), Some(key)) = (&self.tls_cert, &self.tls_key) else { return Ok(None) };
+        let identity = Identity::from_files(chain, key).map_err(unusable)?;
+        ServerTls::with_files(identity, None).map(Some).map_err(unusable)
+    }
+
     pub(crate) fn apply(&self, options: ClientOptions) -> Result<ClientOptions> {
         let options = match self.token()? {
             Some(token) => options.token(token),
@@ -204,7 +220,8 @@ impl ClientSecurity {
 
     /// The token, if there is one.
     pub(crate) fn token(&self) -> Result<Option<String>> {
-        let Some(path) = &self.token_file else { return Ok(std::env::var(TOKEN_VARIABLE).ok()) };
+        let known = || self.known_token.clone().or_else(|| std::env::var(TOKEN_VARIABLE).ok());
+        let Some(path) = &self.token_file else { return Ok(known()) };
         let read = std::fs::read_to_string(path);
         let text =
             read.map_err(|error| Failure::usage(format!("--token-file {}: {error}", path.display())))?;

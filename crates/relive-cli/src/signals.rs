@@ -34,9 +34,9 @@ impl Signals {
     }
 
     /// Tells `stop` at the first signal, and ends the process at the second.
-    async fn stop(mut self, stop: impl FnOnce()) {
+    async fn stop(mut self, what: &str, stop: impl FnOnce()) {
         let name = self.next().await.name;
-        crate::output::complain(&format!("{name}: ending the run; send it again to end at once"));
+        crate::output::complain(&format!("{name}: ending the {what}; send it again to end at once"));
         stop();
         std::process::exit(self.next().await.exit_code);
     }
@@ -49,13 +49,13 @@ impl Signals {
     }
 }
 
-/// From now on the first signal tells `stop` on a thread of its own, and the second one ends the process.
-pub(crate) fn stop_in_order(stop: impl FnOnce() + Send + 'static) -> io::Result<()> {
+/// From now on the first signal tells `stop`, which ends `what`, on a thread of its own, and the second one ends the process.
+pub(crate) fn stop_in_order(what: &'static str, stop: impl FnOnce() + Send + 'static) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let signals = runtime.block_on(async { Signals::catch() })?;
     std::thread::Builder::new()
         .name("relive-signals".to_owned())
-        .spawn(move || runtime.block_on(signals.stop(stop)))
+        .spawn(move || runtime.block_on(signals.stop(what, stop)))
         .map(drop)
 }
 

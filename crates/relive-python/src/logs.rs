@@ -4,11 +4,13 @@
 //! and a thread of its own hands them to the logger `relive`.
 
 use std::fmt::{self, Write};
+use std::sync::LazyLock;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, TrySendError, channel, sync_channel};
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use pyo3::prelude::*;
+use relive_rl::watching::LogLines;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
@@ -36,6 +38,14 @@ enum Message {
 
 /// The queue of this process, and the process: the thread that empties it does not survive a fork.
 static QUEUE: Mutex<Option<(u32, SyncSender<Message>)>> = Mutex::new(None);
+
+/// The newest of what is at least worth telling, for those who look at a run of this process from outside.
+static LINES: LazyLock<LogLines> = LazyLock::new(LogLines::new);
+
+/// What the process has logged.
+pub(crate) fn lines() -> LogLines {
+    LINES.clone()
+}
 
 /// Passes events on from now, unless the process has a subscriber already.
 #[pyfunction]
@@ -137,8 +147,11 @@ impl Subscriber for ToPython {
             target if target.split("::").next() == Some("relive") => "relive".to_owned(),
             crate_path => format!("relive.{}", crate_path.trim_start_matches("relive_")),
         };
-        let level = python_level(*event.metadata().level());
-        send(Message::Record { level, target, text: format!("{}{}", text.message, text.fields) });
+        let (level, text) = (*event.metadata().level(), format!("{}{}", text.message, text.fields));
+        if level <= Level::INFO {
+            LINES.push(&format!("{level} {target}: {text}"));
+        }
+        send(Message::Record { level: python_level(level), target, text });
     }
 
     fn enter(&self, _: &Id) {}

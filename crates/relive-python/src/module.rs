@@ -16,7 +16,7 @@ pub(crate) mod _native {
     #[pymodule_export]
     use crate::extension::TableExtension;
     #[pymodule_export]
-    use crate::flow::{Shards, Stream};
+    use crate::flow::{PyPort, PyReader, PyWriter, Shards, Stream};
     #[pymodule_export]
     use crate::gpu::{GpuLoader, GpuReader, GpuStore, GpuWriter, gpu_unavailable};
     #[pymodule_export]
@@ -26,7 +26,8 @@ pub(crate) mod _native {
     #[pymodule_export]
     use crate::rl::{
         NativeEnvironment, Policy, Ring, agent_for_environment, agent_settings, check_agent,
-        check_environment, end_runs, reference_scores, train_agent, work_for_run,
+        check_environment, end_runs, host_for_run, learn_for_run, load_costs, measure_costs, predict_costs,
+        reference_scores, save_costs, train_agent, work_for_run,
     };
     #[pymodule_export]
     use crate::sampler::Sampler;

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use relive_checkpoint::Error as CheckpointError;
 use relive_client::Error as ReplayError;
+use relive_cluster::reduce::RingError;
 use relive_engine::BuildError;
 use relive_env::EnvError;
 use relive_flow::FlowError;
@@ -153,6 +154,17 @@ pub enum RlError {
         /// Why, as it has told.
         text: String,
     },
+    /// The learners of a run cannot go on together.
+    #[error("learners: {0}{advice}", advice = advice(.0))]
+    Learners(#[source] RingError),
+    /// A node and the run that it joins are of different versions of Relive.
+    #[error("the run is of Relive {there}, and this node of {here}: use the same version everywhere")]
+    OtherVersion {
+        /// That of this process.
+        here: String,
+        /// That of the run.
+        there: String,
+    },
     /// There is another driver of the run on this server.
     #[error(
         "another driver is at work on this server's run; end it, or use another server. One that was killed is held for ended after {} s \
@@ -194,6 +206,23 @@ pub enum RlError {
     /// The run was [told to stop](crate::run::Stop).
     #[error("the run was told to stop")]
     Stopped,
+}
+
+impl From<RingError> for RlError {
+    fn from(error: RingError) -> RlError {
+        match error {
+            RingError::Interrupted { .. } => RlError::Stopped,
+            error => RlError::Learners(error),
+        }
+    }
+}
+
+/// What to do about it.
+fn advice(error: &RingError) -> &'static str {
+    match error {
+        RingError::Lost { .. } => "; a run with checkpoints goes on from the newest when it is started again",
+        _ => "",
+    }
 }
 
 impl RlError {

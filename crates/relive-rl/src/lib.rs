@@ -2,12 +2,15 @@
 #![forbid(unsafe_code)]
 
 pub mod adders;
+pub mod cost;
+pub mod learners;
 pub mod limits;
 pub mod logging;
 pub mod plan;
 pub mod processes;
 pub mod recorded;
 pub mod run;
+pub mod watching;
 
 mod acting;
 mod contracts;

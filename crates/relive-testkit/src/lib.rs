@@ -2,5 +2,6 @@
 //! panics where an expectation is not met.
 
 pub mod data;
+pub mod hosts;
 pub mod selector;
 pub mod table;

@@ -12,7 +12,7 @@ from relive.flow._operators import Concurrently, Operator, bound, counted, itsel
 T = TypeVar("T")
 U = TypeVar("U")
 
-On = Literal["threads", "serial", "processes"]
+On = Literal["threads", "serial", "processes", "ray"]
 
 
 class ParallelIterator(Generic[T]):
@@ -117,7 +117,7 @@ class ParallelIterator(Generic[T]):
 
         Args:
           batch_ms: has no effect: items need no batches on their way here.
-          num_async: how far each shard works ahead. Shards that are processes work ahead as far as their pipe takes it.
+          num_async: how far each shard works ahead. Shards in other processes work ahead as far as there is room on the way.
           resubmit: ``"before"``: a shard begins its next item when one is handed out; ``"after"``: when the next one is asked for, so that it sees
             what was changed meanwhile.
         """

@@ -16,6 +16,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from relive.rl import contracts, loggers
+from relive.rl._costs import Costs, Prediction, TableRate
 from relive.rl._run import run
 from relive.rl._episodes import EpisodeLog
 from relive.rl._training import TrainingResult, plot
@@ -75,6 +76,7 @@ __all__ = [
     "CQL",
     "CRR",
     "ContractError",
+    "Costs",
     "D4PG",
     "DDPG",
     "DMPO",
@@ -98,6 +100,7 @@ __all__ = [
     "PPO",
     "PPOConfig",
     "Policy",
+    "Prediction",
     "R2D2",
     "R2D3",
     "Rainbow",
@@ -112,6 +115,7 @@ __all__ = [
     "StepType",
     "TD3",
     "TD3BC",
+    "TableRate",
     "TimeStep",
     "TrainingResult",
     "Transitions",

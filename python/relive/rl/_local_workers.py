@@ -1,4 +1,4 @@
-"""Workers of a run as processes of Python on this machine."""
+"""Processes of Python on this machine that work for a run."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import pickle
 import signal
 import sys
 import time
+from collections.abc import Callable
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -23,36 +24,44 @@ class Processes:
     """
 
     other_machines = None
+    by_nodes = False
 
-    def __init__(self, agent: Any, environment: Any) -> None:
-        for what, value in (("agent", agent), ("environment", environment)):
-            try:
-                pickle.dumps(value)
-            except Exception as error:
-                raise TypeError(
-                    f"on='processes' sends the {what} to other processes, which is not possible: {error}; use classes and functions "
-                    "that a module defines at its top, and no lambdas"
-                ) from error
-        self._work = agent, environment
+    def __init__(self, agent: Any, environment: Any, token: str | None = None) -> None:
+        expect_pickled("on='processes'", agent, environment)
+        self._work, self._token = (agent, environment), token
+        # The node that weights come from, if these are the workers of one.
+        self.weights_from: str | None = None
 
-    def start(self, address: str, number: int) -> _Process:
+    def start(self, address: str, number: int) -> Process:
         """Starts a process."""
-        return _Process(self._work, address, number)
+        return Process(f"worker {number}", work, (*self._work, address, number, self._token, self.weights_from))
 
     def close(self) -> None:
         """Nothing is held."""
 
 
-class _Process:
-    """The process of a worker, which ends with this process: also if this is killed."""
+def expect_pickled(option: str, agent: Any, environment: Any) -> None:
+    """Raises if they cannot be sent to other processes."""
+    for what, value in (("agent", agent), ("environment", environment)):
+        try:
+            pickle.dumps(value)
+        except Exception as error:
+            raise TypeError(
+                f"{option} sends the {what} to other processes, which is not possible: {error}; use classes and functions "
+                "that a module defines at its top, and no lambdas"
+            ) from error
 
-    def __init__(self, agent_and_environment: tuple[Any, Any], address: str, number: int) -> None:
-        self._number = number
+
+class Process:
+    """A process that works for a run, and ends with this process: also if this is killed."""
+
+    def __init__(self, name: str, target: Callable[..., None], arguments: tuple[Any, ...]) -> None:
+        self._name = name
         context = multiprocessing.get_context("spawn")
         self._pipe, theirs = context.Pipe()
         self._begun = context.RawValue("d", 0.0)
         self._process = context.Process(
-            target=_work, args=(*agent_and_environment, address, number, theirs, self._begun), name=f"relive worker {number}", daemon=True
+            target=_work, args=(target, arguments, theirs, self._begun), name=f"relive {name}", daemon=True
         )
         self._process.start()
         theirs.close()
@@ -61,6 +70,11 @@ class _Process:
     def begun(self) -> float:
         begun: float = self._begun.value
         return begun
+
+    @property
+    def id(self) -> int | None:
+        """The number of the process."""
+        return self._process.pid
 
     def ended(self) -> str | None:
         code = self._process.exitcode
@@ -76,7 +90,7 @@ class _Process:
             failure = self._pipe.recv()
         except (EOFError, OSError):
             return
-        raise raised(failure, f"in worker {self._number}")
+        raise raised(failure, f"in {self._name}")
 
     def end(self, seconds: float) -> None:
         self._process.join(seconds)
@@ -87,16 +101,16 @@ class _Process:
         self._process.close()
 
 
-def _work(agent: Any, environment: Any, address: str, number: int, pipe: Connection, begun: Any) -> None:
-    """What the process of a worker does."""
-    # Ctrl-C is for the process that learns, which ends the workers when the run is saved.
+def _work(target: Callable[..., None], arguments: tuple[Any, ...], pipe: Connection, begun: Any) -> None:
+    """What the process does."""
+    # Ctrl-C is for the process of the run, which ends the others when the run is saved.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     end_with_parent()
     # A crash leaves a traceback on stderr.
     faulthandler.enable()
     try:
         begun.value = time.monotonic()
-        work(agent, environment, address, number)
+        target(*arguments)
     except BaseException as error:
         pipe.send(told(error))
         sys.exit(1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -161,6 +162,18 @@ class LearnerBridge:
             return float(value)
         except (TypeError, ValueError) as error:
             raise TypeError(f"{called(self._learner)}.learn() gave {value!r} for {name!r}, but it must be a number: {error}") from error
+
+    def expect_shared(self) -> None:
+        """Raises if it cannot learn along with others."""
+        if not callable(getattr(self._learner, "share", None)):
+            raise TypeError(
+                f"{called(self._learner)} is to be one of several learners, but it has no method share(rank, ranks, address), which joins the others "
+                "so that all go by the mean of their gradients; give it one, or learners=1"
+            )
+
+    def share(self, rank: int, ranks: int) -> None:
+        """Has it join the others."""
+        self._learner.share(rank, ranks, f"{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}")
 
     def weights(self) -> list[tuple[str, Any]]:
         """What policies act by: arrays by their paths."""

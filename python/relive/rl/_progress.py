@@ -38,7 +38,7 @@ def display_of(progress: object, steps: int, learner_steps: int | None) -> Logge
         raise ValueError(f"progress is {progress!r}, but it must be True, False, a function, or one of {known}")
     acts = steps > 0
     total = steps if acts else learner_steps or 0
-    return _Shown(bars[name](total, "steps" if acts else "learner steps"), "env_steps" if acts else "learner_steps")
+    return Shown(bars[name](total, "steps" if acts else "learner steps"), "env_steps" if acts else "learner_steps")
 
 
 def _in_notebook() -> bool:
@@ -66,7 +66,7 @@ class _Bar(Protocol):
         ...
 
 
-class _Shown:
+class Shown:
     """Keeps the figures of a run, and shows them ten times a second at most."""
 
     def __init__(self, bar: _Bar, counted: str) -> None:
@@ -85,6 +85,11 @@ class _Shown:
         if now - self._drawn >= _REDRAW_SECONDS:
             self._drawn = now
             self._draw()
+
+    def complete(self, figures: Mapping[str, float]) -> None:
+        """The run has come to its end: episodes, of which it tells, may have ended before."""
+        if self._newest:
+            self._newest = {**self._newest, **figures}
 
     def close(self) -> None:
         """Shows the last figures."""

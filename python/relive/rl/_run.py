@@ -12,7 +12,7 @@ from relive import _native
 from relive.rl._given import SourceBridge, is_source
 from relive.rl._hooks import OnBatch, OnStep, hooks_of
 from relive.rl._own import AgentBridge
-from relive.rl._progress import Display, display_of
+from relive.rl._progress import Display, Shown, display_of
 from relive.rl._reports import Reports
 from relive.rl._settings import count
 from relive.rl._sources import expect_enough, name_of, source_of
@@ -35,6 +35,7 @@ class RunOptions(TypedDict, total=False):
     steps: int | None
     on: On | Workers | None
     actors: int | None
+    learners: int
     seed: int
     learner_steps: int | None
     data: Any
@@ -56,6 +57,7 @@ def run(
     steps: int | None = None,
     on: On | Workers | None = None,
     actors: int | None = None,
+    learners: int = 1,
     seed: int = 1,
     learner_steps: int | None = None,
     data: Any = None,
@@ -90,6 +92,8 @@ def run(
         and a program begins with ``if __name__ == "__main__":``. ``"ray"``, or what :class:`relive.ray.Workers` says: so many actors of a cluster of
         Ray do. By default threads if there are actors.
       actors: how many act beside the thread that learns; with threads, processes and Ray 2 unless given.
+      learners: how many learners share one set of weights, this process among them; the others are processes of this machine, which begin as those of
+        ``on="processes"`` do. They need actors: 2 unless given. Rollouts are divided among them; of a replay table each samples batches of its own.
       seed: everything random follows from it, but for what a given environment has begun with.
       learner_steps: ends the run after so many steps of the learner, if that is earlier.
       data: what to learn from instead of acting; needs ``learner_steps``: a folder of recorded episodes (``relive rl record``), a file of D4RL's layout as
@@ -124,7 +128,10 @@ def run(
     """
     options = {name: value for name, value in locals().items() if name not in ("agent", "env", "steps", "loggers")}
     steps = _steps(steps, learner_steps, data)
-    seed, actors = count("seed", seed), _actors(on, actors)
+    learners = _learners(learners, on, data)
+    seed, actors = count("seed", seed), _actors(on, 2 if actors is None and learners > 1 else actors)
+    if learners > 1 and not actors:
+        raise ValueError(f"learners is {learners}, but it must be 1 without actors: one thread that acts and learns in turn cannot wait for other learners")
     if learner_steps is not None:
         learner_steps = count("learner_steps", learner_steps, 1)
     checkpoint_every = count("checkpoint_every", checkpoint_every, 1)
@@ -134,12 +141,12 @@ def run(
     data, batches = (None, SourceBridge(data, is_saved=checkpoint_dir is not None)) if is_source(data) else (data, None)
     if batches is not None and on_batch is not None:
         raise ValueError("on_batch sees batches of tables, and this run is given its own: look at them in the learner")
-    native, environments = _for_extension(agent, actors, is_saved=checkpoint_dir is not None, source=batches)
+    native, environments = _for_extension(agent, actors, is_saved=checkpoint_dir is not None or learners > 1, source=batches)
     source = source_of(env)
     expect_enough(env, environments, is_shared=actors <= 1 and evaluate_every is None and on in (None, "serial", "threads"))
     display = display_of(progress, steps, learner_steps)
     loggers = [*loggers, *([] if display is None else [display])]
-    supervisor = _supervisor(agent, env, on, actors)
+    supervisor = _supervisor(agent, env, on, actors, learners)
     try:
         with path_of(data) as path:
             result = _native.train_agent(
@@ -149,6 +156,7 @@ def run(
                 steps=steps,
                 seed=seed,
                 actors=actors,
+                learners=learners,
                 learner_steps=learner_steps,
                 data=path,
                 timeout=timeout,
@@ -159,6 +167,8 @@ def run(
                 supervisor=supervisor,
                 **hooks_of(agent, on_step, on_batch),
             )
+        if isinstance(display, Shown):
+            display.complete({name: result[name] for name in ("env_steps", "learner_steps")})
     except Exception:
         if supervisor is not None:
             supervisor.raise_failure()
@@ -200,6 +210,17 @@ def _actors(on: Any, actors: int | None) -> int:
     return number
 
 
+def _learners(learners: int, on: Any, data: Any) -> int:
+    learners = count("learners", learners, 1)
+    if learners == 1:
+        return learners
+    if data is not None:
+        raise ValueError(f"learners is {learners}, but it must be 1 for a run that learns from data, which it reads in one process")
+    if on == "serial":
+        raise ValueError(f"learners is {learners}, but it must be 1 with on='serial': one thread that acts and learns in turn cannot wait for other learners")
+    return learners
+
+
 def _for_extension(agent: Any, actors: int, *, is_saved: bool, source: SourceBridge | None = None) -> tuple[Any, int]:
     """The agent as the extension takes it, and in how many environments a run acts."""
     if hasattr(agent, "_for_extension"):
@@ -213,7 +234,17 @@ def _for_extension(agent: Any, actors: int, *, is_saved: bool, source: SourceBri
     return bridge, max(bridge.experience["environments"], actors, 1)
 
 
-def _supervisor(agent: Any, env: Any, on: On | Workers | None, actors: int) -> Any:
+def _supervisor(agent: Any, env: Any, on: On | Workers | None, actors: int, learners: int) -> Any:
+    """What starts the other processes of a run, if it has some."""
+    workers = _workers(agent, env, on, actors)
+    if learners == 1:
+        return workers
+    from relive.rl._learners import Learners
+
+    return Learners(workers, agent, env, learners)
+
+
+def _workers(agent: Any, env: Any, on: On | Workers | None, actors: int) -> Any:
     """What starts the workers where they are processes."""
     if on in (None, "serial", "threads"):
         return None
@@ -228,5 +259,6 @@ def _supervisor(agent: Any, env: Any, on: On | Workers | None, actors: int) -> A
     else:
         from relive.ray import Workers
 
-        launcher = (on if isinstance(on, Workers) else Workers())._launcher(agent, env)
+        workers = on if isinstance(on, Workers) else Workers()
+        return workers._supervisor(workers._launcher(agent, env), actors)
     return Supervisor(launcher, actors)

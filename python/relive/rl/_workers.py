@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Iterable
 from typing import Any, Protocol
 
 from relive import _native
@@ -40,11 +41,15 @@ class Launcher(Protocol):
 
     @property
     def other_machines(self) -> dict[str, Any] | None:
-        """``{"host": …, "token_file": …}`` where workers may be on other machines: the address by which they know this one, and a file with the
-        token that they show."""
+        """``{"host": …, "token_file": …, "token": …}`` where workers may be on other machines: the address by which they know this one, the token that they
+        show, and the file by which the tables know it."""
+
+    @property
+    def by_nodes(self) -> bool:
+        """Whether what it starts are nodes, to which the run gives the numbers of its workers."""
 
     def start(self, address: str, number: int) -> Worker:
-        """Starts the worker of a number for the run at an address."""
+        """Starts the worker, or the node, of a number for the run at an address."""
 
     def close(self) -> None:
         """Gives back what it holds, when all workers have ended."""
@@ -53,23 +58,44 @@ class Launcher(Protocol):
 class Supervisor:
     """Starts the workers of a run, and starts those anew that end before the run does."""
 
-    def __init__(self, launcher: Launcher, actors: int) -> None:
+    has_workers = True
+    """Whether the workers of the run are processes."""
+
+    def __init__(self, launcher: Launcher, actors: int = 0) -> None:
         self._launcher, self._actors = launcher, actors
         self._address = ""
-        self._workers: list[Worker] = []
+        self._workers: dict[int, Worker] = {}
         # How often each worker has ended soon, the last times.
-        self._ends = [0] * actors
+        self._ends: dict[int, int] = {}
+        self.restarts = 0
 
     @property
     def other_machines(self) -> dict[str, Any] | None:
         """How workers on other machines reach the run, if there may be some."""
         return self._launcher.other_machines
 
+    @property
+    def by_nodes(self) -> bool:
+        """Whether the workers are those of nodes."""
+        return self._launcher.by_nodes
+
+    @property
+    def running(self) -> int:
+        """How many of the workers have not ended."""
+        return sum(worker.ended() is None for worker in self._workers.values())
+
     def start(self, address: str) -> None:
         """Starts all workers of the run at an address, unless they are there."""
+        self.hold(address, range(self._actors))
+
+    def hold(self, address: str, numbers: Iterable[int]) -> None:
+        """Has the workers of these numbers, and no others: it ends the others at once."""
         self._address = address
-        while len(self._workers) < self._actors:
-            self._workers.append(self._launcher.start(address, len(self._workers)))
+        wanted = set(numbers)
+        for number in self._workers.keys() - wanted:
+            self._workers.pop(number).end(0.0)
+        for number in sorted(wanted - self._workers.keys()):
+            self._workers[number] = self._launcher.start(address, number)
 
     def check(self) -> None:
         """Starts those anew that have ended.
@@ -78,24 +104,25 @@ class Supervisor:
           Exception: what a worker has raised.
           RuntimeError: workers end again and again.
         """
-        for number, worker in enumerate(self._workers):
+        for number, worker in list(self._workers.items()):
             worker.raise_failure()
             how = worker.ended()
             if how is None:
                 continue
             if how:
                 self._note_end(number, worker, how)
+                self.restarts += 1
             self._workers[number] = self._launcher.start(self._address, number)
 
     def wait(self) -> None:
         """Watches the workers, as :meth:`check` does, until one has seen that the run is over."""
-        while not any(worker.ended() == "" for worker in self._workers):
+        while not any(worker.ended() == "" for worker in self._workers.values()):
             self.check()
             time.sleep(_LOOK_SECONDS)
 
     def _note_end(self, number: int, worker: Worker, how: str) -> None:
         has_worked = 0.0 < worker.begun < time.monotonic() - _SOON_SECONDS
-        self._ends[number] = 0 if has_worked else self._ends[number] + 1
+        self._ends[number] = 0 if has_worked else self._ends.get(number, 0) + 1
         if self._ends[number] > _MOST_ENDS:
             raise RuntimeError(
                 f"worker {number} has ended {self._ends[number]} times in a row within {_SOON_SECONDS:.0f} s of its work, at last by {how}: its policy or "
@@ -105,19 +132,19 @@ class Supervisor:
 
     def raise_failure(self) -> None:
         """Raises what a worker has failed by, if one has; it may be about to tell."""
-        for worker in self._workers:
+        for worker in self._workers.values():
             worker.raise_failure(_TELL_SECONDS)
 
     def close(self) -> None:
         """Ends the workers, when the run is over."""
         until = time.monotonic() + _GRACE_SECONDS
-        for worker in self._workers:
+        for worker in self._workers.values():
             worker.end(max(0.0, until - time.monotonic()))
         self._launcher.close()
 
 
-def work(agent: Any, environment: Any, address: str, number: int, token: str | None = None) -> None:
-    """Works for the run at an address until it is over. ``None`` is what the run names itself."""
+def work(agent: Any, environment: Any, address: str, number: int, token: str | None = None, weights_from: str | None = None) -> None:
+    """Works for the run at an address until it is over, by weights of the node at ``weights_from``. ``None`` is what the run names itself."""
     native = agent._for_extension(1)[0] if hasattr(agent, "_for_extension") else None if agent is None else AgentBridge(agent)
     source = None if environment is None else source_of(environment)
-    _native.work_for_run(native, source, address, number, token)
+    _native.work_for_run(native, source, address, number, token, weights_from)

@@ -65,6 +65,10 @@ class Learner(Protocol):
     """Learns from batches.
 
     A run with a checkpoint folder needs ``state()`` and ``restore(state)``, as :class:`Policy` has them; ``relive.rl.torch.Learner`` brings both.
+
+    A run with several learners needs ``share(rank, ranks, address)`` as well, which is called once in each process, before the first batch and after
+    ``restore``. From then on all must make the same steps by the mean of their gradients: by ``torch.distributed``, whose ``env://`` variables are set,
+    or by ``rl.AllReduce(rank, ranks, address)``.
     """
 
     def learn(self, batch: Any) -> Mapping[str, float] | Learnt | None:

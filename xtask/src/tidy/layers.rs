@@ -43,6 +43,7 @@ const LAYERS: &[(&str, &[&str])] = &[
         &[
             "relive-checkpoint",
             "relive-client",
+            "relive-cluster",
             "relive-engine",
             "relive-env",
             "relive-flow",

@@ -1,7 +1,10 @@
 //! Gradient steps over the minibatches of a rollout.
 
+use std::ops::Range;
+
 use relive_env::{State, TimeStep};
 use relive_nn::{Optimizer, Params, Stream};
+use relive_rl::learners::Peers;
 use relive_rl::plan::Crew;
 use relive_rl::{Learner, Learnt, Result, RlError, Rollout, Saveable, Weights};
 
@@ -14,7 +17,7 @@ use super::moments::Moments;
 use super::network::ActorCritic;
 use super::{Optimization, Settings};
 use crate::saved::{self, Saved};
-use crate::weights;
+use crate::{together, weights};
 
 /// Scaled rewards are clipped to this on either side.
 const MAX_REWARD: f32 = 10.0;
@@ -38,6 +41,7 @@ pub struct ActorCriticLearner {
     budget: u64,
     experience: Experience,
     minibatch: Minibatch,
+    peers: Peers,
 }
 
 impl ActorCriticLearner {
@@ -66,6 +70,7 @@ impl ActorCriticLearner {
             settings: settings.clone(),
             network,
             params,
+            peers: Peers::alone(),
         })
     }
 
@@ -98,12 +103,38 @@ impl ActorCriticLearner {
         (1.0 - done).max(0.0) as f32
     }
 
-    /// The gradient of these cells, which is left in its place; what the policy has found, and the loss of values.
-    fn differentiate(&mut self, cells: &[usize], left: f32) -> (PolicyFound, f32) {
+    /// The gradient of these cells, which is left in its place; what the policy has found, and the loss of values. Of several learners, each
+    /// finds the gradient of its part.
+    fn differentiate(&mut self, cells: &[usize], left: f32) -> Result<(PolicyFound, f32)> {
+        let part = self.peers.part(cells.len());
+        let own = (part.len(), cells.len());
+        let (policy, of_values) = match part.is_empty() {
+            true => self.of_nothing(),
+            false => self.of_part(cells, part, left),
+        };
+        let PolicyFound { loss, entropy, divergence, clipped } = policy;
+        let found = [loss, entropy, divergence, clipped, of_values];
+        let gradient = (&mut self.minibatch.gradient, found);
+        let [loss, entropy, divergence, clipped, of_values] =
+            together::mean_over_cells(gradient, own, &self.peers)?;
+        Ok((PolicyFound { loss, entropy, divergence, clipped }, of_values))
+    }
+
+    /// What a learner finds that has no part of a minibatch, as there are more learners than cells.
+    fn of_nothing(&mut self) -> (PolicyFound, f32) {
+        self.minibatch.gradient.fill(0.0);
+        (PolicyFound::default(), 0.0)
+    }
+
+    /// What is found in a part of these cells.
+    fn of_part(&mut self, cells: &[usize], part: Range<usize>, left: f32) -> (PolicyFound, f32) {
         let Self { network, params, minibatch, experience, settings, .. } = self;
-        minibatch.fill(experience, cells, network.value.inputs());
+        minibatch.fill(experience, &cells[part.clone()], network.value.inputs());
         if settings.normalize_advantages {
-            standardize(&mut minibatch.advantages);
+            let mut advantages: Vec<f32> =
+                cells.iter().map(|cell| experience.found.advantages[*cell]).collect();
+            standardize(&mut advantages);
+            minibatch.advantages.copy_from_slice(&advantages[part]);
         }
         let Minibatch { rows, choices, drawn, old, advantages, returns, gradient } = minibatch;
         let clip = settings.clip.map(|clip| clip * left);
@@ -146,7 +177,7 @@ impl ActorCriticLearner {
                 shuffle(&mut cells, &mut self.stream);
             }
             for part in cells.chunks(size) {
-                let (found, of_values) = self.differentiate(part, left);
+                let (found, of_values) = self.differentiate(part, left)?;
                 self.step(left, found.loss + of_values)?;
                 told.add(found, of_values);
                 if self.settings.target_kl.is_some_and(|bound| found.divergence > 1.5 * bound) {
@@ -183,7 +214,7 @@ impl ActorCriticLearner {
         let Self { experience, network, params, .. } = self;
         experience.fill(network, params, (&rollout, &rewards), discounts)?;
         let cells = std::mem::take(&mut self.experience.learnable);
-        let (found, of_values) = self.differentiate(&cells, 1.0);
+        let (found, of_values) = self.differentiate(&cells, 1.0)?;
         let mut told = Told::default();
         told.add(found, of_values);
         let (numbers, loss) = (self.minibatch.gradient.clone(), found.loss + of_values);
@@ -228,6 +259,12 @@ impl Learner for ActorCriticLearner {
 
     fn weights(&self) -> Result<Weights> {
         weights::published(&self.params)
+    }
+
+    /// All get the whole rollout and cut it into the same minibatches, so that they count and stop alike.
+    fn share(&mut self, peers: Peers) -> Result<()> {
+        self.peers = peers;
+        Ok(())
     }
 }
 

@@ -1,6 +1,8 @@
 //! Running means and variances.
 
 use relive_env::State;
+use relive_rl::Result;
+use relive_rl::learners::Peers;
 
 /// Keeps a standard deviation away from zero.
 const EPSILON: f64 = 1e-8;
@@ -20,19 +22,58 @@ impl Moments {
     }
 
     /// Adds rows, one after the other in `numbers`.
-    #[expect(clippy::cast_precision_loss, reason = "rows of a batch")]
     pub(crate) fn add(&mut self, numbers: &[f32]) {
+        let added = self.of(numbers);
+        self.merge(&added);
+    }
+
+    /// Adds the rows of all learners, in the order of their ranks.
+    ///
+    /// # Errors
+    /// Another learner is lost.
+    pub(crate) fn add_of_all(&mut self, numbers: &[f32], peers: &Peers) -> Result<()> {
+        let own = self.of(numbers);
+        if peers.is_alone() {
+            self.merge(&own);
+            return Ok(());
+        }
         let width = self.mean.len();
+        let told = [&[own.count], own.mean.as_slice(), own.variance.as_slice()].concat();
+        for of_learner in peers.gather(&told)? {
+            let (mean, variance) = of_learner[1..].split_at(width);
+            let (mean, variance) = (mean.to_vec(), variance.to_vec());
+            self.merge(&Moments { count: of_learner[0], mean, variance });
+        }
+        Ok(())
+    }
+
+    /// Those of rows alone.
+    #[expect(clippy::cast_precision_loss, reason = "rows of a batch")]
+    fn of(&self, numbers: &[f32]) -> Moments {
+        let width = self.mean.len();
+        let mut moments = Moments::new(width);
         let rows = numbers.len() / width.max(1);
         if rows == 0 {
-            return;
+            return moments;
         }
-        let (added, total) = (rows as f64, self.count + rows as f64);
+        moments.count = rows as f64;
         for column in 0..width {
             let of_column = || numbers.iter().skip(column).step_by(width).map(|number| f64::from(*number));
-            let mean = of_column().sum::<f64>() / added;
-            let variance = of_column().map(|number| (number - mean).powi(2)).sum::<f64>() / added;
-            let (own_mean, own_variance) = (&mut self.mean[column], &mut self.variance[column]);
+            let mean = of_column().sum::<f64>() / moments.count;
+            moments.mean[column] = mean;
+            moments.variance[column] =
+                of_column().map(|number| (number - mean).powi(2)).sum::<f64>() / moments.count;
+        }
+        moments
+    }
+
+    fn merge(&mut self, other: &Moments) {
+        let (added, total) = (other.count, self.count + other.count);
+        if added == 0.0 {
+            return;
+        }
+        let own = self.mean.iter_mut().zip(&mut self.variance);
+        for ((own_mean, own_variance), (mean, variance)) in own.zip(other.mean.iter().zip(&other.variance)) {
             let apart = mean - *own_mean;
             let squares =
                 *own_variance * self.count + variance * added + apart * apart * self.count * added / total;

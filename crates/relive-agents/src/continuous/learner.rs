@@ -1,5 +1,6 @@
 //! Learning from transitions.
 
+use relive_rl::learners::Peers;
 use relive_rl::plan::{Crew, SampleBatch, Transitions};
 use relive_rl::{Learner, Learnt, Result, RlError, Saveable, Weights};
 
@@ -18,6 +19,9 @@ pub(crate) trait Improve: Send {
     /// One gradient step. The transitions' actions are in −1..1.
     fn improve(&mut self, batch: &Transitions) -> Result<Found>;
 
+    /// Learns along with others from now on, by the mean of the gradients of all.
+    fn share(&mut self, peers: &Peers);
+
     /// The parameters that policies act by.
     fn acting(&self) -> &relive_nn::Params;
 
@@ -32,6 +36,7 @@ pub(crate) struct TransitionLearner<I> {
     batch: Transitions,
     normalizer: Option<Normalizer>,
     improve: I,
+    peers: Peers,
 }
 
 impl<I: Improve> TransitionLearner<I> {
@@ -47,7 +52,7 @@ impl<I: Improve> TransitionLearner<I> {
     ) -> Result<TransitionLearner<I>> {
         let (spaces, batch) = (Spaces::of(crew.spec())?, Transitions::new(crew.spec(), discount)?);
         let normalizer = normalizes.then(|| Normalizer::new(spaces.width()));
-        Ok(TransitionLearner { spaces, batch, normalizer, improve })
+        Ok(TransitionLearner { spaces, batch, normalizer, improve, peers: Peers::alone() })
     }
 
     fn parts(&mut self) -> Vec<Saved<'_>> {
@@ -61,12 +66,12 @@ impl<I: Improve> Learner for TransitionLearner<I> {
     type Batch = Vec<SampleBatch>;
 
     fn learn(&mut self, batches: Vec<SampleBatch>) -> Result<Learnt> {
-        let Self { spaces, batch: transitions, normalizer, improve } = self;
+        let Self { spaces, batch: transitions, normalizer, improve, peers } = self;
         transitions.read(&batches)?;
         drop(batches);
         spaces.scale(&mut transitions.actions);
         if let Some(normalizer) = normalizer {
-            normalizer.add(&transitions.observations);
+            normalizer.add(&transitions.observations, peers)?;
             normalizer.apply(&mut transitions.observations);
             normalizer.apply(&mut transitions.next_observations);
         }
@@ -82,6 +87,12 @@ impl<I: Improve> Learner for TransitionLearner<I> {
     fn weights(&self) -> Result<Weights> {
         let weights = weights::published(self.improve.acting())?;
         self.normalizer.as_ref().map_or(Ok(weights.clone()), |normalizer| normalizer.published(&weights))
+    }
+
+    fn share(&mut self, peers: Peers) -> Result<()> {
+        self.improve.share(&peers);
+        self.peers = peers;
+        Ok(())
     }
 }
 

@@ -1,6 +1,7 @@
 //! Observations that are shifted and scaled.
 
 use relive_env::State;
+use relive_rl::learners::Peers;
 use relive_rl::{Result, RlError, Weights};
 use relive_tensor::Tensor;
 
@@ -27,10 +28,14 @@ impl Normalizer {
         Normalizer { moments: Moments::new(width), mean: vec![0.0; width], inverse_std: vec![1.0; width] }
     }
 
-    /// Takes rows into the statistics.
-    pub(crate) fn add(&mut self, rows: &[f32]) {
-        self.moments.add(rows);
+    /// Takes rows into the statistics: those of all learners.
+    ///
+    /// # Errors
+    /// Another learner is lost.
+    pub(crate) fn add(&mut self, rows: &[f32], peers: &Peers) -> Result<()> {
+        self.moments.add_of_all(rows, peers)?;
         self.moments.write(&mut self.mean, &mut self.inverse_std);
+        Ok(())
     }
 
     /// Normalises rows in their place.
@@ -91,7 +96,7 @@ mod tests {
     fn observations_come_out_alike_and_statistics_travel_with_weights() {
         let mut normalizer = Normalizer::new(2);
         let mut rows = [1.0, -4.0, 3.0, -2.0];
-        normalizer.add(&rows);
+        normalizer.add(&rows, &Peers::alone()).unwrap();
         normalizer.apply(&mut rows);
         assert!(
             rows.iter().zip([-1.0, -1.0, 1.0, 1.0]).all(|(got, want)| (got - want).abs() < 1e-5),

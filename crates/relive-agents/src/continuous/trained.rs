@@ -1,8 +1,11 @@
 //! Networks, what improves them, and how target networks follow.
 
 use relive_nn::{Adam, Optimizer, Params};
+use relive_rl::Result;
+use relive_rl::learners::Peers;
 
 use crate::saved::Saved;
+use crate::together;
 
 /// Networks with their parameters, and what improves these.
 #[derive(Debug)]
@@ -11,6 +14,7 @@ pub(crate) struct Trained<N> {
     pub(crate) params: Params,
     pub(crate) optimizer: Optimizer,
     pub(crate) gradient: Vec<f32>,
+    peers: Peers,
 }
 
 impl<N> Trained<N> {
@@ -18,7 +22,13 @@ impl<N> Trained<N> {
     pub(crate) fn new((networks, params): (N, Params), learning_rate: f32) -> Trained<N> {
         let adam = Adam { learning_rate, ..Adam::default() };
         let gradient = vec![0.0; params.values().len()];
-        Trained { networks, optimizer: Optimizer::adam(adam, &params), params, gradient }
+        Trained {
+            networks,
+            optimizer: Optimizer::adam(adam, &params),
+            params,
+            gradient,
+            peers: Peers::alone(),
+        }
     }
 
     /// With a bound on the gradient's norm, if there is one.
@@ -27,9 +37,17 @@ impl<N> Trained<N> {
         Trained { optimizer: self.optimizer.max_gradient_norm(norm), ..self }
     }
 
-    /// Goes against the gradient. The norm that it had.
-    pub(crate) fn step(&mut self) -> f32 {
-        self.optimizer.step(&mut self.params, &self.gradient)
+    /// Learns along with others from now on.
+    pub(crate) fn share(&mut self, peers: &Peers) {
+        self.peers = peers.clone();
+    }
+
+    /// Goes against the gradient, the mean of all learners' gradients. The norm that it had.
+    ///
+    /// # Errors
+    /// Another learner is lost.
+    pub(crate) fn step(&mut self) -> Result<f32> {
+        together::step(&mut self.optimizer, &mut self.params, &mut self.gradient, &self.peers)
     }
 
     /// What is saved of it.

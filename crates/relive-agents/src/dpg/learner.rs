@@ -4,6 +4,7 @@ use relive_env::EnvironmentSpec;
 use relive_nn::losses::{DpgClip, deterministic_policy_gradient};
 use relive_nn::{Key, Network, Params, Scratch, Stream};
 use relive_rl::Result;
+use relive_rl::learners::Peers;
 use relive_rl::plan::Transitions;
 
 use super::settings::Settings;
@@ -11,6 +12,7 @@ use crate::continuous::{
     Climbing, Counts, Critics, Found, Improve, Returns, Role, Spaces, Trained, Valuing, checked, draw, join,
 };
 use crate::saved::Saved;
+use crate::together;
 
 /// What agents with a deterministic policy do with a batch.
 #[derive(Debug)]
@@ -139,15 +141,21 @@ impl Improve for DpgStep {
         let mut norms = [0.0; 2];
         if is_due {
             self.policy_loss = self.climb(batch);
-            norms[1] = self.policy.step();
+            norms[1] = self.policy.step()?;
         }
-        norms[0] = self.critics.step();
+        norms[0] = self.critics.step()?;
         let update = self.settings.target_update;
         update.follow(&mut self.target_critics, &self.critics.params, step);
         if is_due {
             update.follow(&mut self.target_policy, &self.policy.params, step);
         }
         checked(step, &norms, vec![("critic_loss", critic_loss), ("policy_loss", self.policy_loss)])
+    }
+
+    fn share(&mut self, peers: &Peers) {
+        self.policy.share(peers);
+        self.critics.share(peers);
+        together::apart(&mut self.stream, peers);
     }
 
     fn acting(&self) -> &Params {

@@ -2,6 +2,7 @@
 
 use relive_nn::losses::{self, BatchLoss, Selected};
 use relive_nn::{Adam, Inputs, Optimizer, Params, Stream};
+use relive_rl::learners::Peers;
 use relive_rl::plan::{Crew, SampleBatch, Transitions};
 use relive_rl::{Learner, Learnt, Result, RlError, Saveable, Weights};
 
@@ -11,7 +12,7 @@ use super::loss::{Evidence, Goal};
 use super::network::{QNetwork, QScratch};
 use super::noise::Drawn;
 use crate::saved::{self, Saved};
-use crate::weights;
+use crate::{together, weights};
 
 /// Learns from batches of transitions by an importance-weighted [loss](super::DqnLoss), with a target network. How wrong each transition was is
 /// its new priority.
@@ -30,6 +31,7 @@ pub(super) struct DqnLearner {
     /// Online and target parameters with noise on them, if the network is noisy.
     noisy: Option<[Params; 2]>,
     stream: Stream,
+    peers: Peers,
 }
 
 impl DqnLearner {
@@ -50,6 +52,7 @@ impl DqnLearner {
             actions: Vec::new(),
             scratch: Default::default(),
             taus: Default::default(),
+            peers: Peers::alone(),
         })
     }
 
@@ -109,7 +112,7 @@ impl DqnLearner {
             noise.pull_back(&drawn, &mut gradient);
         }
         let before = optimizer.steps();
-        let norm = optimizer.step(params, &gradient);
+        let norm = together::step(optimizer, params, &mut gradient, &self.peers)?;
         // What is not finite is in the parameters now, where the next loss need not show it.
         let is_finite = norm.is_finite() && found.loss.is_finite();
         if !is_finite || found.rows.iter().any(|row| !row.is_finite()) {
@@ -154,6 +157,12 @@ impl Learner for DqnLearner {
 
     fn weights(&self) -> Result<Weights> {
         weights::published(&self.params)
+    }
+
+    fn share(&mut self, peers: Peers) -> Result<()> {
+        together::apart(&mut self.stream, &peers);
+        self.peers = peers;
+        Ok(())
     }
 }
 

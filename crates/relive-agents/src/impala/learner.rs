@@ -2,6 +2,7 @@
 
 use relive_env::State;
 use relive_nn::{Optimizer, Params, Steps};
+use relive_rl::learners::Peers;
 use relive_rl::plan::Crew;
 use relive_rl::{Learner, Learnt, Result, RlError, Rollout, Saveable, Weights};
 
@@ -10,7 +11,7 @@ use super::network::VTraceNetwork;
 use super::settings::Settings;
 use crate::actor_critic::{Head, PolicyFound, PolicyLoss, Told, standardize, value_loss};
 use crate::saved::{self, Saved};
-use crate::weights;
+use crate::{together, weights};
 
 /// Learns a policy and the value of states from fragments that were made by older weights.
 #[derive(Debug)]
@@ -23,6 +24,7 @@ pub(super) struct VTraceLearner {
     budget: u64,
     fragments: Fragments,
     gradient: Vec<f32>,
+    peers: Peers,
 }
 
 impl VTraceLearner {
@@ -35,6 +37,7 @@ impl VTraceLearner {
             budget: crew.env_steps(),
             fragments: Fragments::default(),
             gradient: vec![0.0; params.values().len()],
+            peers: Peers::alone(),
             settings: settings.clone(),
             network,
             params,
@@ -55,6 +58,23 @@ impl VTraceLearner {
         });
         gradient[network.log_std.clone()].copy_from_slice(&by_log_std);
         found
+    }
+
+    /// As [`differentiate`](Self::differentiate), over so many cells of all learners.
+    fn shared(&mut self, cells: usize) -> Result<(PolicyFound, f32)> {
+        let own = self.fragments.learnable.len();
+        let (policy, of_values) = match own {
+            0 => {
+                self.gradient.fill(0.0);
+                (PolicyFound::default(), 0.0)
+            }
+            _ => self.differentiate(),
+        };
+        let PolicyFound { loss, entropy, divergence, clipped } = policy;
+        let found = (&mut self.gradient, [loss, entropy, divergence, clipped, of_values]);
+        let [loss, entropy, divergence, clipped, of_values] =
+            together::mean_over_cells(found, (own, cells), &self.peers)?;
+        Ok((PolicyFound { loss, entropy, divergence, clipped }, of_values))
     }
 
     /// How much of the run is left, from 1 to 0; 1 all the time if nothing is annealed.
@@ -129,12 +149,17 @@ impl Learner for VTraceLearner {
     type Batch = Rollout;
 
     fn learn(&mut self, rollout: Rollout) -> Result<Learnt> {
+        let cells = rollout.learnable().count();
+        let rollout = match self.peers.is_alone() {
+            true => rollout,
+            false => rollout.of_rows(self.peers.part(rollout.rows))?,
+        };
         self.fragments.fill(&self.network, &rollout, &self.settings)?;
         drop(rollout);
-        let (left, cells) = (self.left(), self.fragments.learnable.len());
+        let left = self.left();
         let mut told = Told::default();
         for _ in 0..self.settings.epochs {
-            let (found, of_values) = self.differentiate();
+            let (found, of_values) = self.shared(cells)?;
             self.optimizer.set_learning_rate(self.settings.adam.learning_rate * left);
             let norm = self.optimizer.step(&mut self.params, &self.gradient);
             let loss = found.loss + of_values;
@@ -150,6 +175,18 @@ impl Learner for VTraceLearner {
 
     fn weights(&self) -> Result<Weights> {
         weights::published(&self.params)
+    }
+
+    /// Each learns from fragments of its own, of those of a batch.
+    fn share(&mut self, peers: Peers) -> Result<()> {
+        let count = peers.count() as usize;
+        if count > self.settings.batch_size {
+            let expected =
+                format!("at most batch_size, {}: the fragments of a batch", self.settings.batch_size);
+            return Err(RlError::setting("learners", count, expected));
+        }
+        self.peers = peers;
+        Ok(())
     }
 }
 

@@ -1,6 +1,7 @@
 //! One gradient step for each batch.
 
 use relive_nn::{Adam, Optimizer, Params, Scratch};
+use relive_rl::learners::Peers;
 use relive_rl::plan::{Crew, SampleBatch, Transitions};
 use relive_rl::{Learner, Learnt, Result, RlError, Saveable, Weights};
 
@@ -10,7 +11,7 @@ use super::loss::{Losses, loss};
 use super::network::Networks;
 use super::policy::extras;
 use crate::saved::{self, Saved};
-use crate::weights;
+use crate::{together, weights};
 
 /// Learns the policy of searches, the value by the reward and the value of the next observation, and the model, if that is learned.
 #[derive(Debug)]
@@ -24,6 +25,7 @@ pub(super) struct MctsLearner {
     inputs: Vec<f32>,
     gradient: Vec<f32>,
     scratch: Scratch,
+    peers: Peers,
 }
 
 impl MctsLearner {
@@ -42,6 +44,7 @@ impl MctsLearner {
             actions: Vec::new(),
             inputs: Vec::new(),
             scratch: Scratch::default(),
+            peers: Peers::alone(),
         })
     }
 
@@ -86,7 +89,8 @@ impl Learner for MctsLearner {
         drop(batches);
         let (found, of_model) = self.differentiate();
         let loss = found.value + found.policy + of_model.unwrap_or(0.0);
-        let norm = self.optimizer.step(&mut self.params, &self.gradient);
+        let Self { optimizer, params, gradient, peers, .. } = self;
+        let norm = together::step(optimizer, params, gradient, peers)?;
         // What is not finite is in the parameters now, where the next loss need not show it.
         if !norm.is_finite() || !loss.is_finite() {
             return Err(RlError::Diverged { step: self.optimizer.steps(), loss });
@@ -102,6 +106,11 @@ impl Learner for MctsLearner {
 
     fn weights(&self) -> Result<Weights> {
         weights::published(&self.params)
+    }
+
+    fn share(&mut self, peers: Peers) -> Result<()> {
+        self.peers = peers;
+        Ok(())
     }
 }
 

@@ -5,6 +5,7 @@ use relive_nn::heads::NormalHead;
 use relive_nn::losses::{MpoBatch, MpoDuals, MpoFound, MpoGradients, Normals};
 use relive_nn::{Key, Layout, Network, Params, Scratch, Stream};
 use relive_rl::Result;
+use relive_rl::learners::Peers;
 use relive_rl::plan::Transitions;
 
 use super::settings::Settings;
@@ -12,6 +13,7 @@ use crate::continuous::{
     Critics, Found, Improve, Role, Said, Spaces, Trained, Valuing, checked, draw, join, join_many,
 };
 use crate::saved::Saved;
+use crate::together;
 
 /// The least that raw dual variables become, as in Acme.
 const MIN_RAW_DUAL: f32 = -18.0;
@@ -133,7 +135,7 @@ impl Improve for MpoStep {
         let Trained { networks, params, gradient, .. } = &mut self.critics;
         let critic_loss = networks.loss(params, rows, targets, gradient);
         let found = self.improve_policy(batch);
-        let norms = [self.critics.step(), self.policy.step(), self.duals.step()];
+        let norms = [self.critics.step()?, self.policy.step()?, self.duals.step()?];
         for raw in self.duals.params.values_mut() {
             *raw = raw.max(MIN_RAW_DUAL);
         }
@@ -149,6 +151,13 @@ impl Improve for MpoStep {
             ("temperature", found.temperature),
         ];
         checked(step, &norms, numbers)
+    }
+
+    fn share(&mut self, peers: &Peers) {
+        self.policy.share(peers);
+        self.critics.share(peers);
+        self.duals.share(peers);
+        together::apart(&mut self.stream, peers);
     }
 
     fn acting(&self) -> &Params {

@@ -3,6 +3,7 @@
 use relive_env::EnvironmentSpec;
 use relive_nn::losses::{self, Selected};
 use relive_nn::{Adam, Key, Optimizer, Params, Scratch};
+use relive_rl::learners::Peers;
 use relive_rl::plan::{SampleBatch, Transitions};
 use relive_rl::{Learner, Learnt, Result, Saveable, Weights};
 
@@ -10,7 +11,7 @@ use super::bcq::{BcqConfig, Networks, constrain};
 use super::imitation::cross_entropy;
 use crate::continuous::checked;
 use crate::saved::{self, Saved};
-use crate::weights;
+use crate::{together, weights};
 
 /// How much the mean square of logits counts.
 const LOGIT_PENALTY: f32 = 0.01;
@@ -27,6 +28,7 @@ pub(super) struct BcqLearner {
     batch: Transitions,
     actions: Vec<usize>,
     scratch: [Scratch; 3],
+    peers: Peers,
 }
 
 impl BcqLearner {
@@ -43,6 +45,7 @@ impl BcqLearner {
             batch: Transitions::new(spec, config.discount)?,
             actions: Vec::new(),
             scratch: Default::default(),
+            peers: Peers::alone(),
         })
     }
 
@@ -59,7 +62,7 @@ impl BcqLearner {
     }
 
     /// A step by the batch that was read: the losses of values and of imitation, and the gradient's norm.
-    fn improve(&mut self) -> (f32, f32, f32) {
+    fn improve(&mut self) -> Result<(f32, f32, f32)> {
         let targets = self.targets();
         let Self { networks, params, gradient, batch, actions, .. } = self;
         let (seen, weights) = (&batch.observations[..], vec![1.0; actions.len()]);
@@ -70,9 +73,9 @@ impl BcqLearner {
         let policy_loss = networks.imitation.gradient_into(params, seen, gradient, |logits, by_logits| {
             imitation_loss(logits, actions, by_logits)
         });
-        let norm = self.optimizer.step(params, gradient);
+        let norm = together::step(&mut self.optimizer, params, gradient, &self.peers)?;
         self.target.polyak_from(params, self.config.tau);
-        (value_loss, policy_loss, norm)
+        Ok((value_loss, policy_loss, norm))
     }
 }
 
@@ -92,7 +95,7 @@ impl Learner for BcqLearner {
         self.batch.read(&batches)?;
         drop(batches);
         self.networks.actions.numbers(&self.batch.actions, &mut self.actions)?;
-        let (value_loss, policy_loss, norm) = self.improve();
+        let (value_loss, policy_loss, norm) = self.improve()?;
         let found = vec![("value_loss", value_loss), ("policy_loss", policy_loss)];
         let found = checked(self.optimizer.steps(), &[norm], found)?;
         Ok(Learnt {
@@ -105,6 +108,11 @@ impl Learner for BcqLearner {
 
     fn weights(&self) -> Result<Weights> {
         weights::published(&self.params)
+    }
+
+    fn share(&mut self, peers: Peers) -> Result<()> {
+        self.peers = peers;
+        Ok(())
     }
 }
 
@@ -158,7 +166,7 @@ mod tests {
         (*rewards, *discounts, learner.actions) = (vec![1.0], vec![0.5], vec![0]);
         // The second action has value 4 in s' = 1, but is e^−5 times as likely as the first, whose value is 2.
         assert_eq!(learner.targets(), [2.0]);
-        let (value_loss, policy_loss, _) = learner.improve();
+        let (value_loss, policy_loss, _) = learner.improve().unwrap();
         // q(0.5, 0) = 1, so that the error is 1, where the Huber loss is a half and its slope 1.
         assert!((value_loss - 0.5).abs() < 1e-6, "{value_loss}");
         let second = (-2.5_f32).exp() / (1.0 + (-2.5_f32).exp());

@@ -3,6 +3,7 @@
 use relive_env::EnvironmentSpec;
 use relive_flow::Flow;
 use relive_nn::{Key, Network, Params, Scratch, Stream};
+use relive_rl::learners::Peers;
 use relive_rl::plan::{Crew, Progress, Transitions};
 use relive_rl::{Agent, Policy, Result, Seat, settings_of};
 use relive_table::TableConfig;
@@ -15,6 +16,7 @@ use crate::continuous::{
 };
 use crate::saved::Saved;
 use crate::settings::{check, layers, not_negative, positive, share};
+use crate::together;
 
 /// Most actions of each kind that are sampled in a state.
 const MAX_SAMPLES: usize = 1_024;
@@ -307,10 +309,16 @@ impl Improve for CqlStep {
         self.sample(batch);
         let critic_loss = self.criticize(batch);
         let policy_loss = self.improve_policy(batch);
-        let norms = [self.critics.step(), self.policy.step()];
+        let norms = [self.critics.step()?, self.policy.step()?];
         let (step, update) = (self.policy.optimizer.steps(), TargetUpdate::Move { tau: self.config.tau });
         update.follow(&mut self.target, &self.critics.params, step);
         checked(step, &norms, vec![("critic_loss", critic_loss), ("policy_loss", policy_loss)])
+    }
+
+    fn share(&mut self, peers: &Peers) {
+        self.policy.share(peers);
+        self.critics.share(peers);
+        together::apart(&mut self.stream, peers);
     }
 
     fn acting(&self) -> &Params {

@@ -4,6 +4,7 @@ use relive_env::EnvironmentSpec;
 use relive_flow::Flow;
 use relive_nn::heads::NormalHead;
 use relive_nn::{Key, Network, Params, Scratch, Stream};
+use relive_rl::learners::Peers;
 use relive_rl::plan::{Crew, Progress, Transitions};
 use relive_rl::{Agent, Policy, Result, Seat, settings_of};
 use relive_table::TableConfig;
@@ -17,6 +18,7 @@ use crate::continuous::{
 };
 use crate::saved::Saved;
 use crate::settings::{check, layers, positive};
+use crate::together;
 
 /// Most actions that one is compared with.
 const MAX_SAMPLES: usize = 1_024;
@@ -259,12 +261,18 @@ impl Improve for CrrStep {
         let policy_loss = networks.gradient_into(params, &batch.observations, gradient, |outputs, by| {
             regression.loss(head, outputs, (&batch.actions, weights), by)
         });
-        let norms = [self.critics.step(), self.policy.step()];
+        let norms = [self.critics.step()?, self.policy.step()?];
         let step = self.policy.optimizer.steps();
         let update = TargetUpdate::Copy { period: self.config.target_update_period };
         update.follow(&mut self.target_policy, &self.policy.params, step);
         update.follow(&mut self.target_critics, &self.critics.params, step);
         checked(step, &norms, vec![("critic_loss", critic_loss), ("policy_loss", policy_loss)])
+    }
+
+    fn share(&mut self, peers: &Peers) {
+        self.policy.share(peers);
+        self.critics.share(peers);
+        together::apart(&mut self.stream, peers);
     }
 
     fn acting(&self) -> &Params {

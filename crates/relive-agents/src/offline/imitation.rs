@@ -2,6 +2,7 @@
 
 use relive_env::EnvironmentSpec;
 use relive_nn::{Adam, Key, Layout, Network, Optimizer, Params};
+use relive_rl::learners::Peers;
 use relive_rl::plan::{SampleBatch, Transitions};
 use relive_rl::{Features, Learner, Learnt, Result, Saveable, Weights};
 
@@ -11,7 +12,7 @@ use crate::actions::Discrete;
 use crate::continuous::{Body, Found, Improve, Plan, Role, Spaces, Trained, checked};
 use crate::saved::{self, Saved};
 use crate::settings::fits;
-use crate::weights;
+use crate::{together, weights};
 
 /// Imitates arrays of numbers.
 #[derive(Debug)]
@@ -46,8 +47,12 @@ impl Improve for NumbersStep {
         let loss = networks.gradient_into(params, &batch.observations, gradient, |outputs, by_outputs| {
             regression.loss(head(*dimensions), outputs, (&batch.actions, weights), by_outputs)
         });
-        let norm = self.policy.step();
+        let norm = self.policy.step()?;
         checked(self.policy.optimizer.steps(), &[norm], vec![("policy_loss", loss)])
+    }
+
+    fn share(&mut self, peers: &Peers) {
+        self.policy.share(peers);
     }
 
     fn acting(&self) -> &Params {
@@ -84,6 +89,7 @@ pub(super) struct ChoiceLearner {
     gradient: Vec<f32>,
     batch: Transitions,
     numbers: Vec<usize>,
+    peers: Peers,
 }
 
 impl ChoiceLearner {
@@ -98,6 +104,7 @@ impl ChoiceLearner {
             params,
             batch: Transitions::new(spec, 1.0)?,
             numbers: Vec::new(),
+            peers: Peers::alone(),
         })
     }
 }
@@ -106,14 +113,14 @@ impl Learner for ChoiceLearner {
     type Batch = Vec<SampleBatch>;
 
     fn learn(&mut self, batches: Vec<SampleBatch>) -> Result<Learnt> {
-        let Self { network, params, gradient, numbers, .. } = self;
+        let Self { network, params, gradient, numbers, optimizer, peers, .. } = self;
         self.batch.read(&batches)?;
         drop(batches);
         self.actions.numbers(&self.batch.actions, numbers)?;
         let loss = network.gradient_into(params, &self.batch.observations, gradient, |logits, by_logits| {
             cross_entropy(logits, numbers, by_logits)
         });
-        let norm = self.optimizer.step(params, gradient);
+        let norm = together::step(optimizer, params, gradient, peers)?;
         let found = checked(self.optimizer.steps(), &[norm], vec![("policy_loss", loss)])?;
         Ok(Learnt {
             steps: 1,
@@ -125,6 +132,11 @@ impl Learner for ChoiceLearner {
 
     fn weights(&self) -> Result<Weights> {
         weights::published(&self.params)
+    }
+
+    fn share(&mut self, peers: Peers) -> Result<()> {
+        self.peers = peers;
+        Ok(())
     }
 }
 

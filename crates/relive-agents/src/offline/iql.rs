@@ -4,6 +4,7 @@ use relive_env::EnvironmentSpec;
 use relive_flow::Flow;
 use relive_nn::heads::NormalHead;
 use relive_nn::{Key, Layout, Network, Params, Scratch};
+use relive_rl::learners::Peers;
 use relive_rl::plan::{Crew, Progress, Transitions};
 use relive_rl::{Agent, Policy, Result, Seat, settings_of};
 use relive_table::TableConfig;
@@ -233,11 +234,17 @@ impl Improve for IqlStep {
         let policy_loss = networks.gradient_into(params, &batch.observations, gradient, |outputs, by| {
             regression.loss(head, outputs, (&batch.actions, weights), by)
         });
-        let norms = [self.value.step(), self.critics.step(), self.policy.step()];
+        let norms = [self.value.step()?, self.critics.step()?, self.policy.step()?];
         let (step, update) = (self.policy.optimizer.steps(), TargetUpdate::Move { tau: self.config.tau });
         update.follow(&mut self.target, &self.critics.params, step);
         let losses = [("value_loss", value_loss), ("critic_loss", critic_loss), ("policy_loss", policy_loss)];
         checked(step, &norms, losses.into())
+    }
+
+    fn share(&mut self, peers: &Peers) {
+        self.policy.share(peers);
+        self.critics.share(peers);
+        self.value.share(peers);
     }
 
     fn acting(&self) -> &Params {

@@ -2,6 +2,7 @@
 
 use relive_nn::losses::{self, sequence_priority, transformed_n_step_targets};
 use relive_nn::{Adam, Inputs, Optimizer, Params, RecurrentScratch, Steps};
+use relive_rl::learners::Peers;
 use relive_rl::plan::{Crew, SampleBatch, Sequences};
 use relive_rl::{Learner, Learnt, Result, RlError, Saveable, Weights};
 use relive_tensor::Nest;
@@ -10,7 +11,7 @@ use super::R2d2Config;
 use super::network::QMemory;
 use crate::memory::{Memory, states_of};
 use crate::saved::{self, Saved};
-use crate::weights;
+use crate::{together, weights};
 
 /// Learns from batches of sequences. How wrong each was is its new priority.
 #[derive(Debug)]
@@ -24,6 +25,7 @@ pub(super) struct R2d2Learner {
     actions: Vec<usize>,
     gradient: Vec<f32>,
     scratch: RecurrentScratch,
+    peers: Peers,
 }
 
 /// What a batch has come to.
@@ -50,12 +52,14 @@ impl R2d2Learner {
             params,
             actions: Vec::new(),
             scratch: RecurrentScratch::default(),
+            peers: Peers::alone(),
         })
     }
 
     /// A step by the batch that was read.
     fn improve(&mut self) -> Result<Found> {
-        let Self { config, network, params, target, optimizer, batch, actions, gradient, scratch } = self;
+        let Self { config, network, params, target, optimizer, batch, actions, gradient, scratch, peers } =
+            self;
         let (sequences, network) = (batch.batch, &network.network);
         let first = &batch.extras[..batch.extras.len() / batch.rows.max(1)];
         let state = states_of(first, sequences, network.units(), 0);
@@ -78,7 +82,7 @@ impl R2d2Learner {
             found
         });
         let before = optimizer.steps();
-        let norm = optimizer.step(params, gradient);
+        let norm = together::step(optimizer, params, gradient, peers)?;
         if !(norm.is_finite() && found.loss.is_finite()) {
             return Err(RlError::Diverged { step: before + 1, loss: found.loss });
         }
@@ -150,6 +154,11 @@ impl Learner for R2d2Learner {
 
     fn weights(&self) -> Result<Weights> {
         weights::published(&self.params)
+    }
+
+    fn share(&mut self, peers: Peers) -> Result<()> {
+        self.peers = peers;
+        Ok(())
     }
 }
 

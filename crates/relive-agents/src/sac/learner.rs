@@ -5,6 +5,7 @@ use std::sync::mpsc;
 use relive_env::EnvironmentSpec;
 use relive_nn::{Init, Key, Layout, Network, Params};
 use relive_rl::Result;
+use relive_rl::learners::Peers;
 use relive_rl::plan::Transitions;
 
 use super::SacConfig;
@@ -13,6 +14,7 @@ use crate::continuous::{
     Counts, Critics, Found, Improve, Returns, Role, Spaces, TargetUpdate, Trained, checked,
 };
 use crate::saved::Saved;
+use crate::together;
 
 /// Products of a batch from which a second thread is worth its while.
 const MANY_PRODUCTS: usize = 4_000_000;
@@ -102,7 +104,7 @@ impl Improve for SacStep {
         let temperature = self.temperature.params.values()[0].exp();
         let (critic_loss, (policy_loss, log_probability)) = self.find(batch, temperature);
         self.temperature.gradient[0] = -(log_probability + self.target_entropy);
-        let norms = [self.critics.step(), self.policy.step(), self.temperature.step()];
+        let norms = [self.critics.step()?, self.policy.step()?, self.temperature.step()?];
         let step = self.policy.optimizer.steps();
         self.target_update.follow(&mut self.target, &self.critics.params, step);
         let found = vec![
@@ -112,6 +114,15 @@ impl Improve for SacStep {
             ("temperature", temperature),
         ];
         checked(step, &norms, found)
+    }
+
+    fn share(&mut self, peers: &Peers) {
+        let Self { policy, critics, temperature, continuation, direction, .. } = self;
+        policy.share(peers);
+        critics.share(peers);
+        temperature.share(peers);
+        together::apart(&mut continuation.stream, peers);
+        together::apart(&mut direction.stream, peers);
     }
 
     fn acting(&self) -> &Params {

@@ -15,6 +15,8 @@ mod dqn;
 #[cfg(test)]
 mod faulty;
 #[cfg(test)]
+mod learners;
+#[cfg(test)]
 mod learning;
 #[cfg(test)]
 mod logs;

@@ -26,7 +26,7 @@ fn worker(client: &Client, number: u32) -> Result<Worked> {
 }
 
 fn worker_until(client: &Client, number: u32, stop: &Stop) -> Result<Worked> {
-    work(&Worker { client, number, is_supervised: false, stop }, &relive_agents::from_json, &named)
+    work(&Worker::new(client, number, stop), &relive_agents::from_json, &named)
 }
 
 /// A run whose tables are its own, served to so many workers; what it has come to, and what they have done.
@@ -102,7 +102,7 @@ fn server() -> (Engine, Client) {
 
 fn on_server(client: &Client, agent: DqnConfig, environment: &str, env_steps: u64) -> Result<Trained> {
     let agent: Arc<dyn Agent> = Arc::new(agent);
-    let processes = Some(Processes { server: Some(client.clone()) });
+    let processes = Some(Processes { server: Some(client.clone()), by_nodes: false });
     Ok(run(&agent, &RunOptions { actors: 1, processes, ..options(environment, env_steps, 1) })?.0)
 }
 
@@ -121,7 +121,8 @@ fn a_run_on_a_server_goes_on_where_it_was() {
     let second = scope(|threads| {
         let acting = threads.spawn(|| {
             // The run is over until its driver is there again.
-            let worker = Worker { client: &client, number: 0, is_supervised: true, stop: &Stop::new() };
+            let stop = Stop::new();
+            let worker = Worker { is_supervised: true, ..Worker::new(&client, 0, &stop) };
             work(&worker, &relive_agents::from_json, &named)
         });
         let second = on_server(&client, small_dqn(), "catch/0", 1_000).unwrap();
@@ -165,7 +166,7 @@ fn runs_of_something_else_are_refused_and_change_nothing() {
     assert!(error.to_string().contains("environment is catch/0 there, catch/1 was asked for"), "{error}");
     assert!(error.to_string().contains("relive table drop"), "{error}");
     let ppo: Arc<dyn Agent> = Arc::new(relive_agents::PpoConfig::default());
-    let processes = Some(Processes { server: Some(client.clone()) });
+    let processes = Some(Processes { server: Some(client.clone()), by_nodes: false });
     let error = run(&ppo, &RunOptions { actors: 1, processes, ..options("catch/0", 400, 1) }).map(drop);
     let error = error.unwrap_err().to_string();
     assert!(error.contains("agent is dqn there, ppo was asked for; ask for the same"), "{error}");
@@ -185,13 +186,8 @@ fn a_driver_that_fails_does_not_end_the_run_of_its_workers() {
     let wild = DqnConfig { learning_rate: 1e36, ..small_dqn() };
     let stop = Stop::new();
     scope(|threads| {
-        let acting = threads.spawn(|| {
-            work(
-                &Worker { client: &client, number: 0, is_supervised: false, stop: &stop },
-                &relive_agents::from_json,
-                &named,
-            )
-        });
+        let acting =
+            threads.spawn(|| work(&Worker::new(&client, 0, &stop), &relive_agents::from_json, &named));
         let error = on_server(&client, wild, "catch/0", 400).unwrap_err();
         assert!(matches!(error.cause(), RlError::Diverged { .. }), "{error}");
         assert!(!acting.is_finished(), "it goes on, or waits");
@@ -211,13 +207,13 @@ fn faults_of_a_worker_are_told_by_the_run_and_end_it() {
         let faulty = MakeEnvironment::new(move |_| {
             Ok(Box::new(Faulty::new(f32::NAN, 1.0, false).for_agent(taken.as_ref())))
         });
-        let processes = Some(Processes { server: Some(client.clone()) });
+        let processes = Some(Processes { server: Some(client.clone()), by_nodes: false });
         let options = RunOptions { actors: 1, processes, ..options("faulty", 400, 1) };
         let make = |_: &str| Ok(faulty.clone());
         scope(|threads| {
             let acting = threads.spawn(|| {
-                let worker = Worker { client: &client, number: 0, is_supervised: false, stop: &Stop::new() };
-                work(&worker, &relive_agents::from_json, &make)
+                let stop = Stop::new();
+                work(&Worker::new(&client, 0, &stop), &relive_agents::from_json, &make)
             });
             let error = crate::common::run_in(&agent, &options, &faulty).unwrap_err();
             assert!(matches!(error.cause(), RlError::Worker { worker: 0, .. }), "{error}");
@@ -233,7 +229,7 @@ fn a_worker_that_no_round_waits_for_is_refused() {
     let (agent, _) = on_policy().remove(0);
     let options = options("CartPole-v1", 400, 1);
     let (_engine, client) = server();
-    let processes = Some(Processes { server: Some(client.clone()) });
+    let processes = Some(Processes { server: Some(client.clone()), by_nodes: false });
     scope(|threads| {
         let refused = threads.spawn(|| worker(&client, 1));
         let driving = threads.spawn(|| run(&agent, &RunOptions { actors: 1, processes, ..options.clone() }));

@@ -3,6 +3,7 @@
 pub(crate) mod bench;
 pub(crate) mod checkpoint;
 pub(crate) mod info;
+pub(crate) mod job;
 pub(crate) mod reset;
 pub(crate) mod rl;
 mod runtime;

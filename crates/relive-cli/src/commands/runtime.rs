@@ -5,7 +5,7 @@ use std::future::Future;
 use tokio::runtime::Builder;
 
 use crate::args::{Args, Command};
-use crate::commands::{bench, checkpoint, info, reset, rl, serve, table, token, top};
+use crate::commands::{bench, checkpoint, info, job, reset, rl, serve, table, token, top};
 use crate::failure::{Failure, Kind, Result};
 use crate::logging;
 
@@ -21,6 +21,7 @@ pub(crate) fn run(args: Args) -> Result {
         | Command::Reset(_)
         | Command::Table(_)
         | Command::Checkpoint(_)
+        | Command::Job(_)
         | Command::Token(_) => "warn",
         // A run ends in the middle of episodes, of which the writers warn, and says itself when it waits for a server.
         Command::Rl(_) => "warn,relive_rl=info,relive::writer=error",
@@ -37,6 +38,7 @@ pub(crate) fn run(args: Args) -> Result {
         Command::Table(options) => on_runtime(table::run(options)),
         Command::Reset(options) => on_runtime(reset::run(options)),
         Command::Token(options) => token::run(&options),
+        Command::Job(options) => job::run(&options),
         Command::Rl(options) => rl::run(&options),
     }
 }

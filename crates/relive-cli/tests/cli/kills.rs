@@ -191,8 +191,7 @@ enum Did {
 const ALL: [Did; 4] = [Did::Wrote, Did::Inserted, Did::Sampled, Did::Called];
 
 /// Clients of every kind, which never end by themselves.
-fn clients(address: &str, done: &UnboundedSender<Did>) -> JoinSet<relive_client::Result<()>> {
-    let client = || Client::connect_with(address, ClientOptions::default().timeout(PATIENCE)).unwrap();
+fn clients(client: impl Fn() -> Client, done: &UnboundedSender<Did>) -> JoinSet<relive_client::Result<()>> {
     let mut running = JoinSet::new();
     let (own, tell) = (client(), done.clone());
     running.spawn(async move {
@@ -260,7 +259,8 @@ async fn clients_go_on_by_themselves_when_their_server_is_killed_and_started_aga
     let address = served.address.clone();
     let (_, port) = address.rsplit_once(':').unwrap();
     let (tell, mut done) = unbounded_channel();
-    let mut running = clients(&address, &tell);
+    let options = || ClientOptions::default().timeout(PATIENCE);
+    let mut running = clients(|| Client::connect_with(&address, options()).unwrap(), &tell);
     for _ in 0..5 {
         all_go_on(&mut done, &mut running).await;
         let asking = Client::connect(&address).unwrap();
@@ -271,4 +271,20 @@ async fn clients_go_on_by_themselves_when_their_server_is_killed_and_started_aga
         assert!(info.table("t").unwrap().inserts > 0, "it begins with the checkpoint");
     }
     all_go_on(&mut done, &mut running).await;
+}
+
+/// What `docs/clusters.md` says of one of several servers that is killed: writers, samplers and calls go on with the others.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn clients_of_several_servers_go_on_with_the_others_when_one_is_killed() {
+    let mut servers: Vec<Served> =
+        (0..3).map(|_| Served::start(".toml", "[[table]]\nname = 't'\nmax_size = 1000\n")).collect();
+    let addresses: Vec<String> = servers.iter().map(|server| server.address.clone()).collect();
+    let (tell, mut done) = unbounded_channel();
+    let options = || ClientOptions::default().timeout(PATIENCE);
+    let mut running = clients(|| Client::connect_many_with(&addresses, options()).unwrap(), &tell);
+    while servers.len() > 1 {
+        all_go_on(&mut done, &mut running).await;
+        kill(servers.remove(0));
+        all_go_on(&mut done, &mut running).await;
+    }
 }

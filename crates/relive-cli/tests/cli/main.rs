@@ -19,17 +19,33 @@ mod http;
 #[cfg(test)]
 mod info;
 #[cfg(test)]
+mod jobs;
+#[cfg(test)]
 mod kills;
 #[cfg(test)]
 mod rl;
 #[cfg(test)]
 mod rl_data;
 #[cfg(test)]
+mod rl_faults;
+#[cfg(test)]
+mod rl_hosts;
+#[cfg(test)]
 mod rl_launch;
+#[cfg(test)]
+mod rl_learners;
+#[cfg(test)]
+mod rl_node_weights;
+#[cfg(test)]
+mod rl_nodes;
+#[cfg(test)]
+mod rl_plan;
 #[cfg(test)]
 mod rl_processes;
 #[cfg(test)]
 mod rl_sweep;
+#[cfg(test)]
+mod running;
 #[cfg(test)]
 mod security;
 mod serve;

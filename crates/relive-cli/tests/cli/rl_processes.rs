@@ -14,12 +14,12 @@ use crate::support::{Served, command, free_address, outcome, signal};
 
 const SCRATCH: &str = "[[table]]\nname = \"scratch\"\n";
 
-fn spawn(args: &[&str]) -> Child {
+pub(crate) fn spawn(args: &[&str]) -> Child {
     command(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
 /// What a process has printed, which must have succeeded.
-fn ended(child: Child) -> String {
+pub(crate) fn ended(child: Child) -> String {
     let output = child.wait_with_output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
@@ -92,13 +92,13 @@ fn workers_join_a_run_on_a_server() {
 #[test]
 fn the_plan_of_a_run_is_shown_while_it_works() {
     let server = Served::start(".toml", SCRATCH);
-    let (code, _, stderr) = outcome(&["rl", "top", &server.address, "--once"]);
+    let (code, _, stderr) = outcome(&["job", "top", &server.address, "--once"]);
     assert!(code == Some(1) && stderr.contains("has no run of an agent"), "{stderr}");
     let train = ["rl", "train", "ppo", "--env", "CartPole-v1", "--on", "processes", "--actors", "1"];
     let endless = [&train[..], &["--server", &server.address, "--steps", "100000000"]].concat();
     let mut driver = command(&endless).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let shown = loop {
-        let (code, stdout, _) = outcome(&["rl", "top", &server.address, "--once", "--json"]);
+        let (code, stdout, _) = outcome(&["job", "top", &server.address, "--once", "--json"]);
         if code == Some(0) {
             break serde_json::from_str::<Value>(&stdout).unwrap();
         }
@@ -106,7 +106,7 @@ fn the_plan_of_a_run_is_shown_while_it_works() {
     assert_eq!((&shown["agent"], &shown["environment"]), (&"ppo".into(), &"CartPole-v1".into()));
     assert_eq!(shown["operators"][0]["name"], "rounds of workers");
     assert!(shown["env_steps"].as_u64() > Some(0) && shown["version_lag"].is_number(), "{shown}");
-    let (_, stdout, _) = outcome(&["rl", "top", &server.address, "--once"]);
+    let (_, stdout, _) = outcome(&["job", "top", &server.address, "--once"]);
     assert!(stdout.starts_with("ppo in CartPole-v1: ") && stdout.contains("rounds of workers"), "{stdout}");
     assert!(
         shown["time_by_part"]["step"].as_f64() > Some(0.0) && stdout.contains("\ntime: "),
@@ -123,9 +123,9 @@ fn the_end_of_a_run_on_a_server_is_shown() {
     let (code, _, stderr) = outcome(&[&train[..], &["--server", &server.address, "--steps", "600"]].concat());
     assert_eq!(code, Some(0), "{stderr}");
     // It ends with the run.
-    let (code, stdout, _) = outcome(&["rl", "top", &server.address]);
+    let (code, stdout, _) = outcome(&["job", "top", &server.address]);
     assert!(code == Some(0) && stdout.contains("; the run is over\n"), "{stdout}");
-    let (_, stdout, _) = outcome(&["rl", "top", &server.address, "--once", "--json"]);
+    let (_, stdout, _) = outcome(&["job", "top", &server.address, "--once", "--json"]);
     assert_eq!(serde_json::from_str::<Value>(&stdout).unwrap()["phase"], "over");
 }
 
@@ -134,7 +134,7 @@ fn a_signal_ends_a_run_whose_server_is_away() {
     let mut server = Served::start(".toml", SCRATCH);
     let train = ["rl", "train", "ppo", "--env", "CartPole-v1", "--on", "processes", "--actors", "1"];
     let driver = spawn(&[&train[..], &["--server", &server.address, "--steps", "100000000"]].concat());
-    while outcome(&["rl", "top", &server.address, "--once"]).0 != Some(0) {}
+    while outcome(&["job", "top", &server.address, "--once"]).0 != Some(0) {}
     server.child.kill().unwrap();
     server.child.wait().unwrap();
     let since = Instant::now();
@@ -153,7 +153,10 @@ fn a_run_that_fails_says_why_in_one_line_and_its_workers_end() {
         let driver = spawn(&[&args[..], &["--on", on]].concat());
         let output = driver.wait_with_output().unwrap();
         let stderr = String::from_utf8(output.stderr).unwrap();
-        let told = stderr.lines().filter(|line| !line.starts_with("workers join by: ")).collect::<Vec<_>>();
+        let told = stderr
+            .lines()
+            .filter(|line| !line.starts_with("nodes with workers join by: "))
+            .collect::<Vec<_>>();
         assert!(output.status.code() == Some(1) && told.len() == 1, "{stderr}");
         assert!(told[0].starts_with("relive: error: learn failed at item "), "{stderr}");
     }
@@ -221,18 +224,18 @@ fn the_graph_of_a_plan_is_printed() {
 }
 
 /// The processes whose parent is a child of this one.
-fn children(parent: &Child) -> Vec<u32> {
+pub(crate) fn children(parent: &Child) -> Vec<u32> {
     let tasks = format!("/proc/{0}/task", parent.id());
     let tasks = std::fs::read_dir(tasks).into_iter().flatten().flatten();
     let lists = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("children")).ok());
     lists.flat_map(|list| list.split_whitespace().map(|id| id.parse().unwrap()).collect::<Vec<_>>()).collect()
 }
 
-fn kill(process: u32) {
+pub(crate) fn kill(process: u32) {
     assert!(Command::new("kill").args(["-KILL", &process.to_string()]).status().unwrap().success());
 }
 
-fn is_running(process: u32) -> bool {
+pub(crate) fn is_running(process: u32) -> bool {
     let state = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
     !state.is_empty() && !state.contains(") Z ")
 }
@@ -310,7 +313,7 @@ fn a_killed_driver_goes_on_from_its_checkpoint() {
     assert!(stderr.contains(&format!("resumed from {} at step ", text(&saved))), "{stderr}");
 }
 
-fn has_checkpoint(folder: &Path) -> bool {
+pub(crate) fn has_checkpoint(folder: &Path) -> bool {
     let names = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.file_name());
     names.filter(|name| name.to_string_lossy().starts_with("checkpoint-")).count() > 0
 }

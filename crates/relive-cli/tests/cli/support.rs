@@ -10,6 +10,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 pub(crate) fn command(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_relive"));
     command.args(args).env_remove("RUST_LOG").stdin(Stdio::null());
+    // Jobs of tests are not those of whoever runs them.
+    command.env("XDG_RUNTIME_DIR", env!("CARGO_TARGET_TMPDIR"));
     command
 }
 

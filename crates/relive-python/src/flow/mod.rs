@@ -4,9 +4,11 @@
 
 mod operator;
 mod raise;
+mod remote;
 mod shards;
 mod source;
 mod stream;
 
+pub(crate) use remote::{PyPort, PyReader, PyWriter};
 pub(crate) use shards::Shards;
 pub(crate) use stream::Stream;

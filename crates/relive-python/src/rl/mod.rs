@@ -3,11 +3,13 @@
 //! What is native runs without the interpreter. Environments of Python are stepped through [`foreign`].
 
 mod check;
+mod cost;
 mod foreign;
 mod hooks;
 mod leaves;
 mod log_files;
 mod native;
+mod nodes;
 mod policy;
 mod processes;
 mod raise;
@@ -19,9 +21,11 @@ mod source;
 mod spec;
 
 pub(crate) use check::check_environment;
+pub(crate) use cost::{load_costs, measure_costs, predict_costs, save_costs};
 pub(crate) use native::NativeEnvironment;
+pub(crate) use nodes::host_for_run;
 pub(crate) use policy::Policy;
-pub(crate) use processes::work_for_run;
+pub(crate) use processes::{learn_for_run, work_for_run};
 pub(crate) use ring::Ring;
 pub(crate) use run::{end_runs, train_agent};
 pub(crate) use settings::{agent_for_environment, agent_settings, check_agent, reference_scores};

@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 use pyo3::prelude::*;
 use relive_client::ClientOptions;
 use relive_client::blocking::Client;
+use relive_rl::learners::{Follower, learn};
 use relive_rl::processes::{Worker, work};
 use relive_rl::run::{Begun, Stop, Watch};
 use relive_server::access::{Access, Tokens};
@@ -19,6 +20,7 @@ use super::raise::raise;
 use super::run::{agent_of, within};
 use super::source::Source;
 use crate::error::invalid;
+use crate::logs;
 use crate::security::ClientSecurity;
 
 /// Where workers of other machines reach the tables of a run.
@@ -51,6 +53,11 @@ impl Serving {
             entrance = entrance.access(Access::Tokens(Arc::new(tokens)));
         }
         Ok(Serving { runtime: Some(runtime), entrance: Arc::new(Mutex::new(Some(entrance))), address })
+    }
+
+    /// Where they are served.
+    pub(super) fn address(&self) -> String {
+        self.address.to_string()
     }
 
     /// Serves the tables that it is shown.
@@ -88,8 +95,9 @@ impl Drop for Serving {
 }
 
 /// Works for the run at an address until it is over; episodes and steps. Without an agent or an environment it takes the native one that the run names.
+/// Weights come from the node at `weights_from`, if it is the worker of one.
 #[pyfunction]
-#[pyo3(signature = (agent, environment, address, number, token = None))]
+#[pyo3(signature = (agent, environment, address, number, token = None, weights_from = None))]
 pub(crate) fn work_for_run(
     py: Python<'_>,
     agent: Option<&Bound<'_, PyAny>>,
@@ -97,12 +105,56 @@ pub(crate) fn work_for_run(
     address: &str,
     number: u32,
     token: Option<String>,
+    weights_from: Option<String>,
 ) -> PyResult<(u64, u64)> {
-    let raised = Raised::default();
+    let (raised, lines) = (Raised::default(), logs::lines());
     let options = ClientSecurity::new(token, None)?.apply(ClientOptions::default());
     let own = agent.map(|agent| agent_of(agent, &raised)).transpose()?.map(|(own, _)| own);
     let make = environment.map(Source::of).transpose()?.map(|source| source.maker(raised.clone()));
     let worked = py.detach(|| {
+        within(true, || {
+            let client = Client::connect_with(address, options.clone())?;
+            let near = weights_from.map(|node| Client::connect_with(&node, options)).transpose()?;
+            let agents = |name: &str, settings: &str| match &own {
+                Some(own) => Ok(Arc::clone(own)),
+                None => relive_agents::from_json(name, settings),
+            };
+            let environments = |name: &str| {
+                Ok(make.clone().unwrap_or_else(|| Source::Native(name.to_owned()).maker(raised.clone())))
+            };
+            let worker = Worker {
+                client: &client,
+                number,
+                is_supervised: false,
+                weights_from: near.as_ref(),
+                stop: &Stop::new(),
+                log_lines: Some(&lines),
+            };
+            work(&worker, &agents, &environments)
+        })
+    });
+    match worked {
+        Ok(worked) => Ok((worked.episodes, worked.env_steps)),
+        Err(error) => Err(raised.take().unwrap_or_else(|| raise(py, &error))),
+    }
+}
+
+/// Learns along with the run at an address as its learner of a rank, until it is over; gradient steps. As for workers, what is not given is native.
+#[pyfunction]
+#[pyo3(signature = (agent, environment, address, rank, token = None))]
+pub(crate) fn learn_for_run(
+    py: Python<'_>,
+    agent: Option<&Bound<'_, PyAny>>,
+    environment: Option<&Bound<'_, PyAny>>,
+    address: &str,
+    rank: u32,
+    token: Option<String>,
+) -> PyResult<u64> {
+    let raised = Raised::default();
+    let options = ClientSecurity::new(token, None)?.apply(ClientOptions::default());
+    let own = agent.map(|agent| agent_of(agent, &raised)).transpose()?.map(|(own, _)| own);
+    let make = environment.map(Source::of).transpose()?.map(|source| source.maker(raised.clone()));
+    let learnt = py.detach(|| {
         within(true, || {
             let client = Client::connect_with(address, options)?;
             let agents = |name: &str, settings: &str| match &own {
@@ -112,12 +164,8 @@ pub(crate) fn work_for_run(
             let environments = |name: &str| {
                 Ok(make.clone().unwrap_or_else(|| Source::Native(name.to_owned()).maker(raised.clone())))
             };
-            let worker = Worker { client: &client, number, is_supervised: false, stop: &Stop::new() };
-            work(&worker, &agents, &environments)
+            learn(&Follower { client: &client, rank, stop: &Stop::new() }, &agents, &environments)
         })
     });
-    match worked {
-        Ok(worked) => Ok((worked.episodes, worked.env_steps)),
-        Err(error) => Err(raised.take().unwrap_or_else(|| raise(py, &error))),
-    }
+    learnt.map(|learnt| learnt.steps).map_err(|error| raised.take().unwrap_or_else(|| raise(py, &error)))
 }

@@ -24,7 +24,7 @@ use super::processes::Serving;
 use super::raise::raise;
 use super::report::{Told, episode_dict, pass_on, summary_dict};
 use super::source::Source;
-use crate::finalization;
+use crate::{finalization, logs};
 
 /// How often signals and deadlines are looked at, and progress is told of at most.
 const SLICE: Duration = Duration::from_millis(50);
@@ -35,7 +35,7 @@ const SILENCE: Duration = Duration::from_secs(5);
 /// Trains an agent and gives what the run came to. `agent` is a native name with its settings in JSON, or a bridge; `environment` a native name, or a
 /// function from seeds to bridges.
 #[pyfunction]
-#[pyo3(signature = (agent, environment, *, name, steps, seed, actors, learner_steps, data, timeout, evaluation, checkpoints, progress, reports, supervisor, on_step, on_batch))]
+#[pyo3(signature = (agent, environment, *, name, steps, seed, actors, learners, learner_steps, data, timeout, evaluation, checkpoints, progress, reports, supervisor, on_step, on_batch))]
 #[expect(clippy::too_many_arguments, reason = "the options of a run, named in Python")]
 pub(crate) fn train_agent<'py>(
     py: Python<'py>,
@@ -45,6 +45,7 @@ pub(crate) fn train_agent<'py>(
     steps: u64,
     seed: u64,
     actors: usize,
+    learners: u32,
     learner_steps: Option<u64>,
     data: Option<PathBuf>,
     timeout: Option<f64>,
@@ -69,6 +70,9 @@ pub(crate) fn train_agent<'py>(
         let start = supervisor.getattr(intern!(py, "start"))?.unbind();
         Ok::<_, PyErr>(serving.begun(start, &raised, &stop))
     });
+    let are_processes = supervisor
+        .as_ref()
+        .map_or(Ok(false), |supervisor| supervisor.getattr(intern!(py, "has_workers"))?.extract::<bool>())?;
     let looks_on = on_step.is_some() || on_batch.is_some();
     let options = RunOptions {
         environment: name,
@@ -76,13 +80,15 @@ pub(crate) fn train_agent<'py>(
         hooks: hooks(on_step.map(Bound::unbind), on_batch.map(Bound::unbind), &raised),
         watch: serving.as_ref().map(Serving::watch),
         begun: begun.transpose()?,
-        processes: supervisor.is_some().then(Processes::default),
+        processes: if are_processes { supervisor.as_ref().map(processes).transpose()? } else { None },
+        learners: Some(learners),
         env_steps: steps,
         learner_steps,
         data,
         seed,
         actors,
         stop,
+        log_lines: Some(logs::lines()),
         evaluation: evaluation.map(|(every, episodes)| Evaluation { every, episodes }),
         checkpoints: checkpoints.map(|(folder, every)| Checkpoints { folder, every }),
     };
@@ -121,6 +127,12 @@ pub(crate) fn train_agent<'py>(
     // What could not be told when it was raised, as where a state was saved for the last time.
     raised.take().map_or(Ok(()), Err)?;
     result(py, &watch, trained, raised)
+}
+
+/// That the actors are processes: those of nodes, if these are what `supervisor` starts.
+fn processes(supervisor: &Bound<'_, PyAny>) -> PyResult<Processes> {
+    let by_nodes = supervisor.getattr(intern!(supervisor.py(), "by_nodes"))?.extract()?;
+    Ok(Processes { server: None, by_nodes })
 }
 
 /// The tables of the run for the workers that `supervisor` starts.

@@ -1,5 +1,6 @@
 //! What was seen and done in a fragment of steps.
 
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use relive_env::{Buffer, TimeStep};
@@ -112,6 +113,34 @@ impl Rollout {
             row = next;
         }
         Ok(joined)
+    }
+
+    /// A part of it: these rows, without what is to be told of it.
+    ///
+    /// # Errors
+    /// There are no such rows.
+    pub fn of_rows(&self, rows: Range<usize>) -> Result<Rollout> {
+        let (steps, count) = (self.steps, rows.len());
+        let mut part = Rollout {
+            steps,
+            rows: count,
+            observations: self.observations.with_rows((steps + 1) * count)?,
+            actions: self.actions.with_rows(steps * count)?,
+            extras: self.extras.with_rows(steps * count)?,
+            answers: Vec::with_capacity(steps * count),
+            weights: self.weights.clone(),
+            acted: Vec::new(),
+        };
+        for time in 0..=steps {
+            let (to, from) = (time * count, time * self.rows + rows.start);
+            part.observations.copy_rows(to, &self.observations, from, count)?;
+            if time < steps {
+                part.actions.copy_rows(to, &self.actions, from, count)?;
+                part.extras.copy_rows(to, &self.extras, from, count)?;
+                part.answers.extend_from_slice(&self.answers[from..from + count]);
+            }
+        }
+        Ok(part)
     }
 
     /// Copies another rollout into the rows from `row` on.

@@ -1,7 +1,8 @@
 //! Learning from batches.
 
 use super::{Saveable, Weights};
-use crate::Result;
+use crate::learners::Peers;
+use crate::{Result, RlError};
 
 /// Learns from one batch after the other.
 pub trait Learner: Saveable + Send {
@@ -19,6 +20,19 @@ pub trait Learner: Saveable + Send {
     /// # Errors
     /// They cannot be published.
     fn weights(&self) -> Result<Weights>;
+
+    /// From now on learns along with others of the same settings, each in a process of its own, that have the same state: each takes its part of
+    /// what they learn from, and all go by the [mean](Peers::mean) of their gradients. It is called before the first batch.
+    ///
+    /// # Errors
+    /// It learns alone only, as it does unless it says otherwise.
+    fn share(&mut self, peers: Peers) -> Result<()> {
+        Err(RlError::setting(
+            "learners",
+            peers.count(),
+            "1 for this agent, whose learner does not share its gradients with others",
+        ))
+    }
 }
 
 /// What a learner tells of a batch.

@@ -13,6 +13,7 @@ use super::{MakeEnvironment, Rows, SharedLearner, Workers};
 use crate::acting::RolloutWorker;
 use crate::adders::Adder;
 use crate::contracts::WeightStore;
+use crate::learners::Team;
 use crate::processes::{Driver, Layouts, Serving};
 use crate::recorded::{self, RecordedEpisode};
 use crate::run::Looking;
@@ -50,6 +51,8 @@ pub(crate) struct Inner {
     pub(crate) times: SharedTimes,
     /// Functions that see its steps and batches.
     pub(crate) hooks: Looking,
+    /// Its learners, where there are several.
+    pub(crate) team: Option<Arc<Team>>,
 }
 
 /// Where the workers of a run are, and what this process is in it.
@@ -60,6 +63,8 @@ pub(crate) enum Place {
     Driver(Arc<Driver>),
     /// This process is one of so many workers.
     Worker { number: u32, of: usize, serving: Arc<Serving> },
+    /// This process learns along with the run's first learner. The run has so many workers.
+    Follower { of: usize },
 }
 
 impl Crew {
@@ -97,6 +102,34 @@ impl Crew {
             client: client.clone(),
             times: SharedTimes::default(),
             hooks: Looking::default(),
+            team: None,
+        })
+    }
+
+    /// A learner that is not the first, in a process of its own.
+    pub(crate) fn of_follower(
+        (agent, make, client): (&Arc<dyn Agent>, &MakeEnvironment, &Client),
+        (identity, spec): (&Identity, EnvironmentSpec),
+        (workers, env_steps): (usize, u64),
+        team: Arc<Team>,
+    ) -> Crew {
+        Crew::new(Inner {
+            agent: Arc::clone(agent),
+            make: make.clone(),
+            environment: identity.environment.clone(),
+            spec,
+            seed: identity.seed,
+            place: Place::Follower { of: workers },
+            env_steps,
+            data: None,
+            checkpoints: 0,
+            begins_anew: false,
+            weights: WeightStore::default(),
+            kept: Kept::default(),
+            client: client.clone(),
+            times: SharedTimes::default(),
+            hooks: Looking::default(),
+            team: Some(team),
         })
     }
 
@@ -139,12 +172,19 @@ impl Crew {
         if let Some(saved) = self.0.kept.saved(LEARNER) {
             learner.restore(saved)?;
         }
+        if let Some(team) = &self.0.team {
+            if matches!(self.0.place, Place::Follower { .. }) {
+                learner.restore(&team.state()?)?;
+            }
+            learner.share(team.peers.clone())?;
+        }
         // A worker's process has a learner for what it does for the driver's, which alone publishes.
         let weights = match self.0.place {
             Place::Worker { .. } => WeightStore::default(),
-            Place::Here { .. } | Place::Driver(_) => self.0.weights.clone(),
+            Place::Here { .. } | Place::Driver(_) | Place::Follower { .. } => self.0.weights.clone(),
         };
-        let shared = SharedLearner::new(learner, weights, self.0.times.clone(), self.0.hooks.clone())?;
+        let looked_at = (self.0.times.clone(), self.0.hooks.clone());
+        let shared = SharedLearner::new(learner, weights, looked_at, self.0.team.clone())?;
         let kept = shared.clone();
         self.0.kept.keep(LEARNER, Box::new(move || Some(kept.save())));
         Ok(shared)
@@ -162,7 +202,7 @@ impl Crew {
         let crew = self.clone();
         let (first, workers) = match &self.0.place {
             Place::Here { actors, .. } => (0, u32::try_from((*actors).max(1)).unwrap_or(u32::MAX)),
-            Place::Driver(_) => (0, 0),
+            Place::Driver(_) | Place::Follower { .. } => (0, 0),
             Place::Worker { number, .. } => (*number, 1),
         };
         let executor = if self.has_threads() { Executor::Threads } else { Executor::Serial };
@@ -170,7 +210,7 @@ impl Crew {
         let turns = ParFlow::from_states(&executor, workers, worker, |_| Some(()));
         let serving = match &self.0.place {
             Place::Worker { serving, .. } => Some(Arc::clone(serving)),
-            Place::Here { .. } | Place::Driver(_) => None,
+            Place::Here { .. } | Place::Driver(_) | Place::Follower { .. } => None,
         };
         let hooks = self.0.hooks.clone();
         let rollouts = turns.on_each(move |turns, shard: &Shard<Result<RolloutWorker>>| {
@@ -275,7 +315,7 @@ impl Crew {
             let info = self.0.client.server_info()?;
             Ok(info.table(table).is_some_and(|found| found.current_size > 0))
         };
-        if matches!(self.0.place, Place::Worker { .. }) || is_filled()? {
+        if matches!(self.0.place, Place::Worker { .. } | Place::Follower { .. }) || is_filled()? {
             return Ok(());
         }
         let extras = Buffer::for_nest(&self.layouts()?.extras, 1)?;
@@ -307,8 +347,25 @@ impl Crew {
         match &self.0.place {
             Place::Here { actors, .. } => (*actors).max(1),
             Place::Driver(driver) => driver.workers(),
-            Place::Worker { of, .. } => *of,
+            Place::Worker { of, .. } | Place::Follower { of } => *of,
         }
+    }
+
+    /// How many learners there are, each of which samples batches of its own.
+    #[must_use]
+    pub fn learners(&self) -> usize {
+        self.0.team.as_ref().map_or(1, |team| index(team.peers.count()))
+    }
+
+    /// Waits for all learners, of which the others get the state of this one.
+    pub(crate) fn meet(&self) -> Result<()> {
+        let Some(team) = &self.0.team else { return Ok(()) };
+        let state = self.0.kept.now(LEARNER);
+        team.meet(state.ok_or(RlError::Order { call: "several learners", needs: "a plan with a learner" })?)
+    }
+
+    pub(crate) fn team(&self) -> Option<&Team> {
+        self.0.team.as_deref()
     }
 
     /// A worker of the run, with its share of the environments.

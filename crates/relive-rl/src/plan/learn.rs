@@ -1,20 +1,36 @@
 //! Learning from batches, and what comes after it.
 
+use std::sync::Arc;
+
 use relive_client::SampleBatch;
 use relive_flow::Flow;
 
 use super::{Crew, Progress, SharedLearner};
+use crate::learners::Team;
 use crate::run::Seen;
 use crate::times::Lap;
 use crate::{Acted, Learner, Part, RlError, Rollout};
 
 /// What a learner is given.
-pub trait Batch: 'static {
+pub trait Batch: Send + 'static {
     /// What workers have done for it, if it comes straight from them.
     fn take_acted(&mut self) -> Vec<Acted>;
 
     /// What may be looked at of it; none of what is no experience, as a gradient.
     fn seen(&self) -> Option<Seen<'_>>;
+
+    /// The rollout that it is, if it is one: the learners of a run divide it among them. Of other batches, each learner has its own.
+    fn rollout(&mut self) -> Option<&mut Rollout> {
+        None
+    }
+
+    /// What makes one of a rollout, if it is one.
+    fn of_rollouts() -> Option<fn(Rollout) -> Self>
+    where
+        Self: Sized,
+    {
+        None
+    }
 }
 
 impl Batch for Rollout {
@@ -24,6 +40,14 @@ impl Batch for Rollout {
 
     fn seen(&self) -> Option<Seen<'_>> {
         Some(Seen::Rollout(self))
+    }
+
+    fn rollout(&mut self) -> Option<&mut Rollout> {
+        Some(self)
+    }
+
+    fn of_rollouts() -> Option<fn(Rollout) -> Rollout> {
+        Some(|rollout| rollout)
     }
 }
 
@@ -56,15 +80,32 @@ pub trait Learn<B> {
 
 impl<B: Batch> Learn<B> for Flow<B> {
     fn learn<L: Learner<Batch = B> + 'static>(self, learner: SharedLearner<L>) -> Flow<Progress> {
-        let learnt = self.try_for_each(move |mut batch| {
+        let batches = match (learner.followed(), B::of_rollouts()) {
+            (Some(team), Some(of_rollouts)) => received(team, of_rollouts),
+            _ => self,
+        };
+        let learnt = batches.try_for_each(move |mut batch| {
             let acted = batch.take_acted();
             let looking = learner.hooks().batch(|| batch.seen())?;
-            let learnt = learner.learn(batch)?;
+            if let (Some(team), Some(rollout)) = (learner.leads(), batch.rollout()) {
+                team.send(rollout)?;
+            }
+            let mut learnt = learner.learn(batch)?;
+            if B::of_rollouts().is_none() {
+                // Each learner has taken as many.
+                learnt.samples *= u64::from(learner.learners());
+            }
             looking.map_or(Ok(()), |looking| looking(&learnt))?;
             Ok::<_, RlError>(Progress { acted, learnt: Some(learnt) })
         });
         learnt.named("learn")
     }
+}
+
+/// What learner 0 of a run sends to this one.
+fn received<B: Batch>(team: Arc<Team>, of_rollouts: fn(Rollout) -> B) -> Flow<B> {
+    let rollouts = std::iter::from_fn(move || Some(team.receive().map(of_rollouts)));
+    Flow::from_iter("learner 0", rollouts).try_for_each(|batch| batch)
 }
 
 /// What comes after learning.

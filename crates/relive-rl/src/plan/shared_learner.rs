@@ -1,21 +1,24 @@
 //! The learner of a run.
 
+use std::fmt;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 
 use crate::contracts::WeightStore;
+use crate::learners::Team;
 use crate::run::Looking;
 use crate::times::{Lap, SharedTimes};
 use crate::{Learner, Learnt, Part, Result};
 
 /// The learner of a run, as the operators of its plan share it. What it learns is published. Cheap to clone.
-#[derive(Debug)]
 pub struct SharedLearner<L> {
     learner: Arc<Mutex<L>>,
     weights: WeightStore,
     times: SharedTimes,
     hooks: Looking,
+    /// The learners of the run, where there are several.
+    team: Option<Arc<Team>>,
 }
 
 impl<L> Clone for SharedLearner<L> {
@@ -25,14 +28,43 @@ impl<L> Clone for SharedLearner<L> {
             weights: self.weights.clone(),
             times: self.times.clone(),
             hooks: self.hooks.clone(),
+            team: self.team.clone(),
         }
     }
 }
 
+impl<L> fmt::Debug for SharedLearner<L> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SharedLearner").field("learners", &self.learners()).finish_non_exhaustive()
+    }
+}
+
+impl<L> SharedLearner<L> {
+    /// How many learners the run has.
+    pub(super) fn learners(&self) -> u32 {
+        self.team.as_ref().map_or(1, |team| team.peers.count())
+    }
+
+    /// The learners of the run, if this one is the first of several.
+    pub(super) fn leads(&self) -> Option<&Team> {
+        self.team.as_deref().filter(|team| team.peers.rank() == 0)
+    }
+
+    /// The learners of the run, if this one is another than the first.
+    pub(super) fn followed(&self) -> Option<Arc<Team>> {
+        self.team.clone().filter(|team| team.peers.rank() > 0)
+    }
+}
+
 impl<L: Learner> SharedLearner<L> {
-    pub(super) fn new(learner: L, weights: WeightStore, times: SharedTimes, hooks: Looking) -> Result<Self> {
+    pub(super) fn new(
+        learner: L,
+        weights: WeightStore,
+        (times, hooks): (SharedTimes, Looking),
+        team: Option<Arc<Team>>,
+    ) -> Result<Self> {
         weights.publish(learner.weights()?);
-        Ok(Self { learner: Arc::new(Mutex::new(learner)), weights, times, hooks })
+        Ok(Self { learner: Arc::new(Mutex::new(learner)), weights, times, hooks, team })
     }
 
     /// Learns from a batch and publishes the new weights.
@@ -40,7 +72,9 @@ impl<L: Learner> SharedLearner<L> {
     /// # Errors
     /// Those of [`Learner::learn`]; nothing is published then.
     pub fn learn(&self, batch: L::Batch) -> Result<Learnt> {
-        self.with(|learner| learner.learn(batch))
+        let learnt = self.with(|learner| learner.learn(batch))?;
+        self.team.iter().for_each(|team| team.note(learnt.steps));
+        Ok(learnt)
     }
 
     /// Changes the learner and publishes the new weights.

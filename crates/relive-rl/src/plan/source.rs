@@ -7,13 +7,13 @@ use relive_flow::Flow;
 
 use super::crew::Place;
 use super::{Batch, Crew};
-use crate::{Result, Saveable};
+use crate::{Result, RlError, Saveable};
 
 /// Where batches come from that are in no table of the run, such as a store of trajectories in shared memory or a data set that is
 /// read as it is learned from.
 pub trait BatchSource: Saveable + Send + 'static {
     /// What a learner gets.
-    type Batch: Batch + Send;
+    type Batch: Batch;
 
     /// The next batch; none at the end. The run waits for it.
     ///
@@ -29,6 +29,10 @@ impl Crew {
     /// # Errors
     /// What was saved is not of such a source.
     pub fn batches<S: BatchSource>(&self, name: &str, mut source: S) -> Result<Flow<S::Batch>> {
+        if self.learners() > 1 {
+            let expected = "1 for an agent whose batches come from a source of its own: each learner would have the same";
+            return Err(RlError::setting("learners", self.learners(), expected));
+        }
         if let Place::Worker { .. } = self.place() {
             return Ok(Flow::from_iter(name, std::iter::empty()));
         }

@@ -51,9 +51,13 @@ impl<T: Send + 'static> Workers<T> {
                 serving.as_they_come(self.flow.gather_async(ahead));
                 elsewhere()
             }
+            Place::Follower { .. } => elsewhere(),
         })
     }
 }
+
+/// What workers tell while learner 0 waits for the others: more than the tables' rate limiters let them do meanwhile.
+const ACTED_AHEAD: usize = 1 << 20;
 
 /// Lists of results that are decoded while one is learned from.
 const RESULTS_AHEAD: usize = 1;
@@ -77,6 +81,7 @@ impl Workers<Rollout> {
                 serving.rounds(self.flow.gather_sync());
                 elsewhere()
             }
+            Place::Follower { .. } => elsewhere(),
         })
     }
 
@@ -85,6 +90,7 @@ impl Workers<Rollout> {
     /// # Errors
     /// As [`sync`](Self::sync).
     pub fn acting(self) -> Result<Flow<Progress>> {
+        let crew = self.crew.clone();
         let told = |rollouts: Flow<Rollout>, _| rollouts.for_each(|rollout| rollout.acted).named("acted");
         let acted = self.on_each(told);
         let acted: Flow<Vec<Acted>> = match acted.crew.place() {
@@ -92,8 +98,12 @@ impl Workers<Rollout> {
                 serving.acting(acted.flow.gather_async(Async::default()));
                 elsewhere()
             }
-            Place::Here { .. } | Place::Driver(_) => acted.gather_async(Async::default())?,
+            Place::Here { .. } | Place::Driver(_) | Place::Follower { .. } => {
+                acted.gather_async(Async::default())?
+            }
         };
+        // Learner 0 waits for the others in its steps, and they wait for the steps of workers, whom a thread has go on meanwhile.
+        let acted = if crew.learners() > 1 { acted.prefetch(ACTED_AHEAD) } else { acted };
         Ok(acted.for_each(|acted| Progress { acted, learnt: None }).named("acting"))
     }
 }

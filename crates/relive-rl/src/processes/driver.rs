@@ -1,6 +1,7 @@
 //! The side of a run that learns, where its workers are processes.
 
 use std::collections::BTreeMap;
+use std::ops::RangeBounds;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::Poll;
@@ -15,10 +16,13 @@ use super::job::{self, Now};
 use super::lease::Lease;
 use super::orders::{self, Order};
 use super::results::{Reader, Told, What};
-use super::{Carried, Layouts, weights};
+use super::weights::{Packed, Stamp};
+use super::{Carried, Layouts, Registry};
 use crate::contracts::WeightStore;
+use crate::limits::NODE_GONE;
 use crate::run::Stop;
 use crate::run::identity::Identity;
+use crate::watching::Roster;
 use crate::{Result, RlError, state};
 
 /// Time from one look for newer weights to the next; a look that finds some takes as long as it takes, and ten times that is waited then.
@@ -30,7 +34,11 @@ const SLICE: Duration = Duration::from_millis(20);
 /// How long workers are waited for at the end, who may have been killed: they look at the job far more often.
 const GOODBYE: Duration = Duration::from_secs(3);
 
-/// When a round that was ordered is ordered again of those that have not made it: a worker that was killed has lost its order.
+/// The same of nodes: those that were killed are known to be gone before.
+const GOODBYE_OF_NODES: Duration = NODE_GONE.saturating_mul(2);
+
+/// When a round that was ordered is ordered again of those that have not made it: a worker that was killed has lost its order. One that joins in its
+/// place gets it at once; this is for one that was cut off and comes back.
 const ORDER_AGAIN_AFTER: Duration = Duration::from_secs(2);
 
 /// Publishes weights and signs of life, and gets what the workers make.
@@ -44,10 +52,22 @@ pub(crate) struct Driver {
     is_over: AtomicBool,
     /// Told when the run is to end early.
     stop: Stop,
+    /// Processes with several workers each.
+    nodes: Registry,
     /// How often each worker has joined the run without leaving it.
     members: Mutex<BTreeMap<u32, u32>>,
+    /// What is shown of them.
+    roster: Roster,
     /// Why it cannot publish any more.
     failed: Mutex<Option<RlError>>,
+}
+
+/// What a worker tells that a plan needs to know.
+enum Heard<T> {
+    /// Items, and the round that they were made for.
+    Made { worker: u32, round: u64, items: Vec<T> },
+    /// It has joined the run, maybe in the place of one that was killed.
+    Joined { worker: u32 },
 }
 
 /// Publishes until it is dropped.
@@ -57,7 +77,7 @@ pub(crate) struct Publishing {
 }
 
 impl Driver {
-    /// Puts the job of a run with so many workers into its table.
+    /// Puts the job of a run with so many workers into its table; the first `started` of them are not those of nodes.
     ///
     /// # Errors
     /// The server is lost.
@@ -65,23 +85,33 @@ impl Driver {
         client: &Client,
         identity: &Identity,
         weights: WeightStore,
-        (workers, checkpoints): (usize, u64),
+        (started, workers, checkpoints): (usize, usize, u64),
         stop: &Stop,
     ) -> Result<Driver> {
-        let now = Now { workers: workers as u64, checkpoints, ..Now::default() };
+        let follows = job::is_there(client)?;
+        let before = if follows { job::get(client).ok().flatten().map_or(0, |job| job.now.epoch) } else { 0 };
+        // Higher than those of any driver before, which results may come of still: there is no round each nanosecond.
+        let epoch = rounds_from().max(before + 1);
+        let now = Now { workers: workers as u64, checkpoints, epoch, ..Now::default() };
         job::put(client, identity, now, &|| !stop.is_stopped())?;
         Ok(Driver {
             client: client.clone(),
             identity: identity.clone(),
             weights,
             now: Mutex::new(now),
-            // Higher than those of any driver before, which results may come of still: there is no round each nanosecond.
-            round: AtomicU64::new(rounds_from()),
+            round: AtomicU64::new(epoch),
             is_over: AtomicBool::new(false),
             stop: stop.clone(),
+            nodes: Registry::new((started, workers), follows),
             members: Mutex::default(),
+            roster: Roster::default(),
             failed: Mutex::new(None),
         })
+    }
+
+    /// What is shown of the workers.
+    pub(crate) fn roster(&self) -> &Roster {
+        &self.roster
     }
 
     /// Workers that the run has.
@@ -94,16 +124,22 @@ impl Driver {
         !self.stop.is_stopped() && !self.is_over.load(Ordering::Relaxed)
     }
 
-    /// Puts the newest weights where workers find them, unless they are there; their version.
-    fn publish(&self) -> Result<Option<u64>> {
+    /// Puts the newest weights where workers and nodes find them, unless they are there; which they are.
+    fn publish(&self) -> Result<Option<Stamp>> {
         let mut now = self.now.lock();
         if let Some(newer) = self.weights.newer_than(now.version) {
             let goes_on = || self.goes_on();
-            weights::put(&self.client, &newer, &goes_on)?;
+            let packed = Packed::of(&newer, now.epoch)?;
+            packed.put(&self.client, &self.nodes.readers(), &goes_on)?;
             now.version = Some(newer.version());
             job::put(&self.client, &self.identity, *now, &goes_on)?;
         }
-        Ok(now.version)
+        Ok(now.stamp())
+    }
+
+    /// Processes with several workers each.
+    pub(crate) fn nodes(&self) -> &Registry {
+        &self.nodes
     }
 
     /// Tells the workers that the run is over. Where the tables are those of this process, it waits until they know.
@@ -115,18 +151,25 @@ impl Driver {
         now.is_over = true;
         job::put(&self.client, &self.identity, *now, &|| self.goes_on())?;
         drop(now);
-        let until = Instant::now() + GOODBYE;
+        let since = Instant::now();
         let mut reader = Reader::new(&self.client)?;
-        while waits && !self.members.lock().is_empty() && Instant::now() < until {
+        let has_workers = || !self.members.lock().is_empty() && since.elapsed() < GOODBYE;
+        let has_nodes = || self.nodes.has_some() && since.elapsed() < GOODBYE_OF_NODES;
+        while waits && (has_workers() || has_nodes()) {
             if let Some(told) = reader.next_within(SLICE)? {
                 self.note(&told);
             }
+            self.nodes.look(&self.client, &|| false)?;
         }
         Ok(())
     }
 
     /// Notes who joins and who leaves.
     fn note(&self, told: &Told) {
+        if matches!(told.what, What::Joined { .. }) {
+            self.roster.joined(told.worker);
+        }
+        self.nodes.note_worker(told.worker, told.what == What::Left);
         let mut members = self.members.lock();
         let joined = members.entry(told.worker).or_default();
         match told.what {
@@ -147,12 +190,8 @@ impl Driver {
         }
     }
 
-    /// The next items of a worker with the round that they were made for, none if there are none in time.
-    fn next<T: Carried>(
-        &self,
-        reader: &mut Option<Reader>,
-        layouts: &Layouts,
-    ) -> Result<Option<(u32, u64, Vec<T>)>> {
+    /// What the next worker tells, none if none does in time.
+    fn next<T: Carried>(&self, reader: &mut Option<Reader>, layouts: &Layouts) -> Result<Option<Heard<T>>> {
         let reader = match reader {
             Some(reader) => reader,
             place => place.insert(Reader::new(&self.client)?),
@@ -162,10 +201,11 @@ impl Driver {
         match told.what {
             What::Made { round, items } => {
                 let items = items.iter().map(|bytes| filled(bytes, layouts));
-                Ok(Some((told.worker, round, items.collect::<Result<_>>()?)))
+                Ok(Some(Heard::Made { worker: told.worker, round, items: items.collect::<Result<_>>()? }))
             }
             What::Failed(text) => Err(RlError::Worker { worker: told.worker, text }),
-            What::Joined { .. } | What::Left => Ok(None),
+            What::Joined { .. } => Ok(Some(Heard::Joined { worker: told.worker })),
+            What::Left => Ok(None),
         }
     }
 
@@ -175,18 +215,29 @@ impl Driver {
         self.failed.lock().take().map_or(Ok(()), Err)
     }
 
+    /// Publishes from now on, in the place of the learner that it has, or takes: that of a server of its own.
+    ///
+    /// # Errors
+    /// Those of [`Lease::take_own`]; there is no thread to be had.
+    pub(crate) fn published(self: Arc<Driver>, lease: Option<Lease>) -> Result<(Arc<Driver>, Publishing)> {
+        let publishing = self.publishing(lease.map_or_else(|| Lease::take_own(&self.client), Ok)?)?;
+        Ok((self, publishing))
+    }
+
     /// Publishes weights and signs of life on a thread of its own.
     ///
     /// # Errors
     /// There is no thread to be had.
-    pub(crate) fn publishing(self: &Arc<Driver>, mut lease: Lease) -> Result<Publishing> {
+    fn publishing(self: &Arc<Driver>, mut lease: Lease) -> Result<Publishing> {
         let driver = Arc::clone(self);
         let work = move || {
             let mut pause = PUBLISH_EVERY;
             while !driver.is_over.load(Ordering::Relaxed) {
                 std::thread::park_timeout(pause);
                 let since = Instant::now();
-                if let Err(error) = driver.publish().map(drop).and_then(|()| lease.renew()) {
+                let looked =
+                    driver.publish().and_then(|_| driver.nodes.look(&driver.client, &|| driver.goes_on()));
+                if let Err(error) = looked.and_then(|()| lease.renew()) {
                     *driver.failed.lock() = Some(error);
                     break;
                 }
@@ -201,6 +252,7 @@ impl Driver {
 
     /// What each worker makes in a round, in their order. A round is begun when it is asked for.
     pub(crate) fn rounds<T: Carried>(self: &Arc<Driver>, layouts: Layouts) -> Flow<Vec<T>> {
+        self.nodes.fix();
         let driver = Arc::clone(self);
         let rounds = Rounds { driver, layouts, reader: None, begun: None };
         Flow::from_pull("rounds of workers", rounds).try_for_each(|round: Result<Vec<T>>| round)
@@ -257,12 +309,17 @@ impl<T: Carried> Rounds<T> {
         let (Some(begun), driver) = (&mut self.begun, &self.driver) else { return Ok(None) };
         if begun.ordered.elapsed() >= ORDER_AGAIN_AFTER {
             begun.ordered = Instant::now();
-            driver.order(begun)?;
+            driver.order(begun, ..)?;
         }
-        let Some((worker, round, items)) = driver.next(&mut self.reader, &self.layouts)? else {
-            return Ok(None);
+        let (worker, round, items) = match driver.next(&mut self.reader, &self.layouts)? {
+            None => return Ok(None),
+            // The one before it may have been killed with its order.
+            Some(Heard::Joined { worker }) => {
+                driver.order(begun, place(worker)..=place(worker))?;
+                return Ok(None);
+            }
+            Some(Heard::Made { worker, round, items }) => (place(worker), round, items),
         };
-        let worker = usize::try_from(worker).unwrap_or(usize::MAX);
         // What comes late is of a round that another has made, or of a driver before this.
         if round == begun.order.round
             && let Some(place @ None) = begun.made.get_mut(worker)
@@ -277,23 +334,24 @@ impl<T: Carried> Rounds<T> {
 
     fn begin(&self) -> Result<Round<T>> {
         let driver = &self.driver;
-        let version = driver.publish()?;
-        let version = version
+        let weights = driver.publish()?;
+        let weights = weights
             .ok_or(RlError::Order { call: "a round of workers", needs: "weights: a plan with a learner" })?;
-        let order = Order { round: driver.round.fetch_add(1, Ordering::Relaxed), version };
+        let order = Order { round: driver.round.fetch_add(1, Ordering::Relaxed), weights };
         let made = std::iter::repeat_with(|| None).take(driver.workers()).collect();
         let round = Round { order, made, ordered: Instant::now() };
-        driver.order(&round)?;
+        driver.order(&round, ..)?;
         Ok(round)
     }
 }
 
 impl Driver {
-    /// Orders a round of all workers that have not made it.
-    fn order<T>(&self, round: &Round<T>) -> Result<()> {
-        let mut missing = round.made.iter().enumerate().filter(|(_, made)| made.is_none());
-        let goes_on = || self.goes_on();
-        missing.try_for_each(|(worker, _)| orders::give(&self.client, worker, round.order, &goes_on))
+    /// Orders a round of those of some workers that have not made it.
+    fn order<T>(&self, round: &Round<T>, of: impl RangeBounds<usize>) -> Result<()> {
+        let made = round.made.iter().enumerate();
+        let missing = made.filter(|(worker, made)| made.is_none() && of.contains(worker));
+        let missing: Vec<usize> = missing.map(|(worker, _)| worker).collect();
+        orders::give(&self.client, &missing, round.order, &|| self.goes_on())
     }
 }
 
@@ -315,13 +373,18 @@ struct AsTheyCome {
 impl<T: Carried> Pull<Result<Vec<T>>> for AsTheyCome {
     fn poll_next(&mut self, turn: &mut Turn<'_>) -> Polled<Result<Vec<T>>> {
         match self.driver.next(&mut self.reader, &self.layouts) {
-            Ok(Some((worker, _, items))) => {
+            Ok(Some(Heard::Made { worker, items, .. })) => {
                 Poll::Ready(Some(Ok(Tagged { item: Ok(items), source: Some(Source(worker)) })))
             }
-            Ok(None) => again(turn),
+            Ok(Some(Heard::Joined { .. }) | None) => again(turn),
             Err(error) => Poll::Ready(Some(Ok(Tagged { item: Err(error), source: None }))),
         }
     }
+}
+
+/// The place of a worker in a round.
+fn place(worker: u32) -> usize {
+    usize::try_from(worker).unwrap_or(usize::MAX)
 }
 
 /// Nothing came while it was waited for: others have their turn, and then it is asked again.
@@ -346,9 +409,12 @@ fn rounds_from() -> u64 {
 mod tests {
     use relive_engine::Engine;
     use relive_env::Environment;
+    use relive_tensor::Tensor;
 
+    use super::super::results::Results;
     use super::super::tables;
     use super::*;
+    use crate::{Acted, Weights};
 
     fn driver() -> Driver {
         let engine =
@@ -356,7 +422,7 @@ mod tests {
         let client = Client::in_process(engine.build().unwrap()).unwrap();
         let spec = relive_env::make("catch/0", 1).unwrap().spec().clone();
         let identity = Identity::new(("none", Vec::new()), "catch/0", &spec, 1);
-        Driver::new(&client, &identity, WeightStore::default(), (1, 0), &Stop::new()).unwrap()
+        Driver::new(&client, &identity, WeightStore::default(), (1, 1, 0), &Stop::new()).unwrap()
     }
 
     /// Members that are left where a worker has joined in these ways, one after the other, and one has left.
@@ -374,5 +440,31 @@ mod tests {
         assert_eq!(left_after(&[false]), 0);
         assert_eq!(left_after(&[true, true]), 0);
         assert_eq!(left_after(&[false, false]), 1, "two of the same number");
+    }
+
+    #[test]
+    fn a_worker_that_joins_gets_the_order_that_the_one_before_it_has_lost() {
+        let driver = Arc::new(driver());
+        driver.weights.publish(Weights::new(1, vec![("w".to_owned(), Tensor::scalar(1_i64))]));
+        let spec = relive_env::make("catch/0", 1).unwrap().spec().clone();
+        let layouts = Layouts { extras: spec.actions.clone(), spec };
+        let mut rounds: Rounds<Vec<Acted>> =
+            Rounds { driver: Arc::clone(&driver), layouts, reader: None, begun: None };
+        assert!(rounds.poll().unwrap().is_none());
+        let order = || {
+            let mut orders = orders::Orders::of(&driver.client, 0).unwrap();
+            orders.next_within(Duration::from_millis(200)).unwrap()
+        };
+        let lost = order().unwrap();
+        assert_eq!(order(), None, "it was given once");
+        let joined = Told { worker: 0, what: What::Joined { anew: true } };
+        Results::new(&driver.client).unwrap().put(&joined, || true).unwrap();
+        let since = Instant::now();
+        // Less than a slice may be too early.
+        while driver.members.lock().is_empty() {
+            assert!(rounds.poll().unwrap().is_none());
+        }
+        assert_eq!(order(), Some(lost));
+        assert!(since.elapsed() < ORDER_AGAIN_AFTER, "it was not the clock");
     }
 }

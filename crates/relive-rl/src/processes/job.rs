@@ -7,6 +7,7 @@ use relive_client::{ErrorKind, Tensor};
 use relive_env::State;
 use relive_table::TableConfig;
 
+use super::weights::Stamp;
 use crate::run::identity::Identity;
 use crate::run::saved::{self, GoesOn};
 use crate::{Result, RlError, state};
@@ -14,8 +15,8 @@ use crate::{Result, RlError, state};
 /// The table whose one item is the job.
 pub(super) const TABLE: &str = "job";
 
-/// Waiting for an item that is there, or is not.
-const PATIENCE: Duration = Duration::from_millis(200);
+/// Waiting for an item that is there, or is not. A server on a busy machine takes its time, and what it says may be that the run is over.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// What a run is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,6 +32,8 @@ pub(super) struct Now {
     pub(super) workers: u64,
     /// Checkpoints before: workers do not repeat what they did until then.
     pub(super) checkpoints: u64,
+    /// That of the driver; greater than those of all drivers of the run before.
+    pub(super) epoch: u64,
     /// The version of the newest weights, if there are some.
     pub(super) version: Option<u64>,
     /// Whether it has all steps that it was to make, or was ended.
@@ -44,6 +47,14 @@ pub(super) fn table() -> TableConfig {
 /// Puts the job in the place of the one before.
 pub(super) fn put(client: &Client, identity: &Identity, mut now: Now, goes_on: GoesOn<'_>) -> Result<()> {
     saved::put_into(client, TABLE, (identity, &state::save(|state| now.visit(state))), goes_on)
+}
+
+/// Whether there is a job, of a driver that was here before.
+///
+/// # Errors
+/// The server is lost.
+pub(super) fn is_there(client: &Client) -> Result<bool> {
+    Ok(client.server_info()?.table(TABLE).is_some_and(|table| table.current_size > 0))
 }
 
 /// The job, if there is one.
@@ -70,10 +81,16 @@ pub(super) fn get(client: &Client) -> Result<Option<Job>> {
 const WHAT: &str = "the item of the table `job`";
 
 impl Now {
+    /// The newest weights, if there are some.
+    pub(super) fn stamp(&self) -> Option<Stamp> {
+        self.version.map(|version| Stamp { epoch: self.epoch, version })
+    }
+
     fn visit(&mut self, state: &mut State<'_>) {
         let (mut is_known, mut version) = (self.version.is_some(), self.version.unwrap_or_default());
         state.field(&mut self.workers);
         state.field(&mut self.checkpoints);
+        state.field(&mut self.epoch);
         state.field(&mut is_known);
         state.field(&mut version);
         state.field(&mut self.is_over);

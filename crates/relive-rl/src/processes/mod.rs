@@ -13,24 +13,32 @@
 //! | `learner` | one item: the driver's signs of life, so that there is one at a time |
 //! | `run` | one item: the state of the run, from which another driver goes on |
 //! | `counts` | one item: the counters of the run |
-//! | `plan` | one item: what each operator of the plan has given and waits for, for [`look`](crate::run::look) |
+//! | `stop` | one item: that the run is to end, for [`order_stop`](crate::watching::order_stop) |
+//! | `logs/driver`, `logs/N` | one item each: the newest lines that the driver and worker N have logged, for [`LogReader`](crate::watching::LogReader) |
+//! | `plan` | one item: what each operator of the plan has given and waits for, and who acts, for [`look`](crate::run::look) |
+//! | `signs`, `nodes`, `fresh/0`, `fresh/1` | what [nodes](Node) and the driver tell one another, and weights for nodes |
 
 mod carried;
 pub(crate) mod counts;
 mod driver;
 mod job;
 mod lease;
+mod nodes;
 mod orders;
 mod results;
 mod serving;
+mod supply;
 pub(crate) mod tables;
 mod watch;
-mod weights;
+pub(crate) mod weights;
 mod worker;
 
 pub use carried::{Carried, Layouts};
 pub(crate) use driver::{Driver, Publishing};
 pub(crate) use lease::{Lease, TIMES};
+pub(crate) use nodes::Registry;
+pub use nodes::{Connect, Hosted, Node, NodeWorkers, Running, host, node_tables};
 pub(crate) use serving::Serving;
+pub(crate) use tables::is_loss;
 pub(crate) use watch::{Missed, watched};
 pub use worker::{MakeNamed, Worked, Worker, work};

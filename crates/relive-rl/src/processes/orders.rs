@@ -6,6 +6,7 @@ use relive_client::blocking::{Client, Sampler};
 use relive_client::{ErrorKind, Nest, SamplerOptions, Tensor};
 use relive_table::TableConfig;
 
+use super::weights::Stamp;
 use crate::run::saved::{self, GoesOn};
 use crate::{Result, RlError};
 
@@ -13,8 +14,8 @@ use crate::{Result, RlError};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Order {
     pub(super) round: u64,
-    /// The version of the weights.
-    pub(super) version: u64,
+    /// The weights that it is made by.
+    pub(super) weights: Stamp,
 }
 
 /// The queue of a worker's orders.
@@ -29,11 +30,16 @@ fn name(worker: usize) -> String {
     format!("orders/{worker}")
 }
 
-/// Gives an order. A worker that gets it twice makes the round twice, which the driver takes once.
-pub(super) fn give(client: &Client, worker: usize, order: Order, goes_on: GoesOn<'_>) -> Result<()> {
+/// Gives an order to workers, to all at once. A worker that gets it twice makes the round twice, which the driver takes once.
+pub(super) fn give(client: &Client, workers: &[usize], order: Order, goes_on: GoesOn<'_>) -> Result<()> {
+    if workers.is_empty() {
+        return Ok(());
+    }
     let leaf = |number: u64| Nest::Leaf(Tensor::scalar(number));
-    let step = Nest::dict([("round", leaf(order.round)), ("version", leaf(order.version))]);
-    saved::insert(client, &name(worker), &step, goes_on)
+    let Order { round, weights: Stamp { epoch, version } } = order;
+    let step = Nest::dict([("epoch", leaf(epoch)), ("round", leaf(round)), ("version", leaf(version))]);
+    let tables: Vec<String> = workers.iter().map(|worker| name(*worker)).collect();
+    saved::insert(client, &tables.iter().map(String::as_str).collect::<Vec<_>>(), &step, goes_on)
 }
 
 /// The orders of a worker, as they come.
@@ -57,9 +63,10 @@ impl Orders {
             let numbers = columns.get(column).map(Tensor::to_vec::<u64>).transpose();
             let numbers = numbers.map_err(|error| RlError::state("an order", error))?;
             numbers.and_then(|numbers| numbers.first().copied()).ok_or_else(|| {
-                RlError::state("an order", format_args!("{} columns, not 2 numbers", columns.len()))
+                RlError::state("an order", format_args!("{} columns, not 3 numbers", columns.len()))
             })
         };
-        Ok(Some(Order { round: number(0)?, version: number(1)? }))
+        let weights = Stamp { epoch: number(0)?, version: number(2)? };
+        Ok(Some(Order { round: number(1)?, weights }))
     }
 }

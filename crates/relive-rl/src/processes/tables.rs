@@ -4,8 +4,9 @@ use relive_client::ErrorKind;
 use relive_client::blocking::Client;
 use relive_table::{RateLimiterConfig, TableConfig};
 
-use super::{counts, job, lease, orders, results, weights};
+use super::{counts, job, lease, nodes, orders, results, weights};
 use crate::run::{saved, shown};
+use crate::watching::{log_tables, stop_table};
 use crate::{Agent, Result, RlError};
 
 /// All that a run of so many workers needs.
@@ -28,8 +29,10 @@ pub(crate) fn beside_the_agents(workers: usize) -> impl Iterator<Item = TableCon
         saved::table(),
         counts::table(),
         shown::table(),
+        stop_table(),
     ];
-    own.into_iter().chain((0..workers).map(orders::table))
+    let orders = (0..workers).map(orders::table);
+    own.into_iter().chain(nodes::tables()).chain(orders).chain(log_tables(workers))
 }
 
 /// Adds what the server does not have yet. What it has must be as it would be added.

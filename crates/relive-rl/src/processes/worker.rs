@@ -14,15 +14,15 @@ use super::job::{self, Job};
 use super::orders::Orders;
 use super::results::{Results, Told, What};
 use super::serving::{Serving, Stream};
+use super::supply::Supply;
 use super::tables::is_loss;
 use super::watch::{Missed, watched};
-use super::weights;
-use crate::contracts::WeightStore;
 use crate::limits::MAX_WORKERS;
 use crate::plan::{Crew, MakeEnvironment};
 use crate::run::Stop;
 use crate::run::identity::Identity;
 use crate::run::seeds::{Who, environment_seed};
+use crate::watching::{LogLines, LogWriter, Origin};
 use crate::{Acted, Agent, MakeAgent, Result, RlError};
 
 /// Time between two looks at the job, for newer weights and for its end.
@@ -62,8 +62,20 @@ pub struct Worker<'a> {
     /// Whether whoever has started it starts another in its place when it ends. Then one of its number that was there before has ended, and a run
     /// that is over when the worker begins is one that another will follow, which it waits for.
     pub is_supervised: bool,
+    /// The way to its node, if it is the worker of one: weights come from there as long as they do.
+    pub weights_from: Option<&'a Client>,
     /// Ends it early.
     pub stop: &'a Stop,
+    /// What its process logs, for those who look at the run from outside.
+    pub log_lines: Option<&'a LogLines>,
+}
+
+impl<'a> Worker<'a> {
+    /// A worker that nobody starts anew, with weights of the run's server.
+    #[must_use]
+    pub fn new(client: &'a Client, number: u32, stop: &'a Stop) -> Worker<'a> {
+        Worker { client, number, is_supervised: false, weights_from: None, stop, log_lines: None }
+    }
 }
 
 /// What a worker has done.
@@ -84,18 +96,35 @@ pub struct Worked {
 /// The agent or the environment cannot be made here, or is not that of the run; the first error of the environment or the policy, which ends the
 /// run, too.
 pub fn work(worker: &Worker<'_>, agents: &MakeAgent<'_>, environments: &MakeNamed<'_>) -> Result<Worked> {
-    let Worker { client, number, is_supervised, stop } = *worker;
+    let Worker { client, number, log_lines, .. } = *worker;
     if number >= MAX_WORKERS {
         return Err(RlError::setting(NUMBER, number, "below 65536"));
     }
+    let _writer =
+        log_lines.map(|lines| LogWriter::start(client, Origin::Worker(number), lines)).transpose()?;
+    let worked = work_unseen(worker, agents, environments);
+    if let (Some(lines), Err(error)) = (log_lines, &worked) {
+        lines.push(&format!("ends by: {error}"));
+    }
+    worked
+}
+
+fn work_unseen(worker: &Worker<'_>, agents: &MakeAgent<'_>, environments: &MakeNamed<'_>) -> Result<Worked> {
+    let Worker { client, number, is_supervised, weights_from, stop, .. } = *worker;
     let (serving, is_over) = (Arc::new(Serving::default()), Arc::new(AtomicBool::new(false)));
     watched(client, Missed::Driver, || {
         loop {
             is_over.store(false, Ordering::Relaxed);
             let Some(job) = wait_for_job(worker)? else { return Ok(serving.worked()) };
+            if let Some(lines) = worker.log_lines {
+                lines.push(&format!("acts for {} in {}", job.identity.agent, job.identity.environment));
+            }
             let agent = agents(&job.identity.agent, &job.identity.settings_json())?;
             let make = environments(&job.identity.environment)?;
-            let shift = Shift::new(client, &job, (number, is_supervised), (&serving, &is_over));
+            let supply = Supply::begin(client, weights_from, number);
+            let shift = supply.map(|supply| {
+                Shift::new(client, &job, (number, is_supervised), supply, (&serving, &is_over))
+            });
             let ended = shift.and_then(|shift| shift.work(&agent, &make, stop));
             match ended {
                 Ok(()) => return Ok(serving.worked()),
@@ -134,7 +163,7 @@ struct Shift {
     job: Job,
     number: u32,
     is_supervised: bool,
-    weights: WeightStore,
+    supply: Supply,
     serving: Arc<Serving>,
     is_over: Arc<AtomicBool>,
     /// When it last looked at the job.
@@ -146,24 +175,24 @@ impl Shift {
         client: &Client,
         job: &Job,
         (number, is_supervised): (u32, bool),
+        supply: Supply,
         (serving, is_over): (&Arc<Serving>, &Arc<AtomicBool>),
-    ) -> Result<Arc<Shift>> {
-        let store = WeightStore::default();
-        store.publish(weights::get(client)?);
-        Ok(Arc::new(Shift {
+    ) -> Arc<Shift> {
+        Arc::new(Shift {
             client: client.clone(),
             job: job.clone(),
             number,
             is_supervised,
-            weights: store,
+            supply,
             serving: Arc::clone(serving),
             is_over: Arc::clone(is_over),
             looked: Mutex::new(Instant::now()),
-        }))
+        })
     }
 
     /// Works on a thread of its own, and looks at the job meanwhile.
     fn work(self: Arc<Self>, agent: &Arc<dyn Agent>, make: &MakeEnvironment, stop: &Stop) -> Result<()> {
+        let _feeding = self.supply.feed()?;
         let (tell, told) = channel();
         let (shift, agent, make) = (Arc::clone(&self), Arc::clone(agent), make.clone());
         let work = move || {
@@ -220,14 +249,7 @@ impl Shift {
         if job.now.is_over {
             self.is_over.store(true, Ordering::Relaxed);
         }
-        self.take_version(job.now.version)
-    }
-
-    fn take_version(&self, version: Option<u64>) -> Result<()> {
-        if version.is_some() && self.weights.newest().map(|weights| weights.version()) != version {
-            self.weights.publish(weights::get(&self.client)?);
-        }
-        Ok(())
+        job.now.stamp().map_or(Ok(()), |newest| self.supply.note_newest(newest))
     }
 
     fn serve(&self, agent: &Arc<dyn Agent>, make: &MakeEnvironment) -> Result<()> {
@@ -262,7 +284,7 @@ impl Shift {
             (agent, make, &self.client),
             (of, spec, self.job.now.checkpoints),
             (self.number, usize::try_from(self.job.now.workers).unwrap_or(usize::MAX)),
-            (self.weights.clone(), Arc::clone(serving)),
+            (self.supply.store().clone(), Arc::clone(serving)),
         );
         // Whatever comes behind the workers is the driver's.
         drop(agent.plan(&crew)?);
@@ -281,14 +303,15 @@ impl Shift {
                         continue;
                     }
                     last = Some(order.round);
-                    self.take_version(Some(order.version))?;
+                    self.supply.reach(order.weights)?;
                     let Some(bytes) = flow.next().transpose()? else { break };
                     self.put(results, order.round, vec![bytes])?;
                 }
             }
             Stream::AsTheyCome(mut flow) => {
+                let fresh = if self.supply.is_pushed() { LOOK_EVERY } else { FRESH };
                 while !self.is_over() {
-                    if self.looked.lock().elapsed() >= FRESH {
+                    if self.looked.lock().elapsed() >= fresh {
                         self.look()?;
                     }
                     let items = together(&mut flow)?;

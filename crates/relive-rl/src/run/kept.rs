@@ -40,6 +40,11 @@ impl Kept {
         self.parts.lock().insert(name.to_owned(), tell);
     }
 
+    /// The state that the part of a name has, if there is such a part.
+    pub(crate) fn now(&self, name: &str) -> Option<Vec<u8>> {
+        self.parts.lock().get(name)?()
+    }
+
     /// The states of all parts.
     pub(crate) fn save(&self) -> Vec<u8> {
         let parts = self.parts.lock();

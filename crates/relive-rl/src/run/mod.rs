@@ -5,7 +5,7 @@ pub(crate) mod identity;
 pub(crate) mod kept;
 mod on_server;
 mod options;
-mod patience;
+pub(crate) mod patience;
 mod report;
 pub(crate) mod saved;
 pub(crate) mod seeds;

@@ -71,7 +71,8 @@ impl OnServer<'_> {
         let lease = watched(server, Missed::Server, || Lease::take(server, TIMES, &options.stop))?;
         let tables = Tables::Server { client: server.clone(), lease, state: self.kept.clone() };
         let mut session = Session::begin(agent, options, make, tables, None)?;
-        match advance(&mut session, options, tell) {
+        // The learner may be held up in a call for long: it is not its plan that tells what it waits for then.
+        match watched(server, Missed::Server, || advance(&mut session, options, tell)) {
             Ok(()) => session.end(),
             Err(error) => {
                 self.kept = Some(session.state());

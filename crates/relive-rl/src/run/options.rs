@@ -11,6 +11,7 @@ use super::saved::Folder;
 use super::{Hooks, Stop};
 use crate::Result;
 use crate::logging::Loggers;
+use crate::watching::LogLines;
 
 /// What a run is to be.
 #[derive(Debug, Clone, Default)]
@@ -29,6 +30,9 @@ pub struct RunOptions {
     pub seed: u64,
     /// Workers that act beside the thread that learns, each a thread or, with `processes`, a process; 0: one thread does both in turn.
     pub actors: usize,
+    /// Learners that learn side by side, this process among them; one unless set. The others are processes that call [`learn`](crate::learners::learn)
+    /// and reach the run's tables, which [`watch`](Self::watch) has to serve.
+    pub learners: Option<u32>,
     /// The actors are processes, which call [`work`](crate::processes::work); threads unless set.
     pub processes: Option<Processes>,
     /// Ends the run early.
@@ -45,6 +49,8 @@ pub struct RunOptions {
     pub hooks: Hooks,
     /// Is shown the tables before the run begins, to serve or watch them.
     pub watch: Option<Watch>,
+    /// What this process logs, for those who look at the run from outside; nothing unless set.
+    pub log_lines: Option<LogLines>,
     /// Is told when the plan of the run stands, and workers have something to join.
     pub begun: Option<Begun>,
 }
@@ -76,6 +82,15 @@ impl fmt::Debug for Begun {
 pub struct Processes {
     /// The server; without one the tables are those of this process, which [`watch`](RunOptions::watch) has to serve.
     pub server: Option<Client>,
+    /// Whether the actors are to be those of [nodes](crate::processes::host), and nobody starts others. Unless set, nodes have more workers than these.
+    pub by_nodes: bool,
+}
+
+impl Processes {
+    /// How many of so many actors are none of nodes.
+    pub(super) fn started(&self, actors: usize) -> usize {
+        if self.by_nodes { 0 } else { actors }
+    }
 }
 
 /// Is shown a run's tables.

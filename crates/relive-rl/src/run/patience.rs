@@ -15,7 +15,7 @@ const PATIENCE: Duration = Duration::from_millis(100);
 const SILENCE: Duration = Duration::from_secs(5);
 
 /// The next progress of a plan; none at its end, or once the run is to stop. A long wait is logged, and ends if `check` fails.
-pub(super) fn next(
+pub(crate) fn next(
     plan: &mut Flow<Progress>,
     stop: &Stop,
     mut check: impl FnMut() -> Result<()>,

@@ -60,14 +60,20 @@ pub(crate) fn put_into(
     goes_on: GoesOn<'_>,
 ) -> Result<()> {
     let step = Nest::dict([("of", leaf(&identity.to_bytes()?)?), ("state", leaf(state)?)]);
-    insert(client, table, &step, goes_on)
+    insert(client, &[table], &step, goes_on)
 }
 
-/// Puts a step into a table. A server that does not answer is given ever more time, but only while the run goes on.
-pub(crate) fn insert(client: &Client, table: &str, step: &Nest<Tensor>, goes_on: GoesOn<'_>) -> Result<()> {
+/// Puts a step into tables, of which it is sent to all at once. A server that does not answer is given ever more time, but only while the run goes on.
+pub(crate) fn insert(
+    client: &Client,
+    tables: &[&str],
+    step: &Nest<Tensor>,
+    goes_on: GoesOn<'_>,
+) -> Result<()> {
+    let priorities: Vec<(&str, f64)> = tables.iter().map(|table| (*table, 1.0)).collect();
     let mut patience = FIRST_PATIENCE;
     loop {
-        match client.with_timeout(patience).insert(step, &[(table, 1.0)]) {
+        match client.with_timeout(patience).insert(step, &priorities) {
             Err(error) if error.kind() == ErrorKind::Timeout && patience < MOST_PATIENCE && goes_on() => {
                 patience = patience.saturating_mul(2).min(MOST_PATIENCE);
             }

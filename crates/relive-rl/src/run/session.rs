@@ -21,10 +21,12 @@ use super::tally::Tally;
 use super::{Evaluation, Report, RunOptions, Stop, Summary, is_due, patience};
 use crate::acting::RolloutWorker;
 use crate::contracts::WeightStore;
+use crate::learners::{self, Team};
 use crate::logging::{Loggers, Mark};
 use crate::plan::{Crew, Inner, MakeEnvironment, Place, Progress, unlimited};
 use crate::processes::{Driver, Layouts, Lease, Publishing, counts, tables};
 use crate::times::{Lap, SharedTimes};
+use crate::watching::{LogWriter, Origin, Roster, log_tables, stop_table};
 use crate::{Agent, Part, Purpose, Result, RlError, Seat, Weights, state};
 
 /// Time from one writing of counters on a server to the next.
@@ -79,6 +81,9 @@ pub(super) struct Session {
     pace: Pace,
     /// Where others can look at the run.
     showing: Option<Showing>,
+    roster: Roster,
+    /// Writes down what this process logs.
+    _log_writer: Option<LogWriter>,
     /// The version of the weights that was acted by last.
     acted_by: Option<u64>,
     /// Told when it is to end early: then a server that does not answer is not waited for any more.
@@ -106,8 +111,8 @@ impl Session {
         // Before anything is changed in tables that may be of another run.
         let state = saved_state(&client, &identity, newer)?;
         let weights = WeightStore::default();
-        let driver = options.processes.as_ref().map(|_| {
-            let of = (options.actors, checkpoints);
+        let driver = options.processes.as_ref().map(|processes| {
+            let of = (processes.started(options.actors), options.actors, checkpoints);
             Driver::new(&client, &identity, weights.clone(), of, &options.stop).map(Arc::new)
         });
         let driver = driver.transpose()?;
@@ -120,7 +125,9 @@ impl Session {
             (Some(driver), _) => Place::Driver(Arc::clone(driver)),
             (None, None) => return Err(RlError::Order { call: "a run on a server", needs: "processes" }),
         };
-        let hooks = options.hooks.of_run(|| Layouts::of(agent.as_ref(), &spec, seed))?;
+        let layouts = || Layouts::of(agent.as_ref(), &spec, seed);
+        let hooks = options.hooks.of_run(layouts)?;
+        let team = Team::of_run(options, &identity, layouts)?;
         let crew = Crew::new(Inner {
             agent: Arc::clone(agent),
             make: make.clone(),
@@ -137,18 +144,16 @@ impl Session {
             client: client.clone(),
             times: SharedTimes::default(),
             hooks,
+            team,
         });
         let plan = agent.plan(&crew)?;
         let evaluator = evaluator(options, &crew)?;
-        let published = driver.map(|driver| {
-            let lease = lease.map_or_else(|| Lease::take_own(&client), Ok)?;
-            let publishing = driver.publishing(lease)?;
-            Ok::<_, RlError>((driver, publishing))
-        });
-        let published = published.transpose()?;
-        let is_seen = options.watch.is_some() || options.processes.is_some();
-        let showing = is_seen.then(|| Showing::new(&client, &identity, &options.stop, crew.times()));
+        let roster = driver.as_ref().map_or_else(Roster::default, |driver| driver.roster().clone());
+        let published = driver.map(|driver| driver.published(lease)).transpose()?;
+        let (showing, log_writer) = seen(options, (&client, &identity), (crew.times(), &roster))?;
+        crew.team().map_or(Ok(()), |team| team.announce(&client, &identity))?;
         options.begun.iter().for_each(Begun::tell);
+        crew.meet()?;
         Ok(Session {
             engine,
             client,
@@ -161,6 +166,8 @@ impl Session {
             counted: Instant::now(),
             pace: Pace::begin(Instant::now()),
             showing,
+            roster,
+            _log_writer: log_writer,
             acted_by: None,
             stop: options.stop.clone(),
         })
@@ -195,17 +202,23 @@ impl Session {
 
     /// Pulls at the plan once; whether the run goes on.
     fn advance(&mut self, options: &RunOptions, tell: Tell<'_>) -> Result<bool> {
-        let lag = self.version_lag();
-        let Session { plan, published, showing, tally, .. } = self;
-        let (monitor, position) = (plan.monitor(), Position::of(tally, lag));
+        let (lag, newest) = (self.version_lag(), self.newest_version());
+        let Session { crew, plan, published, showing, tally, .. } = self;
+        let (monitor, position) = (plan.monitor(), Position::of(tally, lag, newest));
         let check = || {
             published.as_ref().map_or(Ok(()), |(driver, _)| driver.check())?;
-            showing.as_mut().map_or(Ok(()), |showing| showing.show_now_and_then(&monitor, position))
+            crew.team().map_or(Ok(()), Team::check)?;
+            let nodes = published.as_ref().map(|(driver, _)| driver.nodes());
+            showing.as_mut().map_or(Ok(()), |showing| showing.show_now_and_then(&monitor, position, nodes))
         };
         let Some(progress) = patience::next(plan, &options.stop, check)? else { return Ok(false) };
+        if let Some((driver, _)) = &self.published {
+            driver.nodes().note_acted(&progress.acted);
+        }
         for acted in &progress.acted {
             self.tally.note_env_steps(acted.env_steps);
             self.tally.note_times(&acted.times);
+            self.roster.acted(acted);
             self.acted_by = acted.version.or(self.acted_by);
         }
         let of_workers = progress.acted.iter().map(|acted| (acted.worker, &acted.episodes));
@@ -275,8 +288,11 @@ impl Session {
 
     /// Versions of the weights since those that were acted by last.
     fn version_lag(&self) -> Option<u64> {
-        let newest = self.crew.weights().newest()?.version();
-        Some(newest.saturating_sub(self.acted_by?))
+        Some(self.newest_version()?.saturating_sub(self.acted_by?))
+    }
+
+    fn newest_version(&self) -> Option<u64> {
+        Some(self.crew.weights().newest()?.version())
     }
 
     /// Takes over what the operators in this process took.
@@ -351,6 +367,8 @@ impl Session {
         if self.engine.is_none() {
             self.count()?;
         }
+        // Before the tables are closed that the others sample.
+        self.crew.team().into_iter().for_each(Team::leave);
         let is_own = self.engine.is_some();
         self.show(Phase::Over)?;
         if let Some((driver, publishing)) = self.published.take() {
@@ -367,9 +385,10 @@ impl Session {
 
     /// Shows how it stands with the run, once it goes on no more.
     fn show(&mut self, phase: Phase) -> Result<()> {
-        let position = Position::of(&self.tally, self.version_lag());
+        let position = Position::of(&self.tally, self.version_lag(), self.newest_version());
         let monitor = self.plan.monitor();
-        self.showing.as_mut().map_or(Ok(()), |showing| showing.show(&monitor, position, phase))
+        let nodes = self.published.as_ref().map(|(driver, _)| driver.nodes());
+        self.showing.as_mut().map_or(Ok(()), |showing| showing.show(&monitor, position, nodes, phase))
     }
 
     /// Leaves the run to the next driver, who need not wait; workers do.
@@ -388,8 +407,25 @@ impl Session {
 impl Drop for Session {
     /// Ends the waits of the plan's threads at the tables, so that the plan can end them.
     fn drop(&mut self) {
+        // Nothing is left to be told where the run has ended in order.
+        self.crew.team().into_iter().for_each(|team| team.fail("the run has ended with an error"));
         self.engine.iter().for_each(Engine::close);
     }
+}
+
+/// What shows the run to others, and what it logs, if anybody can look.
+fn seen(
+    options: &RunOptions,
+    (client, identity): (&Client, &Identity),
+    (times, roster): (&SharedTimes, &Roster),
+) -> Result<(Option<Showing>, Option<LogWriter>)> {
+    if options.watch.is_none() && options.processes.is_none() {
+        return Ok((None, None));
+    }
+    let showing = Showing::new(client, identity, &options.stop, (times, roster));
+    let lines = options.log_lines.as_ref();
+    let writer = lines.map(|lines| LogWriter::start(client, Origin::Driver, lines)).transpose()?;
+    Ok((Some(showing), writer))
 }
 
 /// The worker that plays evaluations, if there are to be any.
@@ -427,7 +463,7 @@ fn opened(agent: &Arc<dyn Agent>, options: &RunOptions, tables: Tables) -> Resul
         Tables::Server { client, lease, state } => return Ok((None, client, Some(lease), state, 0)),
         Tables::Own(snapshot) => snapshot,
     };
-    let configs = match options.processes {
+    let configs: Vec<TableConfig> = match options.processes {
         Some(_) => tables::of_run(agent.as_ref(), options.actors)?,
         None => {
             let tables = agent.tables()?.into_iter();
@@ -435,11 +471,16 @@ fn opened(agent: &Arc<dyn Agent>, options: &RunOptions, tables: Tables) -> Resul
                 Some(_) => tables.map(unlimited).collect::<Result<Vec<_>>>()?,
                 None => tables.collect(),
             };
-            tables.into_iter().chain([saved::table(), shown::table()]).collect()
+            tables
+                .into_iter()
+                .chain([saved::table(), shown::table(), stop_table()])
+                .chain(log_tables(0))
+                .collect()
         }
     };
+    let configs = configs.into_iter().chain(options.learners.map(|_| learners::table()));
     let checkpoints = snapshot.as_ref().map_or(0, saved::number);
-    let engine = engine(options.seed, checkpoints, configs, snapshot)?;
+    let engine = engine(options.seed, checkpoints, configs.collect(), snapshot)?;
     let client = Client::in_process(engine.clone())?;
     Ok((Some(engine), client, None, None, checkpoints))
 }

@@ -13,7 +13,9 @@ use super::identity::Identity;
 use super::saved;
 use super::tally::Tally;
 use crate::plan::Progress;
+use crate::processes::Registry;
 use crate::times::SharedTimes;
+use crate::watching::{Roster, StopOrders, host};
 use crate::{Result, RlError, Times};
 
 /// The table whose one item is the newest state of the plan.
@@ -22,8 +24,8 @@ const TABLE: &str = "plan";
 /// Time from one writing of it to the next.
 const SHOW_EVERY: Duration = Duration::from_secs(1);
 
-/// Waiting for an item that is there, or is not.
-const PATIENCE: Duration = Duration::from_millis(200);
+/// How long a server may take for an answer.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The graph of a plan, with the items that have gone through each operator.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,6 +55,9 @@ pub(super) struct Showing {
     shown: Instant,
     stop: Stop,
     times: SharedTimes,
+    roster: Roster,
+    orders: StopOrders,
+    host: String,
 }
 
 /// How it stands with a run.
@@ -83,39 +88,69 @@ pub(super) struct Position {
     pub(super) learner_steps: u64,
     /// Versions of the weights since those that were acted by last.
     pub(super) version_lag: Option<u64>,
+    /// The version of the newest weights.
+    pub(super) newest_version: Option<u64>,
     /// What was heard of so far, beside what is in [`Showing`].
     pub(super) times: Times,
 }
 
 impl Position {
-    pub(super) fn of(tally: &Tally, version_lag: Option<u64>) -> Position {
+    pub(super) fn of(tally: &Tally, version_lag: Option<u64>, newest_version: Option<u64>) -> Position {
         Position {
             env_steps: tally.env_steps(),
             learner_steps: tally.learner_steps(),
             version_lag,
+            newest_version,
             times: tally.times(),
         }
     }
 }
 
 impl Showing {
-    pub(super) fn new(client: &Client, identity: &Identity, stop: &Stop, times: &SharedTimes) -> Showing {
+    pub(super) fn new(
+        client: &Client,
+        identity: &Identity,
+        stop: &Stop,
+        (times, roster): (&SharedTimes, &Roster),
+    ) -> Showing {
         Showing {
             client: client.clone(),
             identity: identity.clone(),
             shown: Instant::now(),
             stop: stop.clone(),
             times: times.clone(),
+            roster: roster.clone(),
+            orders: StopOrders::new(client),
+            host: host(),
         }
     }
 
-    /// Writes it, if it is time.
-    pub(super) fn show_now_and_then(&mut self, plan: &Monitor, position: Position) -> Result<()> {
-        if self.shown.elapsed() < SHOW_EVERY { Ok(()) } else { self.show(plan, position, Phase::Running) }
+    /// Writes it, if it is time, and sees whether the run is told to end.
+    pub(super) fn show_now_and_then(
+        &mut self,
+        plan: &Monitor,
+        position: Position,
+        nodes: Option<&Registry>,
+    ) -> Result<()> {
+        if self.shown.elapsed() < SHOW_EVERY {
+            return Ok(());
+        }
+        self.show(plan, position, nodes, Phase::Running)?;
+        if self.orders.is_stop()? {
+            tracing::info!("told to end the run from outside");
+            self.stop.stop();
+        }
+        Ok(())
     }
 
     /// Writes it.
-    pub(super) fn show(&mut self, plan: &Monitor, position: Position, phase: Phase) -> Result<()> {
+    pub(super) fn show(
+        &mut self,
+        plan: &Monitor,
+        position: Position,
+        nodes: Option<&Registry>,
+        phase: Phase,
+    ) -> Result<()> {
         self.shown = Instant::now();
         let operators: Value = serde_json::from_str(&plan.to_json())
             .map_err(|error| RlError::state("the graph of a plan", error))?;
@@ -125,11 +160,15 @@ impl Showing {
             "agent": self.identity.agent,
             "environment": self.identity.environment,
             "phase": phase.name(),
+            "driver": {"id": self.orders.id(), "host": self.host, "pid": std::process::id()},
             "env_steps": position.env_steps,
             "learner_steps": position.learner_steps,
             "version_lag": position.version_lag,
             "time_by_part": times.seconds(),
             "operators": operators,
+            "workers": self.roster.listed(position.newest_version),
+            "workers_in_all": self.roster.len(),
+            "nodes": nodes.map_or_else(|| json!([]), Registry::shown),
         });
         // Who leaves has lost the server, as a rule.
         let goes_on = || phase != Phase::Left && !self.stop.is_stopped();
@@ -139,22 +178,20 @@ impl Showing {
 
 /// The state of the plan of the run on a server, a second old at most while the run goes on: a JSON object with `agent`, `environment`, `phase`
 /// (`running`; `over`, which stays as the last that was to be seen; `left` by a driver that has failed, for the next one), `env_steps`, `learner_steps`, `version_lag` (how many versions of the weights there were since those that were acted by last), `time_by_part` (as [`Summary`](super::Summary) has it) and `operators`, as
-/// [`Monitor::to_json`] lists them. None if there is no run.
+/// [`Monitor::to_json`] lists them. `driver` has its `host`, `pid` and `id`; `workers` has the first thousand of `workers_in_all`: for each its number
+/// `worker`, `env_steps`, `episodes`, `restarts`, `weights_version`, `version_lag` and how long ago it was heard of, `seen_seconds`. None if there is no run.
 ///
 /// # Errors
 /// The server is lost.
 pub fn look(client: &Client) -> Result<Option<String>> {
-    let samples = match client.with_timeout(PATIENCE).sample(TABLE, 1) {
-        Err(error) if is_absent(&error) => return Ok(None),
-        samples => samples?,
-    };
+    let client = client.with_timeout(PATIENCE);
+    let info = client.server_info()?;
+    if info.table(TABLE).is_none_or(|table| table.current_size == 0) {
+        return Ok(None);
+    }
+    let samples = client.sample(TABLE, 1)?;
     let columns = samples.first().map(relive_client::Sample::columns).transpose()?.unwrap_or_default();
     let state = columns.get(1).map(Tensor::to_vec::<u8>).transpose();
     let state = state.map_err(|error| RlError::state("the item of the table `plan`", error))?;
     Ok(state.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))
-}
-
-fn is_absent(error: &relive_client::Error) -> bool {
-    use relive_client::ErrorKind::{NotFound, Timeout};
-    matches!(error.kind(), NotFound | Timeout)
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::saved::Folder;
 use super::session::{Session, Tables, Tell, Trained};
 use super::{Report, RunOptions, is_due, on_server};
+use crate::limits::MAX_LEARNERS;
 use crate::logging::Logger;
 use crate::plan::MakeEnvironment;
 use crate::times::Lap;
@@ -45,8 +46,14 @@ pub fn train(
 /// Those of [`train`] before its first step.
 pub fn check(agent: &Arc<dyn Agent>, options: &RunOptions, make: &MakeEnvironment) -> Result<()> {
     validate(agent.as_ref(), options)?;
-    let alone =
-        RunOptions { processes: None, checkpoints: None, watch: None, begun: None, ..options.clone() };
+    let alone = RunOptions {
+        learners: None,
+        processes: None,
+        checkpoints: None,
+        watch: None,
+        begun: None,
+        ..options.clone()
+    };
     Session::begin(agent, &alone, make, Tables::Own(None), None).map(drop)
 }
 
@@ -60,6 +67,7 @@ fn validate(agent: &dyn Agent, options: &RunOptions) -> Result<()> {
         let expected = "none where the workers are processes, from which steps do not come here";
         return Err(RlError::setting("on_step", "a function", expected));
     }
+    validate_learners(options)?;
     let Some(data) = &options.data else { return Ok(()) };
     if options.actors > 0 {
         return Err(RlError::setting(
@@ -84,6 +92,36 @@ fn validate(agent: &dyn Agent, options: &RunOptions) -> Result<()> {
         let expected =
             "none for an agent without a replay table, which learns only from what it has just done";
         return Err(RlError::setting("data", data.display(), expected));
+    }
+    Ok(())
+}
+
+/// Whether there can be so many learners where the run is.
+fn validate_learners(options: &RunOptions) -> Result<()> {
+    let Some(count) = options.learners else { return Ok(()) };
+    let refused = |expected: &'static str| Err(RlError::setting("learners", count, expected));
+    if !(1..=MAX_LEARNERS).contains(&count) {
+        return refused("from 1 to 64");
+    }
+    if count == 1 {
+        return Ok(());
+    }
+    if options.data.is_some() {
+        return refused("1 where a run learns from data: it reads them in one process");
+    }
+    if options.actors == 0 {
+        return refused(
+            "1 without actors: one thread that acts and learns in turn cannot wait for other learners",
+        );
+    }
+    if options.processes.as_ref().is_some_and(|processes| processes.server.is_some()) {
+        return refused("1 where the tables are on a server, which the learners could lose one by one");
+    }
+    if options.watch.is_none() {
+        return Err(RlError::Order {
+            call: "several learners",
+            needs: "tables that RunOptions::watch serves",
+        });
     }
     Ok(())
 }

@@ -5,6 +5,7 @@ use relive_table::{CheckpointStatus, FinishedCheckpoint, LoggedChange};
 use serde::Serialize;
 
 use super::look::{BEYOND_REACH, Look, Server, unix_seconds};
+use super::plan;
 use crate::limits::MAX_TABLES_SHOWN;
 
 /// Waiters that are listed of each table.
@@ -156,10 +157,21 @@ fn server(server: &Server) -> ServerFacts<'_> {
         sample_streams: server.sample_streams,
         memory: memory(&server.memory),
         checkpoints: checkpoints(&server.checkpoints),
-        tables: server.tables.iter().take(MAX_TABLES_SHOWN).map(table).collect(),
+        tables: shown(&server.tables).into_iter().map(table).collect(),
         tables_not_shown: server.tables.len().saturating_sub(MAX_TABLES_SHOWN),
         changes: server.changes.iter().rev().map(change).collect(),
     }
+}
+
+/// Those that are shown. Of a run, those that each of its processes has one of come last.
+fn shown(tables: &[TableStatus]) -> Vec<&TableStatus> {
+    let has_run = tables.iter().any(|table| table.info.config.name == plan::TABLE);
+    let is_of_process = |table: &&TableStatus| {
+        let name = &table.info.config.name;
+        has_run && ["logs/", "orders/"].iter().any(|prefix| name.starts_with(prefix))
+    };
+    let (last, first): (Vec<_>, Vec<_>) = tables.iter().partition(is_of_process);
+    first.into_iter().chain(last).take(MAX_TABLES_SHOWN).collect()
 }
 
 fn memory(memory: &MemoryStatus) -> MemoryFacts {

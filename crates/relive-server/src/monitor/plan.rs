@@ -1,4 +1,4 @@
-//! `/plan`: the plan of the run whose tables these are, as the run writes it into one of them every second.
+//! `/plan`: the plan of the run whose tables these are and who acts for it, as the run writes it into one of them every second.
 
 use axum::Json;
 use axum::extract::State;
@@ -7,6 +7,7 @@ use http::StatusCode;
 use relive_engine::Engine;
 use serde_json::Value;
 
+use super::Monitor;
 use super::router::View;
 
 /// The table whose newest item is the plan: an identity, and beside it the plan as JSON, both as bytes.
@@ -24,6 +25,11 @@ pub(super) async fn plan(State(view): State<View>) -> Response {
         Some(plan) => Json(plan).into_response(),
         None => (StatusCode::NOT_FOUND, "no run shows its plan here\n").into_response(),
     }
+}
+
+/// The plan of the run whose tables a server has, if it has one.
+pub(super) async fn of(monitor: &Monitor) -> Option<Value> {
+    newest(monitor.services()?.engine()).await
 }
 
 /// None if there is no such table, or if what is in it is something else.

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any, overload
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NoReturn, overload
 
 import torch
 from torch import Tensor
 from torch.nn import Parameter
+
+# What Adam keeps of each number.
+_MOMENTS = ("exp_avg", "exp_avg_sq")
 
 
 class Adam(torch.optim.Adam):
     """Adam (Kingma and Ba, 2015) on all parameters as one vector. A step is one kernel instead of one for each parameter, and so is the norm of the
     gradient: with small networks on the CPU most of such a step is the calls.
 
-    It computes what ``torch.optim.Adam`` does. A parameter without a gradient has one of zero here. The parameters become parts of the vector, where
-    ``load_state_dict``, ``copy_`` and others that write in place find them; ``module.to(…)`` comes before.
+    It computes what ``torch.optim.Adam`` does, and takes its ``state_dict()``, as that takes this one's. A parameter without a gradient has one of zero
+    here. There is one group of parameters, which become parts of the vector. Those that somebody has put elsewhere since, such as ``module.double().float()``
+    or another such optimiser, are brought back with the next step.
 
     Args:
       parameters: of one device and one type, such as ``module.parameters()``.
@@ -25,7 +29,8 @@ class Adam(torch.optim.Adam):
       weight_decay: as in ``torch.optim.Adam``.
 
     Raises:
-      ValueError: there are no parameters, or they are of several devices or types.
+      TypeError: there are groups of parameters, or something else that is no tensor.
+      ValueError: there are no parameters, or they are of several devices or types, or need no gradient.
     """
 
     def __init__(
@@ -37,20 +42,15 @@ class Adam(torch.optim.Adam):
         eps: float = 1e-8,
         weight_decay: float = 0.0,
     ) -> None:
-        self.parts = list(parameters)
-        kinds = {(part.device, part.dtype) for part in self.parts}
-        if len(kinds) != 1:
-            found = ", ".join(sorted(f"{dtype} on {device}" for device, dtype in kinds)) or "none"
-            raise ValueError(f"Adam needs parameters of one device and one type, and got {found}")
+        self.parts = _checked(list(parameters))
         vector = Parameter(torch.cat([part.detach().flatten() for part in self.parts]))
         vector.grad = torch.zeros_like(vector)
-        sizes = [part.numel() for part in self.parts]
-        values, gradients = torch.split(vector.detach(), sizes), torch.split(vector.grad, sizes)
-        for part, value in zip(self.parts, values, strict=True):
-            part.data = value.view_as(part)
-        self._gradients = [gradient.view_as(part) for part, gradient in zip(self.parts, gradients, strict=True)]
         self._vector = vector
+        values, self._gradients = self._split(vector.detach()), self._split(vector.grad)
+        self._places = [(value.data_ptr(), gradient.data_ptr()) for value, gradient in zip(values, self._gradients, strict=True)]
         super().__init__([vector], lr, betas=betas, eps=eps, weight_decay=weight_decay, fused=True)
+        for part, value in zip(self.parts, values, strict=True):
+            part.data = value
         self._attach()
 
     def zero_grad(self, set_to_none: bool = True) -> None:
@@ -65,19 +65,93 @@ class Adam(torch.optim.Adam):
     def step(self, closure: Callable[[], float]) -> float: ...
     def step(self, closure: Any = None) -> Any:
         """A step down the gradients of the parameters."""
-        for part, gradient in zip(self.parts, self._gradients, strict=True):
-            if part.grad is not gradient:
-                # Somebody else has cleared it, and it was made anew.
-                gradient.zero_() if part.grad is None else gradient.copy_(part.grad)
+        self._gather()
         return super().step(closure)
 
     def clip(self, max_norm: float) -> Tensor:
         """Scales the gradient down to a norm, as ``torch.nn.utils.clip_grad_norm_`` does; the norm that it had."""
         assert self._vector.grad is not None
+        self._gather()
         norm: Tensor = torch.linalg.vector_norm(self._vector.grad)
         self._vector.grad.mul_((max_norm / (norm + 1e-6)).clamp(max=1.0))
         return norm
 
+    def state_dict(self) -> dict[str, Any]:
+        """As of ``torch.optim.Adam`` with these parameters."""
+        state = super().state_dict()
+        (group,) = state["param_groups"]
+        group["params"] = list(range(len(self.parts)))
+        own = state["state"].get(0)
+        if own is not None:
+            moments = {name: self._split(own[name]) for name in _MOMENTS}
+            state["state"] = {
+                number: {"step": own["step"].clone(), **{name: of[number] for name, of in moments.items()}} for number in range(len(self.parts))
+            }
+        return state
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Goes on from the state of an Adam, this one or PyTorch's.
+
+        Raises:
+          ValueError: it is of other parameters.
+        """
+        groups, states = state_dict["param_groups"], state_dict["state"]
+        sizes = [tuple(part.shape) for part in self.parts]
+        found = [tuple(states[number]["exp_avg"].shape) for number in sorted(states)]
+        if len(groups) != 1 or len(groups[0]["params"]) != len(sizes) or (states and found != sizes):
+            raise ValueError(f"the state is of parameters of the shapes {found or 'of another number'}, but these have {sizes}")
+        state: dict[int, Any] = {}
+        if states:
+            each = [states[number] for number in sorted(states)]
+            state[0] = {name: torch.cat([of[name].flatten() for of in each]) for name in _MOMENTS}
+            state[0]["step"] = torch.as_tensor(each[0]["step"]).clone()
+        own = super().state_dict()["param_groups"][0]
+        super().load_state_dict({"state": state, "param_groups": [{**own, **groups[0], "fused": True, "foreach": None, "params": [0]}]})
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Not after the beginning: the vector is as long as it is."""
+        if self.param_groups:
+            raise ValueError("this Adam has one group of parameters: make another one, or take torch.optim.Adam")
+        super().add_param_group(param_group)
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        raise TypeError("an optimiser of one vector is not copied or pickled: save its state_dict(), and the module's")
+
+    def _split(self, vector: Tensor) -> list[Tensor]:
+        """A vector in parts of the parameters' shapes."""
+        parts = torch.split(vector, [part.numel() for part in self.parts])
+        return [part.view(like.shape) for part, like in zip(parts, self.parts, strict=True)]
+
     def _attach(self) -> None:
+        if any(gradient.data_ptr() != place for gradient, (_, place) in zip(self._gradients, self._places, strict=True)):
+            # What converts a module converts gradients where they are.
+            assert self._vector.grad is not None
+            self._gradients = self._split(self._vector.grad)
         for part, gradient in zip(self.parts, self._gradients, strict=True):
             part.grad = gradient
+
+    @torch.no_grad()
+    def _gather(self) -> None:
+        """Brings back values and gradients that somebody has put elsewhere."""
+        assert self._vector.grad is not None
+        for number, (part, (at, gradient_at)) in enumerate(zip(self.parts, self._places, strict=True)):
+            if part.data_ptr() != at:
+                value = self._split(self._vector.detach())[number]
+                value.copy_(part)
+                part.data = value
+            if part.grad is None or part.grad.data_ptr() != gradient_at:
+                gradient = self._split(self._vector.grad)[number]
+                gradient.zero_() if part.grad is None else gradient.copy_(part.grad)
+
+
+def _checked(parts: list[Tensor]) -> list[Tensor]:
+    for part in parts:
+        if not isinstance(part, Tensor):
+            raise TypeError(f"Adam needs parameters, such as module.parameters(), and got {type(part).__name__}: for groups take torch.optim.Adam")
+        if not part.requires_grad:
+            raise ValueError(f"a parameter of the shape {tuple(part.shape)} needs no gradient: leave it out")
+    kinds = {(part.device, part.dtype) for part in parts}
+    if len(kinds) != 1:
+        found = ", ".join(sorted(f"{dtype} on {device}" for device, dtype in kinds)) or "none"
+        raise ValueError(f"Adam needs parameters of one device and one type, and got {found}")
+    return parts

@@ -21,6 +21,8 @@ def check_functions(agent: Any, names: Sequence[str]) -> None:
     """Refuses what is given in the place of functions and is none."""
     for name in names:
         given = getattr(agent, name)
+        if isinstance(given, Module):
+            raise TypeError(f"{name} is a module, but it must be a function that makes one: {name}=lambda spec: module")
         if given is not None and not callable(given):
             raise TypeError(f"{name} is {given!r}, but it must be a function")
 

@@ -221,7 +221,8 @@ class _Learner(Learner):
     def _targets(self, data: Mapping[str, Any], temperature: Tensor) -> Tensor:
         actions, log_prob = self.module(data["next_observation"])
         values = self.target(data["next_observation"], actions)
-        shape = (len(values) if isinstance(values, Tensor) and values.ndim else 1, len(log_prob))
-        values = expect_shape("critics", values, shape, "a value of each critic for each transition")
+        if not isinstance(values, Tensor) or values.ndim != 2 or values.shape[1] != len(log_prob):
+            found = f"a tensor of the shape {tuple(values.shape)}" if isinstance(values, Tensor) else type(values).__name__
+            raise ValueError(f"critics gave {found}, but it must give a tensor of the shape (critics, {len(log_prob)})")
         targets: Tensor = data["reward"] + data["discount"] * (values.amin(0) - temperature * log_prob)
         return targets

@@ -66,6 +66,21 @@ impl Board {
         self.address
     }
 
+    /// Where the tables are served, for processes of this machine.
+    pub(super) fn near_address(&self) -> SocketAddr {
+        match self.address {
+            address if address.ip().is_unspecified() => {
+                SocketAddr::from((Ipv4Addr::LOCALHOST, address.port()))
+            }
+            address => address,
+        }
+    }
+
+    /// Where the dashboard is, if there is one.
+    pub(super) fn http(&self) -> Option<SocketAddr> {
+        self.http.as_ref().map(HttpServer::address)
+    }
+
     /// What workers must show.
     pub(super) fn token(&self) -> Option<&str> {
         self.token.as_deref()

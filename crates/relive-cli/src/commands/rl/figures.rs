@@ -97,7 +97,7 @@ fn mean(values: impl ExactSizeIterator<Item = f64>) -> f64 {
 }
 
 /// The parts of a run's work by the time that they took, those that took most first, as `learn 3.1 s`; nothing of those below a percent.
-pub(super) fn parts(seconds: &BTreeMap<String, f64>) -> String {
+pub(in crate::commands) fn parts(seconds: &BTreeMap<String, f64>) -> String {
     let least = seconds.values().sum::<f64>() / 100.0;
     let mut parts: Vec<_> = seconds.iter().filter(|(_, seconds)| **seconds >= least).collect();
     parts.sort_by(|one, other| other.1.total_cmp(one.1));

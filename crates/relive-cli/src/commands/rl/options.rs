@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 
-use super::{agents, launch, plot, record, sweep, top, train, worker};
+use super::{agents, launch, learner, node, plan, plot, record, sweep, train, worker};
 use crate::failure::Result;
 
 /// Options of `relive rl`.
@@ -26,10 +26,14 @@ enum What {
     Sweep(sweep::Options),
     /// Act for a run that learns elsewhere
     Worker(worker::Options),
+    /// Learn along with a run that has several learners
+    Learner(learner::Options),
+    /// Act for a run that learns elsewhere with several workers, which may join while it is at work
+    Node(node::Options),
     /// Write what starts a run and its workers on several machines: commands, a script for Slurm, or manifests for Kubernetes
     Launch(launch::Options),
-    /// Show the plan of a run at work, operator by operator
-    Top(top::Options),
+    /// Say how fast a run would be on more machines, and what would hold it up
+    Plan(plan::Options),
     /// Draw the learning curves of runs, or bsuite's radar
     Plot(plot::Options),
 }
@@ -51,8 +55,10 @@ pub(crate) fn run(options: &Options) -> Result {
         What::Record(options) => record::run(options),
         What::Sweep(options) => sweep::run(options),
         What::Worker(options) => worker::run(options),
+        What::Learner(options) => learner::run(options),
+        What::Node(options) => node::run(options),
         What::Launch(options) => launch::run(options),
-        What::Top(options) => top::run(options),
+        What::Plan(options) => plan::run(options),
         What::Plot(options) => plot::run(options),
     }
 }

@@ -6,6 +6,8 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use relive_client::ClientOptions;
 use relive_client::blocking::Client;
+use relive_cluster::launch::Job;
+use relive_rl::limits::MAX_LEARNERS;
 use relive_rl::run::Processes;
 
 use super::board::Board;
@@ -42,13 +44,16 @@ pub(super) struct Executor {
     /// Workers that act beside the thread that learns; 0: that thread acts, too, in turn [default: 0, and 2 on threads and processes]
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u8).range(0..=64))]
     actors: Option<u8>,
+    /// Learners side by side, each a process of this machine, which share one set of weights [default: 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_LEARNERS)), allow_negative_numbers = true)]
+    learners: Option<u32>,
     /// Serves the run's tables at this IP address, or localhost, and port, where workers may join [default: a free port of this machine]; on processes
     #[arg(long, value_name = "ADDR", value_parser = config::parse_socket, conflicts_with = "server")]
     listen: Option<SocketAddr>,
     /// Keeps the run's tables on a server that is there already, host:port; on processes
     #[arg(long, value_name = "ADDR")]
     server: Option<String>,
-    /// Starts no workers: they join by `relive rl worker`; on processes
+    /// Starts no workers: they join by `relive rl node` or `relive rl worker`; on processes
     #[arg(long)]
     no_spawn: bool,
     #[command(flatten)]
@@ -66,6 +71,27 @@ pub(super) struct Reach {
 }
 
 impl Reach {
+    /// What is shown to the server.
+    pub(super) fn security(&self) -> &ClientSecurity {
+        &self.security
+    }
+
+    /// A client of a server that may be gone already, such as a node's.
+    pub(super) fn connect(&self, address: &str) -> Result<Client> {
+        let options = self.security.apply(ClientOptions::default())?;
+        Client::connect_with(address, options).map_err(Failure::from)
+    }
+
+    /// A client of this worker's node, which it reaches on this machine and without TLS.
+    pub(super) fn near(&self, address: &str) -> Result<Client> {
+        let options = ClientOptions::default();
+        let options = match self.security.token()? {
+            Some(token) => options.token(token),
+            None => options,
+        };
+        Client::connect_with(address, options).map_err(Failure::from)
+    }
+
     /// A client of the server at an address, once it is there; errors name the option that the address is from.
     pub(super) fn client(&self, address: &str, option: &str) -> Result<Client> {
         reach(&Target {
@@ -84,15 +110,37 @@ impl Executor {
     pub(super) fn actors(&self) -> usize {
         let default = match self.on {
             Some(On::Threads | On::Processes | On::Ray) => 2,
+            None if self.has_learners() => 2,
             Some(On::Serial) | None => 0,
         };
         self.actors.map_or(default, usize::from)
     }
 
+    /// How many learners the run has.
+    pub(super) fn learners(&self) -> u32 {
+        self.learners.unwrap_or(1)
+    }
+
+    /// Whether there are other learners than the run's own process.
+    fn has_learners(&self) -> bool {
+        self.learners() > 1
+    }
+
     /// Whether nothing is said about where the workers are.
     pub(super) fn is_default(&self) -> bool {
-        let Executor { on, actors, listen, server, no_spawn, reach: _ } = self;
-        on.is_none() && actors.is_none() && listen.is_none() && server.is_none() && !no_spawn
+        let Executor { on, actors, learners, listen, server, no_spawn, reach: _ } = self;
+        on.is_none()
+            && actors.is_none()
+            && learners.is_none()
+            && listen.is_none()
+            && server.is_none()
+            && !no_spawn
+    }
+
+    /// Where the run's tables are on a server that is there already, and the token that is shown to it.
+    pub(super) fn server(&self) -> Result<Option<(String, Option<String>)>> {
+        let Some(server) = &self.server else { return Ok(None) };
+        Ok(Some((server.clone(), self.reach.security.token()?)))
     }
 
     /// Whether the run's tables are on a server that is there already.
@@ -110,6 +158,11 @@ impl Executor {
     pub(super) fn validate(&self) -> Result {
         let told = |text: &str| Err(Failure::usage(text.to_owned()));
         match (self.on, self.actors()) {
+            (Some(On::Serial), 0) | (None, 0) if self.has_learners() => {
+                return told(
+                    "--learners needs --actors of at least 1: one thread that acts and learns in turn cannot wait for other learners",
+                );
+            }
             (Some(On::Serial), 1..) => {
                 return told("--on serial has no --actors: one thread does everything");
             }
@@ -124,6 +177,11 @@ impl Executor {
             }
             _ => {}
         }
+        if self.has_learners() && self.has_server() {
+            return told(
+                "--learners does not go with --server: the learners share tables of the run's own process",
+            );
+        }
         let only = [
             ("--listen", self.listen.is_some()),
             ("--server", self.server.is_some()),
@@ -137,7 +195,7 @@ impl Executor {
 
     /// The way to a dashboard at `http`, if there is to be one, and to the run's own tables, if others need them.
     pub(super) fn board(&self, http: Option<SocketAddr>) -> Result<Option<Board>> {
-        let serves = self.is_apart() && self.server.is_none();
+        let serves = (self.is_apart() || self.has_learners()) && self.server.is_none();
         if http.is_some() && self.actors() == 0 {
             return Err(Failure::usage("--http needs --actors: one thread alone has nothing to wait for"));
         }
@@ -162,7 +220,10 @@ impl Executor {
             );
         }
         if serves && self.on == Some(On::Processes) {
-            output::complain(&format!("workers join by: relive rl worker --join {}", board.address()));
+            output::complain(&format!(
+                "nodes with workers join by: relive rl node --join {}",
+                board.address()
+            ));
         }
         Ok(Some(board))
     }
@@ -173,12 +234,13 @@ impl Executor {
             return Ok(None);
         }
         let server = self.server.as_ref().map(|server| self.reach.client(server, "--server")).transpose()?;
-        Ok(Some(Processes { server }))
+        Ok(Some(Processes { server, by_nodes: self.no_spawn }))
     }
 
-    /// Starts the workers that are to be started by this process.
+    /// Starts the workers and learners that are to be started by this process.
     pub(super) fn supervisor(&self, board: Option<&Board>) -> Result<Option<Supervisor>> {
-        if !self.is_apart() || self.no_spawn {
+        let has_workers = self.is_apart() && !self.no_spawn;
+        if !has_workers && !self.has_learners() {
             return Ok(None);
         }
         let address = match (&self.server, board) {
@@ -190,10 +252,15 @@ impl Executor {
             Some(board) => board.token().map(str::to_owned),
             None => self.reach.security.token()?,
         };
-        let job = match self.on {
+        let security = &self.reach.security;
+        let learners = self.has_learners().then(|| {
+            let others = supervisor::learners(self.learners(), &address, security)?;
+            Ok(Job { token: token.clone(), ..others })
+        });
+        let workers = has_workers.then(|| match self.on {
             Some(On::Ray) => ray::job(self.actors(), &address, token),
-            _ => supervisor::job(self.actors(), &address, &self.reach.security),
-        };
-        Supervisor::start(job).map(Some)
+            _ => supervisor::job(self.actors(), &address, security),
+        });
+        Supervisor::start(workers.into_iter().chain(learners).collect()).map(Some)
     }
 }

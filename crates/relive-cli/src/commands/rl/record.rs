@@ -117,7 +117,8 @@ fn played_all(
 ) -> Result<Vec<RecordedEpisode>> {
     let stop = Stop::new();
     let on_signal = stop.clone();
-    signals::stop_in_order(move || on_signal.stop()).map_err(|error| Failure::text(Kind::Runtime, error))?;
+    signals::stop_in_order("recording", move || on_signal.stop())
+        .map_err(|error| Failure::text(Kind::Runtime, error))?;
     let mut episodes = Vec::new();
     for (number, turn) in (0..options.episodes).zip((0..actors.len()).cycle()) {
         match played(environment, &mut actors[turn], noise, &stop) {

@@ -1,12 +1,12 @@
-//! Workers that `relive rl train` starts on this machine.
+//! Workers and learners that `relive rl train` starts on this machine.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{JoinHandle, Thread};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use relive_cluster::launch::{Event, Job, Next, Processes, Restart, Task, What, Word};
+use relive_cluster::launch::{Ended, Event, Job, LaunchError, Next, Processes, Restart, Task, What, Word};
 use relive_rl::run::{Begun, Stop};
 
 use crate::failure::{Failure, Kind, Result};
@@ -16,13 +16,19 @@ use crate::security::ClientSecurity;
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// Time for workers to end by themselves when the run is over.
-const GRACE: Duration = Duration::from_secs(4);
+pub(super) const GRACE: Duration = Duration::from_secs(4);
 
 /// How long the run may go on after a worker has ended with success, before another is started in its place. Longer than a driver waits for the
 /// last of them.
-const AFTER_SUCCESS: Duration = Duration::from_secs(4);
+pub(super) const AFTER_SUCCESS: Duration = Duration::from_secs(4);
 
-/// Starts workers, and starts those anew that end before the run does. When it is dropped, they end.
+/// What the tasks of learners begin with.
+const LEARNER: &str = "learner-";
+
+/// Time for the other learners to notice that one is gone, and to say more of it. Before they have met, they do not.
+const LEARNERS_TELL: Duration = Duration::from_secs(3);
+
+/// Starts workers and learners, and starts those workers anew that end before the run does. When it is dropped, they end.
 pub(super) struct Supervisor {
     flags: Arc<Flags>,
     stop: Stop,
@@ -40,15 +46,15 @@ struct Flags {
 
 impl Supervisor {
     /// Starts what acts for a run, when that calls [`begun`](Self::begun).
-    pub(super) fn start(job: std::io::Result<Job>) -> Result<Supervisor> {
+    pub(super) fn start(jobs: std::io::Result<Vec<Job>>) -> Result<Supervisor> {
         let broken = |error: &dyn std::fmt::Display| {
             Failure::text(Kind::Runtime, format!("a worker cannot be started: {error}"))
         };
-        let job = job.map_err(|error| broken(&error))?;
+        let jobs = jobs.map_err(|error| broken(&error))?;
         let (flags, stop) = (Arc::new(Flags::default()), Stop::new());
         let (shared, told) = (Arc::clone(&flags), stop.clone());
         let watch = move || {
-            if let Err(text) = shared.watch(&job) {
+            if let Err(text) = shared.watch(&jobs) {
                 shared.failure.lock().get_or_insert(text);
                 told.stop();
             }
@@ -102,40 +108,73 @@ impl Drop for Supervisor {
 
 /// Workers of the run on the server at `address`, as processes of this machine.
 pub(super) fn job(actors: usize, address: &str, security: &ClientSecurity) -> std::io::Result<Job> {
-    let program = std::env::current_exe()?;
-    let given = security.arguments();
-    let words = ["rl", "worker", "--supervised", "--join", address].map(Into::into);
-    let words = std::iter::once(program.into_os_string()).chain(words).chain(given);
-    let mut command: Vec<Word> = words.map(|word| text(&word)).collect::<std::io::Result<_>>()?;
+    let mut command = own_command(&["rl", "worker", "--supervised", "--join", address], security)?;
     command.extend([Word::from("--number"), Word::Number]);
     let task = Task::one("worker", command).times(u32::try_from(actors).unwrap_or(u32::MAX));
     let restart = Restart { after_success: Some(AFTER_SUCCESS), ..Restart::default() };
     Ok(Job { restart, ..Job::new("run", [task]) })
 }
 
-fn text(word: &std::ffi::OsStr) -> std::io::Result<Word> {
+/// All of so many learners but the first, which is this process. None is started anew: the others cannot go on without it.
+pub(super) fn learners(count: u32, address: &str, security: &ClientSecurity) -> std::io::Result<Job> {
+    let task = |rank: u32| {
+        let words = ["rl", "learner", "--supervised", "--join", address, "--rank", &rank.to_string()];
+        Ok(Task::one(format!("{LEARNER}{rank}"), own_command(&words, security)?))
+    };
+    let tasks = (1..count).map(task).collect::<std::io::Result<Vec<_>>>()?;
+    Ok(Job { restart: Restart { most: 0, ..Restart::default() }, ..Job::new("learners", tasks) })
+}
+
+/// This program with such arguments, and what gives access to the tables.
+fn own_command(words: &[&str], security: &ClientSecurity) -> std::io::Result<Vec<Word>> {
+    let program = std::env::current_exe()?;
+    let words = words.iter().map(Into::into);
+    let words = std::iter::once(program.into_os_string()).chain(words).chain(security.arguments());
+    words.map(|word| text(&word)).collect()
+}
+
+pub(super) fn text(word: &std::ffi::OsStr) -> std::io::Result<Word> {
     let refused = || std::io::Error::other(format!("{} is not UTF-8", word.display()));
     word.to_str().map(Word::from).ok_or_else(refused)
 }
 
 impl Flags {
     /// Starts the workers when the run has begun, and watches them until it is over; why one cannot go on.
-    fn watch(&self, job: &Job) -> std::result::Result<(), String> {
+    fn watch(&self, jobs: &[Job]) -> std::result::Result<(), String> {
         while !self.is_begun.load(Ordering::Relaxed) {
             if self.is_over.load(Ordering::Relaxed) {
                 return Ok(());
             }
             std::thread::park();
         }
-        let mut workers = Processes.run(job).map_err(|error| error.to_string())?;
+        let started = jobs.iter().map(|job| Ok((Processes.run(job)?, job.restart)));
+        let started: std::result::Result<Vec<_>, LaunchError> = started.collect();
+        let mut started = started.map_err(|error| error.to_string())?;
+        let mut lost: Option<(Instant, String)> = None;
         while !self.is_over.load(Ordering::Relaxed) {
-            if let Some(event) = workers.watch(LOOK_EVERY) {
-                note(&event, job.restart)?;
+            for (members, restart) in &mut started {
+                let Some(event) = members.watch(LOOK_EVERY) else { continue };
+                match note(&event, *restart) {
+                    Err(text) if event.member.task.starts_with(LEARNER) => {
+                        lost.get_or_insert((Instant::now(), text));
+                    }
+                    noted => noted?,
+                }
+            }
+            if let Some((_, text)) = lost.take_if(|(since, _)| since.elapsed() >= LEARNERS_TELL) {
+                return Err(text);
             }
         }
-        workers.stop(if self.is_left.load(Ordering::Relaxed) { Duration::ZERO } else { GRACE });
+        let grace = if self.is_left.load(Ordering::Relaxed) { Duration::ZERO } else { GRACE };
+        started.iter_mut().for_each(|(members, _)| members.stop(grace));
         Ok(())
     }
+}
+
+/// Why a worker is not started anew any more.
+pub(super) fn given_up(times: u32, restart: Restart, ended: &Ended) -> String {
+    let seconds = restart.within.as_secs();
+    format!("has ended {times} times within {seconds} s, at last by {ended}; what it says is above")
 }
 
 /// Says that a worker is started anew.
@@ -145,11 +184,11 @@ impl Flags {
 fn note(event: &Event, restart: Restart) -> std::result::Result<(), String> {
     let worker = &event.member;
     match &event.what {
+        What::Ended(ended, Next::GivenUp { .. }) if restart.most == 0 => {
+            Err(format!("{worker} has ended by {ended}; what it says is above"))
+        }
         What::Ended(ended, Next::GivenUp { times }) => {
-            let seconds = restart.within.as_secs();
-            Err(format!(
-                "{worker} has ended {times} times within {seconds} s, at last by {ended}; what it says is above"
-            ))
+            Err(format!("{worker} {}", given_up(*times, restart, ended)))
         }
         What::Ended(ended, Next::StartsAgain) => {
             tracing::warn!("{worker} has ended by {ended}: starting it anew");

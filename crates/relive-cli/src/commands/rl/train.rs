@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
 use relive_agents::about;
+use relive_client::ErrorKind;
 use relive_env::{EnvError, Environment, ReferenceScores};
 use relive_rl::logging::Loggers;
 use relive_rl::plan::MakeEnvironment;
@@ -22,6 +23,7 @@ use super::records::Records;
 use super::runs::About;
 use super::shown::Shown;
 use super::supervisor::Supervisor;
+use crate::commands::job::{Job, Registered, expect_name};
 use crate::config;
 use crate::failure::{Failure, Kind, Result};
 use crate::output;
@@ -38,6 +40,9 @@ pub(crate) struct Options {
     /// Everything random follows from it
     #[arg(long, value_name = "N", default_value_t = 1, allow_negative_numbers = true)]
     seed: u64,
+    /// What the run is called in `relive job`, where its tables are served [default: the agent and the number of the process]
+    #[arg(long, value_name = "NAME", value_parser = expect_name)]
+    name: Option<String>,
     #[command(flatten)]
     executor: Executor,
     #[command(flatten)]
@@ -161,6 +166,8 @@ struct Saved {
 
 /// Trains, and prints the final figures.
 pub(crate) fn run(options: &Options) -> Result {
+    // From the first line on, for those who look at the run from outside.
+    output::capture();
     options.executor.validate()?;
     options.expect_together()?;
     options.expect_places()?;
@@ -175,11 +182,13 @@ pub(crate) fn run(options: &Options) -> Result {
     agent.policy(&Seat::alone(environment.spec(), Purpose::Evaluation, &[]))?;
     let board = options.executor.board(options.http)?;
     let (mut run, about) = (options.run(board.as_ref())?, options.about());
+    let _listed = options.listed(board.as_ref())?;
     let workers = options.executor.supervisor(board.as_ref())?;
     run.stop = workers.as_ref().map_or_else(Stop::new, Supervisor::stop);
     run.begun = workers.as_ref().map(Supervisor::begun);
     let stop = run.stop.clone();
-    signals::stop_in_order(move || stop.stop()).map_err(|error| Failure::text(Kind::Runtime, error))?;
+    signals::stop_in_order("run", move || stop.stop())
+        .map_err(|error| Failure::text(Kind::Runtime, error))?;
     // Files appear when the run can be ended already.
     run.loggers = options.loggers(&about, &run)?;
     let trained = options.train(&agent, &run);
@@ -216,6 +225,11 @@ impl Options {
     /// Whether options go together that say what is learned from, and what is drawn of it.
     fn expect_together(&self) -> Result {
         self.data.expect(self.agent.name())?;
+        if self.data.path.is_some() && self.executor.learners() > 1 {
+            return Err(Failure::usage(
+                "--data does not go with --learners: the episodes are read in one process",
+            ));
+        }
         if self.data.path.is_some() && self.executor.actors() > 0 {
             let text =
                 "--data does not go with --actors: a run that learns from recorded episodes does not act";
@@ -271,6 +285,24 @@ impl Options {
         Ok(loggers)
     }
 
+    /// Has the run listed as a job, if its tables are served.
+    fn listed(&self, board: Option<&Board>) -> Result<Option<Registered>> {
+        let of_board =
+            board.map(|board| (board.near_address().to_string(), board.token().map(str::to_owned)));
+        let Some((address, token)) = self.executor.server()?.or(of_board) else {
+            return match &self.name {
+                Some(_) => Err(Failure::usage(
+                    "--name needs --on processes, or --http: only a run whose tables are served can be found by it",
+                )),
+                None => Ok(None),
+            };
+        };
+        let (agent, environment) = (self.agent.name().to_owned(), self.env.clone());
+        let name = self.name.clone().unwrap_or_else(|| format!("{agent}-{}", std::process::id()));
+        let http = board.and_then(Board::http).map(|http| http.to_string());
+        Job { name, agent, environment, address, http, token }.register()
+    }
+
     fn about(&self) -> About {
         let (agent, environment) = (self.agent.name().to_owned(), self.env.clone());
         About { agent, environment, seed: self.seed, actors: self.executor.actors() }
@@ -286,11 +318,13 @@ impl Options {
             data: self.data.path.clone(),
             seed: self.seed,
             actors: self.executor.actors(),
+            learners: Some(self.executor.learners()),
             processes: self.executor.processes()?,
             stop: Stop::new(),
             evaluation: self.evaluate.options(),
             checkpoints: checkpoints.map(|folder| Checkpoints { folder, every: self.saved.checkpoint_every }),
             watch: board.map(Board::watch),
+            log_lines: Some(output::capture()),
             ..RunOptions::default()
         })
     }
@@ -342,7 +376,13 @@ impl From<RlError> for Failure {
                 | RlError::Dataset { .. }
                 | RlError::Recording { .. }
         );
-        let kind = if is_usage { Kind::Usage } else { Kind::Runtime };
+        let is_refused =
+            matches!(error.cause(), RlError::Replay(error) if error.kind() == ErrorKind::PermissionDenied);
+        let kind = match (is_usage, is_refused) {
+            (true, _) => Kind::Usage,
+            (_, true) => Kind::Refused,
+            _ => Kind::Runtime,
+        };
         Self::text(kind, error)
     }
 }

@@ -20,6 +20,9 @@ pub(crate) struct Options {
     /// Tells it from the other workers of the run, from 0 on
     #[arg(long, value_name = "N", default_value_t = 0)]
     number: u32,
+    /// Address of the node that it is a worker of, which has the weights of the run
+    #[arg(long, value_name = "ADDR", hide = true)]
+    weights_from: Option<String>,
     /// Ends with its standard input, which is that of the process that has started it
     #[arg(long, hide = true)]
     supervised: bool,
@@ -40,7 +43,16 @@ pub(crate) fn run(options: &Options) -> Result {
         Ok(make)
     };
     let (number, is_supervised) = (options.number, options.supervised);
-    let worker = Worker { client: &client, number, is_supervised, stop: &stop };
+    let near = options.weights_from.as_deref().map(|address| options.reach.near(address)).transpose()?;
+    let lines = output::capture();
+    let worker = Worker {
+        client: &client,
+        number,
+        is_supervised,
+        weights_from: near.as_ref(),
+        stop: &stop,
+        log_lines: Some(&lines),
+    };
     let worked = work(&worker, &relive_agents::from_json, &make)?;
     let (episodes, steps) = (worked.episodes, worked.env_steps);
     output::line(&format!("worker {number}: {episodes} episodes, {steps} steps"))?;
@@ -48,7 +60,7 @@ pub(crate) fn run(options: &Options) -> Result {
 }
 
 /// Ends the process when nobody holds its standard input any more.
-fn end_with_input() {
+pub(super) fn end_with_input() {
     std::thread::spawn(|| {
         let mut input = std::io::stdin();
         let mut byte = [0];

@@ -6,8 +6,9 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use relive_rl::learners::Peers;
 use relive_rl::plan::SampleBatch;
-use relive_rl::{Learner, Learnt, Result, Rollout, Saveable, Weights};
+use relive_rl::{Learner, Learnt, Result, RlError, Rollout, Saveable, Weights};
 
 use super::metrics;
 use super::rollout::Rollouts;
@@ -26,6 +27,9 @@ pub(super) struct ForeignLearner<S> {
     version: u64,
     /// Gradient steps that were made.
     steps: u64,
+    peers: Peers,
+    /// Whether Python's learner has been told of the others.
+    has_shared: bool,
 }
 
 /// Makes arrays of a learner's batches.
@@ -34,6 +38,11 @@ pub(super) trait Shows: Send {
 
     /// Calls the learner's bridge with the batch; what the bridge answers.
     fn learn<'py>(&self, bridge: &Bound<'py, PyAny>, batch: &Self::Batch) -> PyResult<Bound<'py, PyAny>>;
+
+    /// What one of several learners learns from, and how often as much all of them do: each has batches of its own, unless they are of what is divided.
+    fn part(batch: Self::Batch, _: &Peers) -> Result<(Self::Batch, u64)> {
+        Ok((batch, 1))
+    }
 }
 
 impl Shows for Rollouts {
@@ -42,6 +51,15 @@ impl Shows for Rollouts {
     fn learn<'py>(&self, bridge: &Bound<'py, PyAny>, rollout: &Rollout) -> PyResult<Bound<'py, PyAny>> {
         let py = bridge.py();
         bridge.call_method(intern!(py, "learn_rollout"), (), Some(&self.show(py, rollout)?))
+    }
+
+    fn part(rollout: Rollout, peers: &Peers) -> Result<(Rollout, u64)> {
+        let rows = peers.part(rollout.rows);
+        if rows.is_empty() {
+            let expected = format!("at most {}: the environments of a rollout", rollout.rows);
+            return Err(RlError::setting("learners", peers.count(), expected));
+        }
+        Ok((rollout.of_rows(rows)?, peers.count().into()))
     }
 }
 
@@ -63,7 +81,16 @@ impl<S> ForeignLearner<S> {
     pub(super) fn new(bridge: Bound<'_, PyAny>, shows: S, raised: Raised) -> PyResult<ForeignLearner<S>> {
         let name = bridge.getattr(intern!(bridge.py(), "called"))?.extract::<String>()?;
         let method = format!("{name}.learn()").into();
-        Ok(ForeignLearner { bridge: bridge.unbind(), shows, raised, method, version: 0, steps: 0 })
+        Ok(ForeignLearner {
+            bridge: bridge.unbind(),
+            shows,
+            raised,
+            method,
+            version: 0,
+            steps: 0,
+            peers: Peers::alone(),
+            has_shared: false,
+        })
     }
 }
 
@@ -97,14 +124,26 @@ impl<S: Shows> Learner for ForeignLearner<S> {
     type Batch = S::Batch;
 
     fn learn(&mut self, batch: S::Batch) -> Result<Learnt> {
+        self.tell_of_others()?;
+        let (batch, times) = match self.peers.is_alone() {
+            true => (batch, 1),
+            false => S::part(batch, &self.peers)?,
+        };
         let answer = self.raised.call_named(&self.method, |py| {
             let learnt = learnt(&self.shows.learn(self.bridge.bind(py), &batch)?)?;
             let step = self.steps + learnt.steps;
             expect_finite(learnt, &self.method, step)
         });
         self.version += 1;
-        self.steps += answer.as_ref().map_or(0, |learnt| learnt.steps);
-        answer
+        let learnt = answer?;
+        self.steps += learnt.steps;
+        Ok(Learnt { samples: learnt.samples * times, ..learnt })
+    }
+
+    fn share(&mut self, peers: Peers) -> Result<()> {
+        self.raised.call(|py| self.bridge.bind(py).call_method0(intern!(py, "expect_shared")).map(drop))?;
+        self.peers = peers;
+        Ok(())
     }
 
     fn weights(&self) -> Result<Weights> {
@@ -112,6 +151,18 @@ impl<S: Shows> Learner for ForeignLearner<S> {
             let parts = self.bridge.bind(py).call_method0(intern!(py, "weights"))?;
             weights::from_python(self.version, &parts)
         })
+    }
+}
+
+impl<S> ForeignLearner<S> {
+    /// Has Python's learner find the others, when all are there.
+    fn tell_of_others(&mut self) -> Result<()> {
+        if self.peers.is_alone() || std::mem::replace(&mut self.has_shared, true) {
+            return Ok(());
+        }
+        let (rank, ranks) = (self.peers.rank(), self.peers.count());
+        self.raised
+            .call(|py| self.bridge.bind(py).call_method1(intern!(py, "share"), (rank, ranks)).map(drop))
     }
 }
 

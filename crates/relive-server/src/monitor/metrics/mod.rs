@@ -1,6 +1,7 @@
 //! `/metrics`: what the server counts anyway, in Prometheus' format.
 
 mod page;
+mod run;
 mod server;
 mod tables;
 

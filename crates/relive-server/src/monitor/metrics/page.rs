@@ -4,8 +4,9 @@ use axum::extract::State;
 use http::header::CONTENT_TYPE;
 use http::{HeaderName, HeaderValue};
 
-use super::{server, tables};
+use super::{run, server, tables};
 use crate::monitor::look::{Look, unix_seconds};
+use crate::monitor::plan;
 use crate::monitor::prometheus::{self, Page};
 use crate::monitor::router::View;
 use crate::monitor::state::Phase;
@@ -13,11 +14,12 @@ use crate::monitor::state::Phase;
 pub(in crate::monitor) async fn metrics(
     State(view): State<View>,
 ) -> ([(HeaderName, HeaderValue); 1], String) {
-    let text = render(&Look::at(&view.monitor));
+    let plan = plan::of(&view.monitor).await;
+    let text = render(&Look::at(&view.monitor), plan.as_ref());
     ([(CONTENT_TYPE, HeaderValue::from_static(prometheus::CONTENT_TYPE))], text)
 }
 
-fn render(look: &Look) -> String {
+fn render(look: &Look, plan: Option<&serde_json::Value>) -> String {
     let mut page = Page::default();
     let version = [("version", env!("CARGO_PKG_VERSION"))];
     page.gauge("relive_build_info", "Always 1; the label has the version.").with(&version, 1_u64);
@@ -26,6 +28,9 @@ fn render(look: &Look) -> String {
     if let Some(server) = &look.server {
         server::put(&mut page, server, unix_seconds(look.at));
         tables::put(&mut page, &server.tables);
+    }
+    if let Some(plan) = plan {
+        run::put(&mut page, plan);
     }
     page.into_text()
 }
@@ -56,12 +61,12 @@ mod tests {
         let monitor = Monitor::new();
         let (_stop, stopping) = watch::channel(false);
         monitor.begin(Services::new(engine.clone(), Local::default(), stopping, 1_000));
-        render(&Look::at(&monitor))
+        render(&Look::at(&monitor), None)
     }
 
     #[test]
     fn a_server_that_has_not_begun_tells_of_its_process() {
-        let text = render(&Look::at(&Monitor::new()));
+        let text = render(&Look::at(&Monitor::new()), None);
         assert!(
             text.contains("\nrelive_ready 0\n") && text.contains("\nprocess_start_time_seconds 1"),
             "{text}"

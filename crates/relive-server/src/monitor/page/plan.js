@@ -1,7 +1,7 @@
 // The plan of the run whose tables these are: its operators, each behind those that it pulls from.
 
 import { html } from "/charts.js";
-import { bytes, count, rate, time } from "/format.js";
+import { ago, bytes, count, plural, rate, time } from "/format.js";
 
 let last = null;
 
@@ -48,18 +48,75 @@ function show(section, plan, at) {
   last = { at, operators };
 }
 
+// Who was not heard of for so many seconds is late.
+const LATE = 10;
+// Workers that are shown one by one.
+const SHOWN = 100;
+
+let lastSteps = null;
+
+const orNone = (value, told = count) => (value == null ? "" : told(value));
+
+// Steps since the last look, per second.
+function stepsPerSecond(key, steps, seconds) {
+  const before = lastSteps?.steps.get(key);
+  return seconds > 0 && before != null && steps >= before ? (steps - before) / seconds : null;
+}
+
+function nodeRow(node, seconds) {
+  const workers = Array.isArray(node.workers) ? node.workers.length : node.workers;
+  return html("tr", { className: node.seen_seconds > LATE ? "late" : "" },
+    cell(node.name), cell(node.host ?? ""), cell(node.state ?? ""), cell(orNone(workers)), cell(orNone(node.env_steps)),
+    cell(rate(stepsPerSecond(`node ${node.name}`, node.env_steps, seconds))), cell(orNone(node.restarts)), cell(orNone(node.weights_version)),
+    cell(orNone(node.seen_seconds, ago)));
+}
+
+function workerRow(worker, node, seconds) {
+  return html("tr", { className: worker.seen_seconds > LATE ? "late" : "" },
+    cell(String(worker.worker)), cell(node?.name ?? ""), cell(count(worker.env_steps)),
+    cell(rate(stepsPerSecond(`worker ${worker.worker}`, worker.env_steps, seconds))), cell(count(worker.episodes)), cell(count(worker.restarts)),
+    cell(orNone(worker.weights_version)), cell(orNone(worker.version_lag)), cell(orNone(worker.seen_seconds, ago)));
+}
+
+// Who acts for the run, and where, if the run knows.
+function showWorkers(section, plan, at) {
+  const { workers = [], nodes = [] } = plan;
+  section.hidden = workers.length === 0;
+  const seconds = lastSteps ? at - lastSteps.at : 0;
+  const restarts = workers.reduce((sum, worker) => sum + worker.restarts, 0);
+  const more = (plan.workers_in_all ?? workers.length) - Math.min(workers.length, SHOWN);
+  section.querySelector("h2").textContent = plural(plan.workers_in_all ?? workers.length, "worker");
+  section.querySelector("p").textContent =
+    `learner: process ${plan.driver?.pid ?? ""} on ${plan.driver?.host ?? ""}; ${plural(restarts, "restart")}${more > 0 ? `; ${count(more)} workers are not shown` : ""}`;
+  const [ofNodes, ofWorkers] = section.querySelectorAll("tbody");
+  section.querySelector("#nodes").hidden = nodes.length === 0;
+  ofNodes.replaceChildren(...nodes.map((node) => nodeRow(node, seconds)));
+  const nodeOf = (worker) => nodes.find((node) => Array.isArray(node.workers) && node.workers.includes(worker));
+  ofWorkers.replaceChildren(...workers.slice(0, SHOWN).map((worker) => workerRow(worker, nodeOf(worker.worker), seconds)));
+  const steps = new Map(workers.map((worker) => [`worker ${worker.worker}`, worker.env_steps]));
+  for (const node of nodes) steps.set(`node ${node.name}`, node.env_steps);
+  lastSteps = { at, steps };
+}
+
 // Asks for the plan and shows it, if there is one.
 export async function showPlan(section, at, isThere) {
+  const ofWorkers = document.getElementById("workers");
   if (!isThere) {
     section.hidden = true;
+    ofWorkers.hidden = true;
     return;
   }
   try {
     const answer = await fetch("/plan");
     section.hidden = !answer.ok;
-    if (answer.ok) show(section, await answer.json(), at);
+    ofWorkers.hidden = !answer.ok;
+    if (!answer.ok) return;
+    const plan = await answer.json();
+    show(section, plan, at);
+    showWorkers(ofWorkers, plan, at);
   } catch {
     // The page says already that the server does not answer.
     section.hidden = true;
+    ofWorkers.hidden = true;
   }
 }

@@ -34,7 +34,8 @@ pub(super) fn all(options: &Options, plans: &[Plan], finished: &[Option<Figures>
         options.jobs.map_or_else(|| std::thread::available_parallelism().map_or(1, usize::from), usize::from);
     let (bar, ending) = (bar(plans), Ending::default());
     let on_signal = ending.clone();
-    signals::stop_in_order(move || on_signal.end()).map_err(|error| Failure::text(Kind::Runtime, error))?;
+    signals::stop_in_order("sweep", move || on_signal.end())
+        .map_err(|error| Failure::text(Kind::Runtime, error))?;
     let mut open = Vec::new();
     for (plan, figures) in plans.iter().zip(finished) {
         match figures {

@@ -1,0 +1,50 @@
+//! What learners do that learn together, each in a process of its own.
+
+use relive_nn::{Key, Optimizer, Params, Stream};
+use relive_rl::Result;
+use relive_rl::learners::Peers;
+
+/// Goes against the mean of the gradients of all learners. The norm that it had.
+///
+/// # Errors
+/// Another learner is lost.
+pub(crate) fn step(
+    optimizer: &mut Optimizer,
+    params: &mut Params,
+    gradient: &mut [f32],
+    peers: &Peers,
+) -> Result<f32> {
+    peers.mean(gradient)?;
+    Ok(optimizer.step(params, gradient))
+}
+
+/// From a gradient and numbers that are means over so many of this learner's cells, to those over the cells of all learners together.
+///
+/// # Errors
+/// As [`step`].
+#[expect(clippy::cast_precision_loss, reason = "cells of a batch")]
+pub(crate) fn mean_over_cells<const N: usize>(
+    (gradient, numbers): (&mut Vec<f32>, [f32; N]),
+    (own, all): (usize, usize),
+    peers: &Peers,
+) -> Result<[f32; N]> {
+    if peers.is_alone() {
+        return Ok(numbers);
+    }
+    let share = own as f32 * peers.count() as f32 / all.max(1) as f32;
+    let length = gradient.len();
+    gradient.extend(numbers);
+    gradient.iter_mut().for_each(|number| *number *= share);
+    peers.mean(gradient)?;
+    let mut found = numbers;
+    found.copy_from_slice(&gradient[length..]);
+    gradient.truncate(length);
+    Ok(found)
+}
+
+/// Gives each learner random numbers of its own, where they had the same state.
+pub(crate) fn apart(stream: &mut Stream, peers: &Peers) {
+    if peers.rank() > 0 {
+        *stream = Key::from_seed(stream.bits()).child("learner").nth(peers.rank().into()).stream();
+    }
+}

@@ -1,0 +1,131 @@
+//! Which job is meant, and the way to it.
+
+use std::time::Duration;
+
+use clap::Args;
+use relive_client::ClientOptions;
+use relive_client::blocking::Client;
+
+use super::record::{self, Record};
+use crate::failure::{Failure, Kind, Result};
+use crate::security::ClientSecurity;
+use crate::server::Target;
+use crate::units::parse_seconds;
+
+/// Which job.
+#[derive(Debug, Args)]
+pub(super) struct Which {
+    /// Name of a job, as `relive job ls` lists it, or address of the server with a run's tables, host:port [default: the only job of this machine]
+    #[arg(value_name = "JOB")]
+    job: Option<String>,
+    #[command(flatten)]
+    reach: Reach,
+}
+
+/// How servers are reached.
+#[derive(Debug, Clone, Args)]
+pub(super) struct Reach {
+    /// How long to wait for each answer
+    #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = parse_seconds)]
+    pub(super) timeout: Duration,
+    #[command(flatten)]
+    security: ClientSecurity,
+}
+
+/// A job that was found.
+pub(super) struct Found {
+    /// What it is called here.
+    pub(super) name: String,
+    /// What this machine knows of it.
+    pub(super) record: Option<Record>,
+    pub(super) client: Client,
+    timeout: Duration,
+}
+
+impl Which {
+    /// The job, whose server answers.
+    ///
+    /// # Errors
+    /// There is no such job, or it is over; its server does not answer, or does not let this client in.
+    pub(super) fn find(&self) -> Result<Found> {
+        match self.record()? {
+            Some(record) => self.reach.to_job(record),
+            None => self.reach.to_address(self.job.as_deref().unwrap_or_default()),
+        }
+    }
+
+    /// What this machine knows of the job; none if an address is given.
+    ///
+    /// # Errors
+    /// There is no such job, or it is over.
+    pub(super) fn record(&self) -> Result<Option<Record>> {
+        let Some(job) = &self.job else { return only().map(Some) };
+        match record::named(job) {
+            Some(record) if record.process.has_ended() => {
+                record.forget();
+                let pid = record.process.pid;
+                let text = format!(
+                    "the job {job} is over: its process {pid} has ended without saying so, as one does that is killed"
+                );
+                Err(Failure::text(Kind::Runtime, text))
+            }
+            Some(record) => Ok(Some(record)),
+            None if job.contains(':') => Ok(None),
+            None => {
+                let advice =
+                    "`relive job ls` lists those that are there; of a run on another machine give host:port";
+                Err(Failure::usage(format!("there is no job {job} on this machine; {advice}")))
+            }
+        }
+    }
+}
+
+/// The only job of this machine.
+fn only() -> Result<Record> {
+    let mut running = record::all();
+    running.retain(|record| !record.process.has_ended());
+    match running.len() {
+        0 => Err(Failure::usage("no job runs on this machine; of a run on another one give host:port")),
+        1 => Ok(running.remove(0)),
+        _ => {
+            let names: Vec<&str> = running.iter().map(|record| &record.job.name[..]).collect();
+            Err(Failure::usage(format!("which job? There are {}", names.join(", "))))
+        }
+    }
+}
+
+impl Reach {
+    /// The way to a job of this machine.
+    pub(super) fn to_job(&self, record: Record) -> Result<Found> {
+        let (address, token) = (record.job.address.clone(), record.job.token.clone());
+        let client = self.client(&address, self.security.clone().or_token(token))?;
+        Ok(Found { name: record.job.name.clone(), record: Some(record), client, timeout: self.timeout })
+    }
+
+    /// The way to the run at an address.
+    pub(super) fn to_address(&self, address: &str) -> Result<Found> {
+        let client = self.client(address, self.security.clone())?;
+        Ok(Found { name: address.to_owned(), record: None, client, timeout: self.timeout })
+    }
+
+    /// A client of a server that answers.
+    fn client(&self, address: &str, security: ClientSecurity) -> Result<Client> {
+        let options = security.apply(ClientOptions::default().timeout(self.timeout))?;
+        let target = Target { address: address.to_owned(), timeout: self.timeout, security };
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+        let runtime = runtime.map_err(|error| Failure::text(Kind::Runtime, error))?;
+        runtime.block_on(async {
+            let client = target.connect().await?;
+            client.server_info().await.map(drop).map_err(|error| target.explain(error))
+        })?;
+        Client::connect_with(address, options).map_err(|error| Failure::usage(format!("{address}: {error}")))
+    }
+}
+
+impl Found {
+    /// Whether its process has ended, as far as that can be seen, or its server does not answer any more.
+    pub(super) fn is_gone(&self) -> bool {
+        self.record.as_ref().is_some_and(|record| record.process.has_ended())
+            || self.client.with_timeout(self.timeout).server_info().is_err()
+    }
+}

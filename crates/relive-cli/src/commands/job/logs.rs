@@ -1,0 +1,118 @@
+//! `relive job logs`: what the processes of a run log, in one stream.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use clap::Args;
+use relive_rl::watching::{LogLine, LogReader};
+
+use super::find::{Found, Which};
+use super::plan::{Node, Phase};
+use crate::failure::{Failure, Result};
+use crate::output;
+
+/// Time between two looks: as often as processes write what they log.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+
+/// Options of `relive job logs`.
+#[derive(Debug, Args)]
+pub(super) struct Options {
+    #[command(flatten)]
+    which: Which,
+    /// Prints what comes, until the job is over
+    #[arg(long, short)]
+    follow: bool,
+    /// Prints lines of this node or machine only
+    #[arg(long, value_name = "NAME")]
+    node: Option<String>,
+    /// Prints JSON, one object for each line
+    #[arg(long)]
+    json: bool,
+}
+
+/// Prints the lines.
+pub(super) fn run(options: &Options) -> Result {
+    let found = options.which.find()?;
+    let mut reader = LogReader::new(&found.client);
+    let lines = reader.read()?.ok_or_else(|| found.no_run())?;
+    let filter = Filter::of(options.node.as_deref(), &found, &lines)?;
+    options.print(&lines, &filter)?;
+    if options.follow { options.follow(&found, (reader, &filter)) } else { Ok(()) }
+}
+
+impl Options {
+    /// Prints what comes until the job is over.
+    fn follow(&self, found: &Found, (mut reader, filter): (LogReader, &Filter)) -> Result {
+        loop {
+            // What is logged until the end is there when the end is seen.
+            let is_over = match found.plan() {
+                Err(_) if found.is_gone() => break,
+                plan => plan?.is_some_and(|(plan, _)| plan.phase == Phase::Over),
+            };
+            match reader.read() {
+                Err(_) if found.is_gone() => break,
+                lines => self.print(&lines?.ok_or_else(|| found.no_run())?, filter)?,
+            }
+            if is_over {
+                break;
+            }
+            std::thread::sleep(LOOK_EVERY);
+        }
+        output::complain("the job is over, or its server is gone");
+        Ok(())
+    }
+
+    fn print(&self, lines: &[LogLine], filter: &Filter) -> Result {
+        for line in lines.iter().filter(|line| filter.takes(line)) {
+            if self.json {
+                output::line(&serde_json::json!(line).to_string())?;
+                continue;
+            }
+            let whose = format!("{} on {}", line.origin, line.host);
+            if line.dropped_before > 0 {
+                output::line(&format!("{whose} | ({} lines before this are not kept)", line.dropped_before))?;
+            }
+            output::line(&format!("{whose} | {}", line.text))?;
+        }
+        Ok(())
+    }
+}
+
+/// Which lines are printed.
+enum Filter {
+    All,
+    Host(String),
+    Node(Node),
+}
+
+impl Filter {
+    /// # Errors
+    /// Nobody knows such a node.
+    fn of(node: Option<&str>, found: &Found, lines: &[LogLine]) -> Result<Filter> {
+        let Some(name) = node else { return Ok(Filter::All) };
+        let nodes = found.plan()?.map(|(plan, _)| plan.nodes).unwrap_or_default();
+        let mut known: BTreeSet<String> = nodes.iter().map(|node| node.name.clone()).collect();
+        if let Some(node) = nodes.into_iter().find(|node| node.name == name) {
+            return Ok(Filter::Node(node));
+        }
+        known.extend(lines.iter().map(|line| line.host.clone()));
+        if known.contains(name) {
+            return Ok(Filter::Host(name.to_owned()));
+        }
+        let known: Vec<String> = known.into_iter().collect();
+        let known = if known.is_empty() { "none yet".to_owned() } else { known.join(", ") };
+        Err(Failure::usage(format!("--node {name}: the job has no such node or machine; there are {known}")))
+    }
+
+    fn takes(&self, line: &LogLine) -> bool {
+        match self {
+            Filter::All => true,
+            Filter::Host(host) => line.host == *host,
+            Filter::Node(node) => {
+                let worker = line.origin.strip_prefix("worker ").and_then(|number| number.parse().ok());
+                let is_listed = worker.and_then(|worker| node.has(worker));
+                is_listed.unwrap_or_else(|| line.host == node.host)
+            }
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! `relive job ls`: the jobs of this machine, and those at other addresses.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use clap::Args;
+use serde_json::{Value, json};
+
+use super::find::{Found, Reach};
+use super::record::{self, Record};
+use crate::failure::{Failure, Kind, Result};
+use crate::output;
+use crate::units::{count, time};
+
+/// Options of `relive job ls`.
+#[derive(Debug, Args)]
+pub(super) struct Options {
+    /// Lists the run whose tables are at this address, host:port, in the place of this machine's; may be given several times
+    #[arg(long, value_name = "ADDR")]
+    at: Vec<String>,
+    /// Prints JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    reach: Reach,
+}
+
+/// A line of the list.
+struct Row {
+    name: String,
+    agent: String,
+    environment: String,
+    state: String,
+    steps: Option<u64>,
+    workers: Option<usize>,
+    nodes: Option<usize>,
+    address: String,
+    dashboard: Option<String>,
+    seconds: Option<u64>,
+}
+
+/// Lists them.
+pub(super) fn run(options: &Options) -> Result {
+    let rows: Vec<Row> = if options.at.is_empty() {
+        record::all().into_iter().map(|record| of_record(record, &options.reach)).collect()
+    } else {
+        let rows = options.at.iter().map(|address| of_address(address, &options.reach));
+        rows.collect::<Result<_>>()?
+    };
+    if options.json {
+        let rows: Vec<Value> = rows.iter().map(Row::to_json).collect();
+        return Ok(output::line(&Value::from(rows).to_string())?);
+    }
+    if rows.is_empty() {
+        output::complain("no job runs on this machine; --at HOST:PORT asks another one");
+    }
+    Ok(output::line(&table(&rows))?)
+}
+
+fn of_address(address: &str, reach: &Reach) -> Result<Row> {
+    let found = reach.to_address(address)?;
+    let mut row = Row {
+        name: address.to_owned(),
+        agent: String::new(),
+        environment: String::new(),
+        state: String::new(),
+        steps: None,
+        workers: None,
+        nodes: None,
+        address: address.to_owned(),
+        dashboard: None,
+        seconds: None,
+    };
+    row.ask(&found)?;
+    if row.state.is_empty() { Err(found.no_run()) } else { Ok(row) }
+}
+
+/// A job of this machine. One that has ended without saying so is listed once.
+fn of_record(record: Record, reach: &Reach) -> Row {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    let job = record.job.clone();
+    let mut row = Row {
+        name: job.name,
+        agent: job.agent,
+        environment: job.environment,
+        state: "starting".to_owned(),
+        steps: None,
+        workers: None,
+        nodes: None,
+        address: job.address,
+        dashboard: job.http.map(|http| format!("http://{http}/")),
+        seconds: Some(now.saturating_sub(record.since)),
+    };
+    if record.process.has_ended() {
+        record.forget();
+        row.state = "killed".to_owned();
+        return row;
+    }
+    let is_here = record.process.is_here();
+    let found = reach.to_job(record);
+    let silent = |failure: &Failure| match failure.kind() {
+        Some(Kind::Refused) => "refuses the token",
+        // It opens its door a moment after it is listed.
+        Some(Kind::Unreachable) if is_here => "starting",
+        _ => "does not answer",
+    };
+    match found.and_then(|found| row.ask(&found)) {
+        Ok(()) => {}
+        Err(failure) => silent(&failure).clone_into(&mut row.state),
+    }
+    row
+}
+
+impl Row {
+    /// Adds what the run tells itself.
+    fn ask(&mut self, found: &Found) -> Result {
+        if let Some((plan, _)) = found.plan()? {
+            plan.phase.name().clone_into(&mut self.state);
+            (self.agent, self.environment) = (plan.agent, plan.environment);
+            (self.steps, self.workers) = (Some(plan.env_steps), Some(plan.workers_in_all));
+            self.nodes = (!plan.nodes.is_empty()).then_some(plan.nodes.len());
+        }
+        Ok(())
+    }
+
+    fn to_json(&self) -> Value {
+        json!({
+            "name": self.name,
+            "agent": self.agent,
+            "environment": self.environment,
+            "state": self.state,
+            "env_steps": self.steps,
+            "workers": self.workers,
+            "nodes": self.nodes,
+            "address": self.address,
+            "dashboard": self.dashboard,
+            "seconds": self.seconds,
+        })
+    }
+
+    fn cells(&self) -> [String; 9] {
+        let number = |number: Option<usize>| number.map_or_else(String::new, |number| number.to_string());
+        let since = self.seconds.map(|seconds| time(Duration::from_secs(seconds)));
+        [
+            self.name.clone(),
+            self.agent.clone(),
+            self.environment.clone(),
+            self.state.clone(),
+            self.steps.map(count).unwrap_or_default(),
+            number(self.workers),
+            number(self.nodes),
+            since.unwrap_or_default(),
+            self.address.clone(),
+        ]
+    }
+}
+
+const HEADS: [&str; 9] =
+    ["name", "agent", "environment", "state", "steps", "workers", "nodes", "for", "address"];
+
+/// Columns as wide as they need to be.
+fn table(rows: &[Row]) -> String {
+    let mut lines = vec![HEADS.map(str::to_owned)];
+    lines.extend(rows.iter().map(Row::cells));
+    let widths: Vec<usize> = (0..HEADS.len())
+        .map(|column| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0))
+        .collect();
+    let padded = |line: &[String; 9]| {
+        let cells = line.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}"));
+        cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
+    };
+    lines.iter().map(padded).collect::<Vec<_>>().join("\n")
+}

@@ -1,0 +1,14 @@
+//! `relive job`: runs at work, as they are seen from outside.
+
+mod find;
+mod logs;
+mod ls;
+mod options;
+mod plan;
+mod process;
+mod record;
+mod stop;
+mod top;
+
+pub(crate) use options::{Options, run};
+pub(crate) use record::{Job, Registered, expect_name};

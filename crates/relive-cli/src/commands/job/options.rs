@@ -1,0 +1,36 @@
+//! Which of `relive job`'s commands is meant.
+
+use clap::{Args, Subcommand};
+
+use super::{logs, ls, stop, top};
+use crate::failure::Result;
+
+/// Options of `relive job`.
+#[derive(Debug, Args)]
+#[command(subcommand_required = true, arg_required_else_help = true)]
+pub(crate) struct Options {
+    #[command(subcommand)]
+    what: What,
+}
+
+/// What to do with jobs.
+#[derive(Debug, Subcommand)]
+enum What {
+    /// List the jobs of this machine: the runs whose tables are served
+    Ls(ls::Options),
+    /// Show a job at work: operators, workers and nodes
+    Top(top::Options),
+    /// Print what the processes of a job log, of all machines in one stream
+    Logs(logs::Options),
+    /// End a job in order, or at once
+    Stop(stop::Options),
+}
+
+pub(crate) fn run(options: &Options) -> Result {
+    match &options.what {
+        What::Ls(options) => ls::run(options),
+        What::Top(options) => top::run(options),
+        What::Logs(options) => logs::run(options),
+        What::Stop(options) => stop::run(options),
+    }
+}

@@ -1,0 +1,131 @@
+//! What a run tells of itself, as [`relive_rl::run::look`] gives it.
+
+use std::collections::BTreeMap;
+
+use relive_rl::run::look;
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::find::Found;
+use crate::failure::{Failure, Kind, Result};
+
+/// A run at work.
+#[derive(Debug, Deserialize)]
+pub(super) struct Plan {
+    pub(super) agent: String,
+    pub(super) environment: String,
+    pub(super) phase: Phase,
+    pub(super) driver: Driver,
+    pub(super) env_steps: u64,
+    pub(super) learner_steps: u64,
+    pub(super) version_lag: Option<u64>,
+    #[serde(default)]
+    pub(super) time_by_part: BTreeMap<String, f64>,
+    pub(super) operators: Vec<Operator>,
+    pub(super) workers: Vec<Worker>,
+    pub(super) workers_in_all: usize,
+    /// Of a run that has node agents.
+    #[serde(default)]
+    pub(super) nodes: Vec<Node>,
+}
+
+/// How it stands with a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Phase {
+    Running,
+    Over,
+    Left,
+}
+
+impl Phase {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Phase::Running => "running",
+            Phase::Over => "over",
+            Phase::Left => "left",
+        }
+    }
+}
+
+/// The process that learns.
+#[derive(Debug, PartialEq, Eq, Deserialize)]
+pub(super) struct Driver {
+    pub(super) id: u64,
+    pub(super) host: String,
+    pub(super) pid: u32,
+}
+
+/// An operator of the plan.
+#[derive(Debug, Deserialize)]
+pub(super) struct Operator {
+    pub(super) name: String,
+    pub(super) inputs: Vec<usize>,
+    pub(super) shards: Option<usize>,
+    pub(super) items: u64,
+    pub(super) bytes: Option<u64>,
+    pub(super) queued: Option<u64>,
+    pub(super) errors: u64,
+    pub(super) waits_s: Option<f64>,
+}
+
+/// Who acts.
+#[derive(Debug, Deserialize)]
+pub(super) struct Worker {
+    pub(super) worker: u32,
+    pub(super) env_steps: u64,
+    pub(super) episodes: u64,
+    pub(super) restarts: u64,
+    pub(super) weights_version: Option<u64>,
+    pub(super) version_lag: Option<u64>,
+    pub(super) seen_seconds: Option<f64>,
+}
+
+/// A machine, or a part of one, with workers.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Node {
+    pub(super) name: String,
+    pub(super) host: String,
+    pub(super) state: String,
+    /// How many, or their numbers.
+    workers: Value,
+    pub(super) restarts: u64,
+    pub(super) env_steps: u64,
+    pub(super) weights_version: Option<u64>,
+    pub(super) seen_seconds: Option<f64>,
+}
+
+impl Node {
+    /// How many workers it has.
+    pub(super) fn workers(&self) -> Option<u64> {
+        let listed = self.workers.as_array().map(|workers| workers.len() as u64);
+        listed.or_else(|| self.workers.as_u64())
+    }
+
+    /// Whether it has the worker of a number; none if it does not tell.
+    pub(super) fn has(&self, worker: u64) -> Option<bool> {
+        Some(self.workers.as_array()?.iter().any(|number| number.as_u64() == Some(worker)))
+    }
+}
+
+impl Found {
+    /// What the run tells, and the text that it is read from; none if the server has no run that tells.
+    pub(super) fn plan(&self) -> Result<Option<(Plan, String)>> {
+        let Some(text) = look(&self.client)? else { return Ok(None) };
+        let plan = serde_json::from_str(&text);
+        let plan = plan.map_err(|error| {
+            Failure::text(
+                Kind::Runtime,
+                format!("{}: its table `plan` is of another version: {error}", self.name),
+            )
+        });
+        Ok(Some((plan?, text)))
+    }
+
+    /// Why nothing is told.
+    pub(super) fn no_run(&self) -> Failure {
+        let text = "has no run of an agent; a run tells of itself a second after it has begun, where it is on processes or has --http";
+        Failure::text(Kind::Runtime, format!("{} {text}", self.name))
+    }
+}

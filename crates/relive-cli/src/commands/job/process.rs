@@ -1,0 +1,105 @@
+//! Processes of this machine, told from others that have had their number.
+
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde::{Deserialize, Serialize};
+
+use crate::failure::{Failure, Kind, Result};
+
+/// Time between two looks whether a process has ended.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// A process. Its number may be that of another one later: when it was started tells them apart.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Process {
+    pub(super) host: String,
+    pub(super) pid: u32,
+    /// When it was started, in the system's own count since its start.
+    started: Option<u64>,
+    /// The system's start that this is since.
+    boot: Option<String>,
+}
+
+impl Process {
+    /// This process.
+    pub(super) fn own() -> Process {
+        let pid = std::process::id();
+        let started = stat(pid).map(|(_, started)| started);
+        Process { host: host(), pid, started, boot: boot() }
+    }
+
+    /// Whether it is one of this machine.
+    pub(super) fn is_here(&self) -> bool {
+        self.host == host()
+    }
+
+    /// Whether it is known to have ended; nobody knows of those on other machines.
+    pub(super) fn has_ended(&self) -> bool {
+        if !self.is_here() || self.started.is_none() {
+            return false;
+        }
+        let is_ended = |state: char| matches!(state, 'Z' | 'X');
+        let is_it = |(state, started)| Some(started) == self.started && !is_ended(state);
+        self.boot != boot() || !stat(self.pid).is_some_and(is_it)
+    }
+
+    /// Waits until it has ended, at most so long; whether it has.
+    pub(super) fn ends_within(&self, patience: Duration) -> bool {
+        let until = Instant::now() + patience;
+        while !self.has_ended() {
+            if Instant::now() >= until {
+                return false;
+            }
+            std::thread::sleep(LOOK_EVERY);
+        }
+        true
+    }
+
+    /// Ends it at once.
+    pub(super) fn kill(&self) -> Result {
+        let pid = i32::try_from(self.pid).ok().and_then(Pid::from_raw);
+        let Some(pid) = pid else { return Ok(()) };
+        kill_process(pid, Signal::KILL).map_err(|error| {
+            Failure::text(Kind::Runtime, format!("process {} is not killed: {error}", self.pid))
+        })
+    }
+}
+
+/// The name of this machine.
+pub(super) fn host() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
+/// The state of a process, and when it was started; none where the system does not tell.
+fn stat(pid: u32) -> Option<(char, u64)> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name before this may have any characters.
+    let (_, fields) = text.rsplit_once(')')?;
+    let mut fields = fields.split_whitespace();
+    let state = fields.next()?.chars().next()?;
+    Some((state, fields.nth(18)?.parse().ok()?))
+}
+
+fn boot() -> Option<String> {
+    let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    Some(text.trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_is_told_from_another_of_its_number() {
+        let own = Process::own();
+        assert!(own.is_here() && !own.has_ended());
+        let other = Process { started: own.started.map(|started| started + 1), ..own.clone() };
+        assert!(other.has_ended() && other.ends_within(Duration::ZERO));
+        let before = Process { boot: Some("another".to_owned()), ..own.clone() };
+        assert!(before.has_ended());
+        let far = Process { host: "elsewhere".to_owned(), pid: 1, ..own.clone() };
+        assert!(!far.has_ended() && !far.is_here());
+        assert!(!own.ends_within(Duration::ZERO));
+    }
+}

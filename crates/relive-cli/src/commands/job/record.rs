@@ -1,0 +1,169 @@
+//! The jobs of this machine: a small file for each, while it runs.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use serde::{Deserialize, Serialize};
+
+use super::process::Process;
+use crate::failure::{Failure, Result};
+
+/// The longest name of a job.
+const MAX_NAME: usize = 64;
+
+/// What names have behind them as files.
+const EXTENSION: &str = "json";
+
+/// What a job is, for who registers it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Job {
+    pub(crate) name: String,
+    pub(crate) agent: String,
+    pub(crate) environment: String,
+    /// Where its tables are served.
+    pub(crate) address: String,
+    /// Where its dashboard is.
+    pub(crate) http: Option<String>,
+    /// What gives access to the tables. The file is its user's alone.
+    pub(crate) token: Option<String>,
+}
+
+/// A job that was registered.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Record {
+    #[serde(flatten)]
+    pub(super) job: Job,
+    #[serde(flatten)]
+    pub(super) process: Process,
+    /// When it was registered, in seconds since 1970.
+    pub(super) since: u64,
+}
+
+/// Removes the file of a job when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Registered(PathBuf);
+
+impl Drop for Registered {
+    fn drop(&mut self) {
+        // Whoever lists jobs may have removed it.
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+/// Whether a job can be called so.
+pub(crate) fn expect_name(name: &str) -> std::result::Result<String, String> {
+    let is_good = |character: char| character.is_ascii_alphanumeric() || "-_.".contains(character);
+    let begins_well = name.starts_with(|character: char| character.is_ascii_alphanumeric());
+    match begins_well && name.len() <= MAX_NAME && name.chars().all(is_good) {
+        true => Ok(name.to_owned()),
+        false => Err(format!(
+            "it must be 1 to {MAX_NAME} letters, digits, dashes, dots or underscores, a letter or digit first"
+        )),
+    }
+}
+
+impl Job {
+    /// Has this process listed as a job until what it gives is dropped. With no place for the file it is not listed.
+    ///
+    /// # Errors
+    /// There is a job of this name.
+    pub(crate) fn register(self) -> Result<Option<Registered>> {
+        let process = Process::own();
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        let record = Record { job: self, process, since };
+        for folder in folders() {
+            match record.write(&folder) {
+                Ok(path) => return Ok(Some(Registered(path))),
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                    let name = &record.job.name;
+                    return Err(Failure::usage(format!(
+                        "--name {name}: there is a job of this name; give another one, or end that: relive job stop {name}"
+                    )));
+                }
+                Err(error) => tracing::debug!("no job is listed in {}: {error}", folder.display()),
+            }
+        }
+        tracing::debug!("this run is not listed as a job: there is no place for its file");
+        Ok(None)
+    }
+}
+
+impl Record {
+    fn write(&self, folder: &Path) -> io::Result<PathBuf> {
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+        let path = file(folder, &self.job.name);
+        if read(&path).is_some_and(|there| there.process.has_ended()) {
+            fs::remove_file(&path)?;
+        }
+        // It appears with all that is in it, and in the place of no other.
+        let draft = folder.join(format!(".{}.{}", self.job.name, self.process.pid));
+        let mut out = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
+        let written = out.write_all(serde_json::to_string_pretty(self)?.as_bytes());
+        let linked = written.and_then(|()| fs::hard_link(&draft, &path));
+        fs::remove_file(&draft)?;
+        linked.map(|()| path)
+    }
+
+    /// Removes its file, of a job that has ended without doing so.
+    pub(super) fn forget(&self) {
+        for folder in folders() {
+            let path = file(&folder, &self.job.name);
+            if read(&path).as_ref() == Some(self) {
+                // Another process may be doing the same.
+                let _ = fs::remove_file(path);
+            }
+        }
+    }
+}
+
+/// All jobs that are registered, by their names; some may have ended.
+pub(super) fn all() -> Vec<Record> {
+    let entries = folders().into_iter().filter_map(|folder| fs::read_dir(folder).ok()).flatten();
+    let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
+    let of_jobs = paths.filter(|path| path.extension().is_some_and(|extension| extension == EXTENSION));
+    let mut found: Vec<Record> = of_jobs.filter_map(|path| read(&path)).collect();
+    found.sort_by(|one, other| one.job.name.cmp(&other.job.name));
+    found.dedup_by(|one, other| one.job.name == other.job.name);
+    found
+}
+
+/// The job of a name, if there is one.
+pub(super) fn named(name: &str) -> Option<Record> {
+    all().into_iter().find(|record| record.job.name == name)
+}
+
+fn file(folder: &Path, name: &str) -> PathBuf {
+    folder.join(format!("{name}.{EXTENSION}"))
+}
+
+/// None if it is no file of a job.
+fn read(path: &Path) -> Option<Record> {
+    serde_json::from_str(&fs::read_to_string(path).ok()?).ok()
+}
+
+/// Where the files may be: the user's folder that ends with the session, or the one that stays.
+fn folders() -> Vec<PathBuf> {
+    let set = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let state = set("XDG_STATE_HOME").or_else(|| Some(set("HOME")?.join(".local/state")));
+    // One that is not there is not made: it is the system's.
+    let runtime = set("XDG_RUNTIME_DIR").filter(|folder| folder.is_dir());
+    runtime.into_iter().chain(state).map(|folder| folder.join("relive/jobs")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_those_that_files_and_command_lines_take() {
+        for name in ["dqn-4711", "a", "A.b_c"] {
+            assert_eq!(expect_name(name).as_deref(), Ok(name));
+        }
+        for name in ["", "-a", ".a", "a/b", "host:7000", "a b", &"a".repeat(65)] {
+            assert!(expect_name(name).is_err(), "{name}");
+        }
+    }
+}

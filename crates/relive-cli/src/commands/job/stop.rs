@@ -1,0 +1,109 @@
+//! `relive job stop`: ends a run.
+
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use relive_rl::watching::order_stop;
+
+use super::find::{Found, Which};
+use super::plan::{Phase, Plan};
+use crate::failure::{Failure, Kind, Result};
+use crate::output;
+use crate::units::parse_seconds;
+
+/// Time between two looks whether the run has ended.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// How long the system may take to end a process that is killed.
+const KILLED_WITHIN: Duration = Duration::from_secs(10);
+
+/// Options of `relive job stop`.
+#[derive(Debug, Args)]
+pub(super) struct Options {
+    #[command(flatten)]
+    which: Which,
+    /// How long the run may take to end in order
+    #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = parse_seconds)]
+    within: Duration,
+    /// Kills the process that learns, on this machine; what came after the last checkpoint is lost
+    #[arg(long, conflicts_with = "within")]
+    now: bool,
+}
+
+/// Ends it.
+pub(super) fn run(options: &Options) -> Result {
+    if options.now { kill(&options.which) } else { end(options) }
+}
+
+/// Tells the run to end in order, and waits for that.
+fn end(options: &Options) -> Result {
+    let found = options.which.find()?;
+    let (plan, _) = found.plan()?.ok_or_else(|| found.no_run())?;
+    let name = &found.name;
+    match plan.phase {
+        Phase::Running => {}
+        Phase::Over => return Err(Failure::text(Kind::Runtime, format!("the job {name} is over"))),
+        Phase::Left => {
+            let text = "its process has failed, and another one may go on: nothing is left to end";
+            return Err(Failure::text(Kind::Runtime, format!("the job {name} is left: {text}")));
+        }
+    }
+    order_stop(&found.client, plan.driver.id)?;
+    let until = Instant::now() + options.within;
+    while !has_ended(&found, &plan)? {
+        if Instant::now() >= until {
+            return Err(late(name, options.within));
+        }
+        std::thread::sleep(LOOK_EVERY);
+    }
+    Ok(output::line(&format!("{name} has ended"))?)
+}
+
+fn late(name: &str, within: Duration) -> Failure {
+    let seconds = within.as_secs_f64();
+    let text = format!(
+        "{name} was told to end and goes on {seconds} s later: an evaluation or a checkpoint may take as long. It ends when that is done; \
+         `relive job logs {name}` shows what it does, --within waits longer, and --now kills it: what came after the last checkpoint is lost then"
+    );
+    Failure::text(Kind::Timeout, text)
+}
+
+/// Whether the driver that was told has ended: its process where that can be seen, otherwise what its server says.
+fn has_ended(found: &Found, told: &Plan) -> Result<bool> {
+    if let Some(record) = found.record.as_ref().filter(|record| record.process.is_here()) {
+        return Ok(record.process.has_ended());
+    }
+    match found.plan() {
+        Ok(Some((plan, _))) => Ok(plan.phase != Phase::Running || plan.driver != told.driver),
+        // It took its tables with it, or has no time to answer.
+        Ok(None) => Ok(found.is_gone()),
+        Err(_) if found.is_gone() => Ok(true),
+        Err(failure) => Err(failure),
+    }
+}
+
+/// Kills the process of a job of this machine. Its workers end with it.
+fn kill(which: &Which) -> Result {
+    let far = |whose: &str| {
+        Failure::usage(format!(
+            "--now kills a process of this machine, and {whose}; leave --now out to end the run in order"
+        ))
+    };
+    let Some(record) = which.record()? else {
+        let found = which.find()?;
+        let (plan, _) = found.plan()?.ok_or_else(|| found.no_run())?;
+        let (host, pid) = (plan.driver.host, plan.driver.pid);
+        return Err(far(&format!("{} is an address: its run is process {pid} on {host}", found.name)));
+    };
+    let (name, process) = (&record.job.name, &record.process);
+    if !process.is_here() {
+        return Err(far(&format!("{name} is process {} on {}", process.pid, process.host)));
+    }
+    process.kill()?;
+    if !process.ends_within(KILLED_WITHIN) {
+        let text = "was killed and is still there: the system waits for a disk or a network of its";
+        return Err(Failure::text(Kind::Timeout, format!("process {} of {name} {text}", process.pid)));
+    }
+    record.forget();
+    Ok(output::line(&format!("{name} was killed"))?)
+}

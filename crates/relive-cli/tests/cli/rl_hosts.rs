@@ -1,0 +1,174 @@
+//! What `docs/clusters.md` says about the network between the hosts of a run: one test for each line.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use relive_client::blocking::Client;
+use relive_client::{Nest, Tensor, TrajectoryWriterOptions};
+use relive_testkit::hosts::{Host, TwoHosts};
+
+use crate::rl::text;
+use crate::running::{PATIENCE, Running, Tables, wait_until};
+use crate::support::{Served, command, file};
+
+/// Where a run's tables are, seen from both hosts.
+const ADDRESS: &str = "10.77.0.1:7000";
+
+/// A run that does not end by itself.
+const ENDLESS: &str = "1000000000000";
+
+/// How long nothing is confirmed until that is taken for an outage.
+const SILENCE: Duration = Duration::from_secs(2);
+
+/// A learner on the near host, whose workers join from anywhere.
+fn driver(hosts: &TwoHosts, agent: &str, steps: &str) -> Running {
+    let args = ["rl", "train", agent, "--env", "CartPole-v1", "--on", "processes", "--no-spawn"];
+    let listening = command(&[&args[..], &["--listen", ADDRESS, "--steps", steps]].concat());
+    Running::start(&mut hosts.on(Host::Near, &listening))
+}
+
+fn worker(hosts: &TwoHosts, host: Host, number: &str) -> Running {
+    Running::start(&mut hosts.on(host, &command(&["rl", "worker", "--join", ADDRESS, "--number", number])))
+}
+
+/// "The network is away for some seconds": the others go on; who is cut off says so, and works on when it is back.
+#[test]
+fn a_run_goes_on_and_takes_its_far_worker_back_when_the_network_is_back() {
+    let Some(hosts) = TwoHosts::connected() else { return };
+    let learner = driver(&hosts, "impala", ENDLESS);
+    let (near, mut far) = (worker(&hosts, Host::Near, "0"), worker(&hosts, Host::Far, "1"));
+    let _here = hosts.enter(Host::Near);
+    let tables = Tables::at(ADDRESS);
+    wait_until("the far worker acts", || far.ticks() > 20);
+    for _ in 0..2 {
+        hosts.unplug();
+        far.says("the server does not answer: waiting for it");
+        let before = far.ticks();
+        tables.wait_for(50, "weights");
+        hosts.plug();
+        far.says("going on");
+        wait_until("the far worker acts again", || far.ticks() > before + 20);
+    }
+    learner.signal("INT");
+    learner.succeeds();
+    for worker in [near, far] {
+        let told = worker.succeeds();
+        assert!(told.contains("episodes"), "{told}");
+    }
+}
+
+/// "The network stays away": the run ends with the workers that are left, and who is cut off says what it waits for.
+#[test]
+fn a_run_ends_with_the_workers_that_are_left() {
+    let Some(hosts) = TwoHosts::connected() else { return };
+    let learner = driver(&hosts, "impala", "400000");
+    let (near, mut far) = (worker(&hosts, Host::Near, "0"), worker(&hosts, Host::Far, "1"));
+    wait_until("the far worker acts", || far.ticks() > 20);
+    hosts.unplug();
+    let told = learner.succeeds();
+    assert!(told.starts_with("CartPole-v1: "), "{told}");
+    near.succeeds();
+    far.says("the server does not answer: waiting for it");
+    assert!(far.is_running());
+}
+
+/// The same for a synchronous agent: the run says that it waits, and a worker of the same number takes the place on a host that is left.
+#[test]
+fn a_worker_started_elsewhere_takes_the_place_of_one_that_is_cut_off() {
+    let Some(hosts) = TwoHosts::connected() else { return };
+    let mut learner = driver(&hosts, "ppo", ENDLESS);
+    let (_near, _far) = (worker(&hosts, Host::Near, "0"), worker(&hosts, Host::Far, "1"));
+    let _here = hosts.enter(Host::Near);
+    let tables = Tables::at(ADDRESS);
+    tables.wait_for(3, "weights");
+    hosts.unplug();
+    learner.says("the run waits for `rounds of workers`");
+    let _elsewhere = worker(&hosts, Host::Near, "1");
+    let pause = tables.wait_for(3, "weights");
+    assert!(pause < PATIENCE / 4, "{pause:?}");
+}
+
+/// A writer on the far host, which writes numbers from 0 on until it is told to end.
+struct Writer {
+    /// Numbers below this are confirmed.
+    confirmed: Arc<AtomicI64>,
+    is_over: Arc<AtomicBool>,
+    thread: JoinHandle<()>,
+}
+
+impl Writer {
+    fn start(hosts: &TwoHosts) -> Writer {
+        let (confirmed, is_over) = (Arc::new(AtomicI64::new(0)), Arc::new(AtomicBool::new(false)));
+        let (entrance, tell, told) =
+            (hosts.entrance(Host::Far), Arc::clone(&confirmed), Arc::clone(&is_over));
+        let thread = thread::spawn(move || {
+            let _there = entrance.enter();
+            let client = Client::connect(ADDRESS).unwrap();
+            let mut writer = client.trajectory_writer(TrajectoryWriterOptions::new(1)).unwrap();
+            for number in 0_i64.. {
+                writer.append(&Nest::Leaf(Tensor::scalar(number))).unwrap();
+                let column = writer.history().column_at(0).unwrap().slice(-1..).unwrap();
+                writer.create_item("t", 1.0, column).unwrap();
+                if number % 10 == 9 {
+                    writer.flush(PATIENCE).unwrap();
+                    tell.store(number + 1, Ordering::Relaxed);
+                    if told.load(Ordering::Relaxed) {
+                        break;
+                    }
+                }
+            }
+        });
+        Writer { confirmed, is_over, thread }
+    }
+
+    fn confirmed(&self) -> i64 {
+        self.confirmed.load(Ordering::Relaxed)
+    }
+
+    /// Waits until nothing was confirmed for a while.
+    fn wait_for_silence(&self) {
+        let (mut before, mut since) = (self.confirmed(), Instant::now());
+        wait_until("nothing is confirmed any more", || {
+            if self.confirmed() != before {
+                (before, since) = (self.confirmed(), Instant::now());
+            }
+            since.elapsed() > SILENCE
+        });
+    }
+
+    /// How many numbers it has written.
+    fn end(self) -> i64 {
+        self.is_over.store(true, Ordering::Relaxed);
+        self.thread.join().unwrap();
+        self.confirmed.load(Ordering::Relaxed)
+    }
+}
+
+/// "What was confirmed": each item is in the table once, in its order, however often the network was away.
+#[test]
+fn no_item_is_lost_or_doubled_when_the_network_is_away() {
+    let Some(hosts) = TwoHosts::connected() else { return };
+    let config = file(".toml", "[[table]]\nname = \"t\"\nsampler = \"fifo\"\nmax_times_sampled = 1\n");
+    let serve =
+        ["serve", "--bind", TwoHosts::address(Host::Near), "--port", "7000", "--config", text(&config)];
+    let _server = Served::spawn(&mut hosts.on(Host::Near, &command(&serve)));
+    let writer = Writer::start(&hosts);
+    for _ in 0..3 {
+        let before = writer.confirmed();
+        wait_until("items are confirmed", || writer.confirmed() > before + 300);
+        hosts.unplug();
+        writer.wait_for_silence();
+        hosts.plug();
+    }
+    let before = writer.confirmed();
+    wait_until("items are confirmed again", || writer.confirmed() > before + 300);
+    let count = writer.end();
+    let _here = hosts.enter(Host::Near);
+    let tables = Tables::at(ADDRESS);
+    assert_eq!(tables.inserted("t"), count);
+    let samples = tables.0.sample("t", usize::try_from(count).unwrap()).unwrap();
+    let numbers = samples.iter().map(|sample| sample.columns().unwrap()[0].to_vec::<i64>().unwrap()[0]);
+    assert!(numbers.eq(0..count), "of {count}");
+}

@@ -1,0 +1,86 @@
+//! Runs with several learners.
+
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
+
+use crate::rl::{folder, json, small, text};
+use crate::rl_processes::{children, has_checkpoint, kill};
+use crate::support::{command, outcome};
+
+#[test]
+fn two_learners_reach_the_return_of_cart_pole() {
+    for on in ["threads", "processes"] {
+        let figures = folder().with_extension("json");
+        let run = ["rl", "train", "ppo", "--env", "CartPole-v1", "--steps", "100000", "--until", "400"];
+        let more = ["--on", on, "--learners", "2", "--json", text(&figures)];
+        let (code, _, stderr) = outcome(&[&run[..], &more].concat());
+        assert_eq!(code, Some(0), "{stderr}");
+        let figures = json(&figures);
+        assert!(figures["env_steps"].as_u64() < Some(100_000), "{on}: {figures}");
+    }
+}
+
+#[test]
+fn learners_of_a_replay_table_keep_the_ratio_together() {
+    let (config, figures) = (small(), folder().with_extension("json"));
+    let run = ["rl", "train", "dqn", "--env", "catch/0", "--steps", "4000", "--config", text(&config)];
+    let (code, _, stderr) = outcome(&[&run[..], &["--learners", "2", "--json", text(&figures)]].concat());
+    assert_eq!(code, Some(0), "{stderr}");
+    let figures = json(&figures);
+    let ratio = figures["samples_per_insert"].as_f64().unwrap();
+    assert!((ratio - 32.0).abs() < 3.2, "{figures}");
+}
+
+#[test]
+fn a_learner_that_is_killed_ends_the_run_which_goes_on_from_its_checkpoint() {
+    let saved = folder();
+    let run = |steps: &'static str| {
+        let run =
+            ["rl", "train", "ppo", "--env", "CartPole-v1", "--actors", "1", "--learners", "2", "--steps"];
+        let saved = ["--checkpoint-dir", text(&saved), "--checkpoint-every", "2000"];
+        [&run[..], &[steps], &saved].concat().into_iter().map(str::to_owned).collect::<Vec<_>>()
+    };
+    let words = |run: &[String]| run.iter().map(String::as_str).collect::<Vec<_>>().join(" ");
+    let endless = run("100000000");
+    let endless: Vec<&str> = endless.iter().map(String::as_str).collect();
+    let mut driver = command(&endless).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    while !has_checkpoint(&saved) {
+        assert!(driver.try_wait().unwrap().is_none());
+        std::thread::yield_now();
+    }
+    let [learner] = children(&driver)[..] else { panic!("{:?}", children(&driver)) };
+    kill(learner);
+    let lines = BufReader::new(driver.stderr.take().unwrap()).lines().map(Result::unwrap);
+    let said = lines.last().unwrap();
+    assert!(!driver.wait().unwrap().success());
+    let named =
+        said.contains("learners: member 1 (") && said.contains(&format!("process {learner}) is lost"));
+    assert!(named && said.contains("goes on from the newest"), "{said}");
+    let again = run("30000");
+    let (code, _, stderr) = outcome(&again.iter().map(String::as_str).collect::<Vec<_>>());
+    assert!(code == Some(0) && stderr.contains("resumed from"), "{}: {stderr}", words(&again));
+}
+
+#[test]
+fn learners_that_cannot_be_are_refused() {
+    let refused = |args: &[&str], expected: &str| {
+        let (code, _, stderr) = outcome(&[&["rl", "train"], args].concat());
+        assert!(code == Some(2) && stderr.contains(expected), "{args:?}: {code:?} {stderr}");
+    };
+    let ppo =
+        |more: &[&str], expected: &str| refused(&[&["ppo", "--env", "CartPole-v1"], more].concat(), expected);
+    ppo(&["--learners", "0"], "--learners");
+    ppo(&["--learners", "65"], "--learners");
+    ppo(&["--learners", "2", "--on", "serial"], "--learners needs --actors of at least 1");
+    ppo(&["--learners", "2", "--actors", "0"], "--learners needs --actors of at least 1");
+    ppo(&["--learners", "2", "--on", "processes", "--server", "127.0.0.1:1"], "does not go with --server");
+    refused(
+        &["a3c", "--env", "CartPole-v1", "--learners", "2"],
+        "learners is 2, but it must be 1 for this agent, whose learner does not share its gradients with others",
+    );
+    let data = folder();
+    refused(
+        &["bc", "--env", "catch/0", "--data", text(&data), "--learner-steps", "5", "--learners", "2"],
+        "--data does not go with --learners",
+    );
+}

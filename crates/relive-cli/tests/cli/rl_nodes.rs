@@ -1,0 +1,193 @@
+//! Nodes, which join a run at work.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Stdio};
+
+use serde_json::Value;
+
+use crate::rl::{folder, json, small, text};
+use crate::rl_processes::{children, ended, is_running, kill, spawn};
+use crate::support::{Served, command, file, free_address, outcome, signal};
+
+/// A run that has no workers of its own; its address.
+fn driver(agent: &str, more: &[&str]) -> (Child, String) {
+    let address = free_address();
+    let train = ["rl", "train", agent, "--on", "processes", "--no-spawn", "--listen", &address];
+    (
+        command(&[&train[..], more].concat()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap(),
+        address,
+    )
+}
+
+/// A node of so many workers.
+fn node(address: &str, name: &str, actors: &str, more: &[&str]) -> Child {
+    let join = ["rl", "node", "--join", address, "--name", name, "--actors", actors];
+    command(&[&join[..], more].concat()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+/// The run's nodes, as soon as they are as expected.
+pub(crate) fn nodes(address: &str, expected: impl Fn(&[Value]) -> bool) -> Vec<Value> {
+    loop {
+        let (code, stdout, _) = outcome(&["rl", "top", address, "--once", "--json"]);
+        let shown: Option<Value> = (code == Some(0)).then(|| serde_json::from_str(&stdout).unwrap());
+        if let Some(nodes) = shown.as_ref().and_then(|shown| shown["nodes"].as_array())
+            && expected(nodes)
+        {
+            return nodes.clone();
+        }
+    }
+}
+
+fn workers(nodes: &[Value]) -> u64 {
+    nodes.iter().filter(|node| node["state"] == "up").map(|node| node["workers"].as_u64().unwrap()).sum()
+}
+
+/// The first line on stderr that has a text.
+fn told(child: &mut Child, expected: &str) -> String {
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
+    let told = lines
+        .find(|line| line.contains(expected))
+        .unwrap_or_else(|| panic!("it has ended without {expected:?}"));
+    // It goes on writing.
+    std::thread::spawn(move || lines.for_each(drop));
+    told
+}
+
+#[test]
+fn nodes_join_a_run_at_work_and_each_place_is_had_once() {
+    let (config, figures) = (small(), folder());
+    let run = ["--env", "catch/0", "--steps", "1000000000", "--actors", "2", "--config", text(&config)];
+    let (mut driver, address) = driver("dqn", &[&run[..], &["--json", text(&figures)]].concat());
+    let first = [node(&address, "a", "2", &[]), node(&address, "b", "2", &[])];
+    let shown = nodes(&address, |nodes| workers(nodes) == 4);
+    let names: Vec<&str> = shown.iter().map(|node| node["name"].as_str().unwrap()).collect();
+    assert!(names == ["a", "b"] || names == ["b", "a"], "{names:?}");
+    for key in ["host", "address", "restarts", "env_steps", "weights_version", "seen_seconds"] {
+        assert!(shown.iter().all(|node| !node[key].is_null()), "{key}: {shown:?}");
+    }
+    let later = node(&address, "c", "1", &[]);
+    let shown =
+        nodes(&address, |nodes| workers(nodes) == 5 && nodes.iter().all(|node| node["env_steps"] != 0));
+    assert_eq!(shown.len(), 3);
+    // Two workers of the same number would be told.
+    signal(&driver, "INT");
+    let driver_told = driver.stderr.take().unwrap();
+    let driver_told: Vec<String> = BufReader::new(driver_told).lines().map(Result::unwrap).collect();
+    assert!(
+        driver.wait().unwrap().success() && !driver_told.iter().any(|line| line.contains("joined again")),
+        "{driver_told:?}"
+    );
+    for (child, name) in first.into_iter().chain([later]).zip(["a: 2", "b: 2", "c: 1"]) {
+        let told = ended(child);
+        assert!(told.contains(&format!("{name} workers, 0 restarts")), "{told}");
+    }
+    let ratio = json(&figures)["samples_per_insert"].as_f64().unwrap();
+    assert!((ratio - 32.0).abs() < 3.2, "{ratio}");
+}
+
+#[test]
+fn the_places_of_a_killed_node_are_given_to_another_and_the_run_goes_on() {
+    let run = ["--env", "CartPole-v1", "--steps", "1000000000", "--actors", "2"];
+    let (mut driver, address) = driver("ppo", &run);
+    let mut first = node(&address, "a", "2", &[]);
+    nodes(&address, |nodes| workers(nodes) == 2);
+    let its = children(&first);
+    assert_eq!(its.len(), 2);
+    let mut second = node(&address, "b", "3", &[]);
+    let line = told(&mut second, "this node has places for 0 of its 3 workers");
+    assert!(line.contains("goes in rounds, which its 2 actors make parts of"), "{line}");
+    first.kill().unwrap();
+    first.wait().unwrap();
+    while its.iter().any(|worker| is_running(*worker)) {
+        std::thread::yield_now();
+    }
+    let line = told(&mut driver, "a has given no sign of life for 5 s");
+    assert!(line.contains("the places of its 2 workers are given to others"), "{line}");
+    let shown =
+        nodes(&address, |nodes| workers(nodes) == 2 && nodes.iter().all(|node| node["env_steps"] != 0));
+    let states: Vec<&str> = shown.iter().map(|node| node["state"].as_str().unwrap()).collect();
+    assert_eq!(states, ["gone", "up"]);
+    signal(&driver, "INT");
+    assert!(driver.wait().unwrap().success());
+    let status = second.wait().unwrap();
+    assert!(status.success());
+}
+
+#[test]
+fn a_node_starts_its_workers_anew_and_gives_its_places_back_when_it_is_ended() {
+    let run = ["--env", "CartPole-v1", "--steps", "1000000000", "--actors", "1"];
+    let (mut driver, address) = driver("ppo", &run);
+    let mut first = node(&address, "a", "1", &[]);
+    nodes(&address, |nodes| workers(nodes) == 1);
+    kill(children(&first)[0]);
+    let line = told(&mut first, "starting it anew");
+    assert!(line.contains("worker 0 has ended by signal 9"), "{line}");
+    nodes(&address, |nodes| nodes[0]["restarts"] == 1 && workers(nodes) == 1);
+    let second = node(&address, "b", "1", &[]);
+    signal(&first, "TERM");
+    assert!(first.wait().unwrap().success());
+    let shown = nodes(&address, |nodes| nodes.iter().any(|node| node["name"] == "b" && node["workers"] == 1));
+    assert!(shown.iter().any(|node| node["name"] == "a" && node["state"] == "gone"), "{shown:?}");
+    signal(&driver, "INT");
+    assert!(driver.wait().unwrap().success());
+    ended(second);
+}
+
+#[test]
+fn nodes_that_cannot_join_say_why() {
+    let address = free_address();
+    let (code, _, stderr) = outcome(&["rl", "node", "--join", &address, "--timeout", "1.5"]);
+    assert!(code == Some(3) && stderr.contains(&format!("cannot connect to {address}")), "{stderr}");
+    let token = file(".token", "0123456789abcdef0123456789abcdef\n");
+    let wrong = file(".token", "another-token-of-somebody-else-0\n");
+    let run = ["--env", "catch/0", "--steps", "1000000000", "--actors", "1", "--token-file", text(&token)];
+    let (mut driver, address) = driver("dqn", &run);
+    let (code, _, stderr) =
+        outcome(&["rl", "node", "--join", &address, "--token-file", text(&wrong), "--timeout", "20"]);
+    assert!(code == Some(6) && stderr.contains("token"), "{stderr}");
+    let mut good = node(&address, "good", "1", &["--token-file", text(&token)]);
+    let shown = loop {
+        let top = ["rl", "top", &address, "--once", "--json", "--token-file", text(&token)];
+        let (code, stdout, _) = outcome(&top);
+        if code == Some(0) && stdout.contains("\"workers\":1") {
+            break stdout;
+        }
+    };
+    assert!(shown.contains("\"name\":\"good\""), "{shown}");
+    signal(&driver, "INT");
+    assert!(driver.wait().unwrap().success() && good.wait().unwrap().success());
+    for (option, value, expected) in [
+        ("--name", "a b", "letters, digits"),
+        ("--actors", "0", "1..=4096"),
+        ("--listen", "0.0.0.0:0", "no address that other nodes reach"),
+    ] {
+        let server = Served::start(".toml", "[[table]]\nname = \"scratch\"\n");
+        let (code, _, stderr) = outcome(&["rl", "node", "--join", &server.address, option, value]);
+        assert!(code == Some(2) && stderr.contains(expected), "{stderr}");
+    }
+}
+
+#[test]
+fn a_node_does_not_act_for_another_run_than_the_one_it_has_joined() {
+    let server = Served::start(".toml", "[[table]]\nname = \"scratch\"\n");
+    let train =
+        ["rl", "train", "dqn", "--env", "catch/0", "--on", "processes", "--actors", "1", "--no-spawn"];
+    let mut driver = spawn(&[&train[..], &["--server", &server.address, "--steps", "1000000000"]].concat());
+    let node = node(&server.address, "a", "1", &[]);
+    nodes(&server.address, |nodes| workers(nodes) == 1);
+    driver.kill().unwrap();
+    driver.wait().unwrap();
+    for table in ["run", "counts"] {
+        assert_eq!(outcome(&["table", "drop", &server.address, table]).0, Some(0));
+    }
+    let other =
+        ["rl", "train", "dqn", "--env", "deep_sea/0", "--on", "processes", "--actors", "1", "--no-spawn"];
+    let mut driver = spawn(&[&other[..], &["--server", &server.address, "--steps", "1000000000"]].concat());
+    let output = node.wait_with_output().unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    let expected =
+        "the run in this node is another one: environment is catch/0 there, deep_sea/0 was asked for";
+    assert!(output.status.code() == Some(1) && stderr.contains(expected), "{stderr}");
+    driver.kill().unwrap();
+    driver.wait().unwrap();
+}

@@ -1,0 +1,150 @@
+//! Messages of shards on other hosts: [`Port`](relive_cluster::stream::Port) and its two ends, for `relive.flow`.
+
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+use pyo3::exceptions::{PyRuntimeError, PyTimeoutError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use relive_cluster::stream::{
+    Port, PortAccess, ShardWriter, StreamError, Window, WriterAccess, WriterOptions,
+};
+use relive_flow::{ErrorKind, Flow};
+
+/// How often signals are looked at while something is waited for.
+const SLICE: Duration = Duration::from_millis(50);
+
+/// Bytes that a shard may be ahead.
+const WINDOW_BYTES: u64 = 32 << 20;
+
+/// Where the readers of this process listen, for writers with a token.
+#[pyclass(frozen, module = "relive._native", name = "StreamPort")]
+pub(crate) struct PyPort(Port);
+
+/// The messages of one shard.
+#[pyclass(frozen, module = "relive._native", name = "StreamReader")]
+pub(crate) struct PyReader(Mutex<Option<Flow<Result<Bytes, StreamError>>>>);
+
+/// The shard's end.
+#[pyclass(frozen, module = "relive._native", name = "StreamWriter")]
+pub(crate) struct PyWriter(ShardWriter);
+
+#[pymethods]
+impl PyPort {
+    /// Listens at a free port of this host.
+    #[new]
+    fn new(py: Python<'_>, host: &str, token: String) -> PyResult<PyPort> {
+        let host: IpAddr =
+            host.parse().map_err(|error| PyValueError::new_err(format!("{host:?}: {error}")))?;
+        let access = PortAccess::default().token(token);
+        let port = py.detach(|| Port::bind(SocketAddr::new(host, 0), access));
+        port.map(PyPort).map_err(|error| raise(&error))
+    }
+
+    #[getter]
+    fn address(&self) -> String {
+        self.0.address().to_string()
+    }
+
+    /// The reader of a shard, which may be so many messages ahead.
+    fn reader(&self, shard: u32, messages: u64) -> PyResult<PyReader> {
+        let window = Window { items: messages, bytes: WINDOW_BYTES };
+        let reader = self.0.reader(shard, window).map_err(|error| raise(&error))?;
+        Ok(PyReader(Mutex::new(Some(Flow::from_pull("messages", reader)))))
+    }
+
+    /// Has the reader of a shard that does not come back give this error.
+    fn fail(&self, shard: u32, reason: &str) {
+        self.0.fail(shard, reason);
+    }
+}
+
+#[pymethods]
+impl PyReader {
+    /// The next message; none at the end. A `TimeoutError` after so many seconds.
+    fn next<'py>(&self, py: Python<'py>, timeout: f64) -> PyResult<Option<Bound<'py, PyBytes>>> {
+        let mut left = crate::client::seconds(Some(timeout))?;
+        loop {
+            let taken = self.0.lock().take();
+            let mut flow = taken.ok_or_else(|| PyValueError::new_err("another thread reads this shard"))?;
+            let (flow, next) = py.detach(move || {
+                let next = flow.next_for(SLICE);
+                (flow, next)
+            });
+            *self.0.lock() = Some(flow);
+            match next {
+                None => return Ok(None),
+                Some(Ok(Ok(message))) => return Ok(Some(PyBytes::new(py, &message))),
+                Some(Ok(Err(error))) => return Err(raise(&error)),
+                Some(Err(error)) if error.kind() == ErrorKind::Timeout => py.check_signals()?,
+                Some(Err(error)) => return Err(PyRuntimeError::new_err(error.to_string())),
+            }
+            left = left.saturating_sub(SLICE);
+            if left.is_zero() {
+                return Err(PyTimeoutError::new_err("nothing has come of the shard"));
+            }
+        }
+    }
+
+    /// Tells the shard that nobody wants more.
+    fn close(&self) {
+        drop(self.0.lock().take());
+    }
+}
+
+#[pymethods]
+impl PyWriter {
+    /// Connects to a port.
+    #[new]
+    fn new(address: &str, shard: u32, token: String) -> PyResult<PyWriter> {
+        let access = WriterAccess::default().token(token);
+        let options = WriterOptions { shard, access, ..WriterOptions::default() };
+        ShardWriter::connect(address, options).map(PyWriter).map_err(|error| raise(&error))
+    }
+
+    /// Waits until the reader has room for a message. False: it wants no more.
+    fn wait_for_room(&self, py: Python<'_>) -> PyResult<bool> {
+        loop {
+            match py.detach(|| self.0.wait_for_room(SLICE)) {
+                Ok(true) => return Ok(true),
+                Ok(false) => py.check_signals()?,
+                Err(StreamError::Closed { .. }) => return Ok(false),
+                Err(error) => return Err(raise(&error)),
+            }
+        }
+    }
+
+    /// Sends a message. False: the reader wants no more.
+    fn send(&self, message: &[u8]) -> PyResult<bool> {
+        is_open(self.0.send(Bytes::copy_from_slice(message)))
+    }
+
+    /// Ends the stream, and waits until everything was taken. False: the reader has wanted no more.
+    fn finish(&self, py: Python<'_>, timeout: f64) -> PyResult<bool> {
+        let patience = crate::client::seconds(Some(timeout))?;
+        match py.detach(|| self.0.finish(patience)) {
+            Ok(true) => Ok(true),
+            Ok(false) => Err(PyRuntimeError::new_err("the reader has not taken the last messages")),
+            Err(StreamError::Closed { .. }) => Ok(false),
+            Err(error) => Err(raise(&error)),
+        }
+    }
+}
+
+fn is_open(sent: Result<(), StreamError>) -> PyResult<bool> {
+    match sent {
+        Ok(()) => Ok(true),
+        Err(StreamError::Closed { .. }) => Ok(false),
+        Err(error) => Err(raise(&error)),
+    }
+}
+
+fn raise(error: &StreamError) -> PyErr {
+    let text = error.to_string();
+    match error {
+        StreamError::TooLarge { .. } | StreamError::Taken { .. } => PyValueError::new_err(text),
+        _ => PyRuntimeError::new_err(text),
+    }
+}

@@ -1,0 +1,99 @@
+//! What a run costs, and how fast it would be elsewhere.
+
+use std::path::PathBuf;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Duration;
+
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::prelude::*;
+use relive_rl::cost::{Cluster, Costs, Probe};
+use relive_rl::run::Stop;
+
+use super::foreign::Raised;
+use super::processes::Serving;
+use super::raise::raise;
+use super::run::{agent_of, within};
+use super::source::Source;
+use crate::error::invalid;
+use crate::finalization;
+
+/// How often signals are looked at.
+const SLICE: Duration = Duration::from_millis(50);
+
+/// Measures what a run costs, as JSON. Ctrl-C ends it.
+#[pyfunction]
+pub(crate) fn measure_costs(
+    py: Python<'_>,
+    agent: &Bound<'_, PyAny>,
+    environment: &Bound<'_, PyAny>,
+    name: String,
+    seconds: f64,
+) -> PyResult<String> {
+    let raised = Raised::default();
+    let seconds = Duration::try_from_secs_f64(seconds).map_err(invalid)?;
+    let ((agent, is_foreign), source) = (agent_of(agent, &raised)?, Source::of(environment)?);
+    finalization::stay_when_ended();
+    let (serving, stop) = (Serving::start(None)?, Stop::new());
+    let (tell, told) = channel();
+    let (run_raised, run_stop, is_foreign) =
+        (raised.clone(), stop.clone(), is_foreign || source.is_foreign());
+    let work = move || {
+        let make = source.maker(run_raised);
+        let (watch, address) = (serving.watch(), serving.address());
+        let probe =
+            Probe { agent: &agent, environment: &name, make: &make, watch, address, seconds, stop: run_stop };
+        // Nobody listens after a second Ctrl-C.
+        let _ = tell.send(within(is_foreign, || probe.measure()));
+    };
+    std::thread::Builder::new().name("relive-rl".to_owned()).spawn(work)?;
+    let mut interrupted = None;
+    let (mut told, mut waited) = (told, Err(RecvTimeoutError::Timeout));
+    while matches!(waited, Err(RecvTimeoutError::Timeout)) {
+        (told, waited) = py.detach(move || {
+            let waited = told.recv_timeout(SLICE);
+            (told, waited)
+        });
+        if let Err(error) = py.check_signals() {
+            if interrupted.is_some() {
+                return Err(error);
+            }
+            stop.stop();
+            interrupted = Some(error);
+        }
+    }
+    interrupted.map_or(Ok(()), Err)?;
+    let panicked = || PyRuntimeError::new_err("the thread of the run ended with a panic");
+    let costs = waited.map_err(|_| panicked())?;
+    let costs = costs.map_err(|error| raised.take().unwrap_or_else(|| raise(py, &error)))?;
+    serde_json::to_string(&costs).map_err(invalid)
+}
+
+/// Costs from a file, as JSON.
+#[pyfunction]
+pub(crate) fn load_costs(py: Python<'_>, path: PathBuf) -> PyResult<String> {
+    let costs = Costs::load(&path).map_err(|error| raise(py, &error))?;
+    serde_json::to_string(&costs).map_err(invalid)
+}
+
+/// Writes costs to a file.
+#[pyfunction]
+pub(crate) fn save_costs(py: Python<'_>, costs: &str, path: PathBuf) -> PyResult<()> {
+    Costs::from_json(costs).and_then(|costs| costs.save(&path)).map_err(|error| raise(py, &error))
+}
+
+/// What a run would come to on a cluster, as JSON; by default its machines have as many processors as that of the costs.
+#[pyfunction]
+pub(crate) fn predict_costs(
+    py: Python<'_>,
+    costs: &str,
+    size: (usize, usize, usize),
+    processors: Option<f64>,
+    network_bytes_per_s: f64,
+) -> PyResult<String> {
+    let (nodes, workers, environments) = size;
+    let predicted = Costs::from_json(costs).and_then(|costs| {
+        let processors = processors.unwrap_or(costs.processors);
+        costs.predict(&Cluster { nodes, workers, environments, processors, network_bytes_per_s })
+    });
+    serde_json::to_string(&predicted.map_err(|error| raise(py, &error))?).map_err(invalid)
+}

@@ -1,0 +1,77 @@
+//! What acting costs, by the number of environments.
+
+use std::time::{Duration, Instant};
+
+use relive_random::Key;
+
+use super::costs::ActCost;
+use super::threads;
+use crate::acting::RolloutWorker;
+use crate::contracts::WeightStore;
+use crate::plan::{MakeEnvironment, Rows};
+use crate::run::seeds::{Who, actor_key, environment_seed};
+use crate::{Agent, Part, Purpose, Result, Seat, Weights};
+
+/// Numbers of environments that acting is measured with.
+const ROWS: [usize; 4] = [1, 4, 16, 64];
+
+/// Steps between two readings of the clock.
+const STEPS: usize = 8;
+
+/// How long each number is measured.
+const WITHIN: Duration = Duration::from_millis(250);
+
+/// Beyond this for one step in all environments, no larger number is measured.
+const SLOW: Duration = Duration::from_millis(250);
+
+/// Acts with several numbers of environments, by these weights.
+///
+/// # Errors
+/// Those of the environments and the policy.
+pub(super) fn measure(
+    agent: &dyn Agent,
+    (environment, make): (&str, &MakeEnvironment),
+    (seed, weights): (u64, &Weights),
+) -> Result<Vec<ActCost>> {
+    let store = WeightStore::default();
+    store.publish(weights.clone());
+    let mut measured = Vec::new();
+    for rows in ROWS {
+        let who: Vec<Who> = (0..rows).map(Who::Actor).collect();
+        let seeds: Vec<u64> = who.iter().map(|who| environment_seed(environment, seed, *who)).collect();
+        let keys: Vec<Key> = who.iter().map(|who| actor_key(seed, *who)).collect();
+        let environments = make.rows(Rows { first: 0, seeds: &seeds, resumed: 0, is_exact: true })?;
+        let spec = environments.spec().clone();
+        let policy = agent.policy(&Seat::alone(&spec, Purpose::Training, &keys))?;
+        let mut worker = RolloutWorker::new(0, environments, policy, store.clone(), environment)?;
+        let cost = one(&mut worker, rows)?;
+        measured.push(cost);
+        if Duration::from_secs_f64(cost.act_s + cost.step_s) > SLOW {
+            break;
+        }
+    }
+    Ok(measured)
+}
+
+/// What the thread takes for a step in all environments.
+#[expect(clippy::cast_precision_loss, reason = "it is small")]
+fn one(worker: &mut RolloutWorker, rows: usize) -> Result<ActCost> {
+    // The first steps find nothing in the caches.
+    worker.rollout(STEPS)?;
+    let (begun, on_processor) = (Instant::now(), threads::own()?);
+    // The least of all: what else ran on the processor meanwhile is in the others.
+    let (mut act, mut step, mut times) = (Duration::MAX, Duration::MAX, 0.0);
+    while begun.elapsed() < WITHIN {
+        for acted in worker.rollout(STEPS)?.acted {
+            act = act.min(acted.times.of(Part::Act));
+            step = step.min(acted.times.of(Part::Step));
+        }
+        times += STEPS as f64;
+    }
+    let took = threads::own()?.saturating_sub(on_processor).as_secs_f64() / times;
+    let (act, step) = (act.as_secs_f64(), step.as_secs_f64());
+    // All that the thread takes beside both, such as copying rows, is shared out between them.
+    let act_s = took * act / (act + step).max(f64::MIN_POSITIVE);
+    let step_s = took - act_s;
+    Ok(ActCost { rows, act_s, step_s })
+}

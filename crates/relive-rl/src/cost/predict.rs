@@ -1,0 +1,399 @@
+//! How fast a run would be.
+
+use serde::Serialize;
+
+use super::Costs;
+use crate::{Result, RlError};
+
+/// Versions that are put where workers find them, at most: the driver looks a hundred times a second.
+const MAX_PUBLISHED_PER_S: f64 = 100.0;
+
+/// Of the time of the thread that publishes: it rests ten times as long as it takes.
+const PUBLISHING_SHARE: f64 = 1.0 / 11.0;
+
+/// Halvings of the range in which the rate is: far more than a float64 has digits.
+const HALVINGS: u32 = 200;
+
+/// Where a run would be.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Cluster {
+    /// Machines, the one that learns among them.
+    pub nodes: usize,
+    /// Workers, on all machines as evenly as they can be; the machine that learns has the smaller share.
+    pub workers: usize,
+    /// Environments of all workers together.
+    pub environments: usize,
+    /// Processors of each machine.
+    pub processors: f64,
+    /// Bytes a second that the network takes to and from the machine that learns, together.
+    pub network_bytes_per_s: f64,
+}
+
+/// What a run would come to.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Prediction {
+    /// Steps in the environment a second, of all workers together.
+    pub env_steps_per_s: f64,
+    /// Steps of the learner a second.
+    pub learner_steps_per_s: f64,
+    /// What goes through the tables of the agent.
+    pub tables: Vec<TableRate>,
+    /// Bytes a second of experience from workers to the learner's machine, those of its own workers too.
+    pub sent_bytes_per_s: f64,
+    /// Bytes a second of weights from there to workers.
+    pub weights_bytes_per_s: f64,
+    /// Processors that the run keeps busy, those of all machines together.
+    pub busy_processors: f64,
+    /// How much is used of what there is, most first.
+    pub uses: Vec<Use>,
+}
+
+/// What goes through a table.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct TableRate {
+    /// Its name.
+    pub name: String,
+    /// Items a second that are inserted.
+    pub inserts_per_s: f64,
+    /// Bytes a second of these.
+    pub bytes_per_s: f64,
+    /// Items a second that are sampled.
+    pub samples_per_s: f64,
+}
+
+/// How much is used of something that a run needs.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Use {
+    /// What is used.
+    pub what: &'static str,
+    /// The share of it, from 0 to 1.
+    pub share: f64,
+}
+
+impl Prediction {
+    /// What would have to be more for the run to be faster.
+    #[must_use]
+    pub fn bottleneck(&self) -> &'static str {
+        self.uses.first().map_or("", |first| first.what)
+    }
+}
+
+impl Cluster {
+    fn validate(&self) -> Result<()> {
+        let positive = "a number above 0";
+        if self.nodes == 0 {
+            return Err(RlError::setting("nodes", 0, "at least 1, the machine that learns"));
+        }
+        if self.workers == 0 {
+            return Err(RlError::setting("actors", 0, "at least 1"));
+        }
+        if self.environments < self.workers {
+            let expected = format!("at least {}, one for each actor", self.workers);
+            return Err(RlError::setting("envs", self.environments, expected));
+        }
+        if !(self.processors.is_finite() && self.processors > 0.0) {
+            return Err(RlError::setting("cpus", self.processors, positive));
+        }
+        if !(self.network_bytes_per_s.is_finite() && self.network_bytes_per_s > 0.0) {
+            return Err(RlError::setting("network", self.network_bytes_per_s, positive));
+        }
+        Ok(())
+    }
+}
+
+impl Costs {
+    /// How fast the run would be on a cluster of machines like the one where these were measured: the highest rate at which nothing is used more than it can
+    /// be.
+    ///
+    /// # Errors
+    /// A cluster that cannot be.
+    pub fn predict(&self, cluster: &Cluster) -> Result<Prediction> {
+        cluster.validate()?;
+        let model = Model::new(self, cluster);
+        let (mut low, mut high) = (0.0, model.most());
+        for _ in 0..HALVINGS {
+            let rate = f64::midpoint(low, high);
+            let is_possible = model.uses(rate).iter().all(|used| used.share <= 1.0);
+            (low, high) = if is_possible { (rate, high) } else { (low, rate) };
+        }
+        let mut uses = model.uses(low);
+        uses.sort_by(|one, other| other.share.total_cmp(&one.share));
+        let of_table = |table: &super::TableCost| TableRate {
+            name: table.name.clone(),
+            inserts_per_s: low * table.inserts,
+            bytes_per_s: low * table.inserts * table.item_bytes,
+            samples_per_s: low * table.samples,
+        };
+        Ok(Prediction {
+            env_steps_per_s: low,
+            learner_steps_per_s: low * self.learner_steps,
+            tables: self.tables.iter().map(of_table).collect(),
+            sent_bytes_per_s: low * self.sent_bytes,
+            busy_processors: model.busy(low),
+            weights_bytes_per_s: model.workers * model.fetched(low) * self.weights.bytes,
+            uses,
+        })
+    }
+}
+
+/// The costs on a cluster.
+struct Model<'a> {
+    costs: &'a Costs,
+    cluster: Cluster,
+    workers: f64,
+    /// Workers of the machine that learns, of all others together, and of the fullest of these.
+    near: f64,
+    far: f64,
+    fullest: f64,
+    /// A worker's thread for each step in the environment, and all its threads.
+    thread_s: f64,
+    worker_s: f64,
+}
+
+impl Model<'_> {
+    #[expect(clippy::cast_precision_loss, reason = "clusters are small")]
+    fn new<'a>(costs: &'a Costs, cluster: &Cluster) -> Model<'a> {
+        let Cluster { nodes, workers, environments, .. } = *cluster;
+        let near = workers / nodes;
+        let far = workers - near;
+        let fullest = if nodes > 1 { far.div_ceil(nodes - 1) } else { 0 };
+        let thread_s = costs.act_s(environments as f64 / workers as f64) + costs.send_s;
+        let [workers, near, far, fullest] = [workers, near, far, fullest].map(|count| count as f64);
+        let worker_s = thread_s + costs.connection_s;
+        Model { costs, cluster: *cluster, workers, near, far, fullest, thread_s, worker_s }
+    }
+
+    /// Steps a second of a worker that nothing holds up.
+    fn of_worker(&self) -> f64 {
+        1.0 / (self.thread_s + self.costs.pause_s).max(f64::MIN_POSITIVE)
+    }
+
+    /// Steps a second beyond which there are none: those of all workers, and those that the thread that learns gets through.
+    fn most(&self) -> f64 {
+        (self.workers * self.of_worker()).min(1.0 / self.costs.learner_s.max(1e-12))
+    }
+
+    /// Versions a second that a worker fetches, at a rate of steps.
+    fn fetched(&self, rate: f64) -> f64 {
+        let weights = &self.costs.weights;
+        weights.fetched * self.published(rate)
+    }
+
+    /// Versions a second that are put where workers find them.
+    fn published(&self, rate: f64) -> f64 {
+        let most = PUBLISHING_SHARE / self.costs.weights.publish_s.max(f64::MIN_POSITIVE);
+        let of_learner = match self.costs.round {
+            // One for each round: workers get no other.
+            Some(_) => rate / self.round(),
+            None => rate * self.costs.learner_steps,
+        };
+        of_learner.min(MAX_PUBLISHED_PER_S).min(most)
+    }
+
+    /// Steps of a round: each environment makes as many as it did when it was measured.
+    #[expect(clippy::cast_precision_loss, reason = "a run has few environments")]
+    fn round(&self) -> f64 {
+        let steps = self.costs.round.unwrap_or_default() / self.costs.rows as f64;
+        steps * self.cluster.environments as f64
+    }
+
+    /// Processors that are busy at a rate of steps a second.
+    fn busy(&self, rate: f64) -> f64 {
+        let weights = &self.costs.weights;
+        rate * (self.worker_s + self.costs.learner_s + self.costs.serve_s)
+            + self.published(rate) * weights.publish_s
+            + self.workers * self.fetched(rate) * (weights.serve_s + weights.fetch_s)
+    }
+
+    /// What is used at a rate of steps a second.
+    fn uses(&self, rate: f64) -> Vec<Use> {
+        let (costs, cluster) = (self.costs, &self.cluster);
+        let fetched = self.fetched(rate);
+        let of_far = self.far * self.of_worker();
+        let far_processors = (cluster.processors - self.fullest * fetched * costs.weights.fetch_s).max(0.0);
+        // The fullest machine is as fast as any, and has the most workers.
+        let of_far_processors = self.far / self.fullest.max(1.0) * far_processors / self.worker_s;
+        let most_far = of_far.min(of_far_processors);
+        let far = rate.min(most_far);
+        let near_processors =
+            self.busy(rate) - far * self.worker_s - self.far * fetched * costs.weights.fetch_s;
+        let network = far * costs.sent_bytes + self.far * fetched * costs.weights.bytes;
+        let used = |what, share| Use { what, share };
+        let mut uses = vec![
+            used("the workers", rate / (most_far + self.near * self.of_worker())),
+            used("the thread that learns", rate * costs.learner_s),
+            used("the processors of the machine that learns", near_processors / cluster.processors),
+        ];
+        if cluster.nodes > 1 {
+            uses.push(used("the network of the machine that learns", network / cluster.network_bytes_per_s));
+        }
+        if costs.round.is_some() {
+            uses.push(used(
+                "rounds, in which workers and learner wait for each other",
+                rate * self.round_s() / self.round(),
+            ));
+        }
+        uses
+    }
+
+    /// How long a round takes: the machine with the slowest part acts, and then is learned.
+    fn round_s(&self) -> f64 {
+        let part = self.round() / self.workers;
+        let acting = |workers: f64| {
+            let in_turn = workers * part * self.worker_s / self.cluster.processors;
+            if workers > 0.0 { in_turn.max(part * self.thread_s) } else { 0.0 }
+        };
+        let learning = self.round() * (self.costs.learner_s + self.costs.serve_s);
+        acting(self.near).max(acting(self.fullest)) + learning + self.costs.round_pause_s
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{ActCost, WeightCost};
+    use super::*;
+
+    /// Acting takes 80 µs, and 10 µs more for each environment; sending takes 10 µs; learning 50 µs.
+    fn costs() -> Costs {
+        Costs {
+            version: Costs::VERSION,
+            agent: "none".to_owned(),
+            environment: "catch/0".to_owned(),
+            settings: std::collections::BTreeMap::new(),
+            host: "here".to_owned(),
+            processors: 2.0,
+            rows: 1,
+            acting: [(1, 90e-6), (11, 190e-6)]
+                .map(|(rows, act_s)| ActCost { rows, act_s, step_s: 0.0 })
+                .to_vec(),
+            send_s: 10e-6,
+            connection_s: 0.0,
+            pause_s: 0.0,
+            learner_s: 50e-6,
+            serve_s: 0.0,
+            learner_steps: 0.5,
+            round: None,
+            round_pause_s: 0.0,
+            tables: vec![super::super::TableCost {
+                name: "replay".to_owned(),
+                inserts: 1.0,
+                samples: 8.0,
+                item_bytes: 100.0,
+            }],
+            sent_bytes: 100.0,
+            weights: WeightCost { bytes: 1e6, publish_s: 0.0, fetch_s: 0.0, serve_s: 0.0, fetched: 0.0 },
+        }
+    }
+
+    fn cluster(nodes: usize, workers: usize) -> Cluster {
+        Cluster { nodes, workers, environments: workers, processors: 2.0, network_bytes_per_s: 1e9 }
+    }
+
+    fn assert_rate(costs: &Costs, cluster: Cluster, rate: f64, bottleneck: &str) -> Prediction {
+        let predicted = costs.predict(&cluster).unwrap();
+        assert!((predicted.env_steps_per_s / rate - 1.0).abs() < 1e-9, "{predicted:?}, not {rate}");
+        assert!(predicted.bottleneck().contains(bottleneck), "{predicted:?}, not {bottleneck}");
+        assert!(
+            (predicted.uses[0].share - 1.0).abs() < 1e-9
+                && predicted.uses.iter().all(|used| used.share <= 1.0)
+        );
+        predicted
+    }
+
+    #[test]
+    fn what_is_used_up_first_is_the_bottleneck() {
+        let costs = costs();
+        let predicted = assert_rate(&costs, cluster(1, 1), 10_000.0, "the workers");
+        let replay = &predicted.tables[0];
+        assert_eq!(
+            (predicted.learner_steps_per_s * 2.0, replay.samples_per_s),
+            (replay.inserts_per_s, 8.0 * replay.inserts_per_s)
+        );
+        assert_eq!((replay.bytes_per_s, predicted.weights_bytes_per_s), (predicted.sent_bytes_per_s, 0.0));
+        // Two processors for 150 µs a step.
+        let predicted =
+            assert_rate(&costs, cluster(1, 4), 2.0 / 150e-6, "the processors of the machine that learns");
+        assert!((predicted.busy_processors - 2.0).abs() < 1e-9, "{predicted:?}");
+        // Elsewhere they have processors of their own.
+        assert_rate(&costs, cluster(64, 128), 20_000.0, "the thread that learns");
+        // The machine that learns has one of three workers, and time for it.
+        assert_rate(
+            &costs,
+            Cluster { processors: 1.0, ..cluster(2, 3) },
+            (1.0 + 100e-6 / 100e-6) / 150e-6,
+            "processors",
+        );
+        let narrow = Cluster { network_bytes_per_s: 1e6, ..cluster(64, 64) };
+        let (near, far) = (5_000.0_f64, 10_000.0);
+        let predicted = costs.predict(&narrow).unwrap();
+        assert!(
+            predicted.bottleneck().contains("network") && predicted.env_steps_per_s <= near + far,
+            "{predicted:?}"
+        );
+    }
+
+    #[test]
+    fn several_environments_of_a_worker_share_what_is_fixed() {
+        let costs = costs();
+        for (rows, expected) in [(1.0, 90e-6), (6.0, 140e-6 / 6.0), (21.0, 290e-6 / 21.0)] {
+            assert!((costs.act_s(rows) - expected).abs() < 1e-15, "{rows}: {}", costs.act_s(rows));
+        }
+        let slow = Costs { learner_s: 0.0, ..costs };
+        let many = Cluster { environments: 21, ..cluster(1, 1) };
+        assert_rate(&slow, many, 1.0 / (290e-6 / 21.0 + 10e-6), "the workers");
+    }
+
+    #[test]
+    fn rounds_wait_for_the_workers_and_for_the_learner() {
+        let rounds = Costs { round: Some(100.0), round_pause_s: 0.001, ..costs() };
+        // 100 steps: 10 ms of acting, 5 ms of learning, and a message.
+        assert_rate(&rounds, cluster(1, 1), 100.0 / 0.016, "rounds");
+        assert_rate(&rounds, cluster(1, 2), 200.0 / 0.021, "rounds");
+        // Four on two processors act in turn.
+        assert_rate(&rounds, cluster(1, 4), 400.0 / 0.041, "rounds");
+    }
+
+    #[test]
+    fn large_weights_fill_the_network() {
+        let weights = WeightCost { bytes: 10e6, fetched: 1.0, ..costs().weights };
+        let costs = Costs { weights, ..costs() };
+        let predicted = costs.predict(&cluster(64, 64)).unwrap();
+        assert!(predicted.bottleneck().contains("network"), "{predicted:?}");
+        assert!(predicted.weights_bytes_per_s > 9e8, "{predicted:?}");
+    }
+
+    #[test]
+    fn clusters_that_cannot_be_are_refused() {
+        let good = cluster(1, 2);
+        for (bad, named) in [
+            (Cluster { nodes: 0, ..good }, "nodes is 0"),
+            (Cluster { workers: 0, ..good }, "actors is 0"),
+            (Cluster { environments: 1, ..good }, "envs is 1"),
+            (Cluster { processors: 0.0, ..good }, "cpus is 0"),
+            (Cluster { network_bytes_per_s: f64::NAN, ..good }, "network is NaN"),
+        ] {
+            let error = costs().predict(&bad).unwrap_err().to_string();
+            assert!(error.contains(named), "{error}");
+        }
+    }
+
+    #[test]
+    fn costs_come_back_from_a_file_and_damaged_ones_are_refused() {
+        let (folder, costs) = (tempfile::tempdir().unwrap(), costs());
+        let path = folder.path().join("costs.json");
+        costs.save(&path).unwrap();
+        assert_eq!(Costs::load(&path).unwrap(), costs);
+        let missing = Costs::load(&folder.path().join("none")).unwrap_err().to_string();
+        assert!(missing.contains("none"), "{missing}");
+        for (bad, named) in [
+            (Costs { version: 9, ..costs.clone() }, "version 9"),
+            (Costs { acting: Vec::new(), ..costs.clone() }, "`acting`"),
+            (Costs { learner_s: -1.0, ..costs.clone() }, "`learner_s` is -1"),
+        ] {
+            bad.save(&path).unwrap();
+            let error = Costs::load(&path).unwrap_err().to_string();
+            assert!(error.contains(named), "{error}");
+        }
+        assert!(Costs::from_json("{}").unwrap_err().to_string().contains("missing field"));
+    }
+}

@@ -1,0 +1,107 @@
+//! The process of a learner that is not the first.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use relive_client::blocking::Client;
+
+use super::Team;
+use super::joining::Joining;
+use crate::plan::Crew;
+use crate::processes::{Layouts, MakeNamed, is_loss};
+use crate::run::identity::Identity;
+use crate::run::seeds::{Who, environment_seed};
+use crate::run::{Stop, patience};
+use crate::{MakeAgent, Result, RlError, Weights};
+
+/// How long it is waited for the news why a server is gone that closes.
+const NEWS: Duration = Duration::from_secs(2);
+const LOOK_EVERY: Duration = Duration::from_millis(10);
+
+/// A learner that is not the first of its run.
+#[derive(Debug)]
+pub struct Follower<'a> {
+    /// The way to the tables of the run.
+    pub client: &'a Client,
+    /// Its number among the learners of the run, from 1 on.
+    pub rank: u32,
+    /// Ends it early; the run then ends with an error.
+    pub stop: &'a Stop,
+}
+
+/// What another learner than the first has done.
+#[derive(Debug)]
+pub struct Followed {
+    /// Gradient steps that it took part in.
+    pub steps: u64,
+    /// What was learned: the same as by all others.
+    pub weights: Option<Weights>,
+}
+
+/// Learns along with the first learner of the run whose tables a server has, until that is over. Agent, settings and environment are what the run
+/// says.
+///
+/// # Errors
+/// There is no run of several learners, or no place for this one; the agent or the environment cannot be made here, or is not that of the run;
+/// another learner is lost; the first error of learning, by which the run ends, too.
+pub fn learn(
+    follower: &Follower<'_>,
+    agents: &MakeAgent<'_>,
+    environments: &MakeNamed<'_>,
+) -> Result<Followed> {
+    let Follower { client, rank, stop } = *follower;
+    let (of, joining) = Joining::get(client)?;
+    let agent = agents(&of.agent, &of.settings_json())?;
+    let make = environments(&of.environment)?;
+    agent.validate()?;
+    let spec = make.spec(environment_seed(&of.environment, of.seed, Who::Actor(0)))?;
+    let own = Identity::new((agent.name(), agent.settings()), &of.environment, &spec, of.seed);
+    of.expect(&own, "the run's table `learners`", "run the same version of everything everywhere")?;
+    let layouts = Layouts::of(agent.as_ref(), &spec, of.seed)?;
+    let team = Arc::new(Team::join(&joining, rank, &of, (layouts, stop))?);
+    let workers = usize::try_from(joining.workers).unwrap_or(usize::MAX);
+    let crew = Crew::of_follower(
+        (&agent, &make, client),
+        (&of, spec),
+        (workers, joining.env_steps),
+        Arc::clone(&team),
+    );
+    match followed(&crew, &team, stop) {
+        Err(error) if is_over(&error) => {
+            Ok(Followed { steps: team.steps(), weights: crew.weights().newest() })
+        }
+        Err(error) => {
+            team.fail(&error.to_string());
+            Err(error)
+        }
+        // Only learner 0 ends the run.
+        Ok(()) if stop.is_stopped() => Err(RlError::Stopped),
+        Ok(()) => Err(RlError::Order { call: "another learner", needs: "a plan that goes on" }),
+    }
+}
+
+/// Pulls at the plan until something ends that.
+fn followed(crew: &Crew, team: &Team, stop: &Stop) -> Result<()> {
+    let mut plan = crew.agent().plan(crew)?;
+    loop {
+        match patience::next(&mut plan, stop, || team.check()) {
+            Ok(Some(_)) => {}
+            Ok(None) => return Ok(()),
+            Err(error) if is_loss(&error) => {
+                // The tables close when the run is over, or has failed.
+                let until = Instant::now() + NEWS;
+                while Instant::now() < until {
+                    team.check()?;
+                    std::thread::sleep(LOOK_EVERY);
+                }
+                return Err(error);
+            }
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Whether the run is over in order.
+fn is_over(error: &RlError) -> bool {
+    matches!(error.cause(), RlError::Learners(error) if error.is_over())
+}

@@ -1,0 +1,158 @@
+//! The driver's side: reads signs, keeps the roll, and tells all nodes.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use parking_lot::Mutex;
+use relive_client::blocking::Client;
+use serde_json::{Value, json};
+
+use super::list::List;
+use super::roll::{Change, Roll};
+use super::sign::Signs;
+use crate::limits::NODE_GONE;
+use crate::run::saved::GoesOn;
+use crate::{Acted, Result};
+
+/// The nodes of a run, as its driver knows them.
+#[derive(Default)]
+pub(crate) struct Registry {
+    /// Workers that the driver starts or that are started by hand, and all actors of the run.
+    workers: (u32, u32),
+    /// Whether there was a driver before this one, whose nodes have numbers.
+    follows: bool,
+    is_fixed: AtomicBool,
+    known: Mutex<Option<Known>>,
+}
+
+/// What it knows once the plan stands.
+struct Known {
+    roll: Roll,
+    signs: Signs,
+    told: Option<List>,
+    /// Whether a sign that cannot be read was told of.
+    has_complained: bool,
+}
+
+impl Registry {
+    /// Of a run of so many actors, of whom the first `started` are not for nodes; whether it follows another driver.
+    pub(crate) fn new((started, workers): (usize, usize), follows: bool) -> Registry {
+        let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+        Registry { workers: (number(started), number(workers)), follows, ..Registry::default() }
+    }
+
+    /// The run goes in rounds, of which each of its actors makes a part.
+    pub(crate) fn fix(&self) {
+        self.is_fixed.store(true, Ordering::Relaxed);
+    }
+
+    /// Reads what has come, sees who is gone, and tells all nodes if something is new to them.
+    ///
+    /// # Errors
+    /// The server is lost.
+    pub(crate) fn look(&self, client: &Client, goes_on: GoesOn<'_>) -> Result<()> {
+        let (mut place, now) = (self.known.lock(), Instant::now());
+        let known = match &mut *place {
+            Some(known) => known,
+            place => place.insert(self.begin(client, now)?),
+        };
+        known.read(now)?;
+        known.roll.pass(now).iter().for_each(tell);
+        if !known.roll.has_settled(now) {
+            return Ok(());
+        }
+        let list = known.roll.list();
+        if known.told.as_ref() != Some(&list) {
+            list.put(client, goes_on)?;
+            known.told = Some(list);
+        }
+        Ok(())
+    }
+
+    fn begin(&self, client: &Client, now: Instant) -> Result<Known> {
+        let settles = if self.follows { now + NODE_GONE } else { now };
+        let roll = Roll::new(self.workers, self.is_fixed.load(Ordering::Relaxed), settles);
+        Ok(Known { roll, signs: Signs::new(client)?, told: None, has_complained: false })
+    }
+
+    /// Whether there are nodes that have not left.
+    pub(crate) fn has_some(&self) -> bool {
+        self.known.lock().as_ref().is_some_and(|known| known.roll.has_some())
+    }
+
+    /// The boxes of the run's server that nodes read.
+    pub(crate) fn readers(&self) -> Vec<String> {
+        self.known.lock().as_ref().map_or_else(Vec::new, |known| known.roll.readers())
+    }
+
+    /// A worker is at work, or has left; those that were started by hand keep their numbers.
+    pub(crate) fn note_worker(&self, number: u32, has_left: bool) {
+        if let Some(known) = &mut *self.known.lock() {
+            known.roll.note_worker(number, has_left);
+        }
+    }
+
+    /// Counts what workers have done.
+    pub(crate) fn note_acted(&self, acted: &[Acted]) {
+        if let Some(known) = &mut *self.known.lock() {
+            acted.iter().for_each(|acted| known.roll.note_steps(acted.worker, acted.env_steps));
+        }
+    }
+
+    /// All nodes, for [`look`](crate::run::look).
+    pub(crate) fn shown(&self) -> Value {
+        let now = Instant::now();
+        let place = self.known.lock();
+        let nodes = place.iter().flat_map(|known| known.roll.nodes());
+        let shown = nodes.map(|node| {
+            json!({
+                "name": node.sign.name,
+                "host": node.sign.host,
+                "address": node.sign.address,
+                "workers": node.sign.workers,
+                "restarts": node.sign.restarts,
+                "env_steps": node.env_steps,
+                "weights_version": node.sign.version,
+                "seen_seconds": now.saturating_duration_since(node.seen).as_secs_f64(),
+                "state": node.state.name(),
+            })
+        });
+        Value::Array(shown.collect())
+    }
+}
+
+impl Known {
+    fn read(&mut self, now: Instant) -> Result<()> {
+        while let Some(sign) = self.signs.next()? {
+            match sign {
+                Ok(sign) => self.roll.note(sign, now).iter().for_each(tell),
+                Err(error) if !self.has_complained => {
+                    self.has_complained = true;
+                    tracing::warn!(
+                        "a node cannot be understood, and gets no workers: {error}; start it with the Relive of this run"
+                    );
+                }
+                Err(_) => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+fn tell(change: &Change) {
+    let gone = NODE_GONE.as_secs();
+    match change {
+        Change::Joined(name) => tracing::info!("{name} has joined the run"),
+        Change::Silent(name) => {
+            tracing::warn!("{name} gives no sign of life; it is held for gone {gone} s after its last one");
+        }
+        Change::Back(name) => tracing::info!("{name} gives signs of life again"),
+        Change::Left(name) => tracing::info!("{name} has left the run"),
+        Change::Gone(name, numbers) => {
+            let count = numbers.len();
+            tracing::warn!(
+                "{name} has given no sign of life for {gone} s: the places of its {count} workers are given to others"
+            );
+        }
+    }
+}

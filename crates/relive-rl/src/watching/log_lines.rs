@@ -1,0 +1,185 @@
+//! The newest lines that a process has logged, until they are where others can read them.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use parking_lot::{Condvar, Mutex, MutexGuard};
+use serde::{Deserialize, Serialize};
+
+/// Lines that are kept: what a process says in an ordinary run, and a traceback in the end.
+const MAX_LINES: usize = 500;
+
+/// Bytes of them: a page is written anew with each line, at most four times a second.
+const MAX_BYTES: usize = 64 << 10;
+
+/// Bytes of a line; what is behind them is cut off.
+const MAX_LINE_BYTES: usize = 4 << 10;
+
+/// The newest lines of a process. Cheap to clone; clones share them.
+///
+/// It keeps 500 lines and 64 KiB at most, and drops the oldest: who writes lines never waits for who reads them.
+#[derive(Debug, Clone, Default)]
+pub struct LogLines(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    tail: Mutex<Tail>,
+    changed: Condvar,
+}
+
+#[derive(Debug)]
+struct Tail {
+    page: Page,
+    bytes: usize,
+    /// Whether there is something that nobody has taken.
+    is_new: bool,
+}
+
+/// The newest lines, as they are written down.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Page {
+    /// When the process began to count, in nanoseconds since 1970: another process of the same name counts anew.
+    pub(super) began: u64,
+    /// Number of the first line that is kept, of all that the process has logged.
+    pub(super) first: u64,
+    pub(super) lines: VecDeque<Line>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Line {
+    pub(super) unix_ms: u64,
+    pub(super) text: String,
+}
+
+impl Default for Tail {
+    fn default() -> Tail {
+        let began = u64::try_from(since_1970().as_nanos()).unwrap_or(u64::MAX);
+        let page = Page { began, first: 0, lines: VecDeque::new() };
+        Tail { page, bytes: 0, is_new: false }
+    }
+}
+
+impl LogLines {
+    /// None yet.
+    #[must_use]
+    pub fn new() -> LogLines {
+        LogLines::default()
+    }
+
+    /// Adds what was logged: a line, or several. Colours of a terminal are left out.
+    pub fn push(&self, text: &str) {
+        let unix_ms = u64::try_from(since_1970().as_millis()).unwrap_or(u64::MAX);
+        let mut tail = self.0.tail.lock();
+        for line in text.lines() {
+            tail.push(Line { unix_ms, text: plain(line) });
+        }
+        drop(tail);
+        self.0.changed.notify_all();
+    }
+
+    /// Waits for lines that nobody has taken, or until `has_ended`; all that are kept, if there is something new.
+    pub(super) fn next_within(&self, patience: Duration, has_ended: &AtomicBool) -> Option<Page> {
+        let mut tail = self.wait(patience, |tail| tail.is_new || has_ended.load(Ordering::Relaxed));
+        std::mem::take(&mut tail.is_new).then(|| tail.page.clone())
+    }
+
+    /// Waits until `has_ended`, at most so long.
+    pub(super) fn rest(&self, patience: Duration, has_ended: &AtomicBool) {
+        drop(self.wait(patience, |_| has_ended.load(Ordering::Relaxed)));
+    }
+
+    fn wait(&self, patience: Duration, is_there: impl Fn(&Tail) -> bool) -> MutexGuard<'_, Tail> {
+        let until = Instant::now() + patience;
+        let mut tail = self.0.tail.lock();
+        while !is_there(&tail) && !self.0.changed.wait_until(&mut tail, until).timed_out() {}
+        tail
+    }
+
+    /// What was taken is not where it should be.
+    pub(super) fn put_back(&self) {
+        self.0.tail.lock().is_new = true;
+    }
+
+    /// Ends waiting.
+    pub(super) fn end(&self, has_ended: &AtomicBool) {
+        // Under the lock, which whoever waits has until it does.
+        let _tail = self.0.tail.lock();
+        has_ended.store(true, Ordering::Relaxed);
+        self.0.changed.notify_all();
+    }
+}
+
+impl Tail {
+    fn push(&mut self, line: Line) {
+        self.bytes += line.text.len();
+        self.page.lines.push_back(line);
+        while self.page.lines.len() > MAX_LINES || self.bytes > MAX_BYTES {
+            let Some(oldest) = self.page.lines.pop_front() else { break };
+            self.bytes -= oldest.text.len();
+            self.page.first += 1;
+        }
+        self.is_new = true;
+    }
+}
+
+/// A line without what sets colours, and not too long.
+fn plain(line: &str) -> String {
+    let (mut text, mut characters) = (String::with_capacity(line.len()), line.chars());
+    while let Some(character) = characters.next() {
+        match character {
+            '\u{1b}' => drop(characters.find(char::is_ascii_alphabetic)),
+            _ if text.len() + character.len_utf8() > MAX_LINE_BYTES => break,
+            _ => text.push(character),
+        }
+    }
+    text
+}
+
+fn since_1970() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn taken(lines: &LogLines) -> Option<(u64, Vec<String>)> {
+        let page = lines.next_within(Duration::ZERO, &AtomicBool::new(false))?;
+        Some((page.first, page.lines.into_iter().map(|line| line.text).collect()))
+    }
+
+    #[test]
+    fn the_newest_lines_are_kept_within_both_bounds() {
+        let lines = LogLines::new();
+        assert_eq!(taken(&lines), None);
+        lines.push("one\n\u{1b}[33mtwo\u{1b}[0m\n");
+        assert_eq!(taken(&lines), Some((0, vec!["one".to_owned(), "two".to_owned()])));
+        assert_eq!(taken(&lines), None, "nothing is new");
+        for _ in 0..MAX_LINES {
+            lines.push("more");
+        }
+        let (first, kept) = taken(&lines).unwrap();
+        assert_eq!((first, kept.len()), (2, MAX_LINES));
+        lines.push(&"é".repeat(MAX_LINE_BYTES));
+        assert_eq!(taken(&lines).unwrap().1.last().unwrap().len(), MAX_LINE_BYTES);
+        for _ in 0..100 {
+            lines.push(&"x".repeat(MAX_LINE_BYTES));
+        }
+        let (first, kept) = taken(&lines).unwrap();
+        assert_eq!((first, kept.len()), (2 + 500 + 1 + 100 - 16, MAX_BYTES / MAX_LINE_BYTES));
+    }
+
+    #[test]
+    fn waiting_for_lines_ends() {
+        let (lines, has_ended) = (LogLines::new(), AtomicBool::new(false));
+        let hour = Duration::from_secs(3_600);
+        std::thread::scope(|threads| {
+            let waiting = threads.spawn(|| lines.next_within(hour, &has_ended));
+            lines.end(&has_ended);
+            assert!(waiting.join().unwrap().is_none());
+        });
+        lines.rest(hour, &has_ended);
+    }
+}

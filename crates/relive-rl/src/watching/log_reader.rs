@@ -1,0 +1,177 @@
+//! Reads what the processes of a run log.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use relive_client::blocking::Client;
+use relive_client::{ErrorKind, Tensor};
+use serde::Serialize;
+
+use super::log_writer::{PREFIX, Written};
+use crate::{Result, RlError};
+
+/// How long a server may take for an answer.
+const ANSWER: Duration = Duration::from_secs(5);
+
+const WHAT: &str = "the item of a table `logs/…`";
+
+/// A line that a process of a run has logged.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct LogLine {
+    /// `driver`, or `worker N`.
+    pub origin: String,
+    /// The machine that it is from.
+    pub host: String,
+    /// When it was logged, in milliseconds since 1970 by the clock of that machine.
+    pub unix_ms: u64,
+    /// Lines of the same process right before this one that are not kept any more.
+    pub dropped_before: u64,
+    /// What it says.
+    pub text: String,
+}
+
+/// Reads the logs of all processes of a run, each line once. Any number of readers may read the same run: none takes lines from others, and none slows
+/// down who writes them. A process keeps its newest 500 lines, 64 KiB at most.
+#[derive(Debug)]
+pub struct LogReader {
+    client: Client,
+    seen: HashMap<String, Seen>,
+}
+
+/// How far a table was read.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Seen {
+    inserts: i64,
+    began: u64,
+    next: u64,
+}
+
+impl LogReader {
+    /// Reads the logs of the run on a server, from the oldest lines that are kept.
+    #[must_use]
+    pub fn new(client: &Client) -> LogReader {
+        LogReader { client: client.clone(), seen: HashMap::new() }
+    }
+
+    /// Lines that were logged since this was called last, those of all processes in the order of their times; none if the server has no run.
+    ///
+    /// # Errors
+    /// The server is lost, or what is in its tables are no lines.
+    pub fn read(&mut self) -> Result<Option<Vec<LogLine>>> {
+        let info = self.client.with_timeout(ANSWER).server_info()?;
+        let tables: Vec<_> =
+            info.tables.iter().filter(|table| table.config.name.starts_with(PREFIX)).collect();
+        if tables.is_empty() {
+            return Ok(None);
+        }
+        let mut lines = Vec::new();
+        for table in tables {
+            let name = &table.config.name;
+            let is_same = self.seen.get(name).is_some_and(|seen| seen.inserts == table.inserts);
+            if table.current_size > 0 && !is_same {
+                self.read_table(name, table.inserts, &mut lines)?;
+            }
+        }
+        lines.sort_by_key(|line| line.unix_ms);
+        Ok(Some(lines))
+    }
+
+    fn read_table(&mut self, table: &str, inserts: i64, lines: &mut Vec<LogLine>) -> Result<()> {
+        let samples = match self.client.with_timeout(ANSWER).sample(table, 1) {
+            // It was reset a moment ago.
+            Err(error) if error.kind() == ErrorKind::Timeout => return Ok(()),
+            samples => samples?,
+        };
+        let columns = samples.first().map(relive_client::Sample::columns).transpose()?.unwrap_or_default();
+        let bytes = columns.first().map(Tensor::to_vec::<u8>).transpose();
+        let bytes = bytes.map_err(|error| RlError::state(WHAT, error))?.unwrap_or_default();
+        let written: Written = serde_json::from_slice(&bytes).map_err(|error| RlError::state(WHAT, error))?;
+        let seen = self.seen.entry(table.to_owned()).or_default();
+        seen.inserts = inserts;
+        seen.take(written, lines);
+        Ok(())
+    }
+}
+
+impl Seen {
+    /// Takes what was not seen yet.
+    fn take(&mut self, written: Written, lines: &mut Vec<LogLine>) {
+        let Written { origin, host, page } = written;
+        if page.began != self.began {
+            (self.began, self.next) = (page.began, 0);
+        }
+        let mut dropped_before = page.first.saturating_sub(self.next);
+        for (number, line) in (page.first..).zip(page.lines) {
+            if number < self.next {
+                continue;
+            }
+            self.next = number + 1;
+            lines.push(LogLine {
+                origin: origin.clone(),
+                host: host.clone(),
+                unix_ms: line.unix_ms,
+                dropped_before: std::mem::take(&mut dropped_before),
+                text: line.text,
+            });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use relive_engine::{Engine, EngineBuilder};
+
+    use super::super::{LogLines, LogWriter, Origin, log_tables};
+    use super::*;
+
+    fn client() -> Client {
+        let engine = log_tables(2).fold(Engine::builder(), EngineBuilder::table);
+        Client::in_process(engine.build().unwrap()).unwrap()
+    }
+
+    fn told(lines: &[LogLine]) -> Vec<(&str, &str, u64)> {
+        lines.iter().map(|line| (&line.origin[..], &line.text[..], line.dropped_before)).collect()
+    }
+
+    #[test]
+    fn lines_of_all_processes_are_read_once_by_each_reader() {
+        let client = client();
+        let [driver, worker] = [(); 2].map(|()| LogLines::new());
+        driver.push("the run begins");
+        drop(LogWriter::start(&client, Origin::Driver, &driver).unwrap());
+        worker.push("a worker begins");
+        drop(LogWriter::start(&client, Origin::Worker(1), &worker).unwrap());
+        let mut reader = LogReader::new(&client);
+        let first = reader.read().unwrap().unwrap();
+        let mut both = told(&first);
+        both.sort_unstable();
+        assert_eq!(both, [("driver", "the run begins", 0), ("worker 1", "a worker begins", 0)]);
+        assert_eq!(reader.read().unwrap(), Some(Vec::new()), "each once");
+        assert_eq!(LogReader::new(&client).read().unwrap().unwrap().len(), 2, "and again by another");
+        for number in 0..600 {
+            worker.push(&number.to_string());
+        }
+        drop(LogWriter::start(&client, Origin::Worker(1), &worker).unwrap());
+        let more = reader.read().unwrap().unwrap();
+        assert_eq!((more.len(), &told(&more)[0]), (500, &("worker 1", "100", 100)));
+        // Another process of its number counts anew.
+        let anew = LogLines::new();
+        anew.push("started anew");
+        drop(LogWriter::start(&client, Origin::Worker(1), &anew).unwrap());
+        assert_eq!(told(&reader.read().unwrap().unwrap()), [("worker 1", "started anew", 0)]);
+    }
+
+    #[test]
+    fn a_server_without_a_run_has_no_logs() {
+        let engine = Engine::builder().table(relive_table::TableConfig::new("scratch")).build().unwrap();
+        assert_eq!(LogReader::new(&Client::in_process(engine).unwrap()).read().unwrap(), None);
+    }
+
+    #[test]
+    fn a_process_without_a_table_of_its_own_is_not_held_up() {
+        let (client, lines) = (client(), LogLines::new());
+        lines.push("who am I");
+        drop(LogWriter::start(&client, Origin::Worker(7), &lines).unwrap());
+        assert_eq!(LogReader::new(&client).read().unwrap(), Some(Vec::new()));
+    }
+}

@@ -1,0 +1,128 @@
+//! Writes what a process of a run logs into a table of the run, where [`LogReader`](super::LogReader) finds it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
+
+use relive_client::Nest;
+use relive_client::blocking::Client;
+use relive_table::TableConfig;
+use serde::{Deserialize, Serialize};
+
+use super::log_lines::Page;
+use super::{LogLines, host};
+use crate::run::saved;
+use crate::{Result, RlError};
+
+/// What the names of these tables begin with.
+pub(super) const PREFIX: &str = "logs/";
+
+/// Time from one page to the next: whoever follows sees a line a quarter of a second late at most.
+const WRITE_EVERY: Duration = Duration::from_millis(250);
+
+/// How long a server may take for a page. It is written again then, with what has come meanwhile.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// The same of the last page: a process that ends is not to be held up.
+const LAST_PATIENCE: Duration = Duration::from_millis(500);
+
+/// Nothing comes for so long, and then it is looked again; the number does not matter.
+const LONG: Duration = Duration::from_secs(60);
+
+/// Whose lines they are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Origin {
+    Driver,
+    Worker(u32),
+}
+
+impl Origin {
+    fn table(self) -> String {
+        match self {
+            Origin::Driver => format!("{PREFIX}driver"),
+            Origin::Worker(number) => format!("{PREFIX}{number}"),
+        }
+    }
+
+    fn name(self) -> String {
+        match self {
+            Origin::Driver => "driver".to_owned(),
+            Origin::Worker(number) => format!("worker {number}"),
+        }
+    }
+}
+
+/// A page of lines, and where it is from.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Written {
+    pub(super) origin: String,
+    pub(super) host: String,
+    pub(super) page: Page,
+}
+
+/// The tables of a driver's lines and of those of so many workers.
+pub(crate) fn tables(workers: usize) -> impl Iterator<Item = TableConfig> {
+    let workers = (0..workers).map(|number| Origin::Worker(u32::try_from(number).unwrap_or(u32::MAX)));
+    std::iter::once(Origin::Driver).chain(workers).map(|origin| TableConfig::new(origin.table()).max_size(1))
+}
+
+/// Writes lines until it is dropped, on a thread of its own.
+#[derive(Debug)]
+pub(crate) struct LogWriter {
+    lines: LogLines,
+    has_ended: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl LogWriter {
+    /// Writes lines of this process to the run's tables.
+    ///
+    /// # Errors
+    /// There is no thread to be had.
+    pub(crate) fn start(client: &Client, origin: Origin, lines: &LogLines) -> Result<LogWriter> {
+        // All that is kept: the tables may be others than those before.
+        lines.put_back();
+        let (client, own, has_ended) = (client.clone(), lines.clone(), Arc::new(AtomicBool::new(false)));
+        let ends = Arc::clone(&has_ended);
+        let work = move || {
+            let host = host();
+            while !ends.load(Ordering::Relaxed) {
+                let page = own.next_within(LONG, &ends);
+                let patience = if ends.load(Ordering::Relaxed) { LAST_PATIENCE } else { PATIENCE };
+                if !write(&client, (origin, &host), page, patience) {
+                    own.put_back();
+                }
+                own.rest(WRITE_EVERY, &ends);
+            }
+            let page = own.next_within(Duration::ZERO, &ends);
+            write(&client, (origin, &host), page, LAST_PATIENCE);
+        };
+        let thread = Builder::new().name("relive-rl-logs".to_owned()).spawn(work);
+        let thread = thread.map_err(|error| RlError::file("a thread that writes logs".as_ref(), error))?;
+        Ok(LogWriter { lines: lines.clone(), has_ended, thread: Some(thread) })
+    }
+}
+
+impl Drop for LogWriter {
+    fn drop(&mut self) {
+        self.lines.end(&self.has_ended);
+        if let Some(thread) = self.thread.take() {
+            // A panic was printed.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Writes a page, if there is one; whether that is done. It logs nothing: that would be something new.
+fn write(client: &Client, (origin, host): (Origin, &str), page: Option<Page>, patience: Duration) -> bool {
+    let Some(page) = page.filter(|page| !page.lines.is_empty()) else { return true };
+    let written = Written { origin: origin.name(), host: host.to_owned(), page };
+    let bytes = serde_json::to_vec(&written).unwrap_or_default();
+    let put = || -> Result<()> {
+        let step = Nest::dict([("lines", saved::leaf(&bytes)?)]);
+        Ok(client.with_timeout(patience).insert(&step, &[(&origin.table(), 1.0)])?)
+    };
+    // The server may be away, or have no table for a worker of this number.
+    put().is_ok()
+}

@@ -1,0 +1,18 @@
+//! A run as others see it: what its processes log, who acts for it, and how it is told to end.
+//!
+//! All of it goes through tables of one item, which the newest takes the place of: whoever looks slows nobody down, however slowly it reads.
+
+mod host;
+mod log_lines;
+mod log_reader;
+mod log_writer;
+mod roster;
+mod stop_order;
+
+pub(crate) use host::host;
+pub use log_lines::LogLines;
+pub use log_reader::{LogLine, LogReader};
+pub(crate) use log_writer::{LogWriter, Origin, tables as log_tables};
+pub(crate) use roster::Roster;
+pub use stop_order::order_stop;
+pub(crate) use stop_order::{StopOrders, table as stop_table};

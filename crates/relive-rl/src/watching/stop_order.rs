@@ -1,0 +1,108 @@
+//! Telling a run to end, by way of its server.
+
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
+use std::time::Duration;
+
+use relive_client::blocking::Client;
+use relive_client::{ErrorKind, Nest, Tensor};
+use relive_table::TableConfig;
+
+use crate::{Result, RlError};
+
+/// The table whose one item is the newest order.
+const TABLE: &str = "stop";
+
+/// How long a server may take for an answer.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+const WHAT: &str = "the item of the table `stop`";
+
+pub(crate) fn table() -> TableConfig {
+    TableConfig::new(TABLE).max_size(1)
+}
+
+/// Tells the driver of a run to end it in order, as Ctrl-C does: it sees that within a second. `driver` is what [`look`](crate::run::look) gives as the `id`
+/// of the `driver`; one that has taken its place since then goes on.
+///
+/// # Errors
+/// The server is lost or has no run, or does not let this client write.
+pub fn order_stop(client: &Client, driver: u64) -> Result<()> {
+    let step = Nest::dict([("driver", Nest::Leaf(Tensor::scalar(driver)))]);
+    Ok(client.with_timeout(PATIENCE).insert(&step, &[(TABLE, 1.0)])?)
+}
+
+/// The orders to a driver.
+#[derive(Debug)]
+pub(crate) struct StopOrders {
+    client: Client,
+    id: u64,
+    /// Orders that there were when it looked last.
+    inserts: i64,
+}
+
+impl StopOrders {
+    /// Those to this driver, whose number no other has.
+    pub(crate) fn new(client: &Client) -> StopOrders {
+        // JavaScript and others read it from JSON as a float64.
+        let id = RandomState::new().hash_one(std::process::id()) >> 11;
+        StopOrders { client: client.clone(), id, inserts: 0 }
+    }
+
+    /// What tells this driver from others.
+    pub(crate) fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// Whether it is to end the run.
+    ///
+    /// # Errors
+    /// The server is lost, or what is there is no order.
+    pub(crate) fn is_stop(&mut self) -> Result<bool> {
+        let client = self.client.with_timeout(PATIENCE);
+        let info = match client.server_info() {
+            // A server that is slow is waited for elsewhere.
+            Err(error) if error.kind() == ErrorKind::Timeout => return Ok(false),
+            info => info?,
+        };
+        let Some(table) = info.table(TABLE).filter(|table| table.current_size > 0) else { return Ok(false) };
+        if table.inserts == self.inserts {
+            return Ok(false);
+        }
+        let samples = match client.sample(TABLE, 1) {
+            Err(error) if error.kind() == ErrorKind::Timeout => return Ok(false),
+            samples => samples?,
+        };
+        self.inserts = table.inserts;
+        let columns = samples.first().map(relive_client::Sample::columns).transpose()?.unwrap_or_default();
+        let driver = columns.first().map(Tensor::to_vec::<u64>).transpose();
+        let driver = driver.map_err(|error| RlError::state(WHAT, error))?;
+        Ok(driver.is_some_and(|driver| driver.first() == Some(&self.id)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use relive_engine::Engine;
+
+    use super::*;
+
+    #[test]
+    fn an_order_is_for_the_driver_that_it_names() {
+        let engine = Engine::builder().table(table()).build().unwrap();
+        let client = Client::in_process(engine).unwrap();
+        let [mut one, mut other] = [(); 2].map(|()| StopOrders::new(&client));
+        assert!(!one.is_stop().unwrap());
+        order_stop(&client, one.id()).unwrap();
+        assert!(!other.is_stop().unwrap() && one.is_stop().unwrap());
+        assert!(!one.is_stop().unwrap(), "it is seen once");
+    }
+
+    #[test]
+    fn a_server_without_a_run_takes_no_orders() {
+        let engine = Engine::builder().table(TableConfig::new("scratch")).build().unwrap();
+        let client = Client::in_process(engine).unwrap();
+        assert!(order_stop(&client, 1).unwrap_err().to_string().contains("stop"));
+        assert!(!StopOrders::new(&client).is_stop().unwrap());
+    }
+}

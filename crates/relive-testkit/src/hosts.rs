@@ -1,0 +1,199 @@
+//! Two hosts in one machine, whose cable can be pulled out.
+
+use std::fs::File;
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+
+/// The end of the cable in each host.
+const CABLE: &str = "cable";
+
+/// What the cables are plugged into.
+const SWITCH: &str = "switch";
+
+/// Which of the two hosts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Host {
+    /// Where the tables are, in most tests.
+    Near,
+    /// The other one.
+    Far,
+}
+
+impl Host {
+    fn name(self) -> &'static str {
+        match self {
+            Host::Near => "near",
+            Host::Far => "far",
+        }
+    }
+}
+
+/// Two hosts with addresses of their own and a switch between them, as network namespaces. They are removed when this is dropped.
+#[derive(Debug)]
+pub struct TwoHosts {
+    number: u32,
+}
+
+impl TwoHosts {
+    /// Two connected hosts; none where this process cannot make them, which stderr says then: that needs root, the program `ip`, and a kernel with
+    /// bridges.
+    #[expect(clippy::print_stderr, reason = "the reason why a test tests nothing is for whoever runs it")]
+    pub fn connected() -> Option<TwoHosts> {
+        static MADE: AtomicU32 = AtomicU32::new(0);
+        let hosts = TwoHosts { number: MADE.fetch_add(1, Ordering::Relaxed) };
+        match hosts.connect() {
+            Ok(()) => Some(hosts),
+            Err(reason) => {
+                eprintln!(
+                    "not tested, as this process cannot make network namespaces (it needs root and iproute2): {reason}"
+                );
+                None
+            }
+        }
+    }
+
+    fn connect(&self) -> Result<(), String> {
+        let switch = self.name("switch");
+        ip(&["netns", "add", &switch])?;
+        ip(&["-n", &switch, "link", "add", SWITCH, "type", "bridge"])?;
+        ip(&["-n", &switch, "link", "set", SWITCH, "up"])?;
+        for host in [Host::Near, Host::Far] {
+            let (name, port) = (self.name(host.name()), host.name());
+            let address = format!("{}/24", TwoHosts::address(host));
+            ip(&["netns", "add", &name])?;
+            ip(&[
+                "link", "add", CABLE, "netns", &name, "type", "veth", "peer", "name", port, "netns", &switch,
+            ])?;
+            ip(&["-n", &switch, "link", "set", port, "master", SWITCH, "up"])?;
+            ip(&["-n", &name, "address", "add", &address, "dev", CABLE])?;
+            ip(&["-n", &name, "link", "set", "lo", "up"])?;
+            ip(&["-n", &name, "link", "set", CABLE, "up"])?;
+        }
+        Ok(())
+    }
+
+    /// Names have the process, so that tests beside this one have others.
+    fn name(&self, part: &str) -> String {
+        format!("relive-{}-{}-{part}", std::process::id(), self.number)
+    }
+
+    /// The IP address of a host.
+    pub fn address(host: Host) -> &'static str {
+        match host {
+            Host::Near => "10.77.0.1",
+            Host::Far => "10.77.0.2",
+        }
+    }
+
+    /// Has a command run on a host: its process becomes that of the command.
+    pub fn on(&self, host: Host, command: &Command) -> Command {
+        let mut there = Command::new("ip");
+        there
+            .args(["netns", "exec", &self.name(host.name())])
+            .arg(command.get_program())
+            .args(command.get_args());
+        for (name, value) in command.get_envs() {
+            match value {
+                Some(value) => there.env(name, value),
+                None => there.env_remove(name),
+            };
+        }
+        there
+    }
+
+    /// Moves this thread, and threads that it will start, to a host until the visit is dropped.
+    ///
+    /// # Panics
+    /// It may not.
+    pub fn enter(&self, host: Host) -> Visit {
+        self.entrance(host).enter()
+    }
+
+    /// The way to a host for other threads.
+    ///
+    /// # Panics
+    /// The host is gone.
+    pub fn entrance(&self, host: Host) -> Entrance {
+        let path = PathBuf::from("/run/netns").join(self.name(host.name()));
+        Entrance(File::open(&path).expect("the namespace has a file"))
+    }
+
+    /// Pulls the far host's cable out of the switch: what is sent from now on is lost, and no host is told so.
+    ///
+    /// # Panics
+    /// It cannot be pulled out.
+    pub fn unplug(&self) {
+        self.connect_far(&["nomaster"]);
+    }
+
+    /// Puts the cable in again.
+    ///
+    /// # Panics
+    /// It cannot be put in.
+    pub fn plug(&self) {
+        self.connect_far(&["master", SWITCH]);
+    }
+
+    fn connect_far(&self, how: &[&str]) {
+        let switch = self.name("switch");
+        let command = [&["-n", &switch, "link", "set", Host::Far.name()], how].concat();
+        ip(&command).expect("who has made a switch may change it");
+    }
+}
+
+/// The way to a host.
+#[derive(Debug)]
+pub struct Entrance(File);
+
+impl Entrance {
+    /// Moves this thread, and threads that it will start, to the host until the visit is dropped.
+    ///
+    /// # Panics
+    /// It may not.
+    pub fn enter(&self) -> Visit {
+        let before = File::open("/proc/thread-self/ns/net").expect("each thread has a namespace");
+        enter(&self.0);
+        Visit { before }
+    }
+}
+
+/// A thread's time on a host. Those that it has started stay there.
+#[derive(Debug)]
+#[must_use = "the thread leaves the host when this is dropped"]
+pub struct Visit {
+    before: File,
+}
+
+impl Drop for Visit {
+    fn drop(&mut self) {
+        enter(&self.before);
+    }
+}
+
+fn enter(namespace: &File) {
+    move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))
+        .expect("who has made a namespace may enter it, and leave it");
+}
+
+impl Drop for TwoHosts {
+    fn drop(&mut self) {
+        // The cables go with them. Where not all could be made, some are not there.
+        for part in ["switch", Host::Near.name(), Host::Far.name()] {
+            let _ = ip(&["netns", "delete", &self.name(part)]);
+        }
+    }
+}
+
+/// Calls the program `ip`; what it complains of.
+fn ip(args: &[&str]) -> Result<(), String> {
+    let output = Command::new("ip").args(args).stdin(Stdio::null()).output();
+    let output = output.map_err(|error| error.to_string())?;
+    match output.status.success() {
+        true => Ok(()),
+        false => Err(String::from_utf8_lossy(&output.stderr).trim().to_owned()),
+    }
+}

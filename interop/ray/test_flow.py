@@ -1,0 +1,104 @@
+"""Dataflow whose shards are actors of Ray."""
+
+from __future__ import annotations
+
+import functools
+import time
+
+import numpy as np
+import pytest
+import ray
+from shards import Node, doubled, half_of_even
+
+import relive.ray
+from relive import flow
+
+
+@pytest.fixture
+def calls(monkeypatch):
+    """The calls of Ray of this process, by name."""
+    found = []
+    for module, name in ((ray, "get"), (ray, "wait"), (ray, "put"), (ray.actor.ActorMethod, "remote"), (ray.actor.ActorClass, "remote")):
+        original = getattr(module, name)
+        counting = lambda *a, _name=name, _original=original, **k: (found.append(_name), _original(*a, **k))[1]  # noqa: E731
+        monkeypatch.setattr(module, name, functools.wraps(original)(counting))
+    return found
+
+
+def test_items_come_as_from_threads(cluster):
+    for gathered in ("gather_sync", "gather_async", "batch_across_shards"):
+        there, here = (
+            list(getattr(flow.from_range(100, num_shards=2, on=on).for_each(doubled).filter(lambda item: item % 3 == 0), gathered)())
+            for on in ("ray", "threads")
+        )
+        assert sorted(map(repr, there)) == sorted(map(repr, here)), gathered
+        assert gathered == "gather_async" or there == here
+
+
+def test_shards_are_on_all_nodes_and_no_item_is_a_call(cluster, calls):
+    stream = flow.from_actors([Node(), Node()], on="ray").gather_async()
+    seen = [next(stream) for _ in range(20_000)]
+    assert len({node for (node, _), _ in seen}) == 2
+    for process in {where for where, _ in seen}:
+        numbers = [number for where, number in seen if where == process]
+        assert numbers == list(range(len(numbers))), "the items of a shard keep their order"
+    assert set(calls) <= {"put", "remote"} and len(calls) <= 3 * 2 + 2, calls
+
+
+def test_large_items_and_resources(cluster):
+    shards = [functools.partial(np.full, 1 << 20, number, np.float32) for number in range(2)]
+    # A function makes the iterable of a shard: here the cells of an array, in rows of a quarter of a million.
+    rows = flow.from_iterators([functools.partial(_rows, make) for make in shards], on=relive.ray.Workers(num_cpus=0.5)).gather_sync()
+    found = list(rows)
+    assert [float(row[0]) for row in found] == [0.0, 1.0] * 4 and found[0].shape == (1 << 18,)
+
+
+def _rows(make):
+    return make().reshape(4, -1)
+
+
+def test_what_a_function_raises_is_raised_here_and_the_shard_goes_on(cluster):
+    stream = flow.from_items([0, 1, 2], num_shards=1, on="ray").for_each(half_of_even).gather_sync()
+    assert next(stream) == 0
+    with pytest.raises(ArithmeticError, match="1 is odd") as raised:
+        next(stream)
+    assert "in the actor of shard 0" in str(raised.value.__cause__)
+    assert next(stream) == 1
+    assert next(stream, None) is None
+
+
+def test_an_actor_that_is_killed_is_told(cluster):
+    stream = flow.from_actors([Node(ends_after=50)], on="ray").gather_sync()
+    with pytest.raises(RuntimeError, match="the actor of shard 0 has ended: ActorDiedError"):
+        for _ in range(51):
+            next(stream)
+
+
+def test_actors_end_with_their_stream(cluster):
+    stream = flow.from_actors([Node(), Node()], on="ray").gather_async()
+    next(stream)
+    del stream
+    until = time.monotonic() + 30
+    while ray.available_resources().get("CPU", 0) < 2:
+        assert time.monotonic() < until, "the places of the shards are free again"
+
+
+def test_shards_wait_for_a_place_and_say_so(cluster, capfd, monkeypatch):
+    cluster, _ = cluster
+    monkeypatch.setattr("relive.flow._ray._PLACE_SECONDS", 0.5)
+    stream = flow.from_actors([Node()], on=relive.ray.Workers(resources={"simulator": 1})).gather_sync()
+    with pytest.raises(TimeoutError):
+        stream.next(timeout=3)
+    assert "the actor of shard 0 waits for Ray to find a place; free in the cluster" in capfd.readouterr().err
+    cluster.add_node(num_cpus=1, resources={"simulator": 1}, object_store_memory=80 << 20)
+    assert stream.next(timeout=60)[1] == 0
+
+
+def test_what_cannot_travel_is_refused(cluster):
+    with pytest.raises(TypeError, match="on='ray' sends shards and functions to other processes, which is not possible"):
+        flow.from_actors([(number for number in range(3))], on="ray").gather_sync()
+    stream = flow.from_items([1], num_shards=1, on="ray").for_each(lambda number: lambda: number).gather_sync()
+    with pytest.raises(TypeError, match="items travel from the process of their shard by pickle, which is not possible"):
+        next(stream)
+    with pytest.raises(ValueError, match="on is 'moon', but it must be 'threads', 'serial', 'processes', 'ray' or a relive.ray.Workers"):
+        flow.from_items([1], on="moon")

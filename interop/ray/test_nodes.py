@@ -1,0 +1,103 @@
+"""Nodes with several workers each, which Ray places."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import signal
+import socket
+import subprocess
+import threading
+import time
+
+import pytest
+import ray
+from agents import CatchOfNode, Failing
+from conftest import STORE
+from test_runs import DQN, nodes_of
+
+import relive.ray
+from relive import rl
+
+
+def test_nodes_are_placed_by_a_group_and_have_workers_of_their_own(cluster, tmp_path):
+    on = relive.ray.Workers(workers_per_node=2, num_cpus=0.5, strategy="STRICT_SPREAD")
+    for number, agent in enumerate((rl.IMPALA(), rl.PPO(num_envs=4, num_steps=16))):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        result = rl.run(agent, functools.partial(CatchOfNode, folder=folder), steps=3_000, on=on, actors=4)
+        assert result.is_complete and result.env_steps >= 3_000
+        assert len(nodes_of(folder)) == 2 and len(list(folder.iterdir())) == 4
+    groups = ray.util.placement_group_table().values()
+    assert {group["state"] for group in groups} == {"REMOVED"}
+
+
+def test_ray_is_not_called_while_nodes_act(cluster, monkeypatch):
+    calls = []
+    original = ray.actor.ActorMethod.remote
+    monkeypatch.setattr(ray.actor.ActorMethod, "remote", lambda *a, **k: (calls.append(1), original(*a, **k))[1])
+    started = []
+    on = relive.ray.Workers(workers_per_node=2, num_cpus=0.5)
+    rl.run(DQN(), "catch/0", steps=5_000, on=on, actors=2, on_batch=lambda *_: started.append(len(calls)))
+    assert len(calls) == 2 and started[0] == started[-1], calls
+
+
+def test_a_machine_that_is_killed_costs_its_node_only(cluster, tmp_path, capfd):
+    cluster, nodes = cluster
+    cluster.add_node(num_cpus=1, object_store_memory=STORE)
+    killed = []
+
+    def kill(*_):
+        used = nodes_of(tmp_path)
+        if len(used) == 2 and not killed:
+            killed.append(int(used.pop()))
+            os.kill(killed[0], signal.SIGKILL)
+
+    def is_over():
+        return killed and len(nodes_of(tmp_path)) == 3
+
+    env = functools.partial(CatchOfNode, folder=tmp_path, pause=0.002)
+    on = relive.ray.Workers(workers_per_node=1)
+    result = rl.run(DQN(), env, steps=30_000, on=on, actors=2, timeout=120, on_batch=kill)
+    assert result.env_steps > 0 and is_over(), result
+    assert "node " in capfd.readouterr().err
+
+
+def test_what_a_worker_of_a_node_raises_is_raised_here(cluster, tmp_path):
+    on = relive.ray.Workers(workers_per_node=1)
+    with pytest.raises(LookupError, match="this environment cannot go on"):
+        rl.run(DQN(), functools.partial(FailingOfNode, folder=tmp_path), steps=300, on=on, actors=1)
+
+
+class FailingOfNode(CatchOfNode):
+    step = Failing.step
+
+
+def test_a_group_needs_nodes():
+    with pytest.raises(ValueError, match="needs workers_per_node"):
+        relive.ray.Workers(strategy="STRICT_SPREAD")
+    with pytest.raises(ValueError, match="workers_per_node is 0"):
+        relive.ray.Workers(workers_per_node=0)
+
+
+def test_python_goes_on_beside_a_node_and_the_run_lists_it(cluster, relive_program):
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    command = [relive_program, "rl", "train", "impala", "--env", "catch/0", "--steps", "60000", "--on", "processes", "--actors", "1"]
+    run = subprocess.Popen([*command, "--listen", address, "--no-spawn"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    failed = []
+    node = threading.Thread(target=lambda: failed.append(relive.ray._Node().work((None, None), address, 1, None)))
+    node.start()
+    longest, last, seen = 0.0, time.monotonic(), None
+    while node.is_alive():
+        time.sleep(0.005)
+        now = time.monotonic()
+        longest, last = max(longest, now - last), now
+        if not seen:
+            top = subprocess.run([relive_program, "rl", "top", address, "--once", "--json"], capture_output=True, text=True, check=False)
+            seen = top.returncode == 0 and json.loads(top.stdout)["nodes"]
+            last = time.monotonic()
+    told, _ = run.communicate(timeout=60)
+    assert run.returncode == 0 and failed == [None], (told, failed)
+    assert seen[0]["host"] == socket.gethostname() and longest < 1.0, (seen, longest)

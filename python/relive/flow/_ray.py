@@ -1,0 +1,143 @@
+"""Shards that are actors of Ray: Ray starts them, and items come on Relive's own streams."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import pickle
+import secrets
+import sys
+import threading
+from concurrent.futures import Future
+from typing import Any, cast
+
+from relive import _native
+from relive.flow._operators import Operator
+from relive.flow._parallel import ParallelIterator
+from relive.flow._remote_shards import TOGETHER, Message, RemoteShards, serve
+from relive.ray import Workers, first_line, free_in, imported
+
+# Messages, of up to TOGETHER items each, that a shard may be ahead.
+_MESSAGES_AHEAD = 8
+# A shard that has no place for so long is reported, each time.
+_PLACE_SECONDS = 10.0
+# How long a shard waits at its end until its items were taken.
+_TAKEN_SECONDS = 3600.0
+
+
+def on_ray(shards: list[Any], name: str, workers: Workers) -> ParallelIterator[Any]:
+    """An actor of Ray for each of these shards, in which the operators run that follow."""
+    return RemoteShards(shards, [], name, "ray", _Cluster(workers).link)
+
+
+class _Cluster:
+    """Where shards run, and the port that their items come to."""
+
+    def __init__(self, workers: Workers) -> None:
+        self._workers = workers
+        self._lock = threading.Lock()
+        self._port: _native.StreamPort | None = None
+        self._streams = itertools.count()
+        self.token = secrets.token_hex(32)
+        self.ray = imported()
+
+    def link(self, shard: Any, operators: list[Operator], number: int, ahead: bool) -> _Stream:
+        """The way to a shard."""
+        if not self.ray.is_initialized():
+            self.ray.init()
+        try:
+            work = self.ray.put((shard, operators))
+        except Exception as error:
+            raise TypeError(f"on='ray' sends shards and functions to other processes, which is not possible: {error}") from error
+        return _Stream(self, work, number, ahead)
+
+    @property
+    def port(self) -> _native.StreamPort:
+        with self._lock:
+            if self._port is None:
+                self._port = _native.StreamPort(self._workers.host or self.ray.util.get_node_ip_address(), self.token)
+            return self._port
+
+    def host(self) -> Any:
+        """A new actor."""
+        options = {**self._workers.options, "max_concurrency": 2, "max_restarts": 0}
+        return self.ray.remote(**options)(_ShardHost).remote()
+
+    def stream(self) -> int:
+        """A number that no other stream has."""
+        return next(self._streams)
+
+
+class _Stream:
+    """An actor, and the stream from it."""
+
+    def __init__(self, cluster: _Cluster, work: Any, number: int, ahead: bool) -> None:
+        self.where = f"the actor of shard {number}"
+        self._cluster, self._work, self._ahead = cluster, work, ahead
+
+    def begin(self) -> None:
+        port, stream = self._cluster.port, self._cluster.stream()
+        self._reader = port.reader(stream, _MESSAGES_AHEAD if self._ahead else 1)
+        self._host = self._cluster.host()
+        self._placed: Future[str] = self._host.node.remote().future()
+        ended: Future[None] = self._host.serve.remote(self._work, port.address, stream, self._cluster.token, self._ahead).future()
+
+        def tell(ended: Future[None]) -> None:
+            if not ended.cancelled() and (error := ended.exception()) is not None:
+                port.fail(stream, f"{self.where} has ended: {type(error).__name__}: {first_line(error)}")
+
+        ended.add_done_callback(tell)
+
+    def ask(self, items: int) -> None:
+        """What is taken from the reader is asked for anew by itself."""
+
+    def receive(self) -> Message:
+        while True:
+            try:
+                message = self._reader.next(_PLACE_SECONDS)
+                break
+            except TimeoutError:
+                if not self._placed.done():
+                    free = free_in(self._cluster.ray)
+                    print(f"relive: {self.where} waits for Ray to find a place; free in the cluster: {free}", file=sys.stderr)
+        return ("end", None) if message is None else cast("Message", pickle.loads(message))
+
+    def end(self) -> None:
+        self._reader.close()
+        # Of a cluster that is gone, or was left, nothing is left to be ended.
+        with contextlib.suppress(Exception):
+            self._cluster.ray.kill(self._host)
+
+
+class _ShardHost:
+    """A shard, in the process of an actor."""
+
+    def node(self) -> str:
+        """The address of its machine."""
+        return str(imported().util.get_node_ip_address())
+
+    def serve(self, work: tuple[Any, list[Operator]], address: str, stream: int, token: str, ahead: bool) -> None:
+        """Makes items as they are asked for, to the end."""
+        writer = _native.StreamWriter(address, stream, token)
+        try:
+            serve(*work, _StreamOutput(writer, ahead))
+        except EOFError:
+            return
+        writer.finish(_TAKEN_SECONDS)
+
+
+class _StreamOutput:
+    """The stream, in the process of the shard."""
+
+    def __init__(self, writer: _native.StreamWriter, ahead: bool) -> None:
+        self._writer, self._together = writer, TOGETHER if ahead else 1
+
+    def room(self) -> int:
+        if not self._writer.wait_for_room():
+            raise EOFError
+        return self._together
+
+    def send(self, message: Message) -> None:
+        # The stream has an end of its own.
+        if message[0] != "end" and not self._writer.send(pickle.dumps(message, pickle.HIGHEST_PROTOCOL)):
+            raise EOFError

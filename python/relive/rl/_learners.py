@@ -1,0 +1,112 @@
+"""Other learners of a run, each a process of this machine."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from typing import Any
+
+from relive import _native
+from relive.rl._local_workers import Process, expect_pickled
+from relive.rl._own import AgentBridge
+from relive.rl._sources import source_of
+from relive.rl._workers import Supervisor
+
+# Time for learners to end by themselves when the run is over, and to tell why they have failed.
+_GRACE_SECONDS, _TELL_SECONDS = 4.0, 2.0
+# Time for the run to notice that a learner is gone, and to say more of it. Before all have met, it does not.
+_NOTICE_SECONDS = 3.0
+_HOST = "127.0.0.1"
+
+
+class Learners:
+    """Starts the other learners of a run beside its workers, if these are processes. It does not start a learner anew: the others cannot go on without it.
+
+    While it is open, the variables of this process are those by which ``torch.distributed`` finds the others: ``MASTER_ADDR``, ``MASTER_PORT``, ``RANK``
+    and ``WORLD_SIZE``.
+    """
+
+    def __init__(self, workers: Supervisor | None, agent: Any, environment: Any, count: int) -> None:
+        expect_pickled("learners", agent, environment)
+        self._workers, self._arguments, self._count = workers, (agent, environment), count
+        self._learners: list[Process] = []
+        self._lost: float | None = None
+        others = self.other_machines
+        self._token = None if others is None else str(others["token"])
+        self._variables = {"MASTER_ADDR": _HOST, "MASTER_PORT": str(_free_port()), "RANK": "0", "WORLD_SIZE": str(count)}
+        self._before = {name: os.environ.get(name) for name in self._variables}
+        os.environ.update(self._variables)
+
+    @property
+    def has_workers(self) -> bool:
+        """Whether the workers are processes."""
+        return self._workers is not None
+
+    @property
+    def by_nodes(self) -> bool:
+        """Whether the workers are those of nodes."""
+        return self._workers is not None and self._workers.by_nodes
+
+    @property
+    def other_machines(self) -> dict[str, Any] | None:
+        """How workers on other machines reach the run, if there may be some."""
+        return None if self._workers is None else self._workers.other_machines
+
+    def start(self, address: str) -> None:
+        """Starts all processes of the run at an address."""
+        if self._workers is not None:
+            self._workers.start(address)
+        for rank in range(len(self._learners) + 1, self._count):
+            variables = {**self._variables, "RANK": str(rank)}
+            self._learners.append(Process(f"learner {rank}", _learn, (*self._arguments, address, rank, variables, self._token)))
+
+    def check(self) -> None:
+        """Looks after all of them.
+
+        Raises:
+          Exception: what one of them has raised.
+          RuntimeError: a learner has ended, and the run goes on.
+        """
+        if self._workers is not None:
+            self._workers.check()
+        for rank, learner in enumerate(self._learners, 1):
+            how = learner.ended()
+            if how:
+                self._lost = self._lost or time.monotonic()
+                if time.monotonic() > self._lost + _NOTICE_SECONDS:
+                    learner.raise_failure()
+                    raise RuntimeError(f"learner {rank} (process {learner.id}) has ended by {how}; a run with checkpoint_dir goes on when it is called again")
+
+    def raise_failure(self) -> None:
+        """Raises what one of them has failed by, if one has; it may be about to tell."""
+        for learner in self._learners:
+            learner.raise_failure(_TELL_SECONDS if learner.ended() else 0.0)
+        if self._workers is not None:
+            self._workers.raise_failure()
+
+    def close(self) -> None:
+        """Ends all of them, when the run is over."""
+        until = time.monotonic() + _GRACE_SECONDS
+        for learner in self._learners:
+            learner.end(max(0.0, until - time.monotonic()))
+        if self._workers is not None:
+            self._workers.close()
+        for name, value in self._before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+def _free_port() -> int:
+    with socket.create_server((_HOST, 0)) as listening:
+        port: int = listening.getsockname()[1]
+        return port
+
+
+def _learn(agent: Any, environment: Any, address: str, rank: int, variables: dict[str, str], token: str | None) -> None:
+    """What the process of a learner does."""
+    os.environ.update(variables)
+    native = agent._for_extension(1)[0] if hasattr(agent, "_for_extension") else AgentBridge(agent, is_saved=True)
+    _native.learn_for_run(native, source_of(environment), address, rank, token)
