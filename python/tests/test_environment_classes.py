@@ -57,11 +57,16 @@ class Line(dm_env.Environment):
 
     def __init__(self, *, seed: int) -> None:
         self.seeds.append(seed)
+        self.is_over = True
 
     def reset(self) -> dm_env.TimeStep:
+        self.is_over = False
         return dm_env.restart(SEEN)
 
     def step(self, action: Any) -> dm_env.TimeStep:
+        if self.is_over:
+            return self.reset()
+        self.is_over = True
         return dm_env.termination(1.0, SEEN)
 
     def observation_spec(self) -> Any:

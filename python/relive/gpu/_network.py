@@ -18,7 +18,8 @@ class Network:
       port: at which it listens; 0: any free one, of which the group tells the others.
       listen: the address to listen at, where that is another than ``host``: ``"0.0.0.0"`` for all of a container.
       shared_memory: whether ranks of one machine read each other's memory. ``False`` for containers that do not share ``/dev/shm``.
-      timeout: seconds that a call waits for the answer of another rank.
+      timeout: seconds that a call waits for the answer of another rank, and, where the store has made its group itself by ``rank`` and
+        ``ranks``, for what the others tell.
       tls, client_tls: certificates: what passes is encrypted then. Both, or neither.
 
     Ranks show each other a token that rank 0 has made up and the group has passed on. Without TLS it can be read on the way.

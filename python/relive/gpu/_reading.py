@@ -99,7 +99,8 @@ class Readable:
           steps: the current step of each, to which windows are relative: ``"random"``, any of the trajectory's alike, or ``"last"``, the
             one behind its last, so that ``Window(-n, n)`` has the last ``n`` steps.
           seed: of all draws. The same seed, weights and calls give the same batches on all machines.
-          device, framework: where the arrays go, and whose they are: ``"cpu"``, and ``"cuda"`` with PyTorch or JAX.
+          device, framework: where the arrays go, and whose they are: ``"cpu"``, and ``"cuda"`` with PyTorch or JAX. JAX makes 32 bits of 64
+            unless its ``jax_enable_x64`` is set.
           prefetch: batches that are drawn and copied before they are asked for. A new weight does not change those.
           threads: how many copy; the caller's included.
           max_weight: the largest weight that the store will have, where draws depend on how large weights are. They are rounded to about
@@ -225,7 +226,7 @@ def attach(
 
     Args:
       name: as in ``Store(name=…)``.
-      columns, max_steps: what trajectories are expected to be made of; taken as they are unless given.
+      columns, max_steps: what trajectories are expected to be made of, given together; taken as they are unless given.
       rank: whose store, of several ranks'.
 
     Raises:

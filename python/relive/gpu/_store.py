@@ -41,7 +41,8 @@ class Store(Readable):
       removal: which one goes when there is no room for another: ``"fifo"`` the oldest, ``"lifo"`` the newest, ``"lowest_weight"``,
         ``"random"``, ``("max_times_sampled", n)`` each after it was in batches ``n`` times, and if there is none the oldest, or a function
         of :class:`Candidates` that gives the position of one, or ``None`` to keep all. One that is being read stays.
-      name: by which other processes :func:`attach`; without it the store is this process's alone.
+      name: by which other processes :func:`attach`; without it the store is this process's alone. A process that is killed leaves the
+        memory in ``/dev/shm``, and the next store of the name takes its place: give a fixed one.
       max_selectable: most trajectories that there may be, below the capacity.
       seed: of the random removal.
       readers: processes that may read at the same time, this one and other ranks included; 1 to 1,024.
