@@ -16,8 +16,8 @@ use crate::bytes::narrow;
 use crate::collect::{Pad, span};
 use crate::error::{Error, Result};
 use crate::peers::messages::{
-    Described, GREETING_BYTES, MAGIC, MAX_ANSWER_BYTES, MAX_HEAD_BYTES, MAX_REQUEST_BYTES, PinHead, RowAsked,
-    RowTold, VERSION, WindowAsked, encode_error, u64s,
+    Described, GREETING_BYTES, MAGIC, MAX_ANSWER_BYTES, MAX_ANSWER_PIECES, MAX_HEAD_BYTES, MAX_REQUEST_BYTES,
+    PinHead, RowAsked, RowTold, VERSION, WindowAsked, encode_error, u64s,
 };
 use crate::store::{Pinned, PinnedRow, Reader};
 
@@ -161,6 +161,8 @@ async fn read(frames: &Frames, held: &Held<'_>, head: &[u8], body: &[u8]) -> Res
         let mut now: Vec<IoSlice<'_>> =
             (begin..pieces.min(begin + PIECES)).map(|at| IoSlice::new(piece(at))).collect();
         sent(frames.send(&mut now)).await?;
+        // Pieces without bytes wait for nobody, and other connections would.
+        tokio::task::yield_now().await;
         crate::kill::kill_point!("rows half sent");
     }
     Ok(Ok(()))
@@ -231,6 +233,14 @@ impl Held<'_> {
         let schema = self.reader.schema();
         let windows = WindowAsked::decode_all(head, schema.columns().len(), "the request")?;
         let asked = RowAsked::decode_all(body, "the request")?;
+        let pieces = windows.len().max(1).saturating_mul(asked.len());
+        if pieces > MAX_ANSWER_PIECES {
+            return Err(Error::invalid(format!(
+                "{} windows of {} trajectories are {pieces} pieces; a request may have {MAX_ANSWER_PIECES}: ask for fewer at a time",
+                windows.len(),
+                asked.len()
+            )));
+        }
         let rows = asked.iter().map(|row| self.wanted(row)).collect::<Result<Vec<Wanted>>>()?;
         let mut bytes = 0_u64;
         for window in &windows {

@@ -255,7 +255,10 @@ fn what_is_no_client_is_refused() {
     assert!(answer(&open(&[99; 16])).contains("a frame of kind 99"));
     // Requests that are refused leave the connection open: the last frame ends it.
     let end = frame(12, &[], &[]);
+    // 2,700 windows of 400 rows: work, and nothing to send.
+    let windows = [&2_700_u64.to_le_bytes()[..], &[0; 24].repeat(2_700)].concat();
     for (request, text) in [
+        (frame(15, &windows, &[0; 24].repeat(400)), "1080000 pieces; a request may have 1048576"),
         (frame(13, &[0; 3], &[]), "ends at byte 3"),
         (frame(13, &[0; 16], &[0; 7]), "has 7 bytes and not 0"),
         (frame(13, &[0; 16], &999_u64.to_le_bytes()), "index 999 is beyond"),
