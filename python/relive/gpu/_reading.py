@@ -100,7 +100,9 @@ class Readable:
           device, framework: where the arrays go, and whose they are: ``"cpu"``, and ``"cuda"`` with PyTorch or JAX.
           prefetch: batches that are drawn and copied before they are asked for. A new weight does not change those.
           threads: how many copy; the caller's included.
-          max_weight: the largest weight that the store will have. Weights are rounded to about 2⁻⁴⁰ of it.
+          max_weight: the largest weight that the store will have. Chances are rounded to about 2⁻⁴⁰ of those of such a weight: with an
+            ``alpha``, ``weight^alpha`` to 2⁻⁴⁰ of ``max_weight^alpha``. Where that would change them by more than 0.4 %, draws are refused:
+            then give one near the largest weight.
 
         Raises:
           InvalidArgumentError: a window cannot be had, an argument is out of range, or the store is another process's and one of
@@ -141,9 +143,7 @@ class Readable:
         last = isinstance(steps, str)
         if last and steps != "last":
             raise InvalidArgumentError(f"steps is {steps!r}; give an array of steps, or 'last'")
-        at = np.full(len(indices), -1) if last else np.atleast_1d(np.asarray(steps))
-        if not last and (at < 0).any():
-            raise InvalidArgumentError(f"step {at.min()}; steps are 0 to the length of the trajectory")
+        at = np.full(len(indices), -1) if last else self._steps(steps)
         _window.as_native(windows)
         key = (tuple(windows.items()), str(device), framework, 1 << (max(1, len(indices)) - 1).bit_length())
         loader = self._collectors.pop(key, None) or self._collector(windows, device, framework, key[-1])
@@ -151,6 +151,15 @@ class Readable:
         # Those of the last windows are kept: who collects mostly does it again and again. Another thread meanwhile makes its own.
         self._collectors = {key: loader}
         return batch
+
+    def _steps(self, given: npt.ArrayLike) -> npt.NDArray[np.int64]:
+        """Current steps, as far as they can be checked without the trajectories."""
+        steps = np.atleast_1d(np.asarray(given))
+        if steps.size and steps.dtype.kind not in "iu":
+            raise InvalidArgumentError(f"the steps are {steps.dtype}; steps are integers, 0 to the length of the trajectory")
+        if odd := [int(step) for step in steps.ravel() if not 0 <= step <= self._max_steps][:1]:
+            raise InvalidArgumentError(f"step {odd[0]}; steps are 0 to the length of the trajectory, at most {self._max_steps}")
+        return steps.astype(np.int64)
 
     def _collector(self, windows: Mapping[str, Window], device: Any, framework: Literal["numpy", "torch", "jax"], rows: int) -> Loader:
         """What makes batches of given trajectories, of up to so many rows."""
