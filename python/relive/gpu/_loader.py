@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy.typing as npt
 
 from relive import _native
-from relive.errors import FailedPreconditionError, InvalidArgumentError
+from relive.errors import FailedPreconditionError, InvalidArgumentError, ReverbError
 from relive.gpu import _batch, _window
 from relive.gpu._device import conversion
 from relive.gpu._group import Group, exchange
@@ -135,6 +135,7 @@ class Loader:
 
         Raises:
           InvalidArgumentError: it is no state, or that of a loader that draws in another way.
+          DataLossError: what it has of the random stream is damaged.
           NotFoundError: the store has not the trajectories that were drawn ahead. This loader stays as it is.
         """
         if not isinstance(state, Mapping) or state.get("version") != _VERSION:
@@ -150,6 +151,8 @@ class Loader:
                 )
         try:
             self._native.restore(state["seed"], state["selector"], state["pending"])
+        except ReverbError:
+            raise
         except (TypeError, ValueError, OverflowError) as error:
             raise InvalidArgumentError(f"this is no state of a loader: {error}; give what state() returned") from error
 

@@ -109,7 +109,7 @@ def own_updates(
     before it is told: if it is refused, no rank changes anything."""
 
     def tell() -> bytes:
-        given = [_whole("an index", indices, capacity * group.ranks), _weights(weights)]
+        given: list[npt.NDArray[Any]] = [_whole("an index", indices, capacity * group.ranks), _weights(weights)]
         if generations is not None:
             given.append(_whole("a generation", generations, 1 << 63))
         if len({len(array) for array in given}) > 1:

@@ -332,7 +332,8 @@ fn check_weight(config: &WeightsConfig, weight: f32, place: impl Fn() -> String)
         return Ok(());
     }
     Err(Error::invalid(format!(
-        "{} is {weight}: weights are between 0 and the largest weight, {max}, that they were made with",
+        "{} is {weight}: weights are between 0 and the largest weight, {max}, that they were made with; lower it, or give a \
+         larger max_weight",
         place()
     )))
 }
