@@ -143,7 +143,7 @@ def _whole(what: str, given: npt.ArrayLike, limit: int) -> npt.NDArray[np.int64]
 def _weights(given: npt.ArrayLike) -> npt.NDArray[np.float32]:
     """Weights as stores have them."""
     weights = np.asarray(given).ravel()
-    if weights.size and weights.dtype.kind not in "fiu":
+    if weights.size and weights.dtype.kind not in "bfiu":
         raise TypeError(f"weights are numbers, but these are {weights.dtype}")
     with np.errstate(over="ignore"):
         rounded = weights.astype("<f4")

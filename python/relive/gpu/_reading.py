@@ -157,8 +157,9 @@ class Readable:
         steps = np.atleast_1d(np.asarray(given))
         if steps.size and steps.dtype.kind not in "iu":
             raise InvalidArgumentError(f"the steps are {steps.dtype}; steps are integers, 0 to the length of the trajectory")
-        if odd := [int(step) for step in steps.ravel() if not 0 <= step <= self._max_steps][:1]:
-            raise InvalidArgumentError(f"step {odd[0]}; steps are 0 to the length of the trajectory, at most {self._max_steps}")
+        outside = (steps < 0) | (steps > self._max_steps)
+        if outside.any():
+            raise InvalidArgumentError(f"step {steps[outside][0]}; steps are 0 to the length of the trajectory, at most {self._max_steps}")
         return steps.astype(np.int64)
 
     def _collector(self, windows: Mapping[str, Window], device: Any, framework: Literal["numpy", "torch", "jax"], rows: int) -> Loader:
