@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import pathlib
 import signal
+import socket
 import subprocess
 import sys
 import textwrap
 import threading
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -162,6 +165,55 @@ def test_a_rank_that_is_killed_is_named() -> None:
         with pytest.raises(errors.UnavailableError, match=r"rank 1 at 127\.0\.0\.1:\d+"):
             store.collect([2], {"x": gpu.Window(-1, 1)})
         assert store.collect([0], {"x": gpu.Window(-1, 1)}).data["x"].tolist() == [[0]]
+
+
+def connections() -> Iterator[tuple[int, socket.socket]]:
+    """A copy of each connection over TCP that this process has, and the number of its inode."""
+    for number in os.listdir("/proc/self/fd"):
+        try:
+            if "socket:" not in os.readlink(f"/proc/self/fd/{number}"):
+                continue
+            with socket.socket(fileno=os.dup(int(number))) as copy:
+                if copy.family == socket.AF_INET and not copy.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
+                    yield os.fstat(copy.fileno()).st_ino, copy
+        except OSError:
+            # It was closed meanwhile.
+            continue
+
+
+def cut_all_but(others: set[int]) -> int:
+    """Ends connections, as a network that fails does; how many."""
+    ended = 0
+    for inode, connection in connections():
+        if inode not in others:
+            connection.shutdown(socket.SHUT_RDWR)
+            ended += 1
+    return ended
+
+
+@pytest.mark.parametrize("prefetch", [0, 1, 3])
+def test_ranks_go_on_after_connections_were_cut(prefetch: int) -> None:
+    """The batches are those of ranks whose connections last, and no rank falls behind."""
+    others = {inode for inode, _ in connections()}
+
+    def work(group: gpu.Group, cuts: bool) -> list[gpu.Batch]:
+        with filled(group, network=NETWORK) as store:
+            with store.loader(3, WINDOWS, sampling="weighted", seed=5, prefetch=prefetch) as loader:
+                drawn = []
+                for number in range(8):
+                    group.all_gather(b"")
+                    if cuts and group.rank == 0 and number in (2, 5):
+                        assert cut_all_but(others) > 0
+                    group.all_gather(b"")
+                    drawn.append(next(loader))
+                group.all_gather(b"")
+                return drawn
+
+    expected, found = (together(2, functools.partial(work, cuts=cuts)) for cuts in (False, True))
+    for rank in range(2):
+        for one, other in zip(expected[rank], found[rank], strict=True):
+            np.testing.assert_array_equal(other.indices, one.indices)
+            np.testing.assert_array_equal(other.data["x"], one.data["x"])
 
 
 def test_ctrl_c_ends_a_wait_for_another_rank() -> None:

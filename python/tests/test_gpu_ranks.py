@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import functools
 import os
+import socket
 import subprocess
 import sys
 import textwrap
 import threading
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -171,6 +173,54 @@ def test_new_weights_reach_the_rank_that_has_the_trajectory() -> None:
     (first, *changed), (second, *stale) = together(2, work)
     np.testing.assert_array_equal(np.concatenate([first, second]), np.arange(TRAJECTORIES) * 10.0)
     assert changed == stale == [gpu.Changed(6, 0), gpu.Changed(0, 6)]
+
+
+@pytest.mark.parametrize(
+    ("indices", "weights", "generations", "kind"),
+    [
+        ([0, 6], [5, float("nan")], None, errors.InvalidArgumentError),
+        ([0, 6], [5, -5], None, errors.InvalidArgumentError),
+        ([0, 6], [5, 1e39], None, errors.InvalidArgumentError),
+        ([0, 6], [5, 5], [1, -1], errors.InvalidArgumentError),
+        ([0, 6], [5], None, errors.InvalidArgumentError),
+        ([0, TRAJECTORIES], [5, 5], None, errors.NotFoundError),
+        ([0.0, 6.5], [5, 5], None, TypeError),
+        (["a"], [5], None, TypeError),
+        ([0], ["a"], None, TypeError),
+        ([0], [None], None, TypeError),
+    ],
+)
+def test_new_weights_that_are_none_change_nothing_anywhere(indices: Any, weights: Any, generations: Any, kind: type[Exception]) -> None:
+    def work(group: gpu.Group) -> Any:
+        with filled(group) as store:
+            before = store.weights()
+            # The other rank's are as they should be.
+            mine = (indices, weights, generations) if group.rank == 0 else ([1], [5.0], None if generations is None else [1])
+            with pytest.raises(kind if group.rank == 0 else errors.UnavailableError):
+                store.update_weights(*mine)
+            np.testing.assert_array_equal(store.weights(), before)
+            tiny = store.update_weights([0, 6], [1e-60, 1e-60])
+            return store.weights()[0] > 0, tiny.applied
+
+    assert together(2, work) == [(True, 2), (True, 2)]
+
+
+@pytest.mark.parametrize("prefetch", [0, 1])
+def test_a_weight_above_the_largest_is_told_until_it_is_gone(prefetch: int) -> None:
+    def work(group: gpu.Group) -> set[int]:
+        with filled(group) as store, store.loader(40, WINDOWS, sampling="weighted", prefetch=prefetch) as loader:
+            next(loader)
+            heavy = [70_000.0, 1.0, 0, 0, 0, 0]
+            store.update_weights(np.arange(6) + 6 * group.rank, heavy if group.rank else [0] * 6)
+            for _ in range(3):
+                with pytest.raises((errors.InvalidArgumentError, errors.UnavailableError), match="70000"):
+                    next(loader)
+            store.update_weights([6], [0.0])
+            for _ in range(prefetch):
+                next(loader)
+            return set(next(loader).indices.tolist())
+
+    assert together(2, work) == [{7}, {7}]
 
 
 def test_a_rank_that_fails_tells_all() -> None:
@@ -414,6 +464,42 @@ def test_who_does_not_come_is_waited_for_until_the_deadline() -> None:
         gpu.LocalGroup(f"alone-{os.getpid()}", 0, 3, timeout=0.1)
     with pytest.raises(errors.DeadlineExceededError, match="rank 0 does not come within 0.1 s"):
         gpu.LocalGroup(f"alone-{os.getpid()}", 1, 3, timeout=0.1)
+
+
+def test_strangers_do_not_keep_a_group_from_starting() -> None:
+    name = f"strangers-{os.getpid()}"
+    found: list[gpu.LocalGroup] = []
+    root = threading.Thread(target=lambda: found.append(gpu.LocalGroup(name, 0, 2, timeout=30.0)))
+    root.start()
+
+    def stranger() -> socket.socket:
+        deadline = time.monotonic() + 30.0
+        while True:
+            other = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            try:
+                other.connect(f"\0relive-gpu-{name}")
+            except OSError:
+                other.close()
+                assert time.monotonic() < deadline
+            else:
+                return other
+
+    with stranger() as silent, stranger() as loud:
+        stranger().close()
+        loud.sendall(b"GET / HTTP/1.1\r\n\r\n and more")
+        with stranger() as short:
+            short.sendall(b"RLV")
+            other = gpu.LocalGroup(name, 1, 2, timeout=30.0)
+            root.join()
+            assert silent.fileno() >= 0
+    told: list[Any] = []
+    thread = threading.Thread(target=lambda: told.append(other.all_gather(b"one")))
+    thread.start()
+    assert found[0].all_gather(b"zero") == [b"zero", b"one"]
+    thread.join()
+    assert told == [[b"zero", b"one"]]
+    other.close()
+    found[0].close()
 
 
 def test_a_local_group_tells_who_has_ended() -> None:

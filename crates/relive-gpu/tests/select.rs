@@ -417,3 +417,31 @@ fn shares_of_data_parallel_ranks_make_up_the_list() {
     assert_eq!(shares, selected.indices);
     assert_eq!(selected.share(3, 4).indices.len(), 2);
 }
+
+/// Chances that the grid would change are refused with what to do, by every rank, and drawn right after that was done.
+#[test]
+fn weights_that_the_grid_does_not_tell_apart_are_refused() {
+    let weights = |exponent, max_weight| {
+        let mut weights =
+            Weights::new(WeightsConfig { exponent, max_weight, ..WeightsConfig::new(4) }).unwrap();
+        weights.load(&[1.0, 2.0, 3.0, 10.0]).unwrap();
+        weights
+    };
+    let coarse = weights(3.0, 65_536.0);
+    for selection in [Selection::Weighted, Selection::Stratified, Selection::WithoutReplacement] {
+        let error = Selector::new(1).select(&Pool::new(&coarse), selection, 3, Order::AsDrawn).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+        assert!(error.to_string().contains("max_weight near the largest weight"), "{error}");
+    }
+    for selection in [Selection::Uniform, Selection::TopK] {
+        Selector::new(1).select(&Pool::new(&coarse), selection, 3, Order::AsDrawn).unwrap();
+    }
+    let fine = weights(3.0, 10.0);
+    let drawn =
+        Selector::new(1).select(&Pool::new(&fine), Selection::Weighted, 40_000, Order::AsDrawn).unwrap();
+    let expected: Vec<f64> = [1.0, 8.0, 27.0, 1000.0].iter().map(|mass| mass / 1036.0 * 40_000.0).collect();
+    let deviation = deviation(&counts(&drawn.indices, 4), &expected);
+    assert!(deviation.abs() < 4.0, "{deviation} standard deviations");
+    let error = Weights::new(WeightsConfig { exponent: 8.0, ..WeightsConfig::new(4) }).unwrap_err();
+    assert!(error.to_string().contains("give a lower max_weight"), "{error}");
+}

@@ -6,7 +6,7 @@ import abc
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from relive.errors import InvalidArgumentError, ReverbError, UnavailableError
+from relive.errors import InvalidArgumentError, UnavailableError
 from relive.gpu._waits import told as told_of
 
 _FINE, _FAILED = b"\0", b"\1"
@@ -137,11 +137,11 @@ def exchange(group: Group, make: Callable[[], bytes]) -> list[bytes]:
     Raises:
       UnavailableError: another rank cannot make its own; the error says why. What this rank's own raises comes first.
     """
-    failed: ReverbError | None = None
+    failed: Exception | None = None
     try:
         told = _FINE + make()
-    except ReverbError as error:
-        failed, told = error, _FAILED + str(error).encode()
+    except Exception as error:
+        failed, told = error, _FAILED + str(error).encode(errors="replace")
     with told_of(f"rank {group.rank} of {group.ranks}", group._awaited):
         answers = [bytes(answer) for answer in group.all_gather(told)]
     if failed is not None:

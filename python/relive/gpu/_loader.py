@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy.typing as npt
 
 from relive import _native
-from relive.errors import FailedPreconditionError, InvalidArgumentError
+from relive.errors import FailedPreconditionError, InvalidArgumentError, ReverbError
 from relive.gpu import _batch, _kept_weights, _window
 from relive.gpu._device import conversion
 from relive.gpu._given import real, whole
@@ -81,7 +81,8 @@ class Loader:
 
         Raises:
           UnavailableError: no trajectory has a weight above 0, or fewer have than are to be drawn without replacement.
-          InvalidArgumentError: a weight of the store is above ``max_weight``, or the ranks do not draw alike: all make the same calls.
+          InvalidArgumentError: a weight of the store is above ``max_weight``, until it is no more; ``max_weight`` is so far above the
+            weights that draws would not have their chances; or the ranks do not draw alike: all make the same calls.
           DeadlineExceededError: another rank does not come, where the group has a deadline.
         """
         try:
@@ -132,7 +133,7 @@ class Loader:
         """Gives prioritized draws another β, as schedules do; from the next draw on, which ``prefetch`` puts off.
 
         Raises:
-          InvalidArgumentError: the sampling is not prioritized.
+          InvalidArgumentError: the sampling is not prioritized, or β is not between 0 and 16.
         """
         if not isinstance(self._sampling, Prioritized):
             raise InvalidArgumentError(f"beta belongs to prioritized draws, and this loader's are {self._sampling.name}")
@@ -167,16 +168,26 @@ class Loader:
 
         Raises:
           InvalidArgumentError: it is no state, or that of a loader that draws in another way.
+          DataLossError: what it has of the random stream is damaged.
           NotFoundError: the store has not the trajectories that were drawn ahead. This loader stays as it is.
         """
         if not isinstance(state, Mapping) or state.get("version") != _VERSION:
             raise InvalidArgumentError(f"this is no state of a loader of version {_VERSION}; give what state() returned")
+        if missing := [part for part in ("settings", "seed", "selector", "pending") if part not in state]:
+            raise InvalidArgumentError(f"the state of a loader has no {', '.join(missing)}; give what state() returned")
+        if not isinstance(state["settings"], Mapping):
+            raise InvalidArgumentError(f"the settings of the state are a {type(state['settings']).__name__}; give what state() returned")
         for name, value in self._drawing().items():
             if state["settings"].get(name) != value:
                 raise InvalidArgumentError(
                     f"the state is of a loader with {name} {state['settings'].get(name)!r}; this one has {value!r}"
                 )
-        self._native.restore(state["seed"], state["selector"], state["pending"])
+        try:
+            self._native.restore(state["seed"], state["selector"], state["pending"])
+        except ReverbError:
+            raise
+        except (TypeError, ValueError, OverflowError) as error:
+            raise InvalidArgumentError(f"this is no state of a loader: {error}; give what state() returned") from error
         if state["weights"] is not None and isinstance(self._source, _native.GpuStore):
             _kept_weights.give_back(self._source, state["weights"])
 

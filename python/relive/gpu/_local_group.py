@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import selectors
 import socket
 import struct
 import time
@@ -13,7 +14,9 @@ from relive.gpu._group import Group
 from relive.gpu._waits import told as told_of
 
 _SIZE = struct.Struct("<Q")
-_RANK = struct.Struct("<QQ")
+# What a rank begins with: a mark, its rank, and their number.
+_HELLO = struct.Struct("<8sQQ")
+_MARK = b"RLVRANKS"
 # Process, user and group of the other end.
 _PEER = struct.Struct("3i")
 _BETWEEN_TRIES_S = 0.01
@@ -85,24 +88,54 @@ class LocalGroup(Group):
             except OSError as error:
                 raise UnavailableError(f"a process has the group {self._name!r} already, or its name is too long: {error}") from error
             listener.listen(self.ranks)
-            while len(peers) < self.ranks - 1:
-                missing = sorted(set(range(1, self.ranks)) - peers.keys())
-                listener.settimeout(self._left(deadline, f"ranks {missing} do not come"))
+            listener.setblocking(False)
+            with selectors.DefaultSelector() as ready:
+                ready.register(listener, selectors.EVENT_READ)
                 try:
-                    peer, _ = listener.accept()
-                except TimeoutError:
-                    continue
-                rank = self._welcome(peer, deadline)
-                if rank is not None:
-                    peers[rank] = peer
+                    while len(peers) < self.ranks - 1:
+                        missing = sorted(set(range(1, self.ranks)) - peers.keys())
+                        for key, _ in ready.select(self._left(deadline, f"ranks {missing} do not come")):
+                            if key.fileobj is listener:
+                                self._accept(listener, ready)
+                            elif (rank := self._welcome(key, ready)) is not None:
+                                assert isinstance(key.fileobj, socket.socket), "as it was registered"
+                                peers[rank] = key.fileobj
+                finally:
+                    # Those that have not said who they are.
+                    for key in list(ready.get_map().values()):
+                        if isinstance(key.fileobj, socket.socket):
+                            key.fileobj.close()
         return peers
 
-    def _welcome(self, peer: socket.socket, deadline: float) -> int | None:
+    def _accept(self, listener: socket.socket, ready: selectors.BaseSelector) -> None:
+        """Takes a connection, if it is of this user, whoever it is."""
+        try:
+            peer, _ = listener.accept()
+        except OSError:
+            return
         _, user, _ = _PEER.unpack(peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size))
         if user != os.getuid():
             peer.close()
+            return
+        peer.setblocking(False)
+        ready.register(peer, selectors.EVENT_READ, bytearray())
+
+    def _welcome(self, key: selectors.SelectorKey, ready: selectors.BaseSelector) -> int | None:
+        """The rank that a connection is of, once it has said so. One that says anything else is of no rank, and is let go of."""
+        peer, said = key.fileobj, key.data
+        assert isinstance(peer, socket.socket), "as it was registered"
+        try:
+            part = peer.recv(_HELLO.size - len(said))
+        except OSError:
+            part = b""
+        said += part
+        if part and len(said) < _HELLO.size:
             return None
-        rank, ranks = _RANK.unpack(self._read(-1, peer, _RANK.size, deadline))
+        ready.unregister(peer)
+        mark, rank, ranks = _HELLO.unpack(said) if part else (b"", 0, 0)
+        if mark != _MARK:
+            peer.close()
+            return None
         if ranks != self.ranks or not 1 <= rank < ranks:
             peer.close()
             raise InvalidArgumentError(f"a process came as rank {rank} of {ranks} to the group {self._name!r} of {self.ranks}")
@@ -119,7 +152,7 @@ class LocalGroup(Group):
                 self._left(deadline, "rank 0 does not come")
                 time.sleep(_BETWEEN_TRIES_S)
                 continue
-            self._write(0, root, _RANK.pack(self.rank, self.ranks), deadline)
+            self._write(0, root, _HELLO.pack(_MARK, self.rank, self.ranks), deadline)
             return {0: root}
 
     def _left(self, deadline: float, what: str) -> float:

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from relive import _native
-from relive.errors import InvalidArgumentError, UnavailableError
+from relive.errors import InvalidArgumentError, NotFoundError, UnavailableError
 from relive.gpu._group import Group, exchange, group_of
 from relive.gpu._local_group import LocalGroup
 from relive.gpu._network import Network
@@ -116,16 +116,15 @@ def part_of(group: Group | None, count: int) -> slice:
 def own_updates(
     group: Group, capacity: int, indices: npt.ArrayLike, weights: npt.ArrayLike, generations: npt.ArrayLike | None
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32], npt.NDArray[np.int64] | None]:
-    """Of the new weights that all ranks give, those of this rank's trajectories, in the order of ranks."""
+    """Of the new weights that all ranks give, those of this rank's trajectories, in the order of ranks. What a rank gives is checked
+    before it is told: if it is refused, no rank changes anything."""
 
     def tell() -> bytes:
-        given = [np.atleast_1d(np.asarray(indices)).astype("<i8"), np.atleast_1d(np.asarray(weights)).astype("<f4")]
+        given: list[npt.NDArray[Any]] = [_whole("an index", indices, capacity * group.ranks), _weights(weights)]
         if generations is not None:
-            given.append(np.atleast_1d(np.asarray(generations)).astype("<i8"))
+            given.append(_whole("a generation", generations, 1 << 63))
         if len({len(array) for array in given}) > 1:
             raise InvalidArgumentError(f"{[len(array) for array in given]} indices, weights and generations; give as many of each")
-        if len(given[0]) and not 0 <= given[0].min() <= given[0].max() < capacity * group.ranks:
-            raise InvalidArgumentError(f"an index is beyond the {capacity * group.ranks} of {group.ranks} ranks")
         header = json.dumps({"count": len(given[0]), "generations": generations is not None}).encode()
         return header + b"\n" + b"".join(array.tobytes() for array in given)
 
@@ -137,6 +136,33 @@ def own_updates(
     own = everything[0] // capacity == group.rank
     chosen = [array[own] for array in everything]
     return chosen[0], chosen[1], chosen[2] if has_generations else None
+
+
+def _whole(what: str, given: npt.ArrayLike, limit: int) -> npt.NDArray[np.int64]:
+    """Whole numbers below the limit."""
+    numbers = np.asarray(given).ravel()
+    if not numbers.size:
+        return np.zeros(0, "<i8")
+    if numbers.dtype.kind not in "iu":
+        raise TypeError(f"{what} is an integer, but these are {numbers.dtype}")
+    if not 0 <= numbers.min() <= numbers.max() < limit:
+        odd = numbers.min() if numbers.min() < 0 else numbers.max()
+        raise (InvalidArgumentError if odd < 0 else NotFoundError)(f"{what} is {odd}; it must be 0 to {limit - 1}")
+    return numbers.astype("<i8")
+
+
+def _weights(given: npt.ArrayLike) -> npt.NDArray[np.float32]:
+    """Weights as stores have them."""
+    weights = np.asarray(given).ravel()
+    if weights.size and weights.dtype.kind not in "bfiu":
+        raise TypeError(f"weights are numbers, but these are {weights.dtype}")
+    with np.errstate(over="ignore"):
+        rounded = weights.astype("<f4")
+    refused = ~np.isfinite(rounded) | (weights < 0)
+    if refused.any():
+        raise InvalidArgumentError(f"the weight is {weights[refused][0]}; it must be a 32-bit float, finite and not negative")
+    rounded[(weights > 0) & (rounded == 0)] = np.finfo(np.float32).smallest_subnormal
+    return rounded
 
 
 def _parsed(answer: bytes) -> tuple[Any, Any, Any]:

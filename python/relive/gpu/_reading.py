@@ -103,8 +103,10 @@ class Readable:
             unless its ``jax_enable_x64`` is set.
           prefetch: batches that are drawn and copied before they are asked for. A new weight does not change those.
           threads: how many copy; the caller's included.
-          max_weight: the largest weight that the store will have, where draws depend on how large weights are. They are rounded to about
-            2⁻⁴⁰ of it. Uniform, FIFO and LIFO draws ask only whether a weight is above 0, and take any.
+          max_weight: the largest weight that the store will have, where draws depend on how large weights are. Chances are rounded to about
+            2⁻⁴⁰ of those of such a weight: with an ``alpha``, ``weight^alpha`` to 2⁻⁴⁰ of ``max_weight^alpha``. Where that would change
+            them by more than 0.4 %, draws are refused: then give one near the largest weight. Uniform, FIFO and LIFO draws ask only
+            whether a weight is above 0, and take any.
 
         Raises:
           InvalidArgumentError: a window cannot be had, an argument is out of range, or the store is another process's and one of
@@ -145,9 +147,7 @@ class Readable:
         last = isinstance(steps, str)
         if last and steps != "last":
             raise InvalidArgumentError(f"steps is {steps!r}; give an array of steps, or 'last'")
-        at = np.full(len(indices), -1) if last else np.atleast_1d(np.asarray(steps))
-        if not last and (at < 0).any():
-            raise InvalidArgumentError(f"step {at.min()}; steps are 0 to the length of the trajectory")
+        at = np.full(len(indices), -1) if last else self._steps(steps)
         _window.as_native(windows)
         key = (tuple(windows.items()), str(device), framework, 1 << (max(1, len(indices)) - 1).bit_length())
         loader = self._collectors.pop(key, None) or self._collector(windows, device, framework, key[-1])
@@ -157,6 +157,16 @@ class Readable:
         # Those of the last windows are kept: who collects mostly does it again and again. Another thread meanwhile makes its own.
         self._collectors = {key: loader}
         return batch
+
+    def _steps(self, given: npt.ArrayLike) -> npt.NDArray[np.int64]:
+        """Current steps, as far as they can be checked without the trajectories."""
+        steps = np.atleast_1d(np.asarray(given))
+        if steps.size and steps.dtype.kind not in "iu":
+            raise InvalidArgumentError(f"the steps are {steps.dtype}; steps are integers, 0 to the length of the trajectory")
+        outside = (steps < 0) | (steps > self._max_steps)
+        if outside.any():
+            raise InvalidArgumentError(f"step {steps[outside][0]}; steps are 0 to the length of the trajectory, at most {self._max_steps}")
+        return steps.astype(np.int64)
 
     def _collector(self, windows: Mapping[str, Window], device: Any, framework: Literal["numpy", "torch", "jax"], rows: int) -> Loader:
         """What makes batches of given trajectories, of up to so many rows."""

@@ -43,7 +43,7 @@ class Store(Readable):
         of :class:`Candidates` that gives the position of one, or ``None`` to keep all. One that is being read stays.
       name: by which other processes :func:`attach`; without it the store is this process's alone. A process that is killed leaves the
         memory in ``/dev/shm``, and the next store of the name takes its place: give a fixed one.
-      max_selectable: most trajectories that there may be, below the capacity.
+      max_selectable: most trajectories that there may be, up to the capacity.
       seed: of the random removal.
       readers: processes that may read at the same time, this one and other ranks included; 1 to 1,024.
       writers: processes or threads that may write in place at the same time (:func:`attach_writer`); 0 to 65,536.
@@ -57,7 +57,8 @@ class Store(Readable):
 
     Raises:
       InvalidArgumentError: columns or options that make no sense.
-      UnavailableError: a living process has a store of this name, there is not as much shared memory, or another rank has failed.
+      UnavailableError: a living process has a store of this name, or there is something else of this name that is no store, which stays as
+        it is; there is not as much shared memory; or another rank has failed.
       DeadlineExceededError: another rank does not come.
       InternalError: the system refused the memory.
     """
@@ -85,7 +86,7 @@ class Store(Readable):
     ) -> None:
         capacity, max_steps = whole("capacity", capacity, 1, 1 << 63), whole("max_steps", max_steps, 1, 1 << 32)
         readers, writers = whole("readers", readers, 1, 1 << 32), whole("writers", writers, 0, 1 << 32)
-        max_selectable = None if max_selectable is None else whole("max_selectable", max_selectable, 1, 1 << 63)
+        max_selectable = None if max_selectable is None else whole("max_selectable", max_selectable, 1, capacity + 1)
         seed = whole("seed", seed, 0, 1 << 64)
         columns = _columns.columns_of(columns)
         self._removal = _removal.given(removal)
@@ -167,12 +168,13 @@ class Store(Readable):
         return store
 
     def save(self, folder: str | os.PathLike[str]) -> Saved:
-        """Writes the store into a folder; of what its last checkpoint there has, nothing is written again. Others may insert meanwhile.
+        """Writes the store into a folder; of what its last checkpoint there still has, nothing is written again. Others may insert meanwhile.
         Each rank writes its own part, into a folder there.
 
         Raises:
           UnavailableError: another process saves there.
-          InvalidArgumentError: the folder has a checkpoint of other columns or another capacity.
+          InvalidArgumentError: the folder has a checkpoint of other columns or another capacity, or is an empty text.
+          DataLossError: the folder's manifest is damaged; save into another folder, or remove this one.
           InternalError: a file cannot be written. The last checkpoint is still there.
         """
         return Saved(*self._native.save(_rank_folder(folder, self._native.shard())))
@@ -195,7 +197,9 @@ class Store(Readable):
         longest = max(len(next(iter(episode.values()))) for episode in episodes)
         group = _ranks.group_for(options.get("name"), options.pop("group", None), options.pop("rank", None), options.pop("ranks", None))
         each = -(-len(episodes) // (1 if group is None else group.ranks))
-        store = cls(columns, capacity=capacity or each, max_steps=max_steps or longest, group=group, **options)
+        capacity = each if capacity is None else capacity
+        max_steps = longest if max_steps is None else max_steps
+        store = cls(columns, capacity=capacity, max_steps=max_steps, group=group, **options)
         store._insert_all(episodes, weight)
         return store
 
@@ -284,7 +288,7 @@ class Store(Readable):
 
         Args:
           indices: which, ``[N]``, as ``batch.indices``.
-          weights: ``[N]``; finite and not negative.
+          weights: ``[N]``; finite and not negative. A positive one too small for a 32-bit float becomes the smallest that is none.
           generations: as ``batch.generations``: trajectories that others have replaced since are skipped. Without them the
             weights are for whatever is there now.
 
@@ -292,15 +296,18 @@ class Store(Readable):
           What became of those that are in this process's store.
 
         Raises:
-          InvalidArgumentError: a weight that is none, or lists of different lengths. Nothing is changed.
-          NotFoundError: an index beyond the capacity. Nothing is changed.
+          InvalidArgumentError: a weight that is none, or lists of different lengths. Nothing is changed, by any rank.
+          NotFoundError: an index beyond the capacity. Nothing is changed, by any rank.
+          TypeError: indices or generations that are no integers. Nothing is changed, by any rank.
+          UnavailableError: another rank gave what it could not. Nothing is changed.
         """
         if self._group is not None and self._group.ranks > 1:
             indices, weights, generations = _ranks.own_updates(self._group, self.capacity, indices, weights, generations)
         return Changed(*self._native.update_weights(indices, weights, generations))
 
     def remove(self, indices: npt.ArrayLike, generations: npt.ArrayLike | None = None) -> Changed:
-        """Removes trajectories; those that are being read stay. The arguments and errors are those of :meth:`update_weights`."""
+        """Removes trajectories of this rank; those that are being read by a living process stay. The arguments and errors are those of
+        :meth:`update_weights`."""
         return Changed(*self._native.remove(indices, generations))
 
     def status(self, index: int) -> Status:

@@ -112,6 +112,11 @@ impl<'a> Pieces<'a> {
     }
 }
 
+/// Whether the file of this number is there, with as many bytes as are wanted.
+pub(super) fn is_whole(folder: &Path, number: u64, bytes: u64) -> bool {
+    fs::metadata(path(folder, number)).is_ok_and(|found| found.is_file() && found.len() >= bytes)
+}
+
 /// Opens the file of this number for reading.
 pub(super) fn open(folder: &Path, number: u64) -> Result<File> {
     let path = path(folder, number);

@@ -81,7 +81,8 @@ impl Checkpoint {
         };
         Ok(StoreOptions {
             removal,
-            max_selectable: Some(manifest.max_selectable).filter(|&most| most != u64::MAX),
+            // A number above the capacity limits nothing.
+            max_selectable: Some(manifest.max_selectable).filter(|&most| most <= manifest.capacity),
             rank: manifest.rank,
             ranks: manifest.ranks,
             ..StoreOptions::new(manifest.capacity)

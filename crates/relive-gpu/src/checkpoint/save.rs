@@ -47,10 +47,15 @@ impl Store {
     /// are not committed are not saved.
     ///
     /// # Errors
-    /// Another process saves there, the folder has a checkpoint of another schema or capacity, or a file cannot be
-    /// written; the last checkpoint is then still there.
+    /// Another process saves there, the folder has a checkpoint of another schema or capacity or a manifest that is damaged, or
+    /// a file cannot be written; the last checkpoint is then still there, and nothing else.
     pub fn save(&self, folder: impl AsRef<Path>) -> Result<Saved> {
         let folder = folder.as_ref();
+        if folder.as_os_str().is_empty() {
+            return Err(Error::invalid(
+                "the folder to save into is an empty path; give \".\" for the working directory",
+            ));
+        }
         fs::create_dir_all(folder).map_err(|error| failed("make", folder, error))?;
         let _lock = lock(folder)?;
         let before = self.before(folder)?;
@@ -59,7 +64,8 @@ impl Store {
         let number = before.as_ref().map_or(1, |(manifest, _)| manifest.number + 1);
         let mut groups = dirty.kept;
         let mut places = dirty.places;
-        let written = write_groups(self, folder, number, dirty.groups)?;
+        let written = write_groups(self, folder, number, dirty.groups)
+            .inspect_err(|_| discard(folder, number, None))?;
         let mut saved = Saved { number, rows: wide(snapshot.rows.len()), ..Saved::default() };
         for group in written {
             saved.written_rows += wide(group.rows.len());
@@ -68,7 +74,9 @@ impl Store {
             groups.push(group);
         }
         let manifest = self.manifest(snapshot, number, &places, groups);
-        files::write_whole(&folder.join(MANIFEST), &manifest.encode())?;
+        let encoded = manifest.encode();
+        files::write_whole(&folder.join(MANIFEST), &encoded)
+            .inspect_err(|_| discard(folder, number, Some(&encoded)))?;
         self.inner.known.lock().insert(canonical(folder)?, manifest.nonce);
         let mut kept: Vec<u64> = manifest.groups.iter().map(|group| group.file).collect();
         kept.dedup();
@@ -76,14 +84,17 @@ impl Store {
         Ok(saved)
     }
 
-    /// The folder's checkpoint, if there is one, and whether this store wrote it or was loaded from it.
+    /// The folder's checkpoint, if there is one, and whether this store wrote it or was loaded from it. It is without the groups
+    /// whose files are no longer whole: their rows are written again.
     fn before(&self, folder: &Path) -> Result<Option<(Manifest, bool)>> {
         let path = folder.join(MANIFEST);
         if !path.try_exists().map_err(|error| failed("look for", &path, error))? {
             return Ok(None);
         }
         let bytes = fs::read(&path).map_err(|error| failed("read", &path, error))?;
-        let manifest = Manifest::decode(&bytes, &path.display().to_string())?;
+        let mut manifest = Manifest::decode(&bytes, &path.display().to_string()).map_err(|error| {
+            Error::new(error.kind(), format!("{error}; save into another folder, or remove this one"))
+        })?;
         if manifest.schema != *self.schema() || manifest.capacity != self.capacity() {
             return Err(Error::invalid(format!(
                 "{} has a checkpoint of {} trajectories of {}; this store has {} of {}: choose another folder",
@@ -95,6 +106,14 @@ impl Store {
             )));
         }
         let known = self.inner.known.lock().get(&canonical(folder)?) == Some(&manifest.nonce);
+        let mut ends: HashMap<u64, u64> = HashMap::new();
+        for group in &manifest.groups {
+            let end = ends.entry(group.file).or_default();
+            *end = (*end)
+                .max(group.extents.iter().map(|extent| extent.offset + extent.bytes).max().unwrap_or(0));
+        }
+        ends.retain(|&file, &mut end| data::is_whole(folder, file, end));
+        manifest.groups.retain(|group| ends.contains_key(&group.file));
         Ok(Some((manifest, known)))
     }
 
@@ -211,6 +230,18 @@ impl Dirty {
                 self.kept.push(group.clone());
             }
         }
+    }
+}
+
+/// Removes the data file of a save that has failed, unless the folder has its manifest by now.
+fn discard(folder: &Path, number: u64, manifest: Option<&[u8]>) {
+    let is_named = match fs::read(folder.join(MANIFEST)) {
+        Ok(bytes) => manifest == Some(&bytes[..]),
+        Err(error) => error.kind() != std::io::ErrorKind::NotFound,
+    };
+    if !is_named {
+        // It may not be there, and the save has its own error to tell.
+        drop(fs::remove_file(data::path(folder, number)));
     }
 }
 

@@ -254,3 +254,45 @@ fn saves_and_writers_at_once() {
         stop.store(true, std::sync::atomic::Ordering::Relaxed);
     });
 }
+
+/// What a folder has lost is written again: what is saved can be loaded.
+#[test]
+fn rows_of_files_that_were_lost_are_written_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = filled(Removal::Fifo);
+    store.save(folder.path()).unwrap();
+    fs::remove_file(folder.path().join("rows-0000000001.data")).unwrap();
+    apply(&store, 100, &Change::Insert { length: 5, weight: 1 });
+    assert_eq!(store.save(folder.path()).unwrap().written_rows, CAPACITY);
+    assert_eq!(look(&Store::load(folder.path()).unwrap()), look(&store));
+    let data = folder.path().join("rows-0000000002.data");
+    let short = fs::read(&data).unwrap().len() - 1;
+    fs::OpenOptions::new().write(true).open(&data).unwrap().set_len(short as u64).unwrap();
+    let saved = store.save(folder.path()).unwrap();
+    assert_eq!((saved.written_rows, saved.removed_files), (CAPACITY, 1));
+    assert_eq!(look(&Store::load(folder.path()).unwrap()), look(&store));
+}
+
+#[test]
+fn a_save_that_fails_leaves_nothing_behind() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = filled(Removal::Fifo);
+    store.save(folder.path()).unwrap();
+    let before = files(folder.path());
+    apply(&store, 100, &Change::Insert { length: 5, weight: 1 });
+    // The manifest cannot be written where a folder is.
+    let blocked = folder.path().join("store.manifest.tmp");
+    fs::create_dir(&blocked).unwrap();
+    assert_eq!(store.save(folder.path()).unwrap_err().kind(), ErrorKind::System);
+    fs::remove_dir(&blocked).unwrap();
+    assert_eq!(files(folder.path()), before);
+    assert_eq!(store.save(folder.path()).unwrap().written_rows, 1);
+    let manifest = folder.path().join("store.manifest");
+    fs::write(&manifest, b"damaged").unwrap();
+    let error = store.save(folder.path()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Corrupt);
+    assert!(error.to_string().contains("save into another folder"), "{error}");
+    let error = store.save("").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+    assert!(!Path::new("store.lock").exists());
+}

@@ -6,11 +6,11 @@ use super::plan::{BatchPlan, ColumnPlan, RowPlan};
 use super::window::{Span, span};
 use crate::bytes::narrow;
 use crate::error::{Error, Result};
-use crate::peers::messages::{MAX_ANSWER_BYTES, RowAsked, WindowAsked};
+use crate::peers::messages::{MAX_ANSWER_BYTES, MAX_ANSWER_PIECES, RowAsked, WindowAsked};
 use crate::peers::{Asked, Body, Lease};
 
 /// Rows of a batch that another machine has: what is asked for them, and where they go. One request has as many as an answer
-/// may have bytes of.
+/// may have bytes and pieces of.
 pub(super) struct Remote<'a> {
     lease: &'a Lease,
     plan: &'a BatchPlan,
@@ -43,7 +43,8 @@ impl<'a> Remote<'a> {
     pub(super) async fn ask(&mut self) -> Result<Option<OnItsWay>> {
         let first = self.next;
         let (mut count, mut bytes) = (0, 0);
-        for (row, _) in &self.rows[first..] {
+        let most = (MAX_ANSWER_PIECES / self.windows.len().max(1)).max(1);
+        for (row, _) in self.rows[first..].iter().take(most) {
             let more: u64 = self.plan.columns.iter().map(|column| span_bytes(column, row)).sum();
             if count > 0 && bytes + more > MAX_ANSWER_BYTES {
                 break;

@@ -12,7 +12,9 @@ use rustix::fs::{
     fcntl_get_seals, flock, fstatvfs, memfd_create,
 };
 
+use super::header;
 use super::identity::Identity;
+use crate::bytes::{narrow, wide};
 use crate::error::{Error, Result};
 
 /// Where Linux shows shared memory objects; `shm_open` opens files there.
@@ -25,6 +27,10 @@ const MAKING: Duration = Duration::from_secs(5);
 const TRIES: usize = 100;
 /// Another process removes a file that was left behind, which takes no longer.
 const BETWEEN_TRIES: Duration = Duration::from_millis(1);
+/// First bytes of what is still being made.
+pub(crate) const MAKING_MAGIC: [u8; 8] = *b"RLVBEGIN";
+/// First bytes of a column's file.
+pub(crate) const COLUMN_MAGIC: [u8; 8] = *b"RLVCOLMN";
 /// Seals without which the other side could make memory vanish, which ends whoever looks at it.
 const FIXED_SIZE: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::SEAL);
 
@@ -57,8 +63,9 @@ pub(crate) fn shared_memory(name: &str) -> Result<PathBuf> {
     Ok(Path::new(SHARED_MEMORY).join(plain))
 }
 
-/// Makes a file of this name, of mode 0600 and size `bytes`, and writes the owner's identity at `identity_at` first
-/// of all. One that a dead owner has left is removed; a living owner's is refused.
+/// Makes a file of this name, of mode 0600 and size `bytes`, and writes the mark of one that is being made, and the owner's
+/// identity at `identity_at`, first of all. One that a dead owner has left is removed; a living owner's is refused, and so is
+/// what is no file of a store.
 pub(crate) fn create(path: &Path, bytes: u64, identity_at: u64) -> Result<(File, Name)> {
     for _ in 0..TRIES {
         let options = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).clone();
@@ -79,8 +86,11 @@ pub(crate) fn create(path: &Path, bytes: u64, identity_at: u64) -> Result<(File,
 
 fn start(file: &File, path: &Path, bytes: u64, identity_at: u64) -> Result<()> {
     let identity = Identity::current()?;
-    let done =
-        file.write_all_at(&identity.word().to_le_bytes(), identity_at).and_then(|()| file.set_len(bytes));
+    // In one piece: what is there for others to see is empty, or has both.
+    let mut first = MAKING_MAGIC.to_vec();
+    first.resize(narrow(identity_at), 0);
+    first.extend_from_slice(&identity.word().to_le_bytes());
+    let done = file.write_all_at(&first, 0).and_then(|()| file.set_len(bytes));
     done.map_err(|error| failed("begin", path, error))?;
     let space = fstatvfs(file).map_err(|error| failed("look at the space for", path, error.into()))?;
     let free = space.f_bavail.saturating_mul(space.f_frsize);
@@ -97,6 +107,10 @@ fn start(file: &File, path: &Path, bytes: u64, identity_at: u64) -> Result<()> {
 pub(crate) fn reserve(file: &File, path: &Path, bytes: u64) -> Result<()> {
     match fallocate(file, FallocateFlags::empty(), 0, bytes) {
         Ok(()) | Err(rustix::io::Errno::OPNOTSUPP) => Ok(()),
+        Err(rustix::io::Errno::NOSPC) => Err(Error::unavailable(format!(
+            "there is no space for the {bytes} bytes of {}; lower the capacity or make room",
+            path.display()
+        ))),
         Err(error) => Err(failed("take space for", path, error.into())),
     }
 }
@@ -104,6 +118,10 @@ pub(crate) fn reserve(file: &File, path: &Path, bytes: u64) -> Result<()> {
 /// Removes a file whose owner is dead. The lock keeps two processes that both see it from removing each other's new
 /// one.
 fn remove_stale(path: &Path, identity_at: u64) -> Result<()> {
+    // A pipe would be waited for, and a link be followed.
+    if fs::symlink_metadata(path).is_ok_and(|found| !found.is_file()) {
+        return Err(no_store(path));
+    }
     let file = match File::open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -122,9 +140,7 @@ fn remove_stale(path: &Path, identity_at: u64) -> Result<()> {
         return Ok(());
     }
     let made = ours.modified().unwrap_or(SystemTime::UNIX_EPOCH);
-    let mut word = [0; 8];
-    let known = file.read_exact_at(&mut word, identity_at).is_ok();
-    let word = if known { u64::from_le_bytes(word) } else { 0 };
+    let word = owner_of(&file, path, identity_at)?;
     let identity = Identity::from_word(word);
     let stale = match word {
         0 => SystemTime::now().duration_since(made).is_ok_and(|age| age > MAKING),
@@ -142,6 +158,27 @@ fn remove_stale(path: &Path, identity_at: u64) -> Result<()> {
         )));
     }
     fs::remove_file(path).map_err(|error| failed("remove the stale", path, error))
+}
+
+/// The identity in a file of a store; 0 for one that is still empty.
+///
+/// # Errors
+/// It is another file, which is nobody's to remove here.
+fn owner_of(file: &File, path: &Path, identity_at: u64) -> Result<u64> {
+    let end = narrow(identity_at) + size_of::<u64>();
+    let bytes = beginning(file, wide(end), &path.display().to_string())?;
+    let known = [MAKING_MAGIC, COLUMN_MAGIC, header::MAGIC];
+    match bytes.last_chunk() {
+        None if bytes.is_empty() => Ok(0),
+        Some(word) if bytes.len() == end && known.iter().any(|magic| bytes.starts_with(magic)) => {
+            Ok(u64::from_le_bytes(*word))
+        }
+        _ => Err(no_store(path)),
+    }
+}
+
+fn no_store(path: &Path) -> Error {
+    Error::unavailable(format!("{} is no store; choose another name, or remove it", path.display()))
 }
 
 /// Opens what another process has made.
@@ -182,6 +219,16 @@ pub(crate) fn beginning(mut file: &File, count: u64, what: &str) -> Result<Vec<u
     Ok(bytes)
 }
 
+/// Eight bytes of a file; none if it is shorter.
+pub(crate) fn word(file: &File, at: u64, what: &str) -> Result<Option<[u8; 8]>> {
+    let mut bytes = [0; 8];
+    match file.read_exact_at(&mut bytes, at) {
+        Ok(()) => Ok(Some(bytes)),
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(None),
+        Err(error) => Err(Error::system(format_args!("read {what}"), error)),
+    }
+}
+
 /// Writes bytes of a file that this process has made.
 pub(crate) fn write_at(file: &File, bytes: &[u8], at: u64, what: &str) -> Result<()> {
     let written = file.write_all_at(bytes, at);
@@ -197,7 +244,11 @@ pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
         file.write_all(bytes)?;
         file.sync_all()
     });
-    written.map_err(|error| failed("write", &temporary, error))?;
+    written.map_err(|error| {
+        // It may not be there, and the write has its own error to tell.
+        drop(fs::remove_file(&temporary));
+        failed("write", &temporary, error)
+    })?;
     fs::rename(&temporary, path).map_err(|error| failed("rename to", path, error))?;
     path.parent().map_or(Ok(()), sync_folder)
 }
@@ -212,4 +263,73 @@ pub(crate) fn sync_folder(path: &Path) -> Result<()> {
 /// An error with what was done to which file.
 pub(crate) fn failed(what: &str, path: &Path, error: io::Error) -> Error {
     Error::system(format_args!("{what} {}", path.display()), error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::ErrorKind;
+
+    const IDENTITY_AT: u64 = 1032;
+    const BYTES: u64 = 8192;
+    /// The beginning of a file of a process that has ended long ago.
+    fn left(magic: [u8; 8]) -> Vec<u8> {
+        let mut bytes = magic.to_vec();
+        bytes.resize(narrow(IDENTITY_AT), 0);
+        bytes.extend_from_slice(&1_u64.to_le_bytes());
+        bytes
+    }
+
+    #[test]
+    fn nothing_but_what_stores_have_left_is_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        let others = [
+            b"precious".to_vec(),
+            vec![7; 1 << 14],
+            vec![0; 1 << 14],
+            left(*b"RLVOTHER"),
+            left(MAKING_MAGIC)[..900].to_vec(),
+        ];
+        for bytes in others {
+            fs::write(&path, &bytes).unwrap();
+            let file = File::options().write(true).open(&path).unwrap();
+            file.set_modified(SystemTime::UNIX_EPOCH).unwrap();
+            let error = create(&path, BYTES, IDENTITY_AT).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Unavailable);
+            assert!(error.to_string().contains("is no store"), "{error}");
+            assert_eq!(fs::read(&path).unwrap(), bytes);
+        }
+        fs::remove_file(&path).unwrap();
+        fs::create_dir(&path).unwrap();
+        assert!(create(&path, BYTES, IDENTITY_AT).unwrap_err().to_string().contains("is no store"));
+        fs::remove_dir(&path).unwrap();
+        let target = folder.path().join("target");
+        fs::write(&target, left(header::MAGIC)).unwrap();
+        std::os::unix::fs::symlink(&target, &path).unwrap();
+        assert!(create(&path, BYTES, IDENTITY_AT).unwrap_err().to_string().contains("is no store"));
+        assert!(target.exists());
+    }
+
+    #[test]
+    fn what_a_dead_process_has_left_is_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        for bytes in [left(MAKING_MAGIC), left(COLUMN_MAGIC), left(header::MAGIC), Vec::new()] {
+            fs::write(&path, &bytes).unwrap();
+            if bytes.is_empty() {
+                // It may be of a process that makes one just now.
+                let error = create(&path, BYTES, IDENTITY_AT).unwrap_err();
+                assert!(error.to_string().contains("is being made"), "{error}");
+                let file = File::options().write(true).open(&path).unwrap();
+                file.set_modified(SystemTime::UNIX_EPOCH).unwrap();
+            }
+            let (file, name) = create(&path, BYTES, IDENTITY_AT).unwrap();
+            assert_eq!(file.metadata().unwrap().len(), BYTES);
+            let error = create(&path, BYTES, IDENTITY_AT).unwrap_err();
+            assert!(error.to_string().contains("which lives"), "{error}");
+            drop(name);
+            assert!(!path.exists());
+        }
+    }
 }

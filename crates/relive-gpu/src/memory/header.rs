@@ -93,7 +93,8 @@ impl Header {
             )));
         }
         let (schema, tiers, _) = decode_schema(encoded, narrow(u64::from(columns)), max_steps, what)?;
-        let header = Self::new(schema, shape, tiers)?;
+        let header = Self::new(schema, shape, tiers)
+            .map_err(|error| Error::corrupt(format!("the header of {what}: {error}")))?;
         header.check_layout(segment_bytes, &bytes[88..152], what)?;
         Ok(header)
     }

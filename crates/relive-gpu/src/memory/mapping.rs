@@ -117,8 +117,10 @@ impl Mapping {
             threads.into_iter().try_for_each(|thread| thread.join().unwrap_or(Err(Errno::FAULT)))
         });
         outcome.map_err(|error| {
-            let text = format!("have memory put behind the {} bytes of {what}; is there as much?", self.len);
-            Error::system(text, error.into())
+            Error::unavailable(format!(
+                "there is no memory for the {} bytes of {what} ({error}); lower the capacity or make room",
+                self.len
+            ))
         })
     }
 

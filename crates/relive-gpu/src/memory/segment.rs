@@ -10,9 +10,9 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use super::files::{self, Name};
+use super::files::{self, COLUMN_MAGIC, MAKING_MAGIC, Name};
 use super::futex;
-use super::header::{FIXED_BYTES, Header};
+use super::header::{FIXED_BYTES, Header, MAGIC, VERSION};
 use super::identity::Identity;
 use super::layout::{PAGE, SCHEMA_AT, Table, Tier};
 use super::mapping::Mapping;
@@ -31,8 +31,7 @@ const CHANGES_AT: u64 = 1664;
 /// The segment's state.
 const IN_USE: u64 = 1;
 const CLOSED: u64 = 2;
-/// First bytes and identity of a column's file.
-const COLUMN_MAGIC: [u8; 8] = *b"RLVCOLMN";
+/// Where a column's file has the identity of its owner.
 const COLUMN_IDENTITY_AT: u64 = 16;
 /// More of a segment is never read as its header.
 const MAX_HEADER_BYTES: u64 = 32 << 20;
@@ -120,13 +119,11 @@ impl Segment {
     }
 
     fn attach(file: File, what: String) -> Result<Self> {
+        check_state(&file, &what)?;
+        // Read after the state, which is written last: all of it is there.
         let bytes = files::beginning(&file, SCHEMA_AT, &what)?;
-        let state = bytes.get(narrow(STATE_AT)..narrow(STATE_AT) + 8);
-        let state = state.map_or(0, |word| u64::from_le_bytes(word.try_into().expect("eight bytes")));
-        if state == 0 {
-            return Err(Error::unavailable(format!("{what} is still being made; try again")));
-        }
-        let schema_bytes = u64::from_le_bytes(bytes[40..48].try_into().expect("eight bytes"));
+        let schema_bytes =
+            bytes.get(40..48).map_or(0, |word| u64::from_le_bytes(word.try_into().expect("eight bytes")));
         let header_bytes = SCHEMA_AT.saturating_add(schema_bytes).min(MAX_HEADER_BYTES);
         let header = Header::decode(&files::beginning(&file, header_bytes, &what)?, &what)?;
         let found =
@@ -330,6 +327,21 @@ unsafe impl SharedWord for AtomicU64 {}
 // SAFETY: atomic numbers, 128 bytes of them, aligned to 128.
 unsafe impl SharedWord for Slot {}
 
+/// Refuses what is no segment, or is not ready.
+fn check_state(file: &File, what: &str) -> Result<()> {
+    let word = |at| -> Result<Option<[u8; 8]>> { files::word(file, at, what) };
+    let state = word(STATE_AT)?.map_or(0, u64::from_le_bytes);
+    let first = word(0)?.unwrap_or(MAKING_MAGIC);
+    match state {
+        _ if first != MAKING_MAGIC && first != MAGIC => {
+            Err(Error::corrupt(format!("{what} begins with {first:02x?}, which no store does")))
+        }
+        0 => Err(Error::unavailable(format!("{what} is still being made; try again"))),
+        IN_USE | CLOSED => Ok(()),
+        other => Err(Error::corrupt(format!("{what} has the state {other}; it can be 0 to {CLOSED}"))),
+    }
+}
+
 /// Makes the files of columns that lie in files.
 fn make_columns(header: &Header, names: &mut Vec<Name>) -> Result<Vec<Option<Mapping>>> {
     each_file(header, |path, bytes| {
@@ -338,7 +350,7 @@ fn make_columns(header: &Header, names: &mut Vec<Name>) -> Result<Vec<Option<Map
         files::reserve(&file, path, bytes)?;
         let what = path.display().to_string();
         files::write_at(&file, &bytes.to_le_bytes(), 24, &what)?;
-        files::write_at(&file, &1_u32.to_le_bytes(), 8, &what)?;
+        files::write_at(&file, &VERSION.to_le_bytes(), 8, &what)?;
         files::write_at(&file, &COLUMN_MAGIC, 0, &what)?;
         Mapping::new(&file, bytes, &what)
     })
@@ -375,4 +387,69 @@ fn each_file(
             }
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::FileExt;
+
+    use relive_tensor::DType;
+
+    use super::super::layout::Shape;
+    use super::*;
+    use crate::error::ErrorKind;
+    use crate::schema::Column;
+
+    /// The whole first pages of a segment that is in use.
+    fn image() -> File {
+        let schema = Schema::new(2, vec![Column::new("a", DType::UInt8, &[])]).unwrap();
+        let shape = Shape { capacity: 3, readers: 1, writers: 0, rank: 0, ranks: 1, max_times_sampled: 0 };
+        let header = Header::new(schema, shape, vec![Tier::Host]).unwrap();
+        let (fixed, schema) = header.encode();
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(header.layout.segment_bytes).unwrap();
+        file.write_all_at(&fixed, 0).unwrap();
+        file.write_all_at(&schema, SCHEMA_AT).unwrap();
+        file.write_all_at(&Identity::current().unwrap().word().to_le_bytes(), IDENTITY_AT).unwrap();
+        file.write_all_at(&IN_USE.to_le_bytes(), STATE_AT).unwrap();
+        file
+    }
+
+    fn attached(file: File) -> Result<Segment> {
+        Segment::attach(file, "it".to_owned())
+    }
+
+    #[test]
+    fn a_segment_in_the_making_is_told_from_what_is_none() {
+        attached(image()).unwrap();
+        let written = |bytes: &[u8], at| {
+            let file = image();
+            file.write_all_at(bytes, at).unwrap();
+            attached(file).unwrap_err()
+        };
+        // As it is before its header is there, whatever its readers have read of it.
+        let making = tempfile::tempfile().unwrap();
+        let states = [
+            (0, Vec::new()),
+            (0, MAKING_MAGIC.to_vec()),
+            (12, vec![0; 4084]),
+            (40, 9_u64.to_le_bytes().to_vec()),
+        ];
+        for (at, bytes) in states {
+            making.write_all_at(&bytes, at).unwrap();
+            let error = attached(making.try_clone().unwrap()).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Unavailable);
+            assert!(error.to_string().contains("is still being made"), "{error}");
+        }
+        for (error, text) in [
+            (written(b"precious", 0), "which no store does"),
+            (written(&77_u64.to_le_bytes(), STATE_AT), "has the state 77"),
+            (written(&[9], 64), "has crc"),
+        ] {
+            assert_eq!(error.kind(), ErrorKind::Corrupt);
+            assert!(error.to_string().contains(text), "{error}");
+        }
+        let closed = written(&CLOSED.to_le_bytes(), STATE_AT);
+        assert_eq!(closed.kind(), ErrorKind::Unavailable);
+    }
 }

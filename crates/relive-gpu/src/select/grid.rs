@@ -2,17 +2,19 @@
 
 use crate::{Error, Result};
 
-/// A weight has at most this many bits on the grid.
+/// A mass has at most this many bits on the grid.
 const MAX_UNIT_BITS: u32 = 40;
 
-/// The most indices that all ranks together may have: each weight still has 24 bits then.
+/// The most indices that all ranks together may have: each mass still has 24 bits then.
 pub const MAX_CAPACITY: u64 = 1 << 39;
 
-/// The grid of one set of weights: a weight w is the whole number nearest to w · 2^exponent, and at least 1 if w > 0.
+/// The grid of one set of masses, which are weights to the power of their exponent: a mass m is the whole number nearest to
+/// m · 2^exponent, and at least 1 if m > 0.
 ///
-/// The largest weight has `min(40, 63 - log2(capacity))` bits, so that the sum of all weights fits in 64 bits. For up to
-/// 2²³ (8 million) indices the unit is 2⁻⁴⁰ of the largest weight, for 2³⁰ (a billion) it is 2⁻³³. All ranks have the
-/// same grid, since it depends on nothing but the largest weight and the number of indices of all ranks.
+/// The largest mass has `min(40, 63 - log2(capacity))` bits, so that the sum of all masses fits in 64 bits. For up to
+/// 2²³ (8 million) indices the unit is 2⁻⁴⁰ of the largest mass, for 2³⁰ (a billion) it is 2⁻³³. All ranks have the
+/// same grid, since it depends on nothing but the largest mass and the number of indices of all ranks. Selections are refused
+/// if masses are below 256 units in the mean: rounding would change their chances.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Grid {
     exponent: i32,
@@ -40,7 +42,7 @@ impl Grid {
         Ok(Self { exponent, max_mass, scale: power_of_two(exponent) })
     }
 
-    /// One unit of the grid, as a weight.
+    /// One unit of the grid, as a mass.
     #[must_use]
     pub fn resolution(&self) -> f64 {
         power_of_two(-self.exponent)

@@ -72,7 +72,11 @@ impl Selection {
         }
     }
 
-    pub(crate) fn check(self) -> Result<()> {
+    /// Whether it can be made; each selection asks, too.
+    ///
+    /// # Errors
+    /// β is not between 0 and [`MAX_BETA`].
+    pub fn check(self) -> Result<()> {
         match self {
             Self::Prioritized { beta, .. } if !(0.0..=MAX_BETA).contains(&beta) => {
                 Err(Error::invalid(format!("beta is {beta}: it must be between 0 and {MAX_BETA}")))

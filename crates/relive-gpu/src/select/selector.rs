@@ -2,20 +2,24 @@
 
 use super::bytes::{Reader, Writer};
 use super::draws::{Draw, Places};
-use super::keys::{self, Candidate};
+use super::keys::{self, Candidate, KeyKind};
 use super::math;
 use super::philox::{MAX_STEP, Numbers};
-use super::pool::Pool;
+use super::pool::{Pool, Rank};
 use super::radix;
 use super::ranks::{self, Asked, Part, Summary, Whole};
 use super::selection::{Order, Plan, Selected, Selection};
 use super::sums::Measure;
+use super::weights::WeightsConfig;
 use crate::{Error, ErrorKind, Result};
 
 const MAGIC: [u8; 8] = *b"RLSELE01";
 
 /// The most indices of one selection.
 pub const MAX_COUNT: u64 = u32::MAX as u64;
+
+/// Fewer units of the grid than these in the mean, and chances are off by more than 0.4 %.
+const MIN_MEAN_UNITS: u64 = 256;
 
 /// Selects indices. The result follows from seed, step, weights and what is asked for; each selection is one step.
 ///
@@ -107,6 +111,7 @@ impl Selector {
             )));
         }
         enough(selection, count, whole)?;
+        fine(selection, whole, &*pool.0)?;
         let draws = match selection.plan() {
             Plan::Draws { measure, stratified } => {
                 let (own, total) = own_mass(summaries, rank, measure);
@@ -196,6 +201,27 @@ fn enough(selection: Selection, count: u64, whole: Whole) -> Result<()> {
             whole.selectable
         ),
     ))
+}
+
+/// Whether the grid tells masses apart. Each is off by less than a unit: with a mean of n units, the chances of all indices
+/// together are off by less than 1/n.
+fn fine(selection: Selection, whole: Whole, rank: &dyn Rank) -> Result<()> {
+    let is_by_mass = matches!(
+        selection.plan(),
+        Plan::Draws { measure: Measure::Units, .. } | Plan::Smallest(KeyKind::Race)
+    );
+    if !is_by_mass || whole.units / MIN_MEAN_UNITS >= whole.selectable {
+        return Ok(());
+    }
+    let WeightsConfig { max_weight, exponent, .. } = *rank.config();
+    let resolution = rank.grid().resolution();
+    #[expect(clippy::cast_precision_loss, reason = "for people")]
+    let mean = whole.units as f64 / whole.selectable as f64 * resolution;
+    Err(Error::invalid(format!(
+        "the weights to the power of {exponent} are {mean:.3e} in the mean, and are kept in steps of {resolution:.3e}, which follow \
+         from max_weight {max_weight}: too coarse, since the mean must be at least {MIN_MEAN_UNITS} steps; make it anew with a \
+         max_weight near the largest weight that there will be"
+    )))
 }
 
 /// This rank's part of the whole mass, and the whole.

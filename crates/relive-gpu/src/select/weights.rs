@@ -25,7 +25,8 @@ pub struct WeightsConfig {
     pub total_capacity: u64,
     /// The global index of this rank's index 0.
     pub first: u64,
-    /// The largest weight that will ever be set. The grid follows from it: see [`Grid`] for the resolution.
+    /// The largest weight that will ever be set. The grid of masses follows from it and the exponent: see [`Grid`] for the
+    /// resolution. Where it is far above the weights, a selection by them is refused rather than made by rounded ones.
     pub max_weight: f32,
     /// α: the mass of an index is its weight to this power, by [`power`](super::power). 1 leaves weights as they are, 0 makes all
     /// positive ones equal. Weight 0 has mass 0 with every exponent.
@@ -65,7 +66,17 @@ impl WeightsConfig {
         }
         // A power is monotone but for its last bit: the first factor above 1 leaves room for that.
         let room = if self.exponent == 1.0 { 1.0 } else { 1.0 + f32::EPSILON };
-        Grid::new(math::power(self.max_weight, self.exponent) * room, self.total_capacity)
+        let max_mass = math::power(self.max_weight, self.exponent) * room;
+        if !max_mass.is_finite() {
+            return Err(Error::invalid(format!(
+                "max_weight {} to the power of {} is above {:e}, the largest mass: give a lower max_weight, near the largest \
+                 weight that there will be",
+                self.max_weight,
+                self.exponent,
+                f32::MAX
+            )));
+        }
+        Grid::new(max_mass, self.total_capacity)
     }
 }
 
@@ -321,7 +332,8 @@ fn check_weight(config: &WeightsConfig, weight: f32, place: impl Fn() -> String)
         return Ok(());
     }
     Err(Error::invalid(format!(
-        "{} is {weight}: weights are between 0 and the largest weight, {max}, that they were made with",
+        "{} is {weight}: weights are between 0 and the largest weight, {max}, that they were made with; lower it, or give a \
+         larger max_weight",
         place()
     )))
 }

@@ -16,8 +16,8 @@ use crate::bytes::narrow;
 use crate::collect::{Pad, span};
 use crate::error::{Error, Result};
 use crate::peers::messages::{
-    Described, GREETING_BYTES, MAGIC, MAX_ANSWER_BYTES, MAX_HEAD_BYTES, MAX_REQUEST_BYTES, PinHead, RowAsked,
-    RowTold, VERSION, WindowAsked, encode_error, u64s,
+    Described, GREETING_BYTES, MAGIC, MAX_ANSWER_BYTES, MAX_ANSWER_PIECES, MAX_HEAD_BYTES, MAX_REQUEST_BYTES,
+    PinHead, RowAsked, RowTold, VERSION, WindowAsked, encode_error, u64s,
 };
 use crate::store::{Pinned, PinnedRow, Reader};
 
@@ -27,6 +27,8 @@ const GREETING_PATIENCE: Duration = Duration::from_secs(10);
 const STALL_PATIENCE: Duration = Duration::from_secs(60);
 /// Pieces that are sent at once: what Linux takes.
 const PIECES: usize = 1024;
+/// Rows that are pinned before other connections have their turn.
+const PINS_AT_ONCE: usize = 1 << 14;
 /// Most rows that one connection may have pinned. Their list takes 72 MiB.
 const MAX_PINNED: usize = 1 << 20;
 
@@ -140,7 +142,7 @@ async fn serve(frames: &mut Frames, held: &mut Held<'_>) -> Result<(), End> {
 }
 
 async fn pin(frames: &Frames, held: &mut Held<'_>, head: &[u8], body: &[u8]) -> Result<Result<()>, End> {
-    let told = match held.pin(head, body) {
+    let told = match held.pin(head, body).await {
         Ok(told) => RowTold::encode_all(&told),
         Err(error) => return Ok(Err(error)),
     };
@@ -161,6 +163,8 @@ async fn read(frames: &Frames, held: &Held<'_>, head: &[u8], body: &[u8]) -> Res
         let mut now: Vec<IoSlice<'_>> =
             (begin..pieces.min(begin + PIECES)).map(|at| IoSlice::new(piece(at))).collect();
         sent(frames.send(&mut now)).await?;
+        // Pieces without bytes wait for nobody, and other connections would.
+        tokio::task::yield_now().await;
         crate::kill::kill_point!("rows half sent");
     }
     Ok(Ok(()))
@@ -179,7 +183,7 @@ struct Wanted {
 }
 
 impl Held<'_> {
-    fn pin(&mut self, head: &[u8], body: &[u8]) -> Result<Vec<RowTold>> {
+    async fn pin(&mut self, head: &[u8], body: &[u8]) -> Result<Vec<RowTold>> {
         let head = PinHead::decode(head, "the request")?;
         let indices = u64s(body, "the request")?;
         if self.rows.len() + indices.len() > MAX_PINNED {
@@ -192,29 +196,44 @@ impl Held<'_> {
         if self.leases.contains_key(&head.lease) {
             return Err(Error::invalid(format!("there is a lease {} already", head.lease)));
         }
-        let (pinned, missing) = self.reader.pin_all(&indices, head.is_sample)?;
-        let mut told = vec![RowTold::NONE; indices.len()];
-        let mut missing = missing.into_iter().peekable();
-        let mut rows = pinned.rows().iter();
-        for (position, told) in told.iter_mut().enumerate() {
-            if missing.next_if_eq(&position).is_some() {
-                continue;
+        let mut pinned = self.reader.pin_all(&[], false)?.0;
+        let mut told = Vec::with_capacity(indices.len());
+        for some in indices.chunks(PINS_AT_ONCE) {
+            if let Err(error) = self.pin_some(some, head.is_sample, &mut pinned, &mut told) {
+                self.forget(&pinned);
+                return Err(error);
             }
-            let Some(&row) = rows.next() else { break };
-            let PinnedRow { generation, length, inserted, sampled, weight, .. } = row;
-            *told = RowTold { generation, length, inserted, sampled, weight };
-            self.rows.entry(row.index).or_insert((row, 0)).1 += 1;
+            tokio::task::yield_now().await;
         }
         self.leases.insert(head.lease, pinned);
         Ok(told)
     }
 
-    /// Lets go of a lease. One that there is not was given up while it was made.
-    fn release(&mut self, head: &[u8]) -> Result<()> {
-        let &[lease] = &u64s(head, "the request")?[..] else {
-            return Err(Error::corrupt("a release of other than one lease"));
-        };
-        let Some(pinned) = self.leases.remove(&lease) else { return Ok(()) };
+    fn pin_some(
+        &mut self,
+        indices: &[u64],
+        is_sample: bool,
+        pinned: &mut Pinned,
+        told: &mut Vec<RowTold>,
+    ) -> Result<()> {
+        let (now, missing) = self.reader.pin_all(indices, is_sample)?;
+        let mut missing = missing.into_iter().peekable();
+        let mut rows = now.rows().iter();
+        for position in 0..indices.len() {
+            let is_missing = missing.next_if_eq(&position).is_some();
+            let Some(&row) = (if is_missing { None } else { rows.next() }) else {
+                told.push(RowTold::NONE);
+                continue;
+            };
+            let PinnedRow { generation, length, inserted, sampled, weight, .. } = row;
+            told.push(RowTold { generation, length, inserted, sampled, weight });
+            self.rows.entry(row.index).or_insert((row, 0)).1 += 1;
+        }
+        pinned.append(now)
+    }
+
+    /// Takes what is pinned no more out of the rows that may be read.
+    fn forget(&mut self, pinned: &Pinned) {
         for row in pinned.rows() {
             if let Some((_, count)) = self.rows.get_mut(&row.index) {
                 *count -= 1;
@@ -222,6 +241,16 @@ impl Held<'_> {
                     self.rows.remove(&row.index);
                 }
             }
+        }
+    }
+
+    /// Lets go of a lease. One that there is not was given up while it was made.
+    fn release(&mut self, head: &[u8]) -> Result<()> {
+        let &[lease] = &u64s(head, "the request")?[..] else {
+            return Err(Error::corrupt("a release of other than one lease"));
+        };
+        if let Some(pinned) = self.leases.remove(&lease) {
+            self.forget(&pinned);
         }
         Ok(())
     }
@@ -231,6 +260,14 @@ impl Held<'_> {
         let schema = self.reader.schema();
         let windows = WindowAsked::decode_all(head, schema.columns().len(), "the request")?;
         let asked = RowAsked::decode_all(body, "the request")?;
+        let pieces = windows.len().max(1).saturating_mul(asked.len());
+        if pieces > MAX_ANSWER_PIECES {
+            return Err(Error::invalid(format!(
+                "{} windows of {} trajectories are {pieces} pieces; a request may have {MAX_ANSWER_PIECES}: ask for fewer at a time",
+                windows.len(),
+                asked.len()
+            )));
+        }
         let rows = asked.iter().map(|row| self.wanted(row)).collect::<Result<Vec<Wanted>>>()?;
         let mut bytes = 0_u64;
         for window in &windows {

@@ -165,6 +165,13 @@ fn what_a_rank_has_pinned_elsewhere_stays_until_it_is_dropped() {
     let (pinned, missing) = ranks.far.pin_present(&[7, 0, 8]).unwrap();
     assert_eq!((missing, pinned.rows().len()), (vec![0], 2));
     assert_eq!(ranks.far.pin(&[RANKS * CAPACITY]).unwrap_err().kind(), ErrorKind::NotFound);
+    // Many are pinned in several steps, of which nothing is seen.
+    let many: Vec<u64> = (0..40_000).map(|number| CAPACITY + number % CAPACITY).collect();
+    let (pinned, missing) = ranks.far.pin_present(&many).unwrap();
+    let expected: Vec<usize> = (0..many.len()).filter(|&at| many[at] == 7).collect();
+    assert!(missing == expected, "{} are missing", missing.len());
+    assert_eq!(pins(&ranks.stores[1]), 32_000 + 1, "8 is pinned from before");
+    assert!(pinned.rows().iter().map(|row| row.index).eq(many.iter().copied().filter(|&index| index != 7)));
 }
 
 #[test]
@@ -255,7 +262,18 @@ fn what_is_no_client_is_refused() {
     assert!(answer(&open(&[99; 16])).contains("a frame of kind 99"));
     // Requests that are refused leave the connection open: the last frame ends it.
     let end = frame(12, &[], &[]);
+    // 2,700 windows of 400 rows: work, and nothing to send.
+    let windows = [&2_700_u64.to_le_bytes()[..], &[0; 24].repeat(2_700)].concat();
+    // The rows before one that is refused are not pinned: nothing can be read of them.
+    let refused = [[0_u64; 20_000].map(u64::to_le_bytes).concat(), 999_u64.to_le_bytes().to_vec()].concat();
+    let read = [1_u64, 0, 0, 1].map(u64::to_le_bytes).concat();
+    let unpinned =
+        [frame(13, &[0; 16], &refused), frame(15, &read, &[0_u64, 1, 0].map(u64::to_le_bytes).concat())]
+            .concat();
+    assert!(answer(&open(&[unpinned.clone(), end.clone()].concat())).contains("index 999 is beyond"));
     for (request, text) in [
+        (unpinned, "which the connection has not pinned"),
+        (frame(15, &windows, &[0; 24].repeat(400)), "1080000 pieces; a request may have 1048576"),
         (frame(13, &[0; 3], &[]), "ends at byte 3"),
         (frame(13, &[0; 16], &[0; 7]), "has 7 bytes and not 0"),
         (frame(13, &[0; 16], &999_u64.to_le_bytes()), "index 999 is beyond"),

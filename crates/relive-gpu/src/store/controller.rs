@@ -106,7 +106,7 @@ impl Controller {
 
     /// Makes a written row selectable.
     pub(super) fn commit(&mut self, segment: &Segment, place: Place, length: u32, weight: f32) {
-        let at = narrow(place.row);
+        let (at, weight) = (narrow(place.row), without_sign(weight));
         segment.lengths()[at].store(length, Ordering::Relaxed);
         segment.inserted()[at].store(self.committed, Ordering::Relaxed);
         segment.sampled()[at].store(0, Ordering::Relaxed);
@@ -122,7 +122,7 @@ impl Controller {
 
     /// Gives a trajectory another weight, unless another one has its row by now.
     pub(super) fn reweigh(&mut self, segment: &Segment, place: Place, weight: f32) -> bool {
-        let at = narrow(place.row);
+        let (at, weight) = (narrow(place.row), without_sign(weight));
         let selectable = Stamp::new(RowState::Selectable, place.generation);
         if segment.states()[at].load(Ordering::Relaxed) != selectable.word() {
             return false;
@@ -254,6 +254,11 @@ impl Controller {
         }
         found
     }
+}
+
+/// A weight whose bits are in the order of the numbers: of the two zeros the one without a sign.
+pub(super) fn without_sign(weight: f32) -> f32 {
+    weight + 0.0
 }
 
 /// A row's pin counts of all readers that there are. Which these are is asked as the counts are, so that an eviction

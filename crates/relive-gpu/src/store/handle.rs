@@ -15,7 +15,7 @@ use super::pinned::Pinned;
 use super::reader::Reader;
 use super::shard::Shard;
 use super::writing::{Inserted, Writing, check_columns, check_weight};
-use crate::bytes::narrow;
+use crate::bytes::{narrow, wide};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::files::Name;
 use crate::memory::futex;
@@ -292,25 +292,23 @@ impl Store {
         Ok(changed)
     }
 
-    /// Removes trajectories. Those that are pinned, or are there no more, are skipped.
+    /// Removes trajectories. Those that are pinned, or are there no more, are skipped. Pins of processes that ended do not count.
     ///
     /// # Errors
-    /// An index is another rank's; then nothing is removed.
+    /// An index is another rank's; then nothing is removed. Or this process cannot be found in `/proc`.
     pub fn remove(&self, trajectories: &[Inserted]) -> Result<Changed> {
         let inner = &*self.inner;
         let mut places = Vec::with_capacity(trajectories.len());
         for &Inserted { index, generation } in trajectories {
             places.push(Place { row: inner.shard.local(index)?, generation });
         }
-        let mut changed = Changed::default();
-        let mut state = inner.state.lock();
-        for place in places {
-            let gone = state.evict_this(&inner.segment, &inner.metrics, place, Eviction::Removed);
-            changed.count(gone);
+        let mut left = inner.evict_these(places);
+        if !left.is_empty() && inner.sweep()? > 0 {
+            left = inner.evict_these(left);
         }
-        drop(state);
         inner.tell_room();
-        Ok(changed)
+        let (skipped, all) = (wide(left.len()), wide(trajectories.len()));
+        Ok(Changed { applied: all - skipped, skipped })
     }
 
     /// What a row is at.
@@ -406,6 +404,13 @@ impl Inner {
             }
         }
         None
+    }
+
+    /// Evicts these trajectories, and gives back those that are pinned or are there no more.
+    fn evict_these(&self, mut places: Vec<Place>) -> Vec<Place> {
+        let mut state = self.state.lock();
+        places.retain(|&place| !state.evict_this(&self.segment, &self.metrics, place, Eviction::Removed));
+        places
     }
 
     /// Evicts what a callback has chosen; `false` if it has chosen nobody. What has gone or was pinned meanwhile

@@ -101,7 +101,7 @@ pub struct StoreOptions {
     pub capacity: u64,
     /// Which trajectory goes when another one needs its place.
     pub removal: Removal,
-    /// At a commit beyond this number of selectable trajectories, one goes. If all are pinned, the number is exceeded
+    /// At a commit beyond this number of selectable trajectories, at most the capacity, one goes. If all are pinned, the number is exceeded
     /// until the next commit.
     pub max_selectable: Option<u64>,
     /// Of the random removal.
@@ -153,8 +153,13 @@ impl StoreOptions {
                 return Err(Error::invalid(format!("{what} is {value}; it must be {least} to {most}")));
             }
         }
-        if self.max_selectable == Some(0) {
-            return Err(Error::invalid("max_selectable is 0: nothing could be kept; use 1 or more, or None"));
+        if let Some(most) = self.max_selectable
+            && (most == 0 || most > self.capacity)
+        {
+            return Err(Error::invalid(format!(
+                "max_selectable is {most}; it must be 1 to the capacity, {}, or None",
+                self.capacity
+            )));
         }
         if matches!(self.removal, Removal::MaxTimesSampled(0)) {
             return Err(Error::invalid("MaxTimesSampled(0): nothing could be sampled; use 1 or more"));

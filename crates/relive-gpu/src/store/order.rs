@@ -33,7 +33,7 @@ impl Order {
                 Self::Sorted(BTreeSet::new(), |row| row.inserted)
             }
             Removal::Lifo => Self::Sorted(BTreeSet::new(), |row| !row.inserted),
-            // Weights are not negative, and the bits of such floats are in their order.
+            // Weights have no sign, and the bits of such floats are in their order.
             Removal::LowestWeight => Self::Sorted(BTreeSet::new(), |row| u64::from(row.weight.to_bits())),
             Removal::Random => Self::Any { rows: Vec::new(), places: vec![NOWHERE; narrow(capacity)] },
         }

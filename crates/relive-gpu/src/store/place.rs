@@ -67,13 +67,23 @@ impl Home {
 }
 
 impl Shared {
-    /// Pins a row; `None` if it is not selectable, or was sampled as often as it may be.
+    /// Pins a row; `None` if it is not selectable, or was sampled as often as it may be. Any process that has the segment can
+    /// write its length, by which everybody reads, so that it is checked here.
     pub(super) fn pin_one(&self, index: u64, is_sample: bool) -> Result<Option<PinnedRow>> {
         let segment = &self.segment;
         let at = narrow(self.shard.local(index)?);
         let count = &segment.pins(self.slot)[at];
         let Some(generation) = self.pin_count(at, count)? else { return Ok(None) };
         crate::kill::kill_point!("pinned");
+        let length = u64::from(segment.lengths()[at].load(Ordering::Relaxed));
+        if length > segment.schema().max_steps() {
+            pin::unpin(count);
+            return Err(Error::corrupt(format!(
+                "{} is damaged: trajectory {index} has a length of {length}, and the most steps are {}",
+                segment.what(),
+                segment.schema().max_steps()
+            )));
+        }
         let sampled =
             if is_sample { self.sample(at) } else { Some(segment.sampled()[at].load(Ordering::Relaxed)) };
         let Some(sampled) = sampled else {
@@ -83,7 +93,7 @@ impl Shared {
         let row = PinnedRow {
             index,
             generation,
-            length: u64::from(segment.lengths()[at].load(Ordering::Relaxed)),
+            length,
             weight: f32::from_bits(segment.weights()[at].load(Ordering::Relaxed)),
             inserted: segment.inserted()[at].load(Ordering::Relaxed),
             sampled,

@@ -59,7 +59,8 @@ impl Reader {
     /// A reader of a segment that this process has mapped.
     pub(crate) fn new(segment: Arc<Segment>, metrics: Arc<Metrics>) -> Result<Self> {
         let shape = segment.header().shape;
-        let shard = Shard::new(shape.rank, shape.ranks, shape.capacity)?;
+        let shard = Shard::new(shape.rank, shape.ranks, shape.capacity)
+            .map_err(|error| Error::corrupt(format!("the header of {}: {error}", segment.what())))?;
         let identity = Identity::current()?;
         let free = claims::claim_free(segment.claims(), identity);
         let Some(slot) = free.or_else(|| claims::claim_dead(segment.claims(), identity)) else {

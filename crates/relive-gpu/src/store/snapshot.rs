@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use super::controller::Controller;
+use super::controller::{Controller, without_sign};
 use super::handle::Inner;
 use crate::bytes::narrow;
 use crate::error::Result;
@@ -55,7 +55,7 @@ impl Inner {
             segment.sampled()[at].store(row.sampled, Ordering::Relaxed);
             let stamp = Stamp::new(RowState::Selectable, row.generation);
             segment.states()[at].store(stamp.word(), Ordering::SeqCst);
-            segment.weights()[at].store(row.weight.to_bits(), Ordering::Release);
+            segment.weights()[at].store(without_sign(row.weight).to_bits(), Ordering::Release);
         }
         segment.committed().store(snapshot.committed, Ordering::Relaxed);
         segment.note_change();

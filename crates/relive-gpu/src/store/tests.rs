@@ -464,6 +464,7 @@ fn what_makes_no_sense_is_refused() {
         StoreOptions { readers: 0, ..base.clone() },
         StoreOptions { writers: MAX_WRITERS + 1, ..base.clone() },
         StoreOptions { max_selectable: Some(0), ..base.clone() },
+        StoreOptions { max_selectable: Some(CAPACITY + 1), ..base.clone() },
         StoreOptions { removal: Removal::MaxTimesSampled(0), ..base.clone() },
         StoreOptions { capacity: 1 << 60, ..base.clone() },
         tier,
@@ -597,4 +598,51 @@ fn every_change_of_a_weight_is_counted() {
     drop(store.begin().unwrap());
     store.update_weights(&[reweigh]).unwrap();
     assert_eq!(reader.changes(), before);
+}
+
+/// Whoever has the segment may write to it: no length leads out of the table.
+#[test]
+fn a_damaged_length_is_found_before_anybody_reads() {
+    let store = Store::create(schema(), options(Removal::MaxTimesSampled(3))).unwrap();
+    let row = insert(&store, 7, 1.0);
+    let length = &store.inner.segment.lengths()[usize::try_from(row.index).unwrap()];
+    length.store(5, std::sync::atomic::Ordering::Relaxed);
+    for _ in 0..2 {
+        let error = store.pin(&[row.index]).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Corrupt);
+        assert!(
+            error.to_string().contains("trajectory 0 has a length of 5, and the most steps are 4"),
+            "{error}"
+        );
+    }
+    let status = store.status(row.index).unwrap();
+    assert_eq!((status.pins, status.sampled), (0, 0));
+    length.store(4, std::sync::atomic::Ordering::Relaxed);
+    assert_eq!(store.pin(&[row.index]).unwrap().rows()[0].length, 4);
+}
+
+/// A zero with a sign is the lowest weight, too, wherever it comes in.
+#[test]
+fn the_sign_of_a_zero_does_not_matter() {
+    let store = Store::create(schema(), options(Removal::LowestWeight)).unwrap();
+    let zero = insert(&store, 1, -0.0);
+    let rest: Vec<Inserted> = (1..CAPACITY).map(|_| insert(&store, 2, 1.0)).collect();
+    assert_eq!(store.status(zero.index).unwrap().weight.to_bits(), 0);
+    assert_eq!(insert(&store, 3, 1.0).index, zero.index);
+    let Inserted { index, generation } = rest[2];
+    store.update_weights(&[Reweigh { index, generation, weight: -0.0 }]).unwrap();
+    assert_eq!(insert(&store, 4, 1.0).index, index);
+}
+
+/// A header with a right check sum can say what makes no sense, too.
+#[test]
+fn ranks_that_make_no_sense_are_damage() {
+    let store = Store::create(schema(), options(Removal::Fifo)).unwrap();
+    let mut header = store.inner.segment.header().clone();
+    header.shape.ranks = 0;
+    let file = std::fs::File::from(store.descriptor().unwrap().try_clone_to_owned().unwrap());
+    std::os::unix::fs::FileExt::write_all_at(&file, &header.encode().0, 0).unwrap();
+    let error = Reader::attach_descriptor(file.into(), None).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Corrupt);
+    assert!(error.to_string().contains("rank is 0 of 0 ranks"), "{error}");
 }

@@ -267,6 +267,13 @@ fn pins_of_a_killed_reader_are_taken_back() {
         let mut child = spawn("reader", &name, point);
         child.wait().unwrap();
         assert!(in_state(&store, State::Pinned) > 0);
+        if point == "holding" {
+            let all: Vec<Inserted> = (0..CAPACITY)
+                .map(|index| Inserted { index, generation: store.status(index).unwrap().generation })
+                .collect();
+            let removed = store.remove(&all).unwrap();
+            assert_eq!((removed.applied, removed.skipped), (CAPACITY, 0));
+        }
         // Takes every row, of which the dead reader has pinned some or all.
         let rows: Vec<_> = (0..CAPACITY).map(|_| store.begin().unwrap()).collect();
         assert_eq!(store.begin().unwrap_err().kind(), ErrorKind::Unavailable);

@@ -22,12 +22,30 @@ struct Job {
 /// What came of it. The trajectories come back if nothing did.
 type Done = std::result::Result<Batch, (Pinned, Failed)>;
 
+/// Why a batch was not made.
+pub(super) enum Unmade {
+    /// A signal handler raised; the batch is still on its way.
+    Interrupted(OnItsWay, PyErr),
+    /// It could not be collected.
+    Failed(Pinned, Failed),
+}
+
 /// A batch on its way.
 pub(super) enum OnItsWay {
     /// Nobody has begun.
     Pinned(Pinned),
     /// The thread is at it.
     Given(Receiver<Done>),
+}
+
+impl Unmade {
+    /// Its exception, for who does not try again.
+    pub(super) fn raise(self, py: Python<'_>) -> PyErr {
+        match self {
+            Unmade::Interrupted(_, error) => error,
+            Unmade::Failed(_, failed) => failed.raise(py),
+        }
+    }
 }
 
 /// Collects batches: in a thread of its own, or when they are asked for.
@@ -67,25 +85,23 @@ impl Background {
     /// Waits for a batch without the interpreter.
     ///
     /// # Errors
-    /// It could not be made, or a signal handler raised; what is on its way is as it was, for another try.
+    /// It could not be made, or a signal handler raised; what it was to be made of comes back.
     pub(super) fn finish(
         &self,
         py: Python<'_>,
         batch: OnItsWay,
         steps: &[u64],
-    ) -> Result<Batch, Box<(OnItsWay, PyErr)>> {
-        let again =
-            |(pinned, failed): (Pinned, Failed)| Box::new((OnItsWay::Pinned(pinned), failed.raise(py)));
-        match batch {
-            OnItsWay::Pinned(pinned) => py.detach(|| collect(&self.collector, pinned, steps)).map_err(again),
-            OnItsWay::Given(receiver) => {
-                let (outcome, receiver) = wait(py, receiver);
-                match outcome {
-                    Ok(done) => done.map_err(again),
-                    Err(error) => Err(Box::new((OnItsWay::Given(receiver), error))),
+    ) -> Result<Batch, Box<Unmade>> {
+        let done = match batch {
+            OnItsWay::Pinned(pinned) => py.detach(|| collect(&self.collector, pinned, steps)),
+            OnItsWay::Given(receiver) => match wait(py, receiver) {
+                (Ok(done), _) => done,
+                (Err(error), receiver) => {
+                    return Err(Box::new(Unmade::Interrupted(OnItsWay::Given(receiver), error)));
                 }
-            }
-        }
+            },
+        };
+        done.map_err(|(pinned, failed)| Box::new(Unmade::Failed(pinned, failed)))
     }
 }
 

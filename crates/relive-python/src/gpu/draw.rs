@@ -40,7 +40,8 @@ pub(super) struct Draws {
     follower: Option<Follower>,
     weights: Weights,
     inserted: Vec<u64>,
-    /// Whether all rows were looked at once, which the first draw does: who only collects given trajectories needs no weights.
+    /// Whether the weights are those of all rows at some time, and of what has changed since. The first draw looks at all rows:
+    /// who only collects given trajectories needs no weights. So does each draw after one whose news were refused.
     has_looked: bool,
     /// The number of changes when all rows were looked at.
     changes: u64,
@@ -139,7 +140,28 @@ impl Draws {
             );
             return Err(Failed::new(ErrorKind::NotFound, text));
         }
+        if let Some((row, step)) =
+            pinned.rows().iter().zip(&drawn.steps).find(|(row, step)| **step > row.length)
+        {
+            let text = format!(
+                "the state has step {step} of trajectory {}, which has {} steps: it is damaged",
+                row.index, row.length
+            );
+            return Err(Failed::new(ErrorKind::InvalidArgument, text));
+        }
         Ok(pinned)
+    }
+
+    /// Pins what was drawn before without counting it again, if the very trajectories are still there. That a connection was
+    /// lost shows at the first request over it, and the second one makes it anew.
+    pub(super) fn hold_again(&self, drawn: &Drawn) -> Result<Option<Pinned>> {
+        let held = match self.reader.hold(&drawn.indices) {
+            Err(error) if error.kind() == ErrorKind::Unavailable => self.reader.hold(&drawn.indices),
+            held => held,
+        };
+        let pinned = held?;
+        let same = pinned.rows().iter().map(|row| row.generation).eq(drawn.generations.iter().copied());
+        Ok(same.then_some(pinned))
     }
 
     pub(super) fn selects_once(&self) -> bool {
@@ -192,18 +214,22 @@ impl Draws {
                 *place = among_ranks(shard, inserted);
             }
         }
-        Ok(self.weights.update(&indices, &weights)?)
+        // What is refused has left the news for good: the next call looks at all rows.
+        self.has_looked = false;
+        self.weights.update(&indices, &weights)?;
+        self.has_looked = true;
+        Ok(())
     }
 
     /// Takes over the weights of all rows.
     pub(super) fn look_at_all(&mut self) -> Result<()> {
+        self.has_looked = false;
         self.changes = self.reader.changes();
         let mut now = vec![0.0; self.inserted.len()];
         self.reader.read_weights(&mut now)?;
         self.reader.read_inserted(&mut self.inserted)?;
         let shard = self.reader.shard();
         self.inserted.iter_mut().for_each(|number| *number = among_ranks(shard, *number));
-        self.has_looked = true;
         let (mut indices, mut weights) = (Vec::new(), Vec::new());
         for ((index, new), old) in (shard.global(0)..).zip(&now).zip(self.weights.weights()) {
             if new.to_bits() != old.to_bits() {
@@ -213,9 +239,12 @@ impl Draws {
         }
         // Sums of all rows are made in one go, those of changed ones one by one.
         if indices.len() > now.len() / 4 {
-            return Ok(self.weights.load(&now)?);
+            self.weights.load(&now)?;
+        } else {
+            self.weights.update(&indices, &weights)?;
         }
-        Ok(self.weights.update(&indices, &weights)?)
+        self.has_looked = true;
+        Ok(())
     }
 }
 
@@ -237,6 +266,20 @@ impl Drawn {
     /// Number of rows.
     pub(super) fn len(&self) -> u64 {
         self.indices.len() as u64
+    }
+
+    /// Whether it is of so many rows in all that it has, as one out of a state may not be.
+    pub(super) fn check(&self, rows: u64) -> Result<()> {
+        let Drawn { indices, generations, steps, probabilities, importance } = self;
+        let counts = [indices.len(), generations.len(), steps.len(), probabilities.len(), importance.len()];
+        if counts.iter().any(|&count| count as u64 != rows) {
+            let text = format!(
+                "the state has a batch of {counts:?} indices, generations, steps, probabilities and importance weights; this \
+                 loader's have {rows} rows"
+            );
+            return Err(Failed::new(ErrorKind::InvalidArgument, text));
+        }
+        Ok(())
     }
 
     /// Every `step`-th row from `first` on; it has no steps yet.

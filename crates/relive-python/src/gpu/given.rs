@@ -6,6 +6,7 @@ use pyo3::prelude::*;
 use relive_gpu::{Inserted, Result, Schema, Store};
 
 use super::raise::{OrRaise, invalid};
+use super::removal::Raised;
 use crate::plain::Plain;
 
 /// How long a wait for a row goes on before Python's signal handlers get their chance.
@@ -21,6 +22,7 @@ pub(super) fn insert(
     arrays: &[Bound<'_, PyAny>],
     weight: f64,
     patience: Duration,
+    raised: &Raised,
 ) -> PyResult<Inserted> {
     let weight = checked_weight(py, weight)?;
     let arrays: Vec<Plain<'_>> = arrays.iter().map(Plain::of).collect::<PyResult<_>>()?;
@@ -32,7 +34,10 @@ pub(super) fn insert(
         let last = left <= SLICE && deadline.is_some();
         let outcome = py.detach(|| copy(store, &bytes, length, weight, left.min(SLICE)));
         match outcome {
-            Err(error) if error.kind() == relive_gpu::ErrorKind::Unavailable && !last => {
+            // A handler of a signal may have raised within the caller's removal.
+            Err(error)
+                if error.kind() == relive_gpu::ErrorKind::Unavailable && !last && raised.lock().is_none() =>
+            {
                 py.check_signals()?;
             }
             outcome => return outcome.or_raise(py),
@@ -52,7 +57,7 @@ fn copy(store: &Store, columns: &[&[u8]], length: u64, weight: f32, patience: Du
 /// A weight as the store has it.
 ///
 /// # Errors
-/// It is negative, infinite, too large or not a number.
+/// It is negative, infinite, too large or not a number. A positive one that is too small stays positive.
 pub(super) fn checked_weight(py: Python<'_>, weight: f64) -> PyResult<f32> {
     #[expect(clippy::cast_possible_truncation, reason = "weights are rounded to f32, as documented")]
     let rounded = weight as f32;
@@ -60,7 +65,7 @@ pub(super) fn checked_weight(py: Python<'_>, weight: f64) -> PyResult<f32> {
         let text = format!("the weight is {weight}; it must be a 32-bit float, finite and not negative");
         return Err(invalid(py, text));
     }
-    Ok(rounded)
+    Ok(if weight > 0.0 && rounded == 0.0 { f32::from_bits(1) } else { rounded })
 }
 
 fn checked_length(py: Python<'_>, schema: &Schema, arrays: &[Plain<'_>]) -> PyResult<u64> {

@@ -4,10 +4,10 @@ use std::collections::VecDeque;
 
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use relive_gpu::select::Selector;
-use relive_gpu::{CollectOptions, Collector, ErrorKind, Reader};
+use relive_gpu::select::{Selection, Selector};
+use relive_gpu::{CollectOptions, Collector, ErrorKind, Pinned, Reader};
 
-use super::background::{Background, OnItsWay};
+use super::background::{Background, OnItsWay, Unmade};
 use super::batch::{self, Lent, MAX_LENT, Parts, signed};
 use super::changes::Follower;
 use super::draw::{Drawn, Draws, Steps};
@@ -32,6 +32,10 @@ struct Work {
     prefetch: usize,
     lent: Lent,
 }
+
+/// Why a batch is lost that was drawn.
+const TAKEN: &str = "others took the places of trajectories of a batch while the connection to their rank was lost; the batch is \
+                     lost, and the next call makes the next one";
 
 /// How a loader draws and collects.
 #[derive(FromPyObject)]
@@ -65,9 +69,7 @@ impl GpuLoader {
         let windows = windows_of(py, &settings.windows)?;
         let &Settings { batch_size, beta, exponent, max_weight, seed, prefetch, threads, share, .. } =
             settings;
-        let Some(selection) = selection_of(&settings.sampling, beta) else {
-            return Err(invalid(py, format!("there is no sampling {:?}", settings.sampling)));
-        };
+        let selection = checked_selection(py, &settings.sampling, beta)?;
         let steps = if settings.is_last { Steps::Last } else { Steps::Random };
         let options = CollectOptions {
             batches: prefetch.saturating_add(1 + MAX_LENT),
@@ -158,10 +160,9 @@ impl GpuLoader {
 
     /// β of prioritized draws from the next draw on.
     fn set_beta(&self, py: Python<'_>, beta: f32) -> PyResult<()> {
+        let selection = checked_selection(py, "prioritized", beta)?;
         self.with(py, |work| {
-            if let Some(selection) = selection_of("prioritized", beta) {
-                work.draws.selection = selection;
-            }
+            work.draws.selection = selection;
             Ok(())
         })
     }
@@ -203,19 +204,56 @@ impl Work {
     }
 
     fn next<'py>(&mut self, py: Python<'py>) -> PyResult<Parts<'py>> {
-        let filled = py.detach(|| self.fill());
+        match py.detach(|| self.fill()) {
+            // There is nothing more to draw at the moment; what was drawn before that is handed out.
+            Err(failed) if failed.kind() == ErrorKind::Unavailable && !self.queue.is_empty() => {}
+            filled => filled.or_raise(py)?,
+        }
         let Some((drawn, batch)) = self.queue.pop_front() else {
-            filled.or_raise(py)?;
             return Err(invalid(py, "no batch was drawn".to_owned()));
         };
-        match self.background.finish(py, batch, &drawn.steps) {
-            Ok(batch) => batch::to_python(py, batch, &drawn, &self.lent),
-            Err(failed) => {
-                let (batch, error) = *failed;
+        let unmade = match self.background.finish(py, batch, &drawn.steps) {
+            Ok(batch) => return batch::to_python(py, batch, &drawn, &self.lent),
+            Err(unmade) => *unmade,
+        };
+        match unmade {
+            Unmade::Interrupted(batch, error) => {
                 self.queue.push_front((drawn, batch));
                 Err(error)
             }
+            Unmade::Failed(pinned, failed) if failed.kind() == ErrorKind::Unavailable => {
+                self.once_more(py, drawn, pinned)
+            }
+            Unmade::Failed(pinned, failed) => Err(self.keep(py, drawn, pinned, failed)),
         }
+    }
+
+    /// Collects a batch over new connections, after those that kept its trajectories in place were lost. If that fails, too,
+    /// the batch is lost, so that ranks that go on have as many behind them as the others.
+    fn once_more<'py>(&mut self, py: Python<'py>, drawn: Drawn, lost: Pinned) -> PyResult<Parts<'py>> {
+        let pinned = match py.detach(|| self.draws.hold_again(&drawn)) {
+            Ok(Some(pinned)) => pinned,
+            Ok(None) => return Err(Failed::new(ErrorKind::Unavailable, TAKEN.to_owned()).raise(py)),
+            Err(failed) if failed.kind() == ErrorKind::Unavailable => return Err(failed.raise(py)),
+            Err(failed) => return Err(self.keep(py, drawn, lost, failed)),
+        };
+        // Those of this machine are pinned twice until here, so that nobody replaces them in between.
+        drop(lost);
+        match self.background.finish(py, OnItsWay::Pinned(pinned), &drawn.steps) {
+            Ok(batch) => batch::to_python(py, batch, &drawn, &self.lent),
+            Err(unmade) => match *unmade {
+                Unmade::Failed(pinned, failed) if failed.kind() != ErrorKind::Unavailable => {
+                    Err(self.keep(py, drawn, pinned, failed))
+                }
+                unmade => Err(unmade.raise(py)),
+            },
+        }
+    }
+
+    /// Leaves a batch that was not made to the next call.
+    fn keep(&mut self, py: Python<'_>, drawn: Drawn, pinned: Pinned, failed: Failed) -> PyErr {
+        self.queue.push_front((drawn, OnItsWay::Pinned(pinned)));
+        failed.raise(py)
     }
 
     /// Draws as many batches ahead as there are to be. What this call draws follows from all changes before it.
@@ -240,19 +278,14 @@ impl Work {
         let steps = steps.iter().zip(pinned.rows()).map(at).collect();
         let drawn =
             Drawn { indices, steps, probabilities: ones.clone(), importance: ones, ..Drawn::default() };
-        let batch =
-            self.background.finish(py, OnItsWay::Pinned(pinned), &drawn.steps).map_err(|failed| failed.1)?;
-        batch::to_python(py, batch, &drawn, &self.lent)
+        let batch = self.background.finish(py, OnItsWay::Pinned(pinned), &drawn.steps);
+        batch::to_python(py, batch.map_err(|unmade| unmade.raise(py))?, &drawn, &self.lent)
     }
 
     fn restore(&mut self, seed: u64, selector: Selector, all: Vec<Drawn>) -> Result<()> {
         let mut queue = VecDeque::with_capacity(all.len());
         for drawn in all {
-            if drawn.indices.len() as u64 != self.batch_size {
-                let (found, size) = (drawn.indices.len(), self.batch_size);
-                let text = format!("the state has a batch of {found} rows; this loader's have {size}");
-                return Err(Failed::new(ErrorKind::InvalidArgument, text));
-            }
+            drawn.check(self.batch_size)?;
             let pinned = self.draws.pin_again(&drawn)?;
             let batch = self.background.begin(pinned, &drawn.steps);
             queue.push_back((drawn, batch));
@@ -260,6 +293,14 @@ impl Work {
         (self.queue, self.draws.seed, self.draws.selector) = (queue, seed, selector);
         Ok(())
     }
+}
+
+fn checked_selection(py: Python<'_>, sampling: &str, beta: f32) -> PyResult<Selection> {
+    let Some(selection) = selection_of(sampling, beta) else {
+        return Err(invalid(py, format!("there is no sampling {sampling:?}")));
+    };
+    selection.check().or_raise(py)?;
+    Ok(selection)
 }
 
 fn pending_of<'py>(py: Python<'py>, drawn: &Drawn) -> PyResult<Pending<'py>> {

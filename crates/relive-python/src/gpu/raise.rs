@@ -35,6 +35,10 @@ impl Failed {
         Failed { kind, text }
     }
 
+    pub(super) fn kind(&self) -> ErrorKind {
+        self.kind
+    }
+
     /// Its exception.
     pub(super) fn raise(self, py: Python<'_>) -> PyErr {
         if let (ErrorKind::Interrupted, Some(raised)) = (self.kind, RAISED.take()) {

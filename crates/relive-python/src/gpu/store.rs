@@ -145,7 +145,7 @@ impl GpuStore {
     ) -> PyResult<(u64, u64)> {
         let patience = Duration::try_from_secs_f64(timeout)
             .map_err(|error| invalid(py, format!("timeout is {timeout}: {error}")))?;
-        let inserted = insert(py, self.hub.get(py)?.store(), &arrays, weight, patience);
+        let inserted = insert(py, self.hub.get(py)?.store(), &arrays, weight, patience, &self.raised);
         // What a removal of the caller's raised comes first: it may be why there was no row.
         match self.raised.lock().take() {
             Some(error) => Err(error),

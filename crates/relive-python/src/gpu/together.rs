@@ -95,12 +95,10 @@ impl Together {
         }
         draws.weigh(&mut list.drawn, list.rounds - 1);
         let mut own = list.drawn.every(self.replica, self.replicas);
-        let pinned = draws.reader.hold(&own.indices)?;
-        let same = pinned.rows().iter().map(|row| row.generation).eq(own.generations.iter().copied());
-        if !same {
+        let Some(pinned) = draws.hold_again(&own)? else {
             let text = "a rank replaced trajectories that were drawn from it before all had pinned them: it has closed its loader";
             return Err(Failed::new(ErrorKind::Unavailable, text.to_owned()));
-        }
+        };
         let positions = (self.replica..).step_by(usize::try_from(self.replicas).unwrap_or(usize::MAX));
         draws.complete(&mut own, &pinned, list.before.step(), positions);
         Ok(Some((own, pinned)))
