@@ -111,11 +111,7 @@ impl Session {
         // Before anything is changed in tables that may be of another run.
         let state = saved_state(&client, &identity, newer)?;
         let weights = WeightStore::default();
-        let driver = options.processes.as_ref().map(|processes| {
-            let of = (processes.started(options.actors), options.actors, checkpoints);
-            Driver::new(&client, &identity, weights.clone(), of, &options.stop).map(Arc::new)
-        });
-        let driver = driver.transpose()?;
+        let driver = driver(options, &client, &identity, &weights, checkpoints)?;
         if let Some((watch, engine)) = options.watch.as_ref().zip(engine.as_ref()) {
             watch.show(engine);
         }
@@ -411,6 +407,21 @@ impl Drop for Session {
         self.crew.team().into_iter().for_each(|team| team.fail("the run has ended with an error"));
         self.engine.iter().for_each(Engine::close);
     }
+}
+
+/// What has workers in other processes act, if there are to be some.
+fn driver(
+    options: &RunOptions,
+    client: &Client,
+    identity: &Identity,
+    weights: &WeightStore,
+    checkpoints: u64,
+) -> Result<Option<Arc<Driver>>> {
+    let driver = options.processes.as_ref().map(|processes| {
+        let of = (processes.started(options.actors), options.actors, checkpoints);
+        Driver::new(client, identity, weights.clone(), of, &options.stop).map(Arc::new)
+    });
+    driver.transpose()
 }
 
 /// What shows the run to others, and what it logs, if anybody can look.

@@ -16,6 +16,7 @@
 //! | `sign.rs`, `list.rs` | what is told both ways |
 //! | `roll.rs`, `tree.rs` | what follows from it: states without clock or server |
 //! | `registry.rs` | the driver's side |
+//! | `tables.rs` | the tables, and the way to them |
 //! | `host.rs`, `relay.rs` | a node's side: its workers, and the weights that go through it |
 
 mod host;
@@ -24,33 +25,10 @@ mod registry;
 mod relay;
 mod roll;
 mod sign;
+mod tables;
 mod tree;
-
-use std::fmt::Display;
-use std::sync::Arc;
-
-use relive_client::blocking::Client;
-use relive_table::TableConfig;
-
-use crate::Result;
 
 pub use host::{Hosted, Node, NodeWorkers, Running, host, node_tables};
 pub(crate) use registry::Registry;
-
-/// Makes a client of the server at an address.
-pub type Connect = Arc<dyn Fn(&str) -> Result<Client> + Send + Sync>;
-
-/// Those of the run's server.
-pub(super) fn tables() -> impl Iterator<Item = TableConfig> {
-    [sign::table(), list::table()].into_iter().chain(boxes_of_nodes())
-}
-
-/// Boxes for the nodes that take weights from one place.
-fn boxes_of_nodes() -> impl Iterator<Item = TableConfig> {
-    (0..tree::FAN_OUT).map(|slot| super::weights::fresh(&slot.to_string()))
-}
-
-/// The box of a worker, at its node.
-pub(super) fn box_of_worker(number: impl Display) -> String {
-    format!("worker-{number}")
-}
+pub use tables::Connect;
+pub(super) use tables::{box_of_worker, tables};

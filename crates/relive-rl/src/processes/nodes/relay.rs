@@ -8,8 +8,8 @@ use parking_lot::Mutex;
 use relive_client::blocking::Client;
 
 use super::list::Source;
+use super::tables::{Connect, boxes_of_nodes};
 use super::tree::FAN_OUT;
-use super::{Connect, boxes_of_nodes};
 use crate::processes::weights::{self, Packed, Stamp};
 use crate::{Result, RlError};
 
