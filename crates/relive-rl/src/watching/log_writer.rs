@@ -1,5 +1,6 @@
 //! Writes what a process of a run logs into a table of the run, where [`LogReader`](super::LogReader) finds it.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{Builder, JoinHandle};
@@ -45,6 +46,10 @@ impl Origin {
         }
     }
 
+    fn config(self) -> TableConfig {
+        TableConfig::new(self.table()).max_size(1)
+    }
+
     fn name(self) -> String {
         match self {
             Origin::Driver => "driver".to_owned(),
@@ -63,8 +68,13 @@ pub(super) struct Written {
 
 /// The tables of a driver's lines and of those of so many workers.
 pub(crate) fn tables(workers: usize) -> impl Iterator<Item = TableConfig> {
-    let workers = (0..workers).map(|number| Origin::Worker(u32::try_from(number).unwrap_or(u32::MAX)));
-    std::iter::once(Origin::Driver).chain(workers).map(|origin| TableConfig::new(origin.table()).max_size(1))
+    let workers = 0..u32::try_from(workers).unwrap_or(u32::MAX);
+    std::iter::once(Origin::Driver.config()).chain(tables_of(workers))
+}
+
+/// The tables of the lines of these workers.
+pub(crate) fn tables_of(workers: Range<u32>) -> impl Iterator<Item = TableConfig> {
+    workers.map(|number| Origin::Worker(number).config())
 }
 
 /// Writes lines until it is dropped, on a thread of its own.

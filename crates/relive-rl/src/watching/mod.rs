@@ -12,7 +12,7 @@ mod stop_order;
 pub(crate) use host::host;
 pub use log_lines::LogLines;
 pub use log_reader::{LogLine, LogReader};
-pub(crate) use log_writer::{LogWriter, Origin, tables as log_tables};
+pub(crate) use log_writer::{LogWriter, Origin, tables as log_tables, tables_of as log_tables_of};
 pub(crate) use roster::Roster;
 pub use stop_order::order_stop;
 pub(crate) use stop_order::{StopOrders, table as stop_table};

@@ -12,7 +12,11 @@ use super::roll::{Change, Roll};
 use super::sign::Signs;
 use crate::limits::NODE_GONE;
 use crate::run::saved::GoesOn;
+use crate::watching::log_tables_of;
 use crate::{Acted, Result};
+
+/// What workers of higher numbers log is on their own machines alone: nobody reads the logs of more at once.
+const MOST_LOGGED: u32 = 1_000;
 
 /// The nodes of a run, as its driver knows them.
 #[derive(Default)]
@@ -30,6 +34,8 @@ struct Known {
     roll: Roll,
     signs: Signs,
     told: Option<List>,
+    /// Workers of the numbers below have tables for what they log.
+    logged: u32,
     /// Whether a sign that cannot be read was told of.
     has_complained: bool,
 }
@@ -63,6 +69,7 @@ impl Registry {
         }
         let list = known.roll.list();
         if known.told.as_ref() != Some(&list) {
+            known.add_logs(client, &list)?;
             list.put(client, goes_on)?;
             known.told = Some(list);
         }
@@ -72,7 +79,8 @@ impl Registry {
     fn begin(&self, client: &Client, now: Instant) -> Result<Known> {
         let settles = if self.follows { now + NODE_GONE } else { now };
         let roll = Roll::new(self.workers, self.is_fixed.load(Ordering::Relaxed), settles);
-        Ok(Known { roll, signs: Signs::new(client)?, told: None, has_complained: false })
+        let signs = Signs::new(client)?;
+        Ok(Known { roll, signs, told: None, logged: self.workers.1, has_complained: false })
     }
 
     /// Whether there are nodes that have not left.
@@ -122,6 +130,18 @@ impl Registry {
 }
 
 impl Known {
+    /// Adds tables for what workers log that the run did not begin with.
+    fn add_logs(&mut self, client: &Client, list: &List) -> Result<()> {
+        let places = list.nodes.iter().flat_map(|node| &node.places);
+        let all = places.max().map_or(0, |last| last.saturating_add(1)).min(MOST_LOGGED);
+        if all > self.logged {
+            let wanted: Vec<_> = log_tables_of(self.logged..all).collect();
+            super::super::tables::add(client, &wanted)?;
+            self.logged = all;
+        }
+        Ok(())
+    }
+
     fn read(&mut self, now: Instant) -> Result<()> {
         while let Some(sign) = self.signs.next()? {
             match sign {
