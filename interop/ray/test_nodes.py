@@ -94,7 +94,7 @@ def test_python_goes_on_beside_a_node_and_the_run_lists_it(cluster, relive_progr
         now = time.monotonic()
         longest, last = max(longest, now - last), now
         if not seen:
-            top = subprocess.run([relive_program, "rl", "top", address, "--once", "--json"], capture_output=True, text=True, check=False)
+            top = subprocess.run([relive_program, "job", "top", address, "--once", "--json"], capture_output=True, text=True, check=False)
             seen = top.returncode == 0 and json.loads(top.stdout)["nodes"]
             last = time.monotonic()
     told, _ = run.communicate(timeout=60)

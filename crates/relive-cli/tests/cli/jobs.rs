@@ -75,7 +75,7 @@ fn a_job_is_listed_watched_and_ended_in_order() {
     let workers = stdout.lines().skip_while(|line| !line.starts_with("worker ")).skip(1);
     assert_eq!(workers.filter(|line| line.starts_with(['0', '1'])).count(), 2, "{stdout}");
     let told = logged(&jobs, "worker 1 on ");
-    assert!(told.contains("driver on ") && told.contains("| workers join by: "), "{told}");
+    assert!(told.contains("driver on ") && told.contains("| nodes with workers join by: "), "{told}");
     assert!(told.contains("| acts for ppo in CartPole-v1"), "{told}");
     let following = ["job", "logs", "walk", "--follow"];
     let mut following = command(&following);

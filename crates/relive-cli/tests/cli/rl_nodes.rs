@@ -28,7 +28,8 @@ fn node(address: &str, name: &str, actors: &str, more: &[&str]) -> Child {
 /// The run's nodes, as soon as they are as expected.
 pub(crate) fn nodes(address: &str, expected: impl Fn(&[Value]) -> bool) -> Vec<Value> {
     loop {
-        let (code, stdout, _) = outcome(&["rl", "top", address, "--once", "--json"]);
+        let (code, stdout, stderr) = outcome(&["job", "top", address, "--once", "--json"]);
+        assert_ne!(code, Some(2), "{stderr}");
         let shown: Option<Value> = (code == Some(0)).then(|| serde_json::from_str(&stdout).unwrap());
         if let Some(nodes) = shown.as_ref().and_then(|shown| shown["nodes"].as_array())
             && expected(nodes)
@@ -40,6 +41,13 @@ pub(crate) fn nodes(address: &str, expected: impl Fn(&[Value]) -> bool) -> Vec<V
 
 fn workers(nodes: &[Value]) -> u64 {
     nodes.iter().filter(|node| node["state"] == "up").map(|node| node["workers"].as_u64().unwrap()).sum()
+}
+
+/// What all processes of a run have logged.
+fn logged(address: &str) -> String {
+    let (code, stdout, stderr) = outcome(&["job", "logs", address]);
+    assert_ne!(code, Some(2), "{stderr}");
+    stdout
 }
 
 /// The first line on stderr that has a text.
@@ -69,6 +77,8 @@ fn nodes_join_a_run_at_work_and_each_place_is_had_once() {
     let shown =
         nodes(&address, |nodes| workers(nodes) == 5 && nodes.iter().all(|node| node["env_steps"] != 0));
     assert_eq!(shown.len(), 3);
+    // Those of the numbers 2 to 4 have come beyond the run's own.
+    while (0..5).any(|number| !logged(&address).contains(&format!("worker {number} on "))) {}
     // Two workers of the same number would be told.
     signal(&driver, "INT");
     let driver_told = driver.stderr.take().unwrap();
@@ -147,7 +157,7 @@ fn nodes_that_cannot_join_say_why() {
     assert!(code == Some(6) && stderr.contains("token"), "{stderr}");
     let mut good = node(&address, "good", "1", &["--token-file", text(&token)]);
     let shown = loop {
-        let top = ["rl", "top", &address, "--once", "--json", "--token-file", text(&token)];
+        let top = ["job", "top", &address, "--once", "--json", "--token-file", text(&token)];
         let (code, stdout, _) = outcome(&top);
         if code == Some(0) && stdout.contains("\"workers\":1") {
             break stdout;
@@ -187,7 +197,7 @@ fn a_node_does_not_act_for_another_run_than_the_one_it_has_joined() {
     let stderr = String::from_utf8_lossy(&output.stderr);
     let expected =
         "the run in this node is another one: environment is catch/0 there, deep_sea/0 was asked for";
-    assert!(output.status.code() == Some(1) && stderr.contains(expected), "{stderr}");
+    assert!(output.status.code() == Some(2) && stderr.contains(expected), "{stderr}");
     driver.kill().unwrap();
     driver.wait().unwrap();
 }
