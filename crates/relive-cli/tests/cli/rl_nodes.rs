@@ -77,6 +77,12 @@ fn nodes_join_a_run_at_work_and_each_place_is_had_once() {
     let shown =
         nodes(&address, |nodes| workers(nodes) == 5 && nodes.iter().all(|node| node["env_steps"] != 0));
     assert_eq!(shown.len(), 3);
+    let mut places: Vec<u64> = Vec::new();
+    for node in &shown {
+        places.extend(node["places"].as_array().unwrap().iter().map(|number| number.as_u64().unwrap()));
+    }
+    places.sort_unstable();
+    assert_eq!(places, [0, 1, 2, 3, 4]);
     // Those of the numbers 2 to 4 have come beyond the run's own.
     while (0..5).any(|number| !logged(&address).contains(&format!("worker {number} on "))) {}
     // Two workers of the same number would be told.

@@ -109,9 +109,12 @@ impl Filter {
             Filter::All => true,
             Filter::Host(host) => line.host == *host,
             Filter::Node(node) => {
+                // Others have the numbers of one that is gone.
+                if node.places.is_empty() {
+                    return line.host == node.host;
+                }
                 let worker = line.origin.strip_prefix("worker ").and_then(|number| number.parse().ok());
-                let is_listed = worker.and_then(|worker| node.has(worker));
-                is_listed.unwrap_or_else(|| line.host == node.host)
+                worker.is_some_and(|worker| node.places.contains(&worker))
             }
         }
     }

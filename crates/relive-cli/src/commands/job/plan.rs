@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use relive_rl::run::look;
 use serde::Deserialize;
-use serde_json::Value;
 
 use super::find::Found;
 use crate::failure::{Failure, Kind, Result};
@@ -88,25 +87,14 @@ pub(super) struct Node {
     pub(super) name: String,
     pub(super) host: String,
     pub(super) state: String,
-    /// How many, or their numbers.
-    workers: Value,
+    /// Workers that run.
+    pub(super) workers: Option<u64>,
+    /// The numbers that its workers have.
+    pub(super) places: Vec<u64>,
     pub(super) restarts: u64,
     pub(super) env_steps: u64,
     pub(super) weights_version: Option<u64>,
     pub(super) seen_seconds: Option<f64>,
-}
-
-impl Node {
-    /// How many workers it has.
-    pub(super) fn workers(&self) -> Option<u64> {
-        let listed = self.workers.as_array().map(|workers| workers.len() as u64);
-        listed.or_else(|| self.workers.as_u64())
-    }
-
-    /// Whether it has the worker of a number; none if it does not tell.
-    pub(super) fn has(&self, worker: u64) -> Option<bool> {
-        Some(self.workers.as_array()?.iter().any(|number| number.as_u64() == Some(worker)))
-    }
 }
 
 impl Found {

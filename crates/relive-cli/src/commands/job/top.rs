@@ -150,7 +150,7 @@ fn nodes(shown: &Plan) -> String {
     let mut text = row("node", &heads.map(str::to_owned));
     for node in &shown.nodes {
         let [steps, restarts] = [node.env_steps, node.restarts].map(|count| count.to_string());
-        let [version, workers] = [node.weights_version, node.workers()].map(number);
+        let [version, workers] = [node.weights_version, node.workers].map(number);
         let (state, host, seen) = (node.state.clone(), node.host.clone(), ago(node.seen_seconds));
         text += &row(&node.name, &[state, steps, workers, restarts, version, host, seen]);
     }

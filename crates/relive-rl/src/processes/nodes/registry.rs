@@ -111,13 +111,14 @@ impl Registry {
     pub(crate) fn shown(&self) -> Value {
         let now = Instant::now();
         let place = self.known.lock();
-        let nodes = place.iter().flat_map(|known| known.roll.nodes());
-        let shown = nodes.map(|node| {
+        let nodes = place.iter().flat_map(|known| known.roll.nodes().iter().map(|node| (&known.roll, node)));
+        let shown = nodes.map(|(roll, node)| {
             json!({
                 "name": node.sign.name,
                 "host": node.sign.host,
                 "address": node.sign.address,
                 "workers": node.sign.workers,
+                "places": roll.places(node.sign.id),
                 "restarts": node.sign.restarts,
                 "env_steps": node.env_steps,
                 "weights_version": node.sign.version,

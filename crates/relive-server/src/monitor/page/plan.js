@@ -64,9 +64,8 @@ function stepsPerSecond(key, steps, seconds) {
 }
 
 function nodeRow(node, seconds) {
-  const workers = Array.isArray(node.workers) ? node.workers.length : node.workers;
   return html("tr", { className: node.seen_seconds > LATE ? "late" : "" },
-    cell(node.name), cell(node.host ?? ""), cell(node.state ?? ""), cell(orNone(workers)), cell(orNone(node.env_steps)),
+    cell(node.name), cell(node.host ?? ""), cell(node.state ?? ""), cell(orNone(node.workers)), cell(orNone(node.env_steps)),
     cell(rate(stepsPerSecond(`node ${node.name}`, node.env_steps, seconds))), cell(orNone(node.restarts)), cell(orNone(node.weights_version)),
     cell(orNone(node.seen_seconds, ago)));
 }
@@ -91,7 +90,7 @@ function showWorkers(section, plan, at) {
   const [ofNodes, ofWorkers] = section.querySelectorAll("tbody");
   section.querySelector("#nodes").hidden = nodes.length === 0;
   ofNodes.replaceChildren(...nodes.map((node) => nodeRow(node, seconds)));
-  const nodeOf = (worker) => nodes.find((node) => Array.isArray(node.workers) && node.workers.includes(worker));
+  const nodeOf = (worker) => nodes.find((node) => node.places?.includes(worker));
   ofWorkers.replaceChildren(...workers.slice(0, SHOWN).map((worker) => workerRow(worker, nodeOf(worker.worker), seconds)));
   const steps = new Map(workers.map((worker) => [`worker ${worker.worker}`, worker.env_steps]));
   for (const node of nodes) steps.set(`node ${node.name}`, node.env_steps);
