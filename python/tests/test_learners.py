@@ -43,7 +43,7 @@ class Learner(rlt.Learner):
         loss.backward()
         gradients = [parameter.grad.numpy() for parameter in self.module.parameters()]
         if self._ring is not None:
-            self._ring.mean(*gradients)
+            self._ring.mean(gradients)
         self.optimizer.step()
         with (self._folder / f"rank-{self._rank}").open("ab") as file:
             np.save(file, self.module.weight.detach().numpy())
@@ -102,7 +102,7 @@ def test_agents_in_rust_learn_together(tmp_path: pathlib.Path) -> None:
 
 
 def test_a_learner_that_is_killed_ends_the_run(tmp_path: pathlib.Path) -> None:
-    with pytest.raises(RuntimeError, match=r"rank 1|learner 1"):
+    with pytest.raises(RuntimeError, match=r"member 1 \(|learner 1"):
         rl.run(Agent(tmp_path, ends=True), "catch/0", steps=10**9, actors=1, learners=2)
 
 
