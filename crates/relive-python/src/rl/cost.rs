@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
+use relive_rl::RlError;
 use relive_rl::cost::{Cluster, Costs, Probe};
 use relive_rl::run::Stop;
 
@@ -70,7 +71,10 @@ pub(crate) fn measure_costs(
 /// Costs from a file, as JSON.
 #[pyfunction]
 pub(crate) fn load_costs(py: Python<'_>, path: &str) -> PyResult<String> {
-    let costs = Costs::load(path.as_ref()).map_err(|error| raise(py, &error))?;
+    let costs = Costs::load(path.as_ref()).map_err(|error| match error {
+        RlError::State { .. } => invalid(format!("{path}: {error}")),
+        _ => raise(py, &error),
+    })?;
     serde_json::to_string(&costs).map_err(invalid)
 }
 
