@@ -88,7 +88,7 @@ _LAZY = {
     "structured": ("relive.structured_writer", None),
 }
 _LAZY_MODULES = frozenset({
-    "errors", "extensions", "flow", "gpu", "gymnasium", "jax", "nest", "pattern_dataset", "platform", "pybind", "replay_buffer", "reverb_types",
+    "errors", "extensions", "flow", "gpu", "gymnasium", "jax", "nest", "pattern_dataset", "platform", "pybind", "ray", "replay_buffer", "reverb_types",
     "rl", "sb3", "server_executable", "structured_writer", "tf_client", "timestep_dataset", "torch", "torchrl", "trajectory_dataset",
 })
 

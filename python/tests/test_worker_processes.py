@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import signal
 import sys
 import time
@@ -128,3 +129,13 @@ def test_places_that_there_are_not_are_refused() -> None:
         rl.run(Agent(TRANSITIONS), "catch/0", steps=100, on="cluster")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="on='ray' needs at least 1"):
         rl.run(Agent(TRANSITIONS), "catch/0", steps=100, on="ray", actors=0)
+
+
+@pytest.mark.parametrize("agent", [rl.IMPALA(), rl.R2D2(), rl.TD3(), rl.ApeX(n_step=2)], ids=repr)
+def test_agents_of_settings_by_name_go_to_other_processes(agent: Any) -> None:
+    again = pickle.loads(pickle.dumps(agent))
+    assert type(again) is type(agent) and dict(again.settings) == dict(agent.settings)
+
+
+def test_a_named_agent_acts_in_processes() -> None:
+    assert rl.run(rl.IMPALA(), "catch/0", steps=500, on="processes", actors=1).is_complete

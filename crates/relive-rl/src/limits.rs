@@ -21,3 +21,6 @@ pub const NODE_GONE: Duration = LEARNER_SILENCE;
 
 /// Most nodes of a run, those that are gone for less than a minute among them; the largest published runs have some hundred machines.
 pub const MAX_NODES: usize = 4_096;
+
+/// Most workers of one node, which are processes of one machine.
+pub const MAX_NODE_WORKERS: u32 = 4_096;

@@ -51,11 +51,19 @@ class NamedAgent(Agent[Any]):
         settings that are given."""
         return cls(**{**json.loads(_native.agent_for_environment(cls._name, name)), **settings})
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # The mapping that cannot be written to cannot be pickled either.
+        return _again, (type(self), dict(self.settings))
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self.settings.items())})"
 
     def _num_environments(self, actors: int) -> int:
         return max(1, actors, int(self.settings.get("num_envs", 1)))
+
+
+def _again(agent: type[Any], settings: dict[str, Any]) -> Any:
+    return agent(**settings)
 
 
 class ApeX(NamedAgent):

@@ -8,15 +8,13 @@ use relive_client::blocking::Client;
 use relive_client::{ErrorKind, Nest, Tensor};
 use relive_table::TableConfig;
 
-use crate::{Result, RlError};
+use crate::Result;
 
 /// The table whose one item is the newest order.
 const TABLE: &str = "stop";
 
 /// How long a server may take for an answer.
 const PATIENCE: Duration = Duration::from_secs(5);
-
-const WHAT: &str = "the item of the table `stop`";
 
 pub(crate) fn table() -> TableConfig {
     TableConfig::new(TABLE).max_size(1)
@@ -75,9 +73,15 @@ impl StopOrders {
         };
         self.inserts = table.inserts;
         let columns = samples.first().map(relive_client::Sample::columns).transpose()?.unwrap_or_default();
-        let driver = columns.first().map(Tensor::to_vec::<u64>).transpose();
-        let driver = driver.map_err(|error| RlError::state(WHAT, error))?;
-        Ok(driver.is_some_and(|driver| driver.first() == Some(&self.id)))
+        match columns.first().map(Tensor::to_vec::<u64>).transpose() {
+            Ok(driver) => Ok(driver.is_some_and(|driver| driver.first() == Some(&self.id))),
+            Err(error) => {
+                tracing::warn!(
+                    "what is in the table `{TABLE}` is no order to end the run, which goes on: {error}"
+                );
+                Ok(false)
+            }
+        }
     }
 }
 
@@ -96,6 +100,15 @@ mod tests {
         order_stop(&client, one.id()).unwrap();
         assert!(!other.is_stop().unwrap() && one.is_stop().unwrap());
         assert!(!one.is_stop().unwrap(), "it is seen once");
+    }
+
+    #[test]
+    fn what_is_no_order_ends_nothing() {
+        let client = Client::in_process(Engine::builder().table(table()).build().unwrap()).unwrap();
+        let mut orders = StopOrders::new(&client);
+        let step = Nest::Leaf(Tensor::from_slice(&[1_i64, 2], [2]).unwrap());
+        client.insert(&step, &[(TABLE, 1.0)]).unwrap();
+        assert!(!orders.is_stop().unwrap());
     }
 
     #[test]

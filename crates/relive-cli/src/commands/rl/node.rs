@@ -10,6 +10,7 @@ use clap::Args;
 use relive_cluster::launch::{Event, Job, Members, Next, Processes, Restart, Task, What};
 use relive_engine::{Engine, EngineBuilder};
 use relive_rl::RlError;
+use relive_rl::limits::MAX_NODE_WORKERS;
 use relive_rl::processes::{Connect, Node, NodeWorkers, Running, host, node_tables};
 use relive_rl::run::Stop;
 
@@ -31,7 +32,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "ADDR")]
     join: String,
     /// Workers of this node; each is a process
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=4096))]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_NODE_WORKERS)))]
     actors: u32,
     /// Passes weights on to other nodes at this IP address, or localhost, and port [default: a free port of the address by
     /// which this machine reaches the run]

@@ -124,7 +124,7 @@ impl Options {
         let nodes = nodes.unwrap_or(1);
         let processors = self.cpus.map_or(costs.processors, f64::from);
         let one_each = |envs: &usize| agent.environments(1) == 1 && agent.environments(*envs) == *envs;
-        let of_processors = nodes * (processors as usize).max(1);
+        let of_processors = nodes.saturating_mul((processors as usize).max(1));
         let workers = actors.or(envs.filter(one_each)).unwrap_or(of_processors);
         let workers = envs.map_or(workers, |envs| if actors.is_some() { workers } else { workers.min(envs) });
         let own = agent.environments(workers);

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::list::{Entry, List, Source};
 use super::sign::Sign;
 use super::tree::{self, FAN_OUT};
-use crate::limits::{MAX_NODES, MAX_WORKERS, NODE_GONE, NODE_SILENCE};
+use crate::limits::{MAX_NODE_WORKERS, MAX_NODES, MAX_WORKERS, NODE_GONE, NODE_SILENCE};
 
 /// Holds the numbers of workers that were started by hand. No node has this id.
 const BY_HAND: u64 = 0;
@@ -168,7 +168,7 @@ impl Roll {
     fn give(&mut self, now: Instant) {
         for index in 0..self.nodes.len() {
             let Node { sign: Sign { id, wants, .. }, state, .. } = self.nodes[index];
-            let wants = usize::try_from(wants).unwrap_or(usize::MAX);
+            let wants = usize::try_from(wants.min(MAX_NODE_WORKERS)).unwrap_or(usize::MAX);
             let held = self.places(id);
             for number in held.iter().skip(wants) {
                 self.holders.remove(number);
