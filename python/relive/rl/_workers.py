@@ -15,6 +15,8 @@ from relive.rl._sources import source_of
 _MOST_ENDS, _SOON_SECONDS = 5, 10.0
 # Time for workers to end by themselves when the run is over, and to tell why they have failed.
 _GRACE_SECONDS, _TELL_SECONDS = 4.0, 2.0
+# The same of nodes, all of them together: each ends its workers before.
+_NODES_TELL_SECONDS = 10.0
 # Time from one look at the workers to the next.
 _LOOK_SECONDS = 0.1
 
@@ -128,12 +130,14 @@ class Supervisor:
                 f"worker {number} has ended {self._ends[number]} times in a row within {_SOON_SECONDS:.0f} s of its work, at last by {how}: its policy or "
                 "its environment ends the process, which on='serial' shows in this one"
             )
-        print(f"relive: worker {number} has ended by {how}: starting it anew", file=sys.stderr)
+        what = "node" if self._launcher.by_nodes else "worker"
+        print(f"relive: {what} {number} has ended by {how}: starting it anew", file=sys.stderr)
 
     def raise_failure(self) -> None:
         """Raises what a worker has failed by, if one has; it may be about to tell."""
+        until = time.monotonic() + _NODES_TELL_SECONDS
         for worker in self._workers.values():
-            worker.raise_failure(_TELL_SECONDS)
+            worker.raise_failure(max(0.0, until - time.monotonic()) if self._launcher.by_nodes else _TELL_SECONDS)
 
     def close(self) -> None:
         """Ends the workers, when the run is over."""
