@@ -90,7 +90,7 @@ def test_python_goes_on_beside_a_node_and_the_run_lists_it(cluster, relive_progr
     node.start()
     longest, last, seen = 0.0, time.monotonic(), None
     while node.is_alive():
-        time.sleep(0.005)
+        node.join(0.005)
         now = time.monotonic()
         longest, last = max(longest, now - last), now
         if not seen:

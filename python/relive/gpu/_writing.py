@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
 import numpy.typing as npt
 
 from relive import _native

@@ -600,7 +600,7 @@ fn every_change_of_a_weight_is_counted() {
     assert_eq!(reader.changes(), before);
 }
 
-/// Whoever has the segment may write to it: no length leads out of the table.
+/// Any process that has the segment may write to it: no length leads out of the table.
 #[test]
 fn a_damaged_length_is_found_before_anybody_reads() {
     let store = Store::create(schema(), options(Removal::MaxTimesSampled(3))).unwrap();

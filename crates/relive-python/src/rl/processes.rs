@@ -9,8 +9,10 @@ use pyo3::prelude::*;
 use relive_client::ClientOptions;
 use relive_client::blocking::Client;
 use relive_rl::learners::{Follower, learn};
+use relive_rl::plan::MakeEnvironment;
 use relive_rl::processes::{Worker, work};
 use relive_rl::run::{Begun, Stop, Watch};
+use relive_rl::{Agent, Result, RlError};
 use relive_server::access::{Access, Tokens};
 use relive_server::{Entrance, ServerOptions};
 use tokio::runtime::{Builder, Runtime};
@@ -94,6 +96,34 @@ impl Drop for Serving {
     }
 }
 
+/// The agent and the environments of a process that joins a run: those that are given, and otherwise the native ones that the run names.
+struct Given {
+    agent: Option<Arc<dyn Agent>>,
+    make: Option<MakeEnvironment>,
+    raised: Raised,
+}
+
+impl Given {
+    fn of(agent: Option<&Bound<'_, PyAny>>, environment: Option<&Bound<'_, PyAny>>) -> PyResult<Given> {
+        let raised = Raised::default();
+        let agent = agent.map(|agent| agent_of(agent, &raised)).transpose()?.map(|(own, _)| own);
+        let make = environment.map(Source::of).transpose()?.map(|source| source.maker(raised.clone()));
+        Ok(Given { agent, make, raised })
+    }
+
+    fn agent(&self, name: &str, settings: &str) -> Result<Arc<dyn Agent>> {
+        self.agent.clone().map_or_else(|| relive_agents::from_json(name, settings), Ok)
+    }
+
+    fn environment(&self, name: &str) -> MakeEnvironment {
+        self.make.clone().unwrap_or_else(|| Source::Native(name.to_owned()).maker(self.raised.clone()))
+    }
+
+    fn raise(&self, py: Python<'_>, error: &RlError) -> PyErr {
+        self.raised.take().unwrap_or_else(|| raise(py, error))
+    }
+}
+
 /// Works for the run at an address until it is over; episodes and steps. Without an agent or an environment it takes the native one that the run names.
 /// Weights come from the node at `weights_from`, if it is the worker of one.
 #[pyfunction]
@@ -107,36 +137,22 @@ pub(crate) fn work_for_run(
     token: Option<String>,
     weights_from: Option<String>,
 ) -> PyResult<(u64, u64)> {
-    let (raised, lines) = (Raised::default(), logs::lines());
+    let (given, lines) = (Given::of(agent, environment)?, logs::lines());
     let options = ClientSecurity::new(token, None)?.apply(ClientOptions::default());
-    let own = agent.map(|agent| agent_of(agent, &raised)).transpose()?.map(|(own, _)| own);
-    let make = environment.map(Source::of).transpose()?.map(|source| source.maker(raised.clone()));
     let worked = py.detach(|| {
         within(true, || {
             let client = Client::connect_with(address, options.clone())?;
             let near = weights_from.map(|node| Client::connect_with(&node, options)).transpose()?;
-            let agents = |name: &str, settings: &str| match &own {
-                Some(own) => Ok(Arc::clone(own)),
-                None => relive_agents::from_json(name, settings),
-            };
-            let environments = |name: &str| {
-                Ok(make.clone().unwrap_or_else(|| Source::Native(name.to_owned()).maker(raised.clone())))
-            };
+            let stop = Stop::new();
             let worker = Worker {
-                client: &client,
-                number,
-                is_supervised: false,
                 weights_from: near.as_ref(),
-                stop: &Stop::new(),
                 log_lines: Some(&lines),
+                ..Worker::new(&client, number, &stop)
             };
-            work(&worker, &agents, &environments)
+            work(&worker, &|name, settings| given.agent(name, settings), &|name| Ok(given.environment(name)))
         })
     });
-    match worked {
-        Ok(worked) => Ok((worked.episodes, worked.env_steps)),
-        Err(error) => Err(raised.take().unwrap_or_else(|| raise(py, &error))),
-    }
+    worked.map(|worked| (worked.episodes, worked.env_steps)).map_err(|error| given.raise(py, &error))
 }
 
 /// Learns along with the run at an address as its learner of a rank, until it is over; gradient steps. As for workers, what is not given is native.
@@ -150,22 +166,16 @@ pub(crate) fn learn_for_run(
     rank: u32,
     token: Option<String>,
 ) -> PyResult<u64> {
-    let raised = Raised::default();
+    let given = Given::of(agent, environment)?;
     let options = ClientSecurity::new(token, None)?.apply(ClientOptions::default());
-    let own = agent.map(|agent| agent_of(agent, &raised)).transpose()?.map(|(own, _)| own);
-    let make = environment.map(Source::of).transpose()?.map(|source| source.maker(raised.clone()));
     let learnt = py.detach(|| {
         within(true, || {
             let client = Client::connect_with(address, options)?;
-            let agents = |name: &str, settings: &str| match &own {
-                Some(own) => Ok(Arc::clone(own)),
-                None => relive_agents::from_json(name, settings),
-            };
-            let environments = |name: &str| {
-                Ok(make.clone().unwrap_or_else(|| Source::Native(name.to_owned()).maker(raised.clone())))
-            };
-            learn(&Follower { client: &client, rank, stop: &Stop::new() }, &agents, &environments)
+            let follower = Follower { client: &client, rank, stop: &Stop::new() };
+            learn(&follower, &|name, settings| given.agent(name, settings), &|name| {
+                Ok(given.environment(name))
+            })
         })
     });
-    learnt.map(|learnt| learnt.steps).map_err(|error| raised.take().unwrap_or_else(|| raise(py, &error)))
+    learnt.map(|learnt| learnt.steps).map_err(|error| given.raise(py, &error))
 }

@@ -19,7 +19,7 @@ use super::threads::{Side, Taken};
 use crate::plan::MakeEnvironment;
 use crate::processes::{Layouts, Worker, weights as published, work};
 use crate::run::{Begun, Processes, Report, RunOptions, Stop, Trained, Watch, train};
-use crate::watching::host;
+use crate::watching::host_name;
 use crate::{Agent, Result, RlError, Weights};
 
 /// How long a run may take until its learner has begun.
@@ -351,7 +351,7 @@ impl Window<'_> {
             agent: String::new(),
             environment: String::new(),
             settings: BTreeMap::new(),
-            host: host(),
+            host: host_name(),
             processors: std::thread::available_parallelism().map_or(1.0, |count| count.get() as f64),
             rows,
             acting,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::{Result, RlError};
 
-/// Who takes it.
+/// What takes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Side {
     /// The thread that learns.

@@ -67,6 +67,34 @@ pub(crate) enum Place {
     Follower { of: usize },
 }
 
+impl Inner {
+    /// What a process has that takes part in a run of another process.
+    fn elsewhere(
+        (agent, make, client): (&Arc<dyn Agent>, &MakeEnvironment, &Client),
+        (identity, spec): (&Identity, EnvironmentSpec),
+        place: Place,
+    ) -> Inner {
+        Inner {
+            agent: Arc::clone(agent),
+            make: make.clone(),
+            environment: identity.environment.clone(),
+            spec,
+            seed: identity.seed,
+            place,
+            env_steps: u64::MAX,
+            data: None,
+            checkpoints: 0,
+            begins_anew: false,
+            weights: WeightStore::default(),
+            kept: Kept::default(),
+            client: client.clone(),
+            times: SharedTimes::default(),
+            hooks: Looking::default(),
+            team: None,
+        }
+    }
+}
+
 impl Crew {
     pub(crate) fn new(inner: Inner) -> Crew {
         Crew(Arc::new(inner))
@@ -80,57 +108,25 @@ impl Crew {
 
     /// The worker of a number, in a process of its own, which acts by weights that are published to it.
     pub(crate) fn of_worker(
-        (agent, make, client): (&Arc<dyn Agent>, &MakeEnvironment, &Client),
+        who: (&Arc<dyn Agent>, &MakeEnvironment, &Client),
         (identity, spec, checkpoints): (&Identity, EnvironmentSpec, u64),
         (number, of): (u32, usize),
         (weights, serving): (WeightStore, Arc<Serving>),
     ) -> Crew {
-        Crew::new(Inner {
-            agent: Arc::clone(agent),
-            make: make.clone(),
-            environment: identity.environment.clone(),
-            spec,
-            seed: identity.seed,
-            // Workers that there are too many for still have environments of their own.
-            place: Place::Worker { number, of: of.max(index(number) + 1), serving },
-            env_steps: u64::MAX,
-            data: None,
-            checkpoints,
-            begins_anew: false,
-            weights,
-            kept: Kept::default(),
-            client: client.clone(),
-            times: SharedTimes::default(),
-            hooks: Looking::default(),
-            team: None,
-        })
+        // Workers that there are too many for still have environments of their own.
+        let place = Place::Worker { number, of: of.max(index(number) + 1), serving };
+        Crew::new(Inner { checkpoints, weights, ..Inner::elsewhere(who, (identity, spec), place) })
     }
 
     /// A learner that is not the first, in a process of its own.
     pub(crate) fn of_follower(
-        (agent, make, client): (&Arc<dyn Agent>, &MakeEnvironment, &Client),
-        (identity, spec): (&Identity, EnvironmentSpec),
+        who: (&Arc<dyn Agent>, &MakeEnvironment, &Client),
+        of: (&Identity, EnvironmentSpec),
         (workers, env_steps): (usize, u64),
         team: Arc<Team>,
     ) -> Crew {
-        Crew::new(Inner {
-            agent: Arc::clone(agent),
-            make: make.clone(),
-            environment: identity.environment.clone(),
-            spec,
-            seed: identity.seed,
-            place: Place::Follower { of: workers },
-            env_steps,
-            data: None,
-            checkpoints: 0,
-            begins_anew: false,
-            weights: WeightStore::default(),
-            kept: Kept::default(),
-            client: client.clone(),
-            times: SharedTimes::default(),
-            hooks: Looking::default(),
-            team: Some(team),
-        })
+        let place = Place::Follower { of: workers };
+        Crew::new(Inner { env_steps, team: Some(team), ..Inner::elsewhere(who, of, place) })
     }
 
     pub(crate) fn agent(&self) -> &dyn Agent {

@@ -15,7 +15,7 @@ use super::tally::Tally;
 use crate::plan::Progress;
 use crate::processes::Registry;
 use crate::times::SharedTimes;
-use crate::watching::{Roster, StopOrders, host};
+use crate::watching::{Roster, StopOrders, host_name};
 use crate::{Result, RlError, Times};
 
 /// The table whose one item is the newest state of the plan.
@@ -121,7 +121,7 @@ impl Showing {
             times: times.clone(),
             roster: roster.clone(),
             orders: StopOrders::new(client),
-            host: host(),
+            host: host_name(),
         }
     }
 

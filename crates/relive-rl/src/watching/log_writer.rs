@@ -11,8 +11,8 @@ use relive_client::blocking::Client;
 use relive_table::TableConfig;
 use serde::{Deserialize, Serialize};
 
+use super::LogLines;
 use super::log_lines::Page;
-use super::{LogLines, host};
 use crate::run::saved;
 use crate::{Result, RlError};
 
@@ -66,6 +66,12 @@ pub(super) struct Written {
     pub(super) page: Page,
 }
 
+/// The name of this machine, as `hostname` prints it.
+#[must_use]
+pub fn host_name() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
 /// The tables of a driver's lines and of those of so many workers.
 pub(crate) fn tables(workers: usize) -> impl Iterator<Item = TableConfig> {
     let workers = 0..u32::try_from(workers).unwrap_or(u32::MAX);
@@ -96,7 +102,7 @@ impl LogWriter {
         let (client, own, has_ended) = (client.clone(), lines.clone(), Arc::new(AtomicBool::new(false)));
         let ends = Arc::clone(&has_ended);
         let work = move || {
-            let host = host();
+            let host = host_name();
             while !ends.load(Ordering::Relaxed) {
                 let page = own.next_within(LONG, &ends);
                 let patience = if ends.load(Ordering::Relaxed) { LAST_PATIENCE } else { PATIENCE };

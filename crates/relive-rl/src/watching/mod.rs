@@ -2,16 +2,15 @@
 //!
 //! All of it goes through tables of one item, which the newest takes the place of: whoever looks slows nobody down, however slowly it reads.
 
-mod host;
 mod log_lines;
 mod log_reader;
 mod log_writer;
 mod roster;
 mod stop_order;
 
-pub(crate) use host::host;
 pub use log_lines::LogLines;
 pub use log_reader::{LogLine, LogReader};
+pub use log_writer::host_name;
 pub(crate) use log_writer::{LogWriter, Origin, tables as log_tables, tables_of as log_tables_of};
 pub(crate) use roster::Roster;
 pub use stop_order::order_stop;

@@ -1,4 +1,4 @@
-//! Who acts for a run.
+//! The workers of a run, as they are shown.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

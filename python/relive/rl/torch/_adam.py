@@ -134,14 +134,18 @@ class Adam(torch.optim.Adam):
     def _gather(self) -> None:
         """Brings back values and gradients that somebody has put elsewhere."""
         assert self._vector.grad is not None
-        for number, (part, (at, gradient_at)) in enumerate(zip(self.parts, self._places, strict=True)):
-            if part.data_ptr() != at:
-                value = self._split(self._vector.detach())[number]
+        found = [(part.data_ptr(), 0 if part.grad is None else part.grad.data_ptr()) for part in self.parts]
+        if found == self._places:
+            return
+        values, gradients = self._split(self._vector.detach()), self._split(self._vector.grad)
+        for part, value, gradient in zip(self.parts, values, gradients, strict=True):
+            if part.data_ptr() != value.data_ptr():
                 value.copy_(part)
                 part.data = value
-            if part.grad is None or part.grad.data_ptr() != gradient_at:
-                gradient = self._split(self._vector.grad)[number]
-                gradient.zero_() if part.grad is None else gradient.copy_(part.grad)
+            if part.grad is None:
+                gradient.zero_()
+            elif part.grad.data_ptr() != gradient.data_ptr():
+                gradient.copy_(part.grad)
 
 
 def _checked(parts: list[Tensor]) -> list[Tensor]:

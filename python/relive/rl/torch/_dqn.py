@@ -19,7 +19,7 @@ from relive.rl.dqn import DQNConfig
 from relive.rl.experience import Transitions
 from relive.rl.specs import DiscreteArraySpec, EnvironmentSpec
 from relive.rl.torch._adam import Adam
-from relive.rl.torch._given import Network, check_functions, expect_shape, inputs, layers, module_of, num_inputs
+from relive.rl.torch._given import Network, check, expect_shape, inputs, layers, module_of, num_inputs
 from relive.rl.torch._parts import Learner, Policy, step, tensors, update_target
 
 if TYPE_CHECKING:
@@ -85,11 +85,7 @@ class DQN:
     loss: Loss | None = None
 
     def __post_init__(self) -> None:
-        check_functions(self, ("network", "loss"))
-        shared = [field.name for field in dataclasses.fields(self) if field.name not in ("network", "loss")]
-        checked = DQNConfig(**{name: getattr(self, name) for name in shared})
-        for name in shared:
-            object.__setattr__(self, name, getattr(checked, name))
+        check(self, DQNConfig, ("network", "loss"))
 
     @property
     def experience(self) -> Transitions:

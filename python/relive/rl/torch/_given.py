@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -17,14 +18,18 @@ from relive.specs import ArraySpec
 Network = Callable[[EnvironmentSpec], Module]
 
 
-def check_functions(agent: Any, names: Sequence[str]) -> None:
-    """Refuses what is given in the place of functions and is none."""
-    for name in names:
+def check(agent: Any, config: Callable[..., Any], functions: Sequence[str]) -> None:
+    """Checks an agent, a frozen dataclass: its fields of these names are functions or none, and all others settings that ``config`` checks and converts."""
+    for name in functions:
         given = getattr(agent, name)
         if isinstance(given, Module):
             raise TypeError(f"{name} is a module, but it must be a function that makes one: {name}=lambda spec: module")
         if given is not None and not callable(given):
             raise TypeError(f"{name} is {given!r}, but it must be a function")
+    settings = [field.name for field in dataclasses.fields(agent) if field.name not in functions]
+    checked = config(**{name: getattr(agent, name) for name in settings})
+    for name in settings:
+        object.__setattr__(agent, name, getattr(checked, name))
 
 
 def module_of(name: str, given: Network, spec: EnvironmentSpec) -> Module:

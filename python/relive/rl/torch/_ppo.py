@@ -20,7 +20,7 @@ from relive.rl.on_policy import PPOConfig
 from relive.rl.rollout import Rollout, minibatches
 from relive.rl.specs import DiscreteArraySpec, EnvironmentSpec
 from relive.rl.torch._adam import Adam
-from relive.rl.torch._given import Network, check_functions, expect_shape, inputs, module_of, num_inputs, shape_of
+from relive.rl.torch._given import Network, check, expect_shape, inputs, module_of, num_inputs, shape_of
 from relive.rl.torch._parts import Learner, Policy, step, tensors
 
 if TYPE_CHECKING:
@@ -86,11 +86,7 @@ class PPO:
     loss: Loss | None = None
 
     def __post_init__(self) -> None:
-        check_functions(self, ("network", "loss"))
-        shared = [field.name for field in dataclasses.fields(self) if field.name not in ("network", "loss")]
-        checked = PPOConfig(**{name: getattr(self, name) for name in shared})
-        for name in shared:
-            object.__setattr__(self, name, getattr(checked, name))
+        check(self, PPOConfig, ("network", "loss"))
 
     @property
     def experience(self) -> Rollouts:

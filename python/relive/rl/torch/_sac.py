@@ -19,7 +19,7 @@ from relive.rl.experience import Transitions
 from relive.rl.sac import SACConfig
 from relive.rl.specs import DiscreteArraySpec, EnvironmentSpec
 from relive.rl.torch._adam import Adam
-from relive.rl.torch._given import Network, check_functions, expect_shape, inputs, layers, module_of, num_inputs, shape_of
+from relive.rl.torch._given import Network, check, expect_shape, inputs, layers, module_of, num_inputs, shape_of
 from relive.rl.torch._parts import Learner, Policy, step, tensors, update_target
 from relive.specs import BoundedArraySpec
 
@@ -78,12 +78,7 @@ class SAC:
     critic_loss: CriticLoss | None = None
 
     def __post_init__(self) -> None:
-        own = ("network", "critics", "critic_loss")
-        check_functions(self, own)
-        shared = [field.name for field in dataclasses.fields(self) if field.name not in own]
-        checked = SACConfig(**{name: getattr(self, name) for name in shared})
-        for name in shared:
-            object.__setattr__(self, name, getattr(checked, name))
+        check(self, SACConfig, ("network", "critics", "critic_loss"))
 
     @property
     def experience(self) -> Transitions:

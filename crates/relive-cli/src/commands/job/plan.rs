@@ -68,7 +68,7 @@ pub(super) struct Operator {
     pub(super) waits_s: Option<f64>,
 }
 
-/// Who acts.
+/// A worker of the run.
 #[derive(Debug, Deserialize)]
 pub(super) struct Worker {
     pub(super) worker: u32,
@@ -111,7 +111,7 @@ impl Found {
         Ok(Some((plan?, text)))
     }
 
-    /// Why nothing is told.
+    /// The error of a server that has no run.
     pub(super) fn no_run(&self) -> Failure {
         let text = "has no run of an agent; a run tells of itself a second after it has begun, where it is on processes or has --http";
         Failure::text(Kind::Runtime, format!("{} {text}", self.name))

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use relive_rl::watching::host_name;
 use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Serialize};
 
@@ -26,12 +27,12 @@ impl Process {
     pub(super) fn own() -> Process {
         let pid = std::process::id();
         let started = stat(pid).map(|(_, started)| started);
-        Process { host: host(), pid, started, boot: boot() }
+        Process { host: host_name(), pid, started, boot: boot() }
     }
 
     /// Whether it is one of this machine.
     pub(super) fn is_here(&self) -> bool {
-        self.host == host()
+        self.host == host_name()
     }
 
     /// Whether it is known to have ended; nobody knows of those on other machines.
@@ -64,11 +65,6 @@ impl Process {
             Failure::text(Kind::Runtime, format!("process {} is not killed: {error}", self.pid))
         })
     }
-}
-
-/// The name of this machine.
-pub(super) fn host() -> String {
-    rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
 /// The state of a process, and when it was started; none where the system does not tell.

@@ -122,7 +122,7 @@ impl Before {
     }
 }
 
-/// Who acts, one by one.
+/// A row for each worker.
 fn workers(shown: &Plan) -> String {
     if shown.workers.is_empty() {
         return String::new();

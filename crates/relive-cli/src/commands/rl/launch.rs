@@ -98,7 +98,7 @@ impl Options {
         match rl.train() {
             Some(train) if train.leaves_executor_open() => Ok(()),
             _ => Err(Failure::usage(
-                "behind -- are the agent and options of `relive rl train`, but none of --on, --actors, --listen, --server and --no-spawn: `relive rl \
+                "behind -- are the agent and options of `relive rl train`, but none of --on, --actors, --listen, --server, --learners and --no-spawn: `relive rl \
                  launch` gives those",
             )),
         }

@@ -13,6 +13,7 @@ use relive_rl::RlError;
 use relive_rl::limits::MAX_NODE_WORKERS;
 use relive_rl::processes::{Connect, Node, NodeWorkers, Running, host, node_tables};
 use relive_rl::run::Stop;
+use relive_rl::watching::host_name;
 
 use super::node_port::NodePort;
 use super::processes::Reach;
@@ -64,8 +65,8 @@ pub(crate) fn run(options: &Options) -> Result {
     let engine = tables.build().map_err(|error| Failure::text(Kind::Runtime, error))?;
     let listen = options.listen.unwrap_or_else(|| SocketAddr::new(reached_by(&options.join), 0));
     let port = NodePort::start(listen, &engine, options.reach.security())?;
-    let host_name = host_name();
-    let own = format!("{host_name}-{}", std::process::id());
+    let machine = own_host();
+    let own = format!("{machine}-{}", std::process::id());
     let name = options.name.clone().unwrap_or(own);
     let mut workers = Workers::new(options, port.near());
     let reach = options.reach.clone();
@@ -77,7 +78,7 @@ pub(crate) fn run(options: &Options) -> Result {
     let node = Node {
         client: &client,
         name: name.clone(),
-        host: host_name,
+        host: machine,
         address: port.address(),
         actors: options.actors,
         engine,
@@ -97,9 +98,9 @@ fn reached_by(join: &str) -> IpAddr {
     local.map_or(IpAddr::V4(Ipv4Addr::LOCALHOST), |address| address.ip())
 }
 
-fn host_name() -> String {
-    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    let name: String = name.trim().chars().filter(|letter| name_letter(*letter)).take(MAX_NAME).collect();
+/// The name of this machine, as far as it has letters that names may have.
+fn own_host() -> String {
+    let name: String = host_name().chars().filter(|letter| name_letter(*letter)).take(MAX_NAME).collect();
     if name.is_empty() { "node".to_owned() } else { name }
 }
 

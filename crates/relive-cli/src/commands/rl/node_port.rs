@@ -89,7 +89,7 @@ impl Drop for NodePort {
     }
 }
 
-/// Who may take weights: whoever shows the run's token, or everybody where it has none.
+/// Access to weights: for clients that show the run's token, or for all where it has none.
 fn access(security: &ClientSecurity) -> Result<Option<Access>> {
     let Some(token) = security.token()? else { return Ok(None) };
     let tokens = Tokens::one("nodes", Role::Read, &token);

@@ -1,5 +1,6 @@
 //! The driver's side: reads signs, keeps the roll, and tells all nodes.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
@@ -111,14 +112,15 @@ impl Registry {
     pub(crate) fn shown(&self) -> Value {
         let now = Instant::now();
         let place = self.known.lock();
-        let nodes = place.iter().flat_map(|known| known.roll.nodes().iter().map(|node| (&known.roll, node)));
-        let shown = nodes.map(|(roll, node)| {
+        let mut places = place.as_ref().map_or_else(BTreeMap::new, |known| known.roll.places());
+        let nodes = place.iter().flat_map(|known| known.roll.nodes());
+        let shown = nodes.map(|node| {
             json!({
                 "name": node.sign.name,
                 "host": node.sign.host,
                 "address": node.sign.address,
                 "workers": node.sign.workers,
-                "places": roll.places(node.sign.id),
+                "places": places.remove(&node.sign.id).unwrap_or_default(),
                 "restarts": node.sign.restarts,
                 "env_steps": node.env_steps,
                 "weights_version": node.sign.version,

@@ -1,9 +1,10 @@
 //! Which nodes there are, and whose workers have which numbers: the driver's side, as a state that changes by signs and by time.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::time::{Duration, Instant};
 
-use super::list::{Entry, List, Source};
+use super::list::{self, List, Source};
 use super::sign::Sign;
 use super::tree::{self, FAN_OUT};
 use crate::limits::{MAX_NODE_WORKERS, MAX_NODES, MAX_WORKERS, NODE_GONE, NODE_SILENCE};
@@ -160,30 +161,31 @@ impl Roll {
             node.seen = now;
         }
         let id = node.sign.id;
-        let held = self.places(id);
-        self.holders.retain(|_, holder| *holder != id);
-        held
+        self.holders.extract_if(.., |_, holder| *holder == id).map(|(number, _)| number).collect()
     }
 
     fn give(&mut self, now: Instant) {
-        for index in 0..self.nodes.len() {
-            let Node { sign: Sign { id, wants, .. }, state, .. } = self.nodes[index];
-            let wants = usize::try_from(wants.min(MAX_NODE_WORKERS)).unwrap_or(usize::MAX);
-            let held = self.places(id);
+        let (places, has_settled) = (self.places(), self.has_settled(now));
+        // Those before it are had by somebody.
+        let mut next = self.numbers.start;
+        for Node { sign: Sign { id, wants, .. }, state, .. } in &self.nodes {
+            let wants = usize::try_from((*wants).min(MAX_NODE_WORKERS)).unwrap_or(usize::MAX);
+            let held = places.get(id).map_or(&[][..], Vec::as_slice);
             for number in held.iter().skip(wants) {
                 self.holders.remove(number);
+                next = next.min(*number);
             }
-            if state != NodeState::Up || !self.has_settled(now) {
+            if *state != NodeState::Up || !has_settled {
                 continue;
             }
-            let missing = wants.saturating_sub(held.len());
-            let free: Vec<u32> = self
-                .numbers
-                .clone()
-                .filter(|number| !self.holders.contains_key(number))
-                .take(missing)
-                .collect();
-            self.holders.extend(free.into_iter().map(|number| (number, id)));
+            let mut missing = wants.saturating_sub(held.len());
+            while missing > 0 && next < self.numbers.end {
+                if let Entry::Vacant(place) = self.holders.entry(next) {
+                    place.insert(*id);
+                    missing -= 1;
+                }
+                next += 1;
+            }
         }
     }
 
@@ -205,9 +207,13 @@ impl Roll {
         }
     }
 
-    /// The numbers of a node.
-    pub(super) fn places(&self, id: u64) -> Vec<u32> {
-        self.holders.iter().filter(|(_, holder)| **holder == id).map(|(number, _)| *number).collect()
+    /// The numbers of all that have some, in their order.
+    pub(super) fn places(&self) -> BTreeMap<u64, Vec<u32>> {
+        let mut places = BTreeMap::<u64, Vec<u32>>::new();
+        for (number, holder) in &self.holders {
+            places.entry(*holder).or_default().push(*number);
+        }
+        places
     }
 
     /// Counts steps of the worker of a number.
@@ -235,12 +241,14 @@ impl Roll {
         // Silent ones are leaves: nobody waits for them.
         present.sort_by_key(|node| (node.state != NodeState::Up, node.sign.address.is_none()));
         let inner = |at: usize| present.get(at).and_then(|node| node.sign.address.clone());
+        let mut places = self.places();
         let entry = |(index, node): (usize, &&Node)| {
             let branch = tree::branch(index);
             let address = branch.parent.and_then(inner);
             let has_box = branch.parent.is_none() || address.is_some();
             let reader = has_box.then(|| branch.slot.to_string());
-            Entry { id: node.sign.id, places: self.places(node.sign.id), source: Source { address, reader } }
+            let places = places.remove(&node.sign.id).unwrap_or_default();
+            list::Entry { id: node.sign.id, places, source: Source { address, reader } }
         };
         let most = self.is_fixed.then(|| self.numbers.end - self.numbers.start);
         List { most, nodes: present.iter().enumerate().map(entry).collect() }
@@ -277,7 +285,8 @@ mod tests {
         }
 
         fn places(&self) -> Vec<Vec<u32>> {
-            (1..=3).map(|id| self.roll.places(id)).collect()
+            let places = self.roll.places();
+            (1..=3).map(|id| places.get(&id).cloned().unwrap_or_default()).collect()
         }
     }
 
