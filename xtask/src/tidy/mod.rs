@@ -4,6 +4,7 @@
 
 mod absences;
 mod check;
+mod cycles;
 mod finding;
 mod layers;
 mod packages;

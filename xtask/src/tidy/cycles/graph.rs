@@ -1,0 +1,51 @@
+//! Which nodes of a graph lie on a cycle.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Edges from each node, each with one example of where it comes from.
+pub(super) type Graph<N> = BTreeMap<N, BTreeMap<N, String>>;
+
+/// The sets of nodes that reach each other; nodes that are on no cycle are in none.
+pub(super) fn cycles<N: Ord + Clone>(graph: &Graph<N>) -> Vec<BTreeSet<N>> {
+    let reached: BTreeMap<&N, BTreeSet<&N>> = graph.keys().map(|node| (node, reach(graph, node))).collect();
+    let mut cycles = BTreeSet::new();
+    for (node, others) in &reached {
+        let back = others.iter().filter(|other| reached.get(**other).is_some_and(|them| them.contains(node)));
+        let cycle: BTreeSet<N> = back.map(|other| (*other).clone()).collect();
+        if !cycle.is_empty() {
+            cycles.insert(cycle);
+        }
+    }
+    cycles.into_iter().collect()
+}
+
+fn reach<'a, N: Ord>(graph: &'a Graph<N>, from: &'a N) -> BTreeSet<&'a N> {
+    let mut reached = BTreeSet::new();
+    let mut open = vec![from];
+    while let Some(node) = open.pop() {
+        open.extend(
+            graph.get(node).into_iter().flat_map(BTreeMap::keys).filter(|next| reached.insert(*next)),
+        );
+    }
+    reached
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn graph(edges: &[(&'static str, &'static str)]) -> Graph<&'static str> {
+        let mut graph = Graph::new();
+        for (from, to) in edges {
+            graph.entry(*from).or_insert_with(BTreeMap::new).insert(*to, String::new());
+        }
+        graph
+    }
+
+    #[test]
+    fn only_what_leads_back_is_a_cycle() {
+        let found = cycles(&graph(&[("a", "b"), ("b", "c"), ("c", "b"), ("c", "d"), ("e", "a")]));
+        assert_eq!(found, [BTreeSet::from(["b", "c"])]);
+        assert!(cycles(&graph(&[("a", "b"), ("a", "c"), ("b", "c")])).is_empty());
+    }
+}
