@@ -4,7 +4,7 @@ use relive_table::Sampled;
 use relive_tensor::{Column, ColumnLayout, DType, Shape};
 
 use super::BatchError;
-use super::kind::{Kind, STAGE, touch};
+use super::kind::{Kind, Piece, STAGE, touch};
 
 /// Sampled items as columns `[samples, rows, ..cell]`; nothing is decoded before it is asked for.
 #[derive(Debug, Default)]
@@ -161,6 +161,14 @@ impl Batch {
     #[must_use]
     pub fn columns(&self) -> &[BatchColumn] {
         &self.columns
+    }
+
+    /// The pieces of a column, sample by sample.
+    pub(crate) fn pieces(&self, column: usize) -> impl Iterator<Item = (&Sampled, &Piece)> {
+        self.samples.iter().enumerate().flat_map(move |(number, sample)| {
+            let pieces = self.kind(number).map_or(&[][..], |kind| kind.pieces(column));
+            pieces.iter().map(move |piece| (sample, piece))
+        })
     }
 }
 

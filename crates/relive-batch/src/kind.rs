@@ -9,7 +9,6 @@ use std::sync::Arc;
 use relive_table::Sampled;
 use relive_tensor::Chunk;
 
-use super::Batch;
 use super::part::Part;
 
 /// A kind of samples.
@@ -130,16 +129,6 @@ impl Piece {
     pub(crate) fn identity(&self, sample: &Sampled) -> (usize, u32) {
         let chunk = sample.item.trajectory.chunks().get(self.chunk as usize);
         (chunk.map_or(0, |chunk| Arc::as_ptr(chunk).addr()), self.index)
-    }
-}
-
-impl Batch {
-    /// The pieces of a column, sample by sample.
-    pub(crate) fn pieces(&self, column: usize) -> impl Iterator<Item = (&Sampled, &Piece)> {
-        self.samples.iter().enumerate().flat_map(move |(number, sample)| {
-            let pieces = self.kind(number).map_or(&[][..], |kind| kind.pieces(column));
-            pieces.iter().map(move |piece| (sample, piece))
-        })
     }
 }
 

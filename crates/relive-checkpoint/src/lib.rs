@@ -11,7 +11,6 @@
 //! whole is refused, with the file and the place in it, or salvaged as far as it is whole.
 
 mod catalog;
-mod disk;
 mod either;
 mod error;
 mod fast_map;
@@ -25,7 +24,6 @@ mod losses;
 mod manifest;
 mod names;
 mod native;
-mod own_lock;
 mod record;
 pub mod reverb;
 mod segment;
@@ -44,5 +42,5 @@ pub use loaded::{LoadOptions, Loaded};
 pub use loss::Loss;
 pub use loss_summary::summary_of_losses;
 pub use native::Store;
-pub use own_lock::close_locks_after_fork;
+pub use storage::close_locks_after_fork;
 pub use tier::Tier;

@@ -5,8 +5,8 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use crate::disk::{Disk, DurableFile, Locked};
 use crate::storage::Source;
+use crate::storage::disk::{Disk, DurableFile, Locked};
 
 /// A disk; clones are the same one.
 #[derive(Clone)]

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::action::Action;
+use crate::buffer::Action;
 use crate::buffer::ViewMut;
 use crate::error::{EnvError, Mismatch};
 use crate::spec::EnvironmentSpec;

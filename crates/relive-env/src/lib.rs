@@ -10,7 +10,6 @@ pub mod pixels;
 pub mod random;
 pub mod wrappers;
 
-mod action;
 mod buffer;
 mod environment;
 mod error;
@@ -25,8 +24,7 @@ mod task;
 mod timestep;
 mod vector;
 
-pub use action::Action;
-pub use buffer::{Buffer, View, ViewMut};
+pub use buffer::{Action, Buffer, View, ViewMut};
 pub use environment::Environment;
 pub use error::{EnvError, Mismatch};
 pub use make::make;

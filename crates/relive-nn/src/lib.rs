@@ -40,7 +40,6 @@ compile_error!("parameters are little-endian bytes everywhere in Relive");
 
 mod error;
 pub mod heads;
-mod inputs;
 mod kernels;
 pub mod limits;
 pub mod losses;
@@ -52,8 +51,8 @@ mod params;
 pub mod tape;
 
 pub use error::{Error, ErrorKind};
-pub use inputs::Inputs;
 pub use kernels::activation::Activation;
+pub use kernels::inputs::Inputs;
 pub use lstm::{Lstm, LstmState, RecurrentNetwork, RecurrentScratch, Steps};
 pub use network::{LinearInit, Network, NetworkBuilder, Scratch};
 pub use observations::scale_bytes;

@@ -8,7 +8,7 @@ use relive_batch::{ALIGNMENT, BatchError, BatchMemory, ColumnMemory};
 use relive_tensor::{DType, Tensor};
 use smallvec::SmallVec;
 
-use crate::array::descr_of;
+use crate::dtypes::descr_of;
 
 /// There is not as much memory.
 #[derive(Debug)]

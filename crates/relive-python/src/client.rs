@@ -19,7 +19,7 @@ use crate::array;
 use crate::batch::BatchIterator;
 use crate::checkpoint_status;
 use crate::codec;
-use crate::error::{OrRaise, invalid, raise};
+use crate::error::{OrRaise, raise};
 use crate::local::{self, Local};
 use crate::names;
 use crate::nest;
@@ -31,7 +31,7 @@ use crate::security::{ClientCertificates, ClientSecurity};
 use crate::servers;
 use crate::structured::{self, StructuredWriter};
 use crate::table::{Table, info_dict, set_chunks, status_dict, waiter_dict};
-use crate::wait;
+use crate::wait::{self, seconds};
 use crate::writer::TrajectoryWriter;
 
 /// A client of one server, or of many.
@@ -171,19 +171,6 @@ impl Client {
     /// The seconds given, or else the client's own limit.
     fn limit(&self, timeout: Option<f64>) -> PyResult<Duration> {
         if timeout.is_some() { seconds(timeout) } else { Ok(self.timeout) }
-    }
-}
-
-/// Seconds as a duration; none and infinity mean for ever.
-pub(crate) fn seconds(timeout: Option<f64>) -> PyResult<Duration> {
-    match timeout {
-        None => Ok(wait::FOREVER),
-        Some(seconds) if seconds >= wait::FOREVER.as_secs_f64() => Ok(wait::FOREVER),
-        Some(seconds) => Duration::try_from_secs_f64(seconds).map_err(|_| {
-            invalid(format!(
-                "timeout must be a number of seconds from 0 on, or None to wait for ever; it is {seconds}"
-            ))
-        }),
     }
 }
 

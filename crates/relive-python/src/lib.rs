@@ -5,6 +5,7 @@
 
 mod address;
 mod allocator;
+mod append_error;
 mod array;
 mod batch;
 mod buffer;
@@ -13,6 +14,8 @@ mod checkpoints;
 mod client;
 mod codec;
 mod column;
+mod column_history;
+mod dtypes;
 mod error;
 mod extension;
 mod finalization;
@@ -42,3 +45,4 @@ mod table;
 mod truth;
 mod wait;
 mod writer;
+mod writer_state;

@@ -12,7 +12,8 @@ pub(crate) mod _native {
     #[pymodule_export]
     use crate::client::Client;
     #[pymodule_export]
-    use crate::column::{CellRef, ColumnHistory, TrajectoryColumn};
+    use crate::column::{CellRef, TrajectoryColumn};
+
     #[pymodule_export]
     use crate::extension::TableExtension;
     #[pymodule_export]

@@ -11,8 +11,8 @@ use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PyMapping, Py
 use relive_tensor::Nest;
 use smallvec::SmallVec;
 
-use crate::array;
 use crate::column::TrajectoryColumn;
+use crate::dtypes;
 
 /// Structures deeper than this are refused; recursion would end the process at some depth.
 pub(crate) const MAX_DEPTH: usize = 64;
@@ -79,7 +79,7 @@ fn is_numpy_scalar(object: &Bound<'_, PyAny>) -> bool {
     static GENERIC: PyOnceLock<Py<PyType>> = PyOnceLock::new();
     let py = object.py();
     let generic = GENERIC.get_or_try_init(py, || {
-        Ok::<_, PyErr>(array::numpy(py)?.getattr("generic")?.cast_into::<PyType>()?.unbind())
+        Ok::<_, PyErr>(dtypes::numpy(py)?.getattr("generic")?.cast_into::<PyType>()?.unbind())
     });
     // Of the class itself: instances are looked at without asking Python code.
     generic.is_ok_and(|generic| object.get_type().is_subclass(generic.bind(py)).unwrap_or(false))
@@ -119,7 +119,7 @@ fn joined<'py>(object: &Bound<'py, PyAny>, depth: usize) -> PyResult<Bound<'py, 
         return Err(too_deep());
     }
     if depth > 0 && is_written_out(object) {
-        return array::numpy(py)?.call_method1(intern!(py, "asarray"), (object,));
+        return dtypes::numpy(py)?.call_method1(intern!(py, "asarray"), (object,));
     }
     let all = |parts: &mut dyn Iterator<Item = Bound<'py, PyAny>>| {
         parts.map(|part| joined(&part, depth + 1)).collect::<PyResult<Vec<_>>>()

@@ -11,7 +11,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use relive_client::ColumnLayout;
 
-use crate::array::{descr_of, dtype_of};
+use crate::dtypes::{descr_of, dtype_of};
 use crate::gather::dims;
 
 /// One array per column, or none where a new one is to be made.

@@ -6,7 +6,8 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use relive_tensor::DType;
 
-use crate::array::{canonical, dtype_of, numpy, unsupported};
+use crate::array::canonical;
+use crate::dtypes::{dtype_of, numpy, unsupported};
 
 /// An array of numbers: row-major and little endian.
 pub(crate) struct Plain<'py> {

@@ -10,11 +10,10 @@ use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 use relive_client::{Client, Error, ErrorKind, Sample, SampleBatch, Sampler as RustSampler};
 
-use crate::client::seconds;
 use crate::error::{OrRaise, raise, raise_kind};
 use crate::gather;
 use crate::process::Owned;
-use crate::wait::{self, Operation, Reason};
+use crate::wait::{self, Operation, Reason, seconds};
 
 /// Reads samples of one table; an iterator of `(info, columns)`.
 #[pyclass(frozen, module = "relive._native", name = "Sampler")]

@@ -21,13 +21,12 @@ use tokio::sync::{oneshot, watch};
 
 use crate::address::IN_PROCESS;
 use crate::checkpoints::{self, Begun, Checkpoints, Spill, begin_without};
-use crate::client::seconds;
 use crate::error::{invalid, raise_kind};
 use crate::finalization;
 use crate::local::{self, Place};
 use crate::security::ServerSecurity;
 use crate::table::Table;
-use crate::wait;
+use crate::wait::{self, seconds};
 
 /// Time that connections get to end when a server stops.
 const DRAIN: Duration = Duration::from_millis(500);

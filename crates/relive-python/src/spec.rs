@@ -6,7 +6,8 @@ use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use relive_tensor::{Signature, TensorSpec};
 
-use crate::array::{self, dtype_of};
+use crate::array;
+use crate::dtypes::{self, dtype_of};
 use crate::nest;
 
 /// A nest of `relive.specs.ArraySpec` as a signature; `None` and empty structures mean none.
@@ -16,7 +17,7 @@ pub(crate) fn to_signature(object: &Bound<'_, PyAny>) -> PyResult<Option<Signatu
 }
 
 fn to_spec(spec: &Bound<'_, PyAny>) -> PyResult<TensorSpec> {
-    let descr = array::numpy(spec.py())?.getattr("dtype")?.call1((spec.getattr("dtype")?,))?;
+    let descr = dtypes::numpy(spec.py())?.getattr("dtype")?.call1((spec.getattr("dtype")?,))?;
     let descr = descr.cast_into::<PyArrayDescr>()?;
     let dtype = dtype_of(&descr)?
         .ok_or_else(|| PyValueError::new_err(format!("a signature cannot hold arrays of {descr}")))?;
@@ -25,7 +26,7 @@ fn to_spec(spec: &Bound<'_, PyAny>) -> PyResult<TensorSpec> {
     let mut made = TensorSpec::new(name.unwrap_or_default(), dtype, shape);
     if let (Ok(minimum), Ok(maximum)) = (spec.getattr("minimum"), spec.getattr("maximum")) {
         let cast = |bound: Bound<'_, PyAny>| {
-            let array = array::numpy(spec.py())?.call_method1("asarray", (bound, &descr))?;
+            let array = dtypes::numpy(spec.py())?.call_method1("asarray", (bound, &descr))?;
             array::to_tensor(&array)
         };
         made.bounds = Some((cast(minimum)?, cast(maximum)?));
@@ -44,7 +45,7 @@ fn from_spec<'py>(
     specs: &Bound<'py, PyModule>,
     spec: &TensorSpec,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let dtype = array::descr_of(py, spec.dtype)?;
+    let dtype = dtypes::descr_of(py, spec.dtype)?;
     let shape = match &spec.shape {
         Some(sizes) => PyTuple::new(py, sizes)?.into_any(),
         None => py.None().into_bound(py),

@@ -11,8 +11,9 @@ use relive_client::{
 };
 use relive_tensor::Nest;
 
+use crate::append_error::raise_numbered;
 use crate::array;
-use crate::error::{OrRaise, invalid, raise_numbered};
+use crate::error::{OrRaise, invalid};
 use crate::names;
 use crate::process::Owned;
 use crate::wait;

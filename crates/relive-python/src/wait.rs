@@ -13,7 +13,7 @@ use relive_client::{Client, ErrorKind};
 use tokio::runtime::Runtime;
 use tokio::time::Instant;
 
-use crate::error::raise_kind;
+use crate::error::{invalid, raise_kind};
 use crate::finalization;
 
 /// How long a wait goes on before Python's signal handlers get their chance: what Ctrl-C takes at most.
@@ -199,6 +199,19 @@ fn tell(py: Python<'_>, runtime: &Runtime, what: &str, waited: Duration, reason:
 
 /// Longer than any process lives: for calls that have no timeout, as in dm-reverb.
 pub(crate) const FOREVER: Duration = Duration::from_secs(10 * 365 * 86_400);
+
+/// Seconds as a duration; none and infinity mean for ever.
+pub(crate) fn seconds(timeout: Option<f64>) -> PyResult<Duration> {
+    match timeout {
+        None => Ok(FOREVER),
+        Some(seconds) if seconds >= FOREVER.as_secs_f64() => Ok(FOREVER),
+        Some(seconds) => Duration::try_from_secs_f64(seconds).map_err(|_| {
+            invalid(format!(
+                "timeout must be a number of seconds from 0 on, or None to wait for ever; it is {seconds}"
+            ))
+        }),
+    }
+}
 
 /// [`wait_because`] for what mostly does not wait: looks once without letting go of the interpreter.
 pub(crate) fn now_or_wait<'r, F>(

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
@@ -11,15 +11,18 @@ use relive_client::{Client, Column, TrajectoryWriter as RustWriter, Windows};
 use relive_tensor::Rows;
 use smallvec::SmallVec;
 
+use crate::append_error::raise_append;
 use crate::array::{self, Value};
-use crate::column::{ColumnHistory, TrajectoryColumn};
-use crate::error::{OrRaise, raise_append, raise_kind};
-use crate::layout::{Layout, Leaves, Lists};
+use crate::column::TrajectoryColumn;
+use crate::column_history::ColumnHistory;
+use crate::error::OrRaise;
+use crate::layout::{Layout, Lists};
 use crate::names;
 use crate::nest;
-use crate::process::{Origin, busy};
+use crate::process::Origin;
 use crate::truth::Truth;
 use crate::wait::{self, Operation};
+use crate::writer_state::{Shared, State, closed};
 
 /// The writers of this process, of which some are gone.
 static OPEN: Mutex<Vec<Weak<Shared>>> = Mutex::new(Vec::new());
@@ -33,89 +36,6 @@ pub(crate) fn end_writers(py: Python<'_>) {
         let ended = if state.origin.is_foreign() { None } else { state.writer.take() };
         drop(state);
         py.detach(|| drop(ended));
-    }
-}
-
-/// What a writer and the columns of its history share.
-pub(crate) struct Shared {
-    state: Mutex<State>,
-}
-
-pub(crate) struct State {
-    /// None once the writer is closed.
-    writer: Option<RustWriter>,
-    layout: Layout,
-    client: Client,
-    /// How long calls wait that are not given a time.
-    limit: Duration,
-    origin: Origin,
-    /// Whether steps and errors are as dm-reverb's.
-    as_reverb: bool,
-}
-
-impl Drop for State {
-    fn drop(&mut self) {
-        if self.origin.is_foreign() {
-            std::mem::forget(self.writer.take());
-        }
-    }
-}
-
-impl Shared {
-    /// The state, unless another thread uses it now: waiting for it with the interpreter in hand could wait for ever.
-    pub(crate) fn lock(&self, py: Python<'_>) -> PyResult<MutexGuard<'_, State>> {
-        let state = self.state.try_lock().ok_or_else(busy)?;
-        state.origin.check(py, "writer")?;
-        Ok(state)
-    }
-}
-
-impl State {
-    pub(crate) fn writer(&self, py: Python<'_>) -> PyResult<&RustWriter> {
-        self.writer.as_ref().ok_or_else(|| closed(py))
-    }
-
-    fn writer_mut(&mut self, py: Python<'_>) -> PyResult<&mut RustWriter> {
-        self.writer.as_mut().ok_or_else(|| closed(py))
-    }
-
-    /// Makes items of all columns, and gives their keys.
-    fn make_windows(
-        &mut self,
-        py: Python<'_>,
-        what: &str,
-        table: &str,
-        priorities: &[f64],
-        windows: Windows<'_>,
-    ) -> PyResult<Vec<u64>> {
-        let State { writer, client, layout, .. } = self;
-        let writer = writer.as_mut().ok_or_else(|| closed(py))?;
-        let why = || wait::reason_of(client, table, Operation::Insert);
-        while !writer.agree_on_steps(table, |_| layout.structure(py)).or_raise(py)? {
-            wait::wait_because(py, what, writer.make_way(table), why)?.or_raise(py)?;
-        }
-        match writer.try_create_window_items(table, priorities, windows).or_raise(py)? {
-            Some(keys) => Ok(keys),
-            None => {
-                let items = writer.create_window_items(table, priorities, windows);
-                wait::wait_because(py, what, items, why)?.or_raise(py)
-            }
-        }
-    }
-
-    pub(crate) fn history_len(&self) -> usize {
-        self.writer.as_ref().map_or(0, |writer| usize::try_from(writer.history().len()).unwrap_or(usize::MAX))
-    }
-
-    /// The leaves of a step by column; new places become new columns.
-    fn place<'py>(&mut self, step: &Bound<'py, PyAny>) -> PyResult<(Leaves<'py>, Option<Layout>)> {
-        if let Some(leaves) = self.layout.place(step)? {
-            return Ok((leaves, None));
-        }
-        let grown = self.layout.grown(step)?;
-        let leaves =
-            grown.place(step)?.ok_or_else(|| PyValueError::new_err("the step changes while it is read"))?;
-        Ok((leaves, Some(grown)))
     }
 }
 
@@ -475,8 +395,4 @@ fn at_path(py: Python<'_>, error: PyErr, path: Option<&crate::layout::Path>) -> 
     let Some(path) = path.filter(|_| is_ours) else { return error };
     let text = format!("at {}: {}", path.parts.bind(py), error.value(py));
     PyErr::from_type(error.get_type(py), text)
-}
-
-fn closed(py: Python<'_>) -> PyErr {
-    raise_kind(py, relive_client::ErrorKind::Closed, "TrajectoryWriter::Close has been called.".to_owned())
 }

@@ -5,11 +5,8 @@ use relive_nn::Stream;
 use relive_rl::{Result, RlError};
 use relive_tensor::{DType, Nest};
 
-use super::loss::softmax;
+use super::loss::{HALF_LOG_TWO_PI, softmax};
 use crate::actions::{Discrete, told};
-
-/// ln √(2π).
-pub(crate) const HALF_LOG_TWO_PI: f32 = 0.918_938_5;
 
 /// What is drawn by the outputs of the policy network.
 #[derive(Debug, Clone, PartialEq)]

@@ -1,6 +1,7 @@
 //! The losses of policy and value, with their gradients by the networks' outputs in closed form.
 
-use super::head::HALF_LOG_TWO_PI;
+/// ln √(2π).
+pub(crate) const HALF_LOG_TWO_PI: f32 = 0.918_938_5;
 
 /// What the loss of a policy is made of, beside the network's outputs.
 #[derive(Debug, Clone, Copy)]

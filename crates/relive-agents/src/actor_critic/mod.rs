@@ -9,6 +9,7 @@ mod loss;
 mod minibatch;
 mod moments;
 mod network;
+mod plan;
 mod policy;
 mod settings;
 
@@ -17,9 +18,8 @@ pub use learner::ActorCriticLearner;
 pub use policy::ActorCriticPolicy;
 pub use settings::{Optimization, Settings};
 
-pub(crate) use gradient::asynchronous;
-pub(crate) use head::{HALF_LOG_TWO_PI, Head};
-pub(crate) use loss::{PolicyFound, PolicyLoss, value_loss};
+pub(crate) use head::Head;
+pub(crate) use loss::{HALF_LOG_TWO_PI, PolicyFound, PolicyLoss, value_loss};
 pub(crate) use minibatch::{Told, standardize};
 pub(crate) use moments::Moments;
-pub(crate) use settings::plan;
+pub(crate) use plan::{asynchronous, plan};

@@ -1,11 +1,8 @@
-//! The settings that these agents share, and their plan.
+//! The settings that these agents share.
 
-use relive_flow::Flow;
 use relive_nn::{Adam, RmsProp};
 use relive_rl::Result;
-use relive_rl::plan::{Crew, Learn, Progress};
 
-use super::ActorCriticLearner;
 use crate::settings::{check, layers, not_negative, positive, share, whole};
 
 /// How a policy and a value are learned from rollouts.
@@ -91,10 +88,4 @@ impl Settings {
         positive("learning_rate", self.optimization.learning_rate())?;
         self.target_kl.map_or(Ok(()), |bound| positive("target_kl", bound))
     }
-}
-
-/// Rollouts of all workers side by side, and learning from them.
-pub(crate) fn plan(settings: &Settings, crew: &Crew) -> Result<Flow<Progress>> {
-    let learner = crew.learner(ActorCriticLearner::new(settings, crew)?)?;
-    Ok(crew.rollouts(settings.num_steps)?.sync()?.learn(learner))
 }

@@ -6,6 +6,7 @@
 mod d4pg;
 mod ddpg;
 mod learner;
+mod plan;
 mod settings;
 mod td3;
 mod td3_bc;

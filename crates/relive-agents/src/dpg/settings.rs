@@ -1,14 +1,9 @@
 //! What agents with a deterministic policy have in common, and what they differ in.
 
-use relive_flow::Flow;
 use relive_nn::Key;
-use relive_rl::plan::{Crew, Learn, Progress, SharedLearner};
 use relive_rl::{Policy, Result, Seat};
 
-use super::learner::DpgStep;
-use crate::continuous::{
-    Body, ContinuousPolicy, Drawing, Plan, Returns, Role, Spaces, TargetUpdate, TransitionLearner,
-};
+use crate::continuous::{Body, ContinuousPolicy, Drawing, Plan, Returns, Role, Spaces, TargetUpdate};
 use crate::off_policy::OffPolicy;
 use crate::settings::{check, correlation, layers, not_negative, positive, share};
 
@@ -102,18 +97,5 @@ impl Settings {
         let exploration = (self.normalize_observations, self.noise_correlation);
         let drawing = Drawing::Noisy { stddev: self.noise };
         Ok(Box::new(ContinuousPolicy::new(seat, (spaces, network), drawing, exploration)))
-    }
-
-    /// What learns.
-    pub(super) fn learner(&self, crew: &Crew) -> Result<SharedLearner<TransitionLearner<DpgStep>>> {
-        let step = DpgStep::new(self, crew.spec(), crew.learner_key())?;
-        let (discount, normalizes) = (self.off_policy.discount, self.normalize_observations);
-        crew.learner(TransitionLearner::new(crew, discount, normalizes, step)?)
-    }
-
-    /// Acting into the table, and learning from it.
-    pub(super) fn plan(&self, crew: &Crew) -> Result<Flow<Progress>> {
-        let learning = self.off_policy.batches(crew)?.learn(self.learner(crew)?);
-        self.off_policy.plan(crew, learning)
     }
 }

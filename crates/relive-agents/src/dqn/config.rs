@@ -3,9 +3,30 @@
 use relive_rl::Result;
 use serde::{Deserialize, Serialize};
 
-use super::DqnLoss;
 use crate::off_policy::{Demonstrations, OffPolicy};
 use crate::settings::{check, distribution, layers, positive, share};
+
+/// What the network's outputs are, and what they are drawn to.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DqnLoss {
+    /// Values, by double Q-learning (van Hasselt et al. 2016) with the Huber loss.
+    #[default]
+    DoubleQ,
+    /// Values, by Q-learning (Mnih et al. 2013): the target network chooses the next action, too, and errors count by their squares.
+    QLearning,
+    /// As Q-learning by half of the squares, and a tenth of the values themselves, which holds them low.
+    RegularizedQ,
+    /// Values whose targets reward actions that the policy deems likely (Vieillard et al. 2020), with the Huber loss.
+    Munchausen,
+    /// Distributions over evenly spaced atoms, C51 (Bellemare et al. 2017), with double Q's choice of the next action.
+    Categorical,
+    /// Quantiles of distributions, QR-DQN (Dabney et al. 2018), with double Q's choice of the next action.
+    Quantile,
+    /// Quantiles of distributions at fractions that are drawn, IQN (Dabney et al. 2018, "Implicit quantile networks"), with double Q's choice of the next
+    /// action.
+    ImplicitQuantile,
+}
 
 /// The settings of a DQN agent. The defaults are those that Acme's agent has.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

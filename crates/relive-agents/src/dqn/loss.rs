@@ -1,32 +1,9 @@
 //! What a DQN agent learns: values, or distributions of returns.
 
 use relive_nn::losses::{self, BatchLoss, Munchausen, Selected, Support};
-use serde::{Deserialize, Serialize};
 
-use super::DqnConfig;
+use super::config::{DqnConfig, DqnLoss};
 use super::implicit::Implicit;
-
-/// What the network's outputs are, and what they are drawn to.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum DqnLoss {
-    /// Values, by double Q-learning (van Hasselt et al. 2016) with the Huber loss.
-    #[default]
-    DoubleQ,
-    /// Values, by Q-learning (Mnih et al. 2013): the target network chooses the next action, too, and errors count by their squares.
-    QLearning,
-    /// As Q-learning by half of the squares, and a tenth of the values themselves, which holds them low.
-    RegularizedQ,
-    /// Values whose targets reward actions that the policy deems likely (Vieillard et al. 2020), with the Huber loss.
-    Munchausen,
-    /// Distributions over evenly spaced atoms, C51 (Bellemare et al. 2017), with double Q's choice of the next action.
-    Categorical,
-    /// Quantiles of distributions, QR-DQN (Dabney et al. 2018), with double Q's choice of the next action.
-    Quantile,
-    /// Quantiles of distributions at fractions that are drawn, IQN (Dabney et al. 2018, "Implicit quantile networks"), with double Q's choice of the next
-    /// action.
-    ImplicitQuantile,
-}
 
 /// How much the values themselves count in [`DqnLoss::RegularizedQ`].
 const REGULARIZER: f32 = 0.1;

@@ -10,5 +10,4 @@ mod network;
 mod noise;
 mod policy;
 
-pub use config::DqnConfig;
-pub use loss::DqnLoss;
+pub use config::{DqnConfig, DqnLoss};

@@ -6,8 +6,9 @@ use relive_rl::plan::{Crew, Progress};
 use relive_rl::{Agent, Policy, Result, Seat, settings_of};
 use serde::{Deserialize, Serialize};
 
+use super::plan::plan;
 use super::policy::VTracePolicy;
-use super::settings::{Settings, plan};
+use super::settings::Settings;
 
 /// The settings of APPO: PPO's clipped loss (Schulman et al. 2017) over fragments of workers that run ahead, with V-trace's advantages
 /// (Espeholt et al. 2018), as in RLlib.

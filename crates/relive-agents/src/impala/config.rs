@@ -6,8 +6,9 @@ use relive_rl::plan::{Crew, Progress};
 use relive_rl::{Agent, Policy, Result, Seat, settings_of};
 use serde::{Deserialize, Serialize};
 
+use super::plan::plan;
 use super::policy::VTracePolicy;
-use super::settings::{Settings, plan};
+use super::settings::Settings;
 use crate::settings::bsuite_family;
 
 /// The settings of IMPALA (Espeholt et al. 2018): workers run ahead, and V-trace corrects for it. The defaults are those of Acme's agent for

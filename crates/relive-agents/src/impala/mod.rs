@@ -5,6 +5,7 @@ mod config;
 mod corrected;
 mod learner;
 mod network;
+mod plan;
 mod policy;
 mod settings;
 

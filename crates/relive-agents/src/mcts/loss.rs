@@ -1,7 +1,5 @@
 //! What policy and value learn.
 
-use super::network::softmax;
-
 /// What a batch was worth.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Losses {
@@ -33,6 +31,15 @@ pub(super) fn loss(outputs: &[f32], targets: &[f32], policies: &[f32], by_output
         losses.value += share * error * error;
     }
     losses
+}
+
+/// The probabilities of logits.
+pub(super) fn softmax(logits: &[f32], out: &mut Vec<f32>) {
+    let most = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    out.clear();
+    out.extend(logits.iter().map(|logit| (logit - most).exp()));
+    let sum: f32 = out.iter().sum();
+    out.iter_mut().for_each(|share| *share /= sum);
 }
 
 /// What a row counts in the mean of so many.

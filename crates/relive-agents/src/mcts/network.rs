@@ -5,6 +5,7 @@ use relive_nn::{Activation, Key, Layout, Network, Params, Scratch};
 use relive_rl::{Features, Result};
 
 use super::dynamics::Dynamics;
+use super::loss::softmax;
 use super::search::Judge;
 use super::{MctsConfig, MctsModel};
 use crate::actions::Discrete;
@@ -53,13 +54,4 @@ impl Judge for Thought<'_> {
         softmax(logits, prior);
         *value
     }
-}
-
-/// The probabilities of logits.
-pub(super) fn softmax(logits: &[f32], out: &mut Vec<f32>) {
-    let most = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-    out.clear();
-    out.extend(logits.iter().map(|logit| (logit - most).exp()));
-    let sum: f32 = out.iter().sum();
-    out.iter_mut().for_each(|share| *share /= sum);
 }

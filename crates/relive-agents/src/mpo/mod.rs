@@ -5,6 +5,7 @@
 mod dmpo;
 mod learner;
 mod plain;
+mod plan;
 mod settings;
 
 pub use dmpo::DmpoConfig;

@@ -1,16 +1,11 @@
 //! What MPO and DMPO have in common.
 
-use relive_flow::Flow;
 use relive_nn::Key;
 use relive_nn::heads::NormalHead;
 use relive_nn::losses::Mpo;
-use relive_rl::plan::{Crew, Learn, Progress};
 use relive_rl::{Policy, Result, Seat};
 
-use super::learner::MpoStep;
-use crate::continuous::{
-    Body, ContinuousPolicy, Drawing, Plan, Returns, Role, Spaces, TargetUpdate, TransitionLearner,
-};
+use crate::continuous::{Body, ContinuousPolicy, Drawing, Plan, Returns, Role, Spaces, TargetUpdate};
 use crate::off_policy::OffPolicy;
 use crate::settings::{check, correlation, layers, positive};
 
@@ -90,13 +85,5 @@ impl Settings {
         let drawing = Drawing::Normal(self.head(dimensions));
         let exploration = (self.normalize_observations, self.noise_correlation);
         Ok(Box::new(ContinuousPolicy::new(seat, (spaces, network), drawing, exploration)))
-    }
-
-    pub(super) fn plan(&self, crew: &Crew) -> Result<Flow<Progress>> {
-        let (step, discount) =
-            (MpoStep::new(self, crew.spec(), crew.learner_key())?, self.off_policy.discount);
-        let learner = TransitionLearner::new(crew, discount, self.normalize_observations, step)?;
-        let learning = self.off_policy.batches(crew)?.learn(crew.learner(learner)?);
-        self.off_policy.plan(crew, learning)
     }
 }

@@ -1,21 +1,13 @@
-//! Settings, plan and policy of BCQ.
+//! Settings and networks of BCQ.
 
-use relive_env::{ArraySpec, EnvironmentSpec};
-use relive_flow::Flow;
-use relive_nn::{Key, Layout, Network, Params, Scratch};
-use relive_rl::plan::{Crew, Learn, Progress};
-use relive_rl::{ActStep, Agent, Features, Policy, Result, Saveable, Seat, Weights, settings_of};
-use relive_table::TableConfig;
-use relive_tensor::Nest;
+use relive_env::EnvironmentSpec;
+use relive_nn::{Key, Layout, Network, Params};
+use relive_rl::{Features, Result};
 use serde::{Deserialize, Serialize};
 
-use super::bcq_learner::BcqLearner;
 use super::replay::Recorded;
-use crate::EpsilonGreedy;
 use crate::actions::Discrete;
 use crate::continuous::{Body, Plan, Role};
-use crate::settings::{layers, positive, share};
-use crate::weights;
 
 /// The settings of discrete BCQ (Fujimoto et al. 2019, "Benchmarking batch deep reinforcement learning algorithms"), for one discrete action. It does not act: a run of it makes
 /// steps of the learner from what its table has.
@@ -63,42 +55,8 @@ impl BcqConfig {
         BcqConfig::default()
     }
 
-    fn recorded(&self) -> Recorded {
+    pub(super) fn recorded(&self) -> Recorded {
         Recorded { batch_size: self.batch_size, discount: self.discount }
-    }
-}
-
-impl Agent for BcqConfig {
-    fn name(&self) -> &'static str {
-        "bcq"
-    }
-
-    fn settings(&self) -> Vec<(String, String)> {
-        settings_of(self)
-    }
-
-    fn validate(&self) -> Result<()> {
-        self.recorded().validate()?;
-        layers(&self.hidden)?;
-        positive("learning_rate", self.learning_rate)?;
-        share("tau", self.tau)?;
-        share("threshold", self.threshold)
-    }
-
-    fn tables(&self) -> Result<Vec<TableConfig>> {
-        Ok(vec![self.recorded().table()?])
-    }
-
-    fn policy(&self, seat: &Seat<'_>) -> Result<Box<dyn Policy>> {
-        let (networks, params) = Networks::of(self, seat.spec, Key::from_seed(0))?;
-        let choice = EpsilonGreedy::new(0.0, seat)?;
-        let (threshold, memory) = (self.threshold, Memory::default());
-        Ok(Box::new(BcqPolicy { networks, params, threshold, choice, memory }))
-    }
-
-    fn plan(&self, crew: &Crew) -> Result<Flow<Progress>> {
-        let learner = crew.learner(BcqLearner::new(self, crew.spec(), crew.learner_key())?)?;
-        Ok(self.recorded().batches(crew)?.learn(learner))
     }
 }
 
@@ -134,54 +92,6 @@ pub(super) fn constrain(values: &mut [f32], logits: &[f32], actions: usize, thre
                 *value = f32::NEG_INFINITY;
             }
         }
-    }
-}
-
-/// Takes the action of the greatest value among those that are likely enough.
-#[derive(Debug)]
-struct BcqPolicy {
-    networks: Networks,
-    params: Params,
-    threshold: f32,
-    choice: EpsilonGreedy,
-    memory: Memory,
-}
-
-#[derive(Debug, Default)]
-struct Memory {
-    rows: Vec<f32>,
-    values: Vec<f32>,
-    scratch: [Scratch; 2],
-}
-
-impl Policy for BcqPolicy {
-    fn act(&mut self, step: &mut ActStep<'_>) -> Result<()> {
-        let Self { networks, params, threshold, choice, memory } = self;
-        let Memory { rows, values, scratch: [of_values, of_imitation] } = memory;
-        networks.features.write_rows(step.observations, rows);
-        values.clear();
-        values.extend_from_slice(networks.values.infer_each(params, &rows[..], of_values));
-        let logits = networks.imitation.infer_each(params, &rows[..], of_imitation);
-        constrain(values, logits, networks.actions.count, *threshold);
-        choice.act(values, step.actions)
-    }
-
-    fn load(&mut self, newer: &Weights) -> Result<()> {
-        weights::load(&mut self.params, newer)
-    }
-
-    fn extras(&self) -> Nest<ArraySpec> {
-        Nest::None
-    }
-}
-
-impl Saveable for BcqPolicy {
-    fn save(&mut self) -> Vec<u8> {
-        self.choice.save()
-    }
-
-    fn restore(&mut self, bytes: &[u8]) -> Result<()> {
-        self.choice.restore(bytes)
     }
 }
 

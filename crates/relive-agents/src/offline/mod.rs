@@ -4,7 +4,9 @@
 //! more than others.
 
 mod bc;
+mod bc_agent;
 mod bcq;
+mod bcq_agent;
 mod bcq_learner;
 mod cql;
 mod crr;

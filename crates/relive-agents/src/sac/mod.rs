@@ -1,9 +1,10 @@
 //! Soft actor-critic.
 //!
-//! [`SacConfig`] has settings and plan, `gradients.rs` what the formulas come to in a batch, `learner.rs` a gradient step.
+//! [`SacConfig`] has the settings, `agent.rs` the plan, `gradients.rs` what the formulas come to in a batch, `learner.rs` a gradient step.
 
 mod agent;
+mod config;
 mod gradients;
 mod learner;
 
-pub use agent::SacConfig;
+pub use config::SacConfig;

@@ -9,9 +9,9 @@ use relive_table::{CheckpointProgress, SavedCheckpoint, Snapshot, Timestamp};
 use super::list::newest;
 use super::load::load_one;
 use super::location::{Location, local_path, locate, location_of, trimmed};
-use crate::disk::lock_folder;
-use crate::own_lock::OwnLock;
 use crate::reverb;
+use crate::storage::disk::lock_folder;
+use crate::storage::own_lock::OwnLock;
 use crate::{Catalog, Error, ErrorKind, Format, LoadOptions, Loaded, Store, Tier};
 
 /// The folder or bucket of a server's checkpoints, which loads either format and writes one of them.

@@ -8,8 +8,8 @@ use super::files::DONE;
 use super::folders::{draft_name, remove_draft};
 use super::name::Time;
 use crate::Error;
-use crate::disk::{Disk, DurableFile};
 use crate::record::RecordWriter;
+use crate::storage::disk::{Disk, DurableFile};
 
 /// A folder of records that becomes a checkpoint when it is [published](Self::publish). Dropped before, it is removed.
 pub(super) struct Draft<'a> {

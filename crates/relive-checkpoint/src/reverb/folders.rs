@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use super::files::{DONE, FILES, TABLES};
 use super::name::Time;
 use crate::Error;
-use crate::disk::{Disk, is_being_written};
+use crate::storage::disk::{Disk, is_being_written};
 
 /// The checkpoints of a root, and what was left behind by writers that did not get to their end.
 #[derive(Debug, Default)]

@@ -11,7 +11,7 @@ use super::files::DONE;
 use super::folders::{Folders, remove_checkpoint, remove_draft};
 use super::name::Time;
 use super::{load, save};
-use crate::disk::{Disk, RealDisk};
+use crate::storage::disk::{Disk, RealDisk};
 use crate::{Error, LoadOptions, Loaded};
 
 /// The checkpoints of a server in dm-reverb's format, in one folder.

@@ -10,7 +10,7 @@ use relive_table::{Snapshot, TableConfig, TableCounters, TableSnapshot};
 
 use super::Store;
 use super::name::Time;
-use crate::disk::{Disk, DurableFile, RealDisk};
+use crate::storage::disk::{Disk, DurableFile, RealDisk};
 
 /// A folder that is there while its owner is.
 struct Folder(PathBuf);

@@ -4,7 +4,8 @@ use std::io::{ErrorKind, IoSlice};
 use std::sync::Arc;
 use std::thread;
 
-use super::{Entry, LocalStorage, Storage};
+use super::seam::Entry;
+use super::{LocalStorage, Storage};
 use crate::ErrorKind as Kind;
 
 /// `at` opens the place of a name, empty when it is opened for the first time; the same place each time it is asked.

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::{Entry, Source, Storage, Upload};
-use crate::disk::{Disk, DurableFile, Locked, RealDisk};
+use super::disk::{Disk, DurableFile, Locked, RealDisk};
+use super::seam::{Entry, Source, Storage, Upload};
 use crate::limits::{LOCK_LOOK_EVERY, LOCK_PATIENCE};
 use crate::{Error, ErrorKind};
 

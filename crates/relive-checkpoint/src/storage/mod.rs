@@ -6,12 +6,15 @@
 pub(crate) mod bucket;
 #[cfg(test)]
 mod conformance;
+pub(crate) mod disk;
 mod local;
 mod open;
+pub(crate) mod own_lock;
 mod seam;
 
 #[cfg(feature = "object-storage")]
 pub(crate) use bucket::BucketStorage;
 pub(crate) use local::{LocalStorage, write_all};
 pub(crate) use open::open;
-pub(crate) use seam::{Entry, Source, Storage, Upload};
+pub use own_lock::close_locks_after_fork;
+pub(crate) use seam::{Source, Storage, Upload};

@@ -9,9 +9,9 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use relive_tensor::Chunk;
 
 use super::mapping::Mapping;
-use crate::disk::Disk;
 use crate::segment::{Place, record};
 use crate::storage::Source;
+use crate::storage::disk::Disk;
 
 /// A file of chunks, which is read, and mapped. It goes with the last chunk in it.
 pub(crate) struct TierSegment {

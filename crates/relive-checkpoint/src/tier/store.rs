@@ -9,9 +9,9 @@ use relive_tensor::{Chunk, ColdError, ColdStore};
 
 use super::index::{Index, Stored};
 use super::segment::{Segments, TierSegment};
-use crate::disk::{Disk, RealDisk, open_files_limit};
 use crate::limits::MAX_OPEN_FILES;
 use crate::segment::{self, Place, SegmentId};
+use crate::storage::disk::{Disk, RealDisk, open_files_limit};
 use crate::storage::{LocalStorage, Storage};
 use crate::{Error, ErrorKind, names};
 

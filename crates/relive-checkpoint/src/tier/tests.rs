@@ -10,7 +10,7 @@ use relive_tensor::{Chunk, Codec, ColdStore, Ledger, SequenceRange, Tensor, enco
 
 use super::Tier;
 use crate::ErrorKind;
-use crate::disk::{Disk, DurableFile, RealDisk};
+use crate::storage::disk::{Disk, DurableFile, RealDisk};
 
 const ROW_BYTES: u32 = 40_000;
 

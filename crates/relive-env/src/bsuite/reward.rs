@@ -1,7 +1,7 @@
 //! Rewards made noisy, or of another scale.
 
 use super::Totals;
-use crate::action::Action;
+use crate::buffer::Action;
 use crate::buffer::ViewMut;
 use crate::environment::Environment;
 use crate::error::EnvError;

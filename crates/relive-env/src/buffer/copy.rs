@@ -2,9 +2,10 @@
 
 use relive_tensor::DType;
 
-use super::memory::Place;
-use super::{Buffer, View, ViewMut};
-use crate::action::Action;
+use super::action::Action;
+use super::memory::Buffer;
+use super::place::Place;
+use super::view::{View, ViewMut};
 use crate::error::{EnvError, Mismatch};
 
 impl ViewMut<'_> {

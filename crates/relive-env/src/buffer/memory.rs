@@ -1,8 +1,9 @@
 //! The leaves of a nest, some rows of each.
 
-use relive_tensor::{DType, Element, Nest};
+use relive_tensor::{Element, Nest};
 
-use super::{View, ViewMut};
+use super::place::{Place, find};
+use super::view::{View, ViewMut};
 use crate::error::{EnvError, Mismatch};
 use crate::limits::MAX_BUFFER_BYTES;
 use crate::spec::{ArraySpec, check_leaf};
@@ -28,16 +29,6 @@ pub struct Buffer {
     places: Vec<Place>,
     rows: usize,
     words: Vec<u64>,
-}
-
-/// Where a leaf is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place {
-    pub(super) dtype: DType,
-    /// Where its first row begins, in bytes.
-    pub(super) start: usize,
-    /// Bytes of one row.
-    pub(super) cell_bytes: usize,
 }
 
 impl Buffer {
@@ -229,21 +220,6 @@ impl Buffer {
     }
 }
 
-#[inline]
-pub(super) fn find<T: Element>(places: &[Place], index: usize) -> Result<Place, EnvError> {
-    match places.get(index) {
-        Some(place) if place.dtype == T::DTYPE => Ok(*place),
-        place => Err(other_leaf(place.copied(), index, T::DTYPE)),
-    }
-}
-
-#[cold]
-fn other_leaf(place: Option<Place>, index: usize, wanted: DType) -> EnvError {
-    let elements = |place: Place| format!("elements of {}", place.dtype.numpy_name());
-    let actual = place.map_or_else(|| "no such leaf".to_owned(), elements);
-    EnvError::Observation(Mismatch::boxed(index, format_args!("a leaf of {}", wanted.numpy_name()), actual))
-}
-
 /// Where a leaf with so many rows ends that begins at `start`; none beyond the limit.
 fn end_of(start: usize, cell_bytes: usize, rows: usize) -> Option<usize> {
     let bytes = cell_bytes.checked_mul(rows)?.checked_next_multiple_of(ALIGNMENT)?;
@@ -257,6 +233,8 @@ fn too_large(name: &str, rows: usize, what: impl std::fmt::Display) -> EnvError 
 
 #[cfg(test)]
 mod tests {
+    use relive_tensor::DType;
+
     use super::*;
 
     fn nest() -> Nest<ArraySpec> {

@@ -2,7 +2,7 @@
 
 use relive_tensor::{DType, Element};
 
-use super::memory::{Place, find};
+use super::place::{Place, find};
 use crate::error::EnvError;
 
 /// One row of a [`Buffer`](crate::Buffer): the leaves of one observation or action.

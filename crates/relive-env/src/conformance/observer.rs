@@ -1,6 +1,6 @@
 //! An environment with its buffers, looked at closely.
 
-use crate::action::Action;
+use crate::buffer::Action;
 use crate::buffer::Buffer;
 use crate::environment::Environment;
 use crate::error::EnvError;

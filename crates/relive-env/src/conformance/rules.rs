@@ -4,7 +4,7 @@ use relive_tensor::{DType, Nest};
 
 use super::Violation;
 use super::observer::{Observer, Seen};
-use crate::action::Action;
+use crate::buffer::Action;
 use crate::buffer::Buffer;
 use crate::environment::Environment;
 use crate::error::EnvError;

@@ -2,7 +2,7 @@
 
 use relive_tensor::{DType, Nest};
 
-use crate::action::Action;
+use crate::buffer::Action;
 use crate::buffer::ViewMut;
 use crate::environment::Environment;
 use crate::error::{EnvError, Mismatch};

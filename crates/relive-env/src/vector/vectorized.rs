@@ -2,7 +2,7 @@
 
 use super::BatchEnvironment;
 use super::batch::checked_count;
-use crate::action::Action;
+use crate::buffer::Action;
 use crate::buffer::Buffer;
 use crate::environment::Environment;
 use crate::error::{EnvError, Mismatch};

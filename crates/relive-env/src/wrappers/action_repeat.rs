@@ -1,7 +1,7 @@
 //! Actions that are done several times.
 
 use super::memory::checked_count;
-use crate::action::Action;
+use crate::buffer::Action;
 use crate::buffer::ViewMut;
 use crate::environment::Environment;
 use crate::error::EnvError;

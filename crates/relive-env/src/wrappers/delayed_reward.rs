@@ -1,7 +1,7 @@
 //! Rewards that come late.
 
 use super::memory::{Memory, checked_count, restore, save};
-use crate::action::Action;
+use crate::buffer::Action;
 use crate::buffer::ViewMut;
 use crate::environment::Environment;
 use crate::error::EnvError;

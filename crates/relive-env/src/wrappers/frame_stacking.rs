@@ -3,7 +3,7 @@
 use relive_tensor::{DType, Shape};
 
 use super::memory::{checked_count, restore, save};
-use crate::action::Action;
+use crate::buffer::Action;
 use crate::buffer::{Buffer, ViewMut};
 use crate::environment::Environment;
 use crate::error::{EnvError, Mismatch};

@@ -2,7 +2,7 @@
 
 use relive_tensor::DType;
 
-use crate::action::Action;
+use crate::buffer::Action;
 use crate::buffer::{Buffer, ViewMut};
 use crate::environment::Environment;
 use crate::error::EnvError;

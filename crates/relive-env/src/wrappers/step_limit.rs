@@ -1,7 +1,7 @@
 //! A time limit.
 
 use super::memory::{Memory, checked_count, restore, save};
-use crate::action::Action;
+use crate::buffer::Action;
 use crate::buffer::ViewMut;
 use crate::environment::Environment;
 use crate::error::EnvError;

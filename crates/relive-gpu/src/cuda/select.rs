@@ -81,8 +81,18 @@ struct DeviceRank<'a> {
     inserted: Option<&'a DeviceBuffer>,
 }
 
-pub(super) fn pool<'a>(weights: &'a DeviceWeights, inserted: Option<&'a DeviceBuffer>) -> Pool<'a> {
-    Pool(Box::new(DeviceRank { weights, inserted }))
+impl DeviceWeights {
+    /// To select from, but not by insertion.
+    #[must_use]
+    pub fn pool(&self) -> Pool<'_> {
+        Pool(Box::new(DeviceRank { weights: self, inserted: None }))
+    }
+
+    /// To select from. `inserted` has the number of insertion, 64 bits, of each index of the rank.
+    #[must_use]
+    pub fn pool_with_inserted<'a>(&'a self, inserted: &'a DeviceBuffer) -> Pool<'a> {
+        Pool(Box::new(DeviceRank { weights: self, inserted: Some(inserted) }))
+    }
 }
 
 impl Rank for DeviceRank<'_> {

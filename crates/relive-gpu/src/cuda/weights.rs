@@ -7,7 +7,7 @@ use bytemuck::{NoUninit, Pod, Zeroable};
 use super::device::{Device, Kernel};
 use super::driver::DevicePtr;
 use super::memory::DeviceBuffer;
-use crate::select::{Grid, Pool, TILE, TILES_PER_SUPER, WeightsConfig, check_all, check_update};
+use crate::select::{Grid, TILE, TILES_PER_SUPER, WeightsConfig, check_all, check_update};
 use crate::{Error, Result};
 
 /// The parameters that all kernels of selection share: `Arrays` in `kernels/select.cu`.
@@ -157,18 +157,6 @@ impl DeviceWeights {
             self.run(Kernel::Supers, tiles.div_ceil(TILES_PER_SUPER as u64), &self.arrays)?;
         }
         self.finish()
-    }
-
-    /// To select from, but not by insertion.
-    #[must_use]
-    pub fn pool(&self) -> Pool<'_> {
-        super::select::pool(self, None)
-    }
-
-    /// To select from. `inserted` has the number of insertion, 64 bits, of each index of the rank.
-    #[must_use]
-    pub fn pool_with_inserted<'a>(&'a self, inserted: &'a DeviceBuffer) -> Pool<'a> {
-        super::select::pool(self, Some(inserted))
     }
 
     /// # Safety

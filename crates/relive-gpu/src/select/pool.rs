@@ -5,12 +5,19 @@ use std::ops::Range;
 
 use super::draws::{self, Draw, Places};
 use super::grid::Grid;
-use super::keys::{self, Candidate, KeyKind, Scanned};
+use super::keys::{self, KeyKind, Scanned};
 use super::philox::Numbers;
-use super::ranks::Whole;
+use super::smallest::Candidate;
 use super::sums::Measure;
 use super::weights::{Weights, WeightsConfig};
 use crate::{Error, Result};
+
+/// What all ranks together have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Whole {
+    pub(crate) units: u64,
+    pub(crate) selectable: u64,
+}
 
 /// The parts of a selection that look at the weights of one rank: on the processor here, by kernels in `cuda`.
 pub(crate) trait Rank {

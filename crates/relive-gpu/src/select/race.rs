@@ -8,9 +8,9 @@
 //! E = -ln(1 - c), and c has 64 bits: 32 of one stream and 32 of another. Since E ≥ c, an index whose high bits alone are too
 //! large for its mass cannot be selected any more. Only the few others need the low bits and a logarithm.
 
-use super::keys::Smallest;
 use super::math;
 use super::philox::{Numbers, Stream};
+use super::smallest::Smallest;
 use super::sums::TILE;
 
 /// Blocks of four words whose numbers are computed together: as many as a tile needs.

@@ -8,8 +8,8 @@ use std::ops::Range;
 
 use super::bytes::{Reader, Writer};
 use super::draws::Draw;
-use super::keys::Candidate;
-use super::pool::Rank;
+use super::pool::{Rank, Whole};
+use super::smallest::Candidate;
 use super::weights::WeightsConfig;
 use crate::{Error, ErrorKind, Result};
 
@@ -117,13 +117,6 @@ impl Summary {
         reader.finish()?;
         Ok(Self { asked, indices, units, selectable, candidates })
     }
-}
-
-/// What all ranks together have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Whole {
-    pub(crate) units: u64,
-    pub(crate) selectable: u64,
 }
 
 /// Checks that the summaries are of one selection, and that their ranks own the index space without gaps, in order.

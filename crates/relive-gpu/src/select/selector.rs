@@ -2,13 +2,14 @@
 
 use super::bytes::{Reader, Writer};
 use super::draws::{Draw, Places};
-use super::keys::{self, Candidate, KeyKind};
+use super::keys::KeyKind;
 use super::math;
 use super::philox::{MAX_STEP, Numbers};
-use super::pool::{Pool, Rank};
+use super::pool::{Pool, Rank, Whole};
 use super::radix;
-use super::ranks::{self, Asked, Part, Summary, Whole};
+use super::ranks::{self, Asked, Part, Summary};
 use super::selection::{Order, Plan, Selected, Selection};
+use super::smallest::{Candidate, first};
 use super::sums::Measure;
 use super::weights::WeightsConfig;
 use crate::{Error, ErrorKind, Result};
@@ -238,7 +239,7 @@ fn own_mass(summaries: &[Summary], rank: usize, measure: Measure) -> (std::ops::
 fn own_candidates(summaries: &[Summary], rank: usize, count: u64) -> Vec<Draw> {
     let mut all: Vec<Candidate> = summaries.iter().flat_map(|summary| &summary.candidates).copied().collect();
     let count = usize::try_from(count).unwrap_or(usize::MAX);
-    keys::first(&mut all, count);
+    first(&mut all, count);
     all.truncate(count);
     let own = &summaries[rank].indices;
     let mine = (0..).zip(all).filter(|(_, candidate)| own.contains(&candidate.index));

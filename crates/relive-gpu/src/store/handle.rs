@@ -1,35 +1,26 @@
-//! What the controller's process has of a store.
+//! The store as its own process uses it.
 
-use std::collections::HashMap;
 use std::os::fd::BorrowedFd;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 
 use super::controller::{self, Controller, Place};
-use super::options::{Removal, StoreOptions};
+use super::inner::Inner;
+use super::options::StoreOptions;
 use super::pinned::Pinned;
 use super::reader::Reader;
 use super::shard::Shard;
+use super::writer_slots::WriterSlots;
 use super::writing::{Inserted, Writing, check_columns, check_weight};
 use crate::bytes::{narrow, wide};
-use crate::error::{Error, ErrorKind, Result};
-use crate::memory::files::Name;
-use crate::memory::futex;
-use crate::memory::identity::Identity;
+use crate::error::Result;
 use crate::memory::segment::{Reach, Ready, Segment};
-use crate::metrics::{Eviction, Metrics, MetricsSnapshot};
+use crate::metrics::{Metrics, MetricsSnapshot};
 use crate::protocol::pin::{RowState, Stamp};
 use crate::schema::Schema;
-use crate::writers::Writers;
-
-/// How long a wait for a row goes on before it is looked whether a reader has died, which wakes nobody.
-const SWEEP_EVERY: Duration = Duration::from_millis(100);
-/// A callback's choice may be gone by the time it has chosen; then it is asked again, this often.
-const CHOICES: usize = 8;
 
 /// A store, in the process that made it and decides about its rows: the controller. Cheap to clone.
 ///
@@ -38,26 +29,6 @@ const CHOICES: usize = 8;
 #[derive(Clone, Debug)]
 pub struct Store {
     pub(crate) inner: Arc<Inner>,
-}
-
-#[derive(Debug)]
-pub(crate) struct Inner {
-    pub(crate) segment: Arc<Segment>,
-    pub(crate) shard: Shard,
-    pub(crate) options: StoreOptions,
-    pub(crate) state: Mutex<Controller>,
-    pub(crate) reader: Reader,
-    pub(crate) metrics: Arc<Metrics>,
-    pub(crate) writers: Mutex<Writers>,
-    /// The checkpoint that this store has written into a folder last, or was loaded from, by its random number.
-    pub(crate) known: Mutex<HashMap<PathBuf, u64>>,
-    _names: Vec<Name>,
-}
-
-impl Drop for Inner {
-    fn drop(&mut self) {
-        self.segment.close();
-    }
 }
 
 /// What a row is at.
@@ -162,7 +133,7 @@ impl Store {
             shard: Shard::new(options.rank, options.ranks, options.capacity)?,
             state: Mutex::new(Controller::new(&options.removal, options.capacity, options.seed)),
             reader: Reader::new(Arc::clone(&segment), Arc::clone(&metrics))?,
-            writers: Mutex::new(Writers::new(segment.slots().len())),
+            writers: Mutex::new(WriterSlots::new(segment.slots().len())),
             known: Mutex::default(),
             options,
             segment,
@@ -370,157 +341,5 @@ impl Store {
 impl Changed {
     fn count(&mut self, applied: bool) {
         *if applied { &mut self.applied } else { &mut self.skipped } += 1;
-    }
-}
-
-impl Inner {
-    /// Takes a row, a victim's if need be.
-    pub(crate) fn allocate(&self) -> Result<Place> {
-        if let Some(place) = self.try_allocate() {
-            return Ok(place);
-        }
-        if self.sweep()? > 0
-            && let Some(place) = self.try_allocate()
-        {
-            return Ok(place);
-        }
-        Err(self.full())
-    }
-
-    fn try_allocate(&self) -> Option<Place> {
-        let Removal::Callback(choose) = &self.options.removal else {
-            return self.state.lock().allocate(&self.segment, &self.metrics);
-        };
-        for _ in 0..CHOICES {
-            let candidates = {
-                let mut state = self.state.lock();
-                if state.free() > 0 {
-                    return state.allocate(&self.segment, &self.metrics);
-                }
-                state.candidates(&self.segment, self.shard)
-            };
-            if !self.evict_choice(&candidates, choose(&candidates), Eviction::NoFree) {
-                return None;
-            }
-        }
-        None
-    }
-
-    /// Evicts these trajectories, and gives back those that are pinned or are there no more.
-    fn evict_these(&self, mut places: Vec<Place>) -> Vec<Place> {
-        let mut state = self.state.lock();
-        places.retain(|&place| !state.evict_this(&self.segment, &self.metrics, place, Eviction::Removed));
-        places
-    }
-
-    /// Evicts what a callback has chosen; `false` if it has chosen nobody. What has gone or was pinned meanwhile
-    /// stays as it is.
-    fn evict_choice(
-        &self,
-        candidates: &[super::options::Candidate],
-        chosen: Option<usize>,
-        reason: Eviction,
-    ) -> bool {
-        let Some(candidate) = chosen.and_then(|chosen| candidates.get(chosen)) else { return false };
-        let row = self.shard.local(candidate.index).expect("made by this store");
-        let place = Place { row, generation: candidate.generation };
-        self.state.lock().evict_this(&self.segment, &self.metrics, place, reason);
-        true
-    }
-
-    fn full(&self) -> Error {
-        let state = self.state.lock();
-        Error::unavailable(format!(
-            "no row of {} is free and none can be evicted: of {} rows, {} are selectable, and those are pinned or kept by the \
-             callback; drop batches, finish trajectories, or make the store larger",
-            self.segment.what(),
-            self.segment.capacity(),
-            state.selectable()
-        ))
-    }
-
-    /// Takes a row, waiting for one.
-    pub(crate) fn allocate_within(&self, patience: Duration) -> Result<Place> {
-        let begin = Instant::now();
-        let deadline =
-            begin.checked_add(patience).unwrap_or(begin + Duration::from_secs(u64::from(u32::MAX)));
-        let (releases, waiting) = self.segment.releases();
-        let mut waited = false;
-        loop {
-            waiting.fetch_add(1, Ordering::SeqCst);
-            let seen = releases.load(Ordering::SeqCst);
-            let outcome = self.allocate();
-            let unavailable = outcome.as_ref().is_err_and(|error| error.kind() == ErrorKind::Unavailable);
-            let now = Instant::now();
-            if unavailable && now < deadline {
-                waited = true;
-                futex::wait(releases, seen, deadline.min(now + SWEEP_EVERY));
-            }
-            waiting.fetch_sub(1, Ordering::SeqCst);
-            if !unavailable || now >= deadline {
-                if waited {
-                    self.metrics.waited(begin.elapsed());
-                }
-                return outcome;
-            }
-        }
-    }
-
-    /// Makes a written row selectable, and keeps their number within its limit.
-    pub(crate) fn commit(&self, place: Place, length: u32, weight: f32) {
-        self.make_room();
-        let bytes: u64 = self.segment.header().layout.tables.iter().map(|table| table.step_bytes).sum();
-        self.state.lock().commit(&self.segment, place, length, weight);
-        Metrics::add(&self.metrics.inserted_rows, 1);
-        Metrics::add(&self.metrics.inserted_bytes, u64::from(length) * bytes);
-        self.tell_room();
-    }
-
-    /// Evicts until one more may be selectable, or nobody can be evicted.
-    fn make_room(&self) {
-        let Some(most) = self.options.max_selectable else { return };
-        let over = |state: &Controller| state.selectable() >= most;
-        match &self.options.removal {
-            Removal::Callback(choose) => {
-                for _ in 0..CHOICES {
-                    let candidates = {
-                        let state = self.state.lock();
-                        if !over(&state) {
-                            return;
-                        }
-                        state.candidates(&self.segment, self.shard)
-                    };
-                    if !self.evict_choice(&candidates, choose(&candidates), Eviction::MaxSelectable) {
-                        return;
-                    }
-                }
-            }
-            _ => {
-                let mut state = self.state.lock();
-                while over(&state) && state.evict(&self.segment, &self.metrics, Eviction::MaxSelectable) {}
-            }
-        }
-    }
-
-    /// Gives back a row whose trajectory is given up.
-    pub(crate) fn abort(&self, place: Place) {
-        self.state.lock().abort(&self.segment, place);
-        Metrics::add(&self.metrics.aborted_rows, 1);
-        self.tell_room();
-    }
-
-    fn sweep(&self) -> Result<u64> {
-        let identity = Identity::current()?;
-        let _state = self.state.lock();
-        Ok(controller::sweep_readers(&self.segment, &self.metrics, identity))
-    }
-
-    /// Wakes who waits for a row: there may be one.
-    fn tell_room(&self) {
-        let (releases, waiting) = self.segment.releases();
-        if waiting.load(Ordering::SeqCst) > 0 {
-            releases.fetch_add(1, Ordering::SeqCst);
-            futex::wake(releases);
-        }
     }
 }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::place::Shared;
+use super::place::{PinnedRow, Shared};
 use super::reader::Reader;
 use super::shard::Shard;
 use crate::bytes::narrow;
@@ -12,23 +12,6 @@ use crate::memory::segment::Segment;
 use crate::metrics::Metrics;
 use crate::peers::Lease;
 use crate::schema::Schema;
-
-/// A trajectory that was pinned.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct PinnedRow {
-    /// Of all ranks together.
-    pub index: u64,
-    /// Of this trajectory: the row's next one has a higher generation.
-    pub generation: u64,
-    /// Number of steps.
-    pub length: u64,
-    /// Its weight now.
-    pub weight: f32,
-    /// Number of trajectories that were committed before it.
-    pub inserted: u64,
-    /// How often it was pinned, this time included.
-    pub sampled: u64,
-}
 
 /// Trajectories that nobody replaces until this is dropped.
 #[derive(Debug)]

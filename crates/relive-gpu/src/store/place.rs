@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::pinned::PinnedRow;
 use super::shard::Shard;
 use crate::bytes::narrow;
 use crate::error::{Error, Result};
@@ -16,6 +15,23 @@ use crate::protocol::pin::{self, Pin};
 
 /// How often a pin looks again while the controller decides about the row, which takes it less than a microsecond.
 const LOOKS: usize = 10_000;
+
+/// A trajectory that was pinned.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PinnedRow {
+    /// Of all ranks together.
+    pub index: u64,
+    /// Of this trajectory: the row's next one has a higher generation.
+    pub generation: u64,
+    /// Number of steps.
+    pub length: u64,
+    /// Its weight now.
+    pub weight: f32,
+    /// Number of trajectories that were committed before it.
+    pub inserted: u64,
+    /// How often it was pinned, this time included.
+    pub sampled: u64,
+}
 
 /// Where one of the joined stores is.
 #[derive(Clone, Debug)]

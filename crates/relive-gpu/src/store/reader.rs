@@ -4,7 +4,6 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::pinned::{Pinned, PinnedRow};
 use super::place::{Home, Shared};
 use super::shard::Shard;
 use crate::bytes::{narrow, wide};
@@ -13,8 +12,7 @@ use crate::memory::claims;
 use crate::memory::identity::Identity;
 use crate::memory::segment::Segment;
 use crate::metrics::{Metrics, MetricsSnapshot};
-use crate::peers::messages::{GONE, RowTold};
-use crate::peers::{Asked, Peer};
+use crate::peers::Peer;
 use crate::schema::Schema;
 
 /// A process's way to read a store that it, or another process, has made. Cheap to clone.
@@ -218,127 +216,4 @@ impl Reader {
         }
         Ok(())
     }
-
-    /// Pins trajectories: until the result is dropped, nobody replaces them. Counts as sampling them. An index that
-    /// comes twice is pinned twice.
-    ///
-    /// # Errors
-    /// `NotFound` if one of them is not selectable, or is another rank's; then none is pinned.
-    pub fn pin(&self, indices: &[u64]) -> Result<Pinned> {
-        let (pinned, missing) = self.pin_present(indices)?;
-        if let Some(&first) = missing.first() {
-            return Err(Error::not_found(format!(
-                "{} of {} trajectories cannot be pinned; the first is index {}, which is not selectable: draw again",
-                missing.len(),
-                indices.len(),
-                indices[first]
-            )));
-        }
-        Ok(pinned)
-    }
-
-    /// Pins those of the trajectories that are there, and gives the positions of the others: since they were drawn,
-    /// others may have taken their places.
-    ///
-    /// # Errors
-    /// An index is another rank's, the controller ended while it decided about a row, or a store of another machine does not
-    /// answer within the network's patience.
-    pub fn pin_present(&self, indices: &[u64]) -> Result<(Pinned, Vec<usize>)> {
-        self.pin_all(indices, true)
-    }
-
-    /// Pins those of the trajectories that are there without counting it: nobody samples them, or somebody else has
-    /// counted it.
-    ///
-    /// # Errors
-    /// As [`pin_present`](Self::pin_present).
-    pub fn hold(&self, indices: &[u64]) -> Result<Pinned> {
-        Ok(self.pin_all(indices, false)?.0)
-    }
-
-    pub(crate) fn pin_all(&self, indices: &[u64], is_sample: bool) -> Result<(Pinned, Vec<usize>)> {
-        let mut pinned = Pinned::new(self.clone(), indices.len());
-        let told = self.ask_peers(indices, is_sample, &mut pinned)?;
-        let mut rows = vec![None; indices.len()];
-        for (at, &index) in indices.iter().enumerate() {
-            let Home::Here(owner) = self.place(index)? else { continue };
-            let Some(row) = owner.pin_one(index, is_sample)? else { continue };
-            if is_sample {
-                let committed = owner.segment.committed().load(Ordering::Relaxed);
-                self.shared.metrics.aged(committed.saturating_sub(row.inserted + 1));
-            }
-            pinned.push(row);
-            rows[at] = Some(row);
-        }
-        if told.is_empty() {
-            let missing = (0..rows.len()).filter(|&at| rows[at].is_none()).collect();
-            return Ok((pinned, missing));
-        }
-        self.hear_peers(told, indices, &mut rows)?;
-        let missing = (0..rows.len()).filter(|&at| rows[at].is_none()).collect();
-        pinned.reorder(rows.into_iter().flatten().collect());
-        Ok((pinned, missing))
-    }
-
-    /// Asks the stores of other machines for their rows, each once; which positions each was asked for.
-    fn ask_peers(
-        &self,
-        indices: &[u64],
-        is_sample: bool,
-        pinned: &mut Pinned,
-    ) -> Result<Vec<(Vec<usize>, Asked)>> {
-        let mut told = Vec::new();
-        for (rank, place) in self.ranks.iter().enumerate() {
-            let Home::There(peer) = place else { continue };
-            let mut positions = Vec::new();
-            for (at, &index) in indices.iter().enumerate() {
-                if self.rank_of(index)? == rank {
-                    positions.push(at);
-                }
-            }
-            if positions.is_empty() {
-                continue;
-            }
-            let wanted: Vec<u64> = positions.iter().map(|&at| indices[at]).collect();
-            let what = format!("asking {} for trajectories", peer.what());
-            let (asked, lease) = peer.network().wait(&what, peer.pin(&wanted, is_sample))?;
-            pinned.keep(rank, lease);
-            told.push((positions, asked));
-        }
-        Ok(told)
-    }
-
-    /// Takes in what the stores of other machines have pinned.
-    fn hear_peers(
-        &self,
-        told: Vec<(Vec<usize>, Asked)>,
-        indices: &[u64],
-        rows: &mut [Option<PinnedRow>],
-    ) -> Result<()> {
-        for (positions, asked) in told {
-            let Home::There(peer) = self.place(indices[positions[0]])? else { continue };
-            let what = format!("pinning trajectories of {}", peer.what());
-            let found = peer.network().wait(&what, asked.pinned(positions.len()))?;
-            for (at, row) in positions.into_iter().zip(found) {
-                rows[at] = row_of(&row, indices[at], peer)?;
-            }
-        }
-        Ok(())
-    }
-}
-
-/// What a store of another machine has told of a row; none if it is not there.
-fn row_of(told: &RowTold, index: u64, peer: &Peer) -> Result<Option<PinnedRow>> {
-    let &RowTold { generation, length, inserted, sampled, weight } = told;
-    if generation == GONE {
-        return Ok(None);
-    }
-    let most = peer.schema().max_steps();
-    if length > most {
-        return Err(Error::corrupt(format!(
-            "{} has told of a trajectory {index} of {length} steps; it has at most {most}",
-            peer.what()
-        )));
-    }
-    Ok(Some(PinnedRow { index, generation, length, weight, inserted, sampled }))
 }

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use super::controller::Place;
-use super::handle::Inner;
+use super::inner::Inner;
 use crate::bytes::{narrow, wide};
 use crate::error::{Error, Result};
 use crate::schema::Schema;

@@ -7,5 +7,4 @@ mod serve;
 mod tests;
 
 pub use client::Writer;
-pub(crate) use serve::Writers;
 pub use serve::{Request, Scan};

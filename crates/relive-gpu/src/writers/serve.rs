@@ -10,7 +10,7 @@ use crate::memory::claims::{self, LEFT, NOBODY};
 use crate::memory::futex;
 use crate::metrics::Metrics;
 use crate::protocol::slot::{FINISHED, Said, Slot, WANTS_ROW};
-use crate::store::{Inner, Inserted, Place, Store, check_column, check_length, check_weight};
+use crate::store::{Inner, Inserted, Place, Store, WriterSlot, check_column, check_length, check_weight};
 
 /// A writer whose last sign of life is older may have died; then it is looked for.
 const QUIET_MS: u64 = 100;
@@ -44,27 +44,6 @@ pub struct Scan {
     pub starved: u64,
 }
 
-/// What the controller knows of the writers, whatever the slots say.
-#[derive(Debug)]
-pub(crate) struct Writers {
-    seats: Vec<Seat>,
-    starved: bool,
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-struct Seat {
-    place: Option<Place>,
-    /// Its request was reported and not given back.
-    reported: bool,
-    looked_ms: u64,
-}
-
-impl Writers {
-    pub(crate) fn new(slots: usize) -> Self {
-        Self { seats: vec![Seat::default(); slots], starved: false }
-    }
-}
-
 impl Store {
     /// Looks at all writers: makes finished trajectories selectable, gives rows to those that want them, takes the
     /// rows of those that have ended back, and reports the requests.
@@ -80,11 +59,11 @@ impl Store {
             if claim == NOBODY {
                 continue;
             }
-            let seat = &mut writers.seats[number];
-            if claim == LEFT || seat.is_dead(slot, claim, now) {
-                seat.reap(&self.inner, slot, claim, &mut scan);
-            } else if slot.controllers_turn() && !seat.reported {
-                seat.answer(&self.inner, slot, number, &mut scan)?;
+            let remembered = &mut writers.slots[number];
+            if claim == LEFT || remembered.is_dead(slot, claim, now) {
+                remembered.reap(&self.inner, slot, claim, &mut scan);
+            } else if slot.controllers_turn() && !remembered.reported {
+                remembered.answer(&self.inner, slot, number, &mut scan)?;
             }
         }
         writers.starved = scan.starved > 0;
@@ -111,11 +90,11 @@ impl Store {
     /// Whether a writer waits for what a scan would do.
     fn wanted(&self) -> bool {
         let writers = self.inner.writers.lock();
-        let mut slots = self.inner.segment.slots().iter().zip(&writers.seats);
-        slots.any(|(slot, seat)| {
+        let mut slots = self.inner.segment.slots().iter().zip(&writers.slots);
+        slots.any(|(slot, remembered)| {
             let claim = slot.claim.load(Ordering::Acquire);
             claim == LEFT
-                || (claim != NOBODY && slot.controllers_turn() && !seat.reported && !writers.starved)
+                || (claim != NOBODY && slot.controllers_turn() && !remembered.reported && !writers.starved)
         })
     }
 
@@ -128,13 +107,13 @@ impl Store {
         let mut writers = self.inner.writers.lock();
         for &number in slots {
             let slot = self.inner.segment.slots().get(number);
-            let (Some(slot), Some(seat)) = (slot, writers.seats.get_mut(number)) else {
+            let (Some(slot), Some(remembered)) = (slot, writers.slots.get_mut(number)) else {
                 return Err(no_request(number));
             };
             if slot.claim.load(Ordering::Acquire) == NOBODY {
                 continue;
             }
-            if !std::mem::replace(&mut seat.reported, false) {
+            if !std::mem::replace(&mut remembered.reported, false) {
                 return Err(no_request(number));
             }
             give(slot);
@@ -180,8 +159,8 @@ impl Store {
         }
         // Held until the end: nobody gives the slot back meanwhile.
         let writers = self.inner.writers.lock();
-        let seat = writers.seats.get(slot).filter(|seat| seat.reported);
-        let place = seat.and_then(|seat| seat.place).ok_or_else(|| no_request(slot))?;
+        let remembered = writers.slots.get(slot).filter(|slot| slot.reported);
+        let place = remembered.and_then(|slot| slot.place).ok_or_else(|| no_request(slot))?;
         let step = u64::from(segment.slots()[slot].said().steps);
         if step >= segment.schema().max_steps() {
             return Err(Error::invalid(format!(
@@ -208,7 +187,7 @@ fn give(slot: &Slot) {
     }
 }
 
-impl Seat {
+impl WriterSlot {
     /// Whether the writer has ended; looked at only if it has been quiet for a while.
     fn is_dead(&mut self, slot: &Slot, claim: u64, now: u64) -> bool {
         let quiet = now.saturating_sub(slot.heartbeat.load(Ordering::Relaxed));

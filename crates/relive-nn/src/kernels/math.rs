@@ -1,5 +1,13 @@
-//! Functions of one number without branches, so that loops over them are vectorised. Within two units in the last place of f32 unless they say
-//! otherwise.
+//! Functions of one number without branches, so that loops over them are vectorised, and what runs such loops. Results are within
+//! two units in the last place of f32 unless a function says otherwise.
+
+use pulp::WithSimd;
+
+/// Runs a loop compiled for the widest vector instructions that the processor has.
+#[inline]
+pub(crate) fn wide<W: WithSimd>(work: W) -> W::Output {
+    pulp::Arch::new().dispatch(work)
+}
 
 /// 1.5·2²³: adding it rounds a small f32 to a whole number.
 const ROUNDER: f32 = 12_582_912.0;

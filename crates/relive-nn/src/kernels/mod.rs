@@ -6,11 +6,11 @@
 pub(crate) mod activation;
 pub(crate) mod buffers;
 pub(crate) mod gemm;
+pub(crate) mod inputs;
 pub(crate) mod math;
 pub(crate) mod narrow;
 pub(crate) mod outer;
 pub(crate) mod patches;
 pub(crate) mod rows;
-mod wide;
 
-pub(crate) use wide::wide;
+pub(crate) use math::wide;

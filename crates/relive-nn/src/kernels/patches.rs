@@ -1,6 +1,6 @@
 //! Patches of images for convolutions. Channels come last, so that each row of a patch is one run of numbers.
 
-use crate::inputs::Inputs;
+use crate::kernels::inputs::Inputs;
 
 /// Square patches of an image, without padding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use super::{LstmState, Steps};
+use super::sequence::{LstmState, Steps};
 use crate::kernels::buffers::Buffer;
 use crate::kernels::gemm::{Matrix, Target, multiply};
 use crate::kernels::{math, wide};

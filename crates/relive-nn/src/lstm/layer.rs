@@ -1,6 +1,7 @@
 use std::ops::Range;
 
 use super::kernel::{self, Places, Run};
+use super::sequence::{LstmState, Steps};
 use crate::network::Scratch;
 use crate::params::{Distribution, Init, Layout, Params};
 
@@ -14,34 +15,6 @@ use crate::params::{Distribution, Init, Layout, Params};
 pub struct Lstm {
     pub(super) places: Places,
     range: Range<usize>,
-}
-
-/// What an [`Lstm`] remembers from step to step, [batch, units] each.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct LstmState {
-    /// h, also its last output.
-    pub hidden: Vec<f32>,
-    /// c.
-    pub cell: Vec<f32>,
-}
-
-/// How a sequence lies in its rows.
-#[derive(Debug, Clone, Copy)]
-pub struct Steps<'a> {
-    /// Sequences side by side.
-    pub batch: usize,
-    /// One for each row: whether the state is forgotten before it, as at an episode's first step.
-    pub resets: &'a [bool],
-    /// One for each row: whether gradients end before it, as behind a burn-in; none for gradients that go back to the beginning.
-    pub cuts: &'a [bool],
-}
-
-impl Steps<'_> {
-    /// Sequences through which gradients go back to the beginning.
-    #[must_use]
-    pub fn new(batch: usize, resets: &[bool]) -> Steps<'_> {
-        Steps { batch, resets, cuts: &[] }
-    }
 }
 
 impl Lstm {

@@ -3,7 +3,9 @@
 mod kernel;
 mod layer;
 mod network;
+mod sequence;
 mod tape;
 
-pub use layer::{Lstm, LstmState, Steps};
+pub use layer::Lstm;
 pub use network::{RecurrentNetwork, RecurrentScratch};
+pub use sequence::{LstmState, Steps};

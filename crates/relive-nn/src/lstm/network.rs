@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use super::kernel::{self, Run, Wanted};
 use super::{Lstm, LstmState, Steps};
-use crate::inputs::Inputs;
 use crate::kernels::buffers::Buffer;
+use crate::kernels::inputs::Inputs;
 use crate::network::pass::{Backward, Forward};
 use crate::network::{Network, Scratch};
 use crate::params::Params;

@@ -1,11 +1,11 @@
 use super::conv::{Conv, ConvShape};
 use super::dense::Dense;
-use super::duelling::Duelling;
 use super::init::LinearInit;
-use super::layer::Layer;
 use super::net::Network;
 use super::norm::LayerNorm;
 use super::plan::Plan;
+use super::stack::Duelling;
+use super::stack::Layer;
 use super::stack::Stack;
 use crate::kernels::activation::Activation;
 use crate::kernels::patches::PatchShape;
@@ -18,6 +18,16 @@ pub struct NetworkBuilder<'a> {
     stack: Stack,
     init: LinearInit,
     image: Option<(usize, usize, usize)>,
+}
+
+impl Network {
+    /// Begins a network whose leaves are added to a layout under a name.
+    ///
+    /// # Panics
+    /// If `inputs` is 0.
+    pub fn builder<'a>(layout: &'a mut Layout, name: &str, inputs: usize) -> NetworkBuilder<'a> {
+        NetworkBuilder::new(layout, name, inputs)
+    }
 }
 
 impl<'a> NetworkBuilder<'a> {

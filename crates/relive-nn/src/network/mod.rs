@@ -3,9 +3,7 @@
 mod builder;
 mod conv;
 pub(crate) mod dense;
-mod duelling;
 mod init;
-mod layer;
 mod net;
 mod norm;
 pub(crate) mod pass;

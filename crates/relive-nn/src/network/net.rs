@@ -1,12 +1,11 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::builder::NetworkBuilder;
 use super::dense::FEW_ROWS;
 use super::pass::{Backward, Forward};
 use super::stack::Stack;
-use crate::inputs::Inputs;
 use crate::kernels::buffers::Buffer;
+use crate::kernels::inputs::Inputs;
 use crate::params::Params;
 
 /// A feed-forward network: rows of inputs to rows of outputs. It knows sizes and places of its numbers; the numbers themselves are
@@ -39,14 +38,6 @@ pub struct Scratch {
 }
 
 impl Network {
-    /// Begins a network whose leaves are added to a layout under a name.
-    ///
-    /// # Panics
-    /// If `inputs` is 0.
-    pub fn builder<'a>(layout: &'a mut crate::Layout, name: &str, inputs: usize) -> NetworkBuilder<'a> {
-        NetworkBuilder::new(layout, name, inputs)
-    }
-
     pub(crate) fn new(stack: Stack, range: Range<usize>) -> Self {
         Self { stack: Arc::new(stack), range }
     }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::inputs::Inputs;
+use crate::kernels::inputs::Inputs;
 
 /// A batch in front of a layer: the numbers of the whole network, and rows of inputs.
 #[derive(Debug, Clone, Copy)]

@@ -9,13 +9,28 @@
 //! | 8 | numbers in the second array |
 //! | 4 each | first array (means, momentum), second array (mean squares), as f32 |
 
-use super::Optimizer;
+use super::optimizer::Optimizer;
 use crate::error::Error;
 
 const MAGIC: &[u8; 4] = b"RLO1";
 const HEADER: usize = 32;
 
-pub(super) fn write(tag: u32, from: &Optimizer) -> Vec<u8> {
+impl Optimizer {
+    /// All that it keeps from step to step, for a checkpoint. Learning rates and the like are not part of it.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        write(self.kind.tag(), self)
+    }
+
+    /// Goes on where [`to_bytes`](Self::to_bytes) was called: the same steps from here on give the same bytes.
+    ///
+    /// # Errors
+    /// If the bytes are damaged, or of an optimiser of another kind or for other parameters. Nothing changes then.
+    pub fn set_bytes(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        read(bytes, self.kind.tag(), self)
+    }
+}
+
+fn write(tag: u32, from: &Optimizer) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(HEADER + 4 * (from.first.len() + from.second.len()));
     bytes.extend_from_slice(MAGIC);
     bytes.extend_from_slice(&tag.to_le_bytes());
@@ -27,7 +42,7 @@ pub(super) fn write(tag: u32, from: &Optimizer) -> Vec<u8> {
     bytes
 }
 
-pub(super) fn read(bytes: &[u8], tag: u32, into: &mut Optimizer) -> Result<(), Error> {
+fn read(bytes: &[u8], tag: u32, into: &mut Optimizer) -> Result<(), Error> {
     let Some((header, arrays)) = bytes.split_first_chunk::<HEADER>() else {
         return Err(Error::damaged(format!("{} bytes of optimiser state, at least {HEADER}", bytes.len())));
     };

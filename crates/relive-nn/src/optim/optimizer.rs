@@ -2,14 +2,13 @@ use pulp::NullaryFnOnce;
 
 use super::clip::{clip_factor, global_norm};
 use super::kinds::{Adam, Kind, RmsProp, Sgd, Step};
-use crate::error::Error;
 use crate::kernels::wide;
 use crate::params::Params;
 
 /// Changes parameters by gradients, and keeps what it needs for that from step to step.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Optimizer {
-    kind: Kind,
+    pub(super) kind: Kind,
     max_gradient_norm: Option<f32>,
     pub(super) steps: u64,
     pub(super) first: Vec<f32>,
@@ -84,19 +83,6 @@ impl Optimizer {
         let (first, second) = (&mut self.first[..], &mut self.second[..]);
         let step = Step { params, gradient, factor, first, second, number: self.steps };
         wide(StepOf(self.kind, step));
-    }
-
-    /// All that it keeps from step to step, for a checkpoint. Learning rates and the like are not part of it.
-    pub fn to_bytes(&self) -> Vec<u8> {
-        super::bytes::write(self.kind.tag(), self)
-    }
-
-    /// Goes on where [`to_bytes`](Self::to_bytes) was called: the same steps from here on give the same bytes.
-    ///
-    /// # Errors
-    /// If the bytes are damaged, or of an optimiser of another kind or for other parameters. Nothing changes then.
-    pub fn set_bytes(&mut self, bytes: &[u8]) -> Result<(), Error> {
-        super::bytes::read(bytes, self.kind.tag(), self)
     }
 }
 

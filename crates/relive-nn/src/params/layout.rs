@@ -1,9 +1,7 @@
 use std::ops::Range;
-use std::sync::Arc;
 
-use super::{Init, Params};
+use super::init::Init;
 use crate::limits;
-use relive_random::Key;
 
 /// The leaves of a set of parameters, in the order in which they lie in memory: name, shape and beginning of each.
 ///
@@ -31,7 +29,7 @@ pub struct Leaf {
     name: String,
     shape: Vec<usize>,
     offset: usize,
-    init: Init,
+    pub(super) init: Init,
 }
 
 impl Leaf {
@@ -85,15 +83,5 @@ impl Layout {
     /// All leaves in order.
     pub fn leaves(&self) -> &[Leaf] {
         &self.leaves
-    }
-
-    /// Parameters as they begin. Each leaf has a random stream of its own, by its name: the same key gives the same numbers
-    /// whatever other leaves there are, on any thread.
-    pub fn init(self, key: Key) -> Params {
-        let mut values = vec![0.0; self.len];
-        for leaf in &self.leaves {
-            leaf.init.fill(&mut values[leaf.range()], &mut key.child(&leaf.name).stream());
-        }
-        Params::new(Arc::new(self), values)
     }
 }

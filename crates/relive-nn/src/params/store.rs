@@ -1,6 +1,8 @@
 use std::sync::Arc;
 
-use super::Layout;
+use relive_random::Key;
+
+use super::layout::Layout;
 use crate::error::Error;
 use crate::kernels::wide;
 
@@ -15,11 +17,19 @@ pub struct Params {
     version: u64,
 }
 
-impl Params {
-    pub(crate) fn new(layout: Arc<Layout>, values: Vec<f32>) -> Self {
-        Self { layout, values, version: 0 }
+impl Layout {
+    /// Parameters as they begin. Each leaf has a random stream of its own, by its name: the same key gives the same numbers
+    /// whatever other leaves there are, on any thread.
+    pub fn init(self, key: Key) -> Params {
+        let mut values = vec![0.0; self.len()];
+        for leaf in self.leaves() {
+            leaf.init.fill(&mut values[leaf.range()], &mut key.child(leaf.name()).stream());
+        }
+        Params { layout: Arc::new(self), values, version: 0 }
     }
+}
 
+impl Params {
     /// Names and shapes.
     pub fn layout(&self) -> &Layout {
         &self.layout

@@ -4,8 +4,8 @@ use burn_tensor::Tensor;
 
 use super::node::{Entry, Op, Recorded, record};
 use super::weights::Weights;
-use crate::inputs::Inputs;
 use crate::kernels::buffers::Buffer;
+use crate::kernels::inputs::Inputs;
 use crate::network::Network;
 use crate::network::pass::{Backward, Forward};
 

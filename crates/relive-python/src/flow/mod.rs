@@ -3,6 +3,7 @@
 //! [`Stream`] is a flow, and [`Shards`] are flows side by side. Their operators are functions of Python, which [`Operator`] calls.
 
 mod operator;
+mod pulled;
 mod raise;
 mod remote;
 mod shards;

@@ -7,9 +7,9 @@ use pyo3::prelude::*;
 use pyo3::types::PyList;
 use relive_flow::{Context, Flow};
 
+use super::pulled::Pulled;
 use super::raise::Failed;
 use super::source::{self, Item};
-use super::stream::Pulled;
 use crate::finalization;
 
 /// An operator, as `relive.flow` tells of it. Functions get the item and the number of its shard, -1 if it has none.

@@ -65,7 +65,7 @@ impl PyPort {
 impl PyReader {
     /// The next message; none at the end. A `TimeoutError` after so many seconds.
     fn next<'py>(&self, py: Python<'py>, timeout: f64) -> PyResult<Option<Bound<'py, PyBytes>>> {
-        let mut left = crate::client::seconds(Some(timeout))?;
+        let mut left = crate::wait::seconds(Some(timeout))?;
         loop {
             let taken = self.0.lock().take();
             let mut flow = taken.ok_or_else(|| PyValueError::new_err("another thread reads this shard"))?;
@@ -123,7 +123,7 @@ impl PyWriter {
 
     /// Ends the stream, and waits until everything was taken. False: the reader has wanted no more.
     fn finish(&self, py: Python<'_>, timeout: f64) -> PyResult<bool> {
-        let patience = crate::client::seconds(Some(timeout))?;
+        let patience = crate::wait::seconds(Some(timeout))?;
         match py.detach(|| self.0.finish(patience)) {
             Ok(true) => Ok(true),
             Ok(false) => Err(PyRuntimeError::new_err("the reader has not taken the last messages")),

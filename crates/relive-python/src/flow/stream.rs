@@ -5,14 +5,13 @@ use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use pyo3::exceptions::{PyStopIteration, PyValueError};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use relive_flow::{ErrorKind, Flow, FlowError, Monitor, Order, Ratio, Stepped, Weight};
+use relive_flow::{ErrorKind, Flow, Monitor, Order, Ratio, Stepped, Weight};
 
 use super::operator::Operator;
-use super::raise::{Failed, raise};
+use super::raise::raise;
 use super::source::{self, Item};
-use crate::finalization;
 
 /// How often signals are looked at while an item is waited for.
 const SLICE: Duration = Duration::from_millis(50);
@@ -223,45 +222,5 @@ impl Stream {
         };
         let started = std::thread::Builder::new().name("relive-flow-end".to_owned()).spawn(end).is_ok();
         py.detach(move || started.then(|| is_done.recv_timeout(GRACE)));
-    }
-}
-
-/// A flow as an iterator of Python, for functions from iterators to iterators.
-#[pyclass(frozen, module = "relive._native", name = "FlowItems")]
-pub(super) struct Pulled(Mutex<Option<Flow<Item>>>);
-
-impl Pulled {
-    pub(super) fn of(py: Python<'_>, flow: Flow<Item>) -> PyResult<Bound<'_, Pulled>> {
-        Bound::new(py, Pulled(Mutex::new(Some(flow))))
-    }
-}
-
-#[pymethods]
-impl Pulled {
-    fn __iter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
-        slf
-    }
-
-    fn __next__(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        let end = || PyStopIteration::new_err(());
-        let mut flow = self.0.lock().take().ok_or_else(end)?;
-        let (flow, item) = py.detach(move || {
-            let item = flow.next();
-            (flow, item)
-        });
-        match item {
-            None => Err(end()),
-            Some(item) => {
-                *self.0.lock() = Some(flow);
-                item.map(|item| item.0).map_err(|error: FlowError| raise(py, &error))
-            }
-        }
-    }
-}
-
-/// Errors of functions stay what they are on their way through another graph.
-impl From<FlowError> for Failed {
-    fn from(error: FlowError) -> Failed {
-        finalization::attach(|py| Failed::from(raise(py, &error)))
     }
 }

@@ -16,6 +16,7 @@ mod reader;
 mod removal;
 mod serve;
 mod settings;
+mod steps;
 mod store;
 mod together;
 mod writer;

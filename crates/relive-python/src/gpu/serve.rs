@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use relive_gpu::{Column, Inserted, Request, Scan, Store};
 
 use super::raise::{OrRaise, invalid};
-use super::writer::{check_step, column_at, dims};
+use super::steps::{check_step, column_at, dims};
 use crate::buffer;
 use crate::plain::Plain;
 

@@ -10,9 +10,9 @@ use relive_rl::cost::{Cluster, Costs, Probe};
 use relive_rl::run::Stop;
 
 use super::foreign::Raised;
+use super::given_agent::{agent_of, within};
 use super::processes::Serving;
 use super::raise::raise;
-use super::run::{agent_of, within};
 use super::source::Source;
 use crate::error::invalid;
 use crate::finalization;

@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use relive_env::{ArraySpec, Buffer, View, ViewMut};
 use relive_tensor::{DType, Nest, Shape, Tensor};
 
-use crate::{array, buffer, nest};
+use crate::{array, buffer, dtypes, nest};
 
 /// How observations or actions are written into buffers and read from them.
 pub(super) struct Leaves {
@@ -62,11 +62,11 @@ impl Leaves {
             return Ok(found);
         }
         let py = value.py();
-        let numbers = array::numpy(py)?.call_method1(intern!(py, "asarray"), (value,))?;
+        let numbers = dtypes::numpy(py)?.call_method1(intern!(py, "asarray"), (value,))?;
         let casting = if is_whole(found.dtype()) && is_whole(spec.dtype) { "unsafe" } else { "same_kind" };
         let kwargs = pyo3::types::PyDict::new(py);
         kwargs.set_item("casting", casting)?;
-        let cast = numbers.call_method("astype", (array::descr_of(py, spec.dtype)?,), Some(&kwargs));
+        let cast = numbers.call_method("astype", (dtypes::descr_of(py, spec.dtype)?,), Some(&kwargs));
         match cast {
             Ok(cast) => array::to_tensor(&cast),
             Err(_) => Err(PyTypeError::new_err(self.mismatch(path, spec, found.dtype().numpy_name()))),

@@ -5,6 +5,7 @@
 mod check;
 mod cost;
 mod foreign;
+mod given_agent;
 mod hooks;
 mod leaves;
 mod log_files;

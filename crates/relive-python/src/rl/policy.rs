@@ -15,6 +15,7 @@ use super::foreign::{ForeignAgent, Raised};
 use super::leaves::Leaves;
 use super::raise::{raise, raise_env};
 use crate::array;
+use crate::dtypes;
 
 /// Path, dtype and shape of a leaf.
 type Described<'py> = (String, Bound<'py, PyAny>, Vec<u32>);
@@ -132,7 +133,7 @@ impl Policy {
         let leaves = spec.observations.leaves();
         leaves
             .map(|leaf| {
-                let dtype = array::descr_of(py, leaf.dtype)?.into_any();
+                let dtype = dtypes::descr_of(py, leaf.dtype)?.into_any();
                 Ok((leaf.name.clone(), dtype, leaf.shape.dims().to_vec()))
             })
             .collect()

@@ -18,8 +18,8 @@ use relive_server::{Entrance, ServerOptions};
 use tokio::runtime::{Builder, Runtime};
 
 use super::foreign::Raised;
+use super::given_agent::{agent_of, within};
 use super::raise::raise;
-use super::run::{agent_of, within};
 use super::source::Source;
 use crate::error::invalid;
 use crate::logs;

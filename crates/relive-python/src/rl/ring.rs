@@ -40,7 +40,7 @@ impl Ring {
         silence: f64,
     ) -> PyResult<Ring> {
         let [meeting, timeout, silence] =
-            [meeting_timeout, timeout, silence].map(|seconds| crate::client::seconds(Some(seconds)));
+            [meeting_timeout, timeout, silence].map(|seconds| crate::wait::seconds(Some(seconds)));
         let (meeting, timeout, silence) = (meeting?, timeout?, silence?);
         let options = RingOptions { ranks, job, token, meeting, timeout, silence };
         let (done, joined) = sync_channel(1);

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::{Duration, Instant};
@@ -14,9 +13,10 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use relive_rl::logging::Loggers;
 use relive_rl::run::{Checkpoints, Evaluation, Processes, RunOptions, Stop, Summary, train};
-use relive_rl::{Agent, RlError, SavedPolicy};
+use relive_rl::{RlError, SavedPolicy};
 
-use super::foreign::{ForeignAgent, Raised};
+use super::foreign::Raised;
+use super::given_agent::{agent_of, within};
 use super::hooks::hooks;
 use super::log_files::{Asked, Event, Files, Outcome};
 use super::policy::Policy;
@@ -140,23 +140,8 @@ fn served(supervisor: &Bound<'_, PyAny>) -> PyResult<Serving> {
     Serving::start(supervisor.getattr(intern!(supervisor.py(), "other_machines"))?.extract()?)
 }
 
-/// The agent, and whether it is one of Python.
-pub(super) fn agent_of(agent: &Bound<'_, PyAny>, raised: &Raised) -> PyResult<(Arc<dyn Agent>, bool)> {
-    if let Ok((name, config)) = agent.extract::<(String, String)>() {
-        let native = relive_agents::from_json(&name, &config);
-        return Ok((native.map_err(|error| raise(agent.py(), &error))?, false));
-    }
-    Ok((Arc::new(ForeignAgent::new(agent, raised.clone())?), true))
-}
-
-/// Runs `work` such that Python code, if there is to be any, finds one thread state throughout: what it keeps per thread is lost otherwise from
-/// call to call.
-pub(super) fn within<T: Send>(is_foreign: bool, work: impl FnOnce() -> T + Send) -> T {
-    if is_foreign { finalization::attach(|py| py.detach(work)) } else { work() }
-}
-
 fn deadline(timeout: Option<f64>) -> PyResult<Option<Instant>> {
-    let limit = crate::client::seconds(timeout)?;
+    let limit = crate::wait::seconds(timeout)?;
     Ok(Instant::now().checked_add(limit))
 }
 

@@ -8,7 +8,7 @@ use relive_env::{ArraySpec, Domain, EnvironmentSpec};
 use relive_tensor::Nest;
 
 use super::raise::raise_env;
-use crate::{array, nest};
+use crate::{array, dtypes, nest};
 
 /// A spec as Python code made it: `(observations, actions, rewards, discounts)`, all leaves of this package's own classes.
 pub(super) fn from_python(specs: &Bound<'_, PyAny>) -> PyResult<EnvironmentSpec> {
@@ -27,7 +27,7 @@ pub(super) fn from_python(specs: &Bound<'_, PyAny>) -> PyResult<EnvironmentSpec>
 pub(super) fn leaf_from_python(spec: &Bound<'_, PyAny>) -> PyResult<ArraySpec> {
     let py = spec.py();
     let descr = spec.getattr(intern!(py, "dtype"))?.cast_into::<PyArrayDescr>()?;
-    let dtype = array::dtype_of(&descr)?
+    let dtype = dtypes::dtype_of(&descr)?
         .ok_or_else(|| PyTypeError::new_err(format!("no environment can have arrays of {descr}")))?;
     let shape: Vec<u32> = spec.getattr(intern!(py, "shape"))?.extract()?;
     let name: Option<String> = spec.getattr(intern!(py, "name"))?.extract()?;
@@ -51,7 +51,7 @@ pub(super) fn to_python<'py>(py: Python<'py>, spec: &EnvironmentSpec) -> PyResul
 }
 
 fn leaf_to_python<'py>(module: &Bound<'py, PyModule>, spec: &ArraySpec) -> PyResult<Bound<'py, PyAny>> {
-    let descr = array::descr_of(module.py(), spec.dtype)?;
+    let descr = dtypes::descr_of(module.py(), spec.dtype)?;
     let (shape, name) = (spec.shape.dims().to_vec(), (!spec.name.is_empty()).then_some(spec.name.as_str()));
     match &spec.domain {
         Domain::Any => module.call_method1("array_spec", (shape, descr, name)),

@@ -141,7 +141,7 @@ fn lost_and_swapped_segments_are_noticed() {
     let segments: Vec<&PathBuf> = files.keys().filter(|path| path.starts_with("/store/segments")).collect();
     for path in &segments {
         let lost = disk.copy();
-        crate::disk::Disk::remove_file(&lost, path).unwrap();
+        crate::storage::disk::Disk::remove_file(&lost, path).unwrap();
         judge(&lost, path, &format!("{} lost", path.display()), &whole, &told(&whole));
         let swapped = disk.copy();
         let other = segments.iter().find(|other| other != &path).unwrap();
@@ -180,8 +180,8 @@ fn an_older_checkpoint_is_there_once_the_newest_is_moved_away() {
     let before = disk.files().len();
     save(&store, &snapshot(60..61)).unwrap();
     assert_eq!(disk.files().len(), before + 2);
-    crate::disk::Disk::remove_file(&disk, newest).unwrap();
-    crate::disk::Disk::remove_file(&disk, Path::new("/store/checkpoint-0000000003.relive")).unwrap();
+    crate::storage::disk::Disk::remove_file(&disk, newest).unwrap();
+    crate::storage::disk::Disk::remove_file(&disk, Path::new("/store/checkpoint-0000000003.relive")).unwrap();
     assert_eq!(told(&load(&store).unwrap().snapshot), told(&snapshot(0..24)));
 }
 

@@ -77,7 +77,7 @@ fn what_others_put_there_stays() {
     ];
     for name in foreign {
         let path = std::path::Path::new("/store").join(name);
-        crate::disk::Disk::create_file(&disk, &path).unwrap();
+        crate::storage::disk::Disk::create_file(&disk, &path).unwrap();
     }
     for round in 0..3 {
         save(&store, &snapshot(round * 10..round * 10 + 3)).unwrap();

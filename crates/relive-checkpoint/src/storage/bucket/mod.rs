@@ -8,6 +8,7 @@ mod driver;
 mod errors;
 #[cfg(test)]
 pub(crate) mod faults;
+mod handle;
 mod http;
 mod lease;
 mod limits;

@@ -10,8 +10,8 @@ use object_store::{ObjectMeta, ObjectStoreExt};
 use parking_lot::Mutex;
 
 use super::driver::Pending;
+use super::handle::Bucket;
 use super::limits::{IN_FLIGHT, LEAST_READ_BYTES, RANGE_BYTES};
-use super::storage::Bucket;
 use crate::storage::Source;
 
 /// Large reads become a few requests at a time. Small ones bring more than they ask for, since most who read little at a time

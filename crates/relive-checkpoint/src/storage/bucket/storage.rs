@@ -3,18 +3,18 @@
 use std::io;
 use std::sync::Arc;
 
-use object_store::path::{Path, PathPart};
 use object_store::{ObjectStore, ObjectStoreExt};
 use parking_lot::Mutex;
 
 use super::driver::Driver;
-use super::errors::explain;
-use super::lease::{Lease, Refusal, uncertain};
+use super::handle::Bucket;
+use super::lease::{Lease, Refusal};
 use super::location::Location;
 use super::source::BucketSource;
 use super::tuning::Tuning;
 use super::upload::BucketUpload;
-use crate::storage::{Entry, Source, Storage, Upload};
+use crate::storage::seam::Entry;
+use crate::storage::{Source, Storage, Upload};
 use crate::{Error, ErrorKind};
 
 /// The object that is the lock.
@@ -23,15 +23,6 @@ const LOCK: &str = "relive.lock";
 /// All objects of a bucket whose names begin with a prefix.
 pub(crate) struct BucketStorage {
     bucket: Arc<Bucket>,
-}
-
-/// What uploads and sources need of the bucket.
-pub(super) struct Bucket {
-    location: Location,
-    pub(super) store: Arc<dyn ObjectStore>,
-    pub(super) driver: Driver,
-    pub(super) tuning: Tuning,
-    lease: Mutex<Option<Arc<Lease>>>,
 }
 
 impl BucketStorage {
@@ -45,51 +36,6 @@ impl BucketStorage {
     pub(super) fn on(store: Arc<dyn ObjectStore>, location: Location, tuning: Tuning) -> Result<Self, Error> {
         let driver = Driver::start().map_err(|source| Error::storage("use", &location.url, source))?;
         Ok(Self { bucket: Arc::new(Bucket { location, store, driver, tuning, lease: Mutex::new(None) }) })
-    }
-}
-
-impl Bucket {
-    /// The object of a file.
-    pub(super) fn path(&self, name: &str) -> Path {
-        self.location
-            .prefix
-            .parts()
-            .chain(name.split('/').filter(|part| !part.is_empty()).map(PathPart::from))
-            .collect()
-    }
-
-    pub(super) fn explain(&self, error: object_store::Error) -> io::Error {
-        explain(&self.location, error)
-    }
-
-    /// Whether the lock is still ours, for those who have taken it.
-    pub(super) fn confirm_lock(&self) -> io::Result<()> {
-        let lease = self.lease.lock().clone();
-        lease.map_or(Ok(()), |lease| lease.confirm(&self.driver))
-    }
-
-    /// Asks one thing of the service.
-    pub(super) fn ask<T: Send + 'static>(
-        &self,
-        request: impl Future<Output = object_store::Result<T>> + Send + 'static,
-    ) -> io::Result<T> {
-        self.driver.wait(request)?.map_err(|error| self.explain(error))
-    }
-
-    /// Asks for a change, which is made only while the lock is ours, for those who have taken it.
-    pub(super) fn change<T: Send + 'static>(
-        &self,
-        request: impl Future<Output = object_store::Result<T>> + Send + 'static,
-    ) -> io::Result<T> {
-        let Some(lease) = self.lease.lock().clone() else { return self.ask(request) };
-        lease.confirm(&self.driver)?;
-        let done = self.driver.wait(async move { lease.while_ours(request).await })?;
-        done.ok_or_else(uncertain)?.map_err(|error| self.explain(error))
-    }
-
-    fn describe(&self, name: &str) -> String {
-        let url = &self.location.url;
-        if name.is_empty() { url.clone() } else { format!("{url}/{name}") }
     }
 }
 

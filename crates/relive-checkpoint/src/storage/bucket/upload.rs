@@ -10,8 +10,8 @@ use object_store::{Error, MultipartUpload, ObjectStore, ObjectStoreExt, PutMode,
 use tokio::sync::Mutex;
 
 use super::driver::Pending;
+use super::handle::Bucket;
 use super::limits::{CLEAN_UP_TIMEOUT, IN_FLIGHT, MAX_PARTS};
-use super::storage::Bucket;
 use crate::storage::Upload;
 
 /// What fits in one part is put in one request, on condition that there is nothing of that name. More goes in parts, some of

@@ -1,8 +1,8 @@
 //! An environment that keeps bsuite's log.
 
 use super::{LogRow, read_csv, write_csv};
-use crate::action::Action;
 use crate::bsuite::Totals;
+use crate::buffer::Action;
 use crate::buffer::ViewMut;
 use crate::environment::Environment;
 use crate::error::EnvError;

@@ -1,6 +1,6 @@
 //! What an agent does.
 
-use crate::buffer::View;
+use super::view::View;
 use crate::error::{EnvError, Mismatch};
 use crate::spec::ArraySpec;
 

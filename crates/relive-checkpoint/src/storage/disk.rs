@@ -4,8 +4,8 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, Write};
 use std::path::Path;
 
-use crate::own_lock::OwnLock;
-use crate::storage::Source;
+use super::own_lock::OwnLock;
+use super::seam::Source;
 
 /// A file system. Every change of it in this crate comes through here.
 pub(crate) trait Disk: Send + Sync {

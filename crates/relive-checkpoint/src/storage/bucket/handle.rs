@@ -1,0 +1,68 @@
+//! A bucket at hand: where it is, the client that asks it, and the lock if it is ours.
+
+use std::io;
+use std::sync::Arc;
+
+use object_store::ObjectStore;
+use object_store::path::{Path, PathPart};
+use parking_lot::Mutex;
+
+use super::driver::Driver;
+use super::errors::explain;
+use super::lease::{Lease, uncertain};
+use super::location::Location;
+use super::tuning::Tuning;
+
+/// What uploads and sources need of the bucket.
+pub(super) struct Bucket {
+    pub(super) location: Location,
+    pub(super) store: Arc<dyn ObjectStore>,
+    pub(super) driver: Driver,
+    pub(super) tuning: Tuning,
+    pub(super) lease: Mutex<Option<Arc<Lease>>>,
+}
+
+impl Bucket {
+    /// The object of a file.
+    pub(super) fn path(&self, name: &str) -> Path {
+        self.location
+            .prefix
+            .parts()
+            .chain(name.split('/').filter(|part| !part.is_empty()).map(PathPart::from))
+            .collect()
+    }
+
+    pub(super) fn explain(&self, error: object_store::Error) -> io::Error {
+        explain(&self.location, error)
+    }
+
+    /// Whether the lock is still ours, for those who have taken it.
+    pub(super) fn confirm_lock(&self) -> io::Result<()> {
+        let lease = self.lease.lock().clone();
+        lease.map_or(Ok(()), |lease| lease.confirm(&self.driver))
+    }
+
+    /// Asks one thing of the service.
+    pub(super) fn ask<T: Send + 'static>(
+        &self,
+        request: impl Future<Output = object_store::Result<T>> + Send + 'static,
+    ) -> io::Result<T> {
+        self.driver.wait(request)?.map_err(|error| self.explain(error))
+    }
+
+    /// Asks for a change, which is made only while the lock is ours, for those who have taken it.
+    pub(super) fn change<T: Send + 'static>(
+        &self,
+        request: impl Future<Output = object_store::Result<T>> + Send + 'static,
+    ) -> io::Result<T> {
+        let Some(lease) = self.lease.lock().clone() else { return self.ask(request) };
+        lease.confirm(&self.driver)?;
+        let done = self.driver.wait(async move { lease.while_ours(request).await })?;
+        done.ok_or_else(uncertain)?.map_err(|error| self.explain(error))
+    }
+
+    pub(super) fn describe(&self, name: &str) -> String {
+        let url = &self.location.url;
+        if name.is_empty() { url.clone() } else { format!("{url}/{name}") }
+    }
+}

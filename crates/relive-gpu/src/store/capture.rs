@@ -1,0 +1,73 @@
+//! Taking a snapshot of a store, and making a new store what one says.
+
+use std::sync::atomic::Ordering;
+
+use super::controller::{Controller, without_sign};
+use super::inner::Inner;
+use super::snapshot::{Snapshot, SnapshotRow};
+use crate::bytes::narrow;
+use crate::error::Result;
+use crate::memory::segment::Segment;
+use crate::protocol::pin::{RowState, Stamp};
+
+impl Inner {
+    /// Looks at the store, and has `act` done before anything changes but weights and samples.
+    pub(crate) fn snapshot<T>(&self, act: impl FnOnce(&Snapshot) -> Result<T>) -> Result<(Snapshot, T)> {
+        let state = self.state.lock();
+        let snapshot = look(&self.segment, &state);
+        let done = act(&snapshot)?;
+        Ok((snapshot, done))
+    }
+
+    /// Makes a new store, whose rows' bytes are there, what the snapshot says.
+    pub(crate) fn restore(&self, snapshot: &Snapshot) {
+        let segment = &self.segment;
+        let mut state = self.state.lock();
+        for (cell, &generation) in segment.states().iter().zip(&snapshot.generations) {
+            cell.store(Stamp::new(RowState::Free, generation).word(), Ordering::SeqCst);
+        }
+        for row in &snapshot.rows {
+            let at = narrow(row.row);
+            segment.lengths()[at].store(row.length, Ordering::Relaxed);
+            segment.inserted()[at].store(row.inserted, Ordering::Relaxed);
+            segment.sampled()[at].store(row.sampled, Ordering::Relaxed);
+            let stamp = Stamp::new(RowState::Selectable, row.generation);
+            segment.states()[at].store(stamp.word(), Ordering::SeqCst);
+            segment.weights()[at].store(without_sign(row.weight).to_bits(), Ordering::Release);
+        }
+        segment.committed().store(snapshot.committed, Ordering::Relaxed);
+        segment.note_change();
+        state.restore(segment, snapshot);
+    }
+}
+
+fn look(segment: &Segment, state: &Controller) -> Snapshot {
+    let mut free: Vec<u64> = state.free.iter().copied().collect();
+    let (mut rows, mut generations) = (Vec::new(), Vec::new());
+    for (row, word) in (0..).zip(segment.states()) {
+        let stamp = Stamp::from_word(word.load(Ordering::Relaxed));
+        let at = narrow(row);
+        generations.push(stamp.generation);
+        match stamp.state {
+            RowState::Selectable => rows.push(SnapshotRow {
+                row,
+                generation: stamp.generation,
+                length: segment.lengths()[at].load(Ordering::Relaxed),
+                weight: f32::from_bits(segment.weights()[at].load(Ordering::Relaxed)),
+                inserted: segment.inserted()[at].load(Ordering::Relaxed),
+                sampled: segment.sampled()[at].load(Ordering::Relaxed),
+            }),
+            RowState::Writing => free.push(row),
+            // Free rows are in the list; none is being evicted while the lock is held.
+            RowState::Free | RowState::Evicting => {}
+        }
+    }
+    Snapshot {
+        rows,
+        generations,
+        free,
+        order: state.order.saved().to_vec(),
+        random: state.random.state(),
+        committed: state.committed,
+    }
+}

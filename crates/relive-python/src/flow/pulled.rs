@@ -1,0 +1,50 @@
+//! A flow as an iterator of Python.
+
+use parking_lot::Mutex;
+use pyo3::exceptions::PyStopIteration;
+use pyo3::prelude::*;
+use relive_flow::{Flow, FlowError};
+
+use super::raise::{Failed, raise};
+use super::source::Item;
+use crate::finalization;
+
+/// A flow as an iterator of Python, for functions from iterators to iterators.
+#[pyclass(frozen, module = "relive._native", name = "FlowItems")]
+pub(super) struct Pulled(Mutex<Option<Flow<Item>>>);
+
+impl Pulled {
+    pub(super) fn of(py: Python<'_>, flow: Flow<Item>) -> PyResult<Bound<'_, Pulled>> {
+        Bound::new(py, Pulled(Mutex::new(Some(flow))))
+    }
+}
+
+#[pymethods]
+impl Pulled {
+    fn __iter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
+        slf
+    }
+
+    fn __next__(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        let end = || PyStopIteration::new_err(());
+        let mut flow = self.0.lock().take().ok_or_else(end)?;
+        let (flow, item) = py.detach(move || {
+            let item = flow.next();
+            (flow, item)
+        });
+        match item {
+            None => Err(end()),
+            Some(item) => {
+                *self.0.lock() = Some(flow);
+                item.map(|item| item.0).map_err(|error: FlowError| raise(py, &error))
+            }
+        }
+    }
+}
+
+/// Errors of functions stay what they are on their way through another graph.
+impl From<FlowError> for Failed {
+    fn from(error: FlowError) -> Failed {
+        finalization::attach(|py| Failed::from(raise(py, &error)))
+    }
+}

@@ -1,0 +1,40 @@
+//! Steps of columns, as arrays are checked to be.
+
+use pyo3::prelude::*;
+use relive_gpu::{Column, Schema};
+
+use super::raise::invalid;
+use crate::plain::Plain;
+
+/// A column of a schema.
+pub(super) fn column_at<'a>(py: Python<'_>, schema: &'a Schema, column: usize) -> PyResult<&'a Column> {
+    let found = schema.columns().get(column);
+    found.ok_or_else(|| invalid(py, format!("there is no column {column}")))
+}
+
+/// Sizes of a step's array, or of several steps'.
+pub(super) fn dims(column: &Column, rows: Option<usize>) -> Vec<usize> {
+    // A step is in memory.
+    let sizes = column.shape.iter().map(|&size| usize::try_from(size).unwrap_or(usize::MAX));
+    rows.into_iter().chain(sizes).collect()
+}
+
+/// # Errors
+/// The array is not a step of the column, or not as many steps.
+pub(super) fn check_step(
+    py: Python<'_>,
+    column: &Column,
+    array: &Plain<'_>,
+    rows: Option<usize>,
+) -> PyResult<()> {
+    let expected = dims(column, rows);
+    if array.dtype() == column.dtype && array.shape() == expected {
+        return Ok(());
+    }
+    let (given, wanted) = (array.dtype().numpy_name(), column.dtype.numpy_name());
+    let (shape, name) = (array.shape(), &column.name);
+    Err(invalid(
+        py,
+        format!("column {name:?}: {given} of shape {shape:?} for {wanted} of shape {expected:?}"),
+    ))
+}
