@@ -6,7 +6,7 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::commands::{bench, checkpoint, info, job, reset, rl, serve, table, token, top};
-use crate::failure::{Failure, Result};
+use crate::failure::{Failure, Result, what_is_wrong};
 use crate::logging::LogFormat;
 use crate::output;
 
@@ -55,14 +55,10 @@ pub(crate) enum Command {
 
 /// Reads the command line. Help and version are printed here, and end the process with success.
 pub(crate) fn parse() -> Result<Args> {
-    parse_line(&std::env::args_os().collect::<Vec<_>>())
-}
-
-/// Reads a command line, the program's name first.
-pub(crate) fn parse_line(line: &[OsString]) -> Result<Args> {
-    Args::try_parse_from(line).map_err(|error| match error.kind() {
+    let line = std::env::args_os().collect::<Vec<_>>();
+    Args::try_parse_from(&line).map_err(|error| match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => show(&error),
-        _ => Failure::usage(complaint(&error, line)),
+        _ => Failure::usage(complaint(&error, &line)),
     })
 }
 
@@ -74,17 +70,12 @@ fn show(help: &clap::Error) -> Failure {
     }
 }
 
-/// What clap says in paragraphs, without the usage: the help shows that.
+/// What is wrong with a line, and where to read how it should be.
 fn complaint(error: &clap::Error, line: &[OsString]) -> String {
     if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
         return "no command given; see `relive --help`".to_owned();
     }
-    let text = error.render().to_string();
-    let text = text.strip_prefix("error: ").unwrap_or(&text);
-    let end = text.find("\n\nUsage:").or_else(|| text.find("\n\nFor more information")).unwrap_or(text.len());
-    let (what, _) = text.split_at(end);
-    let what = what.trim().replace("\n\n  tip: ", "; ").replace("\n  tip: ", "; ");
-    format!("{what}; see `{} --help`", command_of(line))
+    format!("{}; see `{} --help`", what_is_wrong(error), command_of(line))
 }
 
 /// The command whose help is about this line: `relive`, or with the name of the subcommand that it is for.

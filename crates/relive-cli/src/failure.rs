@@ -95,6 +95,15 @@ impl From<io::Error> for Failure {
     }
 }
 
+/// What clap says in paragraphs, without the usage: the help shows that.
+pub(crate) fn what_is_wrong(error: &clap::Error) -> String {
+    let text = error.render().to_string();
+    let text = text.strip_prefix("error: ").unwrap_or(&text);
+    let end = text.find("\n\nUsage:").or_else(|| text.find("\n\nFor more information")).unwrap_or(text.len());
+    let (what, _) = text.split_at(end);
+    what.trim().replace("\n\n  tip: ", "; ").replace("\n  tip: ", "; ")
+}
+
 /// Errors of parsers span lines; a log of one line each is easier to search.
 pub(crate) fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")

@@ -9,10 +9,12 @@ mod checkpoints;
 mod commands;
 mod config;
 mod failure;
+mod jobs;
 mod logging;
 mod output;
 mod progress;
 mod rules;
+mod runtime;
 mod security;
 mod server;
 mod signals;
@@ -22,7 +24,7 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     allocator::prepare();
-    match args::parse().and_then(commands::run) {
+    match args::parse().and_then(runtime::run) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => failure.report(),
     }

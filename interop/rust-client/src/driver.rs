@@ -8,26 +8,8 @@ use serde_json::{Value, json};
 
 use crate::answer;
 use crate::command::{ColumnChoice, Command, ReaderOptions};
+use crate::failure::Failure;
 use crate::pattern::PatternConfig;
-
-/// Why a command was not carried out: the kind of the client's error, or `Driver` for the suite's own mistakes.
-#[derive(Debug)]
-pub(crate) struct Failure {
-    pub(crate) kind: String,
-    pub(crate) text: String,
-}
-
-impl Failure {
-    pub(crate) fn new(kind: impl Into<String>, text: impl Into<String>) -> Self {
-        Self { kind: kind.into(), text: text.into() }
-    }
-}
-
-impl From<Error> for Failure {
-    fn from(error: Error) -> Self {
-        Self::new(format!("{:?}", error.kind()), error.to_string())
-    }
-}
 
 type Outcome = Result<Value, Failure>;
 

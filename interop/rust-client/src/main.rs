@@ -6,6 +6,7 @@
 mod answer;
 mod command;
 mod driver;
+mod failure;
 mod pattern;
 mod value;
 
@@ -13,7 +14,8 @@ use std::io::{self, BufRead, Write};
 
 use serde_json::{Value, json};
 
-use crate::driver::{Driver, Failure};
+use crate::driver::Driver;
+use crate::failure::Failure;
 
 fn main() -> io::Result<()> {
     let mut driver = Driver::default();

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use relive::{DType, Nest, Shape, Tensor};
 use serde::{Deserialize, Serialize};
 
-use crate::driver::Failure;
+use crate::failure::Failure;
 
 /// A tensor: its bytes in hexadecimal, one run for numbers, one per element for strings.
 #[derive(Debug, Serialize, Deserialize)]

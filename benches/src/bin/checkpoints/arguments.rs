@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use crate::Outcome;
 use crate::content::ITEM_BYTES;
+use relive_benches::Outcome;
 
 pub(crate) struct Arguments {
     /// Where files are written.

@@ -9,8 +9,8 @@ use hdrhistogram::Histogram;
 use relive_client::{Client, Nest, Sampler, SamplerOptions, TrajectoryWriter, TrajectoryWriterOptions};
 use relive_engine::Engine;
 
-use crate::Outcome;
 use crate::content::{ITEM_BYTES, Items, TABLE};
+use relive_benches::Outcome;
 
 /// How the clients reach the table.
 #[derive(Clone)]

@@ -9,7 +9,7 @@ use relive_engine::{Confirmations, Engine, EngineBuilder, EngineError};
 use relive_table::{NewItem, TableConfig};
 use relive_tensor::{Chunk, Codec, SequenceRange, Slice, Tensor, TrajectoryBuilder, encode_chunk};
 
-use crate::Outcome;
+use relive_benches::Outcome;
 
 /// Bytes of an item's one tensor.
 pub(crate) const ITEM_BYTES: u32 = 4_000;

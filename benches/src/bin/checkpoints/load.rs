@@ -7,11 +7,11 @@ use relive::serving::{ServerOptions, bind, serve};
 use relive_checkpoint::Store;
 use relive_engine::{Engine, EngineError};
 
-use crate::Outcome;
 use crate::arguments::Arguments;
 use crate::clients::{self, Calls, Clock, Done, Phase, Way};
 use crate::content::{full, rules};
 use crate::files::{self, Folder};
+use relive_benches::Outcome;
 
 /// Time for which clients run without a checkpoint, in each round.
 const QUIET: Duration = Duration::from_secs(10);

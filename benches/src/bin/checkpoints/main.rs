@@ -23,14 +23,13 @@ mod restore;
 
 use std::process::ExitCode;
 
+use relive_benches::Outcome;
+
 use arguments::{Arguments, Part};
 
 /// As in `relive serve`.
 #[global_allocator]
 static GLOBAL: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
-/// Whatever went wrong: it ends the program.
-type Outcome<T = ()> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
 fn main() -> ExitCode {
     // As in `relive serve`.

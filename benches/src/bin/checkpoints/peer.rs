@@ -9,11 +9,11 @@ use std::time::Instant;
 use relive_checkpoint::{Store, reverb};
 use relive_engine::Rules;
 
-use crate::Outcome;
 use crate::arguments::Arguments;
 use crate::content::{ITEM_BYTES, rules, saving_to};
 use crate::files::{self, Folder};
 use crate::restore;
+use relive_benches::Outcome;
 
 /// dm-reverb takes minutes for a million items.
 const MAX_ITEMS: u64 = 200_000;

@@ -6,11 +6,11 @@ use std::time::Instant;
 use relive_checkpoint::Store;
 use relive_engine::Engine;
 
-use crate::Outcome;
 use crate::arguments::Arguments;
 use crate::content::{Items, full, rules, saving_to};
 use crate::files::{self, Folder};
 use crate::restore;
+use relive_benches::Outcome;
 
 /// Bytes per nanosecond, of one round.
 #[derive(Clone, Copy, Default)]

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use relive_checkpoint::{LoadOptions, Store};
 use relive_engine::Rules;
 
-use crate::Outcome;
 use crate::content::rules;
+use relive_benches::Outcome;
 
 const WORD: &str = "restore";
 

@@ -9,15 +9,17 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use rustix::fs::{Advice, fadvise};
 
-use crate::{ITEM_BYTES, Result};
+use relive_benches::Outcome;
 
-fn files(folder: &Path) -> Result<Vec<PathBuf>> {
+use crate::table::ITEM_BYTES;
+
+fn files(folder: &Path) -> Outcome<Vec<PathBuf>> {
     let entries = std::fs::read_dir(folder.join("spilled/segments"))?;
     Ok(entries.map(|entry| entry.map(|entry| entry.path())).collect::<std::io::Result<_>>()?)
 }
 
 /// Has the system write the files out and forget what it has of them.
-pub(crate) fn forget(folder: &Path) -> Result<()> {
+pub(crate) fn forget(folder: &Path) -> Outcome {
     for path in files(folder)? {
         let file = File::open(path)?;
         file.sync_all()?;
@@ -27,7 +29,7 @@ pub(crate) fn forget(folder: &Path) -> Result<()> {
 }
 
 /// Bytes per second of reads at random places, of the size of an item.
-pub(crate) fn read(folder: &Path, threads: u64, time: Duration) -> Result<f64> {
+pub(crate) fn read(folder: &Path, threads: u64, time: Duration) -> Outcome<f64> {
     let files: Vec<(File, u64)> = files(folder)?
         .into_iter()
         .map(|path| {

@@ -13,21 +13,17 @@ mod disk;
 mod memory;
 mod table;
 
-use std::error::Error;
 use std::path::Path;
 use std::time::Duration;
 
-type Result<T> = std::result::Result<T, Box<dyn Error>>;
+use relive_benches::Outcome;
 
 /// As in the server: the C library's allocator keeps what small blocks lay in.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Bytes of an item.
-const ITEM_BYTES: usize = 40_000;
-
 #[expect(clippy::print_stdout, reason = "the result is the purpose of the program")]
-fn main() -> Result<()> {
+fn main() -> Outcome {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let [folder, table, budget, seconds] = args.as_slice() else {
         return Err("usage: disk_tier FOLDER TABLE_GB BUDGET_GB SECONDS".into());
@@ -74,6 +70,6 @@ fn main() -> Result<()> {
 }
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a few gigabytes")]
-fn gigabytes(text: &str) -> Result<u64> {
+fn gigabytes(text: &str) -> Outcome<u64> {
     Ok((text.parse::<f64>()? * 1e9) as u64)
 }

@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use crate::Result;
+use relive_benches::Outcome;
 
-pub(crate) fn resident_bytes() -> Result<u64> {
+pub(crate) fn resident_bytes() -> Outcome<u64> {
     let statm = std::fs::read_to_string("/proc/self/statm")?;
     let pages: u64 = statm.split_whitespace().nth(1).ok_or("a second number in statm")?.parse()?;
     Ok(pages * 4096)

@@ -12,7 +12,10 @@ use relive_engine::Engine;
 use relive_table::TableConfig;
 use tokio::runtime::Runtime;
 
-use crate::{ITEM_BYTES, Result};
+use relive_benches::Outcome;
+
+/// Bytes of an item.
+pub(crate) const ITEM_BYTES: usize = 40_000;
 
 const BATCH: usize = 256;
 
@@ -25,7 +28,7 @@ pub(crate) struct Filled {
 }
 
 impl Filled {
-    pub(crate) fn new(folder: &Path, bytes: u64, budget: u64) -> Result<Self> {
+    pub(crate) fn new(folder: &Path, bytes: u64, budget: u64) -> Outcome<Self> {
         let items = bytes / ITEM_BYTES as u64;
         let table = TableConfig::new("t").max_size(items);
         let tier = Arc::new(Tier::open(folder)?);
@@ -45,7 +48,7 @@ impl Filled {
     }
 
     /// Bytes per second of batches.
-    pub(crate) fn sample(&self, time: Duration) -> Result<f64> {
+    pub(crate) fn sample(&self, time: Duration) -> Outcome<f64> {
         let mut out = vec![0; BATCH * ITEM_BYTES];
         let mut batches =
             self.runtime.block_on(async { self.client.batch_sampler("t", BatchOptions::new(BATCH)) })?;

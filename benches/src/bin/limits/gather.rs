@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
-use crate::rate;
+use crate::rate::rate;
 
 /// Beyond all caches.
 const TABLE_BYTES: usize = 1 << 30;

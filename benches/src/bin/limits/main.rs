@@ -12,6 +12,8 @@
 
 mod gather;
 mod peer;
+mod rate;
+mod receiver;
 mod records;
 mod shared;
 mod stream;
@@ -19,8 +21,7 @@ mod stream;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// Whatever went wrong: it ends the program.
-type Outcome<T = ()> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
+use relive_benches::Outcome;
 
 const USAGE: &str = "usage: limits SECONDS";
 
@@ -38,7 +39,7 @@ fn main() -> ExitCode {
 
 fn run(words: &[&str]) -> Outcome {
     match words {
-        [peer::MARK, transport, place] => peer::run(transport, place),
+        [receiver::MARK, transport, place] => peer::run(transport, place),
         [seconds] => measure(Duration::try_from_secs_f64(seconds.parse()?)?),
         _ => Err(USAGE.into()),
     }
@@ -54,9 +55,4 @@ fn measure(time: Duration) -> Outcome {
         r#"{{"gather": {gather}, "tcp": {tcp:.0}, "tcp_enciphered": {enciphered:.0}, "unix": {unix:.0}, "shared_memory": {shared:.0}}}"#
     );
     Ok(())
-}
-
-/// Bytes per second.
-fn rate(bytes: u64, took: Duration) -> f64 {
-    bytes as f64 / took.as_secs_f64()
 }

@@ -13,9 +13,10 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use memmap2::MmapMut;
+use relive_benches::Outcome;
 
-use crate::peer::Receiver;
-use crate::{Outcome, rate};
+use crate::rate::rate;
+use crate::receiver::Receiver;
 
 /// 256 rows of 40 kB.
 const SLOT_BYTES: usize = 256 * 40_000;

@@ -5,15 +5,17 @@ use std::net::{TcpListener, TcpStream};
 use std::os::unix::net::UnixListener;
 use std::time::{Duration, Instant};
 
-use crate::peer::Receiver;
+use relive_benches::Outcome;
+
+use crate::rate::rate;
+use crate::receiver::Receiver;
 use crate::records::Records;
-use crate::{Outcome, rate};
 
 /// The best of these counts, so that the figure is the transport's.
 const BLOCK_BYTES: [u32; 3] = [64 << 10, 256 << 10, 1 << 20];
 
 /// First byte of the last block of a size.
-pub(crate) const DONE: u8 = 1;
+const DONE: u8 = 1;
 
 pub(crate) fn tcp(time: Duration) -> Outcome<f64> {
     let (stream, _receiver) = connected("tcp")?;
@@ -64,4 +66,21 @@ fn blocks(stream: &mut (impl Read + Write), bytes: u32, time: Duration) -> Outco
     }
     stream.read_exact(&mut [0])?;
     Ok(rate(sent, start.elapsed()))
+}
+
+/// Blocks of the size that is announced first, up to the one that says that it is the last; each of those is answered.
+pub(crate) fn drain(mut stream: impl Read + Write) -> Outcome {
+    let mut size = [0; 4];
+    loop {
+        stream.read_exact(&mut size)?;
+        let bytes = usize::try_from(u32::from_le_bytes(size))?;
+        if bytes == 0 {
+            return Ok(());
+        }
+        let mut block = vec![0; bytes];
+        while block.first() != Some(&DONE) {
+            stream.read_exact(&mut block)?;
+        }
+        stream.write_all(&[DONE])?;
+    }
 }

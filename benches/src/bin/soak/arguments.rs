@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::Outcome;
+use relive_benches::Outcome;
 
 pub(crate) struct Arguments {
     /// The server's program.

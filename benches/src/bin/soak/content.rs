@@ -4,7 +4,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use relive_client::{Nest, Sample, Tensor};
 
-use crate::Outcome;
+use relive_benches::Outcome;
 
 /// Bytes of a step.
 const STEP: usize = 400;

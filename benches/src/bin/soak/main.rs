@@ -26,11 +26,10 @@ mod world;
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use relive_benches::Outcome;
+
 use arguments::Arguments;
 use world::World;
-
-/// Whatever went wrong: it ends the program.
-type Outcome<T = ()> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
 #[tokio::main]
 async fn main() -> ExitCode {

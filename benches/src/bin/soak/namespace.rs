@@ -4,7 +4,7 @@
 
 use std::process::{Command, Stdio};
 
-use crate::Outcome;
+use relive_benches::Outcome;
 
 /// The two ends of the cable: addresses that nobody routes.
 const OURS: &str = "198.18.77.1";

@@ -6,7 +6,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
-use crate::Outcome;
+use relive_benches::Outcome;
 
 /// What a slow reader takes at once, and how long it pauses after it.
 const SIP_BYTES: usize = 4 << 10;

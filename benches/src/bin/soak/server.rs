@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use relive_client::{Client, ClientOptions};
 
-use crate::Outcome;
 use crate::namespace::Namespace;
+use relive_benches::Outcome;
 
 /// How long a server may take until it answers.
 const START_LIMIT: Duration = Duration::from_secs(60);

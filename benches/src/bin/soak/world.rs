@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 use hdrhistogram::Histogram;
 use relive_client::{Client, ClientOptions, ErrorKind, TransportChoice};
 
-use crate::Outcome;
 use crate::arguments::Arguments;
 use crate::model::Model;
 use crate::namespace::Namespace;
 use crate::proxy::Proxy;
 use crate::server::Server;
+use relive_benches::Outcome;
 
 pub(crate) const TABLE: &str = "soak";
 

@@ -6,10 +6,7 @@ pub(crate) mod info;
 pub(crate) mod job;
 pub(crate) mod reset;
 pub(crate) mod rl;
-mod runtime;
 pub(crate) mod serve;
 pub(crate) mod table;
 pub(crate) mod token;
 pub(crate) mod top;
-
-pub(crate) use runtime::run;

@@ -10,13 +10,6 @@ use crate::failure::{Failure, Result, one_line};
 /// Largest configuration file read; a table takes a few hundred bytes, and a signature of many columns some kilobytes.
 const MAX_CONFIG_BYTES: u64 = 16 << 20;
 
-/// What is wrong in a file, and in which of its lines.
-#[derive(Debug, PartialEq)]
-pub(super) struct Problem {
-    pub(super) line: Option<usize>,
-    pub(super) text: String,
-}
-
 /// Reads the configuration in `path`.
 ///
 /// The endings `.toml`, `.textproto`, `.pbtxt` and `.textpb` say what the file is; with any other its content does.

@@ -10,12 +10,12 @@ mod limiter;
 mod load;
 mod model;
 mod place;
+mod problem;
 mod sampler;
 mod signature;
 mod tables;
 mod textproto;
 mod toml_format;
-mod wording;
 
 pub(crate) use address::{parse_bind, parse_socket};
 pub(crate) use bytes::BytesEntry;

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use toml::Value;
 
 use super::place::{Misfit, Place};
-use super::wording::plain;
+use super::problem::plain;
 
 /// Levels of nesting in a signature; the protocol's own limit is the same kind of guard against endless recursion.
 const MAX_DEPTH: usize = relive_wire::limits::MAX_SIGNATURE_DEPTH;

@@ -5,8 +5,8 @@ use relive_wire::table::config_from_wire;
 use relive_wire::textproto;
 
 use super::Config;
-use super::load::Problem;
 use super::model::DEFAULT_BIND;
+use super::problem::Problem;
 use crate::checkpoints::Keys;
 use crate::security::ServerSecurity;
 

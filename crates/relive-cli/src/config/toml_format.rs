@@ -1,10 +1,10 @@
 //! The TOML format.
 
 use super::document::Document;
-use super::load::Problem;
 use super::model::{DEFAULT_BIND, DEFAULT_PORT};
 use super::place::{Misfit, Place, line_of};
-use super::wording::plain;
+use super::problem::Problem;
+use super::problem::plain;
 use super::{Config, bytes, checkpoints, parse_bind, parse_socket, tables};
 
 /// Reads a TOML document.

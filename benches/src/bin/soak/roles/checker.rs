@@ -7,7 +7,9 @@ use std::time::Duration;
 use relive_client::Client;
 
 use crate::world::{TABLE, World};
-use crate::{Outcome, content};
+use relive_benches::Outcome;
+
+use crate::content;
 
 /// Items that stay after a look.
 pub(crate) const CAPACITY: usize = 20_000;

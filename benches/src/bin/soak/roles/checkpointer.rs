@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use relive_client::Client;
 
-use crate::Outcome;
 use crate::world::World;
+use relive_benches::Outcome;
 
 const PAUSE: Duration = Duration::from_secs(3);
 

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::Rng;
 
-use crate::Outcome;
 use crate::namespace::Trouble;
 use crate::world::World;
+use relive_benches::Outcome;
 
 /// Kills the server again and again until then, each time after 5 to 20 s.
 pub(crate) async fn kill(world: Arc<World>, mut rng: Xoshiro256PlusPlus, until: Instant) -> Outcome {

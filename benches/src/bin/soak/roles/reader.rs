@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 use relive_client::{BatchOptions, Client};
 
 use crate::world::{TABLE, World};
-use crate::{Outcome, content};
+use relive_benches::Outcome;
+
+use crate::content;
 
 const BATCH: usize = 32;
 

@@ -9,9 +9,9 @@ use relive_client::TransportChoice;
 use tokio::task::JoinSet;
 
 use super::{checker, checkpointer, killer, reader, stranger, updater, watcher, writer};
-use crate::Outcome;
 use crate::arguments::Arguments;
 use crate::world::World;
+use relive_benches::Outcome;
 
 /// Runs them for the time that was asked for, then looks at the whole table once more.
 pub(crate) async fn run(world: &Arc<World>, arguments: &Arguments) -> Outcome {

@@ -11,8 +11,8 @@ use relive_wire::bulk::{FrameHeader, FrameKind, MAGIC};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
-use crate::Outcome;
 use crate::world::World;
+use relive_benches::Outcome;
 
 const PAUSE: Duration = Duration::from_millis(100);
 

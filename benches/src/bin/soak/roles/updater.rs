@@ -7,7 +7,9 @@ use relive_client::Client;
 
 use crate::model::UPDATED;
 use crate::world::{TABLE, World};
-use crate::{Outcome, content};
+use relive_benches::Outcome;
+
+use crate::content;
 
 const BATCH: usize = 64;
 const PAUSE: Duration = Duration::from_millis(10);

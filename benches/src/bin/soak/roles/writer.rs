@@ -10,7 +10,9 @@ use relive_client::{Client, TrajectoryWriter, TrajectoryWriterOptions};
 use super::checker::CAPACITY;
 use crate::model::WRITTEN;
 use crate::world::{PATIENCE, TABLE, World};
-use crate::{Outcome, content};
+use relive_benches::Outcome;
+
+use crate::content;
 
 /// Writes one group of items after the other; each is confirmed before the next begins.
 pub(crate) async fn run(world: Arc<World>, client: Client, mut rng: Xoshiro256PlusPlus) -> Outcome {

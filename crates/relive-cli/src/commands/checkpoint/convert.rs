@@ -6,8 +6,8 @@ use clap::Args;
 use relive_checkpoint::{LoadOptions, Loaded, summary_of_losses};
 use serde::Serialize;
 
+use super::common::print_json;
 use super::fields::{LossFields, loss_fields};
-use super::run::print_json;
 use crate::checkpoints::FormatChoice;
 use crate::failure::{Failure, Kind, Result};
 use crate::output;

@@ -5,9 +5,9 @@ use relive_checkpoint::{Inspection, TableInspection};
 use relive_table::RateLimiterConfig;
 use serde::Serialize;
 
+use super::common::print_json;
 use super::fields::{SummaryFields, summary_fields};
 use super::item::{ItemFields, item_fields, line};
-use super::run::print_json;
 use crate::failure::Result;
 use crate::output;
 use crate::rules::{ColumnFields, bounds, columns, selectors};

@@ -4,8 +4,8 @@ use clap::Args;
 use relive_checkpoint::CheckpointInfo;
 use serde::Serialize;
 
+use super::common::{print_json, root_of};
 use super::fields::{InfoFields, info_fields};
-use super::run::{print_json, root_of};
 use super::table;
 use crate::failure::Result;
 use crate::output;

@@ -1,5 +1,6 @@
 //! `relive checkpoint`: looking at checkpoints, and handling them, of either format.
 
+mod common;
 mod convert;
 mod fields;
 mod inspect;
@@ -7,10 +8,8 @@ mod item;
 mod ls;
 mod options;
 mod prune;
-mod run;
 mod save;
 mod table;
 mod verify;
 
-pub(crate) use options::Options;
-pub(crate) use run::run;
+pub(crate) use options::{Options, run};

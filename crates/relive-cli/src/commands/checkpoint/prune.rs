@@ -3,7 +3,7 @@
 use clap::Args;
 use serde::Serialize;
 
-use super::run::{print_json, root_of};
+use super::common::{print_json, root_of};
 use crate::failure::Result;
 use crate::output;
 use crate::units::{bytes, counted};

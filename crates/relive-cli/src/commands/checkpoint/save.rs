@@ -7,7 +7,7 @@ use relive_client::{CheckpointStatus, Client, FinishedCheckpoint, RunningCheckpo
 use serde::Serialize;
 use tokio::time::interval;
 
-use super::run::print_json;
+use super::common::print_json;
 use crate::failure::Result;
 use crate::output;
 use crate::progress::{Bar, TICK};

@@ -4,8 +4,8 @@ use clap::Args;
 use relive_checkpoint::{Error, Location, Report};
 use serde::Serialize;
 
+use super::common::print_json;
 use super::fields::{LossFields, loss_fields};
-use super::run::print_json;
 use crate::failure::{Failure, Kind, Result};
 use crate::output;
 use crate::progress::with_bar;

@@ -1,12 +1,13 @@
 //! The report for programs. `docs/cli.md` lists the fields.
 
-use relive_client::{LoggedChange, Waiter, WaiterOperation};
+use relive_client::LoggedChange;
 use serde::Serialize;
 
 use super::checkpoints::{CheckpointFields, fields};
 use super::memory::{ChunkFields, MemoryFields, chunk_fields, memory_fields};
 use super::rates::Rates;
 use super::snapshot::{Details, Server, Snapshot, Table};
+use super::waiters::{WaiterFields, waiter_fields};
 use crate::rules::{ColumnFields, bounds, columns};
 
 /// The report over several lines.
@@ -106,17 +107,6 @@ fn change_fields(change: &LoggedChange) -> ChangeFields<'_> {
     ChangeFields { at_s: at.as_nanos() as f64 / 1e9, who, table, what, old, new }
 }
 
-#[derive(Serialize)]
-pub(super) struct WaiterFields<'a> {
-    operation: &'static str,
-    who: &'a str,
-    waiting_s: f64,
-    reason: &'a str,
-    missing: u64,
-    wanted: u64,
-    taken: u64,
-}
-
 fn report<'a>(address: &'a str, before: &Snapshot, now: &'a Snapshot) -> Report<'a> {
     let table = |table| table_fields(table, Rates::between(before, now, table));
     Report { address, server: server_fields(&now.server), tables: now.tables.iter().map(table).collect() }
@@ -198,26 +188,5 @@ fn detail_fields(details: &Details) -> DetailFields<'_> {
         samples_paused: details.paused.samples,
         waiters: details.waiters.iter().map(waiter_fields).collect(),
         waiters_not_listed: details.waiters_not_listed,
-    }
-}
-
-pub(super) fn waiter_fields(waiter: &Waiter) -> WaiterFields<'_> {
-    WaiterFields {
-        operation: operation(waiter.operation),
-        who: &waiter.who,
-        waiting_s: waiter.waiting.as_secs_f64(),
-        reason: &waiter.reason,
-        missing: waiter.missing,
-        wanted: waiter.wanted,
-        taken: waiter.taken,
-    }
-}
-
-/// What a waiter wants to do, in a word.
-pub(super) fn operation(operation: WaiterOperation) -> &'static str {
-    match operation {
-        WaiterOperation::Insert => "insert",
-        WaiterOperation::Sample => "sample",
-        _ => "other",
     }
 }

@@ -3,8 +3,8 @@
 use relive_client::{ChunkTotals, MemoryStatus};
 use serde::Serialize;
 
-use super::json::{WaiterFields, waiter_fields};
 use super::snapshot::Table;
+use super::waiters::{WaiterFields, waiter_fields};
 use crate::units::bytes;
 
 /// The line about the memory of a server; who waits for it is told below.

@@ -9,6 +9,7 @@ pub(super) mod rates;
 mod run;
 pub(super) mod snapshot;
 pub(super) mod text;
+mod waiters;
 
 pub(crate) use options::Options;
 pub(crate) use run::run;

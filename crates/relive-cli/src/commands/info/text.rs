@@ -4,10 +4,10 @@ use relive_client::{LoggedChange, Paused, Waiter};
 
 use super::bar::bar;
 use super::checkpoints;
-use super::json::operation;
 use super::memory;
 use super::rates::Rates;
 use super::snapshot::{Server, Snapshot, Table};
+use super::waiters::operation;
 use crate::rules::{bounds, selectors};
 use crate::units::{bytes, count, counted, number, plural, rate, time, utc};
 

@@ -6,8 +6,8 @@ use clap::Args;
 use relive_client::ClientOptions;
 use relive_client::blocking::Client;
 
-use super::record::{self, Record};
 use crate::failure::{Failure, Kind, Result};
+use crate::jobs::{self, Record};
 use crate::security::ClientSecurity;
 use crate::server::Target;
 use crate::units::parse_seconds;
@@ -60,7 +60,7 @@ impl Which {
     /// There is no such job, or it is over.
     pub(super) fn record(&self) -> Result<Option<Record>> {
         let Some(job) = &self.job else { return only().map(Some) };
-        match record::named(job) {
+        match jobs::named(job) {
             Some(record) if record.process.has_ended() => {
                 record.forget();
                 let pid = record.process.pid;
@@ -82,7 +82,7 @@ impl Which {
 
 /// The only job of this machine.
 fn only() -> Result<Record> {
-    let mut running = record::all();
+    let mut running = jobs::all();
     running.retain(|record| !record.process.has_ended());
     match running.len() {
         0 => Err(Failure::usage("no job runs on this machine; of a run on another one give host:port")),

@@ -6,8 +6,8 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::find::{Found, Reach};
-use super::record::{self, Record};
 use crate::failure::{Failure, Kind, Result};
+use crate::jobs::{self, Record};
 use crate::output;
 use crate::units::{count, time};
 
@@ -41,7 +41,7 @@ struct Row {
 /// Lists them.
 pub(super) fn run(options: &Options) -> Result {
     let rows: Vec<Row> = if options.at.is_empty() {
-        record::all().into_iter().map(|record| of_record(record, &options.reach)).collect()
+        jobs::all().into_iter().map(|record| of_record(record, &options.reach)).collect()
     } else {
         let rows = options.at.iter().map(|address| of_address(address, &options.reach));
         rows.collect::<Result<_>>()?

@@ -5,10 +5,7 @@ mod logs;
 mod ls;
 mod options;
 mod plan;
-mod process;
-mod record;
 mod stop;
 mod top;
 
 pub(crate) use options::{Options, run};
-pub(crate) use record::{Job, Registered, expect_name};

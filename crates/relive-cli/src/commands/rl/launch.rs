@@ -6,14 +6,14 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use clap::{Args, ValueEnum};
+use clap::{Args, Parser, ValueEnum};
 use relive_cluster::launch::{
     File, Job, Kubernetes, Launched, Launcher, Manual, Resources, Slurm, Task, Word, Written,
 };
 
-use crate::args::{self, Command};
+use super::train;
 use crate::commands::token;
-use crate::failure::{Failure, Result};
+use crate::failure::{Failure, Result, what_is_wrong};
 use crate::output;
 use crate::units::parse_bytes;
 
@@ -49,6 +49,13 @@ pub(crate) struct Options {
     /// The agent and the options of `relive rl train`, but for those that say where its workers are
     #[arg(last = true, required = true, value_name = "TRAIN")]
     train: Vec<OsString>,
+}
+
+/// The command that is launched, without its own name.
+#[derive(Debug, Parser)]
+struct TrainLine {
+    #[command(flatten)]
+    train: train::Options,
 }
 
 /// What the processes need.
@@ -90,18 +97,17 @@ impl Options {
     /// # Errors
     /// `relive rl train` would refuse its options, or they say where its workers are.
     fn expect_train(&self) -> Result {
-        let line =
-            ["relive", "rl", "train"].map(OsString::from).into_iter().chain(self.train.iter().cloned());
-        let Command::Rl(rl) = args::parse_line(&line.collect::<Vec<_>>())?.command else {
-            return Err(Failure::usage("what is behind -- is no agent with its options"));
-        };
-        match rl.train() {
-            Some(train) if train.leaves_executor_open() => Ok(()),
-            _ => Err(Failure::usage(
-                "behind -- are the agent and options of `relive rl train`, but none of --on, --actors, --listen, --server, --learners and --no-spawn: `relive rl \
-                 launch` gives those",
-            )),
+        let line = std::iter::once(OsString::from("relive rl train")).chain(self.train.iter().cloned());
+        let parsed = TrainLine::try_parse_from(line).map_err(|error| {
+            Failure::usage(format!("behind --: {}; see `relive rl train --help`", what_is_wrong(&error)))
+        })?;
+        if parsed.train.leaves_executor_open() {
+            return Ok(());
         }
+        Err(Failure::usage(
+            "behind -- are the agent and options of `relive rl train`, but none of --on, --actors, --listen, --server, --learners and --no-spawn: `relive rl \
+             launch` gives those",
+        ))
     }
 
     fn launcher(&self) -> Box<dyn Launcher> {

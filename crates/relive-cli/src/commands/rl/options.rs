@@ -38,16 +38,6 @@ enum What {
     Plot(plot::Options),
 }
 
-impl Options {
-    /// The options of `relive rl train`, if that is what is meant.
-    pub(super) fn train(&self) -> Option<&train::Options> {
-        match &self.what {
-            What::Train(options) => Some(options),
-            _ => None,
-        }
-    }
-}
-
 pub(crate) fn run(options: &Options) -> Result {
     match &options.what {
         What::Train(options) => train::run(options),

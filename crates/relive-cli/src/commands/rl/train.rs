@@ -23,9 +23,9 @@ use super::records::Records;
 use super::runs::About;
 use super::shown::Shown;
 use super::supervisor::Supervisor;
-use crate::commands::job::{Job, Registered, expect_name};
 use crate::config;
 use crate::failure::{Failure, Kind, Result};
+use crate::jobs::{Job, Registered, expect_name};
 use crate::output;
 use crate::signals;
 

@@ -4,8 +4,10 @@ mod lock;
 mod options;
 mod plans;
 mod report;
+mod run;
 mod scores;
 mod suite;
 mod work;
 
-pub(crate) use options::{Options, run};
+pub(crate) use options::Options;
+pub(crate) use run::run;

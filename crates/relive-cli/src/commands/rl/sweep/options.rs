@@ -4,15 +4,11 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::lock::Lock;
 use super::suite::Suite;
-use super::{plans, report, work};
 use crate::commands::rl::agent::{SettingOptions, agents};
-use crate::commands::rl::places;
 use crate::commands::rl::runs::LogFormat;
 use crate::commands::rl::train::{Data, Evaluate, Length};
 use crate::failure::{Failure, Result};
-use crate::output;
 
 /// Options of `relive rl sweep`.
 #[derive(Debug, Args)]
@@ -52,27 +48,9 @@ pub(crate) struct Options {
     pub(super) logs: Vec<LogFormat>,
 }
 
-/// Trains, prints a line for each run, and writes the report.
-pub(crate) fn run(options: &Options) -> Result {
-    options.expect_together()?;
-    let plans = plans::of(options)?;
-    plans::check(options, &plans)?;
-    places::expect_folder("--out", &options.out)?;
-    let _lock = Lock::take(&options.out)?;
-    let begun = plans.iter().map(plans::Plan::begun).collect::<Result<Vec<_>>>()?;
-    let outcome = work::all(options, &plans, &begun);
-    // Also of what there is, if some runs failed or were not made.
-    let told = match options.logs.contains(&LogFormat::Jsonl) {
-        true => report::write(&options.out, &plans)?,
-        false => "no report: it needs jsonl among --logs".to_owned(),
-    };
-    output::line(&told)?;
-    outcome
-}
-
 impl Options {
     /// Whether options go together that say what is learned from.
-    fn expect_together(&self) -> Result {
+    pub(super) fn expect_together(&self) -> Result {
         self.agents.iter().try_for_each(|agent| self.data.expect(agent))?;
         if self.data.path.is_none() {
             return Ok(());

@@ -8,8 +8,8 @@ use relive_rl::RlError;
 use relive_rl::recorded::{self, RecordedEpisode};
 
 use super::page::ranged;
+use super::pictures::curves_name;
 use super::table::{Cell, Table};
-use super::write::curves_name;
 use crate::commands::rl::sweep::plans::Recipe;
 use crate::commands::rl::sweep::scores::{Scored, range};
 use crate::failure::{Failure, Result};

@@ -2,6 +2,7 @@
 
 mod agent_pages;
 mod page;
+mod pictures;
 mod table;
 mod write;
 

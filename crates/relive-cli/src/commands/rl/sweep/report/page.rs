@@ -1,7 +1,7 @@
 //! The page: one file that needs no others.
 
+use super::pictures::{Picture, SMOOTH};
 use super::table::{Cell, Table};
-use super::write::{Picture, SMOOTH};
 use crate::commands::rl::sweep::scores::Scored;
 
 const STYLE: &str = "body{font-family:sans-serif;max-width:75em;margin:2em auto;padding:0 1em;color:#222}\

@@ -1,6 +1,6 @@
 //! Figures of runs as a table.
 
-use super::write::distinct;
+use super::pictures::distinct;
 use crate::commands::rl::sweep::scores::{Scored, range};
 
 /// The table of a page: a line for each environment, and for each agent its scores and returns.

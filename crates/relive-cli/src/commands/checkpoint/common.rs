@@ -1,24 +1,10 @@
-//! From a command to what does it, and from an error of checkpoints to an exit code.
+//! What the commands have in common: where checkpoints are, what errors mean, how documents are printed.
 
 use relive_checkpoint::{Error, ErrorKind, Location};
 use serde::Serialize;
 
-use super::options::{Command, Options};
-use super::{convert, inspect, ls, prune, save, verify};
 use crate::failure::{Failure, Kind, Result};
 use crate::output;
-
-/// Runs the command.
-pub(crate) async fn run(options: Options) -> Result {
-    match options.command {
-        Command::Ls(options) => ls::run(&options),
-        Command::Verify(options) => verify::run(&options),
-        Command::Inspect(options) => inspect::run(&options),
-        Command::Convert(options) => convert::run(&options),
-        Command::Prune(options) => prune::run(&options),
-        Command::Save(options) => save::run(options).await,
-    }
-}
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {

@@ -33,13 +33,13 @@ pub(crate) struct Job {
 
 /// A job that was registered.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Record {
+pub(crate) struct Record {
     #[serde(flatten)]
-    pub(super) job: Job,
+    pub(crate) job: Job,
     #[serde(flatten)]
-    pub(super) process: Process,
+    pub(crate) process: Process,
     /// When it was registered, in seconds since 1970.
-    pub(super) since: u64,
+    pub(crate) since: u64,
 }
 
 /// Removes the file of a job when it is dropped.
@@ -108,7 +108,7 @@ impl Record {
     }
 
     /// Removes its file, of a job that has ended without doing so.
-    pub(super) fn forget(&self) {
+    pub(crate) fn forget(&self) {
         for folder in folders() {
             let path = file(&folder, &self.job.name);
             if read(&path).as_ref() == Some(self) {
@@ -120,7 +120,7 @@ impl Record {
 }
 
 /// All jobs that are registered, by their names; some may have ended.
-pub(super) fn all() -> Vec<Record> {
+pub(crate) fn all() -> Vec<Record> {
     let entries = folders().into_iter().filter_map(|folder| fs::read_dir(folder).ok()).flatten();
     let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
     let of_jobs = paths.filter(|path| path.extension().is_some_and(|extension| extension == EXTENSION));
@@ -131,7 +131,7 @@ pub(super) fn all() -> Vec<Record> {
 }
 
 /// The job of a name, if there is one.
-pub(super) fn named(name: &str) -> Option<Record> {
+pub(crate) fn named(name: &str) -> Option<Record> {
     all().into_iter().find(|record| record.job.name == name)
 }
 

@@ -13,9 +13,9 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// A process. Its number may be that of another one later: when it was started tells them apart.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Process {
-    pub(super) host: String,
-    pub(super) pid: u32,
+pub(crate) struct Process {
+    pub(crate) host: String,
+    pub(crate) pid: u32,
     /// When it was started, in the system's own count since its start.
     started: Option<u64>,
     /// The system's start that this is since.
@@ -24,19 +24,19 @@ pub(super) struct Process {
 
 impl Process {
     /// This process.
-    pub(super) fn own() -> Process {
+    pub(crate) fn own() -> Process {
         let pid = std::process::id();
         let started = stat(pid).map(|(_, started)| started);
         Process { host: host_name(), pid, started, boot: boot() }
     }
 
     /// Whether it is one of this machine.
-    pub(super) fn is_here(&self) -> bool {
+    pub(crate) fn is_here(&self) -> bool {
         self.host == host_name()
     }
 
     /// Whether it is known to have ended; nobody knows of those on other machines.
-    pub(super) fn has_ended(&self) -> bool {
+    pub(crate) fn has_ended(&self) -> bool {
         if !self.is_here() || self.started.is_none() {
             return false;
         }
@@ -46,7 +46,7 @@ impl Process {
     }
 
     /// Waits until it has ended, at most so long; whether it has.
-    pub(super) fn ends_within(&self, patience: Duration) -> bool {
+    pub(crate) fn ends_within(&self, patience: Duration) -> bool {
         let until = Instant::now() + patience;
         while !self.has_ended() {
             if Instant::now() >= until {
@@ -58,7 +58,7 @@ impl Process {
     }
 
     /// Ends it at once.
-    pub(super) fn kill(&self) -> Result {
+    pub(crate) fn kill(&self) -> Result {
         let pid = i32::try_from(self.pid).ok().and_then(Pid::from_raw);
         let Some(pid) = pid else { return Ok(()) };
         kill_process(pid, Signal::KILL).map_err(|error| {

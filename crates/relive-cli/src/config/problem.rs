@@ -1,4 +1,11 @@
-//! What the TOML reader says, in words for users.
+//! What is wrong in a configuration, in words for users.
+
+/// What is wrong in a file, and in which of its lines.
+#[derive(Debug, PartialEq)]
+pub(super) struct Problem {
+    pub(super) line: Option<usize>,
+    pub(super) text: String,
+}
 
 /// The reader's names of types, at the end of its messages, and what a user has to write.
 const EXPECTED: [(&str, &str); 6] = [

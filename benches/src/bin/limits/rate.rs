@@ -1,0 +1,8 @@
+//! Rates.
+
+use std::time::Duration;
+
+/// Bytes per second.
+pub(crate) fn rate(bytes: u64, took: Duration) -> f64 {
+    bytes as f64 / took.as_secs_f64()
+}

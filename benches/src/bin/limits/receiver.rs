@@ -1,0 +1,26 @@
+//! Starting the other process.
+
+use std::process::{Child, Command};
+
+use relive_benches::Outcome;
+
+/// The first word of its command line.
+pub(crate) const MARK: &str = "--receive";
+
+/// A receiver that ends with whoever started it.
+pub(crate) struct Receiver(Child);
+
+impl Receiver {
+    pub(crate) fn start(transport: &str, place: &str) -> Outcome<Self> {
+        let program = std::env::current_exe()?;
+        Ok(Self(Command::new(program).args([MARK, transport, place]).spawn()?))
+    }
+}
+
+impl Drop for Receiver {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}

@@ -1,0 +1,63 @@
+//! The pictures of a report.
+
+use std::path::PathBuf;
+
+use relive_env::bsuite::BsuiteId;
+
+use crate::commands::rl::plot::{curves_svg, radar_svg};
+use crate::commands::rl::runs::About;
+use crate::commands::rl::sweep::scores::Scored;
+use crate::failure::Result;
+
+/// Episodes that a point of a curve is the mean of.
+pub(super) const SMOOTH: usize = 50;
+
+/// A picture, and the name of its file.
+pub(super) struct Picture {
+    pub(super) name: String,
+    pub(super) svg: String,
+}
+
+/// The radar of those in environments of bsuite, if there are any that acted.
+pub(super) fn radar(all: &[Scored<'_>]) -> Result<Option<Picture>> {
+    let of_bsuite = runs(all, |scored| {
+        scored.plan.about.environment.parse::<BsuiteId>().is_ok() && !scored.figures.is_from_data()
+    });
+    if of_bsuite.is_empty() {
+        return Ok(None);
+    }
+    Ok(Some(Picture { name: "radar.svg".to_owned(), svg: radar_svg(&of_bsuite)? }))
+}
+
+/// The curves of each environment.
+pub(super) fn curves(all: &[Scored<'_>]) -> Result<Vec<Picture>> {
+    let picture = |environment: String| {
+        let here = |scored: &Scored<'_>| scored.plan.about.environment == environment;
+        let svg = curves_svg(&runs(all, here), SMOOTH)?;
+        let from_data = all.iter().any(|scored| here(scored) && scored.plan.recipe.data.is_some());
+        Ok(Picture { name: curves_name(&environment, from_data), svg })
+    };
+    distinct(all, |about| &about.environment).into_iter().map(picture).collect()
+}
+
+/// The file of an environment's curves: those of agents that learn from data have other steps, and a name of their own beside those of agents that act.
+pub(super) fn curves_name(environment: &str, from_data: bool) -> String {
+    let kind = if from_data { "from-data-" } else { "" };
+    format!("curves-{kind}{}.svg", environment.replace('/', "_"))
+}
+
+fn runs(all: &[Scored<'_>], belongs: impl Fn(&Scored<'_>) -> bool) -> Vec<(PathBuf, About)> {
+    let plans = all.iter().filter(|scored| belongs(scored)).map(|scored| scored.plan);
+    plans.map(|plan| (plan.folder.clone(), plan.about.clone())).collect()
+}
+
+/// What there is of something, in the order in which it first comes.
+pub(super) fn distinct(all: &[Scored<'_>], of: impl Fn(&About) -> &String) -> Vec<String> {
+    let mut found: Vec<String> = Vec::new();
+    for value in all.iter().map(|scored| of(&scored.plan.about)) {
+        if !found.contains(value) {
+            found.push(value.clone());
+        }
+    }
+    found
+}
