@@ -45,17 +45,15 @@ pub mod limits;
 pub mod losses;
 mod lstm;
 mod network;
-mod observations;
 mod optim;
 mod params;
 pub mod tape;
 
 pub use error::{Error, ErrorKind};
 pub use kernels::activation::Activation;
-pub use kernels::inputs::Inputs;
+pub use kernels::inputs::{Inputs, scale_bytes};
 pub use lstm::{Lstm, LstmState, RecurrentNetwork, RecurrentScratch, Steps};
 pub use network::{LinearInit, Network, NetworkBuilder, Scratch};
-pub use observations::scale_bytes;
 pub use optim::{Adam, Optimizer, RmsProp, Sgd, clip_by_global_norm, global_norm};
 pub use params::{Distribution, Init, Layout, Leaf, Params, safetensors_metadata};
 pub use relive_random::{Key, Stream};

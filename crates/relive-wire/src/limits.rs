@@ -4,9 +4,6 @@
 /// be one very large chunk. Beyond 1 GiB the writer should use shorter chunks.
 pub const MAX_MESSAGE_BYTES: usize = 1 << 30;
 
-/// Writers cut an insert request once its chunks reach this many bytes, as dm-reverb's writers do.
-pub const INSERT_REQUEST_BYTES: usize = 40 << 20;
-
 /// A sample response is sent once its chunks exceed this many bytes, as dm-reverb's server does.
 pub const SAMPLE_RESPONSE_BYTES: usize = 2 << 20;
 

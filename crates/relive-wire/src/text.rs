@@ -6,9 +6,3 @@ pub const SAMPLE_TIMEOUT: &str = "Rate Limiter: Timeout exceeded before the righ
 
 /// Sent with CANCELLED once a table is closed.
 pub const TABLE_CLOSED: &str = "RateLimiter has been cancelled";
-
-/// Sent with NOT_FOUND for a table that the server does not have.
-#[must_use]
-pub fn unknown_table(name: &str, known: &str) -> String {
-    format!("Priority table {name} was not found; this server has: {known}")
-}

@@ -6,7 +6,7 @@ use anyhow::{Result, bail};
 
 use super::finding::Finding;
 use super::source::Source;
-use super::{absences, cycles, layers, packages, roots, sizes, source, walk, words};
+use super::{absences, cycles, layers, packages, reached, roots, sizes, source, walk, words};
 use crate::workspace;
 
 /// Fails when a rule is broken, after printing all that is.
@@ -33,7 +33,9 @@ fn findings(root: &Path) -> Result<Vec<Finding>> {
     let mut findings = layers::check(&packages);
     findings.extend(absences::check(&packages, &sources));
     findings.extend(cycles::check(&sources));
+    findings.extend(reached::check(&sources));
     findings.extend(sizes::check(&sources));
+    findings.extend(sizes::check_short(&sources, &texts));
     findings.extend(roots::check(&texts)?);
     findings.extend(words::check(&sources, &texts));
     Ok(findings)

@@ -9,36 +9,30 @@
 //!
 //! Functions panic when slices do not fit each other. Of a batch without rows, or a sequence without transitions, they give nothing.
 
-mod advantage;
 mod categorical;
 mod dpg;
-mod huber;
-mod importance;
 mod mpo;
 mod mpo_gradient;
 mod munchausen;
 mod off_policy;
 mod quantile;
-mod rescale;
 mod returns;
 mod rows;
+mod scalar;
 mod sequence;
 mod value;
 mod vtrace;
 
-pub use advantage::generalized_advantages;
 pub use categorical::{Support, categorical_double_q_targets, categorical_loss, categorical_targets};
 pub use dpg::{DpgClip, deterministic_policy_gradient};
-pub use huber::{huber, huber_slope};
-pub use importance::importance_weights;
 pub use mpo::{Mpo, MpoBatch, MpoDuals, MpoLoss};
 pub use mpo_gradient::{MpoFound, MpoGradients, Normals};
 pub use munchausen::{Munchausen, munchausen_targets};
 pub use off_policy::{RetraceSequence, off_policy_returns, retrace_coefficients, retrace_errors};
 pub use quantile::{implicit_quantile_loss, quantile_loss, quantile_targets};
-pub use rescale::{rescale, unscale};
-pub use returns::n_step_returns;
-pub use rows::{argmax, greedy, softmax};
+pub use returns::{generalized_advantages, n_step_returns};
+pub use rows::{argmax, greedy, importance_weights, softmax};
+pub use scalar::{huber, huber_slope, rescale, unscale};
 pub use sequence::{sequence_priority, transformed_n_step_targets};
 pub use value::{BatchLoss, Selected, double_q_targets, q_loss};
 pub use vtrace::{VTrace, VTraceClip, vtrace};

@@ -4,12 +4,10 @@ pub(super) mod bar;
 pub(super) mod checkpoints;
 mod json;
 pub(super) mod memory;
-mod options;
 pub(super) mod rates;
 mod run;
 pub(super) mod snapshot;
 pub(super) mod text;
 mod waiters;
 
-pub(crate) use options::Options;
-pub(crate) use run::run;
+pub(crate) use run::{Options, run};

@@ -1,14 +1,30 @@
 //! The command: two looks, or a look for each tick.
 
+use clap::Args;
 use std::time::Duration;
 
 use relive_client::{Client, ServerStanding, ServerState};
 use tokio::time::sleep;
 
 use super::snapshot::Snapshot;
-use super::{Options, json, text};
+use super::{json, text};
 use crate::failure::{Failure, Kind, Result};
 use crate::output;
+use crate::server::Target;
+use crate::units::parse_seconds;
+
+/// Options of `relive info`.
+#[derive(Debug, Args)]
+pub(crate) struct Options {
+    #[command(flatten)]
+    target: Target,
+    /// Print JSON; with --watch, one line for each look
+    #[arg(long)]
+    json: bool,
+    /// Look again and again, every so many seconds [default: 2], until interrupted
+    #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "2", value_parser = parse_seconds)]
+    watch: Option<Duration>,
+}
 
 /// Time between the two looks that rates are computed from.
 const MOMENT: Duration = Duration::from_millis(250);

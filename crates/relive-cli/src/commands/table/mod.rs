@@ -5,8 +5,6 @@ mod changed;
 mod drop;
 mod options;
 mod pause;
-mod run;
 mod set;
 
-pub(crate) use options::Options;
-pub(crate) use run::run;
+pub(crate) use options::{Options, run};

@@ -3,17 +3,18 @@
 use clap::{Args, Subcommand};
 
 use super::{add, drop, pause, set};
+use crate::failure::Result;
 
 /// Options of `relive table`.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
     #[command(subcommand)]
-    pub(super) command: Command,
+    command: Command,
 }
 
 /// What to do with a table.
 #[derive(Debug, Subcommand)]
-pub(super) enum Command {
+enum Command {
     /// Change sizes and limiter of a table while it is in use; whoever may go on then does
     Set(set::Options),
     /// Hold back inserts and samples of a table; calls wait
@@ -24,4 +25,15 @@ pub(super) enum Command {
     Add(add::Options),
     /// Drop a table with all its items; calls that wait for it fail
     Drop(drop::Options),
+}
+
+/// Runs the command.
+pub(crate) async fn run(options: Options) -> Result {
+    match options.command {
+        Command::Set(options) => set::run(options).await,
+        Command::Pause(options) => pause::run(options, true).await,
+        Command::Resume(options) => pause::run(options, false).await,
+        Command::Add(options) => add::run(options).await,
+        Command::Drop(options) => drop::run(options).await,
+    }
 }

@@ -1,15 +1,29 @@
 //! The command: a look for each tick, and keys in between.
 
+use std::time::Duration;
+
+use clap::Args;
 use relive_client::Client;
 use tokio::time::{MissedTickBehavior, interval};
 
-use super::Options;
 use super::state::{END, Top};
 use super::terminal::{Keys, Screen};
 use super::view;
 use crate::commands::info::snapshot::Snapshot;
 use crate::failure::{Failure, Result};
 use crate::output;
+use crate::server::Target;
+use crate::units::parse_seconds;
+
+/// Options of `relive top`.
+#[derive(Debug, Args)]
+pub(crate) struct Options {
+    #[command(flatten)]
+    target: Target,
+    /// Time between two looks
+    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = parse_seconds)]
+    interval: Duration,
+}
 
 /// Shows the server until the user has seen enough.
 pub(crate) async fn run(options: Options) -> Result {

@@ -1,3 +1,16 @@
+//! Functions of one number that losses are made of.
+
+/// Huber's function (1964): ½x² up to κ, straight beyond. With an infinite κ, half the square everywhere.
+pub fn huber(x: f32, kappa: f32) -> f32 {
+    let size = x.abs();
+    if size <= kappa { 0.5 * x * x } else { kappa * (size - 0.5 * kappa) }
+}
+
+/// Its derivative: x, at most κ long.
+pub fn huber_slope(x: f32, kappa: f32) -> f32 {
+    x.clamp(-kappa, kappa)
+}
+
 /// Makes large values small: `h(x) = sign(x)(√(|x|+1) − 1) + εx` (Pohlen et al. 2018).
 #[expect(clippy::cast_possible_truncation, reason = "back to what values are in")]
 pub fn rescale(x: f32, epsilon: f32) -> f32 {
