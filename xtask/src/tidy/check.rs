@@ -6,7 +6,7 @@ use anyhow::{Result, bail};
 
 use super::finding::Finding;
 use super::source::Source;
-use super::{absences, cycles, layers, packages, reached, roots, sizes, source, walk, words};
+use super::{absences, cycles, layers, packages, prose, reached, roots, sizes, source, walk, words};
 use crate::workspace;
 
 /// Fails when a rule is broken, after printing all that is.
@@ -37,6 +37,7 @@ fn findings(root: &Path) -> Result<Vec<Finding>> {
     findings.extend(sizes::check(&sources));
     findings.extend(sizes::check_short(&sources, &texts));
     findings.extend(roots::check(&texts)?);
+    findings.extend(prose::check(&texts));
     findings.extend(words::check(&sources, &texts));
     Ok(findings)
 }

@@ -8,6 +8,7 @@ mod cycles;
 mod finding;
 mod layers;
 mod packages;
+mod prose;
 mod reached;
 mod roots;
 mod sizes;

@@ -1,0 +1,106 @@
+//! How wide prose is.
+
+use super::finding::Finding;
+
+/// Columns of a line of comments or documents: what fits beside other windows, and what a reader's eye can follow.
+const MAX_COLUMNS: usize = 120;
+
+pub(super) fn check(texts: &[(String, String)]) -> Vec<Finding> {
+    texts.iter().flat_map(|(path, text)| in_text(path, text)).collect()
+}
+
+fn in_text(path: &str, text: &str) -> Vec<Finding> {
+    let Some(mut kind) = Kind::of(path) else { return Vec::new() };
+    let mut findings = Vec::new();
+    for (line, number) in text.lines().zip(1..) {
+        let columns = line.chars().count();
+        if kind.is_prose(line) && columns > MAX_COLUMNS && columns - longest_code(line) > MAX_COLUMNS {
+            let message = format!("{columns} columns of prose, at most {MAX_COLUMNS}: wrap the paragraph");
+            findings.push(Finding::new(format!("{path}:{number}"), message));
+        }
+    }
+    findings
+}
+
+/// What holds the prose of a file, and whether the next line is within code or a docstring.
+enum Kind {
+    Markdown { in_code: bool },
+    Rust { in_code: bool },
+    Python { in_docstring: bool },
+}
+
+impl Kind {
+    fn of(path: &str) -> Option<Kind> {
+        let (_, ending) = path.rsplit_once('.')?;
+        match ending {
+            "md" => Some(Kind::Markdown { in_code: false }),
+            "rs" => Some(Kind::Rust { in_code: false }),
+            "py" | "pyi" => Some(Kind::Python { in_docstring: false }),
+            _ => None,
+        }
+    }
+
+    /// Whether this line is prose that can be wrapped: tables and code cannot.
+    fn is_prose(&mut self, line: &str) -> bool {
+        let trimmed = line.trim_start();
+        match self {
+            Kind::Markdown { in_code } => is_paragraph(trimmed, in_code) && !line.starts_with("    "),
+            Kind::Rust { in_code } => {
+                let comment = ["///", "//!", "//"].iter().find_map(|mark| trimmed.strip_prefix(mark));
+                let Some(comment) = comment else {
+                    *in_code = false;
+                    return false;
+                };
+                is_paragraph(comment.trim_start(), in_code)
+            }
+            Kind::Python { in_docstring } => {
+                let was_in = *in_docstring;
+                if line.matches("\"\"\"").count() % 2 == 1 {
+                    *in_docstring = !was_in && trimmed.trim_start_matches('r').starts_with("\"\"\"");
+                }
+                was_in || *in_docstring || trimmed.starts_with('#')
+            }
+        }
+    }
+}
+
+fn is_paragraph(line: &str, in_code: &mut bool) -> bool {
+    if line.starts_with("```") {
+        *in_code = !*in_code;
+        return false;
+    }
+    !*in_code && !line.starts_with('|')
+}
+
+/// Columns of the longest piece that cannot be wrapped, such as an address or a span of code.
+fn longest_code(line: &str) -> usize {
+    let spans = line.split('`').skip(1).step_by(2).map(|span| span.chars().count());
+    let words = line.split(' ').map(|word| word.chars().count());
+    spans.chain(words).max().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(path: &str, text: &str) -> usize {
+        check(&[(path.to_owned(), text.to_owned())]).len()
+    }
+
+    #[test]
+    fn wide_prose_is_found_and_wide_code_is_not() {
+        let wide = "words and ".repeat(13);
+        assert_eq!(found("a.md", &wide), 1);
+        assert_eq!(found("a.md", &format!("| {wide} |\n```\n{wide}\n```\n")), 0);
+        assert_eq!(found("a.rs", &format!("/// {wide}\nlet a = \"{wide}\";\n")), 1);
+        assert_eq!(found("a.rs", &format!("/// ```\n/// {wide}\n/// ```\n// {wide}")), 1);
+        assert_eq!(found("a.py", &format!("# {wide}\na = \"{wide}\"\n")), 1);
+        assert_eq!(found("a.py", &format!("\"\"\"One line.\n\n{wide}\n\"\"\"\na = \"{wide}\"\n")), 1);
+    }
+
+    #[test]
+    fn what_cannot_be_wrapped_may_be_wide() {
+        let address = format!("see `{}`", "a".repeat(130));
+        assert_eq!(found("a.md", &address), 0);
+    }
+}
