@@ -113,6 +113,10 @@ fn what_cannot_be_launched_is_told() {
         (vec!["--", "dqn"], "required arguments were not provided: --env"),
         (vec!["--", "dqn", "--env", "catch/0", "--on", "threads"], "none of --on, --actors, --listen"),
         (vec!["--", "dqn", "--env", "catch/0", "--stepz", "1"], "--stepz"),
+        (vec!["--", "dqn", "--env", "catch/99"], "catch/99"),
+        (vec!["--", "dqn", "--env", "Pendulum-v1"], "discrete"),
+        (vec!["--", "dqn", "--env", "catch/0", "--set", "epsilon=7"], "epsilon"),
+        (vec!["--", "dqn", "--env", "catch/0", "--token-file", "t"], "none for tokens and TLS"),
         (vec!["--name", "My Job", "--", "dqn", "--env", "catch/0"], "the name of the job is \"My Job\""),
         (vec!["--actors", "0", "--", "dqn", "--env", "catch/0"], "0 is not in 1..=64"),
     ] {

@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
+use std::net::Ipv6Addr;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
@@ -95,19 +96,20 @@ pub(crate) fn run(options: &Options) -> Result {
 
 impl Options {
     /// # Errors
-    /// `relive rl train` would refuse its options, or they say where its workers are.
+    /// `relive rl train` would refuse its options, agent or environment, or they say where its workers are.
     fn expect_train(&self) -> Result {
         let line = std::iter::once(OsString::from("relive rl train")).chain(self.train.iter().cloned());
         let parsed = TrainLine::try_parse_from(line).map_err(|error| {
             Failure::usage(format!("behind --: {}; see `relive rl train --help`", what_is_wrong(&error)))
         })?;
-        if parsed.train.leaves_executor_open() {
-            return Ok(());
+        if !parsed.train.leaves_executor_open() {
+            return Err(Failure::usage(
+                "behind -- are the agent and options of `relive rl train`, but none of --on, --actors, --listen, --server, \
+                 --learners and --no-spawn, and none for tokens and TLS: `relive rl launch` gives the former and a token, and \
+                 its workers speak no TLS",
+            ));
         }
-        Err(Failure::usage(
-            "behind -- are the agent and options of `relive rl train`, but none of --on, --actors, --listen, --server, --learners and --no-spawn: `relive rl \
-             launch` gives those",
-        ))
+        parsed.train.checked_agent().map(drop)
     }
 
     fn launcher(&self) -> Box<dyn Launcher> {
@@ -130,6 +132,8 @@ impl Options {
         let learner = ["--on", "processes", "--no-spawn", "--actors", &actors, "--listen", &listen];
         let learner = words(["relive", "rl", "train"]).chain(given).chain(words(learner));
         let join = match &self.host {
+            // An address of IPv6 has colons of its own.
+            Some(host) if host.parse::<Ipv6Addr>().is_ok() => Word::Text(format!("[{host}]:{port}")),
             Some(host) => Word::Text(format!("{host}:{port}")),
             None => Word::HostOf("learner".to_owned(), format!(":{port}")),
         };

@@ -128,8 +128,9 @@ impl Executor {
 
     /// Whether nothing is said about where the workers are.
     pub(super) fn is_default(&self) -> bool {
-        let Executor { on, actors, learners, listen, server, no_spawn, reach: _ } = self;
-        on.is_none()
+        let Executor { on, actors, learners, listen, server, no_spawn, reach } = self;
+        reach.security.arguments().is_empty()
+            && on.is_none()
             && actors.is_none()
             && learners.is_none()
             && listen.is_none()

@@ -175,11 +175,8 @@ pub(crate) fn run(options: &Options) -> Result {
         let text = "--checkpoint-dir does not go with --server: a run there is saved with the server (relive serve --checkpoint-dir)";
         return Err(Failure::usage(text));
     }
-    let agent = options.agent.made(&options.env)?;
     // Before anything is served or started for a run that cannot be.
-    agent.validate()?;
-    let environment = relive_env::make(&options.env, 0).map_err(RlError::from)?;
-    agent.policy(&Seat::alone(environment.spec(), Purpose::Evaluation, &[]))?;
+    let agent = options.checked_agent()?;
     let board = options.executor.board(options.http)?;
     let (mut run, about) = (options.run(board.as_ref())?, options.about());
     let _listed = options.listed(board.as_ref())?;
@@ -245,6 +242,15 @@ impl Options {
             return Err(Failure::usage(text));
         }
         Ok(())
+    }
+
+    /// The agent, whose settings are valid and which can act in the environment.
+    pub(super) fn checked_agent(&self) -> Result<Arc<dyn Agent>> {
+        let agent = self.agent.made(&self.env)?;
+        agent.validate()?;
+        let environment = relive_env::make(&self.env, 0).map_err(RlError::from)?;
+        agent.policy(&Seat::alone(environment.spec(), Purpose::Evaluation, &[]))?;
+        Ok(agent)
     }
 
     /// Whether the command line leaves it open where the workers are.
