@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use parking_lot::Mutex;
 use pyo3::exceptions::PyStopIteration;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
@@ -14,6 +13,7 @@ use crate::array;
 use crate::error::OrRaise;
 use crate::gather::{self, Column, Failure, Places};
 use crate::infos::Infos;
+use crate::lock::Brief;
 use crate::names;
 use crate::out::{Out, Writing};
 use crate::process::Owned;
@@ -84,7 +84,7 @@ pub(crate) struct Presenter {
     pad: bool,
     out: Option<Out>,
     /// The names of the batch before, as Python has them.
-    names: Mutex<Option<Names>>,
+    names: Brief<Option<Arc<Names>>>,
 }
 
 /// What the columns of batches are called; none for Python if it cannot have such names.
@@ -96,22 +96,19 @@ struct Names {
 impl Presenter {
     /// With `pad` columns of items that differ in length are filled up with zeros.
     pub(crate) fn new(pad: bool) -> Presenter {
-        Presenter { pool: Arc::default(), pad, out: None, names: Mutex::default() }
+        Presenter { pool: Arc::default(), pad, out: None, names: Brief::default() }
     }
 
     /// What the columns of `batch` are called: the same object as long as it is the same.
     fn names(&self, py: Python<'_>, batch: &SampleBatch) -> PyResult<Option<Py<PyAny>>> {
         let Some(kept) = batch.names().or_raise(py)? else { return Ok(None) };
-        let mut names = self.names.lock();
-        let known = names.as_ref().filter(|names| Arc::ptr_eq(&names.kept, kept) || names.kept == *kept);
+        let known = self.names.get().filter(|names| Arc::ptr_eq(&names.kept, kept) || names.kept == *kept);
         if let Some(known) = known {
             return Ok(known.shown.as_ref().map(|shown| shown.clone_ref(py)));
         }
-        drop(names);
         let shown = names::to_python(py, kept).map(Bound::unbind);
-        names = self.names.lock();
-        *names =
-            Some(Names { kept: Arc::clone(kept), shown: shown.as_ref().map(|shown| shown.clone_ref(py)) });
+        let names = Names { kept: Arc::clone(kept), shown: shown.as_ref().map(|shown| shown.clone_ref(py)) };
+        self.names.replace(Some(Arc::new(names)));
         Ok(shown)
     }
 

@@ -3,7 +3,6 @@
 use std::future::Future;
 use std::time::{Duration, SystemTime};
 
-use parking_lot::Mutex;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
@@ -21,6 +20,7 @@ use crate::checkpoint_status;
 use crate::codec;
 use crate::error::{OrRaise, raise};
 use crate::local::{self, Local};
+use crate::lock::Brief;
 use crate::names;
 use crate::nest;
 use crate::operate::{self, Change};
@@ -44,7 +44,7 @@ pub(crate) struct Client {
     /// Whether it does as dm-reverb's client where the two differ.
     as_reverb: bool,
     security: ClientSecurity,
-    connected: Mutex<Option<Connected>>,
+    connected: Brief<Option<Connected>>,
     rules: Rules,
 }
 
@@ -106,16 +106,16 @@ impl Client {
             Local::Stopped => (None, true),
             Local::Unknown => (None, false),
         };
-        if let Some(current) = &*self.connected.lock()
-            && current.process == process
-            && current.is_of(local.as_ref())
-        {
-            return Ok(current.client.clone());
+        let known = self.connected.with(|connected| {
+            let current = connected.as_ref().filter(|current| current.process == process)?;
+            current.is_of(local.as_ref()).then(|| current.client.clone())
+        });
+        if let Some(client) = known {
+            return Ok(client);
         }
         if is_stopped && !self.as_reverb {
             address::check_for_successor(py, &self.address, place)?;
         }
-        let mut connected = self.connected.lock();
         let engine = local.clone();
         let client = match local {
             Some(engine) => RustClient::in_process_with(engine, self.options()),
@@ -131,7 +131,7 @@ impl Client {
                 RustClient::connect_with(&self.address, self.options()).or_raise(py)?
             }
         };
-        let old = connected.replace(Connected { process, client: client.clone(), engine });
+        let old = self.connected.replace(Some(Connected { process, client: client.clone(), engine }));
         if let Some(old) = old
             && old.process != process
         {
@@ -193,7 +193,7 @@ impl Client {
             timeout: seconds(timeout)?,
             as_reverb,
             security: ClientSecurity::new(token, tls)?,
-            connected: Mutex::default(),
+            connected: Brief::default(),
             rules: Rules::default(),
         })
     }

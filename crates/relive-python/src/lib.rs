@@ -25,6 +25,7 @@ mod gpu;
 mod infos;
 mod layout;
 mod local;
+mod lock;
 mod logs;
 mod module;
 mod names;

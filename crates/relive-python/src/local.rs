@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use parking_lot::Mutex;
+use crate::lock::Brief;
 use relive_engine::Engine;
 
 /// Where a server of this process is found: its port, or a number above all ports if it has none.
@@ -26,7 +26,7 @@ struct Entry {
     engine: Option<Engine>,
 }
 
-static SERVERS: Mutex<Option<HashMap<Place, Entry>>> = Mutex::new(None);
+static SERVERS: Brief<Option<HashMap<Place, Entry>>> = Brief::new(None);
 
 /// The place of the next server without a port.
 static NEXT_PLACE: AtomicU32 = AtomicU32::new(1 << 16);
@@ -38,32 +38,33 @@ pub(crate) fn new_place() -> Place {
 
 /// What is at `place`.
 pub(crate) fn at(place: Place) -> Local {
-    let servers = SERVERS.lock();
-    let entry = servers.as_ref().and_then(|servers| servers.get(&place));
-    match entry.filter(|entry| entry.process == std::process::id()) {
-        Some(Entry { engine: Some(engine), .. }) => Local::Serves(engine.clone()),
-        Some(Entry { engine: None, .. }) => Local::Stopped,
-        None if place > u32::from(u16::MAX) => Local::Stopped,
-        None => Local::Unknown,
-    }
+    SERVERS.with(|servers| {
+        let entry = servers.as_ref().and_then(|servers| servers.get(&place));
+        match entry.filter(|entry| entry.process == std::process::id()) {
+            Some(Entry { engine: Some(engine), .. }) => Local::Serves(engine.clone()),
+            Some(Entry { engine: None, .. }) => Local::Stopped,
+            None if place > u32::from(u16::MAX) => Local::Stopped,
+            None => Local::Unknown,
+        }
+    })
 }
 
 /// Puts a server there.
 pub(crate) fn put(place: Place, engine: Engine) {
     let entry = Entry { process: std::process::id(), engine: Some(engine) };
-    SERVERS.lock().get_or_insert_default().insert(place, entry);
+    let before = SERVERS.with(|servers| servers.get_or_insert_default().insert(place, entry));
+    drop(before);
 }
 
 /// Takes note that the server of `engine` is stopped, unless another has its place now. The entry stays, and is small.
 pub(crate) fn stop(place: Place, engine: &Engine) {
-    let gone = {
-        let mut servers = SERVERS.lock();
+    let gone = SERVERS.with(|servers| {
         let entry = servers.as_mut().and_then(|servers| servers.get_mut(&place));
         entry.and_then(|entry| match &entry.engine {
             Some(mine) if is_same(mine, engine) && entry.process == std::process::id() => entry.engine.take(),
             _ => None,
         })
-    };
+    });
     // Its tables may go with it, which takes a while.
     drop(gone);
 }

@@ -8,7 +8,6 @@ use std::sync::LazyLock;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, TrySendError, channel, sync_channel};
 use std::time::Duration;
 
-use parking_lot::Mutex;
 use pyo3::prelude::*;
 use relive_rl::watching::LogLines;
 use tracing::field::{Field, Visit};
@@ -16,6 +15,7 @@ use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
 
 use crate::finalization;
+use crate::lock::Brief;
 
 /// Records that may wait to be delivered; beyond it they are dropped, as nobody could read them anyway.
 const MAX_WAITING: usize = 1_000;
@@ -37,7 +37,7 @@ enum Message {
 }
 
 /// The queue of this process, and the process: the thread that empties it does not survive a fork.
-static QUEUE: Mutex<Option<(u32, SyncSender<Message>)>> = Mutex::new(None);
+static QUEUE: Brief<Option<(u32, SyncSender<Message>)>> = Brief::new(None);
 
 /// The newest of what is at least worth telling, for those who look at a run of this process from outside.
 static LINES: LazyLock<LogLines> = LazyLock::new(LogLines::new);
@@ -57,8 +57,7 @@ pub(crate) fn install_logging() {
 /// Waits until what was logged so far is delivered, for a moment at most.
 #[pyfunction]
 pub(crate) fn flush_logs(py: Python<'_>) {
-    let queue =
-        QUEUE.lock().as_ref().filter(|(process, _)| *process == std::process::id()).map(|(_, q)| q.clone());
+    let queue = QUEUE.get().filter(|(process, _)| *process == std::process::id()).map(|(_, queue)| queue);
     if let Some(queue) = queue {
         let (done, delivered) = channel();
         if queue.try_send(Message::Flush(done)).is_ok() {
@@ -70,7 +69,10 @@ pub(crate) fn flush_logs(py: Python<'_>) {
 
 fn send(message: Message) {
     let process = std::process::id();
-    let mut queue = QUEUE.lock();
+    QUEUE.with(|queue| send_to(queue, process, message));
+}
+
+fn send_to(queue: &mut Option<(u32, SyncSender<Message>)>, process: u32, message: Message) {
     if queue.as_ref().is_none_or(|(owner, _)| *owner != process) {
         let (sender, receiver) = sync_channel(MAX_WAITING);
         let started =
@@ -80,7 +82,7 @@ fn send(message: Message) {
         }
         *queue = Some((process, sender));
     }
-    if let Some((_, sender)) = &*queue {
+    if let Some((_, sender)) = queue {
         match sender.try_send(message) {
             Ok(()) | Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => {}
         }

@@ -5,7 +5,6 @@ use std::ops::Range;
 
 use numpy::npyffi::flags::{NPY_ARRAY_ALIGNED, NPY_ARRAY_C_CONTIGUOUS, NPY_ARRAY_WRITEABLE};
 use numpy::{PyArrayDescr, PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
-use parking_lot::Mutex;
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
@@ -13,6 +12,7 @@ use relive_client::ColumnLayout;
 
 use crate::dtypes::{descr_of, dtype_of};
 use crate::gather::dims;
+use crate::lock::Brief;
 
 /// One array per column, or none where a new one is to be made.
 pub(crate) struct Out {
@@ -27,7 +27,7 @@ struct Given {
 }
 
 /// Memory that is being written to without the interpreter: no two calls may do so at once.
-static IN_USE: Mutex<Vec<Range<usize>>> = Mutex::new(Vec::new());
+static IN_USE: Brief<Vec<Range<usize>>> = Brief::new(Vec::new());
 
 /// The memory of arrays while it is being written to.
 pub(crate) struct Writing {
@@ -186,17 +186,21 @@ fn overlap(a: &Range<usize>, b: &Range<usize>) -> bool {
 
 impl Writing {
     fn begin(ranges: Vec<Option<Range<usize>>>, arrays: Vec<Py<PyUntypedArray>>) -> PyResult<Writing> {
-        let mut in_use = IN_USE.lock();
-        for (number, range) in ranges.iter().flatten().enumerate() {
-            let others = ranges.iter().flatten().skip(number + 1);
-            if in_use.iter().chain(others).any(|other| overlap(range, other)) {
-                return Err(PyRuntimeError::new_err(
-                    "an array of out is being written to by another call, or is there twice",
-                ));
+        let is_free = IN_USE.with(|in_use| {
+            for (number, range) in ranges.iter().flatten().enumerate() {
+                let others = ranges.iter().flatten().skip(number + 1);
+                if in_use.iter().chain(others).any(|other| overlap(range, other)) {
+                    return false;
+                }
             }
+            in_use.extend(ranges.iter().flatten().cloned());
+            true
+        });
+        if !is_free {
+            return Err(PyRuntimeError::new_err(
+                "an array of out is being written to by another call, or is there twice",
+            ));
         }
-        in_use.extend(ranges.iter().flatten().cloned());
-        drop(in_use);
         Ok(Writing { ranges, _arrays: arrays })
     }
 
@@ -221,11 +225,12 @@ impl Writing {
 
 impl Drop for Writing {
     fn drop(&mut self) {
-        let mut in_use = IN_USE.lock();
-        for range in self.ranges.iter().flatten() {
-            if let Some(at) = in_use.iter().position(|other| other == range) {
-                in_use.swap_remove(at);
+        IN_USE.with(|in_use| {
+            for range in self.ranges.iter().flatten() {
+                if let Some(at) = in_use.iter().position(|other| other == range) {
+                    in_use.swap_remove(at);
+                }
             }
-        }
+        });
     }
 }

@@ -3,12 +3,12 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use parking_lot::{Mutex, MutexGuard};
-use pyo3::exceptions::PyRuntimeError;
+use parking_lot::MutexGuard;
 use pyo3::prelude::*;
 use relive_client::ErrorKind;
 
 use crate::error::raise_kind;
+use crate::lock::Exclusive;
 
 /// Forks since the first process of the line. Python counts them, since asking the system for each step would cost.
 static FORKS: AtomicU32 = AtomicU32::new(0);
@@ -55,14 +55,14 @@ impl Origin {
 
 /// Something of one process that one thread uses at a time, until it is taken out.
 pub(crate) struct Owned<T> {
-    value: Mutex<Option<T>>,
+    value: Exclusive<Option<T>>,
     what: &'static str,
     origin: Origin,
 }
 
 impl<T> Owned<T> {
     pub(crate) fn new(what: &'static str, value: T) -> Owned<T> {
-        Owned { value: Mutex::new(Some(value)), what, origin: Origin::here() }
+        Owned { value: Exclusive::new(Some(value)), what, origin: Origin::here() }
     }
 
     /// The value, none once it was taken out.
@@ -72,7 +72,7 @@ impl<T> Owned<T> {
     /// for ever.
     pub(crate) fn lock(&self, py: Python<'_>) -> PyResult<MutexGuard<'_, Option<T>>> {
         self.origin.check(py, self.what)?;
-        self.value.try_lock().ok_or_else(busy)
+        self.value.lock()
     }
 
     /// Takes the value out and lets go of it without the interpreter. A child only forgets it.
@@ -83,7 +83,7 @@ impl<T> Owned<T> {
     where
         T: Send,
     {
-        let value = self.value.try_lock().ok_or_else(busy)?.take();
+        let value = self.value.lock()?.take();
         if self.origin.is_foreign() {
             std::mem::forget(value);
         } else {
@@ -99,11 +99,4 @@ impl<T> Drop for Owned<T> {
             std::mem::forget(self.value.get_mut().take());
         }
     }
-}
-
-/// The error for what two threads use at a time.
-pub(crate) fn busy() -> PyErr {
-    PyRuntimeError::new_err(
-        "it is used by another thread at this moment; writers, samplers and batches belong to one thread at a time",
-    )
 }

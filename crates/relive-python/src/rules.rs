@@ -3,11 +3,11 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
 use pyo3::prelude::*;
 use relive_client::Client;
 
 use crate::error::OrRaise;
+use crate::lock::Brief;
 use crate::wait;
 
 /// How long rules count as known: they can be changed in use.
@@ -15,7 +15,7 @@ const KNOWN_FOR: Duration = Duration::from_secs(2);
 
 /// The rules of all tables, for a while.
 #[derive(Default)]
-pub(crate) struct Rules(Mutex<Option<Known>>);
+pub(crate) struct Rules(Brief<Option<Known>>);
 
 struct Known {
     asked_at: Instant,
@@ -32,7 +32,7 @@ impl Rules {
         table: &str,
         timeout: Duration,
     ) -> PyResult<bool> {
-        let known = self.0.lock().as_ref().and_then(|known| known.keep_sampled_items(table));
+        let known = self.0.with(|known| known.as_ref().and_then(|known| known.keep_sampled_items(table)));
         if let Some(keep) = known {
             return Ok(keep);
         }
@@ -41,13 +41,13 @@ impl Rules {
             info.tables.iter().map(|table| (table.config.name.clone(), table.config.max_times_sampled < 1));
         let known = Known { asked_at: Instant::now(), keep_sampled_items: rules.collect() };
         let keep = known.keep_sampled_items(table).unwrap_or(false);
-        *self.0.lock() = Some(known);
+        self.0.replace(Some(known));
         Ok(keep)
     }
 
     /// Nothing is known any more after a change of tables, whatever came of it.
     pub(crate) fn forgotten_after<T>(&self, outcome: T) -> T {
-        *self.0.lock() = None;
+        self.0.take();
         outcome
     }
 }

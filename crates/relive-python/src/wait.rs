@@ -7,7 +7,6 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::Duration;
 
-use parking_lot::Mutex;
 use pyo3::prelude::*;
 use relive_client::{Client, ErrorKind};
 use tokio::runtime::Runtime;
@@ -15,6 +14,7 @@ use tokio::time::Instant;
 
 use crate::error::{invalid, raise_kind};
 use crate::finalization;
+use crate::lock::Brief;
 
 /// How long a wait goes on before Python's signal handlers get their chance: what Ctrl-C takes at most.
 const SLICE: Duration = Duration::from_millis(50);
@@ -29,27 +29,29 @@ const GRACE: Duration = Duration::from_millis(500);
 const WORKER_THREADS: usize = 2;
 
 /// The runtime of this process and the process that it belongs to: its threads do not survive a fork.
-static RUNTIME: Mutex<Option<(u32, Arc<Runtime>)>> = Mutex::new(None);
+static RUNTIME: Brief<Option<(u32, Arc<Runtime>)>> = Brief::new(None);
 
 /// The runtime of this process, started at the first use.
 pub(crate) fn runtime() -> PyResult<Arc<Runtime>> {
     finalization::stay_when_ended();
     let process = std::process::id();
-    let mut current = RUNTIME.lock();
-    if let Some((owner, runtime)) = &*current
-        && *owner == process
-    {
-        return Ok(Arc::clone(runtime));
-    }
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(WORKER_THREADS)
-        .thread_name("relive-client")
-        .enable_all()
-        .build()?;
-    let runtime = Arc::new(runtime);
-    // The parent's runtime has no threads here; ending it would wait for them.
-    std::mem::forget(current.replace((process, Arc::clone(&runtime))));
-    Ok(runtime)
+    let runtime = RUNTIME.with(|current| {
+        if let Some((owner, runtime)) = current
+            && *owner == process
+        {
+            return Ok(Arc::clone(runtime));
+        }
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(WORKER_THREADS)
+            .thread_name("relive-client")
+            .enable_all()
+            .build()?;
+        let runtime = Arc::new(runtime);
+        // The parent's runtime has no threads here; ending it would wait for them.
+        std::mem::forget(current.replace((process, Arc::clone(&runtime))));
+        Ok::<_, std::io::Error>(runtime)
+    });
+    Ok(runtime?)
 }
 
 /// Says what a call waits for; asked for when the wait is long.

@@ -3,7 +3,6 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use parking_lot::Mutex;
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
@@ -17,6 +16,7 @@ use crate::column::TrajectoryColumn;
 use crate::column_history::ColumnHistory;
 use crate::error::OrRaise;
 use crate::layout::{Layout, Lists};
+use crate::lock::{Brief, Exclusive};
 use crate::names;
 use crate::nest;
 use crate::process::Origin;
@@ -25,14 +25,14 @@ use crate::wait::{self, Operation};
 use crate::writer_state::{Shared, State, closed};
 
 /// The writers of this process, of which some are gone.
-static OPEN: Mutex<Vec<Weak<Shared>>> = Mutex::new(Vec::new());
+static OPEN: Brief<Vec<Weak<Shared>>> = Brief::new(Vec::new());
 
 /// Ends the writers that are open when the process ends, so that the log is told what they had not brought yet.
 #[pyfunction]
 pub(crate) fn end_writers(py: Python<'_>) {
-    let open = std::mem::take(&mut *OPEN.lock());
+    let open = OPEN.take();
     for shared in open.iter().filter_map(Weak::upgrade) {
-        let Some(mut state) = shared.state.try_lock() else { continue };
+        let Ok(mut state) = shared.state.lock() else { continue };
         let ended = if state.origin.is_foreign() { None } else { state.writer.take() };
         drop(state);
         py.detach(|| drop(ended));
@@ -44,7 +44,7 @@ pub(crate) fn end_writers(py: Python<'_>) {
 pub(crate) struct TrajectoryWriter {
     shared: Arc<Shared>,
     /// The history as Python sees it, until a step with new places comes.
-    history: Mutex<Option<Py<PyAny>>>,
+    history: Brief<Option<Arc<Py<PyAny>>>>,
 }
 
 type Values<'py> = SmallVec<[(usize, Value<'py>); 8]>;
@@ -67,14 +67,14 @@ impl TrajectoryWriter {
         let layout = Layout::new(if as_reverb { Lists::Nests } else { Lists::Arrays });
         let origin = Origin::here();
         let state = State { writer: Some(writer), layout, client, limit, origin, as_reverb };
-        let shared = Arc::new(Shared { state: Mutex::new(state) });
-        let mut open = OPEN.lock();
-        if open.len() == open.capacity() {
-            open.retain(|writer| writer.strong_count() > 0);
-        }
-        open.push(Arc::downgrade(&shared));
-        drop(open);
-        TrajectoryWriter { shared, history: Mutex::new(None) }
+        let shared = Arc::new(Shared { state: Exclusive::new(state) });
+        OPEN.with(|open| {
+            if open.len() == open.capacity() {
+                open.retain(|writer| writer.strong_count() > 0);
+            }
+            open.push(Arc::downgrade(&shared));
+        });
+        TrajectoryWriter { shared, history: Brief::new(None) }
     }
 
     fn append_as(&self, data: &Bound<'_, PyAny>, given: Given) -> PyResult<()> {
@@ -108,7 +108,7 @@ impl TrajectoryWriter {
             .map_err(|error| raise_append(py, &error, grown.paths(), &leaves, as_reverb))?;
         writer.add_columns(&new).or_raise(py)?;
         // What is replaced may run Python code when it goes, so that goes when nothing is locked any more.
-        let old = (std::mem::replace(&mut state.layout, grown), self.history.lock().take());
+        let old = (std::mem::replace(&mut state.layout, grown), self.history.take());
         let stored = given.store(state.writer_mut(py)?, &cells);
         let stored =
             stored.map_err(|error| raise_append(py, &error, state.layout.paths(), &leaves, as_reverb));
@@ -196,7 +196,7 @@ impl TrajectoryWriter {
     /// A column for each leaf, in the structure of the steps.
     #[getter]
     fn history(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        if let Some(history) = &*self.history.lock() {
+        if let Some(history) = self.history.get() {
             return Ok(history.clone_ref(py));
         }
         let state = self.shared.lock(py)?;
@@ -210,8 +210,7 @@ impl TrajectoryWriter {
             Ok(Bound::new(py, column)?.into_any())
         })?;
         drop(state);
-        let old = self.history.lock().replace(history.clone().unbind());
-        drop(old);
+        self.history.replace(Some(Arc::new(history.clone().unbind())));
         Ok(history.unbind())
     }
 

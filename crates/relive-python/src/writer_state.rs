@@ -2,19 +2,20 @@
 
 use std::time::Duration;
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::MutexGuard;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use relive_client::{Client, TrajectoryWriter as RustWriter, Windows};
 
 use crate::error::{OrRaise, raise_kind};
 use crate::layout::{Layout, Leaves};
-use crate::process::{Origin, busy};
+use crate::lock::Exclusive;
+use crate::process::Origin;
 use crate::wait::{self, Operation};
 
 /// What a writer and the columns of its history share.
 pub(crate) struct Shared {
-    pub(crate) state: Mutex<State>,
+    pub(crate) state: Exclusive<State>,
 }
 
 pub(crate) struct State {
@@ -40,7 +41,7 @@ impl Drop for State {
 impl Shared {
     /// The state, unless another thread uses it now: waiting for it with the interpreter in hand could wait for ever.
     pub(crate) fn lock(&self, py: Python<'_>) -> PyResult<MutexGuard<'_, State>> {
-        let state = self.state.try_lock().ok_or_else(busy)?;
+        let state = self.state.lock()?;
         state.origin.check(py, "writer")?;
         Ok(state)
     }

@@ -1,6 +1,5 @@
 //! A flow as an iterator of Python.
 
-use parking_lot::Mutex;
 use pyo3::exceptions::PyStopIteration;
 use pyo3::prelude::*;
 use relive_flow::{Flow, FlowError};
@@ -8,14 +7,15 @@ use relive_flow::{Flow, FlowError};
 use super::raise::{Failed, raise};
 use super::source::Item;
 use crate::finalization;
+use crate::lock::Brief;
 
 /// A flow as an iterator of Python, for functions from iterators to iterators.
 #[pyclass(frozen, module = "relive._native", name = "FlowItems")]
-pub(super) struct Pulled(Mutex<Option<Flow<Item>>>);
+pub(super) struct Pulled(Brief<Option<Flow<Item>>>);
 
 impl Pulled {
     pub(super) fn of(py: Python<'_>, flow: Flow<Item>) -> PyResult<Bound<'_, Pulled>> {
-        Bound::new(py, Pulled(Mutex::new(Some(flow))))
+        Bound::new(py, Pulled(Brief::new(Some(flow))))
     }
 }
 
@@ -27,7 +27,7 @@ impl Pulled {
 
     fn __next__(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         let end = || PyStopIteration::new_err(());
-        let mut flow = self.0.lock().take().ok_or_else(end)?;
+        let mut flow = self.0.take().ok_or_else(end)?;
         let (flow, item) = py.detach(move || {
             let item = flow.next();
             (flow, item)
@@ -35,7 +35,7 @@ impl Pulled {
         match item {
             None => Err(end()),
             Some(item) => {
-                *self.0.lock() = Some(flow);
+                self.0.replace(Some(flow));
                 item.map(|item| item.0).map_err(|error: FlowError| raise(py, &error))
             }
         }

@@ -3,8 +3,8 @@
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
+use crate::lock::Brief;
 use bytes::Bytes;
-use parking_lot::Mutex;
 use pyo3::exceptions::{PyRuntimeError, PyTimeoutError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -25,7 +25,7 @@ pub(crate) struct PyPort(Port);
 
 /// The messages of one shard.
 #[pyclass(frozen, module = "relive._native", name = "StreamReader")]
-pub(crate) struct PyReader(Mutex<Option<Flow<Result<Bytes, StreamError>>>>);
+pub(crate) struct PyReader(Brief<Option<Flow<Result<Bytes, StreamError>>>>);
 
 /// The shard's end.
 #[pyclass(frozen, module = "relive._native", name = "StreamWriter")]
@@ -52,7 +52,7 @@ impl PyPort {
     fn reader(&self, shard: u32, messages: u64) -> PyResult<PyReader> {
         let window = Window { items: messages, bytes: WINDOW_BYTES };
         let reader = self.0.reader(shard, window).map_err(|error| raise(&error))?;
-        Ok(PyReader(Mutex::new(Some(Flow::from_pull("messages", reader)))))
+        Ok(PyReader(Brief::new(Some(Flow::from_pull("messages", reader)))))
     }
 
     /// Has the reader of a shard that does not come back give this error.
@@ -67,13 +67,13 @@ impl PyReader {
     fn next<'py>(&self, py: Python<'py>, timeout: f64) -> PyResult<Option<Bound<'py, PyBytes>>> {
         let mut left = crate::wait::seconds(Some(timeout))?;
         loop {
-            let taken = self.0.lock().take();
+            let taken = self.0.take();
             let mut flow = taken.ok_or_else(|| PyValueError::new_err("another thread reads this shard"))?;
             let (flow, next) = py.detach(move || {
                 let next = flow.next_for(SLICE);
                 (flow, next)
             });
-            *self.0.lock() = Some(flow);
+            self.0.replace(Some(flow));
             match next {
                 None => return Ok(None),
                 Some(Ok(Ok(message))) => return Ok(Some(PyBytes::new(py, &message))),
@@ -90,7 +90,7 @@ impl PyReader {
 
     /// Tells the shard that nobody wants more.
     fn close(&self) {
-        drop(self.0.lock().take());
+        drop(self.0.take());
     }
 }
 

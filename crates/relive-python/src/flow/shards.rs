@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use parking_lot::Mutex;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
@@ -13,18 +12,19 @@ use super::raise::Failed;
 use super::source::{self, Item};
 use super::stream::Stream;
 use crate::finalization;
+use crate::lock::Brief;
 
 /// Shards, until they are gathered.
 #[pyclass(frozen, module = "relive._native", name = "FlowShards")]
-pub(crate) struct Shards(Mutex<Option<ParFlow<Item>>>);
+pub(crate) struct Shards(Brief<Option<ParFlow<Item>>>);
 
 impl Shards {
     fn new(flow: ParFlow<Item>) -> Shards {
-        Shards(Mutex::new(Some(flow)))
+        Shards(Brief::new(Some(flow)))
     }
 
     fn taken(&self) -> PyResult<ParFlow<Item>> {
-        let taken = self.0.lock().take();
+        let taken = self.0.take();
         taken.ok_or_else(|| PyValueError::new_err("these shards are part of others already"))
     }
 }

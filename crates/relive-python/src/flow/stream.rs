@@ -4,7 +4,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
-use parking_lot::Mutex;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use relive_flow::{ErrorKind, Flow, Monitor, Order, Ratio, Stepped, Weight};
@@ -12,6 +11,7 @@ use relive_flow::{ErrorKind, Flow, Monitor, Order, Ratio, Stepped, Weight};
 use super::operator::Operator;
 use super::raise::raise;
 use super::source::{self, Item};
+use crate::lock::Brief;
 
 /// How often signals are looked at while an item is waited for.
 const SLICE: Duration = Duration::from_millis(50);
@@ -19,7 +19,7 @@ const SLICE: Duration = Duration::from_millis(50);
 /// A flow that one thread pulls at a time, or a part of another one.
 #[pyclass(frozen, module = "relive._native", name = "FlowStream")]
 pub(crate) struct Stream {
-    flow: Mutex<Option<Flow<Item>>>,
+    flow: Brief<Option<Flow<Item>>>,
     /// It is not pulled at any more once it has ended.
     is_over: AtomicBool,
     /// Whether a pull may hold the interpreter: no other thread has a lock of this graph while it waits for the interpreter.
@@ -36,12 +36,12 @@ impl Stream {
     /// A flow with a part that another thread may pull, or that is a thread whose end is waited for, unless the graph `is_apart`.
     pub(super) fn of_graph(flow: Flow<Item>, is_apart: bool) -> Stream {
         let monitor = flow.monitor();
-        Stream { monitor, flow: Mutex::new(Some(flow)), is_over: AtomicBool::new(false), is_apart }
+        Stream { monitor, flow: Brief::new(Some(flow)), is_over: AtomicBool::new(false), is_apart }
     }
 
     /// The flow, which is this one no more.
     fn taken(&self) -> PyResult<Flow<Item>> {
-        self.flow.lock().take().ok_or_else(|| {
+        self.flow.take().ok_or_else(|| {
             PyValueError::new_err(
                 "this iterator is part of another one already, or another thread pulls at it; duplicate() makes several of one",
             )
@@ -55,7 +55,7 @@ impl Stream {
         }
         let mut flow = self.taken()?;
         let stepped = flow.step();
-        *self.flow.lock() = Some(flow);
+        self.flow.replace(Some(flow));
         match stepped.map_err(|error| raise(py, &error))? {
             Stepped::Item(item) => return Ok(Some(item.0)),
             Stepped::End => self.is_over.store(true, Ordering::Relaxed),
@@ -71,7 +71,7 @@ impl Stream {
             let pulled = pull(&mut flow);
             (flow, pulled)
         });
-        *self.flow.lock() = Some(flow);
+        self.flow.replace(Some(flow));
         Ok(pulled)
     }
 }
@@ -213,7 +213,7 @@ impl Drop for Stream {
 impl Stream {
     /// Ends the shards, without the interpreter, which they may need for what they are doing. One that does not end is left to itself.
     fn end(&self, py: Python<'_>) {
-        let Some(flow) = self.flow.lock().take() else { return };
+        let Some(flow) = self.flow.take() else { return };
         let (done, is_done) = sync_channel(1);
         let end = move || {
             drop(flow);

@@ -2,10 +2,10 @@
 
 use std::sync::{Arc, Weak};
 
-use parking_lot::Mutex;
 use relive_gpu::{Change, Reader, Store};
 
 use super::network::Serving;
+use crate::lock::Brief;
 
 /// What a loader has not yet looked at.
 #[derive(Default)]
@@ -19,32 +19,32 @@ pub(super) struct News {
 pub(super) struct Hub {
     store: Store,
     /// Reads the other ranks' stores, too, once they are joined.
-    reader: Mutex<Reader>,
+    reader: Brief<Reader>,
     /// There if ranks of other machines read it.
-    serving: Mutex<Option<Serving>>,
-    followers: Mutex<Vec<Weak<Mutex<News>>>>,
+    serving: Brief<Option<Serving>>,
+    followers: Brief<Vec<Weak<Brief<News>>>>,
 }
 
 /// A loader's part of the changes.
 pub(super) struct Follower {
     hub: Weak<Hub>,
-    news: Arc<Mutex<News>>,
+    news: Arc<Brief<News>>,
 }
 
 impl Hub {
     pub(super) fn new(store: Store) -> Arc<Hub> {
-        let reader = Mutex::new(store.reader().clone());
-        Arc::new(Hub { store, reader, serving: Mutex::default(), followers: Mutex::default() })
+        let reader = Brief::new(store.reader().clone());
+        Arc::new(Hub { store, reader, serving: Brief::default(), followers: Brief::default() })
     }
 
     /// The way to read what batches are made of.
     pub(super) fn reader(&self) -> Reader {
-        self.reader.lock().clone()
+        self.reader.get()
     }
 
     /// Serves the store to other machines from now on.
     pub(super) fn serve(&self, serving: Serving) {
-        *self.serving.lock() = Some(serving);
+        self.serving.replace(Some(serving));
     }
 
     /// Reads these stores of other ranks from now on, too: those in this machine's memory, and those at addresses of others.
@@ -54,11 +54,11 @@ impl Hub {
     pub(super) fn join(&self, mut others: Vec<Reader>, addresses: &[String]) -> relive_gpu::Result<()> {
         let own = self.store.reader();
         others.push(own.clone());
-        let peers = match &*self.serving.lock() {
-            Some(serving) => serving.connect(addresses)?,
-            None => Vec::new(),
-        };
-        *self.reader.lock() = own.of_ranks(&others, &peers)?;
+        let peers = self.serving.with(|serving| match serving {
+            Some(serving) => serving.connect(addresses),
+            None => Ok(Vec::new()),
+        })?;
+        self.reader.replace(own.of_ranks(&others, &peers)?);
         Ok(())
     }
 
@@ -68,18 +68,19 @@ impl Hub {
 
     /// Changes from now on.
     pub(super) fn follow(self: &Arc<Hub>) -> Follower {
-        let news = Arc::new(Mutex::new(News::default()));
-        self.followers.lock().push(Arc::downgrade(&news));
+        let news = Arc::new(Brief::new(News::default()));
+        self.followers.with(|followers| followers.push(Arc::downgrade(&news)));
         Follower { hub: Arc::downgrade(self), news }
     }
 
     fn tell_all(&self) {
-        let mut followers = self.followers.lock();
-        let changes = self.store.take_changes();
-        followers.retain(|follower| {
-            let Some(news) = follower.upgrade() else { return false };
-            news.lock().add(&changes, self.store.capacity());
-            true
+        self.followers.with(|followers| {
+            let changes = self.store.take_changes();
+            followers.retain(|follower| {
+                let Some(news) = follower.upgrade() else { return false };
+                news.with(|news| news.add(&changes, self.store.capacity()));
+                true
+            });
         });
     }
 }
@@ -100,6 +101,6 @@ impl Follower {
     /// What has changed since the last call; none if the store was closed.
     pub(super) fn take(&self) -> Option<News> {
         self.hub.upgrade()?.tell_all();
-        Some(std::mem::take(&mut *self.news.lock()))
+        Some(self.news.take())
     }
 }

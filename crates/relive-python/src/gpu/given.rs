@@ -36,7 +36,9 @@ pub(super) fn insert(
         match outcome {
             // A handler of a signal may have raised within the caller's removal.
             Err(error)
-                if error.kind() == relive_gpu::ErrorKind::Unavailable && !last && raised.lock().is_none() =>
+                if error.kind() == relive_gpu::ErrorKind::Unavailable
+                    && !last
+                    && raised.with(|raised| raised.is_none()) =>
             {
                 py.check_signals()?;
             }

@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
-use parking_lot::Mutex;
 use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
 use relive_gpu::{Candidate, Removal};
 
 use crate::array::from_elements;
 use crate::finalization;
+use crate::lock::Brief;
 
 /// The first exception that a function of Python has raised while it chose; the call that made it choose raises it.
-pub(super) type Raised = Arc<Mutex<Option<PyErr>>>;
+pub(super) type Raised = Arc<Brief<Option<PyErr>>>;
 
 /// A removal: `("fifo", None)` and so on, `("max_times_sampled", n)`, or `("callback", function)`.
 pub(super) fn removal_of(
@@ -36,7 +36,12 @@ pub(super) fn callback(function: Py<PyAny>, raised: Raised) -> Removal {
         finalization::attach(|py| match choose(function.bind(py), candidates) {
             Ok(choice) => choice,
             Err(error) => {
-                raised.lock().get_or_insert(error);
+                let mut error = Some(error);
+                raised.with(|raised| {
+                    if raised.is_none() {
+                        *raised = error.take();
+                    }
+                });
                 None
             }
         })

@@ -147,7 +147,7 @@ impl GpuStore {
             .map_err(|error| invalid(py, format!("timeout is {timeout}: {error}")))?;
         let inserted = insert(py, self.hub.get(py)?.store(), &arrays, weight, patience, &self.raised);
         // What a removal of the caller's raised comes first: it may be why there was no row.
-        match self.raised.lock().take() {
+        match self.raised.take() {
             Some(error) => Err(error),
             None => inserted.map(|Inserted { index, generation }| (index, generation)),
         }
@@ -214,7 +214,7 @@ impl GpuStore {
     /// Does what writers want; waits so many seconds until one wants something.
     fn scan(&self, py: Python<'_>, timeout: f64) -> PyResult<serve::Scanned> {
         let found = serve::scan(py, self.hub.get(py)?.store(), timeout);
-        match self.raised.lock().take() {
+        match self.raised.take() {
             Some(error) => Err(error),
             None => found,
         }

@@ -1,17 +1,17 @@
 //! Environments in Rust, stepped from Python.
 
-use parking_lot::Mutex;
 use pyo3::prelude::*;
-use relive_env::{Action, Buffer, Environment, TimeStep};
+use relive_env::{Action, Buffer, EnvError, Environment, TimeStep};
 
 use super::leaves::Leaves;
 use super::raise::raise_env;
 use super::spec;
+use crate::lock::Brief;
 
 /// An environment in Rust; `relive.rl.environments.NativeEnvironment` gives it dm_env's face.
 #[pyclass(frozen, module = "relive._native")]
 pub(crate) struct NativeEnvironment {
-    stepped: Mutex<Stepped>,
+    stepped: Brief<Stepped>,
     observations: Leaves,
     actions: Leaves,
     /// Whether an action is one number.
@@ -43,22 +43,21 @@ impl NativeEnvironment {
             observations: Leaves::new("observation", spec.observations.clone()),
             actions: Leaves::new("action", spec.actions.clone()),
             takes_a_choice: spec.num_actions().is_some(),
-            stepped: Mutex::new(stepped),
+            stepped: Brief::new(stepped),
         })
     }
 
     /// `(observations, actions, rewards, discounts)`.
     fn specs<'py>(&self, py: Python<'py>) -> PyResult<[Bound<'py, PyAny>; 4]> {
-        let spec = self.stepped.lock().environment.spec().clone();
+        let spec = self.stepped.with(|stepped| stepped.environment.spec().clone());
         spec::to_python(py, &spec)
     }
 
     fn reset<'py>(&self, py: Python<'py>) -> PyResult<Answer<'py>> {
-        let (step, observation) = {
-            let Stepped { environment, observation, .. } = &mut *self.stepped.lock();
-            let step = environment.reset(observation.view_mut()).map_err(|error| raise_env(&error))?;
-            (step, observation.clone())
-        };
+        let answer = self.stepped.with(|Stepped { environment, observation, .. }| {
+            Ok((environment.reset(observation.view_mut())?, observation.clone()))
+        });
+        let (step, observation) = answer.map_err(|error: EnvError| raise_env(&error))?;
         self.answer(py, step, &observation)
     }
 
@@ -66,17 +65,16 @@ impl NativeEnvironment {
         let choice = self.takes_a_choice.then(|| action.extract::<i64>().ok()).flatten();
         let mut given = None;
         if choice.is_none() {
-            let mut buffer = self.stepped.lock().action.clone();
+            let mut buffer = self.stepped.with(|stepped| stepped.action.clone());
             self.actions.write(action, &mut buffer.view_mut())?;
             given = Some(buffer);
         }
-        let (step, observation) = {
-            let Stepped { environment, observation, action } = &mut *self.stepped.lock();
+        let answer = self.stepped.with(|Stepped { environment, observation, action }| {
             let action = given.as_ref().unwrap_or(action);
             let action = choice.map_or_else(|| Action::Nest(action.view()), Action::Discrete);
-            let step = environment.step(action, observation.view_mut()).map_err(|error| raise_env(&error))?;
-            (step, observation.clone())
-        };
+            Ok((environment.step(action, observation.view_mut())?, observation.clone()))
+        });
+        let (step, observation) = answer.map_err(|error: EnvError| raise_env(&error))?;
         self.answer(py, step, &observation)
     }
 }

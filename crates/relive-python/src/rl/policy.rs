@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use parking_lot::Mutex;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -16,6 +15,7 @@ use super::leaves::Leaves;
 use super::raise::{raise, raise_env};
 use crate::array;
 use crate::dtypes;
+use crate::lock::Detached;
 
 /// Path, dtype and shape of a leaf.
 type Described<'py> = (String, Bound<'py, PyAny>, Vec<u32>);
@@ -23,7 +23,7 @@ type Described<'py> = (String, Bound<'py, PyAny>, Vec<u32>);
 /// A trained policy; `relive.rl.Policy` is its face.
 #[pyclass(frozen, module = "relive._native")]
 pub(crate) struct Policy {
-    policy: Mutex<SavedPolicy>,
+    policy: Detached<SavedPolicy>,
     empty: [Buffer; 2],
     observations: Leaves,
     actions: Leaves,
@@ -42,7 +42,7 @@ impl Policy {
         };
         let (observations, actions) =
             (leaves("observation", spec.observations), leaves("action", spec.actions));
-        Ok(Policy { policy: Mutex::new(policy), empty, observations, actions, raised })
+        Ok(Policy { policy: Detached::new(policy), empty, observations, actions, raised })
     }
 
     /// Acts once: the action, and what else of this name the policy has told.
@@ -51,11 +51,9 @@ impl Policy {
         // Written before the lock is taken: what converts the observation may be Python code.
         let [mut seen, mut action] = self.empty.clone();
         self.observations.write(observation, &mut seen.view_mut())?;
-        // The lock is waited for without the interpreter, which a policy of Python needs while it has the lock.
-        let acted = py.detach(|| {
-            let mut policy = self.policy.lock();
-            policy.act(seen.view(), action.view_mut()).map(|()| policy.extra(extra))
-        });
+        let acted = self
+            .policy
+            .with(py, |policy| policy.act(seen.view(), action.view_mut()).map(|()| policy.extra(extra)));
         let told = acted.map_err(|error| self.raised.take().unwrap_or_else(|| raise(py, &error)))?;
         Ok((action, told))
     }
@@ -95,17 +93,17 @@ impl Policy {
 
     #[expect(clippy::needless_pass_by_value, reason = "PyO3 hands paths over by value")]
     fn save(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
-        py.detach(|| self.policy.lock().save(&path)).map_err(|error| raise(py, &error))
+        self.policy.with(py, |policy| policy.save(&path)).map_err(|error| raise(py, &error))
     }
 
     fn to_bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
-        let bytes = self.policy.lock().to_bytes();
+        let bytes = self.policy.with(py, |policy| policy.to_bytes());
         Ok(PyBytes::new(py, &bytes.map_err(|error| raise(py, &error))?))
     }
 
     /// Begins an episode with the next observation.
-    fn reset(&self) {
-        self.policy.lock().begin_episode();
+    fn reset(&self, py: Python<'_>) {
+        self.policy.with(py, SavedPolicy::begin_episode);
     }
 
     /// The action for an observation, as an array.
@@ -118,18 +116,23 @@ impl Policy {
     fn values<'py>(&self, observation: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         let (_, values) = self.acted(observation, "values")?;
         let values = values.and_then(|values| values.to_vec::<f32>().ok());
-        let none = || PyValueError::new_err(format!("a policy of {} has no values of actions", self.agent()));
+        let none = || {
+            PyValueError::new_err(format!(
+                "a policy of {} has no values of actions",
+                self.agent(observation.py())
+            ))
+        };
         array::from_elements(observation.py(), &values.ok_or_else(none)?)
     }
 
     /// The name of its agent.
-    fn agent(&self) -> String {
-        self.policy.lock().agent().to_owned()
+    fn agent(&self, py: Python<'_>) -> String {
+        self.policy.with(py, |policy| policy.agent().to_owned())
     }
 
     /// Path, dtype and shape of each leaf of an observation.
     fn observations<'py>(&self, py: Python<'py>) -> PyResult<Vec<Described<'py>>> {
-        let spec = self.policy.lock().spec().clone();
+        let spec = self.policy.with(py, |policy| policy.spec().clone());
         let leaves = spec.observations.leaves();
         leaves
             .map(|leaf| {
@@ -140,7 +143,7 @@ impl Policy {
     }
 
     /// How many actions there are, if they are numbers.
-    fn num_actions(&self) -> Option<u32> {
-        self.policy.lock().spec().num_actions()
+    fn num_actions(&self, py: Python<'_>) -> Option<u32> {
+        self.policy.with(py, |policy| policy.spec().num_actions())
     }
 }

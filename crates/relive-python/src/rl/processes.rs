@@ -4,7 +4,6 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use parking_lot::Mutex;
 use pyo3::prelude::*;
 use relive_client::ClientOptions;
 use relive_client::blocking::Client;
@@ -22,6 +21,7 @@ use super::given_agent::{agent_of, within};
 use super::raise::raise;
 use super::source::Source;
 use crate::error::invalid;
+use crate::lock::Brief;
 use crate::logs;
 use crate::security::ClientSecurity;
 
@@ -38,7 +38,7 @@ pub(super) struct OtherMachines {
 /// Serves the tables of a run at a free port, for as long as it lives.
 pub(super) struct Serving {
     runtime: Option<Runtime>,
-    entrance: Arc<Mutex<Option<Entrance>>>,
+    entrance: Arc<Brief<Option<Entrance>>>,
     address: SocketAddr,
 }
 
@@ -54,7 +54,7 @@ impl Serving {
             let tokens = Tokens::open(token_file).map_err(invalid)?;
             entrance = entrance.access(Access::Tokens(Arc::new(tokens)));
         }
-        Ok(Serving { runtime: Some(runtime), entrance: Arc::new(Mutex::new(Some(entrance))), address })
+        Ok(Serving { runtime: Some(runtime), entrance: Arc::new(Brief::new(Some(entrance))), address })
     }
 
     /// Where they are served.
@@ -67,7 +67,7 @@ impl Serving {
         let handle = self.runtime.as_ref().map(|runtime| runtime.handle().clone());
         let bound = Arc::clone(&self.entrance);
         Watch::new(move |engine| {
-            let (Some(entrance), Some(handle)) = (bound.lock().take(), &handle) else { return };
+            let (Some(entrance), Some(handle)) = (bound.take(), &handle) else { return };
             let engine = engine.clone();
             handle.spawn(async move {
                 let options = ServerOptions::default();

@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
-use parking_lot::Mutex;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use relive_rl::run::{EpisodeReport, Report, Summary};
 
 use crate::array;
+use crate::lock::Brief;
 
 /// What a run has told so far. Clones share it.
 #[derive(Clone)]
-pub(super) struct Told(Arc<Mutex<Episodes>>);
+pub(super) struct Told(Arc<Brief<Episodes>>);
 
 #[derive(Default)]
 struct Episodes {
@@ -24,36 +24,35 @@ struct Episodes {
 impl Told {
     /// Nothing yet. What comes is kept to be passed on if somebody listens.
     pub(super) fn new(is_heard: bool) -> Told {
-        Told(Arc::new(Mutex::new(Episodes { pending: is_heard.then(Vec::new), ..Episodes::default() })))
+        Told(Arc::new(Brief::new(Episodes { pending: is_heard.then(Vec::new), ..Episodes::default() })))
     }
 
     /// What has come since this was asked last.
     pub(super) fn pending(&self) -> Vec<Report> {
-        self.0.lock().pending.as_mut().map(std::mem::take).unwrap_or_default()
+        self.0.with(|told| told.pending.as_mut().map(std::mem::take).unwrap_or_default())
     }
 
     pub(super) fn note(&self, report: &Report) {
-        if let Some(pending) = &mut self.0.lock().pending {
-            pending.push(report.clone());
-        }
-        match report {
-            Report::Actor(episode) => self.0.lock().actors.push(episode.clone()),
-            Report::Evaluator(episode) => self.0.lock().evaluator.push(episode.clone()),
-            Report::Learner(_) => {}
-        }
+        self.0.with(|told| {
+            if let Some(pending) = &mut told.pending {
+                pending.push(report.clone());
+            }
+            match report {
+                Report::Actor(episode) => told.actors.push(episode.clone()),
+                Report::Evaluator(episode) => told.evaluator.push(episode.clone()),
+                Report::Learner(_) => {}
+            }
+        });
     }
 
     /// The newest episode of an actor, if it is not the one of number `known`.
     pub(super) fn newest(&self, known: u64) -> Option<EpisodeReport> {
-        self.0.lock().actors.last().filter(|episode| episode.episode != known).cloned()
+        self.0.with(|told| told.actors.last().filter(|episode| episode.episode != known).cloned())
     }
 
     /// The columns of all episodes of the actors and of the evaluator.
     pub(super) fn columns<'py>(&self, py: Python<'py>) -> PyResult<[Bound<'py, PyDict>; 2]> {
-        let (actors, evaluator) = {
-            let told = self.0.lock();
-            (told.actors.clone(), told.evaluator.clone())
-        };
+        let (actors, evaluator) = self.0.with(|told| (told.actors.clone(), told.evaluator.clone()));
         Ok([columns(py, &actors)?, columns(py, &evaluator)?])
     }
 }

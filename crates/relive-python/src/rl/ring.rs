@@ -5,13 +5,13 @@ use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::time::Duration;
 
 use numpy::{PyReadwriteArray1, PyReadwriteArrayDyn};
-use parking_lot::Mutex;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use relive_client::ErrorKind;
 use relive_cluster::reduce::{self, Meeting, Reduction, RingError, RingOptions};
 
 use crate::error::{invalid, raise_kind};
+use crate::lock::Brief;
 
 /// How often signals are looked at.
 const SLICE: Duration = Duration::from_millis(50);
@@ -21,7 +21,7 @@ const SLICE: Duration = Duration::from_millis(50);
 pub(crate) struct Ring {
     ring: reduce::Ring,
     /// What a signal handler has raised in a call.
-    raised: Arc<Mutex<Option<PyErr>>>,
+    raised: Arc<Brief<Option<PyErr>>>,
 }
 
 #[pymethods]
@@ -68,7 +68,7 @@ impl Ring {
                 }
             }
         };
-        let raised = Arc::<Mutex<Option<PyErr>>>::default();
+        let raised = Arc::<Brief<Option<PyErr>>>::default();
         let ring = ring.checked_by({
             let raised = Arc::clone(&raised);
             move || {
@@ -78,7 +78,7 @@ impl Ring {
                 )]
                 let looked = Python::attach(|py| py.check_signals());
                 looked.map_err(|error| {
-                    *raised.lock() = Some(error);
+                    raised.replace(Some(error));
                     "by a signal".to_owned()
                 })
             }
@@ -128,7 +128,7 @@ impl Ring {
 
 impl Ring {
     fn told<T>(&self, py: Python<'_>, result: Result<T, RingError>) -> PyResult<T> {
-        result.map_err(|error| self.raised.lock().take().unwrap_or_else(|| raise(py, &error)))
+        result.map_err(|error| self.raised.take().unwrap_or_else(|| raise(py, &error)))
     }
 }
 

@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -24,6 +23,7 @@ use super::processes::Serving;
 use super::raise::raise;
 use super::report::{Told, episode_dict, pass_on, summary_dict};
 use super::source::Source;
+use crate::lock::Brief;
 use crate::{finalization, logs};
 
 /// How often signals and deadlines are looked at, and progress is told of at most.
@@ -161,7 +161,7 @@ fn result<'py>(
 }
 
 /// The runs whose threads are there, by their numbers.
-static RUNS: Mutex<BTreeMap<u64, Stop>> = Mutex::new(BTreeMap::new());
+static RUNS: Brief<BTreeMap<u64, Stop>> = Brief::new(BTreeMap::new());
 
 /// A run whose thread is there.
 struct Alive(u64);
@@ -170,14 +170,14 @@ impl Alive {
     fn of(stop: &Stop) -> Alive {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        RUNS.lock().insert(number, stop.clone());
+        RUNS.with(|runs| runs.insert(number, stop.clone()));
         Alive(number)
     }
 }
 
 impl Drop for Alive {
     fn drop(&mut self) {
-        RUNS.lock().remove(&self.0);
+        RUNS.with(|runs| runs.remove(&self.0));
     }
 }
 
@@ -187,10 +187,10 @@ const LAST: Duration = Duration::from_secs(3);
 /// Ends the runs that are there still, before the interpreter does, which they may call.
 #[pyfunction]
 pub(crate) fn end_runs(py: Python<'_>) {
-    RUNS.lock().values().for_each(Stop::stop);
+    RUNS.with(|runs| runs.values().for_each(Stop::stop));
     let until = Instant::now() + LAST;
     py.detach(|| {
-        while !RUNS.lock().is_empty() && Instant::now() < until {
+        while !RUNS.with(|runs| runs.is_empty()) && Instant::now() < until {
             std::thread::sleep(SLICE);
         }
     });

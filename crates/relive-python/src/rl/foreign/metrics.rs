@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use parking_lot::Mutex;
+use crate::lock::Brief;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -16,17 +16,21 @@ pub(super) fn from_python(metrics: &Bound<'_, PyDict>) -> PyResult<Vec<(&'static
 
 /// The name for as long as the process is there.
 fn kept(name: &str) -> PyResult<&'static str> {
-    static NAMES: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
-    let mut names = NAMES.lock();
-    if let Some(known) = names.get(name) {
-        return Ok(known);
-    }
-    if names.len() == MAX_NAMES {
-        return Err(PyValueError::new_err(format!(
+    static NAMES: Brief<BTreeSet<&'static str>> = Brief::new(BTreeSet::new());
+    let kept = NAMES.with(|names| {
+        if let Some(known) = names.get(name) {
+            return Some(*known);
+        }
+        if names.len() == MAX_NAMES {
+            return None;
+        }
+        let kept: &'static str = Box::leak(name.to_owned().into_boxed_str());
+        names.insert(kept);
+        Some(kept)
+    });
+    kept.ok_or_else(|| {
+        PyValueError::new_err(format!(
             "learn() has given more than {MAX_NAMES} different names of metrics; the newest is {name:?}: use the same names at every call"
-        )));
-    }
-    let kept: &'static str = Box::leak(name.to_owned().into_boxed_str());
-    names.insert(kept);
-    Ok(kept)
+        ))
+    })
 }

@@ -3,19 +3,19 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use relive_rl::RlError;
 
 use crate::finalization;
+use crate::lock::Brief;
 
 /// The first exception that Python code raised while Rust called it, and the calls that have not come back yet. Clones share it.
 #[derive(Clone, Default)]
 pub(in crate::rl) struct Raised {
-    first: Arc<Mutex<Option<PyErr>>>,
-    calls: Arc<Mutex<Vec<Call>>>,
+    first: Arc<Brief<Option<(PyErr, String)>>>,
+    calls: Arc<Brief<Vec<Call>>>,
 }
 
 /// What is called, and since when.
@@ -29,10 +29,11 @@ pub(super) struct Doing<'a> {
 
 impl Drop for Doing<'_> {
     fn drop(&mut self) {
-        let mut calls = self.raised.calls.lock();
-        if let Some(place) = calls.iter().position(|call| *call == self.call) {
-            calls.swap_remove(place);
-        }
+        self.raised.calls.with(|calls| {
+            if let Some(place) = calls.iter().position(|call| *call == self.call) {
+                calls.swap_remove(place);
+            }
+        });
     }
 }
 
@@ -40,20 +41,22 @@ impl Raised {
     /// Keeps `error`; what Rust gets to see of it.
     pub(in crate::rl) fn keep(&self, error: PyErr) -> String {
         let text = error.to_string();
-        let mut kept = self.first.lock();
-        if kept.is_none() {
-            *kept = Some(error);
-        }
+        let mut error = Some((error, text.clone()));
+        self.first.with(|first| {
+            if first.is_none() {
+                *first = error.take();
+            }
+        });
         text
     }
 
     /// What was raised, if anything was.
     pub(super) fn text(&self) -> Option<String> {
-        self.first.lock().as_ref().map(ToString::to_string)
+        self.first.with(|first| first.as_ref().map(|(_, text)| text.clone()))
     }
 
     pub(in crate::rl) fn take(&self) -> Option<PyErr> {
-        self.first.lock().take()
+        self.first.take().map(|(error, _)| error)
     }
 
     /// Calls Python code; its exception is kept.
@@ -77,13 +80,13 @@ impl Raised {
     /// A call of this name has begun, which ends when this is dropped.
     pub(super) fn doing(&self, name: &Arc<str>) -> Doing<'_> {
         let call = (Arc::clone(name), Instant::now());
-        self.calls.lock().push(call.clone());
+        self.calls.with(|calls| calls.push(call.clone()));
         Doing { raised: self, call }
     }
 
     /// Calls that have not come back for so long, for people; nothing if there is none.
     pub(in crate::rl) fn waits(&self, least: Duration) -> Option<String> {
-        let calls = self.calls.lock();
+        let calls = self.calls.get();
         let long = calls.iter().filter(|(_, since)| since.elapsed() >= least);
         let told: Vec<String> =
             long.map(|(name, since)| format!("{name}, since {} s", since.elapsed().as_secs())).collect();

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use parking_lot::Mutex;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use relive_rl::Weights;
 use relive_tensor::Tensor;
 
+use crate::lock::Brief;
 use crate::{array, buffer};
 
 /// What Python's bridge gives of weights, as Rust has them: one copy.
@@ -21,7 +21,7 @@ pub(super) fn from_python(version: u64, parts: &Bound<'_, PyAny>) -> PyResult<We
 
 /// The newest weights as a dict of arrays, which all policies of a process share. Clones share it.
 #[derive(Clone, Default)]
-pub(super) struct Shown(Arc<Mutex<Option<Known>>>);
+pub(super) struct Shown(Arc<Brief<Option<Arc<Known>>>>);
 
 /// Weights, and their arrays.
 type Known = (Weights, Py<PyDict>);
@@ -29,11 +29,9 @@ type Known = (Weights, Py<PyDict>);
 impl Shown {
     /// The arrays of these weights: the same as the ones before, if the weights are.
     pub(super) fn of(&self, py: Python<'_>, weights: &Weights) -> PyResult<Py<PyDict>> {
-        let same = |(known, arrays): &Known| {
-            std::ptr::eq(known.parts(), weights.parts()).then(|| arrays.clone_ref(py))
-        };
-        if let Some(arrays) = self.0.lock().as_ref().and_then(same) {
-            return Ok(arrays);
+        let known = self.0.get().filter(|known| std::ptr::eq(known.0.parts(), weights.parts()));
+        if let Some(known) = known {
+            return Ok(known.1.clone_ref(py));
         }
         let arrays = PyDict::new(py);
         for (name, tensor) in weights.parts() {
@@ -41,8 +39,7 @@ impl Shown {
             arrays.set_item(name, seen.map_or_else(|| array::from_tensor(py, tensor), Ok)?)?;
         }
         let arrays = arrays.unbind();
-        let old = self.0.lock().replace((weights.clone(), arrays.clone_ref(py)));
-        drop(old);
+        self.0.replace(Some(Arc::new((weights.clone(), arrays.clone_ref(py)))));
         Ok(arrays)
     }
 }
