@@ -38,6 +38,9 @@ impl TableSignature {
     }
 
     /// Whether items with columns of these types and shapes belong into the table.
+    ///
+    /// # Errors
+    /// `InvalidArgument`, which says what the signature wants.
     pub fn check_layout(&self, columns: impl ExactSizeIterator<Item = (DType, Shape)>) -> Result<()> {
         let Some(wanted) = &self.columns else { return Ok(()) };
         if wanted.len() != columns.len() {

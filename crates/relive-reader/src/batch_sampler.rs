@@ -7,7 +7,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
-use relive_connection::{Connection, Deadline, Error, ErrorKind, Result, SAMPLE_TIMEOUT, Transport, engine_error};
+use relive_connection::{
+    Connection, Deadline, Error, ErrorKind, Result, SAMPLE_TIMEOUT, Transport, engine_error,
+};
 use relive_engine::EngineError;
 use relive_fleet::{Backend, Target};
 use relive_table::Sampled;
@@ -18,8 +20,8 @@ use crate::call::ExactFeed;
 use crate::fleet::FleetFeed;
 use crate::local::LocalFeed;
 use crate::rows::Rows;
-use crate::sample::Sample;
-use crate::sample::SampleBatch;
+use crate::samples::Sample;
+use crate::samples::SampleBatch;
 use crate::stream::RemoteFeed;
 use crate::streams::Streams;
 

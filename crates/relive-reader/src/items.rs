@@ -9,7 +9,7 @@ use relive_wire::codec;
 use relive_wire::sample::Assembler;
 use relive_wire::v1::{GetItemsRequest, ListItemsRequest, ListedItem as WireItem};
 
-use crate::sample::Sample;
+use crate::samples::Sample;
 use crate::stream::{Broken, Responses};
 
 /// An item as it was when its table was looked at.

@@ -1,6 +1,6 @@
 //! Readers: samples and batches of tables.
 //!
-//! From the bottom up: `sample` is what is read; `stream` fetches samples of a server ahead of their use, over gRPC, and
+//! From the bottom up: `samples` are what is read; `stream` fetches samples of a server ahead of their use, over gRPC, and
 //! `bulk` fetches whole batches; `local` asks tables of this process; `fleet` draws servers for samples of many;
 //! `call` serves callers that wait on the spot. [`Sampler`], [`BatchSampler`] and [`SampleCall`] are what users hold.
 #![forbid(unsafe_code)]
@@ -15,8 +15,8 @@ mod listing;
 mod local;
 mod options;
 mod rows;
-mod sample;
 mod sampler;
+mod samples;
 mod stream;
 mod streams;
 
@@ -27,5 +27,5 @@ pub use call::{IdleStreams, SampleCall};
 pub use items::{ItemInfo, ItemPage};
 pub use listing::{get_items, items};
 pub use options::SamplerOptions;
-pub use sample::{Sample, SampleBatch};
 pub use sampler::Sampler;
+pub use samples::{Sample, SampleBatch};

@@ -8,7 +8,7 @@ use relive_connection::{Deadline, Error, Local, Result, engine_error};
 use relive_fleet::{Backend, Fleet, Target};
 
 use crate::items::{ItemInfo, ItemPage, get_items_of, items_of};
-use crate::sample::Sample;
+use crate::samples::Sample;
 
 /// Where in a position of a page the number of its server begins. Below is the server's own position, the number of an insert.
 const SERVER_SHIFT: u32 = 44;

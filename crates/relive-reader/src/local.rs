@@ -11,7 +11,7 @@ use relive_engine::limits::MAX_SAMPLES_PER_REQUEST;
 use relive_engine::{EngineError, SampleFuture, SampleRequest, TableHandle};
 use relive_table::Sampled;
 
-use crate::sample::Sample;
+use crate::samples::Sample;
 
 /// A table, and the request that it has not answered yet.
 #[derive(Debug)]

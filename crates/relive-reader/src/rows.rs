@@ -9,7 +9,7 @@ use relive_table::{MAX_ROWS_AT_ONCE, Sampled};
 use relive_tensor::ColumnLayout;
 use smallvec::SmallVec;
 
-use crate::sample::SampleBatch;
+use crate::samples::SampleBatch;
 
 /// What is copied: items like the newest that was in the table when it was last looked at.
 pub(crate) struct Rows {

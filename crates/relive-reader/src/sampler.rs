@@ -15,7 +15,7 @@ use relive_fleet::{Backend, Target};
 use crate::fleet::FleetFeed;
 use crate::local::LocalFeed;
 use crate::options::SamplerOptions;
-use crate::sample::Sample;
+use crate::samples::Sample;
 use crate::stream::RemoteFeed;
 use crate::streams::Streams;
 

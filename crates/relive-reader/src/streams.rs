@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 use relive_connection::Result;
 
 use crate::fleet::FleetFeed;
-use crate::sample::Sample;
+use crate::samples::Sample;
 use crate::stream::RemoteFeed;
 
 /// Where samples that are fetched ahead come from.

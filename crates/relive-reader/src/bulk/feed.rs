@@ -9,8 +9,8 @@ use tokio::task::JoinHandle;
 
 use super::shared::{Shared, Taken};
 use super::task;
-use crate::sample::Sample;
-use crate::sample::SampleBatch;
+use crate::samples::Sample;
+use crate::samples::SampleBatch;
 
 /// A connection that fetches batches, and the batches it fetched. Dropping it ends the connection.
 pub(crate) struct BulkFeed {

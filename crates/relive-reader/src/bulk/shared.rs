@@ -10,8 +10,8 @@ use relive_connection::{Error, ErrorKind};
 use tokio::time::Instant;
 
 use super::asking::{Ask, Asking};
-use crate::sample::Sample;
-use crate::sample::SampleBatch;
+use crate::samples::Sample;
+use crate::samples::SampleBatch;
 
 /// What has come of a batch that comes bit by bit is told to the server after as many bytes, not only with the whole batch: it sends
 /// no more than the window holds.

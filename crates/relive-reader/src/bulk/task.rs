@@ -24,8 +24,8 @@ use super::arrived::arrived;
 use super::asking::Line;
 use super::lent::{Freed, lent};
 use super::shared::{End, Ready, Shared};
-use crate::sample::Sample;
-use crate::sample::SampleBatch;
+use crate::samples::Sample;
+use crate::samples::SampleBatch;
 use crate::stream::end_of_message;
 
 /// Bytes of batches that a server may send ahead, beyond the first.

@@ -16,7 +16,7 @@ use super::stream::{Exchange, Stream};
 use super::wanted::Wanted;
 use crate::fleet::FleetFeed;
 use crate::options::SamplerOptions;
-use crate::sample::Sample;
+use crate::samples::Sample;
 
 /// Asks for samples only while somebody waits for them, and only for as many as are missing.
 ///

@@ -11,7 +11,7 @@ use relive_fleet::Fleet;
 use super::wanted::Wanted;
 use crate::fleet::FleetFeed;
 use crate::options::SamplerOptions;
-use crate::sample::Sample;
+use crate::samples::Sample;
 
 /// Its streams are tasks of the runtime that watches the servers; the caller's thread waits for them.
 pub(super) struct FleetCall {

@@ -11,7 +11,7 @@ use relive_engine::{EngineError, TableHandle};
 
 use super::wanted::Wanted;
 use crate::local::LocalFeed;
-use crate::sample::Sample;
+use crate::samples::Sample;
 
 pub(super) struct LocalCall {
     table: TableHandle,

@@ -12,7 +12,7 @@ use tonic::Status;
 
 use super::stream::{Exchange, IdleStreams, OwnStream};
 use super::wanted::Wanted;
-use crate::sample::Sample;
+use crate::samples::Sample;
 use crate::stream::Broken;
 
 /// How much later than the server's rate limiter the client gives up: time for the server's own word on it to arrive.

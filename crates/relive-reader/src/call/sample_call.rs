@@ -12,7 +12,7 @@ use super::local::LocalCall;
 use super::remote::RemoteCall;
 use super::stream::IdleStreams;
 use super::wanted::Wanted;
-use crate::sample::Sample;
+use crate::samples::Sample;
 
 /// Longest single wait inside [`SampleCall::finish`].
 const LONG: Duration = Duration::from_secs(3600);

@@ -13,7 +13,7 @@ use tokio::runtime::Runtime;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tonic::Status;
 
-use crate::sample::Sample;
+use crate::samples::Sample;
 use crate::stream::Broken;
 use crate::stream::{Responses, SAMPLE_STREAM};
 

@@ -21,7 +21,7 @@ use tokio::time::Instant;
 use super::lane::{Given, Lane, Taken, at};
 use super::mixture::{draw, weights};
 use crate::options::SamplerOptions;
-use crate::sample::Sample;
+use crate::samples::Sample;
 
 /// Samples that were taken make others be asked for once they are such a part of those that may be on their way.
 const DRAWS_PER_CAPACITY: usize = 4;

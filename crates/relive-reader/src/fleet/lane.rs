@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use super::mixture::weight_per_item;
 use crate::options::SamplerOptions;
-use crate::sample::Sample;
+use crate::samples::Sample;
 use crate::stream::RemoteFeed;
 
 /// A server that owes samples and has given none for this long is asked for no more while others give some.

@@ -11,7 +11,7 @@ use tokio::task::JoinHandle;
 use super::shared::{Shared, Taken};
 use super::worker;
 use crate::options::SamplerOptions;
-use crate::sample::Sample;
+use crate::samples::Sample;
 
 /// Workers that fetch samples, and the samples they fetched. Dropping it ends their streams.
 pub(crate) struct RemoteFeed {
@@ -40,7 +40,7 @@ impl RemoteFeed {
         credits: usize,
         unavailable_timeout: Duration,
     ) -> RemoteFeed {
-        let watched = Some(connection.clone());
+        let watched = Some(connection);
         RemoteFeed::start(connection, table, options, credits, unavailable_timeout, watched)
     }
 
@@ -50,11 +50,11 @@ impl RemoteFeed {
         options: &SamplerOptions,
         credits: usize,
         unavailable_timeout: Duration,
-        watched: Option<Connection>,
+        watched: Option<&Connection>,
     ) -> RemoteFeed {
         let shared = Arc::new(Shared::new(table, options, credits, unavailable_timeout));
         let spawn = |index| {
-            tokio::spawn(worker::run(Arc::clone(&shared), index, connection.channel(), watched.clone()))
+            tokio::spawn(worker::run(Arc::clone(&shared), index, connection.channel(), watched.cloned()))
         };
         let workers = (0..options.useful_workers()).map(spawn).collect();
         RemoteFeed { shared, workers, timer: Timer::default() }

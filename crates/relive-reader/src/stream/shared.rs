@@ -18,7 +18,7 @@ use tokio::time::Instant;
 use tonic::Status;
 
 use crate::options::SamplerOptions;
-use crate::sample::Sample;
+use crate::samples::Sample;
 
 /// A request is sent before all of the last one has come when at least this part of a worker's capacity is free.
 const PIPELINE_FRACTION: usize = 4;

@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep};
 use super::broken::Broken;
 use super::responses::{Responses, SAMPLE_STREAM};
 use super::shared::{Requests, Shared};
-use crate::sample::Sample;
+use crate::samples::Sample;
 
 /// Opens streams until all samples are there, the server refuses for good, or the sampler is gone.
 ///

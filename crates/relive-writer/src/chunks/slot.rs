@@ -271,6 +271,11 @@ mod tests {
             let chunker = Chunker::new(length, false).expect("the length is valid");
             ChunkSlot::new(key, Arc::new(Mutex::new(chunker)))
         }
+
+        /// Fills the slot with a chunk of one row, as a message.
+        pub(crate) fn fill_with_message(&self, message: Bytes) {
+            self.fill(EncodedChunk::Message(message), 1);
+        }
     }
 
     #[test]

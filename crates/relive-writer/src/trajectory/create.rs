@@ -13,7 +13,7 @@ use super::writer::TrajectoryWriter;
 use crate::chunks::ChunkRef;
 use crate::columns::{Column, IndexError, item_shape, resolve};
 use crate::history::column_error;
-use crate::outbox::{ItemDraft, PendingItem, TrajectoryColumns};
+use crate::items::{ItemDraft, PendingItem, TrajectoryColumns};
 
 /// Of the items of one call, the tuner of chunk lengths is told about this many at most, spread evenly: it looks at no
 /// more than its newest ten.

@@ -10,7 +10,7 @@ use relive_tensor::{DType, Nest, Shape};
 
 use super::options::TrajectoryWriterOptions;
 use crate::columns::Column;
-use crate::link::other_names;
+use crate::links::other_names;
 
 /// The tables that a writer has made items for, with their signatures if items are checked. Few, so that looking
 /// through them is the fastest way to find one.

@@ -8,7 +8,7 @@ use relive_tensor::Nest;
 
 use super::known_tables::{Checked, KnownTable};
 use super::writer::TrajectoryWriter;
-use crate::link::other_names;
+use crate::links::other_names;
 
 impl TrajectoryWriter {
     /// Makes sure that items of `table` may look like `structure`, whose leaves are their columns in order, for callers that flatten

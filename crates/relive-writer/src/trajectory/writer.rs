@@ -22,7 +22,7 @@ use crate::columns::Column;
 use crate::columns::Finished;
 use crate::columns::{Cell, Recorder};
 use crate::history::History;
-use crate::link::{Limits, Link, Unconfirmed};
+use crate::links::{Limits, Link, Unconfirmed};
 
 /// Writes steps and makes items that refer to them.
 ///
@@ -351,7 +351,7 @@ impl TrajectoryWriter {
             return self.link.close();
         }
         if let Some(lost) = self.loss() {
-            tracing::warn!(target: crate::link::LOG, "{lost}");
+            tracing::warn!(target: crate::links::LOG, "{lost}");
         }
         self.link.abandon();
     }

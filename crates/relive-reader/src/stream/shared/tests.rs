@@ -12,7 +12,7 @@ use relive_wire::sample::ReceivedSample;
 
 use super::{Shared, Taken};
 use crate::options::SamplerOptions;
-use crate::sample::Sample;
+use crate::samples::Sample;
 
 /// Somebody who sleeps after being told to wait, until woken.
 #[derive(Default)]

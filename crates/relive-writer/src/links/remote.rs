@@ -11,9 +11,9 @@ use tonic::Status;
 
 use super::goal::{Goal, Limits, Pending, Unconfirmed, by_table, closed};
 use crate::chunks::ChunkSlot;
-use crate::outbox::Outbox;
-use crate::outbox::PendingItem;
-use crate::outbox::Request;
+use crate::items::Outbox;
+use crate::items::PendingItem;
+use crate::items::Request;
 
 /// While the stream lingers, fewer items than this wait for its timer: waking it for each of them would cost more
 /// than the items.

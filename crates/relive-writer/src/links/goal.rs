@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use relive_connection::{Error, ErrorKind};
 
-use crate::outbox::PendingItem;
+use crate::items::PendingItem;
 
 /// Tables that texts about pending items name.
 const MAX_TABLES_TOLD: usize = 8;

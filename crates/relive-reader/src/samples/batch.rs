@@ -12,7 +12,7 @@ use relive_tensor::{ColumnLayout, DType, Nest};
 
 use super::names;
 use super::sample::stored_samples;
-use crate::sample::Sample;
+use crate::samples::Sample;
 
 /// Rows of a sample whose cells take no bytes, such as those of shape `[0]`, where samples are padded: no data stands behind them, so that
 /// a few bytes of a server could announce 2^32. Steps of an item are hundreds.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use relive_connection::{Error, Result};
 use relive_table::{ItemStructure, shown};
 
-use crate::sample::Sample;
+use crate::samples::Sample;
 
 /// What the items of all `samples` look like, as far as these came with it. Those of servers that say different things are disputed.
 pub(super) fn of_all(samples: &[Sample]) -> Option<Arc<ItemStructure>> {

@@ -312,7 +312,7 @@ mod tests {
     use relive_tensor::{Chunk, ChunkLength, Rows, Tensor};
 
     use super::*;
-    use crate::chunks::{Encoder, ChunkForm};
+    use crate::chunks::{ChunkForm, Encoder};
     use crate::columns::Recorder;
     use crate::history::{ColumnHistory, History};
 

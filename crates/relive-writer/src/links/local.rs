@@ -19,7 +19,7 @@ use relive_tensor::{Ledger, TrajectoryBuilder};
 
 use super::goal::{Goal, Limits, Pending, Unconfirmed, by_table, closed};
 use crate::chunks::ChunkSlot;
-use crate::outbox::{PendingItem, uncut_chunks};
+use crate::items::{PendingItem, uncut_chunks};
 
 /// The hash of an item key is the key: a writer draws them at random.
 #[derive(Debug, Default)]

@@ -20,7 +20,7 @@ use super::bulk::ItemConnection;
 use super::destination::{Destination, SilentConnections, StreamTarget};
 use super::goal::{MAX_HOLD, Unconfirmed};
 use super::remote::RemoteLink;
-use crate::outbox::Request;
+use crate::items::Request;
 
 /// Why a stream ended too early.
 enum Broken {

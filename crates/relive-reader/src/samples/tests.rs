@@ -9,7 +9,7 @@ use relive_wire::reverb::{ChunkData, FlatTrajectory, PrioritizedItem, SampleInfo
 use relive_wire::sample::Assembler;
 
 use super::SampleBatch;
-use crate::sample::Sample;
+use crate::samples::Sample;
 use relive_connection::ErrorKind;
 
 /// Chunk `key` of four rows of two numbers, as a message.

@@ -17,7 +17,7 @@ use super::local::LocalLink;
 use super::remote::RemoteLink;
 use super::stream;
 use crate::chunks::{ChunkForm, ChunkSlot};
-use crate::outbox::PendingItem;
+use crate::items::PendingItem;
 
 /// The error for items with other names than their table's.
 pub(crate) fn other_names(why: &str) -> Error {

@@ -8,10 +8,10 @@ use proptest::prelude::*;
 use relive_wire::reverb::InsertStreamRequest;
 use relive_wire::v1::InsertItems;
 
-use crate::chunks::EncodedChunk;
+use super::super::item::PendingItem;
 use super::Outbox;
 use crate::chunks::{ChunkRef, ChunkSlot};
-use crate::history::{self, CellSpec, Column, Runs};
+use crate::columns::{CellSpec, Column, Run, Runs};
 
 /// The server's side of one stream, and the items that arrived on all of them.
 #[derive(Default)]
@@ -120,7 +120,7 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
     prop::collection::vec(op, 1..60)
 }
 
-struct Run {
+struct Model {
     outbox: Outbox,
     server: ModelServer,
     history: VecDeque<(ChunkRef, usize)>,
@@ -130,11 +130,11 @@ struct Run {
     in_columns: bool,
 }
 
-impl Run {
-    fn new() -> Run {
+impl Model {
+    fn new() -> Model {
         let mut outbox = Outbox::default();
         outbox.start_stream();
-        Run {
+        Model {
             outbox,
             server: ModelServer::default(),
             history: VecDeque::new(),
@@ -174,14 +174,14 @@ impl Run {
     fn cut(&mut self) {
         let Some((chunk, bytes)) = self.history.back() else { return };
         if !chunk.is_cut() {
-            chunk.fill(EncodedChunk::Message(encoded(chunk.key(), *bytes)), 1);
+            chunk.fill_with_message(encoded(chunk.key(), *bytes));
             self.outbox.chunk_was_cut(chunk);
         }
     }
 
     fn create(&mut self, ages: &[usize]) {
         let newest_first: Vec<&ChunkRef> = self.history.iter().rev().map(|(chunk, _)| chunk).collect();
-        let cells = ages.iter().filter_map(|age| newest_first.get(*age)).map(|chunk| history::Run {
+        let cells = ages.iter().filter_map(|age| newest_first.get(*age)).map(|chunk| Run {
             chunk: (*chunk).clone(),
             offset: 0,
             length: 1,
@@ -235,7 +235,7 @@ proptest! {
 
     #[test]
     fn every_item_arrives_once_and_in_order_whatever_happens(ops in ops()) {
-        let mut run = Run::new();
+        let mut run = Model::new();
         for op in &ops {
             run.apply(op);
         }
@@ -253,7 +253,7 @@ proptest! {
 
 #[test]
 fn a_large_item_is_spread_over_requests_and_a_small_burst_is_not() {
-    let mut run = Run::new();
+    let mut run = Model::new();
     for _ in 0..3 {
         run.apply(&Op::BeginChunk { bytes: 900_000 });
     }
@@ -263,7 +263,7 @@ fn a_large_item_is_spread_over_requests_and_a_small_burst_is_not() {
         std::iter::from_fn(|| run.next_request()).map(|request| (request.chunks.len(), request.items.len()));
     assert_eq!(sizes.collect::<Vec<_>>(), [(1, 0), (1, 0), (1, 1)]);
 
-    let mut run = Run::new();
+    let mut run = Model::new();
     for _ in 0..100 {
         run.apply(&Op::BeginChunk { bytes: 400 });
         run.cut();
