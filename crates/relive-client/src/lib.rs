@@ -23,7 +23,7 @@ pub use relive_tensor::{Codec, CodecSet, ColumnLayout, DType, Nest, Shape, Tenso
 pub use relive_transport::tls;
 pub use relive_writer::{
     AppendFault, AppendMismatch, CellState, Column, ColumnHistory, Comparison, Condition, History, Operand,
-    OperandBuilder, PatternNode, PriorityFn, SourceColumn, StructuredConfig, StructuredWriter,
+    OperandBuilder, PatternNode, PriorityFn, ReferenceStep, SourceColumn, StructuredConfig, StructuredWriter,
     StructuredWriterOptions, TrajectoryColumns, TrajectoryWriter, TrajectoryWriterOptions, WeakCell, Windows,
     reference_step,
 };

@@ -16,7 +16,6 @@ mod calls;
 mod changes;
 mod fleet;
 mod health;
-mod join;
 mod member;
 mod merge;
 mod owners;

@@ -1,14 +1,15 @@
-//! The task that looks for the servers of a name.
+//! How servers join a fleet: those that were named at once, those of names as a task finds them.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use relive_connection::Connection;
+use relive_connection::{ClientOptions, Connection, Proposals, Result};
 use tokio::net::lookup_host;
 use tokio::time::{sleep, timeout};
 
+use crate::address::Source;
 use crate::fleet::{Fleet, WeakFleet};
 use crate::watch;
 
@@ -18,6 +19,32 @@ const RESOLVE_WHILE_AWAY: Duration = Duration::from_secs(1);
 
 /// How long resolving may take; then the addresses of before stay.
 const RESOLVE_LIMIT: Duration = Duration::from_secs(5);
+
+impl Fleet {
+    /// The servers of `sources`. Must be called inside a Tokio runtime, whose tasks watch them.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for an address that cannot be one.
+    pub(crate) fn start(
+        sources: Vec<Source>,
+        options: &ClientOptions,
+        proposals: Arc<Proposals>,
+    ) -> Result<Arc<Fleet>> {
+        let text = sources.iter().map(Source::text).collect::<Vec<_>>().join(",");
+        let names: Vec<String> = sources.iter().filter_map(Source::name).collect();
+        let fleet = Fleet::new(text, names.len(), options.clone(), proposals);
+        for source in sources {
+            if let Source::Fixed(address) = source {
+                let connection = Connection::new(&address, options.clone())?;
+                watch::add(&fleet, address, connection);
+            }
+        }
+        for name in names {
+            fleet.spawn(run(Arc::downgrade(&fleet), name));
+        }
+        Ok(fleet)
+    }
+}
 
 /// Resolves `name` again and again, until its client is gone.
 pub(crate) async fn run(weak: WeakFleet, name: String) {

@@ -139,6 +139,14 @@ impl Default for SamplerOptions {
     }
 }
 
+/// What a call is to bring.
+#[derive(Debug)]
+pub(crate) struct Wanted {
+    pub(crate) table: String,
+    pub(crate) samples: usize,
+    pub(crate) timeout: Option<Duration>,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -13,9 +13,8 @@ use tokio::time::timeout_at;
 
 use super::remote::{GRACE, Progress};
 use super::stream::{Exchange, Stream};
-use super::wanted::Wanted;
 use crate::fleet::FleetFeed;
-use crate::options::SamplerOptions;
+use crate::options::{SamplerOptions, Wanted};
 use crate::samples::Sample;
 
 /// Asks for samples only while somebody waits for them, and only for as many as are missing.

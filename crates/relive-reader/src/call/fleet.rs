@@ -8,9 +8,8 @@ use std::time::{Duration, Instant};
 use relive_connection::{Deadline, Error, ErrorKind, Result};
 use relive_fleet::Fleet;
 
-use super::wanted::Wanted;
 use crate::fleet::FleetFeed;
-use crate::options::SamplerOptions;
+use crate::options::{SamplerOptions, Wanted};
 use crate::samples::Sample;
 
 /// Its streams are tasks of the runtime that watches the servers; the caller's thread waits for them.

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use relive_connection::{Result, engine_error};
 use relive_engine::{EngineError, TableHandle};
 
-use super::wanted::Wanted;
 use crate::local::LocalFeed;
+use crate::options::Wanted;
 use crate::samples::Sample;
 
 pub(super) struct LocalCall {

@@ -10,7 +10,6 @@ mod local;
 mod remote;
 mod sample_call;
 mod stream;
-mod wanted;
 
 pub use sample_call::SampleCall;
 pub use stream::IdleStreams;

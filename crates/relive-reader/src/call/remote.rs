@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 use tonic::Status;
 
 use super::stream::{Exchange, IdleStreams, OwnStream};
-use super::wanted::Wanted;
+use crate::options::Wanted;
 use crate::samples::Sample;
 use crate::stream::Broken;
 

@@ -11,7 +11,7 @@ use super::fleet::FleetCall;
 use super::local::LocalCall;
 use super::remote::RemoteCall;
 use super::stream::IdleStreams;
-use super::wanted::Wanted;
+use crate::options::Wanted;
 use crate::samples::Sample;
 
 /// Longest single wait inside [`SampleCall::finish`].

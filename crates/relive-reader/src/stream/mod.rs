@@ -3,12 +3,10 @@
 //! The workers and the feed share one lock ([`shared::Shared`]). Samples cross it in batches: a worker adds what one message
 //! held, the feed takes all there is.
 
-mod broken;
 mod feed;
 mod responses;
 mod shared;
 mod worker;
 
-pub(crate) use broken::Broken;
 pub(crate) use feed::RemoteFeed;
-pub(crate) use responses::{Responses, SAMPLE_STREAM, end_of_message};
+pub(crate) use responses::{Broken, Responses, SAMPLE_STREAM, end_of_message};

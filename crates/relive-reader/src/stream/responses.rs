@@ -11,9 +11,9 @@ use futures_core::Stream;
 use http::header::{CONTENT_TYPE, TE};
 use http::{HeaderMap, HeaderValue, Request};
 use http_body::{Body as _, Frame};
-use relive_connection::{GrpcChannel, Result};
-use relive_wire::Message;
+use relive_connection::{Error, ErrorKind, GrpcChannel};
 use relive_wire::limits::GRPC_HEADER_BYTES;
+use relive_wire::{Message, WireError};
 use tonic::body::Body;
 use tonic::client::GrpcService;
 use tonic::{Code, Status};
@@ -174,4 +174,33 @@ fn framed(request: &impl Message) -> Bytes {
     out.put_u32(u32::try_from(length).unwrap_or(u32::MAX));
     out.put_slice(&request.encode_to_vec());
     out.freeze()
+}
+
+/// Why a stream ended.
+pub(crate) enum Broken {
+    /// The server or the transport said so.
+    Status(Status),
+    /// What came makes no sense.
+    Permanent(Error),
+}
+
+impl Broken {
+    /// The server sent what nobody asked for.
+    pub(crate) fn too_many() -> Broken {
+        let text = "sample: the server sent more samples than were asked for";
+        Broken::Permanent(Error::new(ErrorKind::Protocol, text))
+    }
+}
+
+impl From<Status> for Broken {
+    fn from(status: Status) -> Broken {
+        Broken::Status(status)
+    }
+}
+
+impl From<WireError> for Broken {
+    fn from(error: WireError) -> Broken {
+        let text = format!("sample: {error}");
+        Broken::Permanent(Error::with_source(ErrorKind::Protocol, text, error))
+    }
 }

@@ -8,8 +8,7 @@ use relive_connection::{
 use relive_wire::sample::Assembler;
 use tokio::time::{Instant, sleep};
 
-use super::broken::Broken;
-use super::responses::{Responses, SAMPLE_STREAM};
+use super::responses::{Broken, Responses, SAMPLE_STREAM};
 use super::shared::{Requests, Shared};
 use crate::samples::Sample;
 

@@ -1,5 +1,7 @@
 //! When a pattern is applied.
 
+use super::node::SourceColumn;
+
 /// A test of the writer's situation; a pattern is applied when all of its conditions hold.
 ///
 /// ```
@@ -70,8 +72,8 @@ impl Condition {
     }
 
     /// Looks at the newest value of a column, which is one integer or bool.
-    pub fn data(source: u32) -> OperandBuilder {
-        OperandBuilder(Operand::Data { source })
+    pub fn data(column: SourceColumn) -> OperandBuilder {
+        OperandBuilder(Operand::Data { source: column.source() })
     }
 
     /// Holds while the episode ends.
@@ -210,9 +212,9 @@ mod tests {
 
     #[test]
     fn a_step_without_the_value_fulfils_neither_a_condition_nor_its_inverse() {
-        assert!(holds(Condition::data(1).eq(7), 0));
-        assert!(!holds(Condition::data(0).eq(7), 0));
-        assert!(!holds(Condition::data(0).ne(7), 0));
+        assert!(holds(Condition::data(SourceColumn::at(1)).eq(7), 0));
+        assert!(!holds(Condition::data(SourceColumn::at(0)).eq(7), 0));
+        assert!(!holds(Condition::data(SourceColumn::at(0)).ne(7), 0));
     }
 
     #[test]

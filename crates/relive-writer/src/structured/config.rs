@@ -4,20 +4,20 @@ use relive_connection::{Error, Result};
 use relive_tensor::Nest;
 
 use super::condition::{Condition, Operand};
-use super::node::PatternNode;
-use super::priority::PriorityFn;
+use super::node::{PatternNode, SourceColumn};
 
 /// What a [`StructuredWriter`](crate::StructuredWriter) makes items from.
 ///
 /// ```
-/// use relive_client::{Condition, Nest, SourceColumn, StructuredConfig};
+/// use relive_client::{Condition, Nest, StructuredConfig, reference_step};
 ///
-/// let (observation, action) = (SourceColumn::at(0), SourceColumn::at(1));
-/// let config = StructuredConfig::new(
-///     "replay",
-///     Nest::List(vec![Nest::Leaf(observation.slice(-3..)?), Nest::Leaf(action.step(-2)?)]),
-/// )
-/// .condition(Condition::step_index().modulo(2, 0));
+/// let structure: Nest<()> = Nest::dict([("observation", ()), ("action", ())]);
+/// let step = reference_step(&structure);
+/// let pattern = Nest::dict([
+///     ("observation", step.column("observation")?.slice(-3..)?),
+///     ("action", step.column("action")?.step(-2)?),
+/// ]);
+/// let config = StructuredConfig::new("replay", pattern).condition(Condition::step_index().modulo(2, 0));
 /// assert_eq!(config.max_age(), 3);
 /// # Ok::<(), relive_client::Error>(())
 /// ```
@@ -120,7 +120,10 @@ impl StructuredConfig {
             {
                 Some(format!("max_priority_weight must lie in 0..=1, but it is {max_priority_weight}"))
             }
-            PriorityFn::TdError { source, .. } if !self.nodes().any(|node| node.source() == source) => {
+            PriorityFn::TdError { column, .. }
+                if !self.nodes().any(|node| node.source() == column.source()) =>
+            {
+                let source = column.source();
                 Some(format!("the priority looks at column {source}, which the pattern does not emit"))
             }
             PriorityFn::Constant(_) | PriorityFn::TdError { .. } => None,
@@ -141,10 +144,43 @@ pub(crate) fn validate_all(configs: Vec<StructuredConfig>) -> Result<Vec<Structu
     configs.into_iter().enumerate().map(validate).collect()
 }
 
+/// How the priority of an item is found.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
+pub enum PriorityFn {
+    /// Always the same.
+    Constant(f64),
+    /// `w * max|x| + (1 - w) * mean|x|` over the steps `x` of an emitted column, as in R2D2 (Kapturowski et al. 2019,
+    /// section 2.3), where `x` are temporal-difference errors.
+    TdError {
+        /// The weight `w` of the largest error, from 0 to 1.
+        max_priority_weight: f64,
+        /// The source column; its cells are single f32, f64, i32 or i64 values, and the pattern must emit it.
+        column: SourceColumn,
+    },
+}
+
+impl Default for PriorityFn {
+    /// 1 for every item.
+    fn default() -> PriorityFn {
+        PriorityFn::Constant(1.0)
+    }
+}
+
+/// `w * max|x| + (1 - w) * mean|x|`; none without values.
+pub(crate) fn td_error(max_priority_weight: f64, values: impl Iterator<Item = f64>) -> Option<f64> {
+    let (mut count, mut sum, mut max) = (0_u32, 0.0_f64, 0.0_f64);
+    for value in values {
+        count += 1;
+        sum += value.abs();
+        max = max.max(value.abs());
+    }
+    (count > 0).then(|| max_priority_weight * max + (1.0 - max_priority_weight) * sum / f64::from(count))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::SourceColumn;
 
     fn leaf(age: i32) -> Nest<PatternNode> {
         Nest::Leaf(SourceColumn::at(0).step(-age).unwrap())
@@ -153,7 +189,10 @@ mod tests {
     #[test]
     fn faults_name_the_position() {
         let good = || StructuredConfig::new("t", leaf(1));
-        let td = |weight, source| PriorityFn::TdError { max_priority_weight: weight, source };
+        let td = |weight, source| PriorityFn::TdError {
+            max_priority_weight: weight,
+            column: SourceColumn::at(source),
+        };
         for bad in [
             StructuredConfig::new("", leaf(1)),
             StructuredConfig::new("t", Nest::List(Vec::new())),
@@ -172,5 +211,12 @@ mod tests {
     fn the_largest_age_becomes_a_condition() {
         let config = StructuredConfig::new("t", Nest::List(vec![leaf(2), leaf(4)])).validated().unwrap();
         assert_eq!(config.conditions(), [Condition::buffer_length().ge(4)]);
+    }
+
+    #[test]
+    fn td_error_mixes_maximum_and_mean() {
+        let found = td_error(0.9, [1.0, -3.0].into_iter()).unwrap();
+        assert!((found - 2.9).abs() < 1e-12, "{found}");
+        assert_eq!(td_error(0.5, std::iter::empty()), None);
     }
 }

@@ -3,7 +3,6 @@
 use std::ops::{Bound, RangeBounds};
 
 use relive_connection::{Error, Result};
-use relive_tensor::Nest;
 
 /// Steps of one source column, counted back from the newest step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,7 +50,8 @@ impl PatternNode {
     }
 }
 
-/// A column of the step, from which [`PatternNode`]s are cut. Made by [`reference_step`].
+/// A column of the step, from which [`PatternNode`]s are cut. [`ReferenceStep::column`](crate::ReferenceStep::column) finds it
+/// by its path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SourceColumn(u32);
 
@@ -126,40 +126,6 @@ fn stop_age(bound: Bound<&i32>) -> Result<u32> {
         Bound::Included(&stop) | Bound::Excluded(&stop) => {
             Err(Error::invalid(format!("a pattern's stop must not be positive, but it is {stop}")))
         }
-    }
-}
-
-/// The columns of steps that look like `step`, from which patterns are cut.
-///
-/// ```
-/// use relive_client::{Nest, Tensor, reference_step};
-///
-/// let step = Nest::List(vec![Nest::Leaf(Tensor::scalar(0.0_f32)), Nest::Leaf(Tensor::scalar(0_i32))]);
-/// let Nest::List(columns) = reference_step(&step) else { unreachable!() };
-/// let Nest::Leaf(action) = &columns[1] else { unreachable!() };
-/// assert_eq!(action.slice(-3..)?.max_age(), 3);
-/// # Ok::<(), relive_client::Error>(())
-/// ```
-pub fn reference_step<T>(step: &Nest<T>) -> Nest<SourceColumn> {
-    let mut next = 0;
-    number(step, &mut next)
-}
-
-fn number<T>(step: &Nest<T>, next: &mut u32) -> Nest<SourceColumn> {
-    match step {
-        Nest::Leaf(_) | Nest::None => {
-            *next += 1;
-            Nest::Leaf(SourceColumn(*next - 1))
-        }
-        Nest::List(items) => Nest::List(items.iter().map(|item| number(item, next)).collect()),
-        Nest::Tuple(items) => Nest::Tuple(items.iter().map(|item| number(item, next)).collect()),
-        Nest::Dict(items) => {
-            Nest::Dict(items.iter().map(|(key, item)| (key.clone(), number(item, next))).collect())
-        }
-        Nest::NamedTuple { name, fields } => Nest::NamedTuple {
-            name: name.clone(),
-            fields: fields.iter().map(|(key, item)| (key.clone(), number(item, next))).collect(),
-        },
     }
 }
 

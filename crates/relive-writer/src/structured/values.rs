@@ -6,9 +6,8 @@ use relive_connection::{Error, Result};
 use relive_tensor::{DType, Tensor};
 
 use super::condition::Operand;
-use super::config::StructuredConfig;
+use super::config::{PriorityFn, StructuredConfig};
 use super::flat_step::FlatStep;
-use super::priority::PriorityFn;
 
 /// Numbers of the newest step, and of as many steps as a priority looks back.
 #[derive(Debug, Default)]
@@ -34,8 +33,8 @@ impl RecentValues {
                     this.integers.insert(source, None);
                 }
             }
-            if let PriorityFn::TdError { source, .. } = config.priority_fn() {
-                let errors = this.errors.entry(source).or_default();
+            if let PriorityFn::TdError { column, .. } = config.priority_fn() {
+                let errors = this.errors.entry(column.source()).or_default();
                 errors.max_age = errors.max_age.max(usize::try_from(config.max_age()).unwrap_or(usize::MAX));
             }
         }

@@ -6,21 +6,49 @@ use std::time::Duration;
 
 use relive_connection::{Error, ErrorKind, Result};
 use relive_fleet::Backend;
-use relive_tensor::{Nest, Rows, Tensor};
+use relive_tensor::{Codec, Nest, Rows, Tensor};
 use smallvec::SmallVec;
 
 use super::condition::Situation;
-use super::config::{StructuredConfig, validate_all};
+use super::config::{PriorityFn, StructuredConfig, td_error, validate_all};
 use super::flat_step::{FlatStep, StepShape};
 use super::node::PatternNode;
-use super::options::StructuredWriterOptions;
-use super::priority::{PriorityFn, td_error};
 use super::values::RecentValues;
 use crate::columns::ColumnName;
 use crate::columns::{AppendFault, AppendMismatch};
 use crate::columns::{Column, Runs, push_run};
 use crate::trajectory::TrajectoryWriter;
 use crate::trajectory::TrajectoryWriterOptions;
+
+/// Options of a [`StructuredWriter`](crate::StructuredWriter).
+#[derive(Debug, Clone, Copy)]
+pub struct StructuredWriterOptions {
+    pub(crate) codec: Option<Codec>,
+    pub(crate) check_names: bool,
+}
+
+impl Default for StructuredWriterOptions {
+    fn default() -> StructuredWriterOptions {
+        StructuredWriterOptions { codec: None, check_names: true }
+    }
+}
+
+impl StructuredWriterOptions {
+    /// As [`TrajectoryWriterOptions::check_names`], for the names of patterns. Items are made before the server has answered; they are
+    /// held back until it has, and if the names differ, none is sent and the writer fails.
+    #[must_use]
+    pub fn check_names(mut self, check: bool) -> StructuredWriterOptions {
+        self.check_names = check;
+        self
+    }
+
+    /// As [`TrajectoryWriterOptions::codec`].
+    #[must_use]
+    pub fn codec(mut self, codec: Codec) -> StructuredWriterOptions {
+        self.codec = Some(codec);
+        self
+    }
+}
 
 /// Appends steps and makes an item whenever the conditions of one of its patterns hold.
 ///
@@ -259,7 +287,8 @@ impl StructuredWriter {
     fn priority(&self, config: &StructuredConfig, len: u64) -> Result<f64> {
         match config.priority_fn() {
             PriorityFn::Constant(value) => Ok(value),
-            PriorityFn::TdError { max_priority_weight, source } => {
+            PriorityFn::TdError { max_priority_weight, column } => {
+                let source = column.source();
                 let node = config.nodes().find(|node| node.source() == source);
                 let ages = node.into_iter().flat_map(PatternNode::ages);
                 let values = ages.filter_map(|age| self.values.at(source, len.checked_sub(u64::from(age))?));

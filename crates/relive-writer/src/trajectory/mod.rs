@@ -7,10 +7,9 @@ mod names;
 mod options;
 mod structure;
 mod tuning;
-mod windows;
 mod writer;
 
+pub use create::Windows;
 pub use insert::insert;
 pub use options::TrajectoryWriterOptions;
-pub use windows::Windows;
 pub use writer::TrajectoryWriter;

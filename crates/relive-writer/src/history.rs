@@ -1,13 +1,15 @@
-//! Read access to a writer's history.
+//! What a writer remembers of the steps it was given: one list of cells per column, sliced like a Python list but without its
+//! silent answers.
 
 use std::ops::{Range, RangeBounds};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use relive_connection::{Error, ErrorKind, Result};
+use smallvec::smallvec;
 
-use super::weak::{CellState, WeakCell};
+use crate::chunks::{ChunkRef, ChunkSlot};
 use crate::columns::{
-    CellSpec, Column, ColumnState, IndexError, Recorder, Runs, push_run, resolve, resolve_range,
+    CellSpec, Column, ColumnState, IndexError, Recorder, Run, Runs, push_run, resolve, resolve_range,
 };
 
 /// What a writer remembers: for every column the steps since the history was last cleared.
@@ -195,4 +197,41 @@ impl ColumnHistory<'_> {
 /// The error of a column that has not what was asked for.
 pub(crate) fn column_error(path: &str, error: IndexError) -> Error {
     Error::with_source(ErrorKind::InvalidArgument, format!("column {path:?}: {error}"), error)
+}
+
+/// What a history knows of one step of one column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum CellState {
+    /// It is kept, so that items can refer to it.
+    Present,
+    /// Nothing was appended to the column at this step.
+    Missing,
+    /// It was appended, but is no longer kept.
+    Expired,
+}
+
+/// A step of a column that the history may drop: it expires as soon as the history does.
+#[derive(Debug, Clone)]
+pub struct WeakCell {
+    spec: Arc<CellSpec>,
+    chunk: Weak<ChunkSlot>,
+    /// Which tensor of the chunk.
+    index: u32,
+    offset: u32,
+    /// Its place among all cells that the column ever had.
+    number: u64,
+}
+
+impl WeakCell {
+    /// The step as a squeezed column, which keeps it; none if it has expired.
+    pub fn upgrade(&self) -> Option<Column> {
+        let chunk = ChunkRef::revive(&self.chunk, self.index).filter(|_| self.spec.keeps(self.number))?;
+        let runs = smallvec![Run { chunk, offset: self.offset, length: 1 }];
+        Some(Column::new(Arc::clone(&self.spec), runs, true))
+    }
+
+    /// Whether the history has dropped the step.
+    pub fn is_expired(&self) -> bool {
+        !self.spec.keeps(self.number) || self.chunk.strong_count() == 0
+    }
 }
