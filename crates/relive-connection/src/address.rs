@@ -10,7 +10,8 @@ pub(crate) struct Address {
 }
 
 impl Address {
-    /// Understands `host:port`, `http://host:port` and `https://host:port`. A bare one is spoken to with TLS if `wants_tls`.
+    /// Understands `host:port`, `http://host:port` and `https://host:port`. A bare one is spoken to with TLS if
+    /// `wants_tls`.
     pub(crate) fn parse(address: &str, wants_tls: bool) -> Result<Address> {
         let (has_tls, authority) = match (address.strip_prefix("https://"), address.strip_prefix("http://")) {
             (Some(authority), _) => (true, authority),

@@ -84,8 +84,8 @@ pub fn is_transient_status(status: &Status) -> bool {
         && (matches!(status.code(), Code::Unavailable | Code::Cancelled) || is_broken_stream(status))
 }
 
-/// Whether a call that ended with `status` is worth making again: no server was there to answer it, or the connection ended before it did.
-/// What speaks another protocol has answered.
+/// Whether a call that ended with `status` is worth making again: no server was there to answer it, or the connection
+/// ended before it did. What speaks another protocol has answered.
 pub(crate) fn is_unanswered(status: &Status) -> bool {
     let is_unavailable = status.code() == Code::Unavailable && is_transient_status(status);
     is_unavailable || (kind_of(status) == ErrorKind::Unavailable && is_connection_lost(status))

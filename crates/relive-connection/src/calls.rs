@@ -36,8 +36,8 @@ impl Connection {
         })
     }
 
-    /// Sets priorities (`updates`: key and priority) and deletes items (`deletes`: keys) of `table`. Keys that the table
-    /// does not have are ignored.
+    /// Sets priorities (`updates`: key and priority) and deletes items (`deletes`: keys) of `table`. Keys that the
+    /// table does not have are ignored.
     ///
     /// # Errors
     /// `NotFound` for an unknown table, `InvalidArgument` for a priority that the table's selectors do not take,
@@ -61,12 +61,12 @@ impl Connection {
         answer.await.map(drop)
     }
 
-    /// Removes all items of `table` and sets its counters to 0. It is asked for once: a server that comes back may have loaded
-    /// items that are not to be removed.
+    /// Removes all items of `table` and sets its counters to 0. It is asked for once: a server that comes back may
+    /// have loaded items that are not to be removed.
     ///
     /// # Errors
-    /// `NotFound` for an unknown table, `Unavailable` if the connection ends before the answer is there (the table may be empty
-    /// then or not), `Timeout` when no server answers within `timeout`.
+    /// `NotFound` for an unknown table, `Unavailable` if the connection ends before the answer is there (the table
+    /// may be empty then or not), `Timeout` when no server answers within `timeout`.
     pub async fn reset(&self, table: &str, timeout: Duration) -> Result<()> {
         let request = ResetRequest { table: table.to_owned() };
         let reset = || {
@@ -81,8 +81,8 @@ impl Connection {
     /// Makes the server write a checkpoint; gives its path on the server's machine, or its URL.
     ///
     /// # Errors
-    /// `InvalidArgument` from a server without a checkpointer, `Internal` if the checkpoint cannot be written, `Unavailable` at
-    /// once if no server is there, `Timeout` when it does not answer within `timeout`.
+    /// `InvalidArgument` from a server without a checkpointer, `Internal` if the checkpoint cannot be written,
+    /// `Unavailable` at once if no server is there, `Timeout` when it does not answer within `timeout`.
     pub async fn checkpoint(&self, timeout: Duration) -> Result<String> {
         let checkpoint = || {
             let mut stub = self.stub();

@@ -24,8 +24,8 @@ use crate::waiting::{Backoff, Deadline};
 
 /// The connection to one server: Relive's or dm-reverb's.
 ///
-/// Cheap to clone; clones share it. Nothing is connected before the first call, and a lost connection is made again by the
-/// next one.
+/// Cheap to clone; clones share it. Nothing is connected before the first call, and a lost connection is made again
+/// by the next one.
 #[derive(Clone)]
 pub struct Connection {
     pub(crate) shared: Arc<Shared>,
@@ -39,8 +39,8 @@ pub(crate) struct Shared {
 }
 
 impl Connection {
-    /// The connection to the server at `address`: `host:port`, `http://host:port` or `https://host:port`. Must be called inside
-    /// a Tokio runtime.
+    /// The connection to the server at `address`: `host:port`, `http://host:port` or `https://host:port`. Must be
+    /// called inside a Tokio runtime.
     ///
     /// # Errors
     /// `InvalidArgument` for an address that cannot be one. Whether a server is there shows with the first call.
@@ -90,8 +90,8 @@ impl Connection {
         self.shared.transports.known().map_or(Transport::Tcp, |dialer| dialer.transport())
     }
 
-    /// Negotiates the transport of bulk data with the server, the first time; gives what opens connections of it. None for a
-    /// server that speaks gRPC only.
+    /// Negotiates the transport of bulk data with the server, the first time; gives what opens connections of it.
+    /// None for a server that speaks gRPC only.
     ///
     /// # Errors
     /// The server is away; `FailedPrecondition` if the transport that the options choose does not reach it.

@@ -19,8 +19,8 @@ use crate::remote::Remote;
 use crate::transport::{Transport, TransportChoice};
 use crate::{Error, ErrorKind, Result};
 
-/// Connections in a row, to a server that says that it speaks this, which end without a word. Then gRPC is used: what listens
-/// at the address hands nothing else on.
+/// Connections in a row, to a server that says that it speaks this, which end without a word. Then gRPC is used: what
+/// listens at the address hands nothing else on.
 pub const MAX_SILENT_CONNECTIONS: usize = 3;
 
 /// Times that a server is asked for its socket while that refuses, and the pause between two of them.

@@ -14,7 +14,8 @@ use crate::report::{ServerInfo, ServerStatus, StateId, Waits};
 use crate::transport::Transport;
 use crate::waiting::Deadline;
 
-/// The tables of an engine. Calls of them are as those of a [`Connection`](crate::Connection), and most of them wait for nothing.
+/// The tables of an engine. Calls of them are as those of a [`Connection`](crate::Connection), and most of them wait
+/// for nothing.
 #[derive(Clone)]
 pub struct Local {
     engine: Engine,
@@ -94,8 +95,8 @@ impl Local {
     /// Writes a checkpoint; gives its path, or its URL.
     ///
     /// # Errors
-    /// `InvalidArgument` of an engine without a checkpointer, `Internal` if the checkpoint cannot be written, `Timeout` when it
-    /// is not written within `timeout`.
+    /// `InvalidArgument` of an engine without a checkpointer, `Internal` if the checkpoint cannot be written,
+    /// `Timeout` when it is not written within `timeout`.
     pub async fn checkpoint(&self, timeout: Duration) -> Result<String> {
         let operation = "checkpoint";
         let refused = |error| engine_error(operation, error);

@@ -31,12 +31,12 @@ pub struct Proposal {
 }
 
 impl Connection {
-    /// Proposes `structure` as what the items of `table` look like. Whether it is the structure that the table keeps: its
-    /// signature's, or else the first that was proposed.
+    /// Proposes `structure` as what the items of `table` look like. Whether it is the structure that the table keeps:
+    /// its signature's, or else the first that was proposed.
     ///
     /// # Errors
-    /// `InvalidArgument` for a structure without columns, or beyond the limits; `NotFound` for an unknown table, `Unimplemented`
-    /// from a dm-reverb server, `Timeout` when no server answers within `timeout`.
+    /// `InvalidArgument` for a structure without columns, or beyond the limits; `NotFound` for an unknown table,
+    /// `Unimplemented` from a dm-reverb server, `Timeout` when no server answers within `timeout`.
     pub async fn name_columns(&self, table: &str, structure: &Nest<()>, timeout: Duration) -> Result<bool> {
         Ok(self.ask_for_names(table, structure, false, timeout).await?.kept)
     }
@@ -77,8 +77,8 @@ impl Connection {
         }
     }
 
-    /// What all items of `table` look like, for a writer that keeps to the answer: `structure`, if nobody has said anything
-    /// else. None of a server that keeps no structures: dm-reverb's.
+    /// What all items of `table` look like, for a writer that keeps to the answer: `structure`, if nobody has said
+    /// anything else. None of a server that keeps no structures: dm-reverb's.
     ///
     /// # Errors
     /// As [`name_columns`](Self::name_columns); `Protocol` for an answer that makes no sense.

@@ -13,8 +13,8 @@ impl Connection {
     /// Changes rules of `table` while it is in use, all of them or none.
     ///
     /// # Errors
-    /// `NotFound` for an unknown table, `InvalidArgument` for rules out of range, `Unimplemented` from a dm-reverb server,
-    /// `Timeout` when no server answers within `timeout`.
+    /// `NotFound` for an unknown table, `InvalidArgument` for rules out of range, `Unimplemented` from a dm-reverb
+    /// server, `Timeout` when no server answers within `timeout`.
     pub async fn change_table(
         &self,
         table: &str,
@@ -46,8 +46,8 @@ impl Connection {
     /// Drops `table` with all its items.
     ///
     /// # Errors
-    /// `NotFound` for an unknown table, `InvalidArgument` for the only one, `Unimplemented` from a dm-reverb server, `Timeout`
-    /// when no server answers within `timeout`.
+    /// `NotFound` for an unknown table, `InvalidArgument` for the only one, `Unimplemented` from a dm-reverb server,
+    /// `Timeout` when no server answers within `timeout`.
     pub async fn drop_table(&self, table: &str, timeout: Duration) -> Result<()> {
         let request = DropTableRequest { table: table.to_owned() };
         let answer = self.call("drop_table", timeout, || {

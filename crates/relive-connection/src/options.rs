@@ -65,9 +65,9 @@ impl ClientOptions {
         self.answer_timeout
     }
 
-    /// How long one of many servers may leave the question for its tables unanswered before it is asked once more, and left out
-    /// a quarter of this time later; 1 s. A connection that breaks or is refused is noticed at once. Of a single server it has no
-    /// meaning.
+    /// How long one of many servers may leave the question for its tables unanswered before it is asked once more,
+    /// and left out a quarter of this time later; 1 s. A connection that breaks or is refused is noticed at once. Of
+    /// a single server it has no meaning.
     #[must_use]
     pub fn answer_timeout(mut self, timeout: Duration) -> ClientOptions {
         self.answer_timeout = timeout;
@@ -103,8 +103,8 @@ impl ClientOptions {
         self
     }
 
-    /// Whom this client trusts, and how it proves who it is. Without it an address that begins with `https://` is trusted as
-    /// the system says.
+    /// Whom this client trusts, and how it proves who it is. Without it an address that begins with `https://` is
+    /// trusted as the system says.
     #[must_use]
     pub fn tls(mut self, tls: ClientTls) -> ClientOptions {
         self.tls = Some(tls);

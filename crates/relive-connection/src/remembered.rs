@@ -21,8 +21,8 @@ struct Known {
 }
 
 impl Remembered {
-    /// Takes over what the server says now. Tells, for each table that has had fewer inserts than it had before the server was away,
-    /// the name, the inserts now, and those before.
+    /// Takes over what the server says now. Tells, for each table that has had fewer inserts than it had before the
+    /// server was away, the name, the inserts now, and those before.
     pub(crate) fn take_over(&self, info: &ServerInfo) -> Vec<(String, i64, i64)> {
         let mut state = self.0.lock();
         let may_be_new = state.is_watching || state.id.is_some_and(|id| id != info.state_id);
@@ -50,7 +50,8 @@ impl Remembered {
         self.0.lock().inserts.remove(table);
     }
 
-    /// Whether the caller is to watch for the server's return, which nobody does yet. It says [`end_watch`](Self::end_watch) later.
+    /// Whether the caller is to watch for the server's return, which nobody does yet. It says
+    /// [`end_watch`](Self::end_watch) later.
     pub(crate) fn begin_watch(&self) -> bool {
         !std::mem::replace(&mut self.0.lock().is_watching, true)
     }

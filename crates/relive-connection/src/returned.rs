@@ -44,8 +44,8 @@ impl Connection {
         }
     }
 
-    /// Has a task look at the server's tables as soon as it is there again, after a connection broke. `inserts` are those that
-    /// tables have had at least, as far as the caller knows.
+    /// Has a task look at the server's tables as soon as it is there again, after a connection broke. `inserts` are
+    /// those that tables have had at least, as far as the caller knows.
     pub fn watch_for_return(&self, inserts: impl IntoIterator<Item = (Arc<str>, u64)>) {
         let remembered = &self.shared.remembered;
         inserts.into_iter().for_each(|(table, inserts)| {

@@ -69,7 +69,8 @@ impl Deadline {
     }
 }
 
-/// A timer for the moment at which a caller stops waiting. It is made when there is such a moment, and reset when the moment moves.
+/// A timer for the moment at which a caller stops waiting. It is made when there is such a moment, and reset when the
+/// moment moves.
 #[derive(Default)]
 pub struct Timer(Option<Pin<Box<Sleep>>>);
 

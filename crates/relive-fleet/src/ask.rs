@@ -78,7 +78,8 @@ async fn one<T>(
 }
 
 impl Answers<()> {
-    /// As [`all`](Self::all) for those that had what was asked about, if any had: a call that is made again finds it at the others only.
+    /// As [`all`](Self::all) for those that had what was asked about, if any had: a call that is made again finds it
+    /// at the others only.
     pub(crate) fn all_that_had_it(mut self) -> Result<()> {
         if self.answers.iter().any(|(_, answer)| answer.is_ok()) {
             let had_none = |error: &Error| error.kind() == ErrorKind::NotFound;
@@ -113,7 +114,8 @@ impl<T> Answers<T> {
         Ok(self.answers.into_iter().filter_map(|(server, answer)| Some((server, answer.ok()?))).collect())
     }
 
-    /// An error if any server refused. What a server that is away was not told is lost with it, or comes back as it was.
+    /// An error if any server refused. What a server that is away was not told is lost with it, or comes back as it
+    /// was.
     pub(crate) fn none_refused(self) -> Result<()> {
         let refused = |error: &Error| !is_absence(error);
         let any = self.answers.iter().any(|(_, answer)| answer.as_ref().is_err_and(refused));

@@ -1,8 +1,8 @@
 //! Which server a writer's stream goes to.
 //!
-//! A stream stays where it is: what it brings is confirmed there. A new one goes to the server with the fewest of this client.
-//! When a server joins, streams move there one by one as long as theirs has more than one more: they end in order at the
-//! old one first, so that moving loses and repeats nothing.
+//! A stream stays where it is: what it brings is confirmed there. A new one goes to the server with the fewest of
+//! this client. When a server joins, streams move there one by one as long as theirs has more than one more: they end
+//! in order at the old one first, so that moving loses and repeats nothing.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -44,8 +44,8 @@ pub enum Target {
 }
 
 impl Backend {
-    /// The server at `address`, or many servers if it is a list with commas or a name to be resolved. Must be called inside a
-    /// Tokio runtime.
+    /// The server at `address`, or many servers if it is a list with commas or a name to be resolved. Must be called
+    /// inside a Tokio runtime.
     ///
     /// # Errors
     /// `InvalidArgument` for an address that cannot be one.
@@ -174,8 +174,8 @@ impl Backend {
     /// Proposes `structure` as what the items of `table` look like. Whether the table keeps it.
     ///
     /// # Errors
-    /// `InvalidArgument` for a structure without columns, or beyond the limits; `NotFound` for an unknown table, `Unimplemented`
-    /// from a dm-reverb server, `Timeout` when no server answers in time.
+    /// `InvalidArgument` for a structure without columns, or beyond the limits; `NotFound` for an unknown table,
+    /// `Unimplemented` from a dm-reverb server, `Timeout` when no server answers in time.
     pub async fn name_columns(&self, table: &str, structure: &Nest<()>) -> Result<bool> {
         match self.target() {
             Target::Server(server) => server.name_columns(table, structure, self.timeout).await,
@@ -190,8 +190,8 @@ impl Backend {
         proposal.log(backend.name_columns(&proposal.table, &proposal.structure).await);
     }
 
-    /// What all items of `table` look like, for a writer that keeps to the answer: `structure`, if nobody has said anything
-    /// else. None of servers that keep no structures: dm-reverb's.
+    /// What all items of `table` look like, for a writer that keeps to the answer: `structure`, if nobody has said
+    /// anything else. None of servers that keep no structures: dm-reverb's.
     ///
     /// # Errors
     /// As [`name_columns`](Self::name_columns).

@@ -64,7 +64,7 @@ impl Fleet {
         Box::pin(async move {
             let operation = "mutate_priorities";
             let (up, timeout) = self.wait_for_one(operation, timeout).await?;
-            let (parts, concerned) = self.share_out(up, updates, deletes);
+            let (parts, concerned) = self.split_by_owner(up, updates, deletes);
             let asked = self.ask(operation, &concerned, |connection, server| {
                 let (table, part) =
                     (table.to_owned(), parts.get(&server.number()).cloned().unwrap_or_default());
@@ -83,7 +83,7 @@ impl Fleet {
     }
 
     /// What each server is to be told, and the servers among `up` that are to be told anything.
-    fn share_out(
+    fn split_by_owner(
         &self,
         up: Vec<Arc<Member>>,
         updates: &[(u64, f64)],
@@ -92,22 +92,22 @@ impl Fleet {
         let mut parts: HashMap<u32, Part> =
             up.iter().map(|server| (server.number(), Part::default())).collect();
         for (key, priority) in updates {
-            self.tell_owner(*key, &mut parts, |part| part.updates.push((*key, *priority)));
+            self.add_to_owner(*key, &mut parts, |part| part.updates.push((*key, *priority)));
         }
         for key in deletes {
-            self.tell_owner(*key, &mut parts, |part| part.deletes.push(*key));
+            self.add_to_owner(*key, &mut parts, |part| part.deletes.push(*key));
         }
         let concerned = |server: &Arc<Member>| parts.get(&server.number()).is_some_and(|part| part.len() > 0);
         let concerned = up.into_iter().filter(concerned).collect();
         (parts, concerned)
     }
 
-    fn tell_owner(&self, key: u64, parts: &mut HashMap<u32, Part>, mut tell: impl FnMut(&mut Part)) {
+    fn add_to_owner(&self, key: u64, parts: &mut HashMap<u32, Part>, mut add: impl FnMut(&mut Part)) {
         let owner = self.owners.find(key).and_then(|number| self.member(number));
         match owner.map(|owner| (parts.get_mut(&owner.number()), owner)) {
-            Some((Some(part), _)) => tell(part),
+            Some((Some(part), _)) => add(part),
             Some((None, owner)) => drop(owner.lost_updates.fetch_add(1, Ordering::Relaxed)),
-            None => parts.values_mut().for_each(tell),
+            None => parts.values_mut().for_each(add),
         }
     }
 
@@ -210,8 +210,8 @@ impl Fleet {
         })
     }
 
-    /// What all items of `table` look like, for a writer who keeps to the answer. The servers are asked one after the other, so that of
-    /// two writers who propose at the same time one is the first at all of them.
+    /// What all items of `table` look like, for a writer who keeps to the answer. The servers are asked one after the
+    /// other, so that of two writers who propose at the same time one is the first at all of them.
     pub fn agree_on_columns<'a>(
         &'a self,
         table: &'a str,

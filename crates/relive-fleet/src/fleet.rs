@@ -43,8 +43,8 @@ pub struct Fleet {
 }
 
 impl Fleet {
-    /// A set without servers, which `names` names that are to be resolved may bring. Must be called inside a Tokio runtime, whose
-    /// tasks watch the servers.
+    /// A set without servers, which `names` names that are to be resolved may bring. Must be called inside a Tokio
+    /// runtime, whose tasks watch the servers.
     pub(crate) fn new(
         text: String,
         names: usize,
@@ -121,7 +121,7 @@ impl Fleet {
             }
             *servers = servers.iter().cloned().chain([Arc::clone(&server)]).collect();
         }
-        self.tell();
+        self.notify();
         Some(server)
     }
 
@@ -136,7 +136,7 @@ impl Fleet {
         }
         self.log.lock().add(server.address(), ServerEvent::Removed, reason);
         tracing::info!(target: "relive", "the server at {} is no longer one of {}: {reason}", server.address(), self.text);
-        self.tell();
+        self.notify();
     }
 
     /// Takes note that a server has answered.
@@ -146,10 +146,11 @@ impl Fleet {
             self.log.lock().add(server.address(), ServerEvent::Joined, "it answers");
             tracing::info!(target: "relive", "the server at {} of {} takes part", server.address(), self.text);
         }
-        self.tell();
+        self.notify();
     }
 
-    /// Takes note that a server has failed. Nobody waits for it any more; its watcher looks at once whether it is there.
+    /// Takes note that a server has failed. Nobody waits for it any more; its watcher looks at once whether it is
+    /// there.
     pub fn failed(&self, server: &Member, reason: &str) {
         if server.failed(reason) {
             self.log.lock().add(server.address(), ServerEvent::Left, reason);
@@ -163,7 +164,7 @@ impl Fleet {
             );
             server.ask_now();
         }
-        self.tell();
+        self.notify();
     }
 
     /// A number that grows with each change: of the set, of a standing, of sizes.
@@ -176,14 +177,14 @@ impl Fleet {
         self.owners.note(key, server);
     }
 
-    fn tell(&self) {
+    fn notify(&self) {
         self.version.send_modify(|version| *version += 1);
     }
 
     /// Takes note that a name was resolved for the first time, or could not be.
     pub(crate) fn resolved_one(&self) {
         self.unresolved.fetch_sub(1, Ordering::Relaxed);
-        self.tell();
+        self.notify();
     }
 
     /// Whether all servers of the beginning were asked once, so that it is known who takes part.
@@ -227,7 +228,8 @@ impl Fleet {
         })
     }
 
-    /// Waits until all servers were asked once; gives each once, whatever addresses it has, and what is left of the time.
+    /// Waits until all servers were asked once; gives each once, whatever addresses it has, and what is left of the
+    /// time.
     pub(crate) async fn settle(
         &self,
         operation: &str,

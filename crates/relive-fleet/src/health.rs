@@ -6,8 +6,8 @@ use tokio::time::Instant;
 
 use crate::changes::ServerStanding;
 
-/// How often a server that takes part is asked for its tables: their sizes are what samples are weighted by, and one that is
-/// silent is found out within this and its time to answer.
+/// How often a server that takes part is asked for its tables: their sizes are what samples are weighted by, and one
+/// that is silent is found out within this and its time to answer.
 const ASK_EVERY: Duration = Duration::from_millis(700);
 
 /// The wait before a server that is away is asked for the first time, and the longest.
@@ -38,8 +38,8 @@ impl Health {
         }
     }
 
-    /// Takes note of an answer to what was asked at `asked`; whether the server joins. An answer that was on its way when the
-    /// server was found away proves nothing.
+    /// Takes note of an answer to what was asked at `asked`; whether the server joins. An answer that was on its way
+    /// when the server was found away proves nothing.
     pub(crate) fn answered(&mut self, asked: Instant, now: Instant) -> bool {
         if self.standing == ServerStanding::Away && asked < self.since {
             return false;

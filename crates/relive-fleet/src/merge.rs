@@ -1,7 +1,7 @@
 //! What servers say of themselves, added up.
 //!
-//! Numbers are sums, bounds on a table's size as well. Rules that hold at each server by itself, like those of rate limiters, are
-//! given as the first server has them.
+//! Numbers are sums, bounds on a table's size as well. Rules that hold at each server by itself, like those of rate
+//! limiters, are given as the first server has them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,27 +1,29 @@
 //! Which server has which item.
 //!
-//! Keys are 64 random bits and say nothing about where their items are. So the client remembers where it met them: in samples,
-//! and in the confirmations of its writers. What it does not know goes to all servers, so forgetting costs messages, never an
-//! update.
+//! Keys are 64 random bits and say nothing about where their items are. So the client remembers where it met them: in
+//! samples, and in the confirmations of its writers. What it does not know goes to all servers, so forgetting costs
+//! messages, never an update.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Keys that are remembered at most: far more than a learner has in work. The 8 MiB for them are taken with the first key.
+/// Keys that are remembered at most: far more than a learner has in work. The 8 MiB for them are taken with the first
+/// key.
 const SLOTS: usize = 1 << SLOT_BITS;
 const SLOT_BITS: u32 = 20;
 
 /// Bits of a key that its slot says already, and which are free for the server's number therefore.
 const LOW_BITS: u64 = (1 << SLOT_BITS) - 1;
 
-/// A map of bounded size: each key has one slot, which holds the newest of its keys. A slot has the bits of the key that do not
-/// follow from its number, so it is never taken for that of another key.
+/// A map of bounded size: each key has one slot, which holds the newest of its keys. A slot has the bits of the key
+/// that do not follow from its number, so it is never taken for that of another key.
 #[derive(Debug, Default)]
 pub(crate) struct Owners {
     slots: OnceLock<Box<[AtomicU64]>>,
 }
 
-/// The number of a server, from 1: 0 is nobody. Numbers are never used twice, and those that do not fit are not remembered.
+/// The number of a server, from 1: 0 is nobody. Numbers are never used twice, and those that do not fit are not
+/// remembered.
 pub type MemberNumber = u32;
 
 impl Owners {

@@ -13,7 +13,7 @@ use crate::fleet::{Fleet, WeakFleet};
 use crate::member::Member;
 
 /// How long a server that joins may take to hear what items look like.
-const PROPOSAL_LIMIT: Duration = Duration::from_millis(500);
+const PROPOSAL_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Adds a server to the fleet, with a task that watches it.
 pub(crate) fn add(fleet: &Arc<Fleet>, address: String, connection: Connection) {
@@ -22,8 +22,8 @@ pub(crate) fn add(fleet: &Arc<Fleet>, address: String, connection: Connection) {
     }
 }
 
-/// Asks the server for its tables again and again, until it is retired or its client is gone. It has a connection of its own:
-/// on one that carries samples, an answer would wait until they are taken.
+/// Asks the server for its tables again and again, until it is retired or its client is gone. It has a connection of
+/// its own: on one that carries samples, an answer would wait until they are taken.
 async fn run(fleet: WeakFleet, server: Arc<Member>) {
     let mut stub = server.connection().stub_of_its_own();
     while !server.retired.load(Ordering::Relaxed) {
@@ -31,14 +31,15 @@ async fn run(fleet: WeakFleet, server: Arc<Member>) {
         let Some(limit) = fleet.upgrade().map(|fleet| fleet.options.answer_limit()) else { return };
         let answer = answer_within(limit, ask(&mut stub)).await;
         let Some(fleet) = fleet.upgrade() else { return };
-        take_note(&fleet, &server, asked, answer).await;
+        record(&fleet, &server, asked, answer).await;
         drop(fleet);
         let pause = pin!(sleep(server.next_question()));
         tokio::select! { () = pause => {}, () = server.is_to_be_asked() => {} }
     }
 }
 
-/// The answer, if it comes in time. A process that was not let run itself looks for it once more before it blames the server.
+/// The answer, if it comes in time. A process that was not let run itself looks for it once more before it blames the
+/// server.
 async fn answer_within(
     limit: Duration,
     answer: impl Future<Output = Result<ServerInfo>>,
@@ -59,7 +60,7 @@ async fn ask(stub: &mut Stub) -> Result<ServerInfo> {
     }
 }
 
-async fn take_note(fleet: &Arc<Fleet>, server: &Arc<Member>, asked: Instant, answer: Result<ServerInfo>) {
+async fn record(fleet: &Arc<Fleet>, server: &Arc<Member>, asked: Instant, answer: Result<ServerInfo>) {
     let info = match answer {
         Ok(info) => info,
         Err(error) => return fleet.failed(server, &error.to_string()),
@@ -67,7 +68,7 @@ async fn take_note(fleet: &Arc<Fleet>, server: &Arc<Member>, asked: Instant, ans
     if !server.is_up() {
         // It may have begun anew: what items look like is told before there are any.
         for proposal in fleet.proposals.all() {
-            server.connection().propose(&proposal, PROPOSAL_LIMIT).await;
+            server.connection().propose(&proposal, PROPOSAL_TIMEOUT).await;
         }
     }
     let _one_at_a_time = fleet.joining.lock();

@@ -41,24 +41,25 @@ impl BatchOptions {
     /// How many batches are asked for before they are needed; 0 in the same process, 2 over TCP.
     ///
     /// 0 is exact, in one process as over a network, of one server as of many: samples are taken only while
-    /// [`next`](crate::BatchSampler::next) waits for them, and only as many as its batch lacks. When its time is up, the request
-    /// is taken back, and what came of the batch stays for the next one. This is for tables whose items are deleted by being
-    /// sampled, and for priorities that are to be up to date; each batch takes a round trip.
+    /// [`next`](crate::BatchSampler::next) waits for them, and only as many as its batch lacks. When its time is up,
+    /// the request is taken back, and what came of the batch stays for the next one. This is for tables whose items
+    /// are deleted by being sampled, and for priorities that are to be up to date; each batch takes a round trip.
     #[must_use]
     pub fn prefetch(mut self, batches: usize) -> BatchOptions {
         self.prefetch = Some(batches);
         self
     }
 
-    /// How many streams read at the same time; 1. It has no meaning in the same process, and without [`prefetch`](Self::prefetch).
+    /// How many streams read at the same time; 1. It has no meaning in the same process, and without
+    /// [`prefetch`](Self::prefetch).
     #[must_use]
     pub fn num_workers(mut self, workers: usize) -> BatchOptions {
         self.num_workers = workers;
         self
     }
 
-    /// How long one batch may take before the caller gets a `Timeout` error; without it, as long as it likes. The samples
-    /// that came in time stay for the next call.
+    /// How long one batch may take before the caller gets a `Timeout` error; without it, as long as it likes. The
+    /// samples that came in time stay for the next call.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> BatchOptions {
         self.timeout = Some(timeout);

@@ -27,9 +27,9 @@ use crate::streams::Streams;
 
 /// Reads batches of samples of one table.
 ///
-/// Over TCP, batches are asked for ahead in the background, in the same process they are taken when they are wanted, and over TCP,
-/// too, with [`BatchOptions::prefetch`] of 0. Dropping the sampler takes back what it has asked for; samples that came and were not
-/// handed out are lost.
+/// Over TCP, batches are asked for ahead in the background, in the same process they are taken when they are wanted,
+/// and over TCP, too, with [`BatchOptions::prefetch`] of 0. Dropping the sampler takes back what it has asked for;
+/// samples that came and were not handed out are lost.
 ///
 /// ```no_run
 /// use relive_client::{BatchOptions, Client};
@@ -82,8 +82,8 @@ impl BatchSampler {
     /// A reader of batches of `table`: what `Client::batch_sampler` gives.
     ///
     /// # Errors
-    /// `InvalidArgument` for options out of range; `NotFound` for an unknown table of this process (a server tells with the
-    /// first batch).
+    /// `InvalidArgument` for options out of range; `NotFound` for an unknown table of this process (a server tells
+    /// with the first batch).
     pub fn new(backend: &Backend, table: &str, options: &BatchOptions) -> Result<BatchSampler> {
         options.validate()?;
         let batches_ahead = options.batches_ahead(backend.transport());
@@ -129,14 +129,16 @@ impl BatchSampler {
         ((self.num_ready() + come) / self.batch_size, in_flight)
     }
 
-    /// The next batch; none after `max_batches`. Dropping the future loses nothing that came: it stays for the next call. In the
-    /// same process, and with a [`prefetch`](BatchOptions::prefetch) of 0, the request is then taken back; otherwise what was
-    /// asked for comes nevertheless, and is kept for the next call. Over a network, samples that the server is just sending when
-    /// a request is taken back are lost, and counted there as `undelivered_samples`; a timeout loses none.
+    /// The next batch; none after `max_batches`. Dropping the future loses nothing that came: it stays for the next
+    /// call. In the same process, and with a [`prefetch`](BatchOptions::prefetch) of 0, the request is then taken
+    /// back; otherwise what was asked for comes nevertheless, and is kept for the next call. Over a network, samples
+    /// that the server is just sending when a request is taken back are lost, and counted there as
+    /// `undelivered_samples`; a timeout loses none.
     ///
     /// # Errors
     /// `Timeout` when the batch was not full in the options' time, `Unavailable` when the server stays away; after both
-    /// the sampler can be asked again. Any other error is permanent: `Cancelled` when a table of this process was closed.
+    /// the sampler can be asked again. Any other error is permanent: `Cancelled` when a table of this process was
+    /// closed.
     pub async fn next(&mut self) -> Option<Result<SampleBatch>> {
         self.next_within(self.timeout).await
     }

@@ -10,7 +10,8 @@ use relive_fleet::{Backend, Fleet, Target};
 use crate::items::{ItemInfo, ItemPage, get_items_of, items_of};
 use crate::samples::Sample;
 
-/// Where in a position of a page the number of its server begins. Below is the server's own position, the number of an insert.
+/// Where in a position of a page the number of its server begins. Below is the server's own position, the number of
+/// an insert.
 const SERVER_SHIFT: u32 = 44;
 const POSITION_MASK: u64 = (1 << SERVER_SHIFT) - 1;
 

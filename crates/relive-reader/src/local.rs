@@ -39,8 +39,8 @@ impl LocalFeed {
         self.asked_samples
     }
 
-    /// Gives at least one and at most `limit` samples. A request that waits already goes on waiting, with the limit and the
-    /// timeout that it began with.
+    /// Gives at least one and at most `limit` samples. A request that waits already goes on waiting, with the limit
+    /// and the timeout that it began with.
     ///
     /// A wait with a timeout needs a Tokio runtime.
     pub(crate) fn poll_answer(
@@ -73,7 +73,8 @@ impl LocalFeed {
         Poll::Ready(Ok(()))
     }
 
-    /// Takes a waiting request back. Gives the samples that were taken for it in this very moment, so that none is lost.
+    /// Takes a waiting request back. Gives the samples that were taken for it in this very moment, so that none is
+    /// lost.
     pub(crate) fn take_back(&mut self) -> Vec<Sampled> {
         self.asked_samples = 0;
         self.asked.take().map(SampleFuture::withdraw).unwrap_or_default()

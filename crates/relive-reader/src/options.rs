@@ -43,8 +43,8 @@ impl SamplerOptions {
         self
     }
 
-    /// How many samples a worker may have asked for that the caller has not taken yet; 100. They are lost when the sampler
-    /// is dropped, which matters for tables whose items are deleted by being sampled.
+    /// How many samples a worker may have asked for that the caller has not taken yet; 100. They are lost when the
+    /// sampler is dropped, which matters for tables whose items are deleted by being sampled.
     #[must_use]
     pub fn max_in_flight_samples_per_worker(mut self, samples: usize) -> SamplerOptions {
         self.max_in_flight = samples;
@@ -58,7 +58,8 @@ impl SamplerOptions {
         self
     }
 
-    /// After how many samples a worker opens a new stream, so that several servers behind one address get their share; 10,000.
+    /// After how many samples a worker opens a new stream, so that several servers behind one address get their
+    /// share; 10,000.
     #[must_use]
     pub fn max_samples_per_stream(mut self, samples: usize) -> SamplerOptions {
         self.max_samples_per_stream = samples;
@@ -66,7 +67,8 @@ impl SamplerOptions {
     }
 
     /// How long the table's rate limiter may hold samples back before the caller gets a `Timeout` error; without it, as
-    /// long as it likes. Zero: only samples that are there at once (in fact 1 ms, since zero means "for ever" to servers).
+    /// long as it likes. Zero: only samples that are there at once (in fact 1 ms, since zero means "for ever" to
+    /// servers).
     #[must_use]
     pub fn rate_limiter_timeout(mut self, timeout: Duration) -> SamplerOptions {
         self.rate_limiter_timeout = Some(timeout);
@@ -104,7 +106,8 @@ impl SamplerOptions {
         self.max_in_flight.saturating_mul(self.useful_workers())
     }
 
-    /// How one of so many servers is read, where how much of it is said elsewhere. Each may have twice its even share in flight.
+    /// How one of so many servers is read, where how much of it is said elsewhere. Each may have twice its even share
+    /// in flight.
     pub(crate) fn of_a_lane(&self, servers: usize) -> SamplerOptions {
         let servers = servers.max(1);
         let workers = self.num_workers.div_ceil(servers);

@@ -21,9 +21,9 @@ use crate::streams::Streams;
 
 /// Reads samples of one table, some of them ahead of their use.
 ///
-/// Of a server, workers fetch in the background, at most as many samples as the options allow. A lost connection is made
-/// again without the caller noticing, unless it takes too long. Dropping a sampler ends its streams; what was fetched and
-/// not taken is lost. Of a table in this process nothing is fetched before it is asked for.
+/// Of a server, workers fetch in the background, at most as many samples as the options allow. A lost connection is
+/// made again without the caller noticing, unless it takes too long. Dropping a sampler ends its streams; what was
+/// fetched and not taken is lost. Of a table in this process nothing is fetched before it is asked for.
 ///
 /// It is also a [`Stream`] of results.
 ///
@@ -98,9 +98,9 @@ impl Sampler {
     /// The next sample; none after `max_samples`. Dropping the future loses nothing.
     ///
     /// # Errors
-    /// `Timeout` when the rate limiter let nothing through within its timeout, `Unavailable` when the server stays away;
-    /// after both the sampler can be asked again. Any other error is permanent: `Cancelled` when a table of this process
-    /// was closed.
+    /// `Timeout` when the rate limiter let nothing through within its timeout, `Unavailable` when the server stays
+    /// away; after both the sampler can be asked again. Any other error is permanent: `Cancelled` when a table of
+    /// this process was closed.
     pub async fn next(&mut self) -> Option<Result<Sample>> {
         poll_fn(|cx| self.poll_sample(1, cx)).await
     }
@@ -122,8 +122,8 @@ impl Sampler {
         }
     }
 
-    /// The next `num_samples` samples; fewer when the end or an error comes first. An error that comes after some samples
-    /// is given to the next call.
+    /// The next `num_samples` samples; fewer when the end or an error comes first. An error that comes after some
+    /// samples is given to the next call.
     ///
     /// # Errors
     /// As [`next`](Self::next), when not a single sample came.

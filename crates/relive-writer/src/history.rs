@@ -1,5 +1,5 @@
-//! What a writer remembers of the steps it was given: one list of cells per column, sliced like a Python list but without its
-//! silent answers.
+//! What a writer remembers of the steps it was given: one list of cells per column, sliced like a Python list but
+//! without its silent answers.
 
 use std::ops::{Range, RangeBounds};
 use std::sync::{Arc, Weak};

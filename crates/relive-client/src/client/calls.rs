@@ -27,8 +27,8 @@ impl Client {
         }
     }
 
-    /// What samples and inserts of `table` wait for now, for a caller who wonders why his call takes so long. In the same
-    /// process the answer is there at once.
+    /// What samples and inserts of `table` wait for now, for a caller who wonders why his call takes so long. In the
+    /// same process the answer is there at once.
     ///
     /// # Errors
     /// `NotFound` for an unknown table, `Unimplemented` from a dm-reverb server, `Timeout` after the client's time.
@@ -40,8 +40,8 @@ impl Client {
         }
     }
 
-    /// Sets priorities (`updates`: key and priority) and deletes items (`deletes`: keys) of `table`. Keys that the table
-    /// does not have are ignored.
+    /// Sets priorities (`updates`: key and priority) and deletes items (`deletes`: keys) of `table`. Keys that the
+    /// table does not have are ignored.
     ///
     /// # Errors
     /// `NotFound` for an unknown table, `InvalidArgument` for a priority that the table's selectors do not take,
@@ -60,12 +60,12 @@ impl Client {
         }
     }
 
-    /// Removes all items of `table` and sets its counters to 0. It is asked for once: a server that comes back may have loaded
-    /// items that are not to be removed.
+    /// Removes all items of `table` and sets its counters to 0. It is asked for once: a server that comes back may
+    /// have loaded items that are not to be removed.
     ///
     /// # Errors
-    /// `NotFound` for an unknown table, `Unavailable` if the connection ends before the answer is there (the table may be empty
-    /// then or not), `Timeout` after the client's time.
+    /// `NotFound` for an unknown table, `Unavailable` if the connection ends before the answer is there (the table
+    /// may be empty then or not), `Timeout` after the client's time.
     pub async fn reset(&self, table: &str) -> Result<()> {
         match self.backend.target() {
             Target::Server(server) => server.reset(table, self.timeout()).await,
@@ -74,12 +74,12 @@ impl Client {
         }
     }
 
-    /// Makes the server write a checkpoint; gives its path on the server's machine, or its URL. It holds everything that was
-    /// confirmed before. Calls at the same time share checkpoints; a call that ends early ends none.
+    /// Makes the server write a checkpoint; gives its path on the server's machine, or its URL. It holds everything
+    /// that was confirmed before. Calls at the same time share checkpoints; a call that ends early ends none.
     ///
     /// # Errors
-    /// `InvalidArgument` from a server or an engine without a checkpointer, `Internal` if the checkpoint cannot be written,
-    /// `Unavailable` at once if no server is there, `Timeout` after the client's time.
+    /// `InvalidArgument` from a server or an engine without a checkpointer, `Internal` if the checkpoint cannot be
+    /// written, `Unavailable` at once if no server is there, `Timeout` after the client's time.
     pub async fn checkpoint(&self) -> Result<String> {
         match self.backend.target() {
             Target::Server(server) => server.checkpoint(self.timeout()).await,
@@ -88,8 +88,8 @@ impl Client {
         }
     }
 
-    /// What becomes of checkpoints: what is being written and how far it is, what was written last, when the next is due. Only
-    /// Relive's servers know.
+    /// What becomes of checkpoints: what is being written and how far it is, what was written last, when the next is
+    /// due. Only Relive's servers know.
     ///
     /// # Errors
     /// As [`status`](Self::status), of which this is a part.

@@ -15,8 +15,8 @@ use relive_reader::IdleStreams;
 /// have to wait need no runtime.
 ///
 /// Cheap to clone; clones share the connection. Nothing is connected before the first call, and a lost connection is
-/// made again by the next one. A call may take as long as the options say; [`with_timeout`](Client::with_timeout) gives a clone
-/// whose calls may take another time.
+/// made again by the next one. A call may take as long as the options say; [`with_timeout`](Client::with_timeout)
+/// gives a clone whose calls may take another time.
 ///
 /// ```no_run
 /// use relive_client::{Client, Nest, Tensor};
@@ -41,8 +41,8 @@ impl Client {
     /// A client of the server at `address`: `host:port` or `http://host:port`. Must be called inside a Tokio runtime;
     /// [`blocking::Client`](crate::blocking::Client) needs none.
     ///
-    /// A list with commas, `host1:port,host2:port`, and a name whose addresses are all servers, `dns:///name:port`, make a client of
-    /// [many servers](Self::connect_many).
+    /// A list with commas, `host1:port,host2:port`, and a name whose addresses are all servers, `dns:///name:port`,
+    /// make a client of [many servers](Self::connect_many).
     ///
     /// # Errors
     /// `InvalidArgument` for an address that cannot be one. Whether a server is there shows with the first call.
@@ -62,10 +62,11 @@ impl Client {
     /// addresses that the name has. Must be called inside a Tokio runtime, whose tasks watch the servers.
     ///
     /// Writers share the servers among them, each of their streams stays at one. Samples and batches come from all,
-    /// weighted by the sizes of their tables: see [`SampleInfo::probability`](crate::SampleInfo::probability). Changes of priorities and
-    /// deletions go to the server that has the item. What servers tell of themselves is added up; resetting, checkpoints and changes of
-    /// tables are made at all, or fail with a [`PartialFailure`](crate::PartialFailure). A server that is away is left out until it
-    /// answers again, and nothing waits for it; [`servers`](Self::servers) and [`server_changes`](Self::server_changes) tell.
+    /// weighted by the sizes of their tables: see [`SampleInfo::probability`](crate::SampleInfo::probability).
+    /// Changes of priorities and deletions go to the server that has the item. What servers tell of themselves is
+    /// added up; resetting, checkpoints and changes of tables are made at all, or fail with a
+    /// [`PartialFailure`](crate::PartialFailure). A server that is away is left out until it answers again, and
+    /// nothing waits for it; [`servers`](Self::servers) and [`server_changes`](Self::server_changes) tell.
     ///
     /// ```no_run
     /// use relive_client::{BatchOptions, Client};
@@ -178,7 +179,8 @@ impl Client {
         self.fleet().map(Fleet::states).unwrap_or_default()
     }
 
-    /// The last 256 times that a server was left out, taken back, or no longer among the addresses of its name; the oldest first.
+    /// The last 256 times that a server was left out, taken back, or no longer among the addresses of its name; the
+    /// oldest first.
     pub fn server_changes(&self) -> Vec<ServerChange> {
         self.fleet().map(Fleet::changes).unwrap_or_default()
     }

@@ -51,14 +51,14 @@ impl Client {
     /// A reader of batches of `table`, whose columns are decoded into one array each.
     ///
     /// # Errors
-    /// `InvalidArgument` for options out of range; `NotFound` for an unknown table of this process (a server tells with the
-    /// first batch).
+    /// `InvalidArgument` for options out of range; `NotFound` for an unknown table of this process (a server tells
+    /// with the first batch).
     pub fn batch_sampler(&self, table: &str, options: BatchOptions) -> Result<BatchSampler> {
         BatchSampler::new(&self.backend, table, &options)
     }
 
-    /// Writes one step as one item into each of the tables in `priorities` (name and priority), and waits until they are
-    /// confirmed. The item's columns keep a leading dimension of 1.
+    /// Writes one step as one item into each of the tables in `priorities` (name and priority), and waits until they
+    /// are confirmed. The item's columns keep a leading dimension of 1.
     ///
     /// # Errors
     /// `InvalidArgument` for no tables, NaN priorities, and steps that a table's signature or the server refuses,
@@ -90,8 +90,8 @@ impl Client {
         self.sampler(table, options)?.next_batch(num_samples).await
     }
 
-    /// Asks for `num_samples` samples of `table`, to be waited for on the spot. With a timeout, the rate limiter may hold them
-    /// back no longer than this; without one, as long as it likes.
+    /// Asks for `num_samples` samples of `table`, to be waited for on the spot. With a timeout, the rate limiter may
+    /// hold them back no longer than this; without one, as long as it likes.
     ///
     /// # Errors
     /// `InvalidArgument` for no samples, `NotFound` for an unknown table of this process.
@@ -104,10 +104,11 @@ impl Client {
         SampleCall::new(&self.backend, &self.idle, table, num_samples, timeout)
     }
 
-    /// Up to `limit` items of `table` in the order of their insertion, beginning at `from`: 0, or what the page before says.
+    /// Up to `limit` items of `table` in the order of their insertion, beginning at `from`: 0, or what the page
+    /// before says.
     ///
-    /// A page makes the server look through the whole table, so that a few large pages are better than many small ones; it
-    /// gives at most 100,000. Items that come or leave meanwhile may or may not be on it.
+    /// A page makes the server look through the whole table, so that a few large pages are better than many small
+    /// ones; it gives at most 100,000. Items that come or leave meanwhile may or may not be on it.
     ///
     /// # Errors
     /// `NotFound` for an unknown table, `Unimplemented` from a dm-reverb server, `Timeout` after the client's time.
@@ -115,12 +116,12 @@ impl Client {
         relive_reader::items(&self.backend, table, from, limit).await
     }
 
-    /// The items of these keys with their data, none where the table has no such item. It does not count as sampling: their
-    /// probability is 0.
+    /// The items of these keys with their data, none where the table has no such item. It does not count as sampling:
+    /// their probability is 0.
     ///
     /// # Errors
-    /// `NotFound` for an unknown table, `Unimplemented` from a dm-reverb server, `Unavailable` when the server goes away
-    /// meanwhile, `Timeout` after the client's time.
+    /// `NotFound` for an unknown table, `Unimplemented` from a dm-reverb server, `Unavailable` when the server goes
+    /// away meanwhile, `Timeout` after the client's time.
     pub async fn get_items(&self, table: &str, keys: &[u64]) -> Result<Vec<Option<Sample>>> {
         relive_reader::get_items(&self.backend, table, keys).await
     }

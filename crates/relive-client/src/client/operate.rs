@@ -10,12 +10,12 @@ use relive_tensor::Nest;
 use super::Client;
 
 impl Client {
-    /// Changes rules of `table` while it is in use, all of them or none; tells what is other than before. Whoever may go on then
-    /// does. The cursor of the rate limiter stays where it is: a new ratio is for inserts to come.
+    /// Changes rules of `table` while it is in use, all of them or none; tells what is other than before. Whoever may
+    /// go on then does. The cursor of the rate limiter stays where it is: a new ratio is for inserts to come.
     ///
-    /// Items beyond smaller bounds leave by the remover's choice before this returns. The change is logged by the server and
-    /// shown in [`ServerStatus::changes`](crate::ServerStatus::changes). It lasts until the server ends; one that begins with a
-    /// checkpoint has the rules of that checkpoint, and nothing is paused.
+    /// Items beyond smaller bounds leave by the remover's choice before this returns. The change is logged by the
+    /// server and shown in [`ServerStatus::changes`](crate::ServerStatus::changes). It lasts until the server ends;
+    /// one that begins with a checkpoint has the rules of that checkpoint, and nothing is paused.
     ///
     /// ```
     /// use relive_client::{Client, TableChange};
@@ -32,8 +32,8 @@ impl Client {
     /// ```
     ///
     /// # Errors
-    /// `NotFound` for an unknown table, `InvalidArgument` for rules out of range and for no change at all, `Unimplemented` from
-    /// a dm-reverb server, `Timeout` after the client's time.
+    /// `NotFound` for an unknown table, `InvalidArgument` for rules out of range and for no change at all,
+    /// `Unimplemented` from a dm-reverb server, `Timeout` after the client's time.
     pub async fn change_table(&self, table: &str, change: TableChange) -> Result<Changed> {
         if change.is_empty() {
             return Err(Error::invalid("change_table: nothing is to be changed; set at least one rule"));
@@ -45,7 +45,8 @@ impl Client {
         }
     }
 
-    /// Holds back inserts, samples or both of `table`. Calls wait, and say that the table is paused if they are given up.
+    /// Holds back inserts, samples or both of `table`. Calls wait, and say that the table is paused if they are given
+    /// up.
     ///
     /// # Errors
     /// As [`change_table`](Self::change_table).
@@ -61,11 +62,12 @@ impl Client {
         self.change_table(table, paused(inserts, samples, false)).await
     }
 
-    /// Adds an empty table. A server that is started again finds it in its checkpoint, and wants it in its configuration, too.
+    /// Adds an empty table. A server that is started again finds it in its checkpoint, and wants it in its
+    /// configuration, too.
     ///
     /// # Errors
-    /// `InvalidArgument` for rules out of range and for a name that is taken, `Unimplemented` from a dm-reverb server, `Timeout`
-    /// after the client's time.
+    /// `InvalidArgument` for rules out of range and for a name that is taken, `Unimplemented` from a dm-reverb
+    /// server, `Timeout` after the client's time.
     pub async fn add_table(&self, config: TableConfig) -> Result<()> {
         config.validate().map_err(|error| Error::invalid(format!("add_table: {error}")))?;
         match self.backend.target() {
@@ -78,8 +80,8 @@ impl Client {
     /// Drops `table` with all its items. Calls that wait for it fail with `NotFound`. A server keeps its last table.
     ///
     /// # Errors
-    /// `NotFound` for an unknown table, `InvalidArgument` for the only one, `Unimplemented` from a dm-reverb server, `Timeout`
-    /// after the client's time.
+    /// `NotFound` for an unknown table, `InvalidArgument` for the only one, `Unimplemented` from a dm-reverb server,
+    /// `Timeout` after the client's time.
     pub async fn drop_table(&self, table: &str) -> Result<()> {
         let dropped = match self.backend.target() {
             Target::Server(server) => server.drop_table(table, self.timeout()).await,
@@ -93,21 +95,23 @@ impl Client {
         dropped
     }
 
-    /// Proposes `structure` as what the items of `table` look like; its leaves are their columns in the flattening order.
-    /// Tells whether it is the structure that the table keeps: its signature's, or else the first that was proposed.
+    /// Proposes `structure` as what the items of `table` look like; its leaves are their columns in the flattening
+    /// order. Tells whether it is the structure that the table keeps: its signature's, or else the first that was
+    /// proposed.
     ///
     /// Writers do this by themselves.
     ///
     /// # Errors
-    /// `InvalidArgument` for a structure without columns, or with more than 4,096 of them, 32 levels or 64 KiB of names;
-    /// `NotFound` for an unknown table, `Unimplemented` from a dm-reverb server, `Timeout` after the client's time.
+    /// `InvalidArgument` for a structure without columns, or with more than 4,096 of them, 32 levels or 64 KiB of
+    /// names; `NotFound` for an unknown table, `Unimplemented` from a dm-reverb server, `Timeout` after the client's
+    /// time.
     pub async fn name_columns(&self, table: &str, structure: &Nest<()>) -> Result<bool> {
         self.backend.name_columns(table, structure).await
     }
 
     /// What the items of `table` look like: the structure that puts the columns of its samples
-    /// ([`Sample::columns`](crate::Sample::columns)) under their names again, by [`Nest::unflatten`]. None if nobody has said
-    /// it, and from a dm-reverb server.
+    /// ([`Sample::columns`](crate::Sample::columns)) under their names again, by [`Nest::unflatten`]. None if nobody
+    /// has said it, and from a dm-reverb server.
     ///
     /// An item that was written with another structure than the first may have other columns.
     ///

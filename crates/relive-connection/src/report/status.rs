@@ -44,8 +44,8 @@ pub struct ServerStatus {
 pub struct TableStatus {
     /// Configuration, size and counters.
     pub info: TableInfo,
-    /// `inserts * samples_per_insert - samples`; the limiter keeps it between `min_diff` and `max_diff`. Inserts from before a
-    /// change of the ratio count with theirs.
+    /// `inserts * samples_per_insert - samples`; the limiter keeps it between `min_diff` and `max_diff`. Inserts from
+    /// before a change of the ratio count with theirs.
     pub limiter_cursor: f64,
     /// Items deleted since the last reset.
     pub deletes: u64,

@@ -1,5 +1,5 @@
-//! Asking for batches: on the thread that takes them, if the socket takes it at once, so that nobody has to be woken for it; otherwise on the
-//! connection's task.
+//! Asking for batches: on the thread that takes them, if the socket takes it at once, so that nobody has to be woken
+//! for it; otherwise on the connection's task.
 
 use std::convert::Infallible;
 use std::future::pending;

@@ -10,8 +10,8 @@ use relive_transport::shared::SharedMemory;
 /// How often this process was forked.
 static FORKS: AtomicU64 = AtomicU64::new(0);
 
-/// To be called before or after this process forks, by who lets that happen: the child has the batches of this process, too, so that
-/// memory which is shared with a server is not used again for others.
+/// To be called before or after this process forks, by who lets that happen: the child has the batches of this
+/// process, too, so that memory which is shared with a server is not used again for others.
 pub fn note_fork() {
     FORKS.fetch_add(1, Ordering::Relaxed);
 }

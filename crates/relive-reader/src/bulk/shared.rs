@@ -13,8 +13,8 @@ use super::asking::{Ask, Asking};
 use crate::samples::Sample;
 use crate::samples::SampleBatch;
 
-/// What has come of a batch that comes bit by bit is told to the server after as many bytes, not only with the whole batch: it sends
-/// no more than the window holds.
+/// What has come of a batch that comes bit by bit is told to the server after as many bytes, not only with the whole
+/// batch: it sends no more than the window holds.
 const PART_BYTES: u64 = 16 << 20;
 
 /// Batches on their way from a connection to who takes them.
@@ -24,14 +24,15 @@ pub(super) struct Shared {
     /// Batches that are asked for before they are wanted.
     ahead: u64,
     patience: Duration,
-    state: Mutex<State>,
+    state: Mutex<Arrivals>,
     asking: Asking,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct Arrivals {
     ready: VecDeque<Ready>,
-    /// The beginning of a batch whose samples come bit by bit, and those of its bytes that the server does not know to have come.
+    /// The beginning of a batch whose samples come bit by bit, and those of its bytes that the server does not know
+    /// to have come.
     part: (Vec<Sample>, u64),
     /// Batches that the connection may ask for.
     credits: u64,
@@ -76,7 +77,7 @@ pub(super) enum Taken {
 
 impl Shared {
     pub(super) fn new(table: &str, ahead: u64, max_batches: Option<u64>, patience: Duration) -> Shared {
-        let state = State { left: max_batches, ..State::default() };
+        let state = Arrivals { left: max_batches, ..Arrivals::default() };
         let shared = Shared {
             table: Arc::from(table),
             ahead,
@@ -233,7 +234,7 @@ impl Shared {
     }
 }
 
-impl State {
+impl Arrivals {
     fn allow(&mut self, batches: u64) {
         let batches = batches.min(self.left.unwrap_or(u64::MAX));
         self.credits += batches;
@@ -248,7 +249,7 @@ impl State {
 }
 
 /// Ends the lock, and wakes who asks for batches then.
-fn wake(mut state: MutexGuard<'_, State>) {
+fn wake(mut state: MutexGuard<'_, Arrivals>) {
     let caller = state.caller.take();
     drop(state);
     if let Some(caller) = caller {

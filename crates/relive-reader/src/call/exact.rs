@@ -19,8 +19,8 @@ use crate::samples::Sample;
 
 /// Asks for samples only while somebody waits for them, and only for as many as are missing.
 ///
-/// A wait that is given up takes its request back. What the server has taken for it until then comes nevertheless, and stays for
-/// the next wait.
+/// A wait that is given up takes its request back. What the server has taken for it until then comes nevertheless,
+/// and stays for the next wait.
 pub(crate) struct ExactFeed {
     backend: Backend,
     table: Arc<str>,
@@ -51,8 +51,8 @@ impl ExactFeed {
     /// Waits until `wanted` samples have come.
     ///
     /// # Errors
-    /// `Timeout` when they have not within `timeout`, `Unavailable` when no server answers; it can be called again after both. Any
-    /// other error of the server.
+    /// `Timeout` when they have not within `timeout`, `Unavailable` when no server answers; it can be called again
+    /// after both. Any other error of the server.
     pub(crate) async fn fill(&mut self, wanted: usize, timeout: Option<Duration>) -> Result<()> {
         if self.ready.len() >= wanted {
             return Ok(());

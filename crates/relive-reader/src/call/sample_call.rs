@@ -49,7 +49,8 @@ enum Inner {
 }
 
 impl SampleCall {
-    /// Asks for `num_samples` samples of `table`: what `Client::sample_call` gives. `idle` are the client's connections for calls.
+    /// Asks for `num_samples` samples of `table`: what `Client::sample_call` gives. `idle` are the client's
+    /// connections for calls.
     ///
     /// # Errors
     /// `InvalidArgument` for no samples, `NotFound` for an unknown table of this process.
@@ -77,8 +78,8 @@ impl SampleCall {
         Ok(SampleCall { inner })
     }
 
-    /// Waits for the samples, but no longer than `at_most`: then it gives none and can be asked again. Blocks the thread, so
-    /// it must not be called inside of a Tokio runtime's task.
+    /// Waits for the samples, but no longer than `at_most`: then it gives none and can be asked again. Blocks the
+    /// thread, so it must not be called inside of a Tokio runtime's task.
     ///
     /// # Errors
     /// As `Client::sample`. The call is over then, as it is after samples were given.

@@ -149,8 +149,8 @@ impl Stream {
         }
     }
 
-    /// Takes back what was asked for on `slot` and has not come: `request` says so. The server ends the stream with what it has
-    /// taken until then; one that does not know such requests sends all that was asked for.
+    /// Takes back what was asked for on `slot` and has not come: `request` says so. The server ends the stream with
+    /// what it has taken until then; one that does not know such requests sends all that was asked for.
     pub(super) fn take_back(slot: &mut Option<Stream>, request: SampleStreamRequest) {
         if let Some(stream) = slot.as_mut().filter(|stream| stream.owes() && !stream.is_taken_back) {
             stream.is_taken_back = true;
@@ -159,8 +159,8 @@ impl Stream {
         }
     }
 
-    /// Waits for the end of a stream whose request was taken back, and adds what comes until then to `into`. Dropping the future
-    /// loses nothing.
+    /// Waits for the end of a stream whose request was taken back, and adds what comes until then to `into`. Dropping
+    /// the future loses nothing.
     pub(super) async fn finish_taken_back(slot: &mut Option<Stream>, into: &mut VecDeque<Sample>) {
         while let Some(stream) = slot.as_mut().filter(|stream| stream.is_taken_back) {
             if !stream.owes() || stream.receive(into).await.is_err() {

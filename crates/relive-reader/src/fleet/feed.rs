@@ -1,8 +1,9 @@
 //! Samples of many servers, as seen by who takes them.
 //!
-//! A *credit* is the right to ask for one sample. For each, a server is drawn ([`draw`]) before it is asked, so what comes
-//! is handed out as it comes: a slow server delays its own samples and no others, and nothing is fetched in vain. What a server
-//! owes that is away, or that gives nothing while others have nothing to do, is taken back and drawn anew.
+//! A *credit* is the right to ask for one sample. For each, a server is drawn ([`draw`]) before it is asked, so what
+//! comes is handed out as it comes: a slow server delays its own samples and no others, and nothing is fetched in
+//! vain. What a server owes that is away, or that gives nothing while others have nothing to do, is taken back and
+//! drawn anew.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -27,7 +28,7 @@ use crate::samples::Sample;
 const DRAWS_PER_CAPACITY: usize = 4;
 
 /// How long the first draw waits for sizes; one that takes longer is drawn by what it said before.
-const MOST_FOR_SIZES: Duration = Duration::from_millis(200);
+const MAX_WAIT_FOR_SIZES: Duration = Duration::from_millis(200);
 
 /// Reads one table of all servers.
 pub(crate) struct FleetFeed {
@@ -49,7 +50,8 @@ pub(crate) struct FleetFeed {
     has_changed: bool,
     timer: Timer,
     nobody_since: Option<Instant>,
-    /// Since when rate limiters let nothing through, if one was given up for another since: each counts only from when it was asked.
+    /// Since when rate limiters let nothing through, if one was given up for another since: each counts only from
+    /// when it was asked.
     held_since: Option<Instant>,
     /// The last word of a rate limiter that let nothing through in time.
     late: Option<Error>,
@@ -134,7 +136,7 @@ impl FleetFeed {
                     return given;
                 }
                 self.has_changed = false;
-                self.look_at_servers();
+                self.update_lanes();
             }
             let now = Instant::now();
             if self.may_draw(now) {
@@ -179,16 +181,17 @@ impl FleetFeed {
         Some(Poll::Ready(Some(Ok(()))))
     }
 
-    /// Whether it is known from whom to draw, and by which sizes: at the beginning of reading, what was confirmed before counts.
+    /// Whether it is known from whom to draw, and by which sizes: at the beginning of reading, what was confirmed
+    /// before counts.
     fn may_draw(&mut self, now: Instant) -> bool {
         let Some(from) = self.fresh_from else { return true };
         let servers = self.fleet.members();
         let is_stale = |server: &Arc<Member>| server.is_up() && !server.is_known_since(from);
-        if !self.fleet.is_settled() || now < from + MOST_FOR_SIZES && servers.iter().any(is_stale) {
+        if !self.fleet.is_settled() || now < from + MAX_WAIT_FOR_SIZES && servers.iter().any(is_stale) {
             return false;
         }
         self.fresh_from = None;
-        self.look_at_servers();
+        self.update_lanes();
         true
     }
 
@@ -197,7 +200,7 @@ impl FleetFeed {
     }
 
     /// Takes over which servers there are, and what their tables are like.
-    fn look_at_servers(&mut self) {
+    fn update_lanes(&mut self) {
         let servers = self.fleet.members();
         for lane in &mut self.lanes {
             if !lane.server.is_up() {
@@ -266,7 +269,7 @@ impl FleetFeed {
             let Some(lane) = self.lanes.get_mut(place) else { continue };
             match lane.poll(into, cx) {
                 Given::Nothing | Given::Samples(0) => {}
-                Given::Samples(_) => self.tell_of_all(place, into.range_mut(first..)),
+                Given::Samples(_) => self.adjust_to_all(place, into.range_mut(first..)),
                 Given::TimedOut(error) => {
                     lane.timed_out = true;
                     self.late = Some(at(&lane.server, &error));
@@ -295,7 +298,7 @@ impl FleetFeed {
     }
 
     /// Makes of what one server tells of its samples what all together would tell.
-    fn tell_of_all<'s>(&mut self, place: usize, samples: impl Iterator<Item = &'s mut Sample>) {
+    fn adjust_to_all<'s>(&mut self, place: usize, samples: impl Iterator<Item = &'s mut Sample>) {
         let mut samples: Vec<&mut Sample> = samples.collect();
         let Some(lane) = self.lanes.get_mut(place) else { return };
         if let Some(newest) = samples.last() {
@@ -312,7 +315,7 @@ impl FleetFeed {
         let others: u64 = others.map(|lane| lane.facts.size).sum();
         for sample in &mut samples {
             self.fleet.note_owner(sample.info().key, number);
-            sample.became_one_of_more(share, others);
+            sample.scale_to_fleet(share, others);
         }
     }
 
@@ -330,7 +333,7 @@ impl FleetFeed {
         for place in owing {
             self.take_back(place);
             if let Some(lane) = self.lanes.get_mut(place) {
-                lane.pass_over();
+                lane.pause_asking();
             }
         }
         true
@@ -358,7 +361,7 @@ impl FleetFeed {
             self.nobody_since = None;
             let opens = self.lanes.iter().filter_map(Lane::opens_at);
             let stalls = self.lanes.iter().filter(|lane| lane.owed > 0).map(Lane::stalls_at);
-            let sizes = self.fresh_from.map(|from| from + MOST_FOR_SIZES);
+            let sizes = self.fresh_from.map(|from| from + MAX_WAIT_FOR_SIZES);
             return Ok(opens.chain(stalls).chain(sizes).chain(held_until).filter(|at| *at > now).min());
         }
         let since = *self.nobody_since.get_or_insert(now);

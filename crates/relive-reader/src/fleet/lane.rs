@@ -21,9 +21,9 @@ const PATIENCE: Duration = Duration::from_millis(300);
 /// One that has given none for this long does not count as a part of the mixture.
 const LONG_SILENCE: Duration = Duration::from_secs(2);
 
-/// How long a server is passed over after what it owed was taken back, the first time and at most.
-const FIRST_PASS: Duration = Duration::from_millis(100);
-const LONGEST_PASS: Duration = Duration::from_secs(1);
+/// How long a server is not asked after what it owed was taken back, the first time and at most.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// One server of a reader.
 pub(super) struct Lane {
@@ -38,8 +38,8 @@ pub(super) struct Lane {
     asked_since: Instant,
     /// Since when it has given nothing of what was asked, also of what was taken back.
     silent_since: Option<Instant>,
-    passed_over_until: Option<Instant>,
-    pass: Duration,
+    paused_until: Option<Instant>,
+    pause: Duration,
     /// Its rate limiter has let nothing through in the time that the caller gives it.
     pub(super) timed_out: bool,
 }
@@ -66,20 +66,20 @@ impl Lane {
             weight_per_item: None,
             asked_since: Instant::now(),
             silent_since: None,
-            passed_over_until: None,
-            pass: FIRST_PASS,
+            paused_until: None,
+            pause: FIRST_PAUSE,
             timed_out: false,
         }
     }
 
     /// Whether it may be asked for samples.
     pub(super) fn is_open(&self, now: Instant) -> bool {
-        self.server.is_up() && !self.timed_out && self.passed_over_until.is_none_or(|until| until <= now)
+        self.server.is_up() && !self.timed_out && self.paused_until.is_none_or(|until| until <= now)
     }
 
-    /// When it may be asked again, if it is passed over.
+    /// When it may be asked again, if it is paused.
     pub(super) fn opens_at(&self) -> Option<Instant> {
-        self.passed_over_until
+        self.paused_until
     }
 
     /// Whether it owes samples and gives none: it is not its fault if what has come is not taken.
@@ -136,7 +136,7 @@ impl Lane {
         self.owed = self.owed.saturating_sub(samples);
         self.asked_since = Instant::now();
         self.silent_since = (self.owed > 0).then_some(self.asked_since);
-        self.pass = FIRST_PASS;
+        self.pause = FIRST_PAUSE;
         Given::Samples(samples)
     }
 
@@ -157,16 +157,16 @@ impl Lane {
     /// Takes over what the server says of its table.
     pub(super) fn take_over(&mut self, facts: TableFacts) {
         if self.facts.size == 0 && facts.size > 0 {
-            self.passed_over_until = None;
+            self.paused_until = None;
         }
         self.facts = facts;
     }
 
-    /// Has it passed over for a while, longer each time that it has given nothing, and asked how its table is meanwhile.
-    pub(super) fn pass_over(&mut self) {
+    /// Asks it for no samples for a while, longer each time that it has given none, and meanwhile how its table is.
+    pub(super) fn pause_asking(&mut self) {
         self.server.ask_now();
-        self.passed_over_until = Some(Instant::now() + self.pass);
-        self.pass = (self.pass * 2).min(LONGEST_PASS);
+        self.paused_until = Some(Instant::now() + self.pause);
+        self.pause = (self.pause * 2).min(LONGEST_PAUSE);
     }
 
     /// Samples that have come and were not taken, and samples asked for that have not.

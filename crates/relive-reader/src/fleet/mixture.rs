@@ -1,8 +1,8 @@
 //! From which server a sample comes: a draw in which each server has a weight.
 //!
-//! A server's weight is what its own selector draws from: the number of items of its table, or, of a prioritized one, the sum of
-//! its priorities to their power. An item is then as likely as if all servers were one table. The sum is not told by servers; each
-//! sample gives it away, by its priority and its probability.
+//! A server's weight is what its own selector draws from: the number of items of its table, or, of a prioritized one,
+//! the sum of its priorities to their power. An item is then as likely as if all servers were one table. The sum is
+//! not told by servers; each sample gives it away, by its priority and its probability.
 
 use rand::{Rng, RngExt};
 use relive_batch::SampleInfo;
@@ -16,8 +16,8 @@ pub(super) fn weight_per_item(facts: TableFacts, sample: &SampleInfo) -> Option<
     (per_item.is_finite() && per_item > 0.0).then_some(per_item)
 }
 
-/// Size and average weight of the tables of all servers, to the weight of each. Those whose average is not known have that of the
-/// others.
+/// Size and average weight of the tables of all servers, to the weight of each. Those whose average is not known have
+/// that of the others.
 pub(super) fn weights(tables: &[(u64, Option<f64>)]) -> Vec<f64> {
     let known =
         tables.iter().filter_map(|(size, per_item)| per_item.map(|per_item| (count(*size), per_item)));
@@ -27,7 +27,8 @@ pub(super) fn weights(tables: &[(u64, Option<f64>)]) -> Vec<f64> {
     tables.iter().map(|(size, per_item)| count(*size) * per_item.unwrap_or(usual)).collect()
 }
 
-/// The place of a weight, drawn with a probability proportional to it; uniformly if all are 0. None if there is no weight.
+/// The place of a weight, drawn with a probability proportional to it; uniformly if all are 0. None if there is no
+/// weight.
 pub(super) fn draw(weights: &[f64], rng: &mut impl Rng) -> Option<usize> {
     let total: f64 = weights.iter().sum();
     if total <= 0.0 {

@@ -14,8 +14,8 @@ use super::names;
 use super::sample::stored_samples;
 use crate::samples::Sample;
 
-/// Rows of a sample whose cells take no bytes, such as those of shape `[0]`, where samples are padded: no data stands behind them, so that
-/// a few bytes of a server could announce 2^32. Steps of an item are hundreds.
+/// Rows of a sample whose cells take no bytes, such as those of shape `[0]`, where samples are padded: no data stands
+/// behind them, so that a few bytes of a server could announce 2^32. Steps of an item are hundreds.
 const MAX_EMPTY_ROWS: u32 = 1 << 16;
 
 /// Samples whose columns can be decoded into one array each.
@@ -77,12 +77,12 @@ impl SampleBatch {
         SampleBatch { structure, ..self }
     }
 
-    /// The structure of the table's items when the batch was taken; its leaves are the columns in order. None if no writer has named the
-    /// columns, and from a dm-reverb server: only the order of the columns is known then.
+    /// The structure of the table's items when the batch was taken; its leaves are the columns in order. None if no
+    /// writer has named the columns, and from a dm-reverb server: only the order of the columns is known then.
     ///
     /// # Errors
-    /// `InvalidArgument` if no names hold: writers that do not check them (`TrajectoryWriterOptions::check_names`) have written
-    /// items of other names, or of another number of columns.
+    /// `InvalidArgument` if no names hold: writers that do not check them (`TrajectoryWriterOptions::check_names`)
+    /// have written items of other names, or of another number of columns.
     pub fn names(&self) -> Result<Option<&Arc<Nest<()>>>> {
         let Some(structure) = &self.structure else { return Ok(None) };
         names::check(structure, self.table(), self.described()?.len())?;
@@ -173,12 +173,13 @@ impl SampleBatch {
         self.described()?.into_iter().enumerate().map(even).collect()
     }
 
-    /// As [`columns`](Self::columns), but samples may differ in their number of rows: each column has as many as the sample
-    /// with the most.
+    /// As [`columns`](Self::columns), but samples may differ in their number of rows: each column has as many as the
+    /// sample with the most.
     ///
     /// # Errors
-    /// As [`columns`](Self::columns), but for the rows. `ResourceExhausted` if cells take no bytes and a sample has more than 65,536 of
-    /// them: no data stands behind such rows, and a server could make its reader take any memory for what is kept of rows.
+    /// As [`columns`](Self::columns), but for the rows. `ResourceExhausted` if cells take no bytes and a sample has
+    /// more than 65,536 of them: no data stands behind such rows, and a server could make its reader take any memory
+    /// for what is kept of rows.
     pub fn columns_padded(&self) -> Result<Vec<ColumnLayout>> {
         let described = self.described()?;
         for (number, column) in described.iter().enumerate() {
@@ -207,9 +208,9 @@ impl SampleBatch {
     /// squeezed): little endian, row-major, all of `out`.
     ///
     /// # Errors
-    /// As [`columns`](Self::columns). `InvalidArgument` if there is no such column, if it is of strings, or if `out` has
-    /// another size; the error gives the right one. `DataLoss` for data that cannot be decoded; what `out` then holds is
-    /// unspecified.
+    /// As [`columns`](Self::columns). `InvalidArgument` if there is no such column, if it is of strings, or if `out`
+    /// has another size; the error gives the right one. `DataLoss` for data that cannot be decoded; what `out` then
+    /// holds is unspecified.
     pub fn gather_into(&self, column: usize, out: &mut [u8]) -> Result<()> {
         self.gather_columns_into([(column, out)])
     }
@@ -241,14 +242,14 @@ impl SampleBatch {
         }
     }
 
-    /// Decodes a column of samples that differ in their number of rows into `out`, as an array `[samples, max_rows, ..cell]`.
-    /// Rows that a sample does not have are zeros. `mask`, `[samples, max_rows]`, if there is one, is 1 for rows that are there and 0
-    /// for the others.
+    /// Decodes a column of samples that differ in their number of rows into `out`, as an array `[samples, max_rows,
+    /// ..cell]`. Rows that a sample does not have are zeros. `mask`, `[samples, max_rows]`, if there is one, is 1 for
+    /// rows that are there and 0 for the others.
     ///
     /// # Errors
-    /// As [`columns_padded`](Self::columns_padded). `InvalidArgument` if there is no such column, if it is of strings, if a
-    /// sample has more than `max_rows` rows, or if `out` or `mask` have another size. `DataLoss` for data that cannot be
-    /// decoded.
+    /// As [`columns_padded`](Self::columns_padded). `InvalidArgument` if there is no such column, if it is of
+    /// strings, if a sample has more than `max_rows` rows, or if `out` or `mask` have another size. `DataLoss` for
+    /// data that cannot be decoded.
     pub fn gather_padded_into(
         &self,
         column: usize,
@@ -284,12 +285,12 @@ impl SampleBatch {
         padded.map_err(|error| failed(self.table(), &error))
     }
 
-    /// The strings of a column, sample by sample, each sample's in row-major order. Samples may differ in their number of
-    /// rows.
+    /// The strings of a column, sample by sample, each sample's in row-major order. Samples may differ in their
+    /// number of rows.
     ///
     /// # Errors
-    /// As [`columns_padded`](Self::columns_padded). `InvalidArgument` if there is no such column or it is not of strings,
-    /// `DataLoss` for data that cannot be decoded.
+    /// As [`columns_padded`](Self::columns_padded). `InvalidArgument` if there is no such column or it is not of
+    /// strings, `DataLoss` for data that cannot be decoded.
     pub fn strings(&self, column: usize) -> Result<Vec<Bytes>> {
         let dtype = self.column(column)?.layout.dtype;
         match &self.content {

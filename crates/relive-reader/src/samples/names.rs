@@ -7,7 +7,8 @@ use relive_table::{ItemStructure, shown};
 
 use crate::samples::Sample;
 
-/// What the items of all `samples` look like, as far as these came with it. Those of servers that say different things are disputed.
+/// What the items of all `samples` look like, as far as these came with it. Those of servers that say different
+/// things are disputed.
 pub(super) fn of_all(samples: &[Sample]) -> Option<Arc<ItemStructure>> {
     let mut known = samples.iter().filter_map(Sample::structure);
     let first = known.next()?;

@@ -53,9 +53,9 @@ impl Sample {
         Sample { info, data: SampleData::Gathered { batch: Arc::clone(batch), at } }
     }
 
-    /// Takes note that its table is one of several: an item of all comes from this one with the probability `share`, and the
-    /// others have `others` items.
-    pub(crate) fn became_one_of_more(&mut self, share: f64, others: u64) {
+    /// Takes note that its table is one of several: an item of all comes from this one with the probability `share`,
+    /// and the others have `others` items.
+    pub(crate) fn scale_to_fleet(&mut self, share: f64, others: u64) {
         self.info.probability *= share;
         self.info.table_size = self.info.table_size.saturating_add(others);
     }
@@ -129,9 +129,9 @@ impl Sample {
     /// The item's data, one tensor per column: `[rows, ..cell]`, or `[..cell]` for a squeezed column.
     ///
     /// Names do not travel with an item; `Client::column_names` gives those of its table, and
-    /// [`Nest::unflatten`](relive_tensor::Nest::unflatten) puts the columns under them. Columns come in the flattening order of what was given to
-    /// `TrajectoryWriter::create_item`: lists as they are, dicts sorted by name, so that
-    /// `{"reward": .., "action": ..}` comes back as action, then reward.
+    /// [`Nest::unflatten`](relive_tensor::Nest::unflatten) puts the columns under them. Columns come in the
+    /// flattening order of what was given to `TrajectoryWriter::create_item`: lists as they are, dicts sorted by
+    /// name, so that `{"reward": .., "action": ..}` comes back as action, then reward.
     ///
     /// # Errors
     /// `DataLoss` for data that cannot be decoded.

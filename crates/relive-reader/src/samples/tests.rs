@@ -1,4 +1,5 @@
-//! Samples that lie, and ones that were damaged on their way: errors that say what is wrong, never a panic, never wrong data.
+//! Samples that lie, and ones that were damaged on their way: errors that say what is wrong, never a panic, never
+//! wrong data.
 
 use proptest::prelude::*;
 use relive_tensor::{Chunk, Codec, SequenceRange, Tensor, encode_chunk};

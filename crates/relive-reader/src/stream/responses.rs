@@ -1,7 +1,7 @@
 //! The messages of a stream of samples, as they come.
 //!
-//! gRPC's framing is read here and not by a codec, so that a message which lies whole in one HTTP/2 frame, as messages of
-//! small items do, is handed on where it lies.
+//! gRPC's framing is read here and not by a codec, so that a message which lies whole in one HTTP/2 frame, as
+//! messages of small items do, is handed on where it lies.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -126,14 +126,14 @@ impl Responses {
         if self.begun.is_empty() && !part.is_empty() {
             // The message's own length is worth trusting up to what servers pack; larger ones grow.
             let announced = end_of_message(&part).ok().flatten().unwrap_or(0);
-            self.begun.reserve(announced.clamp(part.len(), MOST_RESERVED_BYTES.max(part.len())));
+            self.begun.reserve(announced.clamp(part.len(), MAX_RESERVED_BYTES.max(part.len())));
         }
         self.begun.extend_from_slice(&part);
     }
 }
 
 /// Memory taken on a server's word: what it packs into a message, and a chunk beyond that.
-const MOST_RESERVED_BYTES: usize = 4 << 20;
+const MAX_RESERVED_BYTES: usize = 4 << 20;
 
 /// Where the message at the head of `bytes` ends; `None` if its header is not whole.
 pub(crate) fn end_of_message(bytes: &[u8]) -> Result<Option<usize>, Status> {

@@ -1,8 +1,8 @@
 //! What a sampler and its workers share, behind one lock.
 //!
-//! A *credit* is the right to ask for one sample. A worker spends credits with each request; the sampler gives them back
-//! when its caller takes samples. Invariant: credits + asked for and not received + received and not taken = capacity, which
-//! is what the caller granted in all and has not used up.
+//! A *credit* is the right to ask for one sample. A worker spends credits with each request; the sampler gives them
+//! back when its caller takes samples. Invariant: credits + asked for and not received + received and not taken =
+//! capacity, which is what the caller granted in all and has not used up.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -75,7 +75,7 @@ struct StreamState {
 
 /// What a worker's stream should do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Plan {
+enum NextRequest {
     /// Ask for that many samples.
     Ask(usize),
     /// Nothing before something changes.
@@ -178,7 +178,7 @@ impl Shared {
     fn wake_idle_workers(&self, mut state: parking_lot::MutexGuard<'_, Credits>) {
         let mut wakers: Vec<Waker> = Vec::new();
         for worker in 0..state.workers.len() {
-            if self.plan(&state, worker) != Plan::Wait {
+            if self.next_request(&state, worker) != NextRequest::Wait {
                 wakers.extend(state.workers.get_mut(worker).and_then(|worker| worker.idle.take()));
             }
         }
@@ -235,15 +235,15 @@ impl Shared {
         let mut state = self.state.lock();
         // Requests are only polled on an established connection.
         state.trouble = None;
-        let plan = self.plan(&state, worker);
+        let plan = self.next_request(&state, worker);
         let closed = state.closed;
         let Some(mine) = state.workers.get_mut(worker).filter(|mine| mine.stream == stream && !closed) else {
             return Poll::Ready(None);
         };
         let samples = match plan {
-            Plan::Ask(samples) => samples,
-            Plan::End => return Poll::Ready(None),
-            Plan::Wait => {
+            NextRequest::Ask(samples) => samples,
+            NextRequest::End => return Poll::Ready(None),
+            NextRequest::Wait => {
                 mine.idle = Some(cx.waker().clone());
                 return Poll::Pending;
             }
@@ -264,18 +264,18 @@ impl Shared {
     }
 
     /// What the worker's stream should do now.
-    fn plan(&self, state: &Credits, worker: usize) -> Plan {
-        let Some(mine) = state.workers.get(worker) else { return Plan::End };
+    fn next_request(&self, state: &Credits, worker: usize) -> NextRequest {
+        let Some(mine) = state.workers.get(worker) else { return NextRequest::End };
         let left =
             state.left.unwrap_or(usize::MAX).min(self.max_samples_per_stream.saturating_sub(mine.asked));
         let room = state.credits.min(self.max_in_flight.saturating_sub(mine.outstanding));
         let samples = left.min(room);
         let worth_it = mine.outstanding == 0 || samples >= self.credit_batch() || samples == left;
         match samples {
-            0 if left == 0 && mine.outstanding == 0 => Plan::End,
-            0 => Plan::Wait,
-            samples if worth_it => Plan::Ask(samples),
-            _ => Plan::Wait,
+            0 if left == 0 && mine.outstanding == 0 => NextRequest::End,
+            0 => NextRequest::Wait,
+            samples if worth_it => NextRequest::Ask(samples),
+            _ => NextRequest::Wait,
         }
     }
 

@@ -15,8 +15,8 @@ const MIN_COMPRESSED_BYTES: usize = 128;
 pub(crate) enum Compressed {
     /// All rows of a column together: their user has said that they belong together.
     Columns,
-    /// Each row: rows that happen to share a chunk are read one by one, and a small one is copied from where it lies. Compressed, all rows
-    /// would be decoded for each.
+    /// Each row: rows that happen to share a chunk are read one by one, and a small one is copied from where it lies.
+    /// Compressed, all rows would be decoded for each.
     Rows,
 }
 
@@ -92,8 +92,8 @@ impl Encoder {
 }
 
 impl ChunkForm {
-    /// How columns are stored as they are. Messages may be for readers that know nothing but Snappy; tables of this process code chunks anew
-    /// for these.
+    /// How columns are stored as they are. Messages may be for readers that know nothing but Snappy; tables of this
+    /// process code chunks anew for these.
     fn plain(&self) -> Encoding {
         match self {
             ChunkForm::Messages => Encoding::Stored,
@@ -129,8 +129,8 @@ impl EncodedChunk {
     }
 }
 
-/// Chunks that are stored as they are between two attempts, once attempts have failed again and again: trying costs several
-/// times as much as storing, and a column whose content changes is to be noticed soon.
+/// Chunks that are stored as they are between two attempts, once attempts have failed again and again: trying costs
+/// several times as much as storing, and a column whose content changes is to be noticed soon.
 const MAX_PAUSE: u32 = 64;
 
 /// Remembers whether attempts paid off. Pauses between them get longer while they do not.

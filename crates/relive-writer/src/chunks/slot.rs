@@ -53,8 +53,8 @@ impl ChunkSlot {
         }
     }
 
-    /// Bytes to count for the chunk if that was not done yet: a chunk that is cut is filled before the outbox hears of it, and
-    /// may be confirmed by then.
+    /// Bytes to count for the chunk if that was not done yet: a chunk that is cut is filled before the outbox hears
+    /// of it, and may be confirmed by then.
     pub(crate) fn count_bytes(&self) -> usize {
         if self.counted_bytes.load(Ordering::Relaxed) > 0 {
             return 0;

@@ -5,8 +5,8 @@ use relive_tensor::limits::{MAX_CELL_BYTES, MAX_RANK};
 use relive_tensor::{DType, Shape};
 use thiserror::Error;
 
-/// Which column of a step is refused, and why: the [`source`](std::error::Error::source) of the error of `append` and its
-/// kind.
+/// Which column of a step is refused, and why: the [`source`](std::error::Error::source) of the error of `append` and
+/// its kind.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("column {column} (path {path:?}) {fault}")]
 #[non_exhaustive]

@@ -1,8 +1,9 @@
 //! Columns whose chunks are cut together.
 //!
-//! Small columns that first come in the same step and have the same chunk length share their chunks: the values of a step then lie side by
-//! side, in one block of memory with one description, however many columns there are. A large column has chunks of its own: an item
-//! keeps all of a chunk alive, and should not keep frames for the sake of a reward.
+//! Small columns that first come in the same step and have the same chunk length share their chunks: the values of a
+//! step then lie side by side, in one block of memory with one description, however many columns there are. A large
+//! column has chunks of its own: an item keeps all of a chunk alive, and should not keep frames for the sake of a
+//! reward.
 
 use std::sync::Arc;
 
@@ -15,7 +16,8 @@ use super::column_state::ColumnState;
 
 use crate::chunks::{ChunkRef, ChunkSlot, Compressed, Compressibility, Encoder};
 
-/// Bytes of the largest value of a column that shares its chunks: what an item of another column keeps alive needlessly stays small.
+/// Bytes of the largest value of a column that shares its chunks: what an item of another column keeps alive
+/// needlessly stays small.
 const MAX_SHARED_CELL_BYTES: u64 = 1 << 10;
 
 /// Bytes of one step of all columns that share their chunks, for the same reason: steps with more make several chunks.

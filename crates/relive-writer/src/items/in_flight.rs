@@ -7,8 +7,8 @@ use super::item::PendingItem;
 /// Places of confirmed items that are kept beside as many as there are items: closing gaps costs a look at all of them.
 const SPARE_GAPS: usize = 64;
 
-/// In the order in which they were sent. Confirmations come nearly in that order: those of one table in it, those of several
-/// mixed, so that each is looked for behind the one before.
+/// In the order in which they were sent. Confirmations come nearly in that order: those of one table in it, those of
+/// several mixed, so that each is looked for behind the one before.
 #[derive(Debug, Default)]
 pub(super) struct InFlight {
     items: VecDeque<Option<PendingItem>>,

@@ -190,8 +190,8 @@ pub(crate) fn uncut_chunks<'a>(items: impl Iterator<Item = &'a PendingItem>) -> 
 }
 
 impl PendingItem {
-    /// The item over the chunks themselves, for a table of this process, put together by `builder`, which remembers how those before were.
-    /// All chunks must be cut, and shared.
+    /// The item over the chunks themselves, for a table of this process, put together by `builder`, which remembers
+    /// how those before were. All chunks must be cut, and shared.
     pub(crate) fn to_new_item(&self, builder: &mut TrajectoryBuilder) -> Result<NewItem> {
         builder.clear();
         for chunk in &self.chunks {

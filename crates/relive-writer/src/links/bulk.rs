@@ -33,8 +33,8 @@ impl ItemConnection {
         self.has_spoken
     }
 
-    /// Sends `requests` to their end and hands out the keys that are confirmed, until the server has confirmed the last.
-    /// Both go on side by side: a server that is not read does not read either.
+    /// Sends `requests` to their end and hands out the keys that are confirmed, until the server has confirmed the
+    /// last. Both go on side by side: a server that is not read does not read either.
     pub(crate) async fn run(
         &mut self,
         requests: impl Stream<Item = InsertItems>,

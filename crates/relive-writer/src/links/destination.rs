@@ -107,7 +107,8 @@ pub(super) struct SilentConnections {
 }
 
 impl SilentConnections {
-    /// The bulk path, if there is one. As long as it is not known, items go by gRPC, which knows how to wait for a server.
+    /// The bulk path, if there is one. As long as it is not known, items go by gRPC, which knows how to wait for a
+    /// server.
     pub(super) async fn dialer(&self, connection: &Connection) -> Result<Option<Dialer>> {
         if self.in_a_row >= MAX_SILENT_CONNECTIONS {
             return Ok(None);

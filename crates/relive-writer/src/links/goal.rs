@@ -11,8 +11,8 @@ use crate::items::PendingItem;
 /// Tables that texts about pending items name.
 const MAX_TABLES_TOLD: usize = 8;
 
-/// How long the first items of a table wait for their names to arrive: far longer than a server takes, and soon over if it
-/// does not answer.
+/// How long the first items of a table wait for their names to arrive: far longer than a server takes, and soon over
+/// if it does not answer.
 pub(super) const MAX_HOLD: Duration = Duration::from_secs(1);
 
 /// How much may wait for confirmation.

@@ -76,8 +76,8 @@ impl Link {
         }
     }
 
-    /// Whether items may be pushed now without waiting, by a writer with `own_bytes` of chunks that are in no table of this
-    /// process.
+    /// Whether items may be pushed now without waiting, by a writer with `own_bytes` of chunks that are in no table
+    /// of this process.
     pub(crate) fn has_room(&mut self, own_bytes: impl Fn() -> u64) -> Result<bool> {
         match self {
             Link::Remote { link, .. } => link.has_room(),
@@ -115,7 +115,8 @@ impl Link {
         }
     }
 
-    /// Asks whether items of a table may look like this, without waiting. Items for a server are held back until it has answered.
+    /// Asks whether items of a table may look like this, without waiting. Items for a server are held back until it
+    /// has answered.
     pub(crate) fn agree(&self, backend: &Backend, proposal: Proposal) {
         let Link::Remote { link, runtime, .. } = self else { return };
         let (backend, link, hold) = (backend.clone(), Arc::clone(link), RemoteLink::hold(link));

@@ -1,7 +1,7 @@
 //! Items on their way to tables of this process.
 //!
-//! There is no task: a call that makes an item, or that cuts the chunk which an item waits for, inserts it. Where the rate
-//! limiter holds an insert back, the table lets it through in its turn and reports it through [`Confirmations`].
+//! There is no task: a call that makes an item, or that cuts the chunk which an item waits for, inserts it. Where the
+//! rate limiter holds an insert back, the table lets it through in its turn and reports it through [`Confirmations`].
 
 use std::collections::{HashMap, VecDeque};
 use std::future::poll_fn;

@@ -194,8 +194,8 @@ impl RemoteLink {
         self.work.notify_one();
     }
 
-    /// Ends the stream as it is. As long as its outgoing half is open the transport keeps the stream, and the server does
-    /// not hear that its writer is gone.
+    /// Ends the stream as it is. As long as its outgoing half is open the transport keeps the stream, and the server
+    /// does not hear that its writer is gone.
     pub(crate) fn abandon(&self) {
         let waker = {
             let mut state = self.state.lock();

@@ -34,14 +34,15 @@ impl From<Status> for Broken {
     }
 }
 
-/// Where writers tell of items that are not confirmed: apart from the rest, for programs whose writers end in the middle of episodes.
+/// Where writers tell of items that are not confirmed: apart from the rest, for programs whose writers end in the
+/// middle of episodes.
 pub(crate) const LOG: &str = "relive::writer";
 
 /// How long small items are gathered after a request. The timers of Tokio count in milliseconds.
 const LINGER: Duration = Duration::from_millis(1);
 
-/// How often somebody looks whether items wait.
-const LOOK: Duration = Duration::from_secs(1);
+/// How often it is checked whether items wait.
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How long items wait before the log is told why; then after twice as long each time.
 const FIRST_NOTICE: Duration = Duration::from_secs(3);
@@ -56,15 +57,15 @@ pub(crate) async fn run(
     tokio::select! {
         biased;
         () = keep_open(Arc::clone(&link), destination, codec) => {}
-        () = tell_of_waiting(&link, &address) => {}
+        () = log_waiting(&link, &address) => {}
     }
 }
 
-/// Tells what items wait for, as long as none is confirmed.
-async fn tell_of_waiting(link: &RemoteLink, address: &str) {
+/// Logs what items wait for, as long as none is confirmed.
+async fn log_waiting(link: &RemoteLink, address: &str) {
     let (mut seen, mut since, mut next) = (None, Instant::now(), FIRST_NOTICE);
     loop {
-        sleep(LOOK).await;
+        sleep(CHECK_INTERVAL).await;
         let now = link.held_up_since();
         if now.is_none() || now != seen {
             (seen, since, next) = (now, Instant::now(), FIRST_NOTICE);

@@ -46,7 +46,8 @@ pub enum Comparison {
     Eq(i64),
     /// At least the number.
     Ge(i64),
-    /// The remainder of the division by `modulus` equals `remainder`; the remainder of a negative number is not positive.
+    /// The remainder of the division by `modulus` equals `remainder`; the remainder of a negative number is not
+    /// positive.
     Modulo {
         /// Divisor, at least 1.
         modulus: i64,

@@ -15,8 +15,8 @@ pub struct PatternNode {
 enum Steps {
     /// The step `age` before the end, without a leading dimension; 1 is the newest.
     One { age: u32 },
-    /// From `first_age` down to (without) `stop_age`, every `stride`th; ages count from 1 for the newest, so a `stop_age`
-    /// of 0 takes the newest in.
+    /// From `first_age` down to (without) `stop_age`, every `stride`th; ages count from 1 for the newest, so a
+    /// `stop_age` of 0 takes the newest in.
     Many { first_age: u32, stop_age: u32, stride: u32 },
 }
 
@@ -50,8 +50,8 @@ impl PatternNode {
     }
 }
 
-/// A column of the step, from which [`PatternNode`]s are cut. [`ReferenceStep::column`](crate::ReferenceStep::column) finds it
-/// by its path.
+/// A column of the step, from which [`PatternNode`]s are cut. [`ReferenceStep::column`](crate::ReferenceStep::column)
+/// finds it by its path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SourceColumn(u32);
 

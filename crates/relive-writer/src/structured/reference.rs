@@ -11,8 +11,8 @@ pub struct ReferenceStep {
     columns: Nest<SourceColumn>,
 }
 
-/// The columns of steps that have the structure of `step`. What its leaves are does not matter; a leaf of an optional value may be
-/// [`Nest::None`].
+/// The columns of steps that have the structure of `step`. What its leaves are does not matter; a leaf of an optional
+/// value may be [`Nest::None`].
 ///
 /// ```
 /// use relive_client::{Condition, Nest, StructuredConfig, reference_step};
@@ -44,12 +44,12 @@ impl ReferenceStep {
         &self.columns
     }
 
-    /// The column at `path`: the keys of dicts and the positions in lists on the way to it, with `/` between them, as in
-    /// `observation/image`. A step that is a single tensor has the path `""`.
+    /// The column at `path`: the keys of dicts and the positions in lists on the way to it, with `/` between them, as
+    /// in `observation/image`. A step that is a single tensor has the path `""`.
     ///
     /// # Errors
-    /// `NotFound` for a path that the step does not have, `InvalidArgument` for one that has more columns below it; both
-    /// errors list what there is.
+    /// `NotFound` for a path that the step does not have, `InvalidArgument` for one that has more columns below it;
+    /// both errors list what there is.
     pub fn column(&self, path: &str) -> Result<SourceColumn> {
         match self.part(path)? {
             Nest::Leaf(column) => Ok(*column),

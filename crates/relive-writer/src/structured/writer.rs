@@ -34,8 +34,8 @@ impl Default for StructuredWriterOptions {
 }
 
 impl StructuredWriterOptions {
-    /// As [`TrajectoryWriterOptions::check_names`], for the names of patterns. Items are made before the server has answered; they are
-    /// held back until it has, and if the names differ, none is sent and the writer fails.
+    /// As [`TrajectoryWriterOptions::check_names`], for the names of patterns. Items are made before the server has
+    /// answered; they are held back until it has, and if the names differ, none is sent and the writer fails.
     #[must_use]
     pub fn check_names(mut self, check: bool) -> StructuredWriterOptions {
         self.check_names = check;
@@ -130,9 +130,9 @@ impl StructuredWriter {
     /// confirmed.
     ///
     /// # Errors
-    /// `InvalidArgument` when the step does not look like the first one (the [`source`](std::error::Error::source) is an
-    /// [`AppendMismatch`] if it is a single value), or a priority cannot be found; `Timeout` when there
-    /// was no room for items in the client's time; nothing is stored then. The writer's permanent error.
+    /// `InvalidArgument` when the step does not look like the first one (the [`source`](std::error::Error::source) is
+    /// an [`AppendMismatch`] if it is a single value), or a priority cannot be found; `Timeout` when there was no
+    /// room for items in the client's time; nothing is stored then. The writer's permanent error.
     pub async fn append(&mut self, step: &Nest<Tensor>) -> Result<()> {
         self.make_way().await?;
         self.append_part(step, false)

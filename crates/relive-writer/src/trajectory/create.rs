@@ -66,9 +66,9 @@ impl TrajectoryWriter {
     ///
     /// # Errors
     /// `InvalidArgument` for no columns, columns of another writer, a NaN priority and, if items are validated, columns
-    /// that the table's signature does not allow, or whose [names](crate::TrajectoryWriterOptions::check_names) are not those that its
-    /// signature or its first writer says; `NotFound` for an unknown table; `Timeout` when there was no room in
-    /// the client's time (the item was not made then); the writer's permanent error.
+    /// that the table's signature does not allow, or whose [names](crate::TrajectoryWriterOptions::check_names) are
+    /// not those that its signature or its first writer says; `NotFound` for an unknown table; `Timeout` when there
+    /// was no room in the client's time (the item was not made then); the writer's permanent error.
     pub async fn create_item(
         &mut self,
         table: &str,
@@ -84,8 +84,8 @@ impl TrajectoryWriter {
         }
     }
 
-    /// [`create_item`](Self::create_item) without waiting: none, and nothing done, when there is no room, or the table's
-    /// signature has to be asked for. [`make_way`](Self::make_way) waits for both.
+    /// [`create_item`](Self::create_item) without waiting: none, and nothing done, when there is no room, or the
+    /// table's signature has to be asked for. [`make_way`](Self::make_way) waits for both.
     ///
     /// # Errors
     /// As [`create_item`](Self::create_item), but for the timeout.
@@ -131,11 +131,12 @@ impl TrajectoryWriter {
         self.link.chunks_were_cut(&finished)
     }
 
-    /// Makes an item of each of `trajectories` for `table`, with the priority at the same place, and gives their keys. All
-    /// are made or none; together they count as one with regard to the writer's limits.
+    /// Makes an item of each of `trajectories` for `table`, with the priority at the same place, and gives their
+    /// keys. All are made or none; together they count as one with regard to the writer's limits.
     ///
     /// # Errors
-    /// As [`create_item`](Self::create_item), and `InvalidArgument` for another number of priorities than of trajectories.
+    /// As [`create_item`](Self::create_item), and `InvalidArgument` for another number of priorities than of
+    /// trajectories.
     pub async fn create_items(
         &mut self,
         table: &str,
@@ -227,7 +228,8 @@ impl TrajectoryWriter {
         }
     }
 
-    /// [`create_window_items`](Self::create_window_items) without waiting, as [`try_create_item`](Self::try_create_item).
+    /// [`create_window_items`](Self::create_window_items) without waiting, as
+    /// [`try_create_item`](Self::try_create_item).
     ///
     /// # Errors
     /// As [`create_window_items`](Self::create_window_items), but for the timeout.
@@ -264,8 +266,8 @@ impl TrajectoryWriter {
         Ok(Some(keys))
     }
 
-    /// Waits until there is room for items, and the signature of `table` and the names of its columns are known, at most for the client's
-    /// time.
+    /// Waits until there is room for items, and the signature of `table` and the names of its columns are known, at
+    /// most for the client's time.
     ///
     /// # Errors
     /// `Timeout`, with what is waited for; `NotFound` for an unknown table; the writer's permanent error.

@@ -9,12 +9,12 @@ use relive_tensor::{Nest, Tensor};
 use super::options::TrajectoryWriterOptions;
 use super::writer::TrajectoryWriter;
 
-/// Writes one step as one item into each of the tables in `priorities` (name and priority), and waits until they are confirmed;
-/// `check_names` as in [`TrajectoryWriterOptions::check_names`].
+/// Writes one step as one item into each of the tables in `priorities` (name and priority), and waits until they are
+/// confirmed; `check_names` as in [`TrajectoryWriterOptions::check_names`].
 ///
 /// # Errors
-/// `InvalidArgument` for no tables, NaN priorities, and steps that a table's signature or the server refuses, `NotFound` for
-/// an unknown table, `Timeout` after the backend's time.
+/// `InvalidArgument` for no tables, NaN priorities, and steps that a table's signature or the server refuses,
+/// `NotFound` for an unknown table, `Timeout` after the backend's time.
 pub async fn insert(
     backend: &Backend,
     step: &Nest<Tensor>,

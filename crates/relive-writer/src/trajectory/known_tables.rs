@@ -96,8 +96,8 @@ impl KnownTables {
         self.tables.iter_mut().find(|known| *known.name == *name)
     }
 
-    /// Whether items of the table `name` may look like `structure`; none if its server has to be asked first. The caller sends the names to a
-    /// table whose items are not checked.
+    /// Whether items of the table `name` may look like `structure`; none if its server has to be asked first. The
+    /// caller sends the names to a table whose items are not checked.
     pub(crate) fn check_names<T>(
         &mut self,
         name: &str,

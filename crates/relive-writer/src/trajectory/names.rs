@@ -11,9 +11,10 @@ use super::writer::TrajectoryWriter;
 use crate::links::other_names;
 
 impl TrajectoryWriter {
-    /// Makes sure that items of `table` may look like `structure`, whose leaves are their columns in order, for callers that flatten
-    /// them by themselves: its signature or its first writer has given its columns the same names. The first writer is this one, if
-    /// there is no signature and nobody has said anything. [`create_item`](Self::create_item) does it for a nest of columns.
+    /// Makes sure that items of `table` may look like `structure`, whose leaves are their columns in order, for
+    /// callers that flatten them by themselves: its signature or its first writer has given its columns the same
+    /// names. The first writer is this one, if there is no signature and nobody has said anything.
+    /// [`create_item`](Self::create_item) does it for a nest of columns.
     ///
     /// False if the server has to be asked first, for which [`make_way`](Self::make_way) waits. A writer that
     /// [does not check names](crate::TrajectoryWriterOptions::check_names) only tells the table.
@@ -28,8 +29,8 @@ impl TrajectoryWriter {
         Ok(checked.is_some())
     }
 
-    /// [`agree_on_columns`](Self::agree_on_columns) for items of whole steps, whose structure is only asked for at first, and when steps
-    /// have got more columns.
+    /// [`agree_on_columns`](Self::agree_on_columns) for items of whole steps, whose structure is only asked for at
+    /// first, and when steps have got more columns.
     ///
     /// # Errors
     /// As [`agree_on_columns`](Self::agree_on_columns).
@@ -58,8 +59,8 @@ impl TrajectoryWriter {
         self.tables.find(table)?.structure.as_ref()
     }
 
-    /// [`agree_on_columns`](Self::agree_on_columns) for items that are made before the server has answered. They are held back until it
-    /// has; if it keeps other names, none of them is sent, and the writer fails.
+    /// [`agree_on_columns`](Self::agree_on_columns) for items that are made before the server has answered. They are
+    /// held back until it has; if it keeps other names, none of them is sent, and the writer fails.
     pub(crate) fn agree_meanwhile(&mut self, table: &Arc<str>, structure: Nest<()>) -> Result<()> {
         let signature = self.backend.known_signature(table)?;
         let kept = match signature.as_ref().and_then(|signature| signature.structure().cloned()) {
@@ -85,8 +86,8 @@ impl TrajectoryWriter {
     /// `structure` are the columns in order. [`create_item`](Self::create_item) does it for a nest of columns.
     ///
     /// Only the first call for a table does something, and only if no other writer of this client has said it. It never
-    /// fails and does not wait: the table's signature, or another structure that was proposed before, simply stays. Items
-    /// that are made afterwards wait for the server's answer, for a second at most.
+    /// fails and does not wait: the table's signature, or another structure that was proposed before, simply stays.
+    /// Items that are made afterwards wait for the server's answer, for a second at most.
     pub fn name_columns(&mut self, table: &str, structure: &Nest<()>) {
         self.name_columns_with(table, || Some(structure.clone()));
     }

@@ -80,17 +80,18 @@ impl TrajectoryWriterOptions {
         self
     }
 
-    /// Whether items that are [checked](Self::validate_items) must also have the names that their table's signature gives its columns,
-    /// or else its first writer; yes. An item of a plain list of columns has no names, and its columns count by their order. If names
-    /// are not checked, columns come back under those of the table, whatever the writer calls them.
+    /// Whether items that are [checked](Self::validate_items) must also have the names that their table's signature
+    /// gives its columns, or else its first writer; yes. An item of a plain list of columns has no names, and its
+    /// columns count by their order. If names are not checked, columns come back under those of the table, whatever
+    /// the writer calls them.
     #[must_use]
     pub fn check_names(mut self, check: bool) -> TrajectoryWriterOptions {
         self.check_names = check;
         self
     }
 
-    /// Whether integers are stored as differences from step to step before they are compressed, which makes slowly changing
-    /// ones smaller; no.
+    /// Whether integers are stored as differences from step to step before they are compressed, which makes slowly
+    /// changing ones smaller; no.
     #[must_use]
     pub fn delta_encoded(mut self, delta_encoded: bool) -> TrajectoryWriterOptions {
         self.delta_encoded = delta_encoded;
@@ -105,13 +106,13 @@ impl TrajectoryWriterOptions {
         self
     }
 
-    /// How the elements of steps are compressed, instead of as every server knows it: with Snappy, or stored as they are, in
-    /// Snappy's format, where that is tried in vain (and then tried less often). What Lz4 and Zstd do not make shorter by a
-    /// sixteenth is stored as it is; strings always are.
+    /// How the elements of steps are compressed, instead of as every server knows it: with Snappy, or stored as they
+    /// are, in Snappy's format, where that is tried in vain (and then tried less often). What Lz4 and Zstd do not
+    /// make shorter by a sixteenth is stored as it is; strings always are.
     ///
-    /// Every reader gets the same data: Relive's as it was written, others with Snappy, as which the server then codes it anew
-    /// for each of their samples. A codec but Snappy is for Relive's servers: with another one the writer fails, with
-    /// `Unimplemented`, before it has sent anything.
+    /// Every reader gets the same data: Relive's as it was written, others with Snappy, as which the server then
+    /// codes it anew for each of their samples. A codec but Snappy is for Relive's servers: with another one the
+    /// writer fails, with `Unimplemented`, before it has sent anything.
     #[must_use]
     pub fn codec(mut self, codec: Codec) -> TrajectoryWriterOptions {
         self.codec = Some(codec);

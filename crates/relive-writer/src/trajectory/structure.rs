@@ -41,8 +41,8 @@ impl Structure {
         &self.paths
     }
 
-    /// The structure of a step with every leaf that was seen, with lists for tuples and dicts for named tuples; none if there
-    /// are no leaves, or the columns have another order, as those of leaves that came late.
+    /// The structure of a step with every leaf that was seen, with lists for tuples and dicts for named tuples; none
+    /// if there are no leaves, or the columns have another order, as those of leaves that came late.
     pub(crate) fn nest(&self) -> Option<Nest<()>> {
         let nest = self.root.nest();
         let in_order = !nest.is_empty() && nest.leaves().copied().eq(0..self.paths.len());

@@ -28,11 +28,13 @@ use crate::links::{Limits, Link, Unconfirmed};
 ///
 /// Steps are nests of tensors. Every leaf is a column with a history, whose newest steps items can refer to. Items are
 /// sent in the background, in the order of their creation; when the connection is lost, what is not confirmed is sent
-/// again, in the same order and under the same keys, so that an item never arrives twice. Into tables of the same process
-/// items are inserted at once, by the call that makes them or, if they wait for it, the one that cuts their last chunk.
+/// again, in the same order and under the same keys, so that an item never arrives twice. Into tables of the same
+/// process items are inserted at once, by the call that makes them or, if they wait for it, the one that cuts their
+/// last chunk.
 ///
-/// A permanent error (an unknown table, a refused item, tables that were closed, steps that cannot be encoded) is given to every later call. End a
-/// writer with [`close`](Self::close): dropping one loses the items that are not confirmed, with a warning in the log.
+/// A permanent error (an unknown table, a refused item, tables that were closed, steps that cannot be encoded) is
+/// given to every later call. End a writer with [`close`](Self::close): dropping one loses the items that are not
+/// confirmed, with a warning in the log.
 ///
 /// ```no_run
 /// use relive_client::{Client, Nest, Tensor, TrajectoryWriterOptions};
@@ -89,8 +91,9 @@ impl TrajectoryWriter {
     /// get new columns.
     ///
     /// # Errors
-    /// `InvalidArgument` when a leaf has another type or shape than before (the [`source`](std::error::Error::source) is an
-    /// [`AppendMismatch`](crate::AppendMismatch)), or is a container now; nothing is stored then. The writer's permanent error.
+    /// `InvalidArgument` when a leaf has another type or shape than before (the [`source`](std::error::Error::source)
+    /// is an [`AppendMismatch`](crate::AppendMismatch)), or is a container now; nothing is stored then. The writer's
+    /// permanent error.
     pub fn append(&mut self, step: &Nest<Tensor>) -> Result<()> {
         self.append_nest(step, false)
     }
@@ -118,8 +121,8 @@ impl TrajectoryWriter {
     /// ```
     ///
     /// # Errors
-    /// As [`append`](Self::append), and `InvalidArgument` for leaves without a leading dimension or with different ones;
-    /// nothing is stored then.
+    /// As [`append`](Self::append), and `InvalidArgument` for leaves without a leading dimension or with different
+    /// ones; nothing is stored then.
     pub fn append_sequence(&mut self, steps: &Nest<Tensor>) -> Result<()> {
         self.link.check()?;
         let (cells, grown) = self.structure.place(steps)?;
@@ -160,8 +163,8 @@ impl TrajectoryWriter {
         self.take_in(stored)
     }
 
-    /// Hands over the chunks that a call cut. A call that failed after its checks has stored some columns of a step and not the others,
-    /// or lost what a chunk was to have: nothing may be made of that any more.
+    /// Hands over the chunks that a call cut. A call that failed after its checks has stored some columns of a step
+    /// and not the others, or lost what a chunk was to have: nothing may be made of that any more.
     fn take_in(&mut self, finished: Result<Finished>) -> Result<()> {
         let finished = finished.map_err(|error| self.link.fail(error))?;
         self.link.chunks_were_cut(&finished)
@@ -215,7 +218,8 @@ impl TrajectoryWriter {
         self.take_in(stored)
     }
 
-    /// The error for a value without a leading dimension, which [`append_sequence_cells`](Self::append_sequence_cells) cannot be given.
+    /// The error for a value without a leading dimension, which
+    /// [`append_sequence_cells`](Self::append_sequence_cells) cannot be given.
     pub fn without_steps(&self, column: usize) -> Error {
         self.recorder.no_steps(column)
     }
@@ -291,7 +295,8 @@ impl TrajectoryWriter {
         self.take_in(finished)
     }
 
-    /// Flushes and begins a new episode; with `clear_history`, items of the new one cannot refer to steps of the old one.
+    /// Flushes and begins a new episode; with `clear_history`, items of the new one cannot refer to steps of the old
+    /// one.
     ///
     /// # Errors
     /// As [`flush`](Self::flush); the episode then goes on, so that the call can be repeated.
@@ -304,8 +309,8 @@ impl TrajectoryWriter {
         Ok(())
     }
 
-    /// Sets for the column at `path` how many steps it keeps and how many a chunk gets (`None`: tuned). The column may be
-    /// one that no step had yet.
+    /// Sets for the column at `path` how many steps it keeps and how many a chunk gets (`None`: tuned). The column
+    /// may be one that no step had yet.
     ///
     /// # Errors
     /// `InvalidArgument` unless `1 <= chunk_length <= num_keep_alive_refs`, `FailedPrecondition` while the column has
@@ -341,8 +346,8 @@ impl TrajectoryWriter {
         Ok(())
     }
 
-    /// Ends the writer without waiting. The items that are not confirmed are lost, with a warning in the log; inserts that
-    /// a table holds back already still happen. Every later call fails.
+    /// Ends the writer without waiting. The items that are not confirmed are lost, with a warning in the log; inserts
+    /// that a table holds back already still happen. Every later call fails.
     pub fn close_now(&mut self) {
         if std::mem::replace(&mut self.closed, true) {
             return;
@@ -356,8 +361,8 @@ impl TrajectoryWriter {
         self.link.abandon();
     }
 
-    /// What would be lost if the writer [ended now](Self::close_now): the error tells how many items for which tables are not
-    /// confirmed, and why. None if all are.
+    /// What would be lost if the writer [ended now](Self::close_now): the error tells how many items for which tables
+    /// are not confirmed, and why. None if all are.
     pub fn loss(&mut self) -> Option<Error> {
         let Unconfirmed { items, tables, why, is_away } = self.link.unconfirmed()?;
         let kind = if is_away { ErrorKind::Unavailable } else { ErrorKind::FailedPrecondition };
