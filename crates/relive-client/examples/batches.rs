@@ -5,9 +5,9 @@
 //! $ cargo run --release -p relive-client --example batches -- localhost:8000 400 256 3 uniform
 //! ```
 //!
-//! Arguments: `local` (a table in this process) or an address, bytes per item, items per batch, seconds, and for a server the
-//! table, which must hold items of that size already, and the way to it (`auto`, `tcp`, `unix`, `shm`). Items are one step of one `f32` column with random values, 100,000
-//! of them locally, or as many as make 400 MB.
+//! Arguments: `local` (a table in this process) or an address, bytes per item, items per batch, seconds, and for a
+//! server the table, which must hold items of that size already, and the way to it (`auto`, `tcp`, `unix`, `shm`).
+//! Items are one step of one `f32` column with random values, 100,000 of them locally, or as many as make 400 MB.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -4,9 +4,10 @@
 //! $ cargo run --release -p relive-client --example throughput -- localhost:8000 insert 400 5 uniform tcp
 //! ```
 //!
-//! Arguments: address, `insert`, `insert-many` (steps and items by the thousand, 64 steps to a chunk) or `sample`, bytes per item, seconds, table, the way to
-//! the server (`auto`, `tcp`, `unix`, `shm`), and for `sample` the samples in flight. Items are one step of one `f32` column with random
-//! values. Inserts count when they are confirmed; samples when they are decoded.
+//! Arguments: address, `insert`, `insert-many` (steps and items by the thousand, 64 steps to a chunk) or `sample`,
+//! bytes per item, seconds, table, the way to the server (`auto`, `tcp`, `unix`, `shm`), and for `sample` the samples
+//! in flight. Items are one step of one `f32` column with random values. Inserts count when they are confirmed;
+//! samples when they are decoded.
 
 use std::time::{Duration, Instant};
 

@@ -175,7 +175,7 @@ fn to_priority(priority: &Bound<'_, PyAny>) -> PyResult<PriorityFn> {
         "constant" => Ok(PriorityFn::Constant(priority.get_item(1)?.extract()?)),
         "td_error" => Ok(PriorityFn::TdError {
             max_priority_weight: priority.get_item(1)?.extract()?,
-            source: priority.get_item(2)?.extract()?,
+            column: SourceColumn::at(priority.get_item(2)?.extract()?),
         }),
         other => Err(PyValueError::new_err(format!("there is no priority function {other:?}"))),
     }
@@ -189,7 +189,7 @@ fn to_condition(condition: &Bound<'_, PyAny>) -> PyResult<Condition> {
         "steps_since_applied" => Condition::steps_since_applied(),
         "buffer_length" => Condition::buffer_length(),
         "is_end_episode" => return end_of_episode(&comparison, &arguments, inverse),
-        "data" => Condition::data(source.unwrap_or(0)),
+        "data" => Condition::data(SourceColumn::at(source.unwrap_or(0))),
         other => return Err(PyValueError::new_err(format!("a condition cannot look at {other:?}"))),
     };
     compared(operand, &comparison, &arguments, inverse)

@@ -6,7 +6,7 @@ mod server;
 pub use relive_client::{
     AppendFault, AppendMismatch, BatchOptions, BatchSampler, CellState, ChunkTotals, Client, ClientOptions,
     Column, ColumnHistory, ColumnLayout, Comparison, Condition, Error, ErrorKind, History, ItemInfo,
-    ItemPage, MemoryStatus, Operand, OperandBuilder, PartialFailure, PatternNode, PriorityFn, Result, Sample,
+    ItemPage, MemoryStatus, Operand, OperandBuilder, PartialFailure, PatternNode, PriorityFn, ReferenceStep, Result, Sample,
     SampleBatch, SampleCall, SampleInfo, Sampler, SamplerOptions, ServerChange, ServerEvent, ServerInfo,
     ServerStanding, ServerState, ServerStatus, SourceColumn, StateId, StructuredConfig, StructuredWriter,
     StructuredWriterOptions, TableStatus, TrajectoryColumns, TrajectoryWriter, TrajectoryWriterOptions,

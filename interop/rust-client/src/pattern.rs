@@ -39,7 +39,8 @@ impl PatternConfig {
             config = config.condition(condition.condition());
         }
         if let Some((max_priority_weight, source)) = self.td_error {
-            config = config.priority(PriorityFn::TdError { max_priority_weight, source });
+            let column = SourceColumn::at(source);
+            config = config.priority(PriorityFn::TdError { max_priority_weight, column });
         }
         Ok(config)
     }

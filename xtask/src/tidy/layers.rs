@@ -17,10 +17,46 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("relive-checkpoint", &["relive-wire", "relive-table", "relive-tensor"]),
     ("relive-transport", &["relive-wire"]),
     (
-        "relive-client",
+        "relive-connection",
+        &["relive-transport", "relive-wire", "relive-engine", "relive-table", "relive-tensor"],
+    ),
+    (
+        "relive-fleet",
+        &["relive-connection", "relive-wire", "relive-engine", "relive-table", "relive-tensor"],
+    ),
+    (
+        "relive-writer",
         &[
+            "relive-fleet",
+            "relive-connection",
             "relive-transport",
             "relive-wire",
+            "relive-engine",
+            "relive-table",
+            "relive-tensor",
+        ],
+    ),
+    (
+        "relive-reader",
+        &[
+            "relive-fleet",
+            "relive-connection",
+            "relive-transport",
+            "relive-wire",
+            "relive-batch",
+            "relive-engine",
+            "relive-table",
+            "relive-tensor",
+        ],
+    ),
+    (
+        "relive-client",
+        &[
+            "relive-writer",
+            "relive-reader",
+            "relive-fleet",
+            "relive-connection",
+            "relive-transport",
             "relive-batch",
             "relive-engine",
             "relive-table",
@@ -148,6 +184,9 @@ const LAYERS: &[(&str, &[&str])] = &[
 /// What every crate may import for its tests, beyond its layers.
 const FOR_TESTS: &str = "relive-testkit";
 
+/// Crates whose documentation has examples of a crate above them, through which users have their types.
+const EXAMPLES: &[(&str, &str)] = &[("relive-writer", "relive-client"), ("relive-reader", "relive-client")];
+
 pub(super) fn check(packages: &[Package]) -> Vec<Finding> {
     let ours: BTreeSet<&str> = packages.iter().map(|package| package.name.as_str()).collect();
     packages.iter().flat_map(|package| check_package(package, &ours)).collect()
@@ -160,8 +199,8 @@ fn check_package(package: &Package, ours: &BTreeSet<&str>) -> Vec<Finding> {
         return vec![Finding::new(name, message)];
     };
     let normal = package.normal.iter().map(|import| (import, ""));
-    let dev =
-        package.dev.iter().filter(|import| *import != FOR_TESTS).map(|import| (import, " in its tests"));
+    let for_tests = |import: &str| import == FOR_TESTS || EXAMPLES.contains(&(name, import));
+    let dev = package.dev.iter().filter(|import| !for_tests(import)).map(|import| (import, " in its tests"));
     normal
         .chain(dev)
         .filter(|(import, _)| ours.contains(import.as_str()) && !allowed.contains(&import.as_str()))
@@ -207,6 +246,15 @@ mod tests {
         let found = findings(&packages);
         assert_eq!(found.len(), 1);
         assert!(found[0].starts_with("relive-table: imports relive-server in its tests"), "{found:?}");
+    }
+
+    #[test]
+    fn examples_may_import_a_listed_crate_above_and_code_may_not() {
+        let client = || Package::made_of("relive-client", &["relive-writer"], &[]);
+        let examples = Package::made_of("relive-writer", &[], &["relive-client"]);
+        assert_eq!(findings(&[client(), examples]), Vec::<String>::new());
+        let code = Package::made_of("relive-writer", &["relive-client"], &[]);
+        assert_eq!(findings(&[client(), code]).len(), 1);
     }
 
     #[test]

@@ -4,16 +4,10 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use relive_connection::{ClientOptions, Result, Transport};
 use relive_engine::Engine;
-
-use super::local::Local;
-use super::remote::Remote;
-use super::returned::Remembered;
-use super::{ClientOptions, Proposals, Transport};
-use crate::Result;
-use crate::bulk::Dialer;
-use crate::many::{self, Many};
-use crate::writer::SignatureCache;
+use relive_fleet::{Backend, Fleet, ServerChange, ServerState, Target};
+use relive_reader::IdleStreams;
 
 /// A client of one replay server: Relive's or dm-reverb's over TCP, or tables in this very process.
 ///
@@ -21,8 +15,8 @@ use crate::writer::SignatureCache;
 /// have to wait need no runtime.
 ///
 /// Cheap to clone; clones share the connection. Nothing is connected before the first call, and a lost connection is
-/// made again by the next one. A call may take as long as the options say; [`with_timeout`](Client::with_timeout) gives a clone
-/// whose calls may take another time.
+/// made again by the next one. A call may take as long as the options say; [`with_timeout`](Client::with_timeout)
+/// gives a clone whose calls may take another time.
 ///
 /// ```no_run
 /// use relive_client::{Client, Nest, Tensor};
@@ -38,34 +32,17 @@ use crate::writer::SignatureCache;
 /// ```
 #[derive(Clone)]
 pub struct Client {
-    pub(super) shared: Arc<Shared>,
-    timeout: Duration,
-}
-
-pub(super) struct Shared {
-    pub(super) options: ClientOptions,
-    connection: Connection,
-    pub(super) signatures: SignatureCache,
-    pub(super) proposals: Arc<Proposals>,
-    pub(super) remembered: Remembered,
-}
-
-/// The way to the tables.
-pub(crate) enum Connection {
-    /// A server, over TCP.
-    Remote(Box<Remote>),
-    /// Tables of this process.
-    Local(Local),
-    /// Many servers, each with a client of its own.
-    Many(Arc<Many>),
+    pub(super) backend: Backend,
+    /// Connections of calls that wait on the spot.
+    pub(super) idle: Arc<IdleStreams>,
 }
 
 impl Client {
     /// A client of the server at `address`: `host:port` or `http://host:port`. Must be called inside a Tokio runtime;
     /// [`blocking::Client`](crate::blocking::Client) needs none.
     ///
-    /// A list with commas, `host1:port,host2:port`, and a name whose addresses are all servers, `dns:///name:port`, make a client of
-    /// [many servers](Self::connect_many).
+    /// A list with commas, `host1:port,host2:port`, and a name whose addresses are all servers, `dns:///name:port`,
+    /// make a client of [many servers](Self::connect_many).
     ///
     /// # Errors
     /// `InvalidArgument` for an address that cannot be one. Whether a server is there shows with the first call.
@@ -78,16 +55,46 @@ impl Client {
     /// # Errors
     /// As [`connect`](Self::connect).
     pub fn connect_with(address: &str, options: ClientOptions) -> Result<Client> {
-        if many::is_many(address) {
-            return Client::connect_many_with(&[address], options);
-        }
-        Client::connect_one(address, options)
+        Backend::connect(address, options).map(Client::of)
     }
 
-    /// A client of one server, whatever the address looks like.
-    pub(crate) fn connect_one(address: &str, options: ClientOptions) -> Result<Client> {
-        let connection = Connection::Remote(Box::new(Remote::new(address, &options)?));
-        Ok(Client::with_connection(connection, options, Arc::default()))
+    /// A client of all servers at `addresses` as if they were one: each is `host:port`, or `dns:///name:port` for all
+    /// addresses that the name has. Must be called inside a Tokio runtime, whose tasks watch the servers.
+    ///
+    /// Writers share the servers among them, each of their streams stays at one. Samples and batches come from all,
+    /// weighted by the sizes of their tables: see [`SampleInfo::probability`](crate::SampleInfo::probability).
+    /// Changes of priorities and deletions go to the server that has the item. What servers tell of themselves is
+    /// added up; resetting, checkpoints and changes of tables are made at all, or fail with a
+    /// [`PartialFailure`](crate::PartialFailure). A server that is away is left out until it answers again, and
+    /// nothing waits for it; [`servers`](Self::servers) and [`server_changes`](Self::server_changes) tell.
+    ///
+    /// ```no_run
+    /// use relive_client::{BatchOptions, Client};
+    ///
+    /// # async fn run() -> Result<(), relive_client::Error> {
+    /// let client = Client::connect_many(&["replay-0:8000", "replay-1:8000"])?;
+    /// let mut batches = client.batch_sampler("replay", BatchOptions::new(256))?;
+    /// if let Some(batch) = batches.next().await {
+    ///     let keys: Vec<(u64, f64)> = batch?.infos().map(|info| (info.key, 1.0)).collect();
+    ///     client.mutate_priorities("replay", &keys, &[]).await?;
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// `InvalidArgument` for no addresses, the same twice, and one that cannot be one.
+    pub fn connect_many<A: AsRef<str>>(addresses: &[A]) -> Result<Client> {
+        Client::connect_many_with(addresses, ClientOptions::default())
+    }
+
+    /// [`connect_many`](Self::connect_many) with other than the default options.
+    ///
+    /// # Errors
+    /// As [`connect_many`](Self::connect_many).
+    #[expect(clippy::needless_pass_by_value, reason = "as the other ways to make a client")]
+    pub fn connect_many_with<A: AsRef<str>>(addresses: &[A], options: ClientOptions) -> Result<Client> {
+        Backend::connect_many(addresses, &options).map(Client::of)
     }
 
     /// A client of the tables of `engine`, without a network. Once the engine is closed, calls fail with `Cancelled`.
@@ -107,25 +114,13 @@ impl Client {
     }
 
     /// [`in_process`](Self::in_process) with other than the default options, of which only the timeout has a meaning.
+    #[expect(clippy::needless_pass_by_value, reason = "as the other ways to make a client")]
     pub fn in_process_with(engine: Engine, options: ClientOptions) -> Client {
-        Client::with_connection(Connection::Local(Local::new(engine)), options, Arc::default())
+        Client::of(Backend::in_process(engine, &options))
     }
 
-    pub(super) fn with_connection(
-        connection: Connection,
-        options: ClientOptions,
-        proposals: Arc<Proposals>,
-    ) -> Client {
-        let (signatures, timeout) = (SignatureCache::default(), options.timeout);
-        let remembered = Remembered::default();
-        let shared = Shared { options, connection, signatures, proposals, remembered };
-        Client { shared: Arc::new(shared), timeout }
-    }
-
-    /// A client of what another has, with the time that its options say.
-    pub(super) fn of_shared(shared: Arc<Shared>) -> Client {
-        let timeout = shared.options.timeout;
-        Client { shared, timeout }
+    fn of(backend: Backend) -> Client {
+        Client { backend, idle: Arc::default() }
     }
 
     /// This client with another time for each call, and for those of the writers and samplers that it makes.
@@ -148,24 +143,18 @@ impl Client {
     /// ```
     #[must_use]
     pub fn with_timeout(&self, timeout: Duration) -> Client {
-        Client { shared: Arc::clone(&self.shared), timeout }
+        Client { backend: self.backend.with_timeout(timeout), idle: Arc::clone(&self.idle) }
     }
 
     /// How long each call may take.
     pub fn timeout(&self) -> Duration {
-        self.timeout
+        self.backend.timeout()
     }
 
     /// How this client reaches its tables, as far as it is known: `Tcp` before the first batch or
     /// [`negotiate`](Self::negotiate).
     pub fn transport(&self) -> Transport {
-        match self.connection() {
-            Connection::Remote(remote) => {
-                remote.routes().known().map_or(Transport::Tcp, |dialer| dialer.transport())
-            }
-            Connection::Local(_) => Transport::InProcess,
-            Connection::Many(many) => many.transport(),
-        }
+        self.backend.transport()
     }
 
     /// Finds out how this client reaches its tables; asks the server the first time.
@@ -173,54 +162,39 @@ impl Client {
     /// # Errors
     /// The server is away; `FailedPrecondition` if the way that the options ask for does not lead to it.
     pub async fn negotiate(&self) -> Result<Transport> {
-        if let Connection::Many(many) = self.connection() {
-            return many.negotiate(self.timeout()).await;
-        }
-        let dialer = self.route().await?;
-        Ok(dialer.map_or_else(|| self.transport(), |dialer| dialer.transport()))
-    }
-
-    /// Takes note that nothing but gRPC leads to the server.
-    pub(crate) fn give_route_up(&self) {
-        if let Connection::Remote(remote) = self.connection() {
-            remote.routes().give_up();
-        }
-    }
-
-    /// Has the way for batches looked for again, after it has led nowhere.
-    pub(crate) fn forget_route(&self) {
-        if let Connection::Remote(remote) = self.connection() {
-            remote.routes().forget();
-        }
-    }
-
-    /// The way for batches of a server that has one.
-    pub(crate) async fn route(&self) -> Result<Option<Dialer>> {
-        match self.connection() {
-            Connection::Remote(remote) => {
-                let options = self.options();
-                remote.routes().find(remote, options.transport, options.connect_timeout).await
-            }
-            Connection::Local(_) | Connection::Many(_) => Ok(None),
+        match self.backend.target() {
+            Target::Server(server) => server.dialer().await.map(|_| server.transport()),
+            Target::Process(_) => Ok(Transport::InProcess),
+            Target::Fleet(fleet) => fleet.negotiate(self.timeout()).await,
         }
     }
 
     /// The address as a URI; `in-process` for tables of this process; the addresses as they were given of many servers.
     pub fn address(&self) -> &str {
-        match self.connection() {
-            Connection::Remote(remote) => remote.uri(),
-            Connection::Local(_) => Transport::InProcess.text(),
-            Connection::Many(many) => many.text(),
+        self.backend.address()
+    }
+
+    /// The servers of a client of many, as they stand now; none of a client of one, which watches nothing.
+    pub fn servers(&self) -> Vec<ServerState> {
+        self.fleet().map(Fleet::states).unwrap_or_default()
+    }
+
+    /// The last 256 times that a server was left out, taken back, or no longer among the addresses of its name; the
+    /// oldest first.
+    pub fn server_changes(&self) -> Vec<ServerChange> {
+        self.fleet().map(Fleet::changes).unwrap_or_default()
+    }
+
+    /// A client of one of many servers, by its address as [`servers`](Self::servers) tells it.
+    pub fn server(&self, address: &str) -> Option<Client> {
+        self.backend.member(address).map(Client::of)
+    }
+
+    fn fleet(&self) -> Option<&Fleet> {
+        match self.backend.target() {
+            Target::Fleet(fleet) => Some(fleet),
+            Target::Server(_) | Target::Process(_) => None,
         }
-    }
-
-    /// How this client reaches its server.
-    pub fn options(&self) -> &ClientOptions {
-        &self.shared.options
-    }
-
-    pub(crate) fn connection(&self) -> &Connection {
-        &self.shared.connection
     }
 }
 

@@ -151,7 +151,8 @@ pub fn n_step_configs(table: &str, step: &Nest<ArraySpec>, n: usize) -> Result<V
 }
 
 fn n_step_config(table: &str, step: &Nest<ArraySpec>, steps: i32) -> Result<StructuredConfig> {
-    let Nest::Dict(fields) = reference_step(step) else {
+    let step = reference_step(step);
+    let Nest::Dict(fields) = step.columns() else {
         return Err(RlError::setting("a row", "no dict of fields", "as step_spec makes it"));
     };
     let start = -(steps + 1);
@@ -163,7 +164,7 @@ fn n_step_config(table: &str, step: &Nest<ArraySpec>, steps: i32) -> Result<Stru
             _ => column.slice(start..start + 1),
         };
         let nodes = columns.try_map(&mut cut)?;
-        pattern.push((name, nodes));
+        pattern.push((name.as_str(), nodes));
     }
     Ok(StructuredConfig::new(table, Nest::dict(pattern)))
 }
@@ -173,7 +174,7 @@ fn config(
     step: &Nest<ArraySpec>,
     mut cut: impl FnMut(&SourceColumn) -> relive_client::Result<PatternNode>,
 ) -> Result<StructuredConfig> {
-    Ok(StructuredConfig::new(table, reference_step(step).try_map(&mut cut)?))
+    Ok(StructuredConfig::new(table, reference_step(step).columns().try_map(&mut cut)?))
 }
 
 /// A number of rows that patterns can have.

@@ -3,7 +3,7 @@
 use crate::common::{LONG, TestServer, dict, leaf, values};
 use relive::{
     Condition, ErrorKind, Nest, PriorityFn, SelectorKind, SourceColumn, StructuredConfig, StructuredWriter,
-    TableConfig, Tensor,
+    TableConfig, Tensor, reference_step,
 };
 
 fn column(source: u32) -> SourceColumn {
@@ -54,7 +54,7 @@ async fn conditions() {
         StructuredConfig::new("mod", newest()).condition(Condition::step_index().modulo(3, 1)),
         StructuredConfig::new("since", newest()).condition(Condition::steps_since_applied().ge(2)),
         StructuredConfig::new("end", newest()).condition(Condition::is_end_episode()),
-        StructuredConfig::new("data", newest()).condition(Condition::data(1).ge(30)),
+        StructuredConfig::new("data", newest()).condition(Condition::data(column(1)).ge(30)),
     ];
     let mut writer = server.client().structured_writer(configs).unwrap();
     write(&mut writer, 0..5).await;
@@ -66,6 +66,36 @@ async fn conditions() {
     assert_eq!(drain(&server, "since").await, [[1], [3], [5]]);
     assert_eq!(drain(&server, "end").await, [[4], [6]]);
     assert_eq!(drain(&server, "data").await, [[3], [4], [5], [6]]);
+}
+
+#[tokio::test]
+async fn columns_are_named_by_their_paths() {
+    let server = TestServer::start([fifo("t")]).await;
+    let nested = |image: i64, speed: i64, action: i64| {
+        let observation = dict(&[("image", leaf(image)), ("speed", leaf(speed))]);
+        dict(&[("action", leaf(action)), ("observation", observation)])
+    };
+    let step = reference_step(&nested(0, 0, 0));
+    let pattern = Nest::dict([
+        ("frames", step.column("observation/image").unwrap().slice(-2..).unwrap()),
+        ("speed", step.column("observation/speed").unwrap().step(-1).unwrap()),
+    ]);
+    let moved = Condition::data(step.column("action").unwrap()).ge(1);
+    let config = StructuredConfig::new("t", pattern).condition(moved);
+    let mut writer = server.client().structured_writer(vec![config]).unwrap();
+    for (number, action) in (1..).zip([1, 0, 1, 1]) {
+        writer.append(&nested(number, 10 * number, action)).await.unwrap();
+    }
+    writer.close().await.unwrap();
+    // The first step has no step before it, and in the second one nothing moved.
+    let samples = server.client().sample("t", 2).await.unwrap();
+    let columns = |at: usize| -> Vec<Vec<i64>> {
+        samples[at].columns().unwrap().iter().map(|column| column.to_vec().unwrap()).collect()
+    };
+    assert_eq!(columns(0), [vec![2, 3], vec![30]]);
+    assert_eq!(columns(1), [vec![3, 4], vec![40]]);
+    let names = server.client().column_names("t").await.unwrap().unwrap();
+    assert_eq!(names, Nest::dict([("frames", ()), ("speed", ())]));
 }
 
 #[tokio::test]
@@ -89,7 +119,7 @@ async fn partial_steps_make_one_item_each() {
 async fn priorities_from_errors() {
     let server = TestServer::start([fifo("t")]).await;
     let config = StructuredConfig::new("t", Nest::Leaf(column(0).slice(-2..).unwrap()))
-        .priority(PriorityFn::TdError { max_priority_weight: 0.9, source: 0 });
+        .priority(PriorityFn::TdError { max_priority_weight: 0.9, column: column(0) });
     let mut writer = server.client().structured_writer(vec![config]).unwrap();
     for error in [1.0_f32, -3.0, 2.0] {
         writer.append(&leaf(error)).await.unwrap();

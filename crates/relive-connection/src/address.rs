@@ -1,0 +1,106 @@
+//! From what a user types to the address of a server.
+
+use crate::{Error, Result};
+
+/// Where a server is, and whether it is spoken to with TLS.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Address {
+    uri: String,
+    has_tls: bool,
+}
+
+impl Address {
+    /// Understands `host:port`, `http://host:port` and `https://host:port`. A bare one is spoken to with TLS if
+    /// `wants_tls`.
+    pub(crate) fn parse(address: &str, wants_tls: bool) -> Result<Address> {
+        let (has_tls, authority) = match (address.strip_prefix("https://"), address.strip_prefix("http://")) {
+            (Some(authority), _) => (true, authority),
+            (None, Some(_)) if wants_tls => {
+                return Err(wrong(address, "http:// is without TLS, and TLS was asked for; use https://"));
+            }
+            (None, Some(authority)) => (false, authority),
+            (None, None) => (wants_tls, address),
+        };
+        let authority = authority.strip_suffix('/').unwrap_or(authority);
+        check_authority(address, authority)?;
+        let scheme = if has_tls { "https" } else { "http" };
+        Ok(Address { uri: format!("{scheme}://{authority}"), has_tls })
+    }
+
+    pub(crate) fn uri(&self) -> &str {
+        &self.uri
+    }
+
+    /// `host:port`.
+    pub(crate) fn authority(&self) -> &str {
+        self.uri.split_once("://").map_or(&self.uri, |(_, authority)| authority)
+    }
+
+    pub(crate) fn has_tls(&self) -> bool {
+        self.has_tls
+    }
+}
+
+fn check_authority(address: &str, authority: &str) -> Result<()> {
+    if authority.contains("://") {
+        let why = "only gRPC over HTTP/2 is spoken; use host:port, http://host:port or https://host:port";
+        return Err(wrong(address, why));
+    }
+    let (host, port) = authority.rsplit_once(':').ok_or_else(|| wrong(address, "the port is missing"))?;
+    if host.is_empty() {
+        return Err(wrong(address, "the host is missing"));
+    }
+    if host.contains(':') && !(host.starts_with('[') && host.ends_with(']')) {
+        return Err(wrong(address, "an IPv6 address is written in brackets, as in [::1]:8000"));
+    }
+    match port.parse::<u16>() {
+        Ok(0) | Err(_) => Err(wrong(address, "the port must be a number from 1 to 65535")),
+        Ok(_) => Ok(()),
+    }
+}
+
+fn wrong(address: &str, why: &str) -> Error {
+    Error::invalid(format!("cannot use the server address {address:?}: {why}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(address: &str) -> Result<Address> {
+        Address::parse(address, false)
+    }
+
+    #[test]
+    fn all_spellings_are_understood() {
+        for (address, wants_tls, uri) in [
+            ("localhost:8000", false, "http://localhost:8000"),
+            ("http://10.0.0.1:80/", false, "http://10.0.0.1:80"),
+            ("[::1]:8000", false, "http://[::1]:8000"),
+            ("https://localhost:8000", false, "https://localhost:8000"),
+            ("localhost:8000", true, "https://localhost:8000"),
+        ] {
+            let parsed = Address::parse(address, wants_tls).unwrap();
+            assert_eq!((parsed.uri(), parsed.has_tls()), (uri, uri.starts_with("https")), "{address}");
+            assert_eq!(parsed.authority(), uri.split("//").nth(1).unwrap());
+        }
+    }
+
+    #[test]
+    fn anything_else_says_what_is_wrong() {
+        for (address, why) in [
+            ("localhost", "port is missing"),
+            (":8000", "host is missing"),
+            ("localhost:0", "from 1 to 65535"),
+            ("localhost:http", "from 1 to 65535"),
+            ("localhost:65536", "from 1 to 65535"),
+            ("grpc://localhost:1", "only gRPC"),
+            ("::1:8000", "in brackets"),
+        ] {
+            let error = parse(address).unwrap_err();
+            assert!(error.to_string().contains(why), "{error}");
+        }
+        let error = Address::parse("http://localhost:1", true).unwrap_err();
+        assert!(error.to_string().contains("TLS was asked for"), "{error}");
+    }
+}

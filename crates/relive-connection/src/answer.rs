@@ -1,0 +1,188 @@
+//! What servers and tables of this process answer, as errors of a client.
+
+use std::error::Error as StdError;
+use std::io;
+use std::time::Duration;
+
+use relive_engine::{EngineError, ErrorKind as EngineErrorKind};
+use relive_transport::tls::refusal;
+use relive_wire::text;
+use tonic::{Code, Status};
+
+use crate::{Error, ErrorKind};
+
+/// The text of a stream that broke without a status; gRPC reports it as `UNKNOWN`.
+const STREAM_REMOVED_TEXT: &str = "Stream removed";
+
+/// How errors say that no rate limiter let a sample through in time.
+pub const SAMPLE_TIMEOUT: &str = "Rate Limiter: Timeout exceeded before a sample was let through.";
+
+/// The error for what a server answered to `operation`, in a client's words.
+pub fn status_error(operation: &str, status: Status) -> Error {
+    let kind = kind_of(&status);
+    let text = match (refused_by_tls(&status), status.message()) {
+        (Some(why), _) => format!("TLS does not allow the connection: {why}"),
+        (None, "") => status.code().description().to_owned(),
+        // The server's text keeps a slip of dm-reverb's, whose programs compare it.
+        (None, text) => text.replace(text::SAMPLE_TIMEOUT, SAMPLE_TIMEOUT),
+    };
+    Error::with_source(kind, format!("{operation}: {text}"), status)
+}
+
+/// The error for what a table of this process answered to `operation`, in the words of a server.
+pub fn engine_error(operation: &str, error: EngineError) -> Error {
+    let kind = kind_of_engine(error.kind());
+    let text = match error.kind() {
+        EngineErrorKind::Timeout => format!("{operation}: {SAMPLE_TIMEOUT} ({error})"),
+        EngineErrorKind::Closed => format!("{operation}: {} ({error})", text::TABLE_CLOSED),
+        _ => format!("{operation}: {error}"),
+    };
+    Error::with_source(kind, text, error)
+}
+
+/// The error of a call that was not answered in time. `trouble` is why no server was there, if none was.
+pub fn timeout_error(operation: &str, timeout: Duration, address: &str, trouble: Option<&Status>) -> Error {
+    let why = match trouble {
+        Some(status) => format!("no server there: {}", status.message()),
+        None => "the server did not answer".to_owned(),
+    };
+    let text = format!("{operation}: Deadline Exceeded after {timeout:?} at {address}: {why}");
+    Error::new(ErrorKind::Timeout, text)
+}
+
+fn kind_of_code(code: Code) -> ErrorKind {
+    match code {
+        Code::DeadlineExceeded => ErrorKind::Timeout,
+        Code::Unavailable => ErrorKind::Unavailable,
+        Code::InvalidArgument | Code::OutOfRange => ErrorKind::InvalidArgument,
+        Code::NotFound => ErrorKind::NotFound,
+        Code::DataLoss => ErrorKind::DataLoss,
+        Code::Cancelled | Code::Aborted => ErrorKind::Cancelled,
+        Code::Unimplemented => ErrorKind::Unimplemented,
+        Code::ResourceExhausted => ErrorKind::ResourceExhausted,
+        Code::PermissionDenied | Code::Unauthenticated => ErrorKind::PermissionDenied,
+        Code::FailedPrecondition | Code::AlreadyExists => ErrorKind::FailedPrecondition,
+        Code::Ok | Code::Unknown | Code::Internal => ErrorKind::Internal,
+    }
+}
+
+fn kind_of_engine(kind: EngineErrorKind) -> ErrorKind {
+    match kind {
+        EngineErrorKind::NotFound => ErrorKind::NotFound,
+        EngineErrorKind::InvalidArgument => ErrorKind::InvalidArgument,
+        EngineErrorKind::Timeout => ErrorKind::Timeout,
+        EngineErrorKind::Closed => ErrorKind::Cancelled,
+        EngineErrorKind::Exhausted => ErrorKind::ResourceExhausted,
+        EngineErrorKind::DataLoss => ErrorKind::DataLoss,
+        _ => ErrorKind::Internal,
+    }
+}
+
+/// Whether a stream that ended with `status` is worth opening again.
+pub fn is_transient_status(status: &Status) -> bool {
+    refused_by_tls(status).is_none()
+        && (matches!(status.code(), Code::Unavailable | Code::Cancelled) || is_broken_stream(status))
+}
+
+/// Whether a call that ended with `status` is worth making again: no server was there to answer it, or the connection
+/// ended before it did. What speaks another protocol has answered.
+pub(crate) fn is_unanswered(status: &Status) -> bool {
+    let is_unavailable = status.code() == Code::Unavailable && is_transient_status(status);
+    is_unavailable || (kind_of(status) == ErrorKind::Unavailable && is_connection_lost(status))
+}
+
+/// Whether a call that ended with `status` never left, as no connection was made for it.
+pub(crate) fn is_unsent(status: &Status) -> bool {
+    let first = status.source();
+    let is_connecting =
+        std::iter::successors(first, |&error| error.source()).any(<dyn StdError>::is::<tonic::ConnectError>);
+    is_connecting && is_unanswered(status)
+}
+
+/// Whether the connection ended, as sockets and HTTP/2 say it.
+fn is_connection_lost(status: &Status) -> bool {
+    let first = status.source();
+    std::iter::successors(first, |&error| error.source()).any(|error| {
+        error.is::<io::Error>()
+            || error
+                .downcast_ref()
+                .is_some_and(|error: &hyper::Error| error.is_canceled() || error.is_closed())
+            || error
+                .downcast_ref()
+                .is_some_and(|error: &h2::Error| error.is_io() || (error.is_go_away() && error.is_remote()))
+    })
+}
+
+/// What TLS says, if it does not allow the connection.
+fn refused_by_tls(status: &Status) -> Option<String> {
+    refusal(status.source()?)
+}
+
+/// Whether `status` says that the rate limiter did not let a sample through in time.
+pub fn is_limiter_timeout(status: &Status) -> bool {
+    status.code() == Code::DeadlineExceeded && status.message().contains(text::SAMPLE_TIMEOUT)
+}
+
+fn kind_of(status: &Status) -> ErrorKind {
+    if refused_by_tls(status).is_some() {
+        ErrorKind::PermissionDenied
+    } else if is_broken_stream(status) {
+        ErrorKind::Unavailable
+    } else {
+        kind_of_code(status.code())
+    }
+}
+
+/// A connection that broke under a stream, which tonic and gRPC report under several codes.
+fn is_broken_stream(status: &Status) -> bool {
+    match status.code() {
+        Code::Unknown => status.message() == STREAM_REMOVED_TEXT || is_transport(status),
+        // Cancelled is what hyper says of a request on a connection that ended before it was answered.
+        Code::Internal | Code::Unavailable | Code::Cancelled => is_transport(status),
+        _ => false,
+    }
+}
+
+/// Whether the status was made on this side, because of the transport, and did not come from a server.
+fn is_transport(status: &Status) -> bool {
+    status.source().is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    #[test]
+    fn a_status_keeps_its_kind_and_text() {
+        let error = status_error("sample", Status::not_found("Priority table x was not found"));
+        assert_eq!(error.kind(), ErrorKind::NotFound);
+        assert_eq!(error.to_string(), "sample: Priority table x was not found");
+    }
+
+    #[test]
+    fn stream_removed_counts_as_unavailable() {
+        let status = Status::unknown("Stream removed");
+        assert!(is_transient_status(&status));
+        assert_eq!(status_error("insert", status).kind(), ErrorKind::Unavailable);
+        assert!(!is_transient_status(&Status::unknown("something else")));
+    }
+
+    #[test]
+    fn what_the_transport_says_counts_as_unavailable_and_what_a_server_says_counts_as_said() {
+        for code in [Code::Unknown, Code::Internal, Code::Unavailable, Code::Cancelled] {
+            let mut broken = Status::new(code, "connection closed");
+            broken.set_source(Arc::new(io::Error::from(io::ErrorKind::ConnectionReset)));
+            assert!(is_unanswered(&broken) && is_transient_status(&broken), "{code:?}");
+            let said = Status::new(code, "a server's own words");
+            assert_eq!(is_unanswered(&said), code == Code::Unavailable, "{code:?}");
+        }
+    }
+
+    #[test]
+    fn only_the_limiters_text_is_a_limiter_timeout() {
+        assert!(is_limiter_timeout(&Status::deadline_exceeded(text::SAMPLE_TIMEOUT)));
+        assert!(!is_limiter_timeout(&Status::deadline_exceeded("Deadline Exceeded")));
+    }
+}

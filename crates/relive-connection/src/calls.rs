@@ -1,0 +1,106 @@
+//! Calls of one request and one answer.
+
+use std::time::Duration;
+
+use relive_table::CheckpointStatus;
+use relive_wire::checkpoint_status;
+use relive_wire::reverb::{CheckpointRequest, KeyWithPriority, MutatePrioritiesRequest, ResetRequest};
+use relive_wire::v1::{CheckpointStatusRequest, DescribeRequest};
+
+use crate::answer::is_unsent;
+use crate::connection::Connection;
+use crate::report::{ServerStatus, Waits, unreadable_checkpoint};
+use crate::{Error, ErrorKind, Result};
+
+impl Connection {
+    /// What the server holds and who waits for what. Only Relive's servers know.
+    ///
+    /// # Errors
+    /// `Unimplemented` from a dm-reverb server, `Timeout` when no server answers within `timeout`.
+    pub async fn status(&self, timeout: Duration) -> Result<ServerStatus> {
+        let answer = self.call("status", timeout, || {
+            let mut stub = self.own_stub();
+            async move { stub.describe(DescribeRequest {}).await }
+        });
+        ServerStatus::from_message(answer.await?)
+    }
+
+    /// What samples and inserts of `table` wait for now.
+    ///
+    /// # Errors
+    /// `NotFound` for an unknown table, and as [`status`](Self::status).
+    pub async fn waits(&self, table: &str, timeout: Duration) -> Result<Waits> {
+        let status = self.status(timeout).await?;
+        status.table(table).map(|table| table.waits.clone()).ok_or_else(|| {
+            Error::new(ErrorKind::NotFound, format!("waits: Priority table {table} was not found"))
+        })
+    }
+
+    /// Sets priorities (`updates`: key and priority) and deletes items (`deletes`: keys) of `table`. Keys that the
+    /// table does not have are ignored.
+    ///
+    /// # Errors
+    /// `NotFound` for an unknown table, `InvalidArgument` for a priority that the table's selectors do not take,
+    /// `Timeout` when no server answers within `timeout`.
+    pub async fn mutate_priorities(
+        &self,
+        table: &str,
+        updates: &[(u64, f64)],
+        deletes: &[u64],
+        timeout: Duration,
+    ) -> Result<()> {
+        let request = MutatePrioritiesRequest {
+            table: table.to_owned(),
+            updates: updates.iter().map(|&(key, priority)| KeyWithPriority { key, priority }).collect(),
+            delete_keys: deletes.to_vec(),
+        };
+        let answer = self.call("mutate_priorities", timeout, || {
+            let (mut stub, request) = (self.stub(), request.clone());
+            async move { stub.mutate_priorities(request).await }
+        });
+        answer.await.map(drop)
+    }
+
+    /// Removes all items of `table` and sets its counters to 0. It is asked for once: a server that comes back may
+    /// have loaded items that are not to be removed.
+    ///
+    /// # Errors
+    /// `NotFound` for an unknown table, `Unavailable` if the connection ends before the answer is there (the table
+    /// may be empty then or not), `Timeout` when no server answers within `timeout`.
+    pub async fn reset(&self, table: &str, timeout: Duration) -> Result<()> {
+        let request = ResetRequest { table: table.to_owned() };
+        let reset = || {
+            let (mut stub, request) = (self.stub(), request.clone());
+            async move { stub.reset(request).await }
+        };
+        self.call_while("reset", timeout, is_unsent, reset).await?;
+        self.shared.remembered.forget(table);
+        Ok(())
+    }
+
+    /// Makes the server write a checkpoint; gives its path on the server's machine, or its URL.
+    ///
+    /// # Errors
+    /// `InvalidArgument` from a server without a checkpointer, `Internal` if the checkpoint cannot be written,
+    /// `Unavailable` at once if no server is there, `Timeout` when it does not answer within `timeout`.
+    pub async fn checkpoint(&self, timeout: Duration) -> Result<String> {
+        let checkpoint = || {
+            let mut stub = self.stub();
+            async move { stub.checkpoint(CheckpointRequest {}).await }
+        };
+        Ok(self.call_while("checkpoint", timeout, |_| false, checkpoint).await?.checkpoint_path)
+    }
+
+    /// What becomes of checkpoints: a part of [`status`](Self::status).
+    ///
+    /// # Errors
+    /// As [`status`](Self::status).
+    pub async fn checkpoint_status(&self, timeout: Duration) -> Result<CheckpointStatus> {
+        let answer = self.call("checkpoint_status", timeout, || {
+            let mut stub = self.own_stub();
+            async move { stub.checkpoint_status(CheckpointStatusRequest {}).await }
+        });
+        let status = answer.await?.status.unwrap_or_default();
+        checkpoint_status::from_wire(status).map_err(unreadable_checkpoint)
+    }
+}

@@ -1,0 +1,41 @@
+//! The connection to one replay server, or to the tables of this process: the lowest layer of the client.
+//!
+//! [`Connection`] makes the calls of one request and one answer over gRPC, and finds the transport for bulk data
+//! ([`Dialer`]). [`Local`] is the same for an engine of this process. Users have `relive-client`, which puts them
+//! together with writers and readers.
+#![forbid(unsafe_code)]
+
+mod address;
+mod answer;
+mod calls;
+mod channel;
+mod connection;
+mod dialer;
+mod error;
+mod local;
+mod names;
+mod operate;
+mod options;
+mod remembered;
+mod remote;
+mod report;
+mod returned;
+mod transport;
+mod waiting;
+
+pub use answer::{
+    SAMPLE_TIMEOUT, engine_error, is_limiter_timeout, is_transient_status, status_error, timeout_error,
+};
+pub use channel::{Channels, GrpcChannel};
+pub use connection::Connection;
+pub use dialer::{Dialer, MAX_SILENT_CONNECTIONS, refusal};
+pub use error::{Error, ErrorKind, Result};
+pub use local::Local;
+pub use names::{Proposal, Proposals};
+pub use options::ClientOptions;
+pub use remote::Stub;
+pub use report::{
+    ChunkTotals, MemoryStatus, ServerInfo, ServerStatus, StateId, TableStatus, Waiter, WaiterOperation, Waits,
+};
+pub use transport::{Transport, TransportChoice};
+pub use waiting::{Backoff, Deadline, Timer};

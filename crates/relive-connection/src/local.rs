@@ -1,0 +1,167 @@
+//! The connection to tables of this process: calls without messages.
+
+use std::hash::{BuildHasher, RandomState};
+use std::sync::{Arc, LazyLock};
+use std::time::{Duration, Instant};
+
+use relive_engine::{Engine, Mutation, TableHandle};
+use relive_table::{Changed, ItemStructure, TableChange, TableConfig};
+use relive_tensor::Nest;
+
+use crate::Result;
+use crate::answer::{engine_error, timeout_error};
+use crate::report::{ServerInfo, ServerStatus, StateId, Waits};
+use crate::transport::Transport;
+use crate::waiting::Deadline;
+
+/// The tables of an engine. Calls of them are as those of a [`Connection`](crate::Connection), and most of them wait
+/// for nothing.
+#[derive(Clone)]
+pub struct Local {
+    engine: Engine,
+    /// How waiters of this client are called.
+    who: Arc<str>,
+    started: Instant,
+    state_id: StateId,
+}
+
+impl Local {
+    /// The tables of `engine`.
+    pub fn new(engine: Engine) -> Local {
+        let who = format!("process {}", std::process::id()).into();
+        let state_id = state_id(&engine);
+        Local { engine, who, started: Instant::now(), state_id }
+    }
+
+    /// The engine itself.
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    /// How waiters of this client are called.
+    pub fn who(&self) -> &Arc<str> {
+        &self.who
+    }
+
+    /// The table `name`.
+    ///
+    /// # Errors
+    /// `NotFound`, as a server says it of `operation`.
+    pub fn table(&self, operation: &str, name: &str) -> Result<TableHandle> {
+        self.engine.table(name).map_err(|error| engine_error(operation, error))
+    }
+
+    /// The tables.
+    pub fn server_info(&self) -> ServerInfo {
+        let tables = self.engine.tables().iter().map(TableHandle::info).collect();
+        let StateId { high, low } = self.state_id;
+        let low = low.wrapping_add(self.engine.tables_version());
+        ServerInfo::new(StateId { high, low }, tables)
+    }
+
+    /// What the tables hold and who waits for what.
+    pub fn status(&self) -> ServerStatus {
+        ServerStatus::of_engine(&self.engine, self.started.elapsed())
+    }
+
+    /// What samples and inserts of `table` wait for now.
+    ///
+    /// # Errors
+    /// `NotFound` for an unknown table.
+    pub fn waits(&self, table: &str) -> Result<Waits> {
+        Ok(Waits::of_table(&self.table("waits", table)?))
+    }
+
+    /// Sets priorities and deletes items. Deletes come before updates, as on a server: a key in both lists is gone.
+    ///
+    /// # Errors
+    /// `NotFound` for an unknown table, `InvalidArgument` for a priority that the table does not take.
+    pub fn mutate_priorities(&self, table: &str, updates: &[(u64, f64)], deletes: &[u64]) -> Result<()> {
+        let operation = "mutate_priorities";
+        let deletes = deletes.iter().map(|&key| Mutation::Delete { key });
+        let updates = updates.iter().map(|&(key, priority)| Mutation::Update { key, priority });
+        let done = self.table(operation, table)?.mutate(deletes.chain(updates));
+        done.map_err(|error| engine_error(operation, error))
+    }
+
+    /// Removes all items of `table` and sets its counters to 0.
+    ///
+    /// # Errors
+    /// `NotFound` for an unknown table.
+    pub fn reset(&self, table: &str) -> Result<()> {
+        self.engine.reset_table(table, &self.who).map_err(|error| engine_error("reset", error))
+    }
+
+    /// Writes a checkpoint; gives its path, or its URL.
+    ///
+    /// # Errors
+    /// `InvalidArgument` of an engine without a checkpointer, `Internal` if the checkpoint cannot be written,
+    /// `Timeout` when it is not written within `timeout`.
+    pub async fn checkpoint(&self, timeout: Duration) -> Result<String> {
+        let operation = "checkpoint";
+        let refused = |error| engine_error(operation, error);
+        let pending = self.engine.request_checkpoint().map_err(refused)?;
+        match Deadline::after(timeout).run(pending).await {
+            None => Err(timeout_error(operation, timeout, Transport::InProcess.text(), None)),
+            Some(saved) => Ok(saved.map_err(refused)?.location),
+        }
+    }
+
+    /// Proposes what the items of `table` look like; whether the table keeps it.
+    ///
+    /// # Errors
+    /// `NotFound` for an unknown table, `InvalidArgument` for a structure without columns or beyond the limits.
+    pub fn name_columns(&self, table: &str, structure: &Nest<()>) -> Result<bool> {
+        let named = self.table("name_columns", table)?.name_columns(structure.clone());
+        named.map_err(|error| engine_error("name_columns", error))
+    }
+
+    /// What all items of `table` look like: `structure`, if nobody has said anything else.
+    ///
+    /// # Errors
+    /// As [`name_columns`](Self::name_columns).
+    pub fn agree_on_columns(&self, table: &str, structure: &Nest<()>) -> Result<Arc<ItemStructure>> {
+        let agreed = self.table("create_item", table)?.agree_on_columns(structure.clone());
+        agreed.map_err(|error| engine_error("create_item", error))
+    }
+
+    /// What the items of `table` look like, if somebody has said it.
+    ///
+    /// # Errors
+    /// `NotFound` for an unknown table.
+    pub fn column_names(&self, table: &str) -> Result<Option<Nest<()>>> {
+        Ok(self.table("column_names", table)?.columns().as_deref().cloned())
+    }
+
+    /// Changes rules of `table`, all of them or none.
+    ///
+    /// # Errors
+    /// `NotFound` for an unknown table, `InvalidArgument` for rules out of range.
+    pub fn change_table(&self, table: &str, change: &TableChange) -> Result<Changed> {
+        let changed = self.engine.change_table(table, change, &self.who);
+        changed.map_err(|error| engine_error("change_table", error))
+    }
+
+    /// Adds an empty table.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for rules out of range and for a name that is taken.
+    pub fn add_table(&self, config: TableConfig) -> Result<()> {
+        self.engine.add_table(config, &self.who).map_err(|error| engine_error("add_table", error))
+    }
+
+    /// Drops `table` with all its items.
+    ///
+    /// # Errors
+    /// `NotFound` for an unknown table, `InvalidArgument` for the only one.
+    pub fn drop_table(&self, table: &str) -> Result<()> {
+        self.engine.drop_table(table, &self.who).map_err(|error| engine_error("drop_table", error))
+    }
+}
+
+/// The same for every client of an engine: the process, and the engine in it by the one address that its clones share.
+fn state_id(engine: &Engine) -> StateId {
+    static PROCESS: LazyLock<RandomState> = LazyLock::new(RandomState::new);
+    let address = Arc::as_ptr(engine.ledger()).addr();
+    StateId { high: PROCESS.hash_one(0_u8), low: PROCESS.hash_one(address) }
+}

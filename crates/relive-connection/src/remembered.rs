@@ -1,0 +1,97 @@
+//! What a server had, for when it comes back.
+
+use std::collections::HashMap;
+
+use parking_lot::Mutex;
+
+use crate::report::{ServerInfo, StateId};
+
+/// What a client remembers of its server's tables.
+#[derive(Debug, Default)]
+pub(crate) struct Remembered(Mutex<Known>);
+
+#[derive(Debug, Default)]
+struct Known {
+    /// The server's, when it was last asked.
+    id: Option<StateId>,
+    /// Inserts that each table has had at least.
+    inserts: HashMap<String, i64>,
+    /// Somebody waits for the server to be back.
+    is_watching: bool,
+}
+
+impl Remembered {
+    /// Takes over what the server says now. Tells, for each table that has had fewer inserts than it had before the
+    /// server was away, the name, the inserts now, and those before.
+    pub(crate) fn take_over(&self, info: &ServerInfo) -> Vec<(String, i64, i64)> {
+        let mut state = self.0.lock();
+        let may_be_new = state.is_watching || state.id.is_some_and(|id| id != info.state_id);
+        state.id = Some(info.state_id);
+        let mut lost = Vec::new();
+        for table in &info.tables {
+            let now = table.inserts;
+            let Some(before) = state.inserts.insert(table.config.name.clone(), now) else { continue };
+            if now < before && may_be_new {
+                lost.push((table.config.name.clone(), now, before));
+            }
+        }
+        lost
+    }
+
+    /// Takes note that `table` has had at least so many inserts.
+    pub(crate) fn at_least(&self, table: &str, inserts: i64) {
+        let mut state = self.0.lock();
+        let known = state.inserts.entry(table.to_owned()).or_default();
+        *known = inserts.max(*known);
+    }
+
+    /// Takes note that a table was emptied on purpose.
+    pub(crate) fn forget(&self, table: &str) {
+        self.0.lock().inserts.remove(table);
+    }
+
+    /// Whether the caller is to watch for the server's return, which nobody does yet. It says
+    /// [`end_watch`](Self::end_watch) later.
+    pub(crate) fn begin_watch(&self) -> bool {
+        !std::mem::replace(&mut self.0.lock().is_watching, true)
+    }
+
+    pub(crate) fn end_watch(&self) {
+        self.0.lock().is_watching = false;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use relive_table::{Table, TableConfig, TableInfo};
+
+    use super::*;
+
+    fn info(state: u64, inserts: i64) -> ServerInfo {
+        let table = Table::new(TableConfig::new("t"), Vec::new()).unwrap();
+        let tables = vec![TableInfo { inserts, ..table.info() }];
+        ServerInfo::new(StateId { high: 0, low: state }, tables)
+    }
+
+    #[test]
+    fn a_server_with_another_state_and_fewer_inserts_has_lost_items() {
+        let remembered = Remembered::default();
+        assert_eq!(remembered.take_over(&info(1, 5)), []);
+        assert_eq!(remembered.take_over(&info(1, 3)), [], "the table was reset");
+        assert_eq!(remembered.take_over(&info(2, 3)), [], "it was restarted with what it had");
+        let lost = [("t".to_owned(), 0, 3)];
+        assert_eq!(remembered.take_over(&info(3, 0)), lost);
+        assert_eq!(remembered.take_over(&info(3, 0)), [], "it is told once");
+    }
+
+    #[test]
+    fn what_writers_know_counts_although_nobody_has_asked_before() {
+        let remembered = Remembered::default();
+        remembered.at_least("t", 4);
+        assert!(remembered.begin_watch());
+        assert_eq!(remembered.take_over(&info(1, 1)), [("t".to_owned(), 1, 4)]);
+        remembered.at_least("t", 4);
+        remembered.forget("t");
+        assert_eq!(remembered.take_over(&info(1, 1)), []);
+    }
+}

@@ -1,0 +1,126 @@
+//! The connection to a server.
+
+use std::sync::Arc;
+
+use http::HeaderValue;
+use relive_transport::tls::ClientTls;
+use relive_wire::reverb::reverb_service_client::ReverbServiceClient;
+use relive_wire::v1::replay_service_client::ReplayServiceClient;
+use tonic::transport::Endpoint;
+
+use crate::address::Address;
+use crate::channel::{Channels, GrpcChannel, TlsTarget};
+use crate::options::ClientOptions;
+use crate::{Error, ErrorKind, Result};
+
+/// dm-reverb's protocol on our connection.
+pub type Stub = ReverbServiceClient<GrpcChannel>;
+
+/// The largest HTTP/2 frame that the server may send. A 400 kB item in 16 KiB frames, the default, would cost 25
+/// frame headers and wake-ups.
+const MAX_FRAME_BYTES: u32 = 1 << 20;
+
+/// A server at an address. Nothing is connected before the first call.
+pub(crate) struct Remote {
+    address: Address,
+    channels: Channels,
+    channel: GrpcChannel,
+    token: Option<Arc<str>>,
+}
+
+impl Remote {
+    pub(crate) fn new(address: &str, options: &ClientOptions) -> Result<Remote> {
+        let parsed = Address::parse(address, options.tls.is_some())?;
+        let channels = Channels {
+            endpoint: endpoint(&parsed, options).map_err(|error| {
+                let text = format!("cannot use the server address {address:?}: {error}");
+                Error::with_source(ErrorKind::InvalidArgument, text, error)
+            })?,
+            tls: tls_target(&parsed, options)?,
+            authorization: options.token.as_deref().map(authorization).transpose()?,
+        };
+        let channel = channels.make();
+        Ok(Remote { address: parsed, channels, channel, token: options.token.clone() })
+    }
+
+    pub(crate) fn uri(&self) -> &str {
+        self.address.uri()
+    }
+
+    /// `host:port`.
+    pub(crate) fn authority(&self) -> &str {
+        self.address.authority()
+    }
+
+    pub(crate) fn tls(&self) -> Option<&TlsTarget> {
+        self.channels.tls.as_ref()
+    }
+
+    pub(crate) fn token(&self) -> Option<&Arc<str>> {
+        self.token.as_ref()
+    }
+
+    pub(crate) fn channels(&self) -> &Channels {
+        &self.channels
+    }
+
+    pub(crate) fn channel(&self) -> GrpcChannel {
+        self.channel.clone()
+    }
+
+    pub(crate) fn stub(&self) -> Stub {
+        stub(self.channel())
+    }
+
+    pub(crate) fn stub_of_its_own(&self) -> Stub {
+        stub(self.channels.make())
+    }
+
+    pub(crate) fn own_stub(&self) -> ReplayServiceClient<GrpcChannel> {
+        ReplayServiceClient::new(self.channel.clone()).max_decoding_message_size(usize::MAX)
+    }
+}
+
+/// Messages may have any size, as with dm-reverb: what bounds them is the items that the tables hold.
+fn stub(channel: GrpcChannel) -> Stub {
+    ReverbServiceClient::new(channel)
+        .max_decoding_message_size(usize::MAX)
+        .max_encoding_message_size(usize::MAX)
+}
+
+/// Tonic is told of an address without TLS, which is ours.
+fn endpoint(address: &Address, options: &ClientOptions) -> Result<Endpoint, tonic::transport::Error> {
+    let mut endpoint = Endpoint::from_shared(format!("http://{}", address.authority()))?;
+    if let Ok(uri) = address.uri().parse() {
+        endpoint = endpoint.origin(uri);
+    }
+    Ok(endpoint
+        .connect_timeout(options.connect_timeout)
+        .tcp_nodelay(true)
+        .tcp_keepalive(Some(options.tcp_keepalive))
+        .initial_stream_window_size(options.stream_window_bytes)
+        .initial_connection_window_size(options.connection_window_bytes)
+        .max_frame_size(MAX_FRAME_BYTES))
+}
+
+/// An address that begins with `https` is trusted as the system says, unless the options say otherwise.
+fn tls_target(address: &Address, options: &ClientOptions) -> Result<Option<TlsTarget>> {
+    if !address.has_tls() {
+        return Ok(None);
+    }
+    let tls = match &options.tls {
+        Some(tls) => tls.clone(),
+        None => ClientTls::new(None, None).map_err(|error| Error::invalid(error.to_string()))?,
+    };
+    let name = options.tls_name.clone();
+    Ok(Some(TlsTarget { authority: address.authority().to_owned(), tls, name }))
+}
+
+/// The header that shows a token.
+fn authorization(token: &str) -> Result<HeaderValue> {
+    let mut value = HeaderValue::try_from(format!("Bearer {token}")).map_err(|_| {
+        Error::invalid("the token has characters that no header can have: use letters, digits and signs")
+    })?;
+    value.set_sensitive(true);
+    Ok(value)
+}

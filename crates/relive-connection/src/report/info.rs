@@ -1,0 +1,52 @@
+//! What a server says about itself.
+
+use relive_table::TableInfo;
+use relive_wire::reverb::ServerInfoResponse;
+use relive_wire::table;
+
+use crate::{Error, ErrorKind, Result};
+
+/// The tables of a server at one moment.
+#[derive(Debug, Clone)]
+pub struct ServerInfo {
+    /// Changes when the server starts anew or its tables change.
+    pub state_id: StateId,
+    /// The tables, sorted by name.
+    pub tables: Vec<TableInfo>,
+}
+
+/// The identity of a server's set of tables.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct StateId {
+    /// Upper 64 bits.
+    pub high: u64,
+    /// Lower 64 bits.
+    pub low: u64,
+}
+
+impl ServerInfo {
+    /// The table of that name.
+    pub fn table(&self, name: &str) -> Option<&TableInfo> {
+        self.tables.iter().find(|table| table.config.name == name)
+    }
+
+    /// What a server answered.
+    ///
+    /// # Errors
+    /// `Protocol` for tables that make no sense.
+    pub fn from_message(message: &ServerInfoResponse) -> Result<ServerInfo> {
+        let id = message.tables_state_id.unwrap_or_default();
+        let tables = message.table_info.iter().map(table::info_from_wire).collect::<Result<Vec<_>, _>>();
+        let tables = tables.map_err(|error| {
+            let text =
+                format!("server_info: the server describes a table in a way that makes no sense: {error}");
+            Error::with_source(ErrorKind::Protocol, text, error)
+        })?;
+        Ok(ServerInfo::new(StateId { high: id.high, low: id.low }, tables))
+    }
+
+    pub(crate) fn new(state_id: StateId, mut tables: Vec<TableInfo>) -> ServerInfo {
+        tables.sort_unstable_by(|a, b| a.config.name.cmp(&b.config.name));
+        ServerInfo { state_id, tables }
+    }
+}

@@ -1,0 +1,92 @@
+//! What chunks take, as servers and engines of this process tell it.
+
+use relive_engine::process_bytes;
+use relive_tensor::{AccountSnapshot, LedgerSnapshot};
+use relive_wire::v1;
+
+use super::waits::{Waiter, WaiterOperation};
+
+/// Sums over chunks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ChunkTotals {
+    /// Number of chunks.
+    pub chunks: u64,
+    /// Bytes as stored.
+    pub encoded_bytes: u64,
+    /// Bytes as they would be decoded.
+    pub raw_bytes: u64,
+    /// Of the encoded bytes, those that several tables hold (of a server), or another one, too (of a table).
+    pub shared_bytes: u64,
+    /// Of the encoded bytes, those that lie on disk instead of in memory.
+    pub spilled_bytes: u64,
+}
+
+/// What bounds the chunks in memory, and who waits for less.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct MemoryStatus {
+    /// Bytes of chunks that the server keeps in memory, if there is a bound.
+    pub max_bytes: Option<u64>,
+    /// Bytes of memory that the server's process has, if its system tells.
+    pub process_bytes: Option<u64>,
+    /// Writers that wait for memory, the longest waiting first.
+    pub waiters: Vec<Waiter>,
+    /// Waiters beyond those listed.
+    pub waiters_not_listed: u64,
+    /// Why chunks could not be moved to disk when that was last tried; they stay in memory.
+    pub spill_error: Option<String>,
+}
+
+impl ChunkTotals {
+    /// Encoded bytes in memory.
+    pub fn resident_bytes(&self) -> u64 {
+        self.encoded_bytes.saturating_sub(self.spilled_bytes)
+    }
+
+    pub(super) fn of_ledger(totals: LedgerSnapshot) -> ChunkTotals {
+        let LedgerSnapshot { chunks, encoded_bytes, raw_bytes, shared_bytes, spilled_bytes } = totals;
+        ChunkTotals { chunks, encoded_bytes, raw_bytes, shared_bytes, spilled_bytes }
+    }
+
+    pub(super) fn of_account(totals: AccountSnapshot) -> ChunkTotals {
+        let AccountSnapshot { chunks, encoded_bytes, raw_bytes, shared_bytes, spilled_bytes } = totals;
+        ChunkTotals { chunks, encoded_bytes, raw_bytes, shared_bytes, spilled_bytes }
+    }
+
+    pub(super) fn from_message(message: Option<v1::ChunkTotals>) -> ChunkTotals {
+        let v1::ChunkTotals { chunks, encoded_bytes, raw_bytes, shared_bytes, spilled_bytes } =
+            message.unwrap_or_default();
+        ChunkTotals { chunks, encoded_bytes, raw_bytes, shared_bytes, spilled_bytes }
+    }
+}
+
+impl MemoryStatus {
+    pub(super) fn of_engine(status: &relive_engine::MemoryStatus) -> MemoryStatus {
+        let reason = status.reason();
+        let waiter = |waiter: &relive_engine::MemoryWaiter| Waiter {
+            operation: WaiterOperation::Insert,
+            who: (*waiter.who).to_owned(),
+            waiting: waiter.waiting,
+            reason: reason.clone(),
+            missing: 0,
+            wanted: 0,
+            taken: 0,
+        };
+        MemoryStatus {
+            max_bytes: status.max_bytes,
+            process_bytes: process_bytes(),
+            waiters: status.waiters.iter().map(waiter).collect(),
+            waiters_not_listed: u64::try_from(status.waiters_not_listed).unwrap_or(u64::MAX),
+            spill_error: status.spill_error.clone(),
+        }
+    }
+
+    pub(super) fn from_message(message: v1::Memory) -> MemoryStatus {
+        MemoryStatus {
+            max_bytes: Some(message.max_bytes).filter(|bytes| *bytes > 0),
+            process_bytes: Some(message.process_bytes).filter(|bytes| *bytes > 0),
+            waiters: message.waiters.into_iter().map(Waiter::from_message).collect(),
+            waiters_not_listed: message.waiters_not_listed,
+            spill_error: Some(message.spill_error).filter(|error| !error.is_empty()),
+        }
+    }
+}

@@ -1,0 +1,13 @@
+//! What servers, and engines of this process, say about themselves.
+
+mod info;
+mod memory;
+mod status;
+mod waits;
+
+pub use info::{ServerInfo, StateId};
+pub use memory::{ChunkTotals, MemoryStatus};
+pub use status::{ServerStatus, TableStatus};
+pub use waits::{Waiter, WaiterOperation, Waits};
+
+pub(crate) use status::unreadable_checkpoint;

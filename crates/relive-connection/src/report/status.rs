@@ -1,0 +1,188 @@
+//! What a Relive server, or an engine of this process, says about itself beyond dm-reverb's protocol.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use relive_engine::{Engine, TableHandle};
+use relive_table::{CheckpointStatus, LoggedChange, Paused, SelectorKind, TableInfo};
+use relive_tensor::{CodecSet, Nest};
+use relive_wire::{WireError, checkpoint_status, codec, operate, structure, table, v1};
+
+use super::memory::{ChunkTotals, MemoryStatus};
+use super::waits::{Waiter, Waits};
+use crate::{Error, ErrorKind, Result};
+
+/// What a Relive server holds, and who waits for what.
+#[derive(Debug, Clone)]
+pub struct ServerStatus {
+    /// Version of the server.
+    pub version: String,
+    /// Time since the server started.
+    pub uptime: Duration,
+    /// The tables, sorted by name.
+    pub tables: Vec<TableStatus>,
+    /// All live chunks, each counted once.
+    pub chunks: ChunkTotals,
+    /// The bound on their bytes in memory.
+    pub memory: MemoryStatus,
+    /// Insert streams open now.
+    pub insert_streams: u64,
+    /// Sample streams open now.
+    pub sample_streams: u64,
+    /// What becomes of checkpoints.
+    pub checkpoints: CheckpointStatus,
+    /// The codecs that writers may choose.
+    pub codecs: CodecSet,
+    /// Connections open now.
+    pub connections: u64,
+    /// The last changes of tables in use, the oldest first.
+    pub changes: Vec<LoggedChange>,
+}
+
+/// One table and its waiters.
+#[derive(Debug, Clone)]
+pub struct TableStatus {
+    /// Configuration, size and counters.
+    pub info: TableInfo,
+    /// `inserts * samples_per_insert - samples`; the limiter keeps it between `min_diff` and `max_diff`. Inserts from
+    /// before a change of the ratio count with theirs.
+    pub limiter_cursor: f64,
+    /// Items deleted since the last reset.
+    pub deletes: u64,
+    /// The chunks of the items, each counted once.
+    pub chunks: ChunkTotals,
+    /// Bytes of the chunks that the table's items refer to; a chunk of two items counts twice.
+    pub referenced_bytes: u64,
+    /// Who waits, the longest waiting first.
+    pub waiters: Vec<Waiter>,
+    /// Waiters beyond those listed.
+    pub waiters_not_listed: u64,
+    /// Samples taken for a caller that went away before it got them.
+    pub undelivered_samples: u64,
+    /// What items look like, if a signature or a writer has said it; see `Client::column_names`.
+    pub columns: Option<Arc<Nest<()>>>,
+    /// What a sample and an insert would wait for now.
+    pub waits: Waits,
+    /// What an operator has paused.
+    pub paused: Paused,
+}
+
+impl ServerStatus {
+    /// The status of the table of that name.
+    pub fn table(&self, name: &str) -> Option<&TableStatus> {
+        self.tables.iter().find(|table| table.info.config.name == name)
+    }
+
+    /// The tables of this process. There are no streams.
+    pub(crate) fn of_engine(engine: &Engine, uptime: Duration) -> ServerStatus {
+        let tables = engine.tables().iter().map(TableHandle::status).map(TableStatus::from).collect();
+        let memory = engine.memory();
+        ServerStatus {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            uptime,
+            tables: sorted(tables),
+            chunks: ChunkTotals::of_ledger(memory.chunks),
+            memory: MemoryStatus::of_engine(&memory),
+            insert_streams: 0,
+            sample_streams: 0,
+            checkpoints: engine.checkpoint_status(),
+            codecs: CodecSet::ALL,
+            connections: 0,
+            changes: engine.changes(),
+        }
+    }
+
+    pub(crate) fn from_message(message: v1::DescribeResponse) -> Result<ServerStatus> {
+        let tables = message.tables.into_iter().map(TableStatus::from_message).collect::<Result<Vec<_>>>();
+        let tables = sorted(tables?);
+        let checkpoints = message.checkpoints.unwrap_or_default();
+        Ok(ServerStatus {
+            version: message.version,
+            uptime: Duration::from_millis(message.uptime_ms),
+            tables,
+            chunks: ChunkTotals::from_message(message.chunks),
+            memory: MemoryStatus::from_message(message.memory.unwrap_or_default()),
+            insert_streams: message.insert_streams,
+            sample_streams: message.sample_streams,
+            checkpoints: checkpoint_status::from_wire(checkpoints).map_err(unreadable_checkpoint)?,
+            codecs: codec::known_to_peer(&message.codecs),
+            connections: message.connections,
+            changes: message.changes.into_iter().map(operate::logged_from_wire).collect(),
+        })
+    }
+}
+
+fn sorted(mut tables: Vec<TableStatus>) -> Vec<TableStatus> {
+    tables.sort_unstable_by(|a, b| a.info.config.name.cmp(&b.info.config.name));
+    tables
+}
+
+impl From<relive_engine::TableStatus> for TableStatus {
+    fn from(status: relive_engine::TableStatus) -> TableStatus {
+        TableStatus {
+            limiter_cursor: status.limiter_cursor,
+            deletes: u64::try_from(status.info.deletes).unwrap_or(0),
+            chunks: ChunkTotals::of_account(status.bytes),
+            referenced_bytes: status.referenced_bytes,
+            waiters: status.waiters.iter().map(Waiter::of_engine).collect(),
+            waiters_not_listed: u64::try_from(status.waiters_not_listed).unwrap_or(u64::MAX),
+            undelivered_samples: status.undelivered_samples,
+            columns: status.columns,
+            paused: status.paused,
+            waits: Waits {
+                sample: status.sample_shortfall.map(|missing| missing.to_string()),
+                insert: status.insert_shortfall.map(|missing| missing.to_string()),
+            },
+            info: status.info,
+        }
+    }
+}
+
+impl TableStatus {
+    fn from_message(message: v1::TableStatus) -> Result<TableStatus> {
+        let mut info = table::info_from_wire(&message.info.unwrap_or_default()).map_err(unreadable)?;
+        let columns = match &message.columns {
+            Some(columns) => Some(structure::from_wire(columns).map_err(unreadable)?),
+            None => structure_of(&info),
+        };
+        let config = Arc::make_mut(&mut info.config);
+        config.max_bytes = Some(message.max_bytes).filter(|bytes| *bytes > 0);
+        config.shards = message.shards.max(1);
+        if message.sampler_without_replacement {
+            config.sampler = SelectorKind::WithoutReplacement;
+        }
+        if message.remover_without_replacement {
+            config.remover = SelectorKind::WithoutReplacement;
+        }
+        let text = |text: String| Some(text).filter(|text| !text.is_empty());
+        Ok(TableStatus {
+            info,
+            limiter_cursor: message.limiter_cursor,
+            deletes: message.deletes,
+            chunks: ChunkTotals::from_message(message.chunks),
+            referenced_bytes: message.referenced_bytes,
+            waiters: message.waiters.into_iter().map(Waiter::from_message).collect(),
+            waiters_not_listed: message.waiters_not_listed,
+            columns: columns.map(Arc::new),
+            paused: Paused { inserts: message.inserts_paused, samples: message.samples_paused },
+            undelivered_samples: message.undelivered_samples,
+            waits: Waits { sample: text(message.sample_waits_for), insert: text(message.insert_waits_for) },
+        })
+    }
+}
+
+/// The error for a status of checkpoints that this client does not understand.
+pub(crate) fn unreadable_checkpoint(error: WireError) -> Error {
+    Error::with_source(ErrorKind::Protocol, format!("status: {error}"), error)
+}
+
+fn unreadable(error: WireError) -> Error {
+    let text = format!("status: the server describes a table in a way that makes no sense: {error}");
+    Error::with_source(ErrorKind::Protocol, text, error)
+}
+
+/// The structure of a signature, unless it has no leaves.
+fn structure_of(info: &TableInfo) -> Option<Nest<()>> {
+    let signature = info.config.signature.as_deref().filter(|signature| !signature.is_empty());
+    signature.map(|signature| signature.map(|_| ()))
+}

@@ -1,0 +1,77 @@
+//! The tables of a server, and servers that come back without what they had.
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use relive_wire::reverb::ServerInfoRequest;
+use tokio::runtime::Handle;
+use tokio::time::sleep;
+
+use crate::Result;
+use crate::connection::{Connection, Shared};
+use crate::report::ServerInfo;
+
+/// How long one question for a server's tables takes at most, while it is away.
+const QUESTION_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Answers after which a server counts as returned.
+const ANSWERS: u32 = 2;
+
+impl Connection {
+    /// The tables of the server, for `operation`, which errors name. Waits for a server to be there.
+    ///
+    /// # Errors
+    /// `Timeout` when no server answers within `timeout`.
+    pub async fn server_info(&self, operation: &str, timeout: Duration) -> Result<ServerInfo> {
+        let answer = self.call(operation, timeout, || {
+            let mut stub = self.stub();
+            async move { stub.server_info(ServerInfoRequest {}).await }
+        });
+        let info = ServerInfo::from_message(&answer.await?)?;
+        self.remember(&info);
+        Ok(info)
+    }
+
+    /// Compares the server's tables with what it had before, and logs a warning if it has come back with less.
+    fn remember(&self, info: &ServerInfo) {
+        for (table, now, before) in self.shared.remembered.take_over(info) {
+            tracing::warn!(
+                target: "relive",
+                "the server at {} has come back without items that it had: table {table:?} has had {now} inserts, and had at \
+                 least {before} before; it was started without a checkpoint of them, or the table was reset",
+                self.address()
+            );
+        }
+    }
+
+    /// Has a task look at the server's tables as soon as it is there again, after a connection broke. `inserts` are
+    /// those that tables have had at least, as far as the caller knows.
+    pub fn watch_for_return(&self, inserts: impl IntoIterator<Item = (Arc<str>, u64)>) {
+        let remembered = &self.shared.remembered;
+        inserts.into_iter().for_each(|(table, inserts)| {
+            remembered.at_least(&table, i64::try_from(inserts).unwrap_or(i64::MAX));
+        });
+        let Ok(runtime) = Handle::try_current() else { return };
+        if remembered.begin_watch() {
+            runtime.spawn(watch(Arc::downgrade(&self.shared)));
+        }
+    }
+}
+
+/// Asks until the server answers or nobody has the connection any more.
+async fn watch(shared: Weak<Shared>) {
+    let mut answers_left = ANSWERS;
+    while let Some(shared) = shared.upgrade() {
+        let connection = Connection { shared };
+        match connection.server_info("server_info", QUESTION_TIMEOUT).await {
+            Err(error) if error.is_transient() => {}
+            Ok(_) if answers_left > 1 => {
+                // The first answer may be that of a server that is about to end.
+                answers_left -= 1;
+                drop(connection);
+                sleep(QUESTION_TIMEOUT).await;
+            }
+            Ok(_) | Err(_) => return connection.shared.remembered.end_watch(),
+        }
+    }
+}

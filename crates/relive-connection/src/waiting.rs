@@ -1,0 +1,111 @@
+//! Waiting: until when, for how long between two attempts, and a timer for a moment that moves.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::time::{Instant, Sleep, sleep_until, timeout_at};
+
+/// The wait after the first failure.
+const FIRST_WAIT: Duration = Duration::from_millis(1);
+
+/// The longest wait between two attempts.
+const LONGEST_WAIT: Duration = Duration::from_secs(1);
+
+/// A stream that lived this long was healthy: the next failure starts from [`FIRST_WAIT`] again.
+const HEALTHY_LIFE: Duration = Duration::from_secs(2);
+
+/// Waits of 1 ms, 2 ms, 4 ms and so on up to 1 s.
+#[derive(Debug)]
+pub struct Backoff {
+    next_wait: Duration,
+}
+
+impl Default for Backoff {
+    fn default() -> Backoff {
+        Backoff { next_wait: FIRST_WAIT }
+    }
+}
+
+impl Backoff {
+    /// The wait before the next attempt, after a stream that lived for `life`.
+    pub fn wait_after(&mut self, life: Duration) -> Duration {
+        if life >= HEALTHY_LIFE {
+            self.next_wait = FIRST_WAIT;
+        }
+        let wait = self.next_wait;
+        self.next_wait = (wait * 2).min(LONGEST_WAIT);
+        wait
+    }
+}
+
+/// A moment to give up at; never, if it is too far away to be named.
+#[derive(Debug, Clone, Copy)]
+pub struct Deadline(Option<Instant>);
+
+impl Deadline {
+    /// The moment after `timeout` from now.
+    pub fn after(timeout: Duration) -> Deadline {
+        Deadline(Instant::now().checked_add(timeout))
+    }
+
+    /// How long it is until then; none if it is too far away to be named.
+    pub fn left(self) -> Option<Duration> {
+        self.0.map(|at| at.saturating_duration_since(Instant::now()))
+    }
+
+    /// Waits for `event`; false when the deadline came first.
+    pub async fn wait_for(self, event: impl Future<Output = ()>) -> bool {
+        self.run(event).await.is_some()
+    }
+
+    /// The output of `future`, or none when the deadline came first.
+    pub async fn run<T>(self, future: impl Future<Output = T>) -> Option<T> {
+        match self.0 {
+            Some(at) => timeout_at(at, future).await.ok(),
+            None => Some(future.await),
+        }
+    }
+}
+
+/// A timer for the moment at which a caller stops waiting. It is made when there is such a moment, and reset when the
+/// moment moves.
+#[derive(Default)]
+pub struct Timer(Option<Pin<Box<Sleep>>>);
+
+impl Timer {
+    /// Ends the wait: what was waited for has come.
+    pub fn clear(&mut self) {
+        self.0 = None;
+    }
+
+    /// Ready at `at`; never while there is no such moment.
+    pub fn poll(&mut self, at: Option<Instant>, cx: &mut Context<'_>) -> Poll<()> {
+        let Some(at) = at else {
+            self.clear();
+            return Poll::Pending;
+        };
+        let timer = self.0.get_or_insert_with(|| Box::pin(sleep_until(at)));
+        if timer.deadline() != at {
+            timer.as_mut().reset(at);
+        }
+        std::task::ready!(timer.as_mut().poll(cx));
+        self.clear();
+        Poll::Ready(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn doubles_up_to_a_second_and_starts_over_after_a_healthy_stream() {
+        let mut backoff = Backoff::default();
+        let waits: Vec<u128> = (0..12).map(|_| backoff.wait_after(Duration::ZERO).as_millis()).collect();
+        assert_eq!(waits, [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1000, 1000]);
+        assert_eq!(backoff.wait_after(HEALTHY_LIFE), FIRST_WAIT);
+        assert_eq!(backoff.wait_after(Duration::ZERO), FIRST_WAIT * 2);
+    }
+}

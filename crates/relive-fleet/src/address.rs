@@ -1,0 +1,121 @@
+//! From what a user types to servers and names of servers.
+
+use relive_connection::{Error, Result};
+
+/// The most servers of one client. Each costs every client a connection and a question each second.
+pub(crate) const MAX_SERVERS: usize = 1024;
+
+/// The notation of a name whose addresses are all servers.
+const NAME_PREFIX: &str = "dns:///";
+
+/// gRPC's notations of lists of addresses.
+const LIST_PREFIXES: [&str; 2] = ["ipv4:", "ipv6:"];
+
+/// Where servers are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// One, at this address.
+    Fixed(String),
+    /// One at each address of this name, `host:port`.
+    Name(String),
+}
+
+impl Source {
+    /// As users type it.
+    pub(crate) fn text(&self) -> String {
+        match self {
+            Source::Fixed(address) => address.clone(),
+            Source::Name(name) => format!("{NAME_PREFIX}{name}"),
+        }
+    }
+
+    /// The name to be resolved, if it is one.
+    pub(crate) fn name(&self) -> Option<String> {
+        match self {
+            Source::Fixed(_) => None,
+            Source::Name(name) => Some(name.clone()),
+        }
+    }
+}
+
+/// Whether `address` may stand for more than one server: a list with commas, or a name to be resolved.
+pub(crate) fn is_many(address: &str) -> bool {
+    address.contains(',') || address.starts_with(NAME_PREFIX)
+}
+
+/// The servers that `addresses` name; each may be a list with commas itself.
+///
+/// # Errors
+/// `InvalidArgument` for no addresses, the same twice, and one that cannot be one.
+pub(crate) fn sources<A: AsRef<str>>(addresses: &[A]) -> Result<Vec<Source>> {
+    let mut found = Vec::new();
+    for address in addresses {
+        for part in without_list_prefix(address.as_ref()).split(',').map(str::trim) {
+            let source = source(part)?;
+            if found.contains(&source) {
+                return Err(Error::invalid(format!(
+                    "the server {part:?} is named twice; name each server once"
+                )));
+            }
+            found.push(source);
+        }
+    }
+    match found.len() {
+        0 => Err(Error::invalid("there is no server address; name at least one, as host:port")),
+        1..=MAX_SERVERS => Ok(found),
+        many => Err(Error::invalid(format!("{many} servers are named, a client can have {MAX_SERVERS}"))),
+    }
+}
+
+fn source(part: &str) -> Result<Source> {
+    match part.strip_prefix(NAME_PREFIX) {
+        None if part.is_empty() => Err(Error::invalid("a server address is empty; addresses are host:port")),
+        None => Ok(Source::Fixed(part.to_owned())),
+        Some(name) => match name.rsplit_once(':') {
+            Some((host, port)) if !host.is_empty() && port.parse::<u16>().is_ok_and(|port| port > 0) => {
+                Ok(Source::Name(name.to_owned()))
+            }
+            _ => Err(Error::invalid(format!(
+                "cannot use {part:?}: a name is written with its port, as in {NAME_PREFIX}replay.default.svc:8000"
+            ))),
+        },
+    }
+}
+
+fn without_list_prefix(address: &str) -> &str {
+    LIST_PREFIXES.iter().find_map(|prefix| address.strip_prefix(prefix)).unwrap_or(address)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_and_names_are_understood() {
+        let fixed = |address: &str| Source::Fixed(address.to_owned());
+        let name = |address: &str| Source::Name(address.to_owned());
+        for (given, expected) in [
+            (vec!["a:1", "b:2"], vec![fixed("a:1"), fixed("b:2")]),
+            (vec!["a:1, b:2"], vec![fixed("a:1"), fixed("b:2")]),
+            (vec!["ipv4:10.0.0.1:1,10.0.0.2:1"], vec![fixed("10.0.0.1:1"), fixed("10.0.0.2:1")]),
+            (vec!["dns:///replay.svc:8000", "c:3"], vec![name("replay.svc:8000"), fixed("c:3")]),
+        ] {
+            assert_eq!(sources(&given).unwrap(), expected, "{given:?}");
+        }
+        assert!(is_many("a:1,b:2") && is_many("dns:///a:1") && !is_many("a:1"));
+    }
+
+    #[test]
+    fn what_is_wrong_is_told() {
+        for (given, why) in [
+            (vec![], "no server address"),
+            (vec!["a:1,,b:2"], "is empty"),
+            (vec!["a:1", "a:1"], "named twice"),
+            (vec!["dns:///replay"], "with its port"),
+            (vec!["dns:///replay:0"], "with its port"),
+        ] {
+            let error = sources(&given).unwrap_err();
+            assert!(error.to_string().contains(why), "{given:?}: {error}");
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! A call that goes to several servers at once.
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use relive_connection::{Connection, Error, ErrorKind, Result};
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+
+use crate::fleet::Fleet;
+use crate::member::Member;
+
+/// How long a server may take before its watcher looks whether it is there at all.
+const PATIENCE: Duration = Duration::from_millis(50);
+
+/// A call to some of the servers.
+pub type Call<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
+
+/// What came of a call at each server.
+pub struct Answers<T> {
+    operation: &'static str,
+    answers: Vec<(Arc<Member>, Result<T>)>,
+}
+
+impl Fleet {
+    /// Makes `call` at each of `servers`, side by side. One that is left out meanwhile is not waited for.
+    pub async fn ask<T, F>(
+        &self,
+        operation: &'static str,
+        servers: &[Arc<Member>],
+        call: impl Fn(Connection, &Arc<Member>) -> F,
+    ) -> Answers<T>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T>> + Send + 'static,
+    {
+        let mut calls = JoinSet::new();
+        for (place, server) in servers.iter().enumerate() {
+            let answer = call(server.connection().clone(), server);
+            let server = Arc::clone(server);
+            let one = async move { (place, one(operation, &server, answer).await) };
+            calls.spawn_on(one, &self.runtime());
+        }
+        let mut answers: Vec<Option<Result<T>>> = servers.iter().map(|_| None).collect();
+        while let Some(done) = calls.join_next().await {
+            if let Ok((place, answer)) = done
+                && let Some(mine) = answers.get_mut(place)
+            {
+                *mine = Some(answer);
+            }
+        }
+        let ended =
+            || Error::new(ErrorKind::Cancelled, format!("{operation}: the client's runtime has ended"));
+        let answers = answers.into_iter().map(|answer| answer.unwrap_or_else(|| Err(ended())));
+        Answers { operation, answers: servers.iter().cloned().zip(answers).collect() }
+    }
+}
+
+async fn one<T>(
+    operation: &'static str,
+    server: &Member,
+    answer: impl Future<Output = Result<T>>,
+) -> Result<T> {
+    let mut answer = std::pin::pin!(answer);
+    tokio::select! {
+        biased;
+        answer = answer.as_mut() => return answer,
+        () = server.left_out() => return Err(server.away(operation)),
+        () = sleep(PATIENCE) => server.ask_now(),
+    }
+    tokio::select! {
+        biased;
+        answer = answer => answer,
+        () = server.left_out() => Err(server.away(operation)),
+    }
+}
+
+impl Answers<()> {
+    /// As [`all`](Self::all) for those that had what was asked about, if any had: a call that is made again finds it
+    /// at the others only.
+    pub(crate) fn all_that_had_it(mut self) -> Result<()> {
+        if self.answers.iter().any(|(_, answer)| answer.is_ok()) {
+            let had_none = |error: &Error| error.kind() == ErrorKind::NotFound;
+            self.answers.retain(|(_, answer)| !answer.as_ref().is_err_and(had_none));
+        }
+        self.all().map(drop)
+    }
+}
+
+impl<T> Answers<T> {
+    /// What all servers answered.
+    ///
+    /// # Errors
+    /// A [`PartialFailure`] that tells what was done where, unless all of them did it.
+    pub fn all(self) -> Result<Vec<(Arc<Member>, T)>> {
+        if self.answers.iter().any(|(_, answer)| answer.is_err()) {
+            return Err(self.failure());
+        }
+        Ok(self.answers.into_iter().filter_map(|(server, answer)| Some((server, answer.ok()?))).collect())
+    }
+
+    /// What those servers answered that are there.
+    ///
+    /// # Errors
+    /// A [`PartialFailure`] if any refused, or none was there.
+    pub fn present(self) -> Result<Vec<(Arc<Member>, T)>> {
+        let refused = |error: &Error| !is_absence(error);
+        let answers = || self.answers.iter().map(|(_, answer)| answer);
+        if answers().any(|answer| answer.as_ref().is_err_and(refused)) || answers().all(Result::is_err) {
+            return Err(self.failure());
+        }
+        Ok(self.answers.into_iter().filter_map(|(server, answer)| Some((server, answer.ok()?))).collect())
+    }
+
+    /// An error if any server refused. What a server that is away was not told is lost with it, or comes back as it
+    /// was.
+    pub(crate) fn none_refused(self) -> Result<()> {
+        let refused = |error: &Error| !is_absence(error);
+        let any = self.answers.iter().any(|(_, answer)| answer.as_ref().is_err_and(refused));
+        if any { Err(self.failure()) } else { Ok(()) }
+    }
+
+    /// The servers that were away.
+    pub(crate) fn absent(&self) -> impl Iterator<Item = &Arc<Member>> {
+        let is_away = |answer: &Result<T>| answer.as_ref().is_err_and(is_absence);
+        self.answers.iter().filter(move |(_, answer)| is_away(answer)).map(|(server, _)| server)
+    }
+
+    fn failure(self) -> Error {
+        let (mut done, mut failed) = (Vec::new(), Vec::new());
+        for (server, answer) in self.answers {
+            let address = server.address().to_owned();
+            match answer {
+                Ok(_) => done.push(address),
+                Err(error) => failed.push((address, error)),
+            }
+        }
+        PartialFailure { operation: self.operation, done, failed }.into_error()
+    }
+}
+
+/// Whether a server is not there, or just ends.
+fn is_absence(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Cancelled)
+}
+
+/// What a call to many servers did where: the [`source`](std::error::Error::source) of its error.
+#[derive(Debug)]
+pub struct PartialFailure {
+    operation: &'static str,
+    done: Vec<String>,
+    failed: Vec<(String, Error)>,
+}
+
+impl PartialFailure {
+    /// The servers that did what was asked.
+    pub fn done(&self) -> &[String] {
+        &self.done
+    }
+
+    /// The servers that did not, and why.
+    pub fn failed(&self) -> &[(String, Error)] {
+        &self.failed
+    }
+
+    fn into_error(self) -> Error {
+        let kind = self.failed.first().map_or(ErrorKind::Internal, |(_, error)| error.kind());
+        Error::with_source(kind, self.to_string(), self)
+    }
+}
+
+impl fmt::Display for PartialFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (done, all) = (self.done.len(), self.done.len() + self.failed.len());
+        let why: Vec<String> =
+            self.failed.iter().map(|(address, error)| format!("{address} ({error})")).collect();
+        write!(f, "{}: done by {done} of {all} servers, not by {}", self.operation, why.join(", "))?;
+        if done > 0 { write!(f, "; done by {}; call it again", self.done.join(", ")) } else { Ok(()) }
+    }
+}
+
+impl std::error::Error for PartialFailure {}

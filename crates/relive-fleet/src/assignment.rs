@@ -1,0 +1,111 @@
+//! Which server a writer's stream goes to.
+//!
+//! A stream stays where it is: what it brings is confirmed there. A new one goes to the server with the fewest of
+//! this client. When a server joins, streams move there one by one as long as theirs has more than one more: they end
+//! in order at the old one first, so that moving loses and repeats nothing.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use relive_connection::Connection;
+
+use crate::fleet::Fleet;
+use crate::member::Member;
+
+/// A stream's server, which counts the stream for as long as this lives.
+pub struct Assignment {
+    fleet: Arc<Fleet>,
+    member: Arc<Member>,
+    /// The servers that had joined when this was looked at last.
+    joined: AtomicU64,
+}
+
+impl Fleet {
+    /// A server for a new stream, if one takes part, and it is known which.
+    pub fn assign(self: &Arc<Self>) -> Option<Assignment> {
+        if !self.is_settled() {
+            return None;
+        }
+        let _one_at_a_time = self.assigning.lock();
+        let mut up = self.up();
+        if up.is_empty() {
+            return None;
+        }
+        let first = self.rotation.fetch_add(1, Ordering::Relaxed) % up.len();
+        up.rotate_left(first);
+        let member = up.into_iter().min_by_key(|server| server.writers.load(Ordering::Relaxed))?;
+        member.writers.fetch_add(1, Ordering::Relaxed);
+        let joined = AtomicU64::new(self.joined.load(Ordering::Relaxed));
+        Some(Assignment { fleet: Arc::clone(self), member, joined })
+    }
+
+    /// Waits until a server may take part.
+    pub async fn wait_for_member(&self) {
+        let mut version = self.watch();
+        loop {
+            version.borrow_and_update();
+            if self.is_settled() && !self.up().is_empty() {
+                return;
+            }
+            if version.changed().await.is_err() {
+                return;
+            }
+        }
+    }
+}
+
+impl Assignment {
+    /// The connection to the server.
+    pub fn connection(&self) -> &Connection {
+        self.member.connection()
+    }
+
+    /// The server's address.
+    pub fn address(&self) -> &str {
+        self.member.address()
+    }
+
+    /// Tells servers apart.
+    pub fn number(&self) -> u32 {
+        self.member.number()
+    }
+
+    /// Ready once the server is left out.
+    pub async fn left_out(&self) {
+        self.member.left_out().await;
+    }
+
+    /// Takes note that the stream broke.
+    pub fn broke(&self, reason: &str) {
+        self.fleet.failed(&self.member, reason);
+    }
+
+    /// Takes note that the server has these items.
+    pub fn has_items(&self, keys: &[u64]) {
+        for key in keys {
+            self.fleet.owners.note(*key, self.member.number());
+        }
+    }
+
+    /// Whether the stream does better to move. Costs a glance unless a server has joined.
+    pub fn should_move(&self) -> bool {
+        let joined = self.fleet.joined.load(Ordering::Relaxed);
+        if self.joined.load(Ordering::Relaxed) == joined {
+            return false;
+        }
+        let _one_at_a_time = self.fleet.assigning.lock();
+        let fewest = self.fleet.up().iter().map(|server| server.writers.load(Ordering::Relaxed)).min();
+        let mine = self.member.writers.load(Ordering::Relaxed);
+        let moves = fewest.is_some_and(|fewest| mine > fewest + 1);
+        if !moves {
+            self.joined.store(joined, Ordering::Relaxed);
+        }
+        moves
+    }
+}
+
+impl Drop for Assignment {
+    fn drop(&mut self) {
+        self.member.writers.fetch_sub(1, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,291 @@
+//! Calls of one request and one answer, made at the servers that they concern.
+//!
+//! Each gives a boxed future: it makes the very call that it is a part of, at single servers.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use relive_connection::{Error, ErrorKind, ServerInfo, ServerStatus, Transport, Waits};
+use relive_table::{Changed, CheckpointStatus, ItemStructure, TableChange, TableConfig};
+use relive_tensor::Nest;
+
+use crate::ask::{Answers, Call};
+use crate::fleet::Fleet;
+use crate::member::Member;
+use crate::merge;
+
+impl Fleet {
+    /// The tables of all servers that are there, as if they were one.
+    pub fn server_info<'a>(&'a self, call: &'static str, timeout: Duration) -> Call<'a, ServerInfo> {
+        Box::pin(async move {
+            let (up, timeout) = self.wait_for_one(call, timeout).await?;
+            let asked =
+                self.ask(call, &up, move |server, _| async move { server.server_info(call, timeout).await });
+            Ok(merge::infos(asked.await.present()?.into_iter().map(|(_, info)| info)))
+        })
+    }
+
+    /// What all servers that are there say of themselves, added up.
+    pub fn status(&self, timeout: Duration) -> Call<'_, ServerStatus> {
+        Box::pin(async move {
+            let (up, timeout) = self.wait_for_one("status", timeout).await?;
+            let asked = self.ask("status", &up, move |server, _| async move { server.status(timeout).await });
+            merge::statuses(asked.await.present()?).ok_or_else(|| self.nobody("status"))
+        })
+    }
+
+    /// The way to the servers, if it is the same to all; otherwise the slowest of them.
+    pub fn negotiate(&self, timeout: Duration) -> Call<'_, Transport> {
+        Box::pin(async move {
+            let (up, _) = self.wait_for_one("negotiate", timeout).await?;
+            let asked = self.ask("negotiate", &up, move |server, _| async move {
+                server.dialer().await.map(|_| server.transport())
+            });
+            let ways = asked.await.present()?;
+            Ok(Transport::slowest(ways.into_iter().map(|(_, way)| way)))
+        })
+    }
+
+    /// The transport of bulk data, as far as it is known.
+    pub fn transport(&self) -> Transport {
+        Transport::slowest(self.up().iter().map(|server| server.connection().transport()))
+    }
+
+    /// Sends each key to the server that has it, and keys that were never met to all.
+    pub fn mutate_priorities<'a>(
+        &'a self,
+        table: &'a str,
+        updates: &'a [(u64, f64)],
+        deletes: &'a [u64],
+        timeout: Duration,
+    ) -> Call<'a, ()> {
+        Box::pin(async move {
+            let operation = "mutate_priorities";
+            let (up, timeout) = self.wait_for_one(operation, timeout).await?;
+            let (parts, concerned) = self.split_by_owner(up, updates, deletes);
+            let asked = self.ask(operation, &concerned, |connection, server| {
+                let (table, part) =
+                    (table.to_owned(), parts.get(&server.number()).cloned().unwrap_or_default());
+                async move {
+                    let Part { updates, deletes } = part;
+                    connection.mutate_priorities(&table, &updates, &deletes, timeout).await
+                }
+            });
+            let answers: Answers<()> = asked.await;
+            for server in answers.absent() {
+                let lost = parts.get(&server.number()).map_or(0, Part::len);
+                server.lost_updates.fetch_add(lost, Ordering::Relaxed);
+            }
+            answers.none_refused()
+        })
+    }
+
+    /// What each server is to be told, and the servers among `up` that are to be told anything.
+    fn split_by_owner(
+        &self,
+        up: Vec<Arc<Member>>,
+        updates: &[(u64, f64)],
+        deletes: &[u64],
+    ) -> (HashMap<u32, Part>, Vec<Arc<Member>>) {
+        let mut parts: HashMap<u32, Part> =
+            up.iter().map(|server| (server.number(), Part::default())).collect();
+        for (key, priority) in updates {
+            self.add_to_owner(*key, &mut parts, |part| part.updates.push((*key, *priority)));
+        }
+        for key in deletes {
+            self.add_to_owner(*key, &mut parts, |part| part.deletes.push(*key));
+        }
+        let concerned = |server: &Arc<Member>| parts.get(&server.number()).is_some_and(|part| part.len() > 0);
+        let concerned = up.into_iter().filter(concerned).collect();
+        (parts, concerned)
+    }
+
+    fn add_to_owner(&self, key: u64, parts: &mut HashMap<u32, Part>, mut add: impl FnMut(&mut Part)) {
+        let owner = self.owners.find(key).and_then(|number| self.member(number));
+        match owner.map(|owner| (parts.get_mut(&owner.number()), owner)) {
+            Some((Some(part), _)) => add(part),
+            Some((None, owner)) => drop(owner.lost_updates.fetch_add(1, Ordering::Relaxed)),
+            None => parts.values_mut().for_each(add),
+        }
+    }
+
+    /// Removes all items of `table` at all servers.
+    pub fn reset<'a>(&'a self, table: &'a str, timeout: Duration) -> Call<'a, ()> {
+        Box::pin(async move {
+            let (servers, timeout) = self.settle("reset", timeout).await?;
+            let asked = self.ask("reset", &servers, |server, _| {
+                let table = table.to_owned();
+                async move { server.reset(&table, timeout).await }
+            });
+            asked.await.all().map(drop)
+        })
+    }
+
+    /// The paths of all checkpoints, as `address=path` with commas between.
+    pub fn checkpoint(&self, timeout: Duration) -> Call<'_, String> {
+        Box::pin(async move {
+            let (servers, timeout) = self.settle("checkpoint", timeout).await?;
+            let asked =
+                self.ask(
+                    "checkpoint",
+                    &servers,
+                    move |server, _| async move { server.checkpoint(timeout).await },
+                );
+            let paths = asked.await.all()?;
+            let paths: Vec<String> =
+                paths.into_iter().map(|(server, path)| format!("{}={path}", server.address())).collect();
+            Ok(paths.join(","))
+        })
+    }
+
+    /// What becomes of checkpoints: the oldest and the worst of them.
+    pub fn checkpoint_status(&self, timeout: Duration) -> Call<'_, CheckpointStatus> {
+        Box::pin(async move {
+            let call = "checkpoint_status";
+            let (up, timeout) = self.wait_for_one(call, timeout).await?;
+            let asked =
+                self.ask(call, &up, move |server, _| async move { server.checkpoint_status(timeout).await });
+            let statuses = asked.await.present()?.into_iter().map(|(_, status)| status);
+            merge::checkpoints(statuses).ok_or_else(|| self.nobody(call))
+        })
+    }
+
+    /// Changes rules of `table` at all servers.
+    pub fn change_table<'a>(
+        &'a self,
+        table: &'a str,
+        change: &'a TableChange,
+        timeout: Duration,
+    ) -> Call<'a, Changed> {
+        Box::pin(async move {
+            let (servers, timeout) = self.settle("change_table", timeout).await?;
+            let asked = self.ask("change_table", &servers, |server, _| {
+                let (table, change) = (table.to_owned(), change.clone());
+                async move { server.change_table(&table, &change, timeout).await }
+            });
+            Ok(merge::changed(asked.await.all()?.into_iter().map(|(_, changed)| changed)))
+        })
+    }
+
+    /// Adds an empty table at all servers.
+    pub fn add_table(&self, config: TableConfig, timeout: Duration) -> Call<'_, ()> {
+        Box::pin(async move {
+            let (servers, timeout) = self.settle("add_table", timeout).await?;
+            let asked = self.ask("add_table", &servers, |server, _| {
+                let config = config.clone();
+                async move { server.add_table(&config, timeout).await }
+            });
+            asked.await.all().map(drop)
+        })
+    }
+
+    /// Drops `table` at all servers.
+    pub fn drop_table<'a>(&'a self, table: &'a str, timeout: Duration) -> Call<'a, ()> {
+        Box::pin(async move {
+            let (servers, timeout) = self.settle("drop_table", timeout).await?;
+            let asked = self.ask("drop_table", &servers, |server, _| {
+                let table = table.to_owned();
+                async move { server.drop_table(&table, timeout).await }
+            });
+            asked.await.all_that_had_it()
+        })
+    }
+
+    /// Whether all servers that are there keep the structure.
+    pub fn name_columns<'a>(
+        &'a self,
+        table: &'a str,
+        structure: &'a Nest<()>,
+        timeout: Duration,
+    ) -> Call<'a, bool> {
+        Box::pin(async move {
+            let (up, timeout) = self.wait_for_one("name_columns", timeout).await?;
+            let asked = self.ask("name_columns", &up, |server, _| {
+                let (table, structure) = (table.to_owned(), structure.clone());
+                async move { server.name_columns(&table, &structure, timeout).await }
+            });
+            Ok(asked.await.present()?.into_iter().all(|(_, kept)| kept))
+        })
+    }
+
+    /// What all items of `table` look like, for a writer who keeps to the answer. The servers are asked one after the
+    /// other, so that of two writers who propose at the same time one is the first at all of them.
+    pub fn agree_on_columns<'a>(
+        &'a self,
+        table: &'a str,
+        structure: &'a Nest<()>,
+        timeout: Duration,
+    ) -> Call<'a, Option<Arc<ItemStructure>>> {
+        Box::pin(async move {
+            let (up, timeout) = self.wait_for_one("name_columns", timeout).await?;
+            let (mut agreed, mut away) = (None, None);
+            for server in &up {
+                let asked = self.ask("name_columns", std::slice::from_ref(server), |server, _| {
+                    let (table, structure) = (table.to_owned(), structure.clone());
+                    async move { server.agree_on_columns(&table, &structure, timeout).await }
+                });
+                match asked.await.present() {
+                    Ok(answers) => {
+                        for (_, kept) in answers {
+                            if kept.as_ref().is_some_and(|kept| !kept.fits(structure)) {
+                                return Ok(kept);
+                            }
+                            agreed = agreed.or(kept);
+                        }
+                    }
+                    // The client proposes the structure to this server when it is back.
+                    Err(error) if error.is_transient() => away = Some(error),
+                    Err(error) => return Err(error),
+                }
+            }
+            away.filter(|_| agreed.is_none()).map_or(Ok(agreed), Err)
+        })
+    }
+
+    /// What the items of `table` look like, at the first server that knows.
+    pub fn column_names<'a>(&'a self, table: &'a str, timeout: Duration) -> Call<'a, Option<Nest<()>>> {
+        Box::pin(async move {
+            let (up, timeout) = self.wait_for_one("column_names", timeout).await?;
+            let asked = self.ask("column_names", &up, |server, _| {
+                let table = table.to_owned();
+                async move { server.column_names(&table, timeout).await }
+            });
+            Ok(asked.await.present()?.into_iter().find_map(|(_, names)| names))
+        })
+    }
+
+    /// What samples and inserts wait for: nothing, if one server lets them through.
+    pub fn waits<'a>(&'a self, table: &'a str, timeout: Duration) -> Call<'a, Waits> {
+        Box::pin(async move {
+            let up = self.up();
+            if up.is_empty() {
+                let why = Some(self.why_nobody());
+                return Ok(Waits { sample: why.clone(), insert: why });
+            }
+            let asked = self.ask("waits", &up, |server, _| {
+                let table = table.to_owned();
+                async move { server.waits(&table, timeout).await }
+            });
+            Ok(merge::waits(asked.await.present()?))
+        })
+    }
+
+    fn nobody(&self, operation: &str) -> Error {
+        Error::new(ErrorKind::Unavailable, format!("{operation}: {}", self.why_nobody()))
+    }
+}
+
+/// What one server is told.
+#[derive(Debug, Clone, Default)]
+struct Part {
+    updates: Vec<(u64, f64)>,
+    deletes: Vec<u64>,
+}
+
+impl Part {
+    fn len(&self) -> u64 {
+        u64::try_from(self.updates.len() + self.deletes.len()).unwrap_or(u64::MAX)
+    }
+}

@@ -1,0 +1,133 @@
+//! What a user sees of the servers.
+
+use std::collections::VecDeque;
+use std::time::{Duration, SystemTime};
+
+/// How many changes are remembered.
+const MAX_CHANGES: usize = 256;
+
+/// Whether a server takes part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ServerStanding {
+    /// It was not asked yet.
+    Unknown,
+    /// It answers, and takes part.
+    Up,
+    /// It does not answer, and is left out until it does.
+    Away,
+}
+
+impl ServerStanding {
+    /// The standing in one word.
+    pub fn name(self) -> &'static str {
+        match self {
+            ServerStanding::Unknown => "unknown",
+            ServerStanding::Up => "up",
+            ServerStanding::Away => "away",
+        }
+    }
+}
+
+/// One of many servers, as its client sees it.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct ServerState {
+    /// Where it is.
+    pub address: String,
+    /// Whether it takes part.
+    pub standing: ServerStanding,
+    /// For how long this has been so.
+    pub since: Duration,
+    /// Why it is left out; empty if it is not.
+    pub reason: String,
+    /// Streams of writers that are at this server.
+    pub writers: usize,
+    /// How often it was left out.
+    pub times_left: u64,
+    /// Changes of priorities and deletions that were not made, since the server which had the keys was away.
+    pub lost_updates: u64,
+}
+
+/// What became of a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ServerEvent {
+    /// It answered for the first time, or again, and takes part.
+    Joined,
+    /// It was left out.
+    Left,
+    /// Its name has it no longer.
+    Removed,
+}
+
+impl ServerEvent {
+    /// The event in one word.
+    pub fn name(self) -> &'static str {
+        match self {
+            ServerEvent::Joined => "joined",
+            ServerEvent::Left => "left",
+            ServerEvent::Removed => "removed",
+        }
+    }
+}
+
+/// A server that was left out, or taken back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ServerChange {
+    /// Place in the order of all changes of this client, from 0.
+    pub number: u64,
+    /// When, by the clock of the client's machine.
+    pub at: SystemTime,
+    /// Where the server is.
+    pub address: String,
+    /// What became of it.
+    pub event: ServerEvent,
+    /// Why.
+    pub reason: String,
+}
+
+/// The last changes.
+#[derive(Debug, Default)]
+pub(crate) struct ChangeLog {
+    next: u64,
+    last: VecDeque<ServerChange>,
+}
+
+impl ChangeLog {
+    pub(crate) fn add(&mut self, address: &str, event: ServerEvent, reason: &str) {
+        if self.last.len() == MAX_CHANGES {
+            self.last.pop_front();
+        }
+        let (address, reason) = (address.to_owned(), reason.to_owned());
+        self.last.push_back(ServerChange {
+            number: self.next,
+            at: SystemTime::now(),
+            address,
+            event,
+            reason,
+        });
+        self.next += 1;
+    }
+
+    pub(crate) fn all(&self) -> Vec<ServerChange> {
+        self.last.iter().cloned().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_log_keeps_the_last_changes_and_their_numbers() {
+        let mut log = ChangeLog::default();
+        for number in 0..MAX_CHANGES + 5 {
+            log.add(&format!("server {number}"), ServerEvent::Left, "gone");
+        }
+        let all = log.all();
+        assert_eq!(all.len(), MAX_CHANGES);
+        assert_eq!((all[0].number, &*all[0].address), (5, "server 5"));
+    }
+}

@@ -1,0 +1,312 @@
+//! The set of servers that one client uses.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use parking_lot::{Mutex, RwLock};
+use relive_connection::{ClientOptions, Connection, Deadline, Error, ErrorKind, Proposals, Result};
+use tokio::runtime::Handle;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+
+use crate::address::MAX_SERVERS;
+use crate::changes::{ChangeLog, ServerChange, ServerEvent, ServerStanding, ServerState};
+use crate::member::Member;
+use crate::owners::{MemberNumber, Owners};
+
+/// Many servers, watched for as long as this lives.
+pub struct Fleet {
+    /// The addresses as they were given.
+    text: String,
+    pub(crate) options: ClientOptions,
+    runtime: Handle,
+    servers: RwLock<Arc<[Arc<Member>]>>,
+    numbers: Mutex<MemberNumber>,
+    pub(crate) owners: Owners,
+    pub(crate) proposals: Arc<Proposals>,
+    log: Mutex<ChangeLog>,
+    /// Grows with each change: of the set, of a standing, of sizes.
+    version: watch::Sender<u64>,
+    /// Grows when a server joins, so that writers look whether to move.
+    pub(crate) joined: AtomicU64,
+    /// Where the next writer of equals goes.
+    pub(crate) rotation: AtomicUsize,
+    pub(crate) assigning: Mutex<()>,
+    /// Servers are looked at one by one when they join: two addresses may be one.
+    pub(crate) joining: Mutex<()>,
+    /// Names that were not resolved yet.
+    unresolved: AtomicUsize,
+    settled: AtomicBool,
+    tasks: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl Fleet {
+    /// A set without servers, which `names` names that are to be resolved may bring. Must be called inside a Tokio
+    /// runtime, whose tasks watch the servers.
+    pub(crate) fn new(
+        text: String,
+        names: usize,
+        options: ClientOptions,
+        proposals: Arc<Proposals>,
+    ) -> Arc<Fleet> {
+        Arc::new(Fleet {
+            text,
+            options,
+            runtime: Handle::current(),
+            servers: RwLock::default(),
+            numbers: Mutex::new(0),
+            owners: Owners::default(),
+            proposals,
+            log: Mutex::default(),
+            version: watch::Sender::new(0),
+            joined: AtomicU64::new(0),
+            rotation: AtomicUsize::new(0),
+            assigning: Mutex::new(()),
+            joining: Mutex::new(()),
+            unresolved: AtomicUsize::new(names),
+            settled: AtomicBool::new(false),
+            tasks: Mutex::default(),
+        })
+    }
+
+    /// The addresses as they were given.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// All servers, whether they take part or not.
+    pub fn members(&self) -> Arc<[Arc<Member>]> {
+        Arc::clone(&self.servers.read())
+    }
+
+    /// The servers that take part.
+    pub(crate) fn up(&self) -> Vec<Arc<Member>> {
+        self.members().iter().filter(|server| server.is_up()).cloned().collect()
+    }
+
+    pub(crate) fn member(&self, number: MemberNumber) -> Option<Arc<Member>> {
+        self.members().iter().find(|server| server.number() == number).cloned()
+    }
+
+    /// The connection to the one server at `address`.
+    pub fn connection_to(&self, address: &str) -> Option<Connection> {
+        let members = self.members();
+        members.iter().find(|server| server.address() == address).map(|server| server.connection().clone())
+    }
+
+    /// The servers as they stand now.
+    pub fn states(&self) -> Vec<ServerState> {
+        self.members().iter().map(|server| server.state()).collect()
+    }
+
+    /// The last 256 changes of the set and of standings, the oldest first.
+    pub fn changes(&self) -> Vec<ServerChange> {
+        self.log.lock().all()
+    }
+
+    /// Adds a server; none if there are as many as may be.
+    pub(crate) fn add(&self, address: String, connection: Connection) -> Option<Arc<Member>> {
+        let server = {
+            let mut numbers = self.numbers.lock();
+            *numbers += 1;
+            Arc::new(Member::new(*numbers, address, connection))
+        };
+        {
+            let mut servers = self.servers.write();
+            if servers.len() >= MAX_SERVERS {
+                tracing::warn!(target: "relive", server = server.address(), "is left out: {MAX_SERVERS} servers are the most");
+                return None;
+            }
+            *servers = servers.iter().cloned().chain([Arc::clone(&server)]).collect();
+        }
+        self.notify();
+        Some(server)
+    }
+
+    /// Removes a server.
+    pub(crate) fn remove(&self, server: &Arc<Member>, reason: &str) {
+        server.retired.store(true, Ordering::Relaxed);
+        server.failed(reason);
+        server.ask_now();
+        {
+            let mut servers = self.servers.write();
+            *servers = servers.iter().filter(|other| other.number() != server.number()).cloned().collect();
+        }
+        self.log.lock().add(server.address(), ServerEvent::Removed, reason);
+        tracing::info!(target: "relive", "the server at {} is no longer one of {}: {reason}", server.address(), self.text);
+        self.notify();
+    }
+
+    /// Takes note that a server has answered.
+    pub(crate) fn answered(&self, server: &Member, asked: Instant, tables: &[relive_table::TableInfo]) {
+        if server.answered(asked, tables) {
+            self.joined.fetch_add(1, Ordering::Relaxed);
+            self.log.lock().add(server.address(), ServerEvent::Joined, "it answers");
+            tracing::info!(target: "relive", "the server at {} of {} takes part", server.address(), self.text);
+        }
+        self.notify();
+    }
+
+    /// Takes note that a server has failed. Nobody waits for it any more; its watcher looks at once whether it is
+    /// there.
+    pub fn failed(&self, server: &Member, reason: &str) {
+        if server.failed(reason) {
+            self.log.lock().add(server.address(), ServerEvent::Left, reason);
+            let servers = self.members();
+            let away = servers.iter().filter(|server| server.is_away()).count();
+            tracing::warn!(
+                target: "relive",
+                "the server at {} is left out until it answers again: {reason}; {away} of {} servers are left out",
+                server.address(),
+                servers.len()
+            );
+            server.ask_now();
+        }
+        self.notify();
+    }
+
+    /// A number that grows with each change: of the set, of a standing, of sizes.
+    pub fn watch(&self) -> watch::Receiver<u64> {
+        self.version.subscribe()
+    }
+
+    /// Takes note of where an item is.
+    pub fn note_owner(&self, key: u64, server: MemberNumber) {
+        self.owners.note(key, server);
+    }
+
+    fn notify(&self) {
+        self.version.send_modify(|version| *version += 1);
+    }
+
+    /// Takes note that a name was resolved for the first time, or could not be.
+    pub(crate) fn resolved_one(&self) {
+        self.unresolved.fetch_sub(1, Ordering::Relaxed);
+        self.notify();
+    }
+
+    /// Whether all servers of the beginning were asked once, so that it is known who takes part.
+    pub fn is_settled(&self) -> bool {
+        if self.settled.load(Ordering::Relaxed) {
+            return true;
+        }
+        let settled = self.unresolved.load(Ordering::Relaxed) == 0
+            && self.members().iter().all(|server| server.standing() != ServerStanding::Unknown);
+        self.settled.fetch_or(settled, Ordering::Relaxed);
+        settled
+    }
+
+    /// Waits until it is known who takes part and somebody does; gives them, and what is left of the time.
+    ///
+    /// # Errors
+    /// `Timeout` if nobody takes part within `timeout`, with the reason.
+    pub async fn wait_for_one(
+        &self,
+        operation: &str,
+        timeout: Duration,
+    ) -> Result<(Vec<Arc<Member>>, Duration)> {
+        let deadline = Deadline::after(timeout);
+        let mut version = self.watch();
+        let waiting = async {
+            loop {
+                version.borrow_and_update();
+                let up = self.up();
+                if self.is_settled() && !up.is_empty() {
+                    return up;
+                }
+                if version.changed().await.is_err() {
+                    std::future::pending::<()>().await;
+                }
+            }
+        };
+        let found = deadline.run(waiting).await;
+        found.map(|up| (up, deadline.left().unwrap_or(timeout))).ok_or_else(|| {
+            let text = format!("{operation}: Deadline Exceeded after {timeout:?}: {}", self.why_nobody());
+            Error::new(ErrorKind::Timeout, text)
+        })
+    }
+
+    /// Waits until all servers were asked once; gives each once, whatever addresses it has, and what is left of the
+    /// time.
+    pub(crate) async fn settle(
+        &self,
+        operation: &str,
+        timeout: Duration,
+    ) -> Result<(Vec<Arc<Member>>, Duration)> {
+        let deadline = Deadline::after(timeout);
+        let mut version = self.watch();
+        let settled = async {
+            loop {
+                version.borrow_and_update();
+                if self.is_settled() {
+                    return;
+                }
+                if version.changed().await.is_err() {
+                    return;
+                }
+            }
+        };
+        match deadline.run(settled).await {
+            Some(()) if self.members().is_empty() => {
+                Err(Error::new(ErrorKind::Unavailable, format!("{operation}: {}", self.why_nobody())))
+            }
+            Some(()) => {
+                let (servers, up) = (self.members(), self.up());
+                let is_told = |server: &Arc<Member>| {
+                    let is_it = |other: &Arc<Member>| {
+                        other.number() != server.number() && other.is_the_same_as(server)
+                    };
+                    !server.is_up() && up.iter().any(is_it)
+                };
+                let once = servers.iter().filter(|server| !is_told(server)).cloned().collect();
+                Ok((once, deadline.left().unwrap_or(timeout)))
+            }
+            None => {
+                let text = format!("{operation}: Deadline Exceeded after {timeout:?}: {}", self.why_nobody());
+                Err(Error::new(ErrorKind::Timeout, text))
+            }
+        }
+    }
+
+    /// Why no server takes part, for people.
+    pub fn why_nobody(&self) -> String {
+        let states = self.states();
+        let reasons: Vec<String> = states
+            .iter()
+            .filter(|state| !state.reason.is_empty())
+            .map(|state| format!("{}: {}", state.address, state.reason))
+            .collect();
+        match (states.len(), reasons.len()) {
+            (0, _) => format!("no server is known for {}: the name has no addresses", self.text),
+            (_, 0) => format!("no server of {} has answered yet", self.text),
+            _ => format!("no server there of {}: {}", self.text, reasons.join("; ")),
+        }
+    }
+
+    /// The runtime whose tasks watch the servers.
+    pub fn runtime(&self) -> Handle {
+        self.runtime.clone()
+    }
+
+    /// Waits for `future` on this thread, which must not be one of a runtime.
+    pub fn block_on<F: Future>(&self, future: F) -> F::Output {
+        self.runtime.block_on(future)
+    }
+
+    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        let mut tasks = self.tasks.lock();
+        tasks.retain(|task| !task.is_finished());
+        tasks.push(self.runtime.spawn(task));
+    }
+}
+
+/// A [`Fleet`], for its own tasks, which end with it.
+pub(crate) type WeakFleet = Weak<Fleet>;
+
+impl Drop for Fleet {
+    fn drop(&mut self) {
+        self.tasks.get_mut().iter().for_each(JoinHandle::abort);
+    }
+}

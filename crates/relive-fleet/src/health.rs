@@ -1,0 +1,116 @@
+//! Whether a server takes part: a state machine without clock and network.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::changes::ServerStanding;
+
+/// How often a server that takes part is asked for its tables: their sizes are what samples are weighted by, and one
+/// that is silent is found out within this and its time to answer.
+const ASK_EVERY: Duration = Duration::from_millis(700);
+
+/// The wait before a server that is away is asked for the first time, and the longest.
+const FIRST_RETRY: Duration = Duration::from_millis(20);
+const LONGEST_RETRY: Duration = Duration::from_secs(2);
+
+/// What is known of a server.
+#[derive(Debug)]
+pub(crate) struct Health {
+    pub(crate) standing: ServerStanding,
+    /// Since when it stands like this.
+    pub(crate) since: Instant,
+    /// Why it is left out.
+    pub(crate) reason: String,
+    pub(crate) times_left: u64,
+    /// Failures since it answered last.
+    failures: u32,
+}
+
+impl Health {
+    pub(crate) fn new(now: Instant) -> Health {
+        Health {
+            standing: ServerStanding::Unknown,
+            since: now,
+            reason: String::new(),
+            times_left: 0,
+            failures: 0,
+        }
+    }
+
+    /// Takes note of an answer to what was asked at `asked`; whether the server joins. An answer that was on its way
+    /// when the server was found away proves nothing.
+    pub(crate) fn answered(&mut self, asked: Instant, now: Instant) -> bool {
+        if self.standing == ServerStanding::Away && asked < self.since {
+            return false;
+        }
+        self.failures = 0;
+        if self.standing == ServerStanding::Up {
+            return false;
+        }
+        (self.standing, self.since) = (ServerStanding::Up, now);
+        self.reason.clear();
+        true
+    }
+
+    /// Takes note of a failure; whether the server leaves.
+    pub(crate) fn failed(&mut self, reason: &str, now: Instant) -> bool {
+        self.failures = self.failures.saturating_add(1);
+        reason.clone_into(&mut self.reason);
+        if self.standing == ServerStanding::Away {
+            return false;
+        }
+        (self.standing, self.since) = (ServerStanding::Away, now);
+        self.times_left += 1;
+        true
+    }
+
+    /// How long to wait before the server is asked again.
+    pub(crate) fn next_question(&self) -> Duration {
+        match self.standing {
+            ServerStanding::Up => ASK_EVERY,
+            ServerStanding::Unknown => Duration::ZERO,
+            ServerStanding::Away => {
+                let doublings = self.failures.saturating_sub(1).min(16);
+                FIRST_RETRY.saturating_mul(1 << doublings).min(LONGEST_RETRY)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_leaves_once_and_is_asked_less_and_less_often() {
+        let start = Instant::now();
+        let mut health = Health::new(start);
+        assert_eq!(health.next_question(), Duration::ZERO);
+        assert!(health.answered(start, start) && !health.answered(start, start));
+        assert_eq!(health.next_question(), ASK_EVERY);
+        assert!(health.failed("refused", start) && !health.failed("refused again", start));
+        assert_eq!((&*health.reason, health.times_left), ("refused again", 1));
+        let waits: Vec<u128> = (0..10)
+            .map(|_| {
+                health.failed("refused", start);
+                health.next_question().as_millis()
+            })
+            .collect();
+        assert_eq!(waits, [80, 160, 320, 640, 1280, 2000, 2000, 2000, 2000, 2000]);
+    }
+
+    #[test]
+    fn an_answer_from_before_the_failure_does_not_count() {
+        let start = Instant::now();
+        let (asked, failed, later) =
+            (start, start + Duration::from_millis(1), start + Duration::from_millis(2));
+        let mut health = Health::new(start);
+        assert!(health.answered(start, start));
+        assert!(health.failed("reset", failed));
+        assert!(!health.answered(asked, later));
+        assert_eq!(health.standing, ServerStanding::Away);
+        assert!(health.answered(later, later));
+        assert_eq!((health.standing, &*health.reason), (ServerStanding::Up, ""));
+    }
+}

@@ -1,0 +1,202 @@
+//! What servers say of themselves, added up.
+//!
+//! Numbers are sums, bounds on a table's size as well. Rules that hold at each server by itself, like those of rate
+//! limiters, are given as the first server has them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use relive_connection::{
+    ChunkTotals, MemoryStatus, ServerInfo, ServerStatus, StateId, TableStatus, Waiter, Waits,
+};
+use relive_table::{Changed, CheckpointStatus, FinishedCheckpoint, LoggedChange, TableInfo};
+
+use crate::member::Member;
+
+pub(crate) fn infos(infos: impl Iterator<Item = ServerInfo>) -> ServerInfo {
+    let mut tables: BTreeMap<String, TableInfo> = BTreeMap::new();
+    let mut id = StateId::default();
+    for info in infos {
+        id = StateId { high: id.high ^ info.state_id.high, low: id.low.wrapping_add(info.state_id.low) };
+        for table in info.tables {
+            match tables.get_mut(&table.config.name) {
+                Some(sum) => add_info(sum, &table),
+                None => drop(tables.insert(table.config.name.clone(), table)),
+            }
+        }
+    }
+    ServerInfo { state_id: id, tables: tables.into_values().collect() }
+}
+
+fn add_info(sum: &mut TableInfo, other: &TableInfo) {
+    let config = Arc::make_mut(&mut sum.config);
+    config.max_size = config.max_size.saturating_add(other.config.max_size);
+    let bytes = config.max_bytes.zip(other.config.max_bytes);
+    config.max_bytes = bytes.map(|(one, other)| one.saturating_add(other));
+    sum.current_size += other.current_size;
+    sum.num_episodes += other.num_episodes;
+    sum.num_deleted_episodes += other.num_deleted_episodes;
+    sum.num_unique_samples += other.num_unique_samples;
+    sum.num_refused_requests += other.num_refused_requests;
+    sum.inserts += other.inserts;
+    sum.samples += other.samples;
+    sum.deletes += other.deletes;
+}
+
+/// None of no servers.
+pub(crate) fn statuses(statuses: Vec<(Arc<Member>, ServerStatus)>) -> Option<ServerStatus> {
+    let mut all = statuses.into_iter().map(|(server, status)| named(status, server.address()));
+    let first = all.next()?;
+    Some(all.fold(first, add_status))
+}
+
+/// The same, with the server's address before everybody who waits.
+fn named(mut status: ServerStatus, address: &str) -> ServerStatus {
+    let of_tables = status.tables.iter_mut().flat_map(|table| table.waiters.iter_mut());
+    let name = |waiter: &mut Waiter| waiter.who = format!("{} at {address}", waiter.who);
+    of_tables.chain(status.memory.waiters.iter_mut()).for_each(name);
+    for change in &mut status.changes {
+        change.who = format!("{} at {address}", change.who);
+    }
+    status
+}
+
+fn add_status(mut sum: ServerStatus, other: ServerStatus) -> ServerStatus {
+    if sum.version != other.version && !sum.version.split(", ").any(|known| known == other.version) {
+        sum.version = format!("{}, {}", sum.version, other.version);
+    }
+    sum.uptime = sum.uptime.min(other.uptime);
+    for table in other.tables {
+        match sum.tables.iter_mut().find(|known| known.info.config.name == table.info.config.name) {
+            Some(known) => add_table(known, table),
+            None => sum.tables.push(table),
+        }
+    }
+    sum.tables.sort_by(|a, b| a.info.config.name.cmp(&b.info.config.name));
+    add_chunks(&mut sum.chunks, other.chunks);
+    add_memory(&mut sum.memory, other.memory);
+    sum.insert_streams += other.insert_streams;
+    sum.sample_streams += other.sample_streams;
+    sum.connections += other.connections;
+    sum.codecs = sum.codecs.iter().filter(|codec| other.codecs.contains(*codec)).collect();
+    sum.changes.extend(other.changes);
+    sum.changes.sort_by_key(|change| change.at);
+    let both = [std::mem::take(&mut sum.checkpoints), other.checkpoints];
+    sum.checkpoints = checkpoints(both.into_iter()).unwrap_or_default();
+    sum
+}
+
+fn add_table(sum: &mut TableStatus, other: TableStatus) {
+    add_info(&mut sum.info, &other.info);
+    sum.limiter_cursor += other.limiter_cursor;
+    sum.deletes += other.deletes;
+    add_chunks(&mut sum.chunks, other.chunks);
+    sum.referenced_bytes += other.referenced_bytes;
+    sum.waiters.extend(other.waiters);
+    sum.waiters.sort_by_key(|waiter| std::cmp::Reverse(waiter.waiting));
+    sum.waiters_not_listed += other.waiters_not_listed;
+    sum.undelivered_samples += other.undelivered_samples;
+    sum.columns = sum.columns.take().or(other.columns);
+    sum.paused.inserts |= other.paused.inserts;
+    sum.paused.samples |= other.paused.samples;
+    sum.waits = if_both_wait(&sum.waits, &other.waits);
+}
+
+fn add_chunks(sum: &mut ChunkTotals, other: ChunkTotals) {
+    sum.chunks += other.chunks;
+    sum.encoded_bytes += other.encoded_bytes;
+    sum.raw_bytes += other.raw_bytes;
+    sum.shared_bytes += other.shared_bytes;
+    sum.spilled_bytes += other.spilled_bytes;
+}
+
+fn add_memory(sum: &mut MemoryStatus, other: MemoryStatus) {
+    let both = |one: Option<u64>, other: Option<u64>| one.zip(other).map(|(one, other)| one + other);
+    sum.max_bytes = both(sum.max_bytes, other.max_bytes);
+    sum.process_bytes = both(sum.process_bytes, other.process_bytes);
+    sum.waiters.extend(other.waiters);
+    sum.waiters_not_listed += other.waiters_not_listed;
+    sum.spill_error = sum.spill_error.take().or(other.spill_error);
+}
+
+/// A call that one server lets through waits for nothing.
+fn if_both_wait(one: &Waits, other: &Waits) -> Waits {
+    let both = |one: &Option<String>, other: &Option<String>| {
+        Some(format!("{}; {}", one.as_ref()?, other.as_ref()?))
+    };
+    Waits { sample: both(&one.sample, &other.sample), insert: both(&one.insert, &other.insert) }
+}
+
+pub(crate) fn waits(waits: Vec<(Arc<Member>, Waits)>) -> Waits {
+    let mut all = waits.into_iter().map(|(server, waits)| {
+        let at = |why: String| format!("at {}: {why}", server.address());
+        Waits { sample: waits.sample.map(at), insert: waits.insert.map(at) }
+    });
+    let first = all.next().unwrap_or_default();
+    all.fold(first, |sum, other| if_both_wait(&sum, &other))
+}
+
+/// Of what was done, the oldest and the worst; of what is to come, the next.
+pub(crate) fn checkpoints(statuses: impl Iterator<Item = CheckpointStatus>) -> Option<CheckpointStatus> {
+    statuses.reduce(|mut sum, other| {
+        sum.enabled &= other.enabled;
+        sum.running = sum.running.take().or(other.running);
+        sum.queued |= other.queued;
+        let is_worse = other.last.as_ref().is_some_and(|last| last.outcome.is_err());
+        if is_worse || sum.last.is_none() {
+            sum.last = other.last;
+        }
+        let began = |saved: &Option<FinishedCheckpoint>| saved.as_ref().map(|saved| saved.began_at);
+        // None is the oldest of all: one server would begin with nothing.
+        if began(&other.last_saved) < began(&sum.last_saved) {
+            sum.last_saved = other.last_saved;
+        }
+        sum.num_saved += other.num_saved;
+        sum.num_failed += other.num_failed;
+        sum.next_due = [sum.next_due, other.next_due].into_iter().flatten().min();
+        sum.loaded = sum.loaded.take().or(other.loaded);
+        sum
+    })
+}
+
+/// What changed at any server, told once where it was the same; items that left at all of them.
+pub(crate) fn changed(all: impl Iterator<Item = Changed>) -> Changed {
+    all.fold(Changed::default(), |mut sum, other| {
+        sum.evicted += other.evicted;
+        for change in other.changes {
+            let is_known = |known: &LoggedChange| {
+                (&known.what, &known.old, &known.new) == (&change.what, &change.old, &change.new)
+            };
+            if !sum.changes.iter().any(is_known) {
+                sum.changes.push(change);
+            }
+        }
+        sum
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use relive_table::Timestamp;
+
+    use super::*;
+
+    #[test]
+    fn changes_are_told_once_wherever_they_were_made() {
+        let change = |old: &str, table: &str| LoggedChange {
+            at: Timestamp::EPOCH,
+            who: "me".into(),
+            table: table.into(),
+            what: "max_size".into(),
+            old: old.into(),
+            new: "500".into(),
+        };
+        let at = |changes: &[&LoggedChange], evicted| Changed {
+            changes: changes.iter().map(|&change| change.clone()).collect(),
+            evicted,
+        };
+        let (first, second) = (change("1000", "t"), change("800", "t"));
+        let all = [at(&[], 0), at(&[&first], 3), at(&[&first], 4), at(&[&second], 1)];
+        assert_eq!(changed(all.into_iter()), at(&[&first, &second], 8));
+    }
+}

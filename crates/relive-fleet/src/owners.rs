@@ -1,0 +1,90 @@
+//! Which server has which item.
+//!
+//! Keys are 64 random bits and say nothing about where their items are. So the client remembers where it met them: in
+//! samples, and in the confirmations of its writers. What it does not know goes to all servers, so forgetting costs
+//! messages, never an update.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Keys that are remembered at most: far more than a learner has in work. The 8 MiB for them are taken with the first
+/// key.
+const SLOTS: usize = 1 << SLOT_BITS;
+const SLOT_BITS: u32 = 20;
+
+/// Bits of a key that its slot says already, and which are free for the server's number therefore.
+const LOW_BITS: u64 = (1 << SLOT_BITS) - 1;
+
+/// A map of bounded size: each key has one slot, which holds the newest of its keys. A slot has the bits of the key
+/// that do not follow from its number, so it is never taken for that of another key.
+#[derive(Debug, Default)]
+pub(crate) struct Owners {
+    slots: OnceLock<Box<[AtomicU64]>>,
+}
+
+/// The number of a server, from 1: 0 is nobody. Numbers are never used twice, and those that do not fit are not
+/// remembered.
+pub type MemberNumber = u32;
+
+impl Owners {
+    /// Takes note that `server` has the item `key`.
+    pub(crate) fn note(&self, key: u64, server: MemberNumber) {
+        let server = u64::from(server);
+        if server > LOW_BITS {
+            return;
+        }
+        let slots = self.slots.get_or_init(|| (0..SLOTS).map(|_| AtomicU64::new(0)).collect());
+        if let Some(slot) = slots.get(slot_of(key)) {
+            // One word is written at once; nothing else follows from it.
+            slot.store(key & !LOW_BITS | server, Ordering::Relaxed);
+        }
+    }
+
+    /// The server that had the item `key` when it was met last.
+    pub(crate) fn find(&self, key: u64) -> Option<MemberNumber> {
+        let entry = self.slots.get()?.get(slot_of(key))?.load(Ordering::Relaxed);
+        let server = MemberNumber::try_from(entry & LOW_BITS).ok()?;
+        (server != 0 && entry & !LOW_BITS == key & !LOW_BITS).then_some(server)
+    }
+}
+
+fn slot_of(key: u64) -> usize {
+    usize::try_from(key & LOW_BITS).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::{RngExt, SeedableRng};
+    use rand_xoshiro::Xoshiro256PlusPlus;
+
+    use super::*;
+
+    #[test]
+    fn a_key_is_found_until_another_takes_its_place_and_never_taken_for_another() {
+        let owners = Owners::default();
+        assert_eq!(owners.find(7), None);
+        owners.note(7, 3);
+        assert_eq!(owners.find(7), Some(3));
+        let other = 7 | 1 << 40;
+        assert_eq!(owners.find(other), None);
+        owners.note(other, 4);
+        assert_eq!((owners.find(7), owners.find(other)), (None, Some(4)));
+        owners.note(0, 1);
+        assert_eq!(owners.find(0), Some(1), "the key 0 is a key like any other");
+        owners.note(9, u32::MAX);
+        assert_eq!(owners.find(9), None, "a number without room is not remembered");
+    }
+
+    #[test]
+    fn the_newest_keys_are_remembered() {
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
+        let keys: Vec<u64> = (0..SLOTS / 16).map(|_| rng.random()).collect();
+        let owners = Owners::default();
+        for (number, key) in (0_u32..).zip(&keys) {
+            owners.note(*key, number % 4 + 1);
+        }
+        let known =
+            (0_u32..).zip(&keys).filter(|(number, key)| owners.find(**key) == Some(number % 4 + 1)).count();
+        assert!(known * 100 > keys.len() * 95, "{known} of {}", keys.len());
+    }
+}

@@ -1,0 +1,118 @@
+//! How servers join a fleet: those that were named at once, those of names as a task finds them.
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use relive_connection::{ClientOptions, Connection, Proposals, Result};
+use tokio::net::lookup_host;
+use tokio::time::{sleep, timeout};
+
+use crate::address::Source;
+use crate::fleet::{Fleet, WeakFleet};
+use crate::watch;
+
+/// How often a name is resolved, and while a server of it is away: one that was started again may have another address.
+const RESOLVE_EVERY: Duration = Duration::from_secs(10);
+const RESOLVE_WHILE_AWAY: Duration = Duration::from_secs(1);
+
+/// How long resolving may take; then the addresses of before stay.
+const RESOLVE_LIMIT: Duration = Duration::from_secs(5);
+
+impl Fleet {
+    /// The servers of `sources`. Must be called inside a Tokio runtime, whose tasks watch them.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for an address that cannot be one.
+    pub(crate) fn start(
+        sources: Vec<Source>,
+        options: &ClientOptions,
+        proposals: Arc<Proposals>,
+    ) -> Result<Arc<Fleet>> {
+        let text = sources.iter().map(Source::text).collect::<Vec<_>>().join(",");
+        let names: Vec<String> = sources.iter().filter_map(Source::name).collect();
+        let fleet = Fleet::new(text, names.len(), options.clone(), proposals);
+        for source in sources {
+            if let Source::Fixed(address) = source {
+                let connection = Connection::new(&address, options.clone())?;
+                watch::add(&fleet, address, connection);
+            }
+        }
+        for name in names {
+            fleet.spawn(run(Arc::downgrade(&fleet), name));
+        }
+        Ok(fleet)
+    }
+}
+
+/// Resolves `name` again and again, until its client is gone.
+pub(crate) async fn run(weak: WeakFleet, name: String) {
+    let mut known: BTreeSet<SocketAddr> = BTreeSet::new();
+    let mut is_first = true;
+    loop {
+        let found = match timeout(RESOLVE_LIMIT, lookup_host(&name)).await {
+            Ok(Ok(found)) => Some(of_one_family(found.collect())),
+            Ok(Err(error)) => {
+                tracing::warn!(target: "relive", "cannot resolve {name}: {error}; its servers stay as they were");
+                None
+            }
+            Err(_) => None,
+        };
+        let Some(fleet) = weak.upgrade() else { return };
+        if let Some(found) = found {
+            take_over(&fleet, &name, &mut known, found);
+        }
+        if std::mem::replace(&mut is_first, false) {
+            fleet.resolved_one();
+        }
+        let all_up = !known.is_empty() && fleet.members().iter().all(|server| server.is_up());
+        drop(fleet);
+        sleep(if all_up { RESOLVE_EVERY } else { RESOLVE_WHILE_AWAY }).await;
+    }
+}
+
+/// A name with addresses of both families has each server twice.
+fn of_one_family(found: BTreeSet<SocketAddr>) -> BTreeSet<SocketAddr> {
+    let has_v4 = found.iter().any(SocketAddr::is_ipv4);
+    found.into_iter().filter(|address| address.is_ipv4() == has_v4).collect()
+}
+
+/// Adds servers that are new, and removes those that the name has no longer, unless they still answer.
+fn take_over(fleet: &Arc<Fleet>, name: &str, known: &mut BTreeSet<SocketAddr>, found: BTreeSet<SocketAddr>) {
+    for address in found.difference(known) {
+        let host = name.rsplit_once(':').map_or(name, |(host, _)| host);
+        let options = fleet.options.clone().tls_name(host);
+        match Connection::new(&address.to_string(), options) {
+            Ok(connection) => watch::add(fleet, address.to_string(), connection),
+            Err(error) => tracing::warn!(target: "relive", "cannot use {address} of {name}: {error}"),
+        }
+    }
+    let mut kept = found;
+    for address in known.iter() {
+        if kept.contains(address) {
+            continue;
+        }
+        let text = address.to_string();
+        match fleet.members().iter().find(|server| server.address() == text) {
+            Some(server) if server.is_up() => drop(kept.insert(*address)),
+            Some(server) => fleet.remove(server, &format!("{name} has it no longer")),
+            None => {}
+        }
+    }
+    *known = kept;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_with_addresses_of_both_families_counts_once() {
+        let found = ["127.0.0.1:1", "[::1]:1"].map(|address| address.parse().unwrap());
+        let one = of_one_family(found.into_iter().collect());
+        assert_eq!(one.into_iter().collect::<Vec<_>>(), ["127.0.0.1:1".parse().unwrap()]);
+        let v6: BTreeSet<SocketAddr> = ["[::1]:1".parse().unwrap()].into();
+        assert_eq!(of_one_family(v6.clone()), v6);
+    }
+}

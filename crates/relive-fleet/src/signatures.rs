@@ -1,0 +1,106 @@
+//! Signatures of tables, to check items before they are sent.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use relive_connection::{Error, ErrorKind, Result};
+use relive_table::{ItemStructure, TableConfig, TableInfo};
+use relive_tensor::{DType, Shape, TensorSpec};
+
+/// The columns that items of a table must have, with their paths.
+#[derive(Debug)]
+pub struct TableSignature {
+    table: Arc<str>,
+    columns: Option<Vec<(String, TensorSpec)>>,
+    structure: Option<Arc<ItemStructure>>,
+}
+
+impl TableSignature {
+    fn new(config: &TableConfig) -> TableSignature {
+        let described = config.signature.as_deref().map(|signature| {
+            let leaves = signature.flatten_with_paths().into_iter();
+            leaves.map(|(path, spec)| (path.to_string(), spec.clone())).collect()
+        });
+        let named = config.signature.as_deref().filter(|signature| !signature.is_empty());
+        let structure = named.map(|signature| Arc::new(ItemStructure::of_signature(signature.map(|_| ()))));
+        TableSignature { table: Arc::from(config.name.as_str()), columns: described, structure }
+    }
+
+    /// What items look like, if the signature says it.
+    pub fn structure(&self) -> Option<&Arc<ItemStructure>> {
+        self.structure.as_ref()
+    }
+
+    /// Whether the table says what its items' columns are.
+    pub fn has_columns(&self) -> bool {
+        self.columns.as_ref().is_some_and(|columns| !columns.is_empty())
+    }
+
+    /// Whether items with columns of these types and shapes belong into the table.
+    ///
+    /// # Errors
+    /// `InvalidArgument`, which says what the signature wants.
+    pub fn check_layout(&self, columns: impl ExactSizeIterator<Item = (DType, Shape)>) -> Result<()> {
+        let Some(wanted) = &self.columns else { return Ok(()) };
+        if wanted.len() != columns.len() {
+            let paths: Vec<&str> = wanted.iter().map(|(path, _)| path.as_str()).collect();
+            return Err(self.error(&format!(
+                "the item has {} columns, but the table's signature has {}: {paths:?}",
+                columns.len(),
+                wanted.len()
+            )));
+        }
+        for (number, ((dtype, shape), (path, spec))) in columns.zip(wanted).enumerate() {
+            if !spec.accepts(dtype, &shape) {
+                return Err(self.error(&format!(
+                    "column {number} ({path}) is {} {}, but the table's signature wants {}",
+                    dtype.numpy_name(),
+                    shape.display_numpy(),
+                    spec.display_numpy()
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    fn error(&self, text: &str) -> Error {
+        Error::invalid(format!("table {:?}: {text}", self.table))
+    }
+}
+
+/// The signatures that one client has seen, shared by its writers.
+#[derive(Debug, Default)]
+pub(crate) struct SignatureCache {
+    tables: Mutex<HashMap<String, Arc<TableSignature>>>,
+}
+
+impl SignatureCache {
+    pub(crate) fn get(&self, table: &str) -> Option<Arc<TableSignature>> {
+        self.tables.lock().get(table).cloned()
+    }
+
+    /// Takes over what the server says about its tables.
+    pub(crate) fn replace(&self, tables: &[TableInfo]) {
+        let fresh =
+            tables.iter().map(|info| (info.config.name.clone(), Arc::new(TableSignature::new(&info.config))));
+        *self.tables.lock() = fresh.collect();
+    }
+
+    /// Takes over the signature of one table.
+    pub(crate) fn add(&self, config: &TableConfig) -> Arc<TableSignature> {
+        let signature = Arc::new(TableSignature::new(config));
+        self.tables.lock().insert(config.name.clone(), Arc::clone(&signature));
+        signature
+    }
+
+    /// The error for a table that the server does not have.
+    pub(crate) fn unknown(&self, table: &str) -> Error {
+        let mut known: Vec<String> = self.tables.lock().keys().cloned().collect();
+        known.sort_unstable();
+        Error::new(
+            ErrorKind::NotFound,
+            format!("there is no table {table:?} on the server; its tables are {known:?}"),
+        )
+    }
+}

@@ -1,0 +1,153 @@
+//! How batches are asked for.
+
+use std::time::Duration;
+
+use relive_connection::{Error, Result, Transport};
+
+use crate::options::SamplerOptions;
+
+/// The most samples in one batch: what servers take in one request.
+const MAX_BATCH_SIZE: usize = 1 << 20;
+
+/// Options of a [`BatchSampler`](crate::BatchSampler).
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use relive_client::BatchOptions;
+///
+/// let options = BatchOptions::new(256).prefetch(4).timeout(Duration::from_secs(1));
+/// # let _ = options;
+/// ```
+#[derive(Debug, Clone, Copy)]
+pub struct BatchOptions {
+    pub(crate) batch_size: usize,
+    pub(crate) prefetch: Option<usize>,
+    pub(crate) num_workers: usize,
+    pub(crate) timeout: Option<Duration>,
+    pub(crate) max_batches: Option<usize>,
+}
+
+impl BatchOptions {
+    /// Batches that are asked for ahead over TCP unless [`prefetch`](Self::prefetch) says otherwise.
+    pub const DEFAULT_PREFETCH_TCP: usize = 2;
+
+    /// Batches of `batch_size` samples.
+    #[must_use]
+    pub fn new(batch_size: usize) -> BatchOptions {
+        BatchOptions { batch_size, prefetch: None, num_workers: 1, timeout: None, max_batches: None }
+    }
+
+    /// How many batches are asked for before they are needed; 0 in the same process, 2 over TCP.
+    ///
+    /// 0 is exact, in one process as over a network, of one server as of many: samples are taken only while
+    /// [`next`](crate::BatchSampler::next) waits for them, and only as many as its batch lacks. When its time is up,
+    /// the request is taken back, and what came of the batch stays for the next one. This is for tables whose items
+    /// are deleted by being sampled, and for priorities that are to be up to date; each batch takes a round trip.
+    #[must_use]
+    pub fn prefetch(mut self, batches: usize) -> BatchOptions {
+        self.prefetch = Some(batches);
+        self
+    }
+
+    /// How many streams read at the same time; 1. It has no meaning in the same process, and without
+    /// [`prefetch`](Self::prefetch).
+    #[must_use]
+    pub fn num_workers(mut self, workers: usize) -> BatchOptions {
+        self.num_workers = workers;
+        self
+    }
+
+    /// How long one batch may take before the caller gets a `Timeout` error; without it, as long as it likes. The
+    /// samples that came in time stay for the next call.
+    #[must_use]
+    pub fn timeout(mut self, timeout: Duration) -> BatchOptions {
+        self.timeout = Some(timeout);
+        self
+    }
+
+    /// After how many batches the sampler ends; without it, never. Never more samples than for these are asked for.
+    #[must_use]
+    pub fn max_batches(mut self, batches: usize) -> BatchOptions {
+        self.max_batches = Some(batches);
+        self
+    }
+
+    pub(crate) fn validate(&self) -> Result<()> {
+        let at_least_one = [
+            ("batch_size", self.batch_size),
+            ("num_workers", self.num_workers),
+            ("max_batches", self.max_batches.unwrap_or(1)),
+        ];
+        if let Some((name, _)) = at_least_one.iter().find(|(_, value)| *value == 0) {
+            return Err(Error::invalid(format!("{name} must be at least 1")));
+        }
+        let ahead = self.prefetch.unwrap_or(0).saturating_add(1);
+        match self.batch_size.checked_mul(ahead) {
+            Some(samples) if samples <= MAX_BATCH_SIZE => Ok(()),
+            _ => Err(Error::invalid(format!(
+                "batch_size is {} and prefetch {}, which makes more than {MAX_BATCH_SIZE} samples at once",
+                self.batch_size,
+                ahead - 1
+            ))),
+        }
+    }
+
+    /// Batches asked for ahead.
+    pub(crate) fn batches_ahead(&self, transport: Transport) -> usize {
+        self.prefetch.unwrap_or(match transport {
+            Transport::InProcess => 0,
+            _ => Self::DEFAULT_PREFETCH_TCP,
+        })
+    }
+
+    /// How the streams of a remote table are to be read, by who has so many samples already.
+    pub(crate) fn of_streams(&self, at_hand: usize) -> SamplerOptions {
+        let at_once = self.batch_size.saturating_mul(self.batches_ahead(Transport::Tcp).max(1));
+        let options = SamplerOptions::default()
+            .num_workers(self.num_workers.min(at_once))
+            .max_in_flight_samples_per_worker(at_once.div_ceil(self.num_workers))
+            .max_samples_per_stream(usize::MAX);
+        match self.max_batches.and_then(|batches| batches.checked_mul(self.batch_size)) {
+            Some(samples) => options.max_samples(samples.saturating_sub(at_hand)),
+            None => options,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_asked_ahead_in_the_same_process_unless_it_is_wanted() {
+        let options = BatchOptions::new(8);
+        assert_eq!(options.batches_ahead(Transport::InProcess), 0);
+        assert_eq!(options.batches_ahead(Transport::Tcp), 2);
+        assert_eq!(options.prefetch(3).batches_ahead(Transport::InProcess), 3);
+        assert_eq!(options.prefetch(0).batches_ahead(Transport::Tcp), 0);
+    }
+
+    #[test]
+    fn workers_share_what_is_asked_ahead() {
+        let streams = BatchOptions::new(100).num_workers(3).max_batches(7).of_streams(0);
+        assert_eq!((streams.max_in_flight, streams.max_samples), (67, Some(700)));
+        assert_eq!(BatchOptions::new(100).prefetch(0).of_streams(0).max_in_flight, 100);
+    }
+
+    #[test]
+    fn zeros_and_excess_are_refused_by_name() {
+        for (bad, name) in [
+            (BatchOptions::new(0), "batch_size"),
+            (BatchOptions::new(1).num_workers(0), "num_workers"),
+            (BatchOptions::new(1).max_batches(0), "max_batches"),
+            (BatchOptions::new(1 << 19).prefetch(2), "prefetch 2"),
+            (BatchOptions::new(usize::MAX), "batch_size"),
+        ] {
+            let error = bad.validate().unwrap_err();
+            assert_eq!(error.kind(), relive_connection::ErrorKind::InvalidArgument);
+            assert!(error.to_string().contains(name), "{error}");
+        }
+        assert!(BatchOptions::new(1 << 20).validate().is_ok());
+    }
+}

@@ -1,0 +1,389 @@
+//! The batch sampler that users hold.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
+
+use relive_connection::{
+    Connection, Deadline, Error, ErrorKind, Result, SAMPLE_TIMEOUT, Transport, engine_error,
+};
+use relive_engine::EngineError;
+use relive_fleet::{Backend, Target};
+use relive_table::Sampled;
+
+use crate::batch_options::BatchOptions;
+use crate::bulk::{BulkFeed, Next};
+use crate::call::ExactFeed;
+use crate::fleet::FleetFeed;
+use crate::local::LocalFeed;
+use crate::rows::Rows;
+use crate::samples::Sample;
+use crate::samples::SampleBatch;
+use crate::stream::RemoteFeed;
+use crate::streams::Streams;
+
+/// Reads batches of samples of one table.
+///
+/// Over TCP, batches are asked for ahead in the background, in the same process they are taken when they are wanted,
+/// and over TCP, too, with [`BatchOptions::prefetch`] of 0. Dropping the sampler takes back what it has asked for;
+/// samples that came and were not handed out are lost.
+///
+/// ```no_run
+/// use relive_client::{BatchOptions, Client};
+///
+/// # async fn run() -> Result<(), relive_client::Error> {
+/// let client = Client::connect("localhost:8000")?;
+/// let mut batches = client.batch_sampler("replay", BatchOptions::new(256))?;
+/// while let Some(batch) = batches.next().await {
+///     let batch = batch?;
+///     let mut observations = vec![0; batch.columns()?[0].size_bytes(batch.len()).expect("numbers")];
+///     batch.gather_into(0, &mut observations)?;
+/// }
+/// # Ok(())
+/// # }
+/// ```
+pub struct BatchSampler {
+    source: Source,
+    table: Arc<str>,
+    options: BatchOptions,
+    batch_size: usize,
+    batches_ahead: usize,
+    timeout: Option<Duration>,
+    /// Batches until the end; none when there is no end.
+    left: Option<usize>,
+}
+
+enum Source {
+    /// Whole batches of a server.
+    Bulk(BulkFeed),
+    /// Samples of one server or many that are asked for when a batch is wanted, and not before.
+    Exact(ExactFeed),
+    /// Samples of a server that speaks gRPC only, or of many servers.
+    Remote {
+        feed: Streams,
+        /// Samples that the feed may fetch or has fetched, and that are not in `ready` yet.
+        granted: usize,
+        /// Samples that came and are in no batch yet.
+        ready: VecDeque<Sample>,
+    },
+    Local {
+        feed: LocalFeed,
+        /// Samples that were taken and are in no batch yet, in their order.
+        ready: Vec<Sampled>,
+        /// If none is taken ahead, so that items may be copied.
+        rows: Option<Rows>,
+    },
+}
+
+impl BatchSampler {
+    /// A reader of batches of `table`: what `Client::batch_sampler` gives.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for options out of range; `NotFound` for an unknown table of this process (a server tells
+    /// with the first batch).
+    pub fn new(backend: &Backend, table: &str, options: &BatchOptions) -> Result<BatchSampler> {
+        options.validate()?;
+        let batches_ahead = options.batches_ahead(backend.transport());
+        let patience = options.timeout.unwrap_or(backend.timeout());
+        let source = match backend.target() {
+            Target::Server(_) | Target::Fleet(_) if batches_ahead == 0 => {
+                Source::Exact(ExactFeed::new(backend.clone(), Arc::from(table), patience))
+            }
+            Target::Server(connection) => bulk(connection, table, options, batches_ahead, patience),
+            Target::Fleet(fleet) => {
+                let granted = batches_ahead * options.batch_size;
+                let feed = FleetFeed::new(fleet, table, &options.of_streams(0), granted, patience)?;
+                Source::Remote { feed: Streams::Many(Box::new(feed)), granted, ready: VecDeque::new() }
+            }
+            Target::Process(local) => {
+                let handle = local.table("sample", table)?;
+                let rows = (batches_ahead == 0).then(|| Rows::new(Arc::from(table), options.batch_size));
+                let feed = LocalFeed::new(handle, Arc::clone(local.who()));
+                Source::Local { feed, ready: Vec::new(), rows }
+            }
+        };
+        let BatchOptions { batch_size, timeout, max_batches: left, .. } = *options;
+        let (table, options) = (Arc::from(table), *options);
+        Ok(BatchSampler { source, table, options, batch_size, batches_ahead, timeout, left })
+    }
+
+    /// The table that is read.
+    pub fn table(&self) -> &str {
+        &self.table
+    }
+
+    /// Whole batches that are there, and samples that were asked for and have not come.
+    pub fn prefetched(&self) -> (usize, usize) {
+        let (come, in_flight) = match &self.source {
+            Source::Bulk(feed) => {
+                let (come, in_flight) = feed.counts();
+                return (come, in_flight * self.batch_size);
+            }
+            Source::Remote { feed, .. } => feed.counts(),
+            Source::Exact(_) => (0, 0),
+            Source::Local { feed, .. } => (0, feed.in_flight()),
+        };
+        ((self.num_ready() + come) / self.batch_size, in_flight)
+    }
+
+    /// The next batch; none after `max_batches`. Dropping the future loses nothing that came: it stays for the next
+    /// call. In the same process, and with a [`prefetch`](BatchOptions::prefetch) of 0, the request is then taken
+    /// back; otherwise what was asked for comes nevertheless, and is kept for the next call. Over a network, samples
+    /// that the server is just sending when a request is taken back are lost, and counted there as
+    /// `undelivered_samples`; a timeout loses none.
+    ///
+    /// # Errors
+    /// `Timeout` when the batch was not full in the options' time, `Unavailable` when the server stays away; after both
+    /// the sampler can be asked again. Any other error is permanent: `Cancelled` when a table of this process was
+    /// closed.
+    pub async fn next(&mut self) -> Option<Result<SampleBatch>> {
+        self.next_within(self.timeout).await
+    }
+
+    /// [`next`](Self::next) with a time of its own; none waits for ever.
+    ///
+    /// # Errors
+    /// As [`next`](Self::next).
+    pub async fn next_within(&mut self, timeout: Option<Duration>) -> Option<Result<SampleBatch>> {
+        if self.left == Some(0) {
+            return None;
+        }
+        let deadline = timeout.map(Deadline::after);
+        if let Source::Bulk(feed) = &mut self.source {
+            let next = poll_fn(|cx| feed.poll_next(cx));
+            let next = match &deadline {
+                Some(deadline) => deadline.run(next).await,
+                None => Some(next.await),
+            };
+            match next {
+                Some(Next::Batch(batch)) => return Some(self.count(batch)),
+                Some(Next::End) => return None,
+                Some(Next::NoWay(samples)) => self.fall_back(samples),
+                None => return Some(Err(self.timed_out(timeout, "it has not come from the server"))),
+            }
+        }
+        if let Some(batch) = self.copy() {
+            return Some(self.count(Ok(batch)));
+        }
+        let timeout = timeout.map(|timeout| deadline.and_then(Deadline::left).unwrap_or(timeout));
+        match self.fill(timeout).await {
+            Some(Ok(())) => {}
+            Some(Err(error)) => return Some(Err(error)),
+            None => return None,
+        }
+        if let Some(left) = &mut self.left {
+            *left -= 1;
+        }
+        let batch = self.take_batch();
+        self.ask_ahead();
+        Some(Ok(batch))
+    }
+
+    fn num_ready(&self) -> usize {
+        match &self.source {
+            Source::Bulk(feed) => feed.samples_at_hand(),
+            Source::Remote { ready, .. } => ready.len(),
+            Source::Exact(feed) => feed.num_ready(),
+            Source::Local { ready, .. } => ready.len(),
+        }
+    }
+
+    /// A batch of samples that are ready; there are as many as it takes.
+    fn take_batch(&mut self) -> SampleBatch {
+        match &mut self.source {
+            // Its batches come whole.
+            Source::Bulk(_) => SampleBatch::new(Vec::new()),
+            Source::Exact(feed) => SampleBatch::new(feed.take(self.batch_size)),
+            Source::Remote { ready, .. } => SampleBatch::new(ready.drain(..self.batch_size).collect()),
+            Source::Local { feed, ready, rows } => {
+                let later = ready.split_off(self.batch_size);
+                let samples = std::mem::replace(ready, later);
+                if let Some(rows) = rows {
+                    rows.learn(feed.table());
+                }
+                SampleBatch::stored(samples, &self.table).of_items_like(feed.table().structure())
+            }
+        }
+    }
+
+    /// A batch that the table copies, if nothing is left of another.
+    fn copy(&mut self) -> Option<SampleBatch> {
+        let Source::Local { feed, ready, rows: Some(rows) } = &mut self.source else { return None };
+        if !ready.is_empty() || feed.in_flight() > 0 {
+            return None;
+        }
+        let copied = rows.copy(feed.table()).map_err(|taken| *ready = taken).ok()?;
+        Some(copied.of_items_like(feed.table().structure()))
+    }
+
+    /// Reads samples by gRPC after all: what listens at the address hands nothing else on.
+    fn fall_back(&mut self, samples: Vec<Sample>) {
+        if let Source::Bulk(feed) = &self.source {
+            let options = match self.left {
+                Some(left) => self.options.max_batches(left),
+                None => self.options,
+            };
+            self.source = grpc(feed.connection(), &self.table, &options, feed.patience(), samples.into());
+        }
+    }
+
+    /// Counts a batch towards the last one.
+    fn count(&mut self, batch: Result<SampleBatch>) -> Result<SampleBatch> {
+        if let (Ok(_), Some(left)) = (&batch, &mut self.left) {
+            *left -= 1;
+        }
+        batch
+    }
+
+    /// Waits until a batch is there; none when there is no further sample.
+    async fn fill(&mut self, timeout: Option<Duration>) -> Option<Result<()>> {
+        if self.num_ready() >= self.batch_size {
+            return Some(Ok(()));
+        }
+        self.ask_missing();
+        match &mut self.source {
+            Source::Remote { .. } => self.fill_from_server(timeout).await,
+            Source::Exact(feed) => {
+                let filled = feed.fill(self.batch_size, timeout).await;
+                let (had, wanted) = (feed.num_ready(), self.batch_size);
+                Some(filled.map_err(|error| short_of(had, wanted, error)))
+            }
+            Source::Local { .. } => Some(self.fill_from_table(timeout).await),
+            // Whole batches need no filling.
+            Source::Bulk(_) => None,
+        }
+    }
+
+    /// Lets the streams fetch what the batch lacks beyond what they may fetch already.
+    fn ask_missing(&mut self) {
+        if let Source::Remote { feed, granted, ready } = &mut self.source {
+            let missing = self.batch_size.saturating_sub(ready.len());
+            if *granted < missing {
+                feed.give_back(missing - *granted);
+                *granted = missing;
+            }
+        }
+    }
+
+    /// Lets the streams fetch what was handed out once more.
+    fn ask_ahead(&mut self) {
+        if let Source::Remote { feed, granted, ready } = &mut self.source {
+            let wanted = (self.batches_ahead * self.batch_size).saturating_sub(ready.len());
+            if *granted < wanted {
+                feed.give_back(wanted - *granted);
+                *granted = wanted;
+            }
+        }
+    }
+
+    async fn fill_from_server(&mut self, timeout: Option<Duration>) -> Option<Result<()>> {
+        let filled = poll_fn(|cx| self.poll_fill_from_server(cx));
+        let filled = match timeout {
+            Some(timeout) => Deadline::after(timeout).run(filled).await,
+            None => Some(filled.await),
+        };
+        filled.unwrap_or_else(|| Some(Err(self.timed_out(timeout, "they have not come from the server"))))
+    }
+
+    fn poll_fill_from_server(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<()>>> {
+        let Source::Remote { feed, granted, ready } = &mut self.source else { return Poll::Ready(None) };
+        while ready.len() < self.batch_size {
+            let before = ready.len();
+            match ready!(feed.poll_take(0, ready, cx)) {
+                Some(Ok(())) => *granted = granted.saturating_sub(ready.len() - before),
+                other => return Poll::Ready(other),
+            }
+        }
+        Poll::Ready(Some(Ok(())))
+    }
+
+    async fn fill_from_table(&mut self, timeout: Option<Duration>) -> Result<()> {
+        let started = Instant::now();
+        let wanted = self.batch_size * (1 + self.batches_ahead);
+        while self.num_ready() < self.batch_size {
+            let Source::Local { feed, ready, .. } = &mut self.source else { return Ok(()) };
+            let left = timeout.map(|timeout| timeout.saturating_sub(started.elapsed()));
+            let missing = wanted - ready.len();
+            let asking = Asking { feed, ready };
+            let answer = poll_fn(|cx| asking.feed.poll_answer(missing, left, cx)).await;
+            match answer {
+                Ok(mut samples) if asking.ready.is_empty() => *asking.ready = std::mem::take(&mut samples),
+                Ok(samples) => asking.ready.extend(samples),
+                Err(EngineError::Timeout { reason, .. }) => {
+                    drop(asking);
+                    return Err(self.timed_out(timeout, &reason));
+                }
+                Err(error) => return Err(engine_error("sample", error)),
+            }
+        }
+        Ok(())
+    }
+
+    fn timed_out(&self, timeout: Option<Duration>, why: &str) -> Error {
+        let (table, had, wanted) = (self.table(), self.num_ready(), self.batch_size);
+        let waited = timeout.unwrap_or_default();
+        let text = format!(
+            "sample: {SAMPLE_TIMEOUT} ({had} of {wanted} samples of table `{table}` were there after {waited:?}: {why})"
+        );
+        Error::new(ErrorKind::Timeout, text)
+    }
+}
+
+/// The error of a batch that was not full in time, with how much of it was there.
+fn short_of(had: usize, wanted: usize, error: Error) -> Error {
+    if error.kind() != ErrorKind::Timeout {
+        return error;
+    }
+    let text = format!("{error} ({had} of {wanted} samples of the batch were there)");
+    Error::with_source(ErrorKind::Timeout, text, error)
+}
+
+fn bulk(
+    connection: &Connection,
+    table: &str,
+    options: &BatchOptions,
+    ahead: usize,
+    patience: Duration,
+) -> Source {
+    let batch_size = u32::try_from(options.batch_size).unwrap_or(u32::MAX);
+    let most = options.max_batches.map(|most| most as u64);
+    Source::Bulk(BulkFeed::new(connection.clone(), table, batch_size, ahead as u64, most, patience))
+}
+
+/// Streams that fetch what is missing beside `ready`.
+fn grpc(
+    connection: &Connection,
+    table: &str,
+    options: &BatchOptions,
+    patience: Duration,
+    ready: VecDeque<Sample>,
+) -> Source {
+    let granted = (options.batches_ahead(Transport::Tcp) * options.batch_size).saturating_sub(ready.len());
+    let streams = options.of_streams(ready.len());
+    let feed = RemoteFeed::new(connection, table, &streams, granted, patience);
+    Source::Remote { feed: Streams::One(feed), granted, ready }
+}
+
+/// A request while its caller waits. A caller who stops waiting takes it back, and keeps what was taken for it.
+struct Asking<'a> {
+    feed: &'a mut LocalFeed,
+    ready: &'a mut Vec<Sampled>,
+}
+
+impl Drop for Asking<'_> {
+    fn drop(&mut self) {
+        self.ready.append(&mut self.feed.take_back());
+    }
+}
+
+impl fmt::Debug for BatchSampler {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BatchSampler")
+            .field("table", &self.table())
+            .field("batch_size", &self.batch_size)
+            .finish_non_exhaustive()
+    }
+}

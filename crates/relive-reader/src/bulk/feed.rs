@@ -1,0 +1,85 @@
+//! Batches of a server, as seen by who takes them.
+
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use relive_connection::{Connection, Result, Timer};
+use tokio::task::JoinHandle;
+
+use super::shared::{Shared, Taken};
+use super::task;
+use crate::samples::Sample;
+use crate::samples::SampleBatch;
+
+/// A connection that fetches batches, and the batches it fetched. Dropping it ends the connection.
+pub(crate) struct BulkFeed {
+    shared: Arc<Shared>,
+    task: JoinHandle<()>,
+    timer: Timer,
+    connection: Connection,
+}
+
+/// What comes next.
+pub(crate) enum Next {
+    Batch(Result<SampleBatch>),
+    End,
+    /// The server cannot be reached this way. With the beginning of a batch that has come nevertheless.
+    NoWay(Vec<Sample>),
+}
+
+impl BulkFeed {
+    /// A connection that asks for `ahead` batches before they are taken.
+    pub(crate) fn new(
+        connection: Connection,
+        table: &str,
+        batch_size: u32,
+        ahead: u64,
+        max_batches: Option<u64>,
+        patience: Duration,
+    ) -> BulkFeed {
+        let shared = Arc::new(Shared::new(table, ahead, max_batches, patience));
+        let task = tokio::spawn(task::run(Arc::clone(&shared), connection.clone(), batch_size));
+        BulkFeed { shared, task, timer: Timer::default(), connection }
+    }
+
+    pub(crate) fn connection(&self) -> &Connection {
+        &self.connection
+    }
+
+    /// How long the server may be away.
+    pub(crate) fn patience(&self) -> Duration {
+        self.shared.patience()
+    }
+
+    /// Batches that have come, and batches that were asked for and have not.
+    pub(crate) fn counts(&self) -> (usize, usize) {
+        self.shared.counts()
+    }
+
+    /// Samples of a batch that is not whole.
+    pub(crate) fn samples_at_hand(&self) -> usize {
+        self.shared.samples_at_hand()
+    }
+
+    pub(crate) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Next> {
+        match self.shared.take(cx.waker()) {
+            Taken::Batch(batch) => {
+                self.timer.clear();
+                Poll::Ready(Next::Batch(Ok(batch)))
+            }
+            Taken::NoMore => Poll::Ready(Next::End),
+            Taken::NoWay(samples) => Poll::Ready(Next::NoWay(samples)),
+            Taken::Error(error) => Poll::Ready(Next::Batch(Err(error))),
+            Taken::Nothing { give_up_at } => {
+                self.timer.poll(give_up_at, cx).map(|()| Next::Batch(Err(self.shared.unavailable())))
+            }
+        }
+    }
+}
+
+impl Drop for BulkFeed {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}

@@ -1,0 +1,12 @@
+//! Batches over the bulk path: put together by the server, and taken as they come (`docs/protocol.md`).
+
+mod arrived;
+mod asking;
+mod feed;
+mod lent;
+mod shared;
+mod task;
+
+pub use lent::note_fork;
+
+pub(crate) use feed::{BulkFeed, Next};

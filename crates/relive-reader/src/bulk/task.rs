@@ -1,0 +1,279 @@
+//! The task that keeps a connection of the bulk path open and reads its batches.
+
+use std::collections::HashMap;
+use std::io::{self, IoSlice};
+use std::pin::pin;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use relive_batch::{BatchMemory, Pool};
+use relive_connection::{
+    Backoff, Connection, Dialer, Error, ErrorKind, MAX_SILENT_CONNECTIONS, Result, is_transient_status,
+    refusal, status_error,
+};
+use relive_table::ItemStructure;
+use relive_transport::shared::SharedMemory;
+use relive_transport::{Frames, ReadError, Socket};
+use relive_wire::bulk::{BatchView, FrameHeader, FrameKind, MAGIC};
+use relive_wire::sample::Assembler;
+use relive_wire::v1::{BatchHead, OpenSampler, ShareMemory};
+use relive_wire::{Message, structure};
+use tokio::time::{Instant, sleep};
+
+use super::arrived::arrived;
+use super::asking::Line;
+use super::lent::{Freed, lent};
+use super::shared::{End, Ready, Shared};
+use crate::samples::Sample;
+use crate::samples::SampleBatch;
+use crate::stream::end_of_message;
+
+/// Bytes of batches that a server may send ahead, beyond the first.
+const WINDOW_BYTES: u64 = 256 << 20;
+
+/// Why a connection ended.
+enum Broken {
+    /// It may come back.
+    Io(String),
+    /// There is no server now.
+    Away(String),
+    /// It will not.
+    Permanent(Error),
+    /// The server speaks gRPC only.
+    NoWay,
+}
+
+impl From<io::Error> for Broken {
+    fn from(error: io::Error) -> Broken {
+        Broken::Io(error.to_string())
+    }
+}
+
+impl From<ReadError> for Broken {
+    fn from(error: ReadError) -> Broken {
+        match error {
+            ReadError::Io(error) => error.into(),
+            ReadError::Frame(error) => protocol(&error),
+        }
+    }
+}
+
+fn protocol(error: &dyn std::fmt::Display) -> Broken {
+    Broken::Permanent(Error::new(ErrorKind::Protocol, format!("sample: the server sent {error}")))
+}
+
+fn out_of_memory(error: &relive_batch::BatchError) -> Error {
+    Error::new(ErrorKind::ResourceExhausted, format!("sample: {error}"))
+}
+
+/// Keeps connections open until all batches are there, the server refuses for good, or the task is ended.
+pub(super) async fn run(shared: Arc<Shared>, connection: Connection, batch_size: u32) {
+    let mut backoff = Backoff::default();
+    let pool = Arc::default();
+    let mut silent = 0;
+    while !shared.is_done() {
+        let started = Instant::now();
+        let mut has_spoken = false;
+        let ended = one_connection(&shared, &connection, batch_size, &pool, &mut has_spoken).await;
+        connection.forget_dialer();
+        match ended {
+            Ok(()) => return,
+            Err(Broken::NoWay) => return shared.end(End::NoWay),
+            Err(Broken::Permanent(error)) if has_spoken || error.is_refusal() => {
+                return shared.end(End::Failed(error));
+            }
+            Err(Broken::Away(text)) => shared.broke(text),
+            Err(Broken::Io(text)) if has_spoken => {
+                silent = 0;
+                shared.broke(text);
+            }
+            // A server that ends just then, or something between that hands nothing but gRPC on.
+            Err(Broken::Io(text)) if silent + 1 < MAX_SILENT_CONNECTIONS => {
+                silent += 1;
+                shared.broke(text);
+            }
+            Err(_) => {
+                connection.use_grpc_only();
+                return shared.end(End::NoWay);
+            }
+        }
+        connection.watch_for_return(shared.take_known_inserts());
+        sleep(backoff.wait_after(started.elapsed())).await;
+    }
+}
+
+/// One connection from its opening to its end.
+async fn one_connection(
+    shared: &Shared,
+    connection: &Connection,
+    batch_size: u32,
+    pool: &Arc<Pool>,
+    has_spoken: &mut bool,
+) -> Result<(), Broken> {
+    let dialer = match connection.dialer().await {
+        Ok(dialer) => dialer.ok_or(Broken::NoWay)?,
+        Err(error) if error.is_refusal() => return Err(Broken::Permanent(error)),
+        Err(error) => return Err(Broken::Away(error.to_string())),
+    };
+    let socket = dialer.dial().await.map_err(|error| Broken::Away(error.to_string()))?;
+    let mut bulk = BulkConnection::open(socket, &dialer, shared, batch_size, pool).await?;
+    let ended = bulk.run(shared).await;
+    shared.asking().hang_up();
+    *has_spoken |= bulk.has_spoken;
+    ended
+}
+
+struct BulkConnection {
+    frames: Frames,
+    pieces: HashMap<u32, Arc<SharedMemory>>,
+    freed: Arc<Freed>,
+    pool: Arc<Pool>,
+    batch_size: u32,
+    /// What items look like, as was told last.
+    structure: Option<Arc<ItemStructure>>,
+    /// Whether a frame has come.
+    has_spoken: bool,
+}
+
+impl BulkConnection {
+    async fn open(
+        socket: Socket,
+        dialer: &Dialer,
+        shared: &Shared,
+        batch_size: u32,
+        pool: &Arc<Pool>,
+    ) -> io::Result<BulkConnection> {
+        let frames = Frames::new(socket);
+        let open = OpenSampler {
+            table: shared.table().to_string(),
+            batch_size,
+            window_bytes: WINDOW_BYTES,
+            shared_memory: dialer.shared_memory,
+            samples_at_hand: u32::try_from(shared.samples_at_hand()).unwrap_or(0),
+            token: dialer.token(),
+        };
+        frames.send(&mut [IoSlice::new(MAGIC)]).await?;
+        frames.send_frame(FrameKind::OpenSampler, &open.encode_to_vec(), &[]).await?;
+        Ok(BulkConnection {
+            frames,
+            pieces: HashMap::new(),
+            freed: Arc::default(),
+            pool: Arc::clone(pool),
+            batch_size,
+            structure: None,
+            has_spoken: false,
+        })
+    }
+
+    /// Asks and reads side by side: the server, too, may not read before what it sends is read.
+    async fn run(&mut self, shared: &Shared) -> Result<(), Broken> {
+        let line = Line::new(self.frames.writer(), Arc::clone(&self.freed));
+        let mut asking = pin!(shared.asking().over(line, || shared.ask()));
+        while !shared.is_done() {
+            tokio::select! {
+                biased;
+                Err(error) = asking.as_mut() => return Err(error.into()),
+                frame = self.frames.next() => {
+                    let Some((header, head)) = frame? else {
+                        return Err(Broken::Io("the server ended the connection".to_owned()));
+                    };
+                    self.has_spoken = true;
+                    self.take_in(shared, &header, &head).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn take_in(&mut self, shared: &Shared, header: &FrameHeader, head: &[u8]) -> Result<(), Broken> {
+        match header.kind {
+            FrameKind::Batch => self.batch(shared, header, head).await,
+            FrameKind::Samples => self.samples(shared, header).await,
+            FrameKind::Share => self.share(head),
+            FrameKind::Error => Err(refused(head)),
+            kind => Err(protocol(&format!("a frame {kind:?}, which it should not"))),
+        }
+    }
+
+    async fn batch(&mut self, shared: &Shared, header: &FrameHeader, head: &[u8]) -> Result<(), Broken> {
+        let head = BatchHead::decode(head).map_err(|error| protocol(&error))?;
+        let view = BatchView::new(&head).map_err(|error| protocol(&error))?;
+        if view.samples != self.batch_size as usize {
+            return Err(protocol(&format!(
+                "a batch of {} samples, {} were asked for",
+                view.samples, self.batch_size
+            )));
+        }
+        let memory = match head.slot {
+            Some(slot) => self.piece(slot)?,
+            None if header.body_len() == view.data_bytes => {
+                let memory = self.pool.take(view.data_bytes);
+                let mut memory = memory.map_err(|error| Broken::Permanent(out_of_memory(&error)))?;
+                self.frames.read_body(memory.bytes_mut()).await?;
+                memory
+            }
+            None => return Err(protocol(&"a batch whose data is not what its head says")),
+        };
+        for dropped in head.dropped_slots.iter().copied().chain(self.freed.take_mapped()) {
+            self.pieces.remove(&dropped);
+        }
+        let bytes = view.data_bytes as u64;
+        let batch = arrived(Arc::clone(shared.table()), &view, memory).map_err(Broken::Permanent)?;
+        if let Some(told) = &head.structure {
+            self.structure = structure::items_of(told).map_err(|error| protocol(&error))?;
+        }
+        deliver(shared, SampleBatch::gathered(batch).of_items_like(self.structure.clone()), bytes)
+    }
+
+    fn piece(&self, slot: u32) -> Result<BatchMemory, Broken> {
+        let memory =
+            self.pieces.get(&slot).ok_or_else(|| protocol(&"a batch in memory that is not shared"))?;
+        Ok(lent(memory, slot, &self.freed))
+    }
+
+    async fn samples(&mut self, shared: &Shared, header: &FrameHeader) -> Result<(), Broken> {
+        let body = self.frames.read_bytes(header.body_len()).await?;
+        let (mut rest, mut received) = (Bytes::from(body), Vec::new());
+        let (mut assembler, bytes) = (Assembler::of_items_like(self.structure.take()), rest.len() as u64);
+        while !rest.is_empty() {
+            let end = end_of_message(&rest).ok().flatten().filter(|end| *end <= rest.len());
+            let Some(end) = end else { return Err(protocol(&"samples that end within a message")) };
+            let message = rest.split_to(end).split_off(relive_wire::limits::GRPC_HEADER_BYTES);
+            assembler.push(&message, &mut received).map_err(|error| protocol(&error))?;
+        }
+        self.structure = assembler.structure().cloned();
+        let samples = received.into_iter().map(Sample::received);
+        if shared.deliver_part(samples, bytes, self.batch_size as usize) {
+            Ok(())
+        } else {
+            Err(protocol(&"more samples than were asked for"))
+        }
+    }
+
+    fn share(&mut self, head: &[u8]) -> Result<(), Broken> {
+        let head = ShareMemory::decode(head).map_err(|error| protocol(&error))?;
+        let len = usize::try_from(head.bytes).unwrap_or(usize::MAX);
+        let descriptor = self.frames.take_descriptor();
+        let descriptor = descriptor.ok_or_else(|| protocol(&"shared memory without a descriptor"))?;
+        let memory = SharedMemory::open(descriptor, len).map_err(|error| protocol(&error))?;
+        self.pieces.insert(head.slot, Arc::new(memory));
+        Ok(())
+    }
+}
+
+fn deliver(shared: &Shared, batch: SampleBatch, bytes: u64) -> Result<(), Broken> {
+    if shared.deliver(Ready { batch, bytes }) {
+        Ok(())
+    } else {
+        Err(protocol(&"more batches than were asked for"))
+    }
+}
+
+fn refused(head: &[u8]) -> Broken {
+    let status = refusal(head);
+    if is_transient_status(&status) {
+        Broken::Io(status.message().to_owned())
+    } else {
+        Broken::Permanent(status_error("sample", status))
+    }
+}

@@ -1,0 +1,167 @@
+//! Samples for batches that take nothing ahead, over a network.
+
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::{Context, Waker};
+use std::time::Duration;
+
+use relive_connection::{Deadline, Error, ErrorKind, GrpcChannel, Result};
+use relive_fleet::Fleet;
+use relive_fleet::{Backend, Target};
+use tokio::time::timeout_at;
+
+use super::remote::{GRACE, Progress};
+use super::stream::{Exchange, Stream};
+use crate::fleet::FleetFeed;
+use crate::options::{SamplerOptions, Wanted};
+use crate::samples::Sample;
+
+/// Asks for samples only while somebody waits for them, and only for as many as are missing.
+///
+/// A wait that is given up takes its request back. What the server has taken for it until then comes nevertheless,
+/// and stays for the next wait.
+pub(crate) struct ExactFeed {
+    backend: Backend,
+    table: Arc<str>,
+    /// How long servers may be away.
+    patience: Duration,
+    /// The stream to one server. It serves the next wait if this one ends well.
+    stream: Option<Stream>,
+    /// The requests to many servers of a wait that was given up; they are not taken back.
+    fleet: Option<Box<FleetFeed>>,
+    ready: VecDeque<Sample>,
+}
+
+impl ExactFeed {
+    pub(crate) fn new(backend: Backend, table: Arc<str>, patience: Duration) -> ExactFeed {
+        ExactFeed { backend, table, patience, stream: None, fleet: None, ready: VecDeque::new() }
+    }
+
+    /// Samples that have come.
+    pub(crate) fn num_ready(&self) -> usize {
+        self.ready.len()
+    }
+
+    /// The first `count` of the samples that have come.
+    pub(crate) fn take(&mut self, count: usize) -> Vec<Sample> {
+        self.ready.drain(..count.min(self.ready.len())).collect()
+    }
+
+    /// Waits until `wanted` samples have come.
+    ///
+    /// # Errors
+    /// `Timeout` when they have not within `timeout`, `Unavailable` when no server answers; it can be called again
+    /// after both. Any other error of the server.
+    pub(crate) async fn fill(&mut self, wanted: usize, timeout: Option<Duration>) -> Result<()> {
+        if self.ready.len() >= wanted {
+            return Ok(());
+        }
+        let backend = self.backend.clone();
+        match backend.target() {
+            Target::Server(connection) => self.fill_from_one(&connection.channel(), wanted, timeout).await,
+            Target::Fleet(fleet) => self.fill_from_fleet(fleet, wanted, timeout).await,
+            // Tables of this process are read otherwise.
+            Target::Process(_) => Ok(()),
+        }
+    }
+
+    async fn fill_from_one(
+        &mut self,
+        channel: &GrpcChannel,
+        wanted: usize,
+        timeout: Option<Duration>,
+    ) -> Result<()> {
+        let ExactFeed { table, patience, stream, ready, .. } = self;
+        let wanted = Wanted { table: table.to_string(), samples: wanted, timeout };
+        let progress = Progress::new(wanted, std::mem::take(ready), Some(*patience));
+        Asked { stream, ready, progress }.run(channel).await
+    }
+
+    async fn fill_from_fleet(
+        &mut self,
+        fleet: &Arc<Fleet>,
+        wanted: usize,
+        timeout: Option<Duration>,
+    ) -> Result<()> {
+        let deadline = timeout.map(Deadline::after);
+        loop {
+            let is_old = self.fleet.is_some();
+            let left = deadline.and_then(Deadline::left).or(timeout);
+            let missing = wanted.saturating_sub(self.ready.len());
+            let feed = match self.fleet.take() {
+                Some(feed) => feed,
+                None => Box::new(self.ask_fleet(fleet, missing, left)?),
+            };
+            let filled = take_all(self.fleet.insert(feed), &mut self.ready, wanted);
+            // Servers that are there say themselves when the time is over, unless they were asked for another one.
+            let grace = if is_old { Duration::ZERO } else { GRACE };
+            let filled = match left.map(|left| Deadline::after(left.saturating_add(grace))) {
+                Some(deadline) => deadline.run(filled).await.unwrap_or_else(|| Err(late())),
+                None => filled.await,
+            };
+            if let Some(mut over) = self.fleet.take() {
+                over.take_come(&mut self.ready, &mut Context::from_waker(Waker::noop()));
+            }
+            let has_time = deadline.is_none_or(|at| at.left().is_none_or(|left| !left.is_zero()));
+            match filled {
+                Err(error) if error.is_timeout() && is_old && has_time => {}
+                filled => return filled,
+            }
+        }
+    }
+
+    fn ask_fleet(&self, fleet: &Arc<Fleet>, missing: usize, timeout: Option<Duration>) -> Result<FleetFeed> {
+        let mut options =
+            SamplerOptions::default().max_samples(missing).max_in_flight_samples_per_worker(missing);
+        if let Some(timeout) = timeout {
+            options = options.rate_limiter_timeout(timeout);
+        }
+        FleetFeed::new(fleet, &self.table, &options, missing, self.patience)
+    }
+}
+
+/// A request to one server while somebody waits.
+struct Asked<'a> {
+    stream: &'a mut Option<Stream>,
+    ready: &'a mut VecDeque<Sample>,
+    progress: Progress,
+}
+
+impl Asked<'_> {
+    async fn run(mut self, channel: &GrpcChannel) -> Result<()> {
+        let Asked { stream, progress, .. } = &mut self;
+        let give_up_at = progress.give_up_at();
+        let filled = async {
+            Stream::finish_taken_back(stream, progress.got()).await;
+            progress.fill(Exchange::new(stream, channel)).await
+        };
+        let filled = match give_up_at {
+            None => Some(filled.await),
+            Some(at) => timeout_at(at, filled).await.ok(),
+        };
+        filled.unwrap_or_else(|| Err(self.progress.no_answer()))
+    }
+}
+
+impl Drop for Asked<'_> {
+    fn drop(&mut self) {
+        Stream::take_back(self.stream, self.progress.take_back_request());
+        self.ready.append(self.progress.got());
+    }
+}
+
+/// Waits until `wanted` samples have come. Dropping the future loses nothing.
+async fn take_all(feed: &mut FleetFeed, ready: &mut VecDeque<Sample>, wanted: usize) -> Result<()> {
+    while ready.len() < wanted {
+        match poll_fn(|cx| feed.poll_take(0, ready, cx)).await {
+            Some(taken) => taken?,
+            None => return Err(late()),
+        }
+    }
+    Ok(())
+}
+
+fn late() -> Error {
+    Error::new(ErrorKind::Timeout, "sample: Deadline Exceeded: the servers did not answer")
+}

@@ -1,0 +1,84 @@
+//! A call of a table of many servers.
+
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use relive_connection::{Deadline, Error, ErrorKind, Result};
+use relive_fleet::Fleet;
+
+use crate::fleet::FleetFeed;
+use crate::options::{SamplerOptions, Wanted};
+use crate::samples::Sample;
+
+/// Its streams are tasks of the runtime that watches the servers; the caller's thread waits for them.
+pub(super) struct FleetCall {
+    fleet: Arc<Fleet>,
+    feed: FleetFeed,
+    wanted: Wanted,
+    started: Instant,
+    got: VecDeque<Sample>,
+}
+
+impl FleetCall {
+    pub(super) fn new(fleet: &Arc<Fleet>, wanted: Wanted) -> Result<FleetCall> {
+        let mut options = SamplerOptions::default()
+            .max_samples(wanted.samples)
+            .max_in_flight_samples_per_worker(wanted.samples);
+        if let Some(timeout) = wanted.timeout {
+            options = options.rate_limiter_timeout(timeout);
+        }
+        options.validate()?;
+        let patience = wanted.timeout.unwrap_or(Duration::MAX);
+        let feed = FleetFeed::new(fleet, &wanted.table, &options, wanted.samples, patience)?;
+        Ok(FleetCall {
+            fleet: Arc::clone(fleet),
+            feed,
+            wanted,
+            started: Instant::now(),
+            got: VecDeque::new(),
+        })
+    }
+
+    pub(super) fn wanted(&self) -> &Wanted {
+        &self.wanted
+    }
+
+    pub(super) fn wait(&mut self, at_most: Duration) -> Option<Result<Vec<Sample>>> {
+        let left = self.wanted.timeout.map(|timeout| timeout.saturating_sub(self.started.elapsed()));
+        let slice = left.map_or(at_most, |left| left.min(at_most));
+        let fleet = Arc::clone(&self.fleet);
+        let done = fleet.block_on(async { Deadline::after(slice).run(self.fill()).await });
+        match done {
+            Some(Err(error)) if self.got.is_empty() => Some(Err(error)),
+            Some(_) => Some(Ok(self.got.drain(..).collect())),
+            None if left.is_some_and(|left| left <= at_most) => Some(self.give_up()),
+            None => None,
+        }
+    }
+
+    /// Waits until all samples are there, or no more come.
+    async fn fill(&mut self) -> Result<()> {
+        while self.got.len() < self.wanted.samples {
+            match poll_fn(|cx| self.feed.poll_take(0, &mut self.got, cx)).await {
+                Some(taken) => taken?,
+                None => break,
+            }
+        }
+        Ok(())
+    }
+
+    /// The end of a call whose time is up: with the samples that there are.
+    fn give_up(&mut self) -> Result<Vec<Sample>> {
+        if !self.got.is_empty() {
+            return Ok(self.got.drain(..).collect());
+        }
+        let (table, waited) = (&self.wanted.table, self.started.elapsed());
+        let text = format!(
+            "sample: Timeout exceeded: no server of {} gave samples of table {table:?} within {waited:?}",
+            self.fleet.text()
+        );
+        Err(Error::new(ErrorKind::Timeout, text))
+    }
+}

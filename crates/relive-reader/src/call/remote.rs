@@ -1,0 +1,191 @@
+//! A call of a table of a server.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use relive_connection::{Backoff, Connection, Error, ErrorKind, Result, is_transient_status, status_error};
+use relive_wire::codec;
+use relive_wire::reverb::{SampleStreamRequest, Timeout};
+use tokio::time::{Instant, sleep_until, timeout_at};
+use tonic::Status;
+
+use super::stream::{Exchange, IdleStreams, OwnStream};
+use crate::options::Wanted;
+use crate::samples::Sample;
+use crate::stream::Broken;
+
+/// How much later than the server's rate limiter the client gives up: time for the server's own word on it to arrive.
+pub(super) const GRACE: Duration = Duration::from_secs(1);
+
+/// A wait beyond which a moment cannot be named on every system.
+const FAR: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
+
+pub(super) struct RemoteCall {
+    connection: Connection,
+    /// Where idle streams are kept.
+    idle: Arc<IdleStreams>,
+    /// Its own connection; none before the first wait.
+    stream: Option<OwnStream>,
+    progress: Progress,
+}
+
+/// How far the call is.
+pub(super) struct Progress {
+    wanted: Wanted,
+    started: Instant,
+    got: VecDeque<Sample>,
+    backoff: Backoff,
+    /// How long a server may be away; none for as long as it likes.
+    patience: Option<Duration>,
+    /// Why there is no stream, and when to try again.
+    trouble: Option<(Status, Instant)>,
+    /// Since when there is none.
+    away_since: Option<Instant>,
+}
+
+impl RemoteCall {
+    pub(super) fn new(connection: Connection, idle: Arc<IdleStreams>, wanted: Wanted) -> RemoteCall {
+        RemoteCall { connection, idle, stream: None, progress: Progress::new(wanted, VecDeque::new(), None) }
+    }
+
+    pub(super) fn wanted(&self) -> &Wanted {
+        &self.progress.wanted
+    }
+
+    pub(super) fn wait(&mut self, at_most: Duration) -> Option<Result<Vec<Sample>>> {
+        let stream = match self.stream.take().or_else(|| self.idle.take()) {
+            Some(stream) => stream,
+            None => match OwnStream::new(self.connection.channels()) {
+                Ok(stream) => stream,
+                Err(error) => return Some(Err(error)),
+            },
+        };
+        let stream = self.stream.insert(stream);
+        let progress = &mut self.progress;
+        let until = Instant::now() + at_most.min(FAR);
+        let give_up = progress.give_up_at();
+        let done = stream.drive(|exchange| async {
+            let until = give_up.map_or(until, |at| at.min(until));
+            timeout_at(until, progress.run(exchange)).await.ok()
+        });
+        if done.is_none() && give_up.is_some_and(|at| at <= Instant::now()) {
+            let error = self.progress.no_answer();
+            return Some(self.progress.end(error));
+        }
+        done
+    }
+}
+
+impl Progress {
+    /// Of a call that has some of its samples already.
+    pub(super) fn new(wanted: Wanted, got: VecDeque<Sample>, patience: Option<Duration>) -> Progress {
+        let (started, backoff) = (Instant::now(), Backoff::default());
+        Progress { wanted, started, got, backoff, patience, trouble: None, away_since: None }
+    }
+
+    /// What has come.
+    pub(super) fn got(&mut self) -> &mut VecDeque<Sample> {
+        &mut self.got
+    }
+
+    /// When to give up. A server that is there says itself when the limiter's time is over.
+    pub(super) fn give_up_at(&self) -> Option<Instant> {
+        let grace = if self.trouble.is_some() { Duration::ZERO } else { GRACE };
+        let late =
+            self.wanted.timeout.and_then(|timeout| self.started.checked_add(timeout.saturating_add(grace)));
+        let away =
+            self.away_since.zip(self.patience).and_then(|(since, patience)| since.checked_add(patience));
+        [late, away].into_iter().flatten().min()
+    }
+
+    async fn run(&mut self, exchange: Exchange<'_>) -> Result<Vec<Sample>> {
+        match self.fill(exchange).await {
+            Ok(()) => Ok(self.got.drain(..).collect()),
+            Err(error) => self.end(error),
+        }
+    }
+
+    /// Asks and receives until the samples are there. Dropping the future loses nothing.
+    pub(super) async fn fill(&mut self, mut exchange: Exchange<'_>) -> Result<()> {
+        while self.got.len() < self.wanted.samples {
+            if let Some((_, again)) = &self.trouble
+                && exchange.owed() == 0
+            {
+                sleep_until(*again).await;
+            }
+            if exchange.owed() == 0 {
+                let missing = self.wanted.samples - self.got.len();
+                exchange.ask(missing, self.request(missing));
+            }
+            match exchange.receive(&mut self.got).await {
+                Ok(()) => (self.trouble, self.away_since) = (None, None),
+                Err(Broken::Status(status)) if is_transient_status(&status) => {
+                    if self.is_hopeless(status) {
+                        return Err(self.no_answer());
+                    }
+                }
+                Err(Broken::Status(status)) => return Err(status_error("sample", status)),
+                Err(Broken::Permanent(error)) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Notes that there is no stream, and for how long to leave it at that; whether the call's time is over before.
+    fn is_hopeless(&mut self, status: Status) -> bool {
+        tracing::debug!(%status, "sample stream broke");
+        let again = Instant::now() + self.backoff.wait_after(Duration::ZERO);
+        self.trouble = Some((status, again));
+        self.away_since.get_or_insert_with(Instant::now);
+        self.give_up_at().is_some_and(|at| at <= again)
+    }
+
+    fn request(&self, samples: usize) -> SampleStreamRequest {
+        let left = self.wanted.timeout.map(|timeout| timeout.saturating_sub(self.started.elapsed()));
+        let milliseconds = left.map_or(-1, |left| i64::try_from(left.as_millis()).map_or(-1, |ms| ms.max(1)));
+        SampleStreamRequest {
+            table: self.wanted.table.clone(),
+            num_samples: i64::try_from(samples).unwrap_or(i64::MAX),
+            rate_limiter_timeout: Some(Timeout { milliseconds }),
+            relive_codecs: codec::known(),
+            ..SampleStreamRequest::default()
+        }
+    }
+
+    /// What takes the request back that was made before on the stream.
+    pub(super) fn take_back_request(&self) -> SampleStreamRequest {
+        let table = self.wanted.table.clone();
+        SampleStreamRequest { table, relive_take_back: true, ..SampleStreamRequest::default() }
+    }
+
+    /// The end of a call: if its time is up, with the samples that there are.
+    fn end(&mut self, error: Error) -> Result<Vec<Sample>> {
+        let is_late = matches!(error.kind(), ErrorKind::Timeout | ErrorKind::Unavailable);
+        if is_late && !self.got.is_empty() { Ok(self.got.drain(..).collect()) } else { Err(error) }
+    }
+
+    /// The error of a call to a server that has not said anything in time.
+    pub(super) fn no_answer(&self) -> Error {
+        let (table, waited) = (&self.wanted.table, self.started.elapsed());
+        match &self.trouble {
+            Some((status, _)) => {
+                let text =
+                    format!("sample: no server for table {table:?} since {waited:?}: {}", status.message());
+                Error::new(ErrorKind::Unavailable, text)
+            }
+            None => {
+                let text = format!("sample: Deadline Exceeded after {waited:?}: the server did not answer");
+                Error::new(ErrorKind::Timeout, text)
+            }
+        }
+    }
+}
+
+impl Drop for RemoteCall {
+    /// A connection on which something is owed is ended, which takes the request back; any other serves the next call.
+    fn drop(&mut self) {
+        let Some(stream) = self.stream.take().filter(OwnStream::is_idle) else { return };
+        self.idle.put(stream);
+    }
+}

@@ -1,0 +1,212 @@
+//! A connection with one sample stream, driven by the thread that calls.
+
+use std::collections::VecDeque;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use parking_lot::Mutex;
+use relive_connection::{Channels, Error, ErrorKind, GrpcChannel, Result};
+use relive_wire::reverb::SampleStreamRequest;
+use relive_wire::sample::{Assembler, ReceivedSample};
+use tokio::runtime::Runtime;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tonic::Status;
+
+use crate::samples::Sample;
+use crate::stream::Broken;
+use crate::stream::{Responses, SAMPLE_STREAM};
+
+/// A connection that makes progress only while a call waits on it.
+pub(super) struct OwnStream {
+    // Dropped before the runtime, whose connection it uses.
+    stream: Option<Stream>,
+    channel: GrpcChannel,
+    runtime: OwnRuntime,
+}
+
+/// A scheduler of one thread: whichever waits.
+struct OwnRuntime(Option<Runtime>);
+
+/// An open sample stream.
+pub(super) struct Stream {
+    requests: UnboundedSender<SampleStreamRequest>,
+    responses: Answers,
+    assembler: Assembler,
+    received: Vec<ReceivedSample>,
+    /// Samples asked for that have not come.
+    owed: usize,
+    /// Whether what is owed was taken back.
+    is_taken_back: bool,
+}
+
+enum Answers {
+    Opening(Pin<Box<dyn Future<Output = std::result::Result<Responses, Status>> + Send>>),
+    Open(Responses),
+}
+
+impl OwnStream {
+    pub(super) fn new(channels: &Channels) -> Result<OwnStream> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(|error| {
+            let text = format!("sample: cannot make a connection: {error}");
+            Error::with_source(ErrorKind::ResourceExhausted, text, error)
+        })?;
+        let channel = {
+            let _inside = runtime.enter();
+            channels.make()
+        };
+        Ok(OwnStream { stream: None, channel, runtime: OwnRuntime(Some(runtime)) })
+    }
+
+    /// Runs what `act` makes of the connection on this thread.
+    pub(super) fn drive<'a, F: Future>(&'a mut self, act: impl FnOnce(Exchange<'a>) -> F) -> F::Output {
+        let OwnStream { stream, channel, runtime } = self;
+        let runtime = runtime.0.as_ref().expect("it is taken when it is dropped");
+        runtime.block_on(act(Exchange { stream, channel }))
+    }
+
+    /// Whether the server owes nothing, so that another call can go on with it.
+    pub(super) fn is_idle(&self) -> bool {
+        self.stream.as_ref().is_none_or(|stream| !stream.owes())
+    }
+}
+
+/// Idle connections that are kept: as many threads may call one after the other without connecting anew.
+const MAX_IDLE: usize = 8;
+
+/// The idle connections of a client.
+#[derive(Default)]
+pub struct IdleStreams {
+    idle: Mutex<Vec<OwnStream>>,
+}
+
+impl IdleStreams {
+    /// The one that was used last, which is the likeliest to be alive.
+    pub(super) fn take(&self) -> Option<OwnStream> {
+        self.idle.lock().pop()
+    }
+
+    pub(super) fn put(&self, stream: OwnStream) {
+        let mut idle = self.idle.lock();
+        if idle.len() < MAX_IDLE {
+            idle.push(stream);
+            return;
+        }
+        // Ending a connection takes a while.
+        drop(idle);
+        drop(stream);
+    }
+}
+
+/// What a call does with a connection.
+pub(super) struct Exchange<'a> {
+    stream: &'a mut Option<Stream>,
+    channel: &'a GrpcChannel,
+}
+
+impl<'a> Exchange<'a> {
+    pub(super) fn new(stream: &'a mut Option<Stream>, channel: &'a GrpcChannel) -> Exchange<'a> {
+        Exchange { stream, channel }
+    }
+
+    /// Samples asked for that have not come.
+    pub(super) fn owed(&self) -> usize {
+        self.stream.as_ref().map_or(0, |stream| stream.owed)
+    }
+
+    /// Asks for samples, on the open stream or on a new one.
+    pub(super) fn ask(&mut self, samples: usize, request: SampleStreamRequest) {
+        let stream = self.stream.get_or_insert_with(|| Stream::open(self.channel));
+        stream.owed += samples;
+        // A stream whose other end is gone tells so when its answers are read.
+        let _ = stream.requests.send(request);
+    }
+
+    /// Waits for a message and adds its samples. Dropping the future loses nothing. After an error the stream is gone.
+    pub(super) async fn receive(&mut self, into: &mut VecDeque<Sample>) -> std::result::Result<(), Broken> {
+        let Some(stream) = &mut self.stream else { return Ok(()) };
+        let received = stream.receive(into).await;
+        if received.is_err() {
+            *self.stream = None;
+        }
+        received
+    }
+}
+
+impl Stream {
+    fn open(channel: &GrpcChannel) -> Stream {
+        let (requests, queue) = unbounded_channel();
+        let mut channel = channel.clone();
+        let opening = async move { Responses::open(&mut channel, SAMPLE_STREAM, Queue(queue)).await };
+        Stream {
+            requests,
+            responses: Answers::Opening(Box::pin(opening)),
+            assembler: Assembler::default(),
+            received: Vec::new(),
+            owed: 0,
+            is_taken_back: false,
+        }
+    }
+
+    /// Takes back what was asked for on `slot` and has not come: `request` says so. The server ends the stream with
+    /// what it has taken until then; one that does not know such requests sends all that was asked for.
+    pub(super) fn take_back(slot: &mut Option<Stream>, request: SampleStreamRequest) {
+        if let Some(stream) = slot.as_mut().filter(|stream| stream.owes() && !stream.is_taken_back) {
+            stream.is_taken_back = true;
+            // A stream whose other end is gone tells so when its answers are read.
+            let _ = stream.requests.send(request);
+        }
+    }
+
+    /// Waits for the end of a stream whose request was taken back, and adds what comes until then to `into`. Dropping
+    /// the future loses nothing.
+    pub(super) async fn finish_taken_back(slot: &mut Option<Stream>, into: &mut VecDeque<Sample>) {
+        while let Some(stream) = slot.as_mut().filter(|stream| stream.is_taken_back) {
+            if !stream.owes() || stream.receive(into).await.is_err() {
+                *slot = None;
+            }
+        }
+    }
+
+    /// Whether something was asked for and has not come.
+    fn owes(&self) -> bool {
+        self.owed > 0 || self.assembler.is_mid_sample()
+    }
+
+    async fn receive(&mut self, into: &mut VecDeque<Sample>) -> std::result::Result<(), Broken> {
+        let message = match &mut self.responses {
+            Answers::Opening(opening) => {
+                self.responses = Answers::Open(opening.as_mut().await?);
+                return Ok(());
+            }
+            Answers::Open(responses) => responses.message().await?,
+        };
+        let message = message.ok_or_else(|| Status::unavailable("the server ended the stream"))?;
+        self.assembler.push(&message, &mut self.received)?;
+        let owed = self.owed.checked_sub(self.received.len()).ok_or_else(Broken::too_many)?;
+        self.owed = owed;
+        into.extend(self.received.drain(..).map(Sample::received));
+        Ok(())
+    }
+}
+
+/// The requests of a stream.
+struct Queue(UnboundedReceiver<SampleStreamRequest>);
+
+impl futures_core::Stream for Queue {
+    type Item = SampleStreamRequest;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<SampleStreamRequest>> {
+        self.0.poll_recv(cx)
+    }
+}
+
+impl Drop for OwnRuntime {
+    fn drop(&mut self) {
+        // The last owner may be a task of another runtime, which must not wait.
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
+    }
+}

@@ -1,0 +1,426 @@
+//! Samples of many servers, as seen by who takes them.
+//!
+//! A *credit* is the right to ask for one sample. For each, a server is drawn ([`draw`]) before it is asked, so what
+//! comes is handed out as it comes: a slow server delays its own samples and no others, and nothing is fetched in
+//! vain. What a server owes that is away, or that gives nothing while others have nothing to do, is taken back and
+//! drawn anew.
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use rand::SeedableRng;
+use rand::rngs::SysRng;
+use rand_xoshiro::Xoshiro256PlusPlus;
+use relive_connection::{Error, ErrorKind, Result, SAMPLE_TIMEOUT, Timer};
+use relive_fleet::{Fleet, Member};
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use super::lane::{Given, Lane, Taken, at};
+use super::mixture::{draw, weights};
+use crate::options::SamplerOptions;
+use crate::samples::Sample;
+
+/// Samples that were taken make others be asked for once they are such a part of those that may be on their way.
+const DRAWS_PER_CAPACITY: usize = 4;
+
+/// How long the first draw waits for sizes; one that takes longer is drawn by what it said before.
+const MAX_WAIT_FOR_SIZES: Duration = Duration::from_millis(200);
+
+/// Reads one table of all servers.
+pub(crate) struct FleetFeed {
+    fleet: Arc<Fleet>,
+    table: String,
+    options: SamplerOptions,
+    patience: Duration,
+    credit_batch: usize,
+    /// Sizes from before this are not drawn by; none once they are known.
+    fresh_from: Option<Instant>,
+    lanes: Vec<Lane>,
+    /// Credits for which no server was drawn yet.
+    credits: usize,
+    /// Samples for which none was drawn until the end; none when there is no end.
+    left: Option<usize>,
+    rng: Xoshiro256PlusPlus,
+    changes: Changes,
+    /// There was a change, and the lanes are as before it.
+    has_changed: bool,
+    timer: Timer,
+    nobody_since: Option<Instant>,
+    /// Since when rate limiters let nothing through, if one was given up for another since: each counts only from
+    /// when it was asked.
+    held_since: Option<Instant>,
+    /// The last word of a rate limiter that let nothing through in time.
+    late: Option<Error>,
+    failure: Option<Error>,
+}
+
+impl FleetFeed {
+    /// A reader that may ask for `credits` samples at once.
+    pub(crate) fn new(
+        fleet: &Arc<Fleet>,
+        table: &str,
+        options: &SamplerOptions,
+        credits: usize,
+        patience: Duration,
+    ) -> Result<FleetFeed> {
+        let rng = Xoshiro256PlusPlus::try_from_rng(&mut SysRng).map_err(|error| {
+            Error::new(ErrorKind::Internal, format!("the system gives no random numbers for draws: {error}"))
+        })?;
+        let fresh_from = Some(Instant::now());
+        fleet.members().iter().for_each(|server| server.ask_now());
+        Ok(FleetFeed {
+            table: table.to_owned(),
+            left: options.max_samples,
+            options: options.of_a_lane(fleet.members().len()),
+            patience,
+            credit_batch: (options.capacity() / DRAWS_PER_CAPACITY).max(1),
+            fresh_from,
+            lanes: Vec::new(),
+            credits,
+            rng,
+            changes: Changes::new(fleet.watch()),
+            has_changed: false,
+            timer: Timer::default(),
+            nobody_since: None,
+            held_since: None,
+            late: None,
+            failure: None,
+            fleet: Arc::clone(fleet),
+        })
+    }
+
+    pub(crate) fn table(&self) -> &str {
+        &self.table
+    }
+
+    /// How many credits are worth giving back at once.
+    pub(crate) fn credit_batch(&self) -> usize {
+        self.credit_batch
+    }
+
+    /// Lets it ask for so many samples more.
+    pub(crate) fn give_back(&mut self, credits: usize) {
+        self.credits += credits;
+        let now = Instant::now();
+        if self.may_draw(now) {
+            self.spend(now);
+        }
+    }
+
+    /// Samples that have come and were not taken, and samples asked for that have not come.
+    pub(crate) fn counts(&self) -> (usize, usize) {
+        let sum = |sum: (usize, usize), one: (usize, usize)| (sum.0 + one.0, sum.1 + one.1);
+        self.lanes.iter().map(Lane::counts).fold((0, 0), sum)
+    }
+
+    /// Gives credits back, and moves all samples there are to the end of `into`. None after the last sample.
+    pub(crate) fn poll_take(
+        &mut self,
+        credits: usize,
+        into: &mut VecDeque<Sample>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Taken> {
+        self.credits += credits;
+        if let Some(failure) = &self.failure {
+            return Poll::Ready(Some(Err(failure.clone())));
+        }
+        loop {
+            self.has_changed |= self.changes.poll(cx);
+            if self.has_changed {
+                // What has come is handed out, whatever has become of its server.
+                if let Some(given) = self.give(into, cx) {
+                    return given;
+                }
+                self.has_changed = false;
+                self.update_lanes();
+            }
+            let now = Instant::now();
+            if self.may_draw(now) {
+                self.spend(now);
+                let unspent = self.credits;
+                if let Some(given) = self.give(into, cx) {
+                    return given;
+                }
+                if self.is_over() {
+                    return Poll::Ready(None);
+                }
+                if self.redraw(now) || self.credits > unspent {
+                    continue;
+                }
+            }
+            let wake_at = match self.end_of_patience(now) {
+                Err(error) => return Poll::Ready(Some(Err(error))),
+                Ok(wake_at) => wake_at,
+            };
+            if self.timer.poll(wake_at, cx).is_pending() {
+                return Poll::Pending;
+            }
+        }
+    }
+
+    /// Moves what has come to the end of `into`, for a caller who then takes no more.
+    pub(crate) fn take_come(&mut self, into: &mut VecDeque<Sample>, cx: &mut Context<'_>) {
+        // Whoever has waited knows why no more came.
+        let _ = self.collect(into, cx);
+    }
+
+    /// Moves what has come to the end of `into`; none if that is nothing.
+    fn give(&mut self, into: &mut VecDeque<Sample>, cx: &mut Context<'_>) -> Option<Poll<Taken>> {
+        match self.collect(into, cx) {
+            Ok(0) => return None,
+            Err(error) => return Some(Poll::Ready(Some(Err(error)))),
+            Ok(_) => {}
+        }
+        self.lanes.iter_mut().for_each(|lane| lane.timed_out = false);
+        (self.nobody_since, self.held_since) = (None, None);
+        self.timer.clear();
+        Some(Poll::Ready(Some(Ok(()))))
+    }
+
+    /// Whether it is known from whom to draw, and by which sizes: at the beginning of reading, what was confirmed
+    /// before counts.
+    fn may_draw(&mut self, now: Instant) -> bool {
+        let Some(from) = self.fresh_from else { return true };
+        let servers = self.fleet.members();
+        let is_stale = |server: &Arc<Member>| server.is_up() && !server.is_known_since(from);
+        if !self.fleet.is_settled() || now < from + MAX_WAIT_FOR_SIZES && servers.iter().any(is_stale) {
+            return false;
+        }
+        self.fresh_from = None;
+        self.update_lanes();
+        true
+    }
+
+    fn is_over(&self) -> bool {
+        self.left == Some(0) && self.lanes.iter().all(|lane| lane.owed == 0)
+    }
+
+    /// Takes over which servers there are, and what their tables are like.
+    fn update_lanes(&mut self) {
+        let servers = self.fleet.members();
+        for lane in &mut self.lanes {
+            if !lane.server.is_up() {
+                let owed = lane.take_back();
+                self.credits += owed;
+                self.left = self.left.map(|left| left + owed);
+            }
+        }
+        self.lanes.retain(|lane| servers.iter().any(|server| server.number() == lane.server.number()));
+        for server in servers.iter() {
+            match self.lanes.iter_mut().find(|lane| lane.server.number() == server.number()) {
+                Some(lane) => lane.take_over(server.facts(&self.table)),
+                None => self.lanes.push(Lane::new(Arc::clone(server), &self.table)),
+            }
+        }
+    }
+
+    /// Draws a server for each credit, and lets it be asked.
+    fn spend(&mut self, now: Instant) {
+        let samples = self.left.map_or(self.credits, |left| left.min(self.credits));
+        if samples == 0 {
+            return;
+        }
+        let open: Vec<usize> = self.places(|lane| lane.is_open(now));
+        let willing: Vec<usize> =
+            open.iter().copied().filter(|place| !self.is_stalled(*place, now)).collect();
+        let chosen = if willing.is_empty() { open } else { willing };
+        let weights = self.weights_of(&chosen);
+        let mut shares = vec![0_usize; chosen.len()];
+        for _ in 0..samples {
+            match draw(&weights, &mut self.rng).and_then(|drawn| shares.get_mut(drawn)) {
+                Some(share) => *share += 1,
+                None => return,
+            }
+        }
+        self.credits -= samples;
+        self.left = self.left.map(|left| left - samples);
+        let runtime = self.fleet.runtime();
+        let _inside = runtime.enter();
+        for (place, share) in chosen.into_iter().zip(shares).filter(|(_, share)| *share > 0) {
+            if let Some(lane) = self.lanes.get_mut(place) {
+                lane.ask(&self.table, &self.options, share);
+            }
+        }
+    }
+
+    fn places(&self, wanted: impl Fn(&Lane) -> bool) -> Vec<usize> {
+        self.lanes.iter().enumerate().filter(|(_, lane)| wanted(lane)).map(|(place, _)| place).collect()
+    }
+
+    fn is_stalled(&self, place: usize, now: Instant) -> bool {
+        self.lanes.get(place).is_some_and(|lane| lane.is_stalled(now))
+    }
+
+    fn weights_of(&self, places: &[usize]) -> Vec<f64> {
+        let lanes = places.iter().filter_map(|place| self.lanes.get(*place));
+        let tables: Vec<_> = lanes.map(|lane| (lane.facts.size, lane.weight_per_item)).collect();
+        weights(&tables)
+    }
+
+    /// Moves what has come to the end of `into`; how many samples that are.
+    fn collect(&mut self, into: &mut VecDeque<Sample>, cx: &mut Context<'_>) -> Result<usize> {
+        let before = into.len();
+        for place in 0..self.lanes.len() {
+            let first = into.len();
+            let Some(lane) = self.lanes.get_mut(place) else { continue };
+            match lane.poll(into, cx) {
+                Given::Nothing | Given::Samples(0) => {}
+                Given::Samples(_) => self.adjust_to_all(place, into.range_mut(first..)),
+                Given::TimedOut(error) => {
+                    lane.timed_out = true;
+                    self.late = Some(at(&lane.server, &error));
+                    self.take_back(place);
+                }
+                Given::Away(error) => {
+                    let server = Arc::clone(&lane.server);
+                    self.take_back(place);
+                    self.fleet.failed(&server, &error.to_string());
+                }
+                Given::Failed(error) => {
+                    let error = at(&lane.server, &error);
+                    self.failure = Some(error.clone());
+                    return Err(error);
+                }
+            }
+        }
+        Ok(into.len() - before)
+    }
+
+    fn take_back(&mut self, place: usize) {
+        let Some(lane) = self.lanes.get_mut(place) else { return };
+        let owed = lane.take_back();
+        self.credits += owed;
+        self.left = self.left.map(|left| left + owed);
+    }
+
+    /// Makes of what one server tells of its samples what all together would tell.
+    fn adjust_to_all<'s>(&mut self, place: usize, samples: impl Iterator<Item = &'s mut Sample>) {
+        let mut samples: Vec<&mut Sample> = samples.collect();
+        let Some(lane) = self.lanes.get_mut(place) else { return };
+        if let Some(newest) = samples.last() {
+            lane.learn(newest.info());
+        }
+        let number = lane.server.number();
+        let now = Instant::now();
+        let parts = self.places(|lane| lane.takes_part(now));
+        let weights = self.weights_of(&parts);
+        let total: f64 = weights.iter().sum();
+        let mine = parts.iter().position(|part| *part == place).and_then(|part| weights.get(part).copied());
+        let share = mine.filter(|_| total > 0.0).map_or(1.0, |mine| mine / total);
+        let others = parts.iter().filter(|part| **part != place).filter_map(|part| self.lanes.get(*part));
+        let others: u64 = others.map(|lane| lane.facts.size).sum();
+        for sample in &mut samples {
+            self.fleet.note_owner(sample.info().key, number);
+            sample.scale_to_fleet(share, others);
+        }
+    }
+
+    /// Takes back what servers owe that give nothing, if there are others that nobody asks; whether there was anything.
+    fn redraw(&mut self, now: Instant) -> bool {
+        let owing = self.places(|lane| lane.owed > 0);
+        let all_empty = self.lanes.iter().all(|lane| lane.facts.size == 0);
+        let is_idle = |lane: &Lane| lane.owed == 0 && lane.is_open(now) && (all_empty || lane.facts.size > 0);
+        let all_stalled = owing.iter().all(|place| self.is_stalled(*place, now));
+        if owing.is_empty() || !all_stalled || !self.lanes.iter().any(is_idle) {
+            return false;
+        }
+        let asked = owing.iter().filter_map(|place| self.lanes.get(*place)).map(Lane::asked_since).min();
+        self.held_since = self.held_since.or(asked);
+        for place in owing {
+            self.take_back(place);
+            if let Some(lane) = self.lanes.get_mut(place) {
+                lane.pause_asking();
+            }
+        }
+        true
+    }
+
+    /// When to look again; the error of a caller who has waited long enough.
+    fn end_of_patience(&mut self, now: Instant) -> Result<Option<Instant>> {
+        let owes = self.lanes.iter().any(|lane| lane.owed > 0);
+        if !owes
+            && self.lanes.iter().any(|lane| lane.timed_out)
+            && !self.lanes.iter().any(|lane| lane.is_open(now))
+        {
+            self.lanes.iter_mut().for_each(|lane| lane.timed_out = false);
+            if let Some(late) = self.late.take() {
+                return Err(late);
+            }
+        }
+        let held_until = self.held_until();
+        if held_until.is_some_and(|until| until <= now) {
+            // The next one has as long.
+            self.held_since = None;
+            return Err(self.held_back());
+        }
+        if self.lanes.iter().any(|lane| lane.server.is_up()) {
+            self.nobody_since = None;
+            let opens = self.lanes.iter().filter_map(Lane::opens_at);
+            let stalls = self.lanes.iter().filter(|lane| lane.owed > 0).map(Lane::stalls_at);
+            let sizes = self.fresh_from.map(|from| from + MAX_WAIT_FOR_SIZES);
+            return Ok(opens.chain(stalls).chain(sizes).chain(held_until).filter(|at| *at > now).min());
+        }
+        let since = *self.nobody_since.get_or_insert(now);
+        let give_up_at = since.checked_add(self.patience);
+        if give_up_at.is_some_and(|at| at <= now) {
+            // The next one has as long.
+            self.nobody_since = None;
+            let text = format!(
+                "sample: table {:?}: {} (for {:?})",
+                self.table,
+                self.fleet.why_nobody(),
+                self.patience
+            );
+            return Err(Error::new(ErrorKind::Unavailable, text));
+        }
+        Ok(give_up_at)
+    }
+
+    /// When rate limiters will have held the caller back for as long as it waits for them.
+    fn held_until(&self) -> Option<Instant> {
+        self.held_since?.checked_add(self.options.rate_limiter_timeout?)
+    }
+
+    /// What a server says whose rate limiter lets nothing through in time.
+    fn held_back(&self) -> Error {
+        let waited = self.options.rate_limiter_timeout.unwrap_or_default();
+        let text = format!(
+            "sample: table {:?}: {} (no rate limiter of {} servers has let a sample through in {waited:?})",
+            self.table,
+            SAMPLE_TIMEOUT,
+            self.lanes.len()
+        );
+        Error::new(ErrorKind::Timeout, text)
+    }
+}
+
+/// Tells a reader that something has changed about the servers.
+struct Changes(Pin<Box<dyn Future<Output = watch::Receiver<u64>> + Send>>);
+
+impl Changes {
+    /// The first time there is a change.
+    fn new(mut version: watch::Receiver<u64>) -> Changes {
+        version.mark_changed();
+        Changes(Box::pin(next(version)))
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>) -> bool {
+        let mut has_changed = false;
+        while let Poll::Ready(version) = self.0.as_mut().poll(cx) {
+            has_changed = true;
+            self.0 = Box::pin(next(version));
+        }
+        has_changed
+    }
+}
+
+async fn next(mut version: watch::Receiver<u64>) -> watch::Receiver<u64> {
+    if version.changed().await.is_err() {
+        std::future::pending::<()>().await;
+    }
+    version
+}

@@ -1,0 +1,126 @@
+//! From which server a sample comes: a draw in which each server has a weight.
+//!
+//! A server's weight is what its own selector draws from: the number of items of its table, or, of a prioritized one,
+//! the sum of its priorities to their power. An item is then as likely as if all servers were one table. The sum is
+//! not told by servers; each sample gives it away, by its priority and its probability.
+
+use rand::{Rng, RngExt};
+use relive_batch::SampleInfo;
+use relive_fleet::TableFacts;
+
+/// The weight of one item on the average, as a sample of the table gives it away.
+pub(super) fn weight_per_item(facts: TableFacts, sample: &SampleInfo) -> Option<f64> {
+    let weight = sample.priority.powf(facts.exponent?);
+    let whole = sample.probability * count(sample.table_size);
+    let per_item = weight / whole;
+    (per_item.is_finite() && per_item > 0.0).then_some(per_item)
+}
+
+/// Size and average weight of the tables of all servers, to the weight of each. Those whose average is not known have
+/// that of the others.
+pub(super) fn weights(tables: &[(u64, Option<f64>)]) -> Vec<f64> {
+    let known =
+        tables.iter().filter_map(|(size, per_item)| per_item.map(|per_item| (count(*size), per_item)));
+    let (items, weight) = known
+        .fold((0.0, 0.0), |(items, weight), (size, per_item)| (items + size, size.mul_add(per_item, weight)));
+    let usual = if items > 0.0 { weight / items } else { 1.0 };
+    tables.iter().map(|(size, per_item)| count(*size) * per_item.unwrap_or(usual)).collect()
+}
+
+/// The place of a weight, drawn with a probability proportional to it; uniformly if all are 0. None if there is no
+/// weight.
+pub(super) fn draw(weights: &[f64], rng: &mut impl Rng) -> Option<usize> {
+    let total: f64 = weights.iter().sum();
+    if total <= 0.0 {
+        return (!weights.is_empty()).then(|| rng.random_range(0..weights.len()));
+    }
+    let mut left = rng.random::<f64>() * total;
+    for (place, weight) in weights.iter().enumerate() {
+        if left < *weight {
+            return Some(place);
+        }
+        left -= weight;
+    }
+    // Rounding has left a little.
+    weights.iter().rposition(|weight| *weight > 0.0)
+}
+
+/// Tables have far fewer items than the 2^53 from which on rounding would begin.
+#[expect(clippy::cast_precision_loss, reason = "sizes of tables")]
+pub(super) fn count(size: u64) -> f64 {
+    size as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::SeedableRng;
+    use rand_xoshiro::Xoshiro256PlusPlus;
+    use relive_table::SelectorKind;
+
+    use super::*;
+
+    /// The sum of (observed - expected)^2 / expected.
+    fn chi_square(observed: &[u64], weights: &[f64]) -> f64 {
+        let draws: u64 = observed.iter().sum();
+        let total: f64 = weights.iter().sum();
+        let parts =
+            observed.iter().zip(weights).filter(|(_, weight)| **weight > 0.0).map(|(observed, weight)| {
+                let expected = count(draws) * weight / total;
+                (count(*observed) - expected).powi(2) / expected
+            });
+        parts.sum()
+    }
+
+    fn drawn(weights: &[f64], draws: usize, seed: u64) -> Vec<u64> {
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
+        let mut counts = vec![0; weights.len()];
+        for _ in 0..draws {
+            counts[draw(weights, &mut rng).unwrap()] += 1;
+        }
+        counts
+    }
+
+    #[test]
+    fn draws_follow_the_weights() {
+        let weights = [100.0, 300.0, 0.0, 50.0, 550.0];
+        let counts = drawn(&weights, 100_000, 7);
+        assert_eq!(counts[2], 0);
+        // 16.27 is exceeded once in a thousand with 3 degrees of freedom.
+        let statistic = chi_square(&counts, &weights);
+        assert!(statistic < 16.27, "{statistic}: {counts:?}");
+        assert!(
+            chi_square(&counts, &[110.0, 290.0, 0.0, 50.0, 550.0]) > 16.27,
+            "the test tells weights apart"
+        );
+    }
+
+    #[test]
+    fn servers_without_items_are_drawn_alike() {
+        let counts = drawn(&[0.0; 4], 40_000, 3);
+        let statistic = chi_square(&counts, &[1.0; 4]);
+        assert!(statistic < 16.27, "{statistic}: {counts:?}");
+        assert_eq!(draw(&[], &mut Xoshiro256PlusPlus::seed_from_u64(1)), None);
+    }
+
+    #[test]
+    fn a_prioritized_table_weighs_as_much_as_its_priorities() {
+        let facts = TableFacts::new(4, SelectorKind::Prioritized { exponent: 0.5 });
+        // Priorities 1, 4, 9 and 16: their roots make 10.
+        let sample = |priority: f64, probability| SampleInfo {
+            key: 1,
+            probability,
+            table_size: 4,
+            priority,
+            times_sampled: 1,
+            rate_limited: false,
+        };
+        for (priority, probability) in [(1.0, 0.1), (16.0, 0.4)] {
+            let per_item = weight_per_item(facts, &sample(priority, probability)).unwrap();
+            assert!((per_item - 2.5).abs() < 1e-12, "{per_item}");
+        }
+        assert_eq!(weight_per_item(facts, &sample(0.0, 0.25)), None, "all are 0: nothing is given away");
+        assert_eq!(weight_per_item(TableFacts::new(4, SelectorKind::Uniform), &sample(1.0, 0.1)), None);
+        let weights = weights(&[(4, Some(2.5)), (2, Some(1.0)), (6, None)]);
+        assert_eq!(weights, [10.0, 2.0, 12.0]);
+    }
+}

@@ -1,0 +1,187 @@
+//! How a sampler reads.
+
+use std::time::Duration;
+
+use relive_connection::{Error, Result};
+
+/// The most samples that one request can ask for: servers hold the number as an `int32`.
+const MAX_IN_FLIGHT: usize = 0x7fff_ffff;
+
+/// Options of a [`Sampler`](crate::Sampler).
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use relive_client::SamplerOptions;
+///
+/// let options = SamplerOptions::default()
+///     .max_in_flight_samples_per_worker(512)
+///     .rate_limiter_timeout(Duration::from_secs(1));
+/// # let _ = options;
+/// ```
+#[derive(Debug, Clone, Copy)]
+pub struct SamplerOptions {
+    pub(crate) num_workers: usize,
+    pub(crate) max_in_flight: usize,
+    pub(crate) max_samples: Option<usize>,
+    pub(crate) max_samples_per_stream: usize,
+    pub(crate) rate_limiter_timeout: Option<Duration>,
+    pub(crate) unavailable_timeout: Option<Duration>,
+}
+
+impl SamplerOptions {
+    /// Default of [`max_in_flight_samples_per_worker`](Self::max_in_flight_samples_per_worker).
+    pub const DEFAULT_MAX_IN_FLIGHT: usize = 100;
+
+    /// Default of [`max_samples_per_stream`](Self::max_samples_per_stream).
+    pub const DEFAULT_MAX_SAMPLES_PER_STREAM: usize = 10_000;
+
+    /// How many streams read at the same time; 1.
+    #[must_use]
+    pub fn num_workers(mut self, workers: usize) -> SamplerOptions {
+        self.num_workers = workers;
+        self
+    }
+
+    /// How many samples a worker may have asked for that the caller has not taken yet; 100. They are lost when the
+    /// sampler is dropped, which matters for tables whose items are deleted by being sampled.
+    #[must_use]
+    pub fn max_in_flight_samples_per_worker(mut self, samples: usize) -> SamplerOptions {
+        self.max_in_flight = samples;
+        self
+    }
+
+    /// After how many samples the sampler ends; without it, never. Never more than this are asked for.
+    #[must_use]
+    pub fn max_samples(mut self, samples: usize) -> SamplerOptions {
+        self.max_samples = Some(samples);
+        self
+    }
+
+    /// After how many samples a worker opens a new stream, so that several servers behind one address get their
+    /// share; 10,000.
+    #[must_use]
+    pub fn max_samples_per_stream(mut self, samples: usize) -> SamplerOptions {
+        self.max_samples_per_stream = samples;
+        self
+    }
+
+    /// How long the table's rate limiter may hold samples back before the caller gets a `Timeout` error; without it, as
+    /// long as it likes. Zero: only samples that are there at once (in fact 1 ms, since zero means "for ever" to
+    /// servers).
+    #[must_use]
+    pub fn rate_limiter_timeout(mut self, timeout: Duration) -> SamplerOptions {
+        self.rate_limiter_timeout = Some(timeout);
+        self
+    }
+
+    /// How long the server may be away before the caller gets an `Unavailable` error; the client's timeout.
+    #[must_use]
+    pub fn unavailable_timeout(mut self, timeout: Duration) -> SamplerOptions {
+        self.unavailable_timeout = Some(timeout);
+        self
+    }
+
+    pub(crate) fn validate(&self) -> Result<()> {
+        let at_least_one = [
+            ("num_workers", self.num_workers),
+            ("max_in_flight_samples_per_worker", self.max_in_flight),
+            ("max_samples_per_stream", self.max_samples_per_stream),
+            ("max_samples", self.max_samples.unwrap_or(1)),
+        ];
+        if let Some((name, _)) = at_least_one.iter().find(|(_, value)| *value == 0) {
+            return Err(Error::invalid(format!("{name} must be at least 1")));
+        }
+        if self.max_in_flight > MAX_IN_FLIGHT {
+            return Err(Error::invalid(format!(
+                "max_in_flight_samples_per_worker is {}, the limit is {MAX_IN_FLIGHT}",
+                self.max_in_flight
+            )));
+        }
+        Ok(())
+    }
+
+    /// Samples that may be asked for and not taken, over all workers.
+    pub(crate) fn capacity(&self) -> usize {
+        self.max_in_flight.saturating_mul(self.useful_workers())
+    }
+
+    /// How one of so many servers is read, where how much of it is said elsewhere. Each may have twice its even share
+    /// in flight.
+    pub(crate) fn of_a_lane(&self, servers: usize) -> SamplerOptions {
+        let servers = servers.max(1);
+        let workers = self.num_workers.div_ceil(servers);
+        let all = self.capacity().saturating_mul(2).div_ceil(servers);
+        let max_in_flight = all.div_ceil(workers).clamp(1, MAX_IN_FLIGHT);
+        SamplerOptions { num_workers: workers, max_in_flight, max_samples: None, ..*self }
+    }
+
+    /// As many workers as there is work for.
+    pub(crate) fn useful_workers(&self) -> usize {
+        let needed = self.max_samples.map_or(usize::MAX, |samples| (samples / self.max_in_flight).max(1));
+        self.num_workers.min(needed)
+    }
+
+    /// The limiter's timeout as requests carry it: -1 for none, at least 1 ms otherwise.
+    pub(crate) fn limiter_timeout_ms(&self) -> i64 {
+        self.rate_limiter_timeout
+            .map_or(-1, |timeout| i64::try_from(timeout.as_millis()).map_or(-1, |ms| ms.max(1)))
+    }
+}
+
+impl Default for SamplerOptions {
+    fn default() -> SamplerOptions {
+        SamplerOptions {
+            num_workers: 1,
+            max_in_flight: Self::DEFAULT_MAX_IN_FLIGHT,
+            max_samples: None,
+            max_samples_per_stream: Self::DEFAULT_MAX_SAMPLES_PER_STREAM,
+            rate_limiter_timeout: None,
+            unavailable_timeout: None,
+        }
+    }
+}
+
+/// What a call is to bring.
+#[derive(Debug)]
+pub(crate) struct Wanted {
+    pub(crate) table: String,
+    pub(crate) samples: usize,
+    pub(crate) timeout: Option<Duration>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn timeouts_on_the_wire() {
+        let ms = |timeout| SamplerOptions::default().rate_limiter_timeout(timeout).limiter_timeout_ms();
+        assert_eq!(SamplerOptions::default().limiter_timeout_ms(), -1);
+        assert_eq!(ms(Duration::ZERO), 1);
+        assert_eq!(ms(Duration::from_secs(2)), 2000);
+        assert_eq!(ms(Duration::MAX), -1);
+    }
+
+    #[test]
+    fn no_more_workers_than_there_is_work() {
+        let options = SamplerOptions::default().num_workers(4).max_in_flight_samples_per_worker(10);
+        assert_eq!(options.useful_workers(), 4);
+        assert_eq!(options.max_samples(25).useful_workers(), 2);
+        assert_eq!(options.max_samples(5).useful_workers(), 1);
+    }
+
+    #[test]
+    fn zeros_are_refused() {
+        assert!(SamplerOptions::default().validate().is_ok());
+        for bad in [
+            SamplerOptions::default().num_workers(0),
+            SamplerOptions::default().max_in_flight_samples_per_worker(0),
+            SamplerOptions::default().max_samples(0),
+            SamplerOptions::default().max_samples_per_stream(0),
+            SamplerOptions::default().max_in_flight_samples_per_worker(MAX_IN_FLIGHT + 1),
+        ] {
+            assert_eq!(bad.validate().unwrap_err().kind(), relive_connection::ErrorKind::InvalidArgument);
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! The sampler that users hold.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use futures_core::Stream;
+use relive_connection::{Deadline, Error, ErrorKind, Result, engine_error};
+use relive_fleet::{Backend, Target};
+
+use crate::fleet::FleetFeed;
+use crate::local::LocalFeed;
+use crate::options::SamplerOptions;
+use crate::samples::Sample;
+use crate::stream::RemoteFeed;
+use crate::streams::Streams;
+
+/// Reads samples of one table, some of them ahead of their use.
+///
+/// Of a server, workers fetch in the background, at most as many samples as the options allow. A lost connection is
+/// made again without the caller noticing, unless it takes too long. Dropping a sampler ends its streams; what was
+/// fetched and not taken is lost. Of a table in this process nothing is fetched before it is asked for.
+///
+/// It is also a [`Stream`] of results.
+///
+/// ```no_run
+/// use relive_client::{Client, SamplerOptions};
+///
+/// # async fn run() -> Result<(), relive_client::Error> {
+/// let client = Client::connect("localhost:8000")?;
+/// let mut sampler = client.sampler("replay", SamplerOptions::default().max_samples(1_000))?;
+/// while let Some(sample) = sampler.next().await {
+///     let sample = sample?;
+///     println!("{} with probability {}", sample.info().key, sample.info().probability);
+/// }
+/// # Ok(())
+/// # }
+/// ```
+pub struct Sampler {
+    feed: Feed,
+    taken: VecDeque<Sample>,
+    /// An error that came after a part of a batch.
+    put_off: Option<Error>,
+}
+
+/// Where the samples come from.
+enum Feed {
+    Streams {
+        feed: Streams,
+        /// Credits of samples that the caller took.
+        credits: usize,
+    },
+    Local {
+        feed: LocalFeed,
+        timeout: Option<Duration>,
+        /// Samples until the end; none when there is no end.
+        left: Option<usize>,
+    },
+}
+
+impl Sampler {
+    /// A reader of samples of `table`: what `Client::sampler` gives. It begins to fetch at once.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for options out of range, `NotFound` for an unknown table of this process.
+    pub fn new(backend: &Backend, table: &str, options: &SamplerOptions) -> Result<Sampler> {
+        options.validate()?;
+        let patience = options.unavailable_timeout.unwrap_or(backend.timeout());
+        let feed = match backend.target() {
+            Target::Server(connection) => {
+                let feed = RemoteFeed::watched(connection, table, options, options.capacity(), patience);
+                Feed::Streams { feed: Streams::One(feed), credits: 0 }
+            }
+            Target::Fleet(fleet) => {
+                let feed = FleetFeed::new(fleet, table, options, options.capacity(), patience)?;
+                Feed::Streams { feed: Streams::Many(Box::new(feed)), credits: 0 }
+            }
+            Target::Process(local) => {
+                let feed = LocalFeed::new(local.table("sample", table)?, Arc::clone(local.who()));
+                Feed::Local { feed, timeout: options.rate_limiter_timeout, left: options.max_samples }
+            }
+        };
+        Ok(Sampler { feed, taken: VecDeque::new(), put_off: None })
+    }
+
+    /// The table that is read.
+    pub fn table(&self) -> &str {
+        match &self.feed {
+            Feed::Streams { feed, .. } => feed.table(),
+            Feed::Local { feed, .. } => feed.table().name(),
+        }
+    }
+
+    /// The next sample; none after `max_samples`. Dropping the future loses nothing.
+    ///
+    /// # Errors
+    /// `Timeout` when the rate limiter let nothing through within its timeout, `Unavailable` when the server stays
+    /// away; after both the sampler can be asked again. Any other error is permanent: `Cancelled` when a table of
+    /// this process was closed.
+    pub async fn next(&mut self) -> Option<Result<Sample>> {
+        poll_fn(|cx| self.poll_sample(1, cx)).await
+    }
+
+    /// [`next`](Self::next), waiting no longer than `timeout` whatever the reason.
+    ///
+    /// # Errors
+    /// As [`next`](Self::next).
+    pub async fn next_with_timeout(&mut self, timeout: Duration) -> Option<Result<Sample>> {
+        match Deadline::after(timeout).run(self.next()).await {
+            Some(next) => next,
+            None => {
+                let text = format!(
+                    "sample: Timeout exceeded: no sample of table {:?} within {timeout:?}",
+                    self.table()
+                );
+                Some(Err(Error::new(ErrorKind::Timeout, text)))
+            }
+        }
+    }
+
+    /// The next `num_samples` samples; fewer when the end or an error comes first. An error that comes after some
+    /// samples is given to the next call.
+    ///
+    /// # Errors
+    /// As [`next`](Self::next), when not a single sample came.
+    pub async fn next_batch(&mut self, num_samples: usize) -> Result<Vec<Sample>> {
+        let mut batch = Vec::with_capacity(num_samples.min(self.taken.len().max(64)));
+        while batch.len() < num_samples {
+            let wanted = num_samples - batch.len();
+            match poll_fn(|cx| self.poll_sample(wanted, cx)).await {
+                Some(Ok(sample)) => batch.push(sample),
+                Some(Err(error)) if batch.is_empty() => return Err(error),
+                Some(Err(error)) => {
+                    self.put_off = Some(error);
+                    break;
+                }
+                None => break,
+            }
+        }
+        Ok(batch)
+    }
+
+    /// The next sample of `wanted` that the caller is going to ask for.
+    fn poll_sample(&mut self, wanted: usize, cx: &mut Context<'_>) -> Poll<Option<Result<Sample>>> {
+        if let Some(error) = self.put_off.take() {
+            return Poll::Ready(Some(Err(error)));
+        }
+        loop {
+            if let Some(sample) = self.taken.pop_front() {
+                self.feed.count_taken();
+                return Poll::Ready(Some(Ok(sample)));
+            }
+            match ready!(self.feed.poll_take(wanted, &mut self.taken, cx)) {
+                Some(Ok(())) => {}
+                Some(Err(error)) => return Poll::Ready(Some(Err(error))),
+                None => return Poll::Ready(None),
+            }
+        }
+    }
+}
+
+impl Feed {
+    fn poll_take(
+        &mut self,
+        wanted: usize,
+        into: &mut VecDeque<Sample>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<()>>> {
+        match self {
+            Feed::Streams { feed, credits } => feed.poll_take(std::mem::take(credits), into, cx),
+            Feed::Local { left: Some(0), .. } => Poll::Ready(None),
+            Feed::Local { feed, timeout, left } => {
+                let taken =
+                    ready!(feed.poll_take(left.map_or(wanted, |left| left.min(wanted)), *timeout, into, cx));
+                if let Some(left) = left {
+                    *left = left.saturating_sub(into.len());
+                }
+                Poll::Ready(Some(taken.map_err(|error| engine_error("sample", error))))
+            }
+        }
+    }
+
+    /// Lets the workers know what was taken, not each time.
+    fn count_taken(&mut self) {
+        let Feed::Streams { feed, credits } = self else { return };
+        *credits += 1;
+        if *credits >= feed.credit_batch() {
+            feed.give_back(std::mem::take(credits));
+        }
+    }
+}
+
+impl Stream for Sampler {
+    type Item = Result<Sample>;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Sample>>> {
+        self.get_mut().poll_sample(1, cx)
+    }
+}
+
+impl fmt::Debug for Sampler {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sampler").field("table", &self.table()).finish_non_exhaustive()
+    }
+}

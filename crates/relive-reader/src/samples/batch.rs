@@ -1,0 +1,405 @@
+//! A batch of samples.
+
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+use bytes::Bytes;
+use relive_batch::SampleInfo;
+use relive_batch::{Batch, BatchColumn, BatchError, ColumnMemory, Gathered};
+use relive_connection::{Error, ErrorKind, Result};
+use relive_table::{ItemStructure, Sampled};
+use relive_tensor::{ColumnLayout, DType, Nest};
+
+use super::names;
+use super::sample::stored_samples;
+use crate::samples::Sample;
+
+/// Rows of a sample whose cells take no bytes, such as those of shape `[0]`, where samples are padded: no data stands
+/// behind them, so that a few bytes of a server could announce 2^32. Steps of an item are hundreds.
+const MAX_EMPTY_ROWS: u32 = 1 << 16;
+
+/// Samples whose columns can be decoded into one array each.
+///
+/// Nothing is decoded before it is asked for. All calls work without a Tokio runtime and from any thread.
+pub struct SampleBatch {
+    content: Content,
+    /// Made when they are asked for, unless the batch was made of them.
+    samples: OnceLock<Vec<Sample>>,
+    /// What items of the table look like.
+    structure: Option<Arc<ItemStructure>>,
+}
+
+enum Content {
+    /// Samples whose bytes lie in their chunks.
+    Planned { batch: Batch, table: Arc<str> },
+    /// Columns in one piece of memory.
+    Gathered(Arc<Gathered>),
+    /// Samples that make no batch, and why.
+    Apart { error: Error, infos: Vec<SampleInfo> },
+}
+
+impl SampleBatch {
+    /// A batch of samples that were taken by other means.
+    pub fn new(samples: Vec<Sample>) -> SampleBatch {
+        let infos = || samples.iter().map(|sample| *sample.info()).collect();
+        let content = match stored_samples(&samples) {
+            Ok(stored) => {
+                let table = samples.first().map_or("", Sample::table);
+                match Batch::new(stored) {
+                    Ok(batch) => Content::Planned { batch, table: table.into() },
+                    Err((error, _)) => Content::Apart { error: failed(table, &error), infos: infos() },
+                }
+            }
+            Err(error) => Content::Apart { error, infos: infos() },
+        };
+        let structure = names::of_all(&samples);
+        SampleBatch { content, samples: OnceLock::from(samples), structure }
+    }
+
+    /// A batch of what a table of this process has handed out.
+    pub(crate) fn stored(samples: Vec<Sampled>, table: &Arc<str>) -> SampleBatch {
+        match Batch::new(samples) {
+            Ok(batch) => {
+                let content = Content::Planned { batch, table: Arc::clone(table) };
+                SampleBatch { content, samples: OnceLock::new(), structure: None }
+            }
+            Err((_, samples)) => SampleBatch::new(of_table(samples, table)),
+        }
+    }
+
+    pub(crate) fn gathered(batch: Gathered) -> SampleBatch {
+        let content = Content::Gathered(Arc::new(batch));
+        SampleBatch { content, samples: OnceLock::new(), structure: None }
+    }
+
+    /// The batch of a table whose items look like this.
+    pub(crate) fn of_items_like(self, structure: Option<Arc<ItemStructure>>) -> SampleBatch {
+        SampleBatch { structure, ..self }
+    }
+
+    /// The structure of the table's items when the batch was taken; its leaves are the columns in order. None if no
+    /// writer has named the columns, and from a dm-reverb server: only the order of the columns is known then.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if no names hold: writers that do not check them (`TrajectoryWriterOptions::check_names`)
+    /// have written items of other names, or of another number of columns.
+    pub fn names(&self) -> Result<Option<&Arc<Nest<()>>>> {
+        let Some(structure) = &self.structure else { return Ok(None) };
+        names::check(structure, self.table(), self.described()?.len())?;
+        Ok(Some(&structure.names))
+    }
+
+    /// Number of samples.
+    pub fn len(&self) -> usize {
+        match &self.content {
+            Content::Planned { batch, .. } => batch.samples().len(),
+            Content::Gathered(batch) => batch.infos().len(),
+            Content::Apart { infos, .. } => infos.len(),
+        }
+    }
+
+    /// Bytes of all data, decoded; of samples that make no batch as they are stored.
+    pub fn size_bytes(&self) -> usize {
+        let of =
+            |sizes: &mut dyn Iterator<Item = Option<usize>>| sizes.flatten().fold(0, usize::saturating_add);
+        match &self.content {
+            Content::Planned { batch, .. } => {
+                of(&mut batch.columns().iter().map(|column| column.size_bytes(self.len())))
+            }
+            Content::Gathered(batch) => {
+                of(&mut batch.columns().iter().map(|column| column.column.size_bytes(self.len())))
+            }
+            Content::Apart { .. } => {
+                of(&mut self.samples().iter().map(|sample| Some(sample.encoded_size_bytes())))
+            }
+        }
+    }
+
+    /// Whether there are no samples.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The samples. Those of a batch that was gathered have chunks of their own, whoever wrote them.
+    pub fn samples(&self) -> &[Sample] {
+        self.samples.get_or_init(|| match &self.content {
+            Content::Planned { batch, table } => of_table(batch.samples().to_vec(), table),
+            Content::Gathered(batch) => of_gathered(batch),
+            // Batches of such are made of them.
+            Content::Apart { .. } => Vec::new(),
+        })
+    }
+
+    /// The samples, without the batch.
+    pub fn into_samples(self) -> Vec<Sample> {
+        match (self.samples.into_inner(), self.content) {
+            (Some(samples), _) => samples,
+            (None, Content::Planned { batch, table }) => of_table(batch.into_samples(), &table),
+            (None, Content::Gathered(batch)) => of_gathered(&batch),
+            (None, Content::Apart { .. }) => Vec::new(),
+        }
+    }
+
+    /// Where the data of a column lies already, if the batch has been gathered and all samples have as many rows:
+    /// `[samples, rows, ..cell]`, as [`columns`](Self::columns) describes it. Nobody else writes to it.
+    pub fn column_memory(&self, column: usize) -> Option<ColumnMemory> {
+        let Content::Gathered(batch) = &self.content else { return None };
+        batch.columns().get(column).filter(|column| column.column.lengths.is_none())?;
+        batch.column_memory(column)
+    }
+
+    /// Key, probability and so on of each sample.
+    pub fn infos(&self) -> impl ExactSizeIterator<Item = SampleInfo> {
+        let info = |index: usize| match &self.content {
+            Content::Planned { batch, .. } => batch.samples().get(index).map(SampleInfo::from),
+            Content::Gathered(batch) => batch.infos().get(index).copied(),
+            Content::Apart { infos, .. } => infos.get(index).copied(),
+        };
+        (0..self.len())
+            .map(move |index| info(index).unwrap_or_else(|| unreachable!("there are {index} samples")))
+    }
+
+    /// Type and shape of each column, the same in every sample; no columns for a batch without samples.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if the samples differ, also if only in their number of rows (see
+    /// [`columns_padded`](Self::columns_padded)): the error names the first that differs. `DataLoss` for samples that
+    /// cannot be read.
+    pub fn columns(&self) -> Result<Vec<ColumnLayout>> {
+        let even = |(number, column): (usize, &BatchColumn)| match &column.lengths {
+            Some(lengths) => Err(self.ragged(number, lengths)),
+            None => Ok(column.layout.clone()),
+        };
+        self.described()?.into_iter().enumerate().map(even).collect()
+    }
+
+    /// As [`columns`](Self::columns), but samples may differ in their number of rows: each column has as many as the
+    /// sample with the most.
+    ///
+    /// # Errors
+    /// As [`columns`](Self::columns), but for the rows. `ResourceExhausted` if cells take no bytes and a sample has
+    /// more than 65,536 of them: no data stands behind such rows, and a server could make its reader take any memory
+    /// for what is kept of rows.
+    pub fn columns_padded(&self) -> Result<Vec<ColumnLayout>> {
+        let described = self.described()?;
+        for (number, column) in described.iter().enumerate() {
+            let rows = column.layout.rows.filter(|_| column.layout.cell_bytes() == Some(0)).unwrap_or(0);
+            if rows > MAX_EMPTY_ROWS {
+                return Err(Error::new(
+                    ErrorKind::ResourceExhausted,
+                    format!(
+                        "gather: column {number} has {rows} rows whose cells take no bytes; at most {MAX_EMPTY_ROWS} can be padded"
+                    ),
+                ));
+            }
+        }
+        Ok(described.into_iter().map(|column| column.layout.clone()).collect())
+    }
+
+    /// Rows of a column in each sample, 1 if it is squeezed.
+    ///
+    /// # Errors
+    /// As [`columns_padded`](Self::columns_padded), and `InvalidArgument` if there is no such column.
+    pub fn rows_per_sample(&self, column: usize) -> Result<Vec<u32>> {
+        Ok(self.column(column)?.rows(self.len()))
+    }
+
+    /// Decodes a column of all samples into `out`, as an array `[samples, rows, ..cell]` (`[samples, ..cell]` if it is
+    /// squeezed): little endian, row-major, all of `out`.
+    ///
+    /// # Errors
+    /// As [`columns`](Self::columns). `InvalidArgument` if there is no such column, if it is of strings, or if `out`
+    /// has another size; the error gives the right one. `DataLoss` for data that cannot be decoded; what `out` then
+    /// holds is unspecified.
+    pub fn gather_into(&self, column: usize, out: &mut [u8]) -> Result<()> {
+        self.gather_columns_into([(column, out)])
+    }
+
+    /// [`gather_into`](Self::gather_into) for several columns at once: chunks that they share are decoded once.
+    ///
+    /// # Errors
+    /// As [`gather_into`](Self::gather_into).
+    pub fn gather_columns_into<'o>(
+        &self,
+        targets: impl IntoIterator<Item = (usize, &'o mut [u8])>,
+    ) -> Result<()> {
+        let columns = self.columns()?;
+        let check = |(column, out): (usize, &'o mut [u8])| {
+            let layout = columns.get(column).ok_or_else(|| no_such_column(column, columns.len()))?;
+            self.check_place(column, layout, out)?;
+            Ok((column, out))
+        };
+        let targets = targets.into_iter().map(check).collect::<Result<Vec<_>>>()?;
+        match &self.content {
+            Content::Planned { batch, table } => {
+                batch.gather_into(targets).map_err(|error| failed(table, &error))
+            }
+            Content::Gathered(batch) => {
+                targets.into_iter().for_each(|(column, out)| out.copy_from_slice(batch.column(column)));
+                Ok(())
+            }
+            Content::Apart { error, .. } => Err(error.clone()),
+        }
+    }
+
+    /// Decodes a column of samples that differ in their number of rows into `out`, as an array `[samples, max_rows,
+    /// ..cell]`. Rows that a sample does not have are zeros. `mask`, `[samples, max_rows]`, if there is one, is 1 for
+    /// rows that are there and 0 for the others.
+    ///
+    /// # Errors
+    /// As [`columns_padded`](Self::columns_padded). `InvalidArgument` if there is no such column, if it is of
+    /// strings, if a sample has more than `max_rows` rows, or if `out` or `mask` have another size. `DataLoss` for
+    /// data that cannot be decoded.
+    pub fn gather_padded_into(
+        &self,
+        column: usize,
+        max_rows: u32,
+        out: &mut [u8],
+        mask: Option<&mut [u8]>,
+    ) -> Result<()> {
+        let described = self.column(column)?;
+        let rows_of_each = described.rows(self.len());
+        if let Some((sample, rows)) = rows_of_each.iter().enumerate().find(|(_, rows)| **rows > max_rows) {
+            let key = self.key_of(sample);
+            return Err(Error::invalid(format!(
+                "gather: column {column} of item {key} has {rows} rows, there is room for {max_rows}"
+            )));
+        }
+        let room = usize::try_from(max_rows).unwrap_or(usize::MAX);
+        if let Some(mask) = &mask {
+            check_size("the mask", column, self.len().checked_mul(room), mask.len())?;
+        }
+        let layout = ColumnLayout { rows: Some(max_rows), ..described.layout.clone() };
+        self.check_place(column, &layout, out)?;
+        out.fill(0);
+        let rows_of_mask = mask.unwrap_or_default().chunks_mut(room.max(1));
+        for (rows, row_mask) in rows_of_each.iter().zip(rows_of_mask) {
+            let there = usize::try_from(*rows).unwrap_or(usize::MAX);
+            row_mask.iter_mut().enumerate().for_each(|(row, flag)| *flag = u8::from(row < there));
+        }
+        let padded = match &self.content {
+            Content::Planned { batch, .. } => batch.gather_padded_into(column, max_rows, out),
+            Content::Gathered(batch) => batch.pad_into(column, max_rows, out),
+            Content::Apart { error, .. } => return Err(error.clone()),
+        };
+        padded.map_err(|error| failed(self.table(), &error))
+    }
+
+    /// The strings of a column, sample by sample, each sample's in row-major order. Samples may differ in their
+    /// number of rows.
+    ///
+    /// # Errors
+    /// As [`columns_padded`](Self::columns_padded). `InvalidArgument` if there is no such column or it is not of
+    /// strings, `DataLoss` for data that cannot be decoded.
+    pub fn strings(&self, column: usize) -> Result<Vec<Bytes>> {
+        let dtype = self.column(column)?.layout.dtype;
+        match &self.content {
+            Content::Planned { batch, table } if dtype == DType::String => {
+                batch.strings(column).map_err(|error| failed(table, &error))
+            }
+            _ => Err(Error::invalid(format!("gather: column {column} is of {dtype}, not of strings"))),
+        }
+    }
+
+    fn described(&self) -> Result<Vec<&BatchColumn>> {
+        match &self.content {
+            Content::Planned { batch, .. } => Ok(batch.columns().iter().collect()),
+            Content::Gathered(batch) => Ok(batch.columns().iter().map(|column| &column.column).collect()),
+            Content::Apart { error, .. } => Err(error.clone()),
+        }
+    }
+
+    fn column(&self, column: usize) -> Result<&BatchColumn> {
+        let (found, columns) = match &self.content {
+            Content::Planned { batch, .. } => (batch.columns().get(column), batch.columns().len()),
+            Content::Gathered(batch) => {
+                (batch.columns().get(column).map(|column| &column.column), batch.columns().len())
+            }
+            Content::Apart { error, .. } => return Err(error.clone()),
+        };
+        found.ok_or_else(|| no_such_column(column, columns))
+    }
+
+    fn check_place(&self, column: usize, layout: &ColumnLayout, out: &[u8]) -> Result<()> {
+        if layout.cell_bytes().is_none() {
+            let dtype = layout.dtype;
+            return Err(Error::invalid(format!(
+                "gather: column {column} is of {dtype}, whose elements have no fixed size"
+            )));
+        }
+        check_size("the destination", column, layout.size_bytes(self.len()), out.len())
+    }
+
+    fn ragged(&self, column: usize, rows: &[u32]) -> Error {
+        let expected = rows.first().copied().unwrap_or(0);
+        let sample = rows.iter().position(|&rows| rows != expected).unwrap_or(0);
+        let (got, key, table) = (rows.get(sample).copied().unwrap_or(0), self.key_of(sample), self.table());
+        Error::invalid(format!(
+            "the samples of a batch differ in column {column}: item {key} of table {table:?} has {got} rows, those before \
+             have {expected}"
+        ))
+    }
+
+    fn table(&self) -> &str {
+        match &self.content {
+            Content::Planned { table, .. } => table,
+            Content::Gathered(batch) => batch.table(),
+            Content::Apart { .. } => self.samples().first().map_or("", Sample::table),
+        }
+    }
+
+    fn key_of(&self, sample: usize) -> u64 {
+        self.infos().nth(sample).map_or(0, |info| info.key)
+    }
+}
+
+fn of_table(samples: Vec<Sampled>, table: &Arc<str>) -> Vec<Sample> {
+    samples.into_iter().map(|sampled| Sample::stored(sampled, table)).collect()
+}
+
+fn of_gathered(batch: &Arc<Gathered>) -> Vec<Sample> {
+    batch.infos().iter().enumerate().map(|(at, info)| Sample::gathered(batch, at, *info)).collect()
+}
+
+/// What is wrong with samples of `table`.
+fn failed(table: &str, error: &BatchError) -> Error {
+    match error {
+        BatchError::Differ { key, column, expected, got } => {
+            let of = column.map_or_else(String::new, |column| format!(" in column {column}"));
+            Error::invalid(format!(
+                "the samples of a batch differ{of}: item {key} of table {table:?} has {got}, those before have {expected}"
+            ))
+        }
+        BatchError::Damaged(fault) => {
+            let text = format!("a sample of table {table:?} cannot be decoded: {fault}");
+            Error::with_source(ErrorKind::DataLoss, text, fault.clone())
+        }
+        BatchError::OutOfMemory { .. } | BatchError::TooLarge { .. } => {
+            Error::new(ErrorKind::ResourceExhausted, format!("gather: {error}"))
+        }
+        other => Error::new(ErrorKind::DataLoss, format!("a sample of table {table:?}: {other}")),
+    }
+}
+
+fn no_such_column(column: usize, columns: usize) -> Error {
+    Error::invalid(format!("gather: there is no column {column}, the samples have {columns}"))
+}
+
+fn check_size(what: &str, column: usize, expected: Option<usize>, got: usize) -> Result<()> {
+    match expected {
+        Some(expected) if expected == got => Ok(()),
+        Some(expected) => Err(Error::invalid(format!(
+            "gather: {what} of column {column} must have {expected} bytes, it has {got}"
+        ))),
+        None => {
+            let text = format!("gather: column {column} does not fit the address space");
+            Err(Error::new(ErrorKind::ResourceExhausted, text))
+        }
+    }
+}
+
+impl fmt::Debug for SampleBatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SampleBatch").field("len", &self.len()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,204 @@
+//! One sample.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use relive_batch::{Gathered, SampleInfo};
+use relive_connection::{Error, ErrorKind, Result};
+use relive_table::{ItemData, ItemStructure, Sampled, Timestamp};
+use relive_tensor::{AtHand, Chunk, Tensor, Trajectory};
+use relive_wire::sample::ReceivedSample;
+
+/// An item as it was sampled. Its data is decoded when it is asked for.
+#[derive(Clone)]
+pub struct Sample {
+    info: SampleInfo,
+    data: SampleData,
+}
+
+/// Where a sample's data is.
+#[derive(Clone)]
+enum SampleData {
+    /// In the messages that it came in.
+    Received(Box<ReceivedSample>),
+    /// In chunks, which a table of this process shares.
+    Stored { item: Arc<ItemData>, table: Arc<str>, at_hand: AtHand },
+    /// In a batch, of which it is this one.
+    Gathered { batch: Arc<Gathered>, at: usize },
+}
+
+impl Sample {
+    pub(crate) fn received(received: ReceivedSample) -> Sample {
+        let told = received.info();
+        let info = SampleInfo {
+            key: told.key,
+            probability: told.probability,
+            table_size: u64::try_from(told.table_size).unwrap_or(0),
+            priority: told.priority,
+            times_sampled: told.times_sampled,
+            rate_limited: told.rate_limited,
+        };
+        Sample { info, data: SampleData::Received(Box::new(received)) }
+    }
+
+    pub(crate) fn stored(sampled: Sampled, table: &Arc<str>) -> Sample {
+        let info = SampleInfo::from(&sampled);
+        let Sampled { item, at_hand, .. } = sampled;
+        Sample { info, data: SampleData::Stored { item, table: Arc::clone(table), at_hand } }
+    }
+
+    pub(crate) fn gathered(batch: &Arc<Gathered>, at: usize, info: SampleInfo) -> Sample {
+        Sample { info, data: SampleData::Gathered { batch: Arc::clone(batch), at } }
+    }
+
+    /// Takes note that its table is one of several: an item of all comes from this one with the probability `share`,
+    /// and the others have `others` items.
+    pub(crate) fn scale_to_fleet(&mut self, share: f64, others: u64) {
+        self.info.probability *= share;
+        self.info.table_size = self.info.table_size.saturating_add(others);
+    }
+
+    /// Key, probability and so on.
+    pub fn info(&self) -> &SampleInfo {
+        &self.info
+    }
+
+    /// The table that the sample was taken from.
+    pub fn table(&self) -> &str {
+        match &self.data {
+            SampleData::Received(received) => received.table(),
+            SampleData::Stored { table, .. } => table,
+            SampleData::Gathered { batch, .. } => batch.table(),
+        }
+    }
+
+    /// What items of its table look like, if the sample came with it.
+    pub(crate) fn structure(&self) -> Option<&Arc<ItemStructure>> {
+        match &self.data {
+            SampleData::Received(received) => received.structure(),
+            SampleData::Stored { .. } | SampleData::Gathered { .. } => None,
+        }
+    }
+
+    /// When the server inserted the item, by the server's clock; none if the server does not say.
+    pub fn inserted_at(&self) -> Option<SystemTime> {
+        let inserted_at = match &self.data {
+            SampleData::Gathered { batch, at } => batch.inserted_at(*at)?,
+            SampleData::Received(received) => inserted_at(received)?,
+            SampleData::Stored { item, .. } => item.inserted_at,
+        };
+        let since_epoch = Duration::from_nanos(u64::try_from(inserted_at.as_nanos()).ok()?);
+        SystemTime::UNIX_EPOCH.checked_add(since_epoch)
+    }
+
+    /// Number of columns; 0 for an item whose description cannot be read.
+    pub fn num_columns(&self) -> usize {
+        match &self.data {
+            SampleData::Received(received) => received.num_columns(),
+            SampleData::Stored { item, .. } => item.trajectory.num_columns(),
+            SampleData::Gathered { batch, .. } => batch.columns().len(),
+        }
+    }
+
+    /// Bytes of this sample's chunks as they are stored or came: in full, also those parts that the item does not refer
+    /// to.
+    pub fn encoded_size_bytes(&self) -> usize {
+        match &self.data {
+            SampleData::Gathered { batch, at } => batch.bytes_of(*at),
+            SampleData::Received(received) => received.encoded_size_bytes(),
+            SampleData::Stored { item, .. } => {
+                usize::try_from(item.trajectory.encoded_size_bytes()).unwrap_or(usize::MAX)
+            }
+        }
+    }
+
+    /// The item's columns as references to chunks that are not decoded yet.
+    ///
+    /// # Errors
+    /// `DataLoss` for chunks that cannot be read or do not have what the item refers to.
+    pub fn trajectory(&self) -> Result<Trajectory> {
+        match &self.data {
+            SampleData::Received(received) => received.trajectory().map_err(|error| self.damaged(error)),
+            SampleData::Stored { item, .. } => Ok(item.trajectory.clone()),
+            SampleData::Gathered { batch, at } => batch.trajectory(*at).map_err(|error| self.damaged(error)),
+        }
+    }
+
+    /// The item's data, one tensor per column: `[rows, ..cell]`, or `[..cell]` for a squeezed column.
+    ///
+    /// Names do not travel with an item; `Client::column_names` gives those of its table, and
+    /// [`Nest::unflatten`](relive_tensor::Nest::unflatten) puts the columns under them. Columns come in the
+    /// flattening order of what was given to `TrajectoryWriter::create_item`: lists as they are, dicts sorted by
+    /// name, so that `{"reward": .., "action": ..}` comes back as action, then reward.
+    ///
+    /// # Errors
+    /// `DataLoss` for data that cannot be decoded.
+    pub fn columns(&self) -> Result<Vec<Tensor>> {
+        let decoded = match &self.data {
+            SampleData::Received(_) => self.trajectory()?.decode(),
+            SampleData::Stored { item, .. } => item.trajectory.decode(),
+            SampleData::Gathered { batch, at } => {
+                return batch.tensors(*at).map_err(|error| self.damaged(error));
+            }
+        };
+        decoded.map_err(|error| self.damaged(error))
+    }
+
+    /// The error for data that cannot be decoded.
+    pub(crate) fn damaged(&self, error: impl std::error::Error + Send + Sync + 'static) -> Error {
+        let text = format!("item {} of table {:?} cannot be decoded: {error}", self.info.key, self.table());
+        Error::with_source(ErrorKind::DataLoss, text, error)
+    }
+}
+
+/// The samples as a table of this process would have handed them out. Chunks that they share are read once.
+///
+/// # Errors
+/// `DataLoss` for the first that cannot be read.
+pub(crate) fn stored_samples(samples: &[Sample]) -> Result<Vec<Sampled>> {
+    let mut known = HashMap::new();
+    samples.iter().map(|sample| sample.to_stored(&mut known)).collect()
+}
+
+impl Sample {
+    fn to_stored(&self, known: &mut HashMap<u64, Arc<Chunk>>) -> Result<Sampled> {
+        let (item, at_hand) = match &self.data {
+            SampleData::Stored { item, at_hand, .. } => (Arc::clone(item), at_hand.clone()),
+            SampleData::Received(received) => {
+                let trajectory = received.trajectory_beside(known).map_err(|error| self.damaged(error))?;
+                let inserted_at = inserted_at(received).unwrap_or(Timestamp::EPOCH);
+                (self.item_of(trajectory, inserted_at), AtHand::default())
+            }
+            SampleData::Gathered { batch, at } => {
+                let inserted_at = batch.inserted_at(*at).unwrap_or(Timestamp::EPOCH);
+                (self.item_of(self.trajectory()?, inserted_at), AtHand::default())
+            }
+        };
+        let SampleInfo { probability, table_size, priority, times_sampled, rate_limited, .. } = self.info;
+        Ok(Sampled { item, priority, probability, table_size, times_sampled, rate_limited, at_hand })
+    }
+
+    fn item_of(&self, trajectory: Trajectory, inserted_at: Timestamp) -> Arc<ItemData> {
+        Arc::new(ItemData { trajectory, key: self.info.key, sequence: 0, inserted_at })
+    }
+}
+
+/// When the server says that it inserted the item.
+fn inserted_at(received: &ReceivedSample) -> Option<Timestamp> {
+    let (seconds, nanos) = received.info().inserted_at?;
+    Some(Timestamp::from_nanos(seconds.checked_mul(NANOS_PER_SECOND)?.checked_add(i64::from(nanos))?))
+}
+
+const NANOS_PER_SECOND: i64 = 1_000_000_000;
+
+impl fmt::Debug for Sample {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sample")
+            .field("info", &self.info)
+            .field("table", &self.table())
+            .field("num_columns", &self.num_columns())
+            .finish_non_exhaustive()
+    }
+}

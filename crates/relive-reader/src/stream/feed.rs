@@ -1,0 +1,108 @@
+//! Samples of a server: the streams that fetch them, as seen by who takes them.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use relive_connection::{Connection, Result, Timer};
+use tokio::task::JoinHandle;
+
+use super::shared::{Shared, Taken};
+use super::worker;
+use crate::options::SamplerOptions;
+use crate::samples::Sample;
+
+/// Workers that fetch samples, and the samples they fetched. Dropping it ends their streams.
+pub(crate) struct RemoteFeed {
+    shared: Arc<Shared>,
+    workers: Vec<JoinHandle<()>>,
+    timer: Timer,
+}
+
+impl RemoteFeed {
+    /// Workers that may ask for `credits` samples at once, all of them together.
+    pub(crate) fn new(
+        connection: &Connection,
+        table: &str,
+        options: &SamplerOptions,
+        credits: usize,
+        unavailable_timeout: Duration,
+    ) -> RemoteFeed {
+        RemoteFeed::start(connection, table, options, credits, unavailable_timeout, None)
+    }
+
+    /// [`new`](Self::new), with a look at whether a server that was away comes back with what it had.
+    pub(crate) fn watched(
+        connection: &Connection,
+        table: &str,
+        options: &SamplerOptions,
+        credits: usize,
+        unavailable_timeout: Duration,
+    ) -> RemoteFeed {
+        let watched = Some(connection);
+        RemoteFeed::start(connection, table, options, credits, unavailable_timeout, watched)
+    }
+
+    fn start(
+        connection: &Connection,
+        table: &str,
+        options: &SamplerOptions,
+        credits: usize,
+        unavailable_timeout: Duration,
+        watched: Option<&Connection>,
+    ) -> RemoteFeed {
+        let shared = Arc::new(Shared::new(table, options, credits, unavailable_timeout));
+        let spawn = |index| {
+            tokio::spawn(worker::run(Arc::clone(&shared), index, connection.channel(), watched.cloned()))
+        };
+        let workers = (0..options.useful_workers()).map(spawn).collect();
+        RemoteFeed { shared, workers, timer: Timer::default() }
+    }
+
+    pub(crate) fn table(&self) -> &str {
+        self.shared.table()
+    }
+
+    /// How many credits are worth giving back at once.
+    pub(crate) fn credit_batch(&self) -> usize {
+        self.shared.credit_batch()
+    }
+
+    /// Lets the workers ask for so many samples more.
+    pub(crate) fn give_back(&self, credits: usize) {
+        self.shared.give_back(credits);
+    }
+
+    /// Samples that have come and were not taken, and samples asked for that have not come.
+    pub(crate) fn counts(&self) -> (usize, usize) {
+        self.shared.counts()
+    }
+
+    /// Gives credits back, and moves all samples there are to the end of `into`. None after the last sample.
+    pub(crate) fn poll_take(
+        &mut self,
+        credits: usize,
+        into: &mut VecDeque<Sample>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<()>>> {
+        match self.shared.take(into, credits, cx.waker()) {
+            Taken::Samples => {
+                self.timer.clear();
+                Poll::Ready(Some(Ok(())))
+            }
+            Taken::End => Poll::Ready(None),
+            Taken::Error(error) => Poll::Ready(Some(Err(error))),
+            Taken::Nothing { give_up_at } => {
+                self.timer.poll(give_up_at, cx).map(|()| Some(Err(self.shared.unavailable())))
+            }
+        }
+    }
+}
+
+impl Drop for RemoteFeed {
+    fn drop(&mut self) {
+        self.workers.iter().for_each(JoinHandle::abort);
+        self.shared.close();
+    }
+}

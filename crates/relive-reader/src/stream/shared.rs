@@ -1,0 +1,401 @@
+//! What a sampler and its workers share, behind one lock.
+//!
+//! A *credit* is the right to ask for one sample. A worker spends credits with each request; the sampler gives them
+//! back when its caller takes samples. Invariant: credits + asked for and not received + received and not taken =
+//! capacity, which is what the caller granted in all and has not used up.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use relive_connection::{Error, ErrorKind, Result, status_error};
+use relive_wire::codec;
+use relive_wire::reverb::{SampleStreamRequest, Timeout};
+use tokio::sync::Notify;
+use tokio::time::Instant;
+use tonic::Status;
+
+use crate::options::SamplerOptions;
+use crate::samples::Sample;
+
+/// A request is sent before all of the last one has come when at least this part of a worker's capacity is free.
+const PIPELINE_FRACTION: usize = 4;
+
+#[derive(Debug)]
+pub(super) struct Shared {
+    table: String,
+    max_in_flight: usize,
+    max_samples_per_stream: usize,
+    limiter_timeout_ms: i64,
+    unavailable_timeout: Duration,
+    state: Mutex<Credits>,
+    /// The caller waits for samples again.
+    caller_is_back: Notify,
+}
+
+#[derive(Debug)]
+struct Credits {
+    /// Whether the sampler is gone.
+    closed: bool,
+    /// Whether samples have ever come.
+    has_delivered: bool,
+    ready: VecDeque<Sample>,
+    credits: usize,
+    /// Samples that no worker has asked for yet; none when there is no end.
+    left: Option<usize>,
+    /// A permanent error: given to every later call.
+    failure: Option<Error>,
+    /// The limiter's timeout: given once.
+    timeout: Option<Error>,
+    caller: Option<Waker>,
+    trouble: Option<Trouble>,
+    workers: Vec<StreamState>,
+}
+
+/// The server is away.
+#[derive(Debug, Clone)]
+struct Trouble {
+    since: Instant,
+    text: String,
+}
+
+#[derive(Debug, Default)]
+struct StreamState {
+    /// Number of the present stream.
+    stream: u64,
+    /// Samples asked for on this stream.
+    asked: usize,
+    /// Samples asked for and not received.
+    outstanding: usize,
+    /// The outgoing half of the stream, while it has nothing to ask for.
+    idle: Option<Waker>,
+}
+
+/// What a worker's stream should do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum NextRequest {
+    /// Ask for that many samples.
+    Ask(usize),
+    /// Nothing before something changes.
+    Wait,
+    /// Close: all that it may ask for has come.
+    End,
+}
+
+/// What the caller gets.
+pub(super) enum Taken {
+    /// Samples were put into the caller's list.
+    Samples,
+    /// There are no more.
+    End,
+    Error(Error),
+    /// Nothing yet. If the server is away: when to give up on it.
+    Nothing {
+        give_up_at: Option<Instant>,
+    },
+}
+
+impl Shared {
+    /// Credits for workers that may at first ask for `credits` samples, all of them together.
+    pub(super) fn new(
+        table: &str,
+        options: &SamplerOptions,
+        credits: usize,
+        unavailable_timeout: Duration,
+    ) -> Shared {
+        let workers = options.useful_workers();
+        let state = Credits {
+            ready: VecDeque::new(),
+            credits,
+            left: options.max_samples,
+            failure: None,
+            timeout: None,
+            caller: None,
+            trouble: None,
+            closed: false,
+            has_delivered: false,
+            workers: (0..workers).map(|_| StreamState::default()).collect(),
+        };
+        Shared {
+            table: table.to_owned(),
+            max_in_flight: options.max_in_flight,
+            max_samples_per_stream: options.max_samples_per_stream,
+            limiter_timeout_ms: options.limiter_timeout_ms(),
+            unavailable_timeout,
+            state: Mutex::new(state),
+            caller_is_back: Notify::new(),
+        }
+    }
+
+    pub(super) fn table(&self) -> &str {
+        &self.table
+    }
+
+    // For the sampler.
+
+    /// How many credits are worth giving back at once.
+    pub(super) fn credit_batch(&self) -> usize {
+        (self.max_in_flight / PIPELINE_FRACTION).max(1)
+    }
+
+    /// Samples that have come and were not taken, and samples asked for that have not come.
+    pub(super) fn counts(&self) -> (usize, usize) {
+        let state = self.state.lock();
+        (state.ready.len(), state.workers.iter().map(|worker| worker.outstanding).sum())
+    }
+
+    /// Gives credits back.
+    pub(super) fn give_back(&self, credits: usize) {
+        let mut state = self.state.lock();
+        state.credits += credits;
+        self.wake_idle_workers(state);
+    }
+
+    /// Gives credits back and takes all samples that are ready.
+    pub(super) fn take(&self, into: &mut VecDeque<Sample>, credits: usize, waker: &Waker) -> Taken {
+        let mut state = self.state.lock();
+        state.credits += credits;
+        let taken = state.take(into, self.unavailable_timeout);
+        state.caller = matches!(taken, Taken::Nothing { .. }).then(|| waker.clone());
+        let waits = state.caller.is_some();
+        self.wake_idle_workers(state);
+        if waits {
+            self.caller_is_back.notify_waiters();
+        }
+        taken
+    }
+
+    /// The error for a server that stays away.
+    pub(super) fn unavailable(&self) -> Error {
+        let text = self.state.lock().trouble.take().map_or_else(String::new, |trouble| trouble.text);
+        let waited = self.unavailable_timeout;
+        let text = format!("sample: no server for table {:?} since {waited:?}: {text}", self.table);
+        Error::new(ErrorKind::Unavailable, text)
+    }
+
+    fn wake_idle_workers(&self, mut state: parking_lot::MutexGuard<'_, Credits>) {
+        let mut wakers: Vec<Waker> = Vec::new();
+        for worker in 0..state.workers.len() {
+            if self.next_request(&state, worker) != NextRequest::Wait {
+                wakers.extend(state.workers.get_mut(worker).and_then(|worker| worker.idle.take()));
+            }
+        }
+        drop(state);
+        wakers.into_iter().for_each(Waker::wake);
+    }
+
+    /// Ends the outgoing half of every stream: as long as one is open, the transport keeps the stream, and the server
+    /// does not hear that its reader is gone.
+    pub(super) fn close(&self) {
+        let mut state = self.state.lock();
+        state.closed = true;
+        let wakers: Vec<Waker> = state.workers.iter_mut().filter_map(|worker| worker.idle.take()).collect();
+        drop(state);
+        wakers.into_iter().for_each(Waker::wake);
+    }
+
+    // For the workers.
+
+    /// Gives a new stream's number, or none when the worker is done.
+    pub(super) fn begin_stream(&self, worker: usize) -> Option<u64> {
+        let mut state = self.state.lock();
+        if state.failure.is_some() || state.left == Some(0) {
+            return None;
+        }
+        let worker = state.workers.get_mut(worker)?;
+        worker.stream += 1;
+        worker.asked = 0;
+        Some(worker.stream)
+    }
+
+    /// Takes back what the stream that ended still owed; whether it owed anything.
+    pub(super) fn end_stream(&self, worker: usize) -> bool {
+        let mut state = self.state.lock();
+        let Some(worker) = state.workers.get_mut(worker) else { return false };
+        // A request that is polled from now on belongs to no stream.
+        worker.stream += 1;
+        worker.idle = None;
+        let owed = std::mem::take(&mut worker.outstanding);
+        state.credits += owed;
+        if let Some(left) = &mut state.left {
+            *left += owed;
+        }
+        owed > 0
+    }
+
+    /// The next request of a worker's stream; `None` ends it.
+    pub(super) fn poll_request(
+        &self,
+        worker: usize,
+        stream: u64,
+        cx: &Context<'_>,
+    ) -> Poll<Option<SampleStreamRequest>> {
+        let mut state = self.state.lock();
+        // Requests are only polled on an established connection.
+        state.trouble = None;
+        let plan = self.next_request(&state, worker);
+        let closed = state.closed;
+        let Some(mine) = state.workers.get_mut(worker).filter(|mine| mine.stream == stream && !closed) else {
+            return Poll::Ready(None);
+        };
+        let samples = match plan {
+            NextRequest::Ask(samples) => samples,
+            NextRequest::End => return Poll::Ready(None),
+            NextRequest::Wait => {
+                mine.idle = Some(cx.waker().clone());
+                return Poll::Pending;
+            }
+        };
+        mine.asked += samples;
+        mine.outstanding += samples;
+        state.credits -= samples;
+        if let Some(left) = &mut state.left {
+            *left -= samples;
+        }
+        Poll::Ready(Some(SampleStreamRequest {
+            table: self.table.clone(),
+            num_samples: i64::try_from(samples).unwrap_or(i64::MAX),
+            rate_limiter_timeout: Some(Timeout { milliseconds: self.limiter_timeout_ms }),
+            relive_codecs: codec::known(),
+            ..SampleStreamRequest::default()
+        }))
+    }
+
+    /// What the worker's stream should do now.
+    fn next_request(&self, state: &Credits, worker: usize) -> NextRequest {
+        let Some(mine) = state.workers.get(worker) else { return NextRequest::End };
+        let left =
+            state.left.unwrap_or(usize::MAX).min(self.max_samples_per_stream.saturating_sub(mine.asked));
+        let room = state.credits.min(self.max_in_flight.saturating_sub(mine.outstanding));
+        let samples = left.min(room);
+        let worth_it = mine.outstanding == 0 || samples >= self.credit_batch() || samples == left;
+        match samples {
+            0 if left == 0 && mine.outstanding == 0 => NextRequest::End,
+            0 => NextRequest::Wait,
+            samples if worth_it => NextRequest::Ask(samples),
+            _ => NextRequest::Wait,
+        }
+    }
+
+    /// Hands samples to the caller.
+    pub(super) fn deliver(&self, worker: usize, samples: &mut Vec<Sample>) -> Result<()> {
+        if samples.is_empty() {
+            return Ok(());
+        }
+        let mut state = self.state.lock();
+        let Some(mine) = state.workers.get_mut(worker) else { return Ok(()) };
+        let Some(outstanding) = mine.outstanding.checked_sub(samples.len()) else {
+            let text =
+                format!("sample: the server sent more samples of table {:?} than were asked for", self.table);
+            return Err(Error::new(ErrorKind::Protocol, text));
+        };
+        mine.outstanding = outstanding;
+        state.ready.extend(samples.drain(..));
+        state.has_delivered = true;
+        let caller = state.caller.take();
+        self.wake_idle_workers(state);
+        if let Some(caller) = caller {
+            caller.wake();
+        }
+        Ok(())
+    }
+
+    /// Notes that the limiter let nothing through in time. Nobody who waits is told of it late: the worker then pauses
+    /// until the caller asks again.
+    pub(super) async fn limiter_timed_out(&self, status: Status) {
+        {
+            let mut state = self.state.lock();
+            let Some(caller) = state.caller.take() else { return };
+            state.timeout = Some(status_error("sample", status));
+            drop(state);
+            caller.wake();
+        }
+        loop {
+            let back = self.caller_is_back.notified();
+            tokio::pin!(back);
+            back.as_mut().enable();
+            {
+                let state = self.state.lock();
+                if state.caller.is_some() && state.timeout.is_none() {
+                    return;
+                }
+            }
+            back.await;
+        }
+    }
+
+    /// Inserts that the table has had at least, as the samples say that came since this was asked last.
+    pub(super) fn take_known_inserts(&self) -> Option<(Arc<str>, u64)> {
+        std::mem::take(&mut self.state.lock().has_delivered).then(|| (Arc::from(self.table.as_str()), 1))
+    }
+
+    /// Notes why a stream broke, before it is opened again.
+    pub(super) fn stream_broke(&self, text: &str) {
+        let mut state = self.state.lock();
+        let since = state.trouble.as_ref().map_or_else(Instant::now, |trouble| trouble.since);
+        state.trouble = Some(Trouble { since, text: text.to_owned() });
+        // So that it finds out until when to wait.
+        let caller = state.caller.clone();
+        drop(state);
+        if let Some(caller) = caller {
+            caller.wake();
+        }
+    }
+
+    /// Notes a permanent error.
+    pub(super) fn fail(&self, error: Error) {
+        let mut state = self.state.lock();
+        state.failure = Some(error);
+        let caller = state.caller.take();
+        drop(state);
+        if let Some(caller) = caller {
+            caller.wake();
+        }
+    }
+}
+
+impl Credits {
+    fn take(&mut self, into: &mut VecDeque<Sample>, unavailable_timeout: Duration) -> Taken {
+        if !self.ready.is_empty() {
+            self.timeout = None;
+            if into.is_empty() {
+                std::mem::swap(into, &mut self.ready);
+            } else {
+                into.append(&mut self.ready);
+            }
+            return Taken::Samples;
+        }
+        if let Some(failure) = &self.failure {
+            return Taken::Error(failure.clone());
+        }
+        if let Some(timeout) = self.timeout.take() {
+            return Taken::Error(timeout);
+        }
+        if self.left == Some(0) && self.workers.iter().all(|worker| worker.outstanding == 0) {
+            return Taken::End;
+        }
+        let give_up_at =
+            self.trouble.as_ref().and_then(|trouble| trouble.since.checked_add(unavailable_timeout));
+        Taken::Nothing { give_up_at }
+    }
+}
+
+/// The outgoing half of a worker's stream.
+pub(super) struct Requests {
+    pub(super) shared: Arc<Shared>,
+    pub(super) worker: usize,
+    pub(super) stream: u64,
+}
+
+impl futures_core::Stream for Requests {
+    type Item = SampleStreamRequest;
+
+    fn poll_next(self: std::pin::Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<SampleStreamRequest>> {
+        self.shared.poll_request(self.worker, self.stream, cx)
+    }
+}
+
+#[cfg(test)]
+mod tests;

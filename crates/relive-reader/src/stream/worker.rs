@@ -1,0 +1,67 @@
+//! The task that keeps one sample stream open.
+
+use std::sync::Arc;
+
+use relive_connection::{
+    Backoff, Connection, GrpcChannel, Result, is_limiter_timeout, is_transient_status, status_error,
+};
+use relive_wire::sample::Assembler;
+use tokio::time::{Instant, sleep};
+
+use super::responses::{Broken, Responses, SAMPLE_STREAM};
+use super::shared::{Requests, Shared};
+use crate::samples::Sample;
+
+/// Opens streams until all samples are there, the server refuses for good, or the sampler is gone.
+///
+/// With `watched`, somebody looks after a stream broke whether the server comes back with what it had.
+pub(super) async fn run(
+    shared: Arc<Shared>,
+    worker: usize,
+    mut channel: GrpcChannel,
+    watched: Option<Connection>,
+) {
+    let mut backoff = Backoff::default();
+    while let Some(stream) = shared.begin_stream(worker) {
+        let started = Instant::now();
+        let ended = one_stream(&shared, worker, stream, &mut channel).await;
+        let owed = shared.end_stream(worker);
+        match ended {
+            Ok(()) if !owed => continue,
+            Ok(()) => shared.stream_broke("the server ended the stream"),
+            Err(Broken::Status(status)) if is_limiter_timeout(&status) => {
+                shared.limiter_timed_out(status).await;
+                continue;
+            }
+            Err(Broken::Status(status)) if is_transient_status(&status) => {
+                tracing::debug!(%status, "sample stream broke");
+                shared.stream_broke(status.message());
+            }
+            Err(Broken::Status(status)) => return shared.fail(status_error("sample", status)),
+            Err(Broken::Permanent(error)) => return shared.fail(error),
+        }
+        if let Some(connection) = &watched {
+            connection.watch_for_return(shared.take_known_inserts());
+        }
+        sleep(backoff.wait_after(started.elapsed())).await;
+    }
+}
+
+/// One stream from its opening to its end.
+async fn one_stream(
+    shared: &Arc<Shared>,
+    worker: usize,
+    stream: u64,
+    channel: &mut GrpcChannel,
+) -> Result<(), Broken> {
+    let requests = Requests { shared: Arc::clone(shared), worker, stream };
+    let mut responses = Responses::open(channel, SAMPLE_STREAM, requests).await?;
+    let mut assembler = Assembler::default();
+    let (mut received, mut samples) = (Vec::new(), Vec::new());
+    while let Some(message) = responses.message().await? {
+        assembler.push(&message, &mut received)?;
+        samples.extend(received.drain(..).map(Sample::received));
+        shared.deliver(worker, &mut samples).map_err(Broken::Permanent)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,81 @@
+//! Why a step is refused, as data.
+
+use relive_connection::{Error, ErrorKind};
+use relive_tensor::limits::{MAX_CELL_BYTES, MAX_RANK};
+use relive_tensor::{DType, Shape};
+use thiserror::Error;
+
+/// Which column of a step is refused, and why: the [`source`](std::error::Error::source) of the error of `append` and
+/// its kind.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("column {column} (path {path:?}) {fault}")]
+#[non_exhaustive]
+pub struct AppendMismatch {
+    /// Number of the column: the order of its first appearance; in a [`StructuredWriter`](crate::StructuredWriter), the
+    /// number of the leaf in the flattened step.
+    pub column: usize,
+    /// Where the column is in the step, parts joined by `/`.
+    pub path: String,
+    /// What is wrong.
+    pub fault: AppendFault,
+}
+
+/// What is wrong with the value of a column.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum AppendFault {
+    /// Another element type than before.
+    #[error(
+        "got dtype {got}, but expected {expected} as in its first value; every step of a column must look alike"
+    )]
+    DType {
+        /// What came.
+        got: DType,
+        /// What the first value had.
+        expected: DType,
+    },
+    /// Another shape than before.
+    #[error(
+        "got shape {got}, but expected {expected} as in its first value; every step of a column must look alike"
+    )]
+    Shape {
+        /// What came: the shape of one step's value.
+        got: Shape,
+        /// What the first value had.
+        expected: Shape,
+    },
+    /// A second value for the same step.
+    #[error("was already set in this step")]
+    SetTwice,
+    /// More dimensions than a chunk can hold.
+    #[error("has {rank} dimensions; fewer than {MAX_RANK} can be stored")]
+    Rank {
+        /// Dimensions of the value.
+        rank: usize,
+    },
+    /// More bytes than a chunk can hold.
+    #[error("has {size_bytes} bytes in one step; the limit is {MAX_CELL_BYTES}")]
+    Size {
+        /// Bytes of the value.
+        size_bytes: u64,
+    },
+    /// A sequence without a leading dimension.
+    #[error("is a scalar; the values of a sequence have a leading dimension, the steps")]
+    NoSteps,
+    /// A sequence of another length than the columns before it.
+    #[error(
+        "has {got} steps, but other columns have {expected}; all columns of a sequence must be equally long"
+    )]
+    Steps {
+        /// Steps of this column.
+        got: u32,
+        /// Steps of the first column.
+        expected: u32,
+    },
+}
+
+impl From<AppendMismatch> for Error {
+    fn from(mismatch: AppendMismatch) -> Error {
+        Error::with_source(ErrorKind::InvalidArgument, mismatch.to_string(), mismatch)
+    }
+}

@@ -1,0 +1,222 @@
+//! A column of an item: cells of the history, in any order, with or without repeats.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use relive_connection::{Error, ErrorKind, Result};
+use relive_tensor::{DType, Shape, Tensor};
+use smallvec::SmallVec;
+
+use crate::chunks::ChunkRef;
+
+/// Rows of a chunk that follow each other. It keeps the chunk wanted.
+#[derive(Debug, Clone)]
+pub(crate) struct Run {
+    pub(crate) chunk: ChunkRef,
+    pub(crate) offset: u32,
+    pub(crate) length: u32,
+}
+
+/// The cells of a column, in order; one run for the most common column.
+pub(crate) type Runs = SmallVec<[Run; 1]>;
+
+/// Adds cells at the end; rows of a chunk with a gap between them, or in another order, are runs of their own.
+pub(crate) fn push_run(runs: &mut Runs, chunk: &ChunkRef, offset: u32, length: u32) {
+    match runs.last_mut() {
+        Some(last) if last.chunk.is(chunk) && last.offset + last.length == offset => last.length += length,
+        Some(_) | None => runs.push(Run { chunk: chunk.clone(), offset, length }),
+    }
+}
+
+/// What every value of a column looks like; fixed by the first one.
+#[derive(Debug)]
+pub(crate) struct CellSpec {
+    /// The writer that the column belongs to.
+    pub(crate) writer_id: u64,
+    /// Its number in that writer.
+    pub(crate) index: usize,
+    /// Where the column is in the step, parts joined by `/`.
+    pub(crate) path: Arc<str>,
+    pub(crate) dtype: DType,
+    pub(crate) shape: Shape,
+    /// The oldest cell that the history keeps, counting all cells that the column ever had.
+    oldest: AtomicU64,
+}
+
+impl CellSpec {
+    pub(crate) fn new(writer_id: u64, index: usize, path: Arc<str>, dtype: DType, shape: Shape) -> CellSpec {
+        CellSpec { writer_id, index, path, dtype, shape, oldest: AtomicU64::new(0) }
+    }
+
+    /// Notes that cells before `number` are no longer kept.
+    pub(crate) fn forget_before(&self, number: u64) {
+        self.oldest.store(number, Ordering::Release);
+    }
+
+    pub(crate) fn keeps(&self, number: u64) -> bool {
+        number >= self.oldest.load(Ordering::Acquire)
+    }
+}
+
+/// A column of an item to be: references to steps of the history.
+///
+/// It keeps what it refers to alive, also when the history drops those steps. Its data has the shape `[len, ..cell]`,
+/// or just `[..cell]` when squeezed.
+#[derive(Debug, Clone)]
+pub struct Column {
+    spec: Arc<CellSpec>,
+    runs: Runs,
+    squeeze: bool,
+}
+
+impl Column {
+    /// A column of at least one cell; of exactly one, if it is squeezed.
+    pub(crate) fn new(spec: Arc<CellSpec>, runs: Runs, squeeze: bool) -> Column {
+        Column { spec, runs, squeeze }
+    }
+
+    /// The steps of all `parts`, one after the other; with `squeeze`, the only one without the leading dimension. The
+    /// parts may be of different columns of one writer whose values look alike.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for no parts, parts of several writers, of another type or shape than the first, and more than
+    /// one step to squeeze.
+    pub fn concat(parts: &[Column], squeeze: bool) -> Result<Column> {
+        let Some(first) = parts.first() else {
+            return Err(Error::invalid("a column needs at least one step"));
+        };
+        let mut runs = Runs::new();
+        for part in parts {
+            first.check_joins(part)?;
+            part.runs.iter().for_each(|run| push_run(&mut runs, &run.chunk, run.offset, run.length));
+        }
+        let column = Column { spec: Arc::clone(&first.spec), runs, squeeze };
+        if squeeze && column.len() != 1 {
+            let text = format!("only a column of one step can be squeezed, this one has {}", column.len());
+            return Err(Error::invalid(text));
+        }
+        Ok(column)
+    }
+
+    fn check_joins(&self, other: &Column) -> Result<()> {
+        let (mine, theirs) = (&self.spec, &other.spec);
+        if mine.writer_id != theirs.writer_id {
+            return Err(Error::invalid(format!(
+                "columns {:?} and {:?} belong to different writers",
+                mine.path, theirs.path
+            )));
+        }
+        if (mine.dtype, &mine.shape) != (theirs.dtype, &theirs.shape) {
+            return Err(Error::invalid(format!(
+                "column {:?} holds {} {}, but column {:?} holds {} {}; the steps of an item's column must look alike",
+                mine.path, mine.dtype, mine.shape, theirs.path, theirs.dtype, theirs.shape
+            )));
+        }
+        Ok(())
+    }
+
+    /// The steps at `positions` of this column, in that order; repeats are allowed. The leading dimension is kept.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for no positions, and for one that is not below [`len`](Self::len).
+    pub fn subcolumn(&self, positions: &[usize]) -> Result<Column> {
+        if positions.is_empty() {
+            return Err(Error::invalid(format!(
+                "column {:?}: a column needs at least one step",
+                self.path()
+            )));
+        }
+        let mut runs = Runs::new();
+        for &position in positions {
+            let (run, offset) = self.cell(position).ok_or_else(|| {
+                let (path, len) = (self.path(), self.len());
+                Error::invalid(format!("column {path:?} has {len} steps, there is no step {position}"))
+            })?;
+            push_run(&mut runs, &run.chunk, offset, 1);
+        }
+        Ok(Column { spec: Arc::clone(&self.spec), runs, squeeze: false })
+    }
+
+    /// The run that cell number `position` lies in, and its row in the chunk.
+    fn cell(&self, position: usize) -> Option<(&Run, u32)> {
+        let mut before = u32::try_from(position).ok()?;
+        for run in &self.runs {
+            if before < run.length {
+                return Some((run, run.offset + before));
+            }
+            before -= run.length;
+        }
+        None
+    }
+
+    /// The data, as a reader of an item with this column would get it. Steps whose chunk is not cut yet are read where
+    /// they wait.
+    ///
+    /// # Errors
+    /// `DataLoss` for a chunk that cannot be decoded.
+    pub fn to_tensor(&self) -> Result<Tensor> {
+        let parts = self.runs.iter().map(|run| run.chunk.rows(run.offset, run.length));
+        let parts = parts.collect::<Result<Vec<Tensor>>>().map_err(|error| self.damaged(&error))?;
+        let joined = match parts.as_slice() {
+            [only] => Ok(only.clone()),
+            parts => Tensor::concat(parts),
+        };
+        let data = if self.squeeze { joined.and_then(|rows| rows.squeeze_leading()) } else { joined };
+        data.map_err(|error| self.damaged(&error))
+    }
+
+    fn damaged(&self, error: &dyn std::error::Error) -> Error {
+        Error::new(ErrorKind::DataLoss, format!("column {:?} cannot be read: {error}", self.path()))
+    }
+
+    /// Number of steps referred to; at least 1.
+    #[expect(clippy::len_without_is_empty, reason = "a column is never empty")]
+    pub fn len(&self) -> usize {
+        let cells: u64 = self.runs.iter().map(|run| u64::from(run.length)).sum();
+        usize::try_from(cells).unwrap_or(usize::MAX)
+    }
+
+    /// Whether the leading dimension is dropped.
+    pub fn is_squeezed(&self) -> bool {
+        self.squeeze
+    }
+
+    /// Element type.
+    pub fn dtype(&self) -> DType {
+        self.spec.dtype
+    }
+
+    /// Shape of one step's value.
+    pub fn cell_shape(&self) -> &Shape {
+        &self.spec.shape
+    }
+
+    /// Shape of the column's data: `[len, ..cell]`, or `[..cell]` when squeezed.
+    pub fn shape(&self) -> Shape {
+        let rows = (!self.squeeze).then(|| u32::try_from(self.len()).unwrap_or(u32::MAX));
+        item_shape(rows, &self.spec.shape)
+    }
+
+    /// Where the column comes from: the path in the step, parts joined by `/`.
+    pub fn path(&self) -> &str {
+        &self.spec.path
+    }
+
+    /// Its number in the writer: the order of the first appearance.
+    pub fn index(&self) -> usize {
+        self.spec.index
+    }
+
+    pub(crate) fn writer_id(&self) -> u64 {
+        self.spec.writer_id
+    }
+
+    pub(crate) fn runs(&self) -> &[Run] {
+        &self.runs
+    }
+}
+
+/// Shape of an item's column of cells of shape `cell`; without rows, of a squeezed one.
+pub(crate) fn item_shape(rows: Option<u32>, cell: &Shape) -> Shape {
+    rows.into_iter().chain(cell.dims().iter().copied()).collect()
+}

@@ -1,0 +1,203 @@
+//! Columns whose chunks are cut together.
+//!
+//! Small columns that first come in the same step and have the same chunk length share their chunks: the values of a
+//! step then lie side by side, in one block of memory with one description, however many columns there are. A large
+//! column has chunks of its own: an item keeps all of a chunk alive, and should not keep frames for the sake of a
+//! reward.
+
+use std::sync::Arc;
+
+use parking_lot::{Mutex, MutexGuard};
+use relive_connection::{Error, Result};
+use relive_tensor::{ChunkLength, ChunkSink, ChunkStatistic, Chunker, Cut, CutColumn, Placed, Rows};
+use smallvec::SmallVec;
+
+use super::column_state::ColumnState;
+
+use crate::chunks::{ChunkRef, ChunkSlot, Compressed, Compressibility, Encoder};
+
+/// Bytes of the largest value of a column that shares its chunks: what an item of another column keeps alive
+/// needlessly stays small.
+const MAX_SHARED_CELL_BYTES: u64 = 1 << 10;
+
+/// Bytes of one step of all columns that share their chunks, for the same reason: steps with more make several chunks.
+const MAX_SHARED_STEP_BYTES: u64 = 2 << 10;
+
+/// Chunks that a call finished, so that their bytes can be counted.
+pub(crate) type Finished = Vec<Arc<ChunkSlot>>;
+
+/// A column's place in time: the position in the history, and the step in the episode.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Moment {
+    pub(crate) position: u64,
+    pub(crate) episode_id: u64,
+    pub(crate) step: i32,
+}
+
+#[derive(Debug)]
+pub(crate) struct ChunkGroup {
+    /// Shared with the slots of its chunks, whose columns may be read before the chunk is cut.
+    chunker: Arc<Mutex<Chunker>>,
+    /// The chunk that rows are being added to; its slot is not filled yet.
+    open: Option<ChunkRef>,
+    length: ChunkLength,
+    /// Its columns, by their numbers in the writer.
+    members: SmallVec<[usize; 1]>,
+    compressibilities: SmallVec<[Compressibility; 1]>,
+    /// Bytes of one step of its columns; none if no others may join.
+    shared_bytes: Option<u64>,
+}
+
+/// What a group needs to know of its writer.
+pub(crate) struct Owner<'a> {
+    pub(crate) columns: &'a mut [ColumnState],
+    pub(crate) encoder: &'a mut Encoder,
+    pub(crate) draw_key: &'a mut dyn FnMut() -> u64,
+    /// The chunks that were cut.
+    pub(crate) finished: &'a mut Finished,
+}
+
+impl ChunkGroup {
+    /// A group without columns, for some that are like `rows`.
+    pub(crate) fn new(length: ChunkLength, delta_encoded: bool, rows: &Rows<'_>) -> Result<ChunkGroup> {
+        let chunker =
+            Chunker::new(length, delta_encoded).map_err(|error| Error::invalid(error.to_string()))?;
+        Ok(ChunkGroup {
+            chunker: Arc::new(Mutex::new(chunker)),
+            open: None,
+            length,
+            members: SmallVec::new(),
+            compressibilities: SmallVec::new(),
+            shared_bytes: is_small(rows).then_some(0),
+        })
+    }
+
+    /// Whether a column of this chunk length, with such values, belongs here.
+    pub(crate) fn takes(&self, length: ChunkLength, rows: &Rows<'_>) -> bool {
+        let step_bytes = self.shared_bytes.map(|bytes| bytes + rows.cell_bytes());
+        let fits = step_bytes.is_some_and(|bytes| bytes <= MAX_SHARED_STEP_BYTES);
+        fits && self.length == length && is_small(rows)
+    }
+
+    /// Adds a column with such values, and gives its number in the chunker.
+    pub(crate) fn add(&mut self, column: usize, rows: &Rows<'_>) -> usize {
+        self.shared_bytes = self.shared_bytes.map(|bytes| bytes + rows.cell_bytes());
+        self.members.push(column);
+        self.compressibilities.push(Compressibility::default());
+        self.chunker.lock().add_column()
+    }
+
+    /// Stores checked rows of some of its columns, by their numbers in the chunker.
+    pub(crate) fn append(
+        &mut self,
+        cells: &[(usize, Rows<'_>)],
+        at: Moment,
+        owner: &mut Owner<'_>,
+    ) -> Result<()> {
+        // Held over the encoding, so that readers of columns find rows either here or in a filled slot.
+        let chunker = Arc::clone(&self.chunker);
+        let mut locked = chunker.lock();
+        let mut filling = self.filling(at.position, owner);
+        let appended = locked.append(at.episode_id, at.step, cells, &mut filling);
+        filling.result?;
+        appended.map_err(|error| Error::invalid(error.to_string()))
+    }
+
+    /// Cuts the open chunk, if there is one.
+    pub(crate) fn finish(&mut self, owner: &mut Owner<'_>) -> Result<()> {
+        let chunker = Arc::clone(&self.chunker);
+        let mut locked = chunker.lock();
+        let mut filling = self.filling(0, owner);
+        locked.flush(&mut filling);
+        filling.result
+    }
+
+    /// The chunk that is being filled.
+    pub(crate) fn open(&self) -> Option<&Arc<ChunkSlot>> {
+        self.open.as_ref().map(ChunkRef::slot)
+    }
+
+    /// Rows of a column that wait for their chunk to be cut.
+    pub(crate) fn buffered_rows(&self, place: usize) -> u32 {
+        self.lock().buffered_rows(place)
+    }
+
+    /// Takes note that items were made, and says whether one waits for the open chunk to be cut.
+    pub(crate) fn note_items(&self) -> bool {
+        let is_awaited = self.open().is_some_and(|slot| slot.has_pending_items());
+        self.lock().note_items(is_awaited)
+    }
+
+    /// Takes note of an item about to be sent, for the chunk length.
+    pub(crate) fn record_item(&self, cells: u32, chunks: &[ChunkStatistic]) {
+        self.lock().record_item(cells, chunks);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Chunker> {
+        self.chunker.lock()
+    }
+
+    fn filling<'f, 'o>(&'f mut self, position: u64, owner: &'f mut Owner<'o>) -> Filling<'f, 'o> {
+        let compressed = match self.length {
+            ChunkLength::Constant { .. } => Compressed::Columns,
+            ChunkLength::AutoTuned { .. } => Compressed::Rows,
+        };
+        let Self { chunker, open, members, compressibilities, .. } = self;
+        Filling { chunker, open, members, compressibilities, compressed, position, owner, result: Ok(()) }
+    }
+}
+
+fn is_small(rows: &Rows<'_>) -> bool {
+    rows.cell_bytes() <= MAX_SHARED_CELL_BYTES
+}
+
+/// Takes in what a chunker says.
+struct Filling<'f, 'o> {
+    chunker: &'f Arc<Mutex<Chunker>>,
+    open: &'f mut Option<ChunkRef>,
+    members: &'f [usize],
+    compressibilities: &'f mut [Compressibility],
+    compressed: Compressed,
+    position: u64,
+    owner: &'f mut Owner<'o>,
+    result: Result<()>,
+}
+
+impl ChunkSink for Filling<'_, '_> {
+    fn draw_key(&mut self) -> u64 {
+        (self.owner.draw_key)()
+    }
+
+    fn place(&mut self, placed: Placed) {
+        if self.open.as_ref().is_none_or(|open| open.key() != placed.chunk_key) {
+            let slot = ChunkSlot::new(placed.chunk_key, Arc::clone(self.chunker));
+            *self.open = Some(ChunkRef::new(Arc::new(slot), 0));
+        }
+        let column = self.members.get(placed.column);
+        let column = column.and_then(|&column| self.owner.columns.get_mut(column));
+        if let (Some(open), Some(column)) = (&self.open, column) {
+            let chunk = ChunkRef::new(Arc::clone(open.slot()), placed.index);
+            column.push(self.position + u64::from(placed.first), placed.rows, &chunk, placed.offset);
+        }
+    }
+
+    fn cut(&mut self, cut: &Cut<'_>) {
+        let Some(open) = self.open.take() else { return };
+        match self.owner.encoder.encode(cut, self.compressed, self.compressibilities) {
+            Ok(encoded) => {
+                let rows = cut.columns().iter().map(CutColumn::rows).max();
+                open.fill(encoded, rows.unwrap_or(0));
+                self.owner.finished.push(Arc::clone(open.slot()));
+            }
+            Err(error) => self.result = Err(self.named(cut, &error)),
+        }
+    }
+}
+
+impl Filling<'_, '_> {
+    fn named(&self, cut: &Cut<'_>, error: &relive_tensor::ChunkError) -> Error {
+        let column = error.column.and_then(|place| self.members.get(cut.columns().get(place)?.column()));
+        let column = column.and_then(|&column| self.owner.columns.get(column));
+        Error::invalid(format!("column {:?}: {error}", column.map_or("", |column| column.path())))
+    }
+}

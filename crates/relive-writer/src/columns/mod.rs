@@ -1,0 +1,19 @@
+//! The columns of a writer: what they keep of the steps, the groups of them that share chunks, and the recorder of
+//! them all, which knows neither clock nor network.
+
+mod append_error;
+mod cells;
+mod column;
+mod column_state;
+mod group;
+mod index;
+mod recorder;
+
+pub use append_error::{AppendFault, AppendMismatch};
+pub use column::Column;
+
+pub(crate) use column::{CellSpec, Run, Runs, item_shape, push_run};
+pub(crate) use column_state::{ColumnName, ColumnState};
+pub(crate) use group::Finished;
+pub(crate) use index::{IndexError, resolve, resolve_range};
+pub(crate) use recorder::{Cell, Recorder};

@@ -1,0 +1,340 @@
+//! Columns, steps and episodes of one writer: everything that needs no server.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use rand::RngExt;
+use rand_xoshiro::Xoshiro256PlusPlus;
+use relive_connection::{Error, ErrorKind, Result};
+use relive_tensor::{ChunkLength, ChunkStatistic, Rows};
+use smallvec::SmallVec;
+
+use super::append_error::AppendFault;
+use super::column_state::{ColumnName, ColumnState, Membership};
+use super::group::{ChunkGroup, Finished, Moment, Owner};
+use crate::chunks::ChunkSlot;
+use crate::chunks::Encoder;
+
+/// Rows of a column, by its number.
+pub(crate) type Cell<'a> = (usize, Rows<'a>);
+
+#[derive(Debug)]
+pub(crate) struct Recorder {
+    writer_id: u64,
+    rng: Xoshiro256PlusPlus,
+    encoder: Encoder,
+    columns: Vec<ColumnState>,
+    groups: Vec<ChunkGroup>,
+    default_length: ChunkLength,
+    delta_encoded: bool,
+    configured: HashMap<String, ChunkLength>,
+    episode_id: u64,
+    /// Completed steps of the episode.
+    episode_steps: u64,
+    /// Completed steps since the history was last cleared.
+    history_steps: u64,
+    step_is_open: bool,
+}
+
+impl Recorder {
+    pub(crate) fn new(
+        default_length: ChunkLength,
+        mut rng: Xoshiro256PlusPlus,
+        encoder: Encoder,
+    ) -> Recorder {
+        Recorder {
+            encoder,
+            writer_id: rng.random(),
+            episode_id: draw_key(&mut rng),
+            rng,
+            columns: Vec::new(),
+            groups: Vec::new(),
+            default_length,
+            delta_encoded: false,
+            configured: HashMap::new(),
+            episode_steps: 0,
+            history_steps: 0,
+            step_is_open: false,
+        }
+    }
+
+    pub(crate) fn writer_id(&self) -> u64 {
+        self.writer_id
+    }
+
+    pub(crate) fn columns(&self) -> &[ColumnState] {
+        &self.columns
+    }
+
+    /// Bytes of the history's chunks that no table of this process has.
+    pub(crate) fn unheld_bytes(&self) -> u64 {
+        let chunks = self.columns.iter().flat_map(|column| column.cells().chunks());
+        let unheld = chunks.filter_map(|chunk| chunk.shared()).filter(|chunk| !chunk.is_held());
+        // Columns share chunks.
+        let mut counted = HashSet::new();
+        unheld.filter(|chunk| counted.insert(chunk.key())).map(|chunk| chunk.size_bytes()).sum()
+    }
+
+    pub(crate) fn episode_steps(&self) -> u64 {
+        self.episode_steps
+    }
+
+    pub(crate) fn step_is_open(&self) -> bool {
+        self.step_is_open
+    }
+
+    pub(crate) fn history_len(&self) -> u64 {
+        self.history_steps + u64::from(self.step_is_open)
+    }
+
+    /// Where in the history the next append goes.
+    pub(crate) fn next_position(&self) -> u64 {
+        self.history_steps
+    }
+
+    pub(crate) fn episode_id(&self) -> u64 {
+        self.episode_id
+    }
+
+    /// Codes integers of columns to come as differences before compression.
+    pub(crate) fn delta_encoded(self, delta_encoded: bool) -> Recorder {
+        Recorder { delta_encoded, ..self }
+    }
+
+    /// A fresh key for an item.
+    pub(crate) fn draw_key(&mut self) -> u64 {
+        draw_key(&mut self.rng)
+    }
+
+    /// Adds columns at the end, one for each path.
+    pub(crate) fn add_columns(&mut self, paths: &[Arc<str>]) -> Result<()> {
+        let first = self.columns.len();
+        let names = (first..).zip(paths).map(|(number, path)| ColumnName { number, path: Arc::clone(path) });
+        self.add_named_columns(names)
+    }
+
+    /// Adds columns that their users know by other numbers.
+    pub(crate) fn add_named_columns(&mut self, names: impl Iterator<Item = ColumnName>) -> Result<()> {
+        for name in names {
+            let length = *self.configured.get(&*name.path).unwrap_or(&self.default_length);
+            self.columns.push(ColumnState::new(name, length)?);
+        }
+        Ok(())
+    }
+
+    /// Checks one step's `cells` against the columns that are there; cells of columns to come are fine.
+    pub(crate) fn check(&self, cells: &[Cell<'_>]) -> Result<()> {
+        self.check_episode(1)?;
+        cells.iter().try_for_each(|(column, rows)| self.check_rows(*column, rows))
+    }
+
+    /// [`check`](Self::check) for the values of several steps, whose number it gives; none for no columns.
+    pub(crate) fn check_sequence(&self, cells: &[Cell<'_>]) -> Result<Option<u32>> {
+        let expected = cells.first().map(|(_, rows)| rows.rows());
+        for (column, rows) in cells {
+            let got = rows.rows();
+            if let Some(expected) = expected.filter(|&expected| expected != got) {
+                return Err(self.name(*column).error(AppendFault::Steps { got, expected }));
+            }
+            self.check_rows(*column, rows)?;
+        }
+        self.check_episode(expected.unwrap_or(0))?;
+        Ok(expected)
+    }
+
+    /// The error for values of steps that have no leading dimension.
+    pub(crate) fn no_steps(&self, column: usize) -> Error {
+        self.name(column).error(AppendFault::NoSteps)
+    }
+
+    fn check_episode(&self, steps: u32) -> Result<()> {
+        if i32::try_from(self.episode_steps + u64::from(steps)).is_ok() {
+            return Ok(());
+        }
+        Err(Error::new(
+            ErrorKind::FailedPrecondition,
+            format!(
+                "the episode has {} steps and would get {steps} more, which is more than a chunk can number; end it",
+                self.episode_steps
+            ),
+        ))
+    }
+
+    fn check_rows(&self, column: usize, rows: &Rows<'_>) -> Result<()> {
+        match self.columns.get(column) {
+            Some(state) => state.check(rows, self.history_steps),
+            None => self.name(column).check_size(rows),
+        }
+    }
+
+    /// What errors call a column, which may be one to come.
+    fn name(&self, column: usize) -> ColumnName {
+        let known = self.columns.get(column).map(|state| state.name().clone());
+        known.unwrap_or_else(|| ColumnName { number: column, path: Arc::from("(new)") })
+    }
+
+    /// Stores checked cells as one step, or as a part of one that stays open.
+    pub(crate) fn append(&mut self, cells: &[Cell<'_>], partial: bool) -> Result<Finished> {
+        let finished = self.store(cells)?;
+        self.step_is_open = partial;
+        if !partial {
+            self.episode_steps += 1;
+            self.history_steps += 1;
+        }
+        Ok(finished)
+    }
+
+    /// Stores the checked values of `steps` steps, the first of which may be open.
+    pub(crate) fn append_sequence(&mut self, cells: &[Cell<'_>], steps: u32) -> Result<Finished> {
+        if steps == 0 {
+            return Ok(Finished::new());
+        }
+        let finished = self.store(cells)?;
+        self.step_is_open = false;
+        self.episode_steps += u64::from(steps);
+        self.history_steps += u64::from(steps);
+        Ok(finished)
+    }
+
+    fn store(&mut self, cells: &[Cell<'_>]) -> Result<Finished> {
+        let at = Moment {
+            position: self.history_steps,
+            episode_id: self.episode_id,
+            step: i32::try_from(self.episode_steps).unwrap_or(i32::MAX),
+        };
+        let sorted = self.by_group(cells)?;
+        let mut finished = Finished::new();
+        for cells in sorted.chunk_by(|(a, _), (b, _)| a.group == b.group) {
+            let group = cells.first().and_then(|(member, _)| self.groups.get_mut(member.group));
+            let cells: SmallVec<[Cell<'_>; 8]> =
+                cells.iter().map(|(member, rows)| (member.number, *rows)).collect();
+            let rng = &mut self.rng;
+            let mut owner = Owner {
+                columns: &mut self.columns,
+                encoder: &mut self.encoder,
+                draw_key: &mut || draw_key(rng),
+                finished: &mut finished,
+            };
+            group.map_or(Ok(()), |group| group.append(&cells, at, &mut owner))?;
+        }
+        Ok(finished)
+    }
+
+    /// The cells by their groups. Columns that come for the first time, or were configured since, find one.
+    fn by_group<'a>(&mut self, cells: &[Cell<'a>]) -> Result<SmallVec<[(Membership, Rows<'a>); 8]>> {
+        let known = self.groups.len();
+        let mut sorted: SmallVec<[(Membership, Rows<'a>); 8]> = SmallVec::with_capacity(cells.len());
+        for (index, rows) in cells {
+            let Some(column) = self.columns.get_mut(*index) else { continue };
+            column.learn(self.writer_id, *index, rows);
+            let member = match column.membership() {
+                Some(member) => member,
+                None => {
+                    let length = column.length();
+                    let open = self.groups.get(known..).unwrap_or_default();
+                    let group = match open.iter().position(|group| group.takes(length, rows)) {
+                        Some(group) => known + group,
+                        None => {
+                            self.groups.push(ChunkGroup::new(length, self.delta_encoded, rows)?);
+                            self.groups.len() - 1
+                        }
+                    };
+                    let number = self.groups.get_mut(group).map_or(0, |group| group.add(*index, rows));
+                    let member = Membership { group, number };
+                    column.join(member);
+                    member
+                }
+            };
+            sorted.push((member, *rows));
+        }
+        if !sorted.is_sorted_by_key(|(member, _)| member.group) {
+            sorted.sort_by_key(|(member, _)| member.group);
+        }
+        Ok(sorted)
+    }
+
+    /// Cuts every open chunk.
+    pub(crate) fn finish_all(&mut self) -> Result<Finished> {
+        self.finish_where(|_| true)
+    }
+
+    /// Cuts the open chunks that are wanted.
+    pub(crate) fn finish_where(&mut self, is_wanted: impl Fn(&ChunkSlot) -> bool) -> Result<Finished> {
+        self.finish_groups(|group| group.open().is_some_and(|slot| is_wanted(slot)))
+    }
+
+    fn finish_groups(&mut self, is_wanted: impl Fn(&ChunkGroup) -> bool) -> Result<Finished> {
+        let mut finished = Finished::new();
+        let mut owner = Owner {
+            columns: &mut self.columns,
+            encoder: &mut self.encoder,
+            draw_key: &mut || 0,
+            finished: &mut finished,
+        };
+        let mut wanted = self.groups.iter_mut().filter(|group| is_wanted(group));
+        wanted.try_for_each(|group| group.finish(&mut owner))?;
+        Ok(finished)
+    }
+
+    /// Takes note that items were made, and cuts the open chunks that they need if these are long enough.
+    pub(crate) fn note_items(&mut self) -> Result<Finished> {
+        self.finish_groups(ChunkGroup::note_items)
+    }
+
+    /// Starts an episode; open chunks must be cut before.
+    pub(crate) fn start_episode(&mut self, clear_history: bool) {
+        if self.step_is_open {
+            self.history_steps += 1;
+            self.step_is_open = false;
+        }
+        if clear_history {
+            self.columns.iter_mut().for_each(ColumnState::clear);
+            self.history_steps = 0;
+        }
+        self.episode_steps = 0;
+        self.episode_id = draw_key(&mut self.rng);
+    }
+
+    /// Sets the chunk length of the column at `path`, which may be one that no step had yet.
+    pub(crate) fn configure(&mut self, path: &str, length: ChunkLength) -> Result<()> {
+        let column = self.columns.iter_mut().find(|column| column.path() == path);
+        if let Some(column) = column.filter(|column| column.length() != length) {
+            let member = column.membership();
+            let group = member.and_then(|member| Some((self.groups.get(member.group)?, member.number)));
+            let rows = group.map_or(0, |(group, place)| group.buffered_rows(place));
+            if rows > 0 {
+                return Err(Error::new(
+                    ErrorKind::FailedPrecondition,
+                    format!(
+                        "column {path:?}: the chunk length cannot change while {rows} steps are buffered; flush first"
+                    ),
+                ));
+            }
+            column.configure(length);
+        }
+        self.configured.insert(path.to_owned(), length);
+        Ok(())
+    }
+
+    /// Whether the chunk length of some column is tuned.
+    pub(crate) fn is_tuned(&self) -> bool {
+        self.columns.iter().any(ColumnState::is_tuned)
+    }
+
+    /// The group of a column that had values.
+    pub(crate) fn group_of(&self, column: usize) -> Option<usize> {
+        self.columns.get(column)?.membership().map(|member| member.group)
+    }
+
+    /// Takes note of what an item takes from the columns of a group.
+    pub(crate) fn record_item(&self, group: usize, cells: u32, chunks: &[ChunkStatistic]) {
+        if let Some(group) = self.groups.get(group) {
+            group.record_item(cells, chunks);
+        }
+    }
+}
+
+/// A key as dm-reverb's clients draw them: uniform over all 64-bit numbers but the largest.
+fn draw_key(rng: &mut Xoshiro256PlusPlus) -> u64 {
+    rng.random_range(0..u64::MAX)
+}

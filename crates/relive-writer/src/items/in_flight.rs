@@ -1,0 +1,91 @@
+//! Items that were sent and are not confirmed.
+
+use std::collections::VecDeque;
+
+use super::item::PendingItem;
+
+/// Places of confirmed items that are kept beside as many as there are items: closing gaps costs a look at all of them.
+const SPARE_GAPS: usize = 64;
+
+/// In the order in which they were sent. Confirmations come nearly in that order: those of one table in it, those of
+/// several mixed, so that each is looked for behind the one before.
+#[derive(Debug, Default)]
+pub(super) struct InFlight {
+    items: VecDeque<Option<PendingItem>>,
+    len: usize,
+    /// Behind the item that was confirmed last.
+    next: usize,
+}
+
+impl InFlight {
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(super) fn push(&mut self, item: PendingItem) {
+        self.items.push_back(Some(item));
+        self.len += 1;
+    }
+
+    /// In the order in which they were sent.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &PendingItem> {
+        self.items.iter().flatten()
+    }
+
+    /// Takes the item of this key out.
+    pub(super) fn remove(&mut self, key: u64) -> Option<PendingItem> {
+        let is_it = |item: &Option<PendingItem>| item.as_ref().is_some_and(|item| item.key == key);
+        let behind = self.items.iter().skip(self.next).position(is_it).map(|at| self.next + at);
+        let at = behind.or_else(|| self.items.iter().take(self.next).position(is_it))?;
+        let item = self.items.get_mut(at).and_then(Option::take);
+        self.len -= usize::from(item.is_some());
+        self.next = at + 1;
+        while let Some(None) = self.items.front() {
+            self.items.pop_front();
+            self.next = self.next.saturating_sub(1);
+        }
+        if self.items.len() > 2 * self.len + SPARE_GAPS {
+            self.close_gaps();
+        }
+        item
+    }
+
+    /// Gives up the places of confirmed items. One that is held back for long would otherwise keep all behind it.
+    fn close_gaps(&mut self) {
+        self.next = self.items.iter().take(self.next).flatten().count();
+        self.items.retain(Option::is_some);
+    }
+
+    /// Takes all out, in their order.
+    pub(super) fn take(&mut self) -> impl DoubleEndedIterator<Item = PendingItem> {
+        std::mem::take(self).items.into_iter().flatten()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    fn item(key: u64) -> PendingItem {
+        PendingItem::new(key, Arc::from("t"), 1.0, &[])
+    }
+
+    #[test]
+    fn an_item_that_is_held_back_keeps_no_places_of_those_behind_it() {
+        let mut in_flight = InFlight::default();
+        in_flight.push(item(0));
+        for key in 1..10_000 {
+            in_flight.push(item(key));
+            // Out of their order, two at a time.
+            if key % 2 == 0 {
+                assert_eq!(in_flight.remove(key).map(|item| item.key), Some(key));
+                assert_eq!(in_flight.remove(key - 1).map(|item| item.key), Some(key - 1));
+            }
+            assert!(in_flight.items.len() <= 2 * in_flight.len() + SPARE_GAPS + 1);
+        }
+        let left: Vec<u64> = in_flight.take().map(|item| item.key).collect();
+        assert_eq!(left, [0, 9_999]);
+    }
+}

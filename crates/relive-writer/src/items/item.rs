@@ -1,0 +1,429 @@
+//! Items on their way to a table.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use relive_connection::{Error, ErrorKind, Result};
+use relive_table::NewItem;
+use relive_tensor::{Nest, Slice, TrajectoryBuilder};
+use relive_wire::item_run::RunSlice;
+use relive_wire::reverb::flat_trajectory::{ChunkSlice, Column as ColumnMessage};
+use relive_wire::reverb::{FlatTrajectory, PrioritizedItem};
+use relive_wire::v1::ItemRun;
+use smallvec::SmallVec;
+
+use crate::chunks::{ChunkRef, ChunkSlot};
+use crate::columns::Column;
+
+/// More chunks than this are looked up in a map instead of one after the other.
+const LINEAR_LOOKUP_CHUNKS: usize = 16;
+
+/// Bytes of an item's message without its slices, roughly: what counts against the size of a request.
+const ITEM_OVERHEAD_BYTES: usize = 64;
+
+/// Bytes of one slice in an item's message, roughly.
+const SLICE_BYTES: usize = 24;
+
+/// The columns of an item, flattened. Made from one column, an array or vector of columns, or a nest of them.
+///
+/// The first item that a client makes of a nest tells the table, if it has no signature, what its items look like; see
+/// `Client::column_names`.
+#[derive(Debug, Clone)]
+pub struct TrajectoryColumns {
+    columns: SmallVec<[Column; 2]>,
+    /// The nest that they come from.
+    nest: Option<Box<Nest<Column>>>,
+}
+
+impl TrajectoryColumns {
+    pub(crate) fn columns(&self) -> &[Column] {
+        &self.columns
+    }
+
+    /// The columns in their structure; none of plain lists.
+    pub(crate) fn nest(&self) -> Option<&Nest<Column>> {
+        self.nest.as_deref()
+    }
+
+    fn plain(columns: SmallVec<[Column; 2]>) -> TrajectoryColumns {
+        TrajectoryColumns { columns, nest: None }
+    }
+}
+
+impl From<Column> for TrajectoryColumns {
+    fn from(column: Column) -> TrajectoryColumns {
+        TrajectoryColumns::plain(std::iter::once(column).collect())
+    }
+}
+
+impl From<Vec<Column>> for TrajectoryColumns {
+    fn from(columns: Vec<Column>) -> TrajectoryColumns {
+        TrajectoryColumns::plain(columns.into())
+    }
+}
+
+impl<const N: usize> From<[Column; N]> for TrajectoryColumns {
+    fn from(columns: [Column; N]) -> TrajectoryColumns {
+        TrajectoryColumns::plain(columns.into_iter().collect())
+    }
+}
+
+impl From<&[Column]> for TrajectoryColumns {
+    fn from(columns: &[Column]) -> TrajectoryColumns {
+        TrajectoryColumns::plain(columns.iter().cloned().collect())
+    }
+}
+
+impl From<&TrajectoryColumns> for TrajectoryColumns {
+    fn from(columns: &TrajectoryColumns) -> TrajectoryColumns {
+        columns.clone()
+    }
+}
+
+impl From<Nest<Column>> for TrajectoryColumns {
+    fn from(columns: Nest<Column>) -> TrajectoryColumns {
+        TrajectoryColumns { columns: columns.leaves().cloned().collect(), nest: Some(Box::new(columns)) }
+    }
+}
+
+/// An item with the chunks it refers to, kept until the server confirms it.
+#[derive(Debug)]
+pub(crate) struct PendingItem {
+    pub(crate) key: u64,
+    pub(crate) table: Arc<str>,
+    pub(crate) priority: f64,
+    columns: SmallVec<[ColumnEnd; 2]>,
+    slices: SmallVec<[CellRun; 2]>,
+    chunks: SmallVec<[Arc<ChunkSlot>; 2]>,
+}
+
+/// Where a column ends in the list of slices.
+#[derive(Debug)]
+struct ColumnEnd {
+    slices_end: usize,
+    squeeze: bool,
+}
+
+/// Rows of a chunk that follow each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct CellRun {
+    /// Position in the item's list of chunks.
+    chunk: u32,
+    /// Which tensor of the chunk.
+    index: u32,
+    offset: u32,
+    length: u32,
+}
+
+impl PendingItem {
+    pub(crate) fn new(key: u64, table: Arc<str>, priority: f64, columns: &[Column]) -> PendingItem {
+        let mut draft = ItemDraft::new(key, table, priority);
+        for column in columns {
+            column.runs().iter().for_each(|run| draft.add_run(&run.chunk, run.offset, run.length));
+            draft.end_column(column.is_squeezed());
+        }
+        draft.finish()
+    }
+
+    /// The distinct chunks, in the order of their first use.
+    pub(crate) fn chunks(&self) -> &[Arc<ChunkSlot>] {
+        &self.chunks
+    }
+
+    /// Whether all chunks are cut, so that the item can be sent.
+    pub(crate) fn is_ready(&self) -> bool {
+        self.chunks.iter().all(|chunk| chunk.is_cut())
+    }
+
+    /// Bytes of the item's own message, without its chunks; an estimate.
+    pub(crate) fn message_bytes(&self) -> usize {
+        ITEM_OVERHEAD_BYTES + self.table.len() + SLICE_BYTES * self.slices.len()
+    }
+
+    /// Bytes of the item with those of its chunks that are cut, sent before or not.
+    pub(crate) fn encoded_bytes(&self) -> usize {
+        self.message_bytes() + self.chunks.iter().map(|chunk| chunk.size_bytes()).sum::<usize>()
+    }
+
+    /// The slices of each column, and whether it is squeezed.
+    pub(crate) fn columns(&self) -> impl Iterator<Item = (&[CellRun], bool)> {
+        let mut start = 0;
+        self.columns.iter().map(move |column| {
+            let slices = self.slices.get(start..column.slices_end).unwrap_or_default();
+            start = column.slices_end;
+            (slices, column.squeeze)
+        })
+    }
+
+    /// Adds the item to a run for its table whose items have such columns.
+    pub(crate) fn add_to(&self, run: &mut ItemRun) {
+        run.begin_item(self.key, self.priority);
+        for (slices, _) in self.columns() {
+            run.push_column(slices.iter().map(|slice| slice.to_run_slice(&self.chunks)));
+        }
+    }
+
+    pub(crate) fn to_message(&self) -> PrioritizedItem {
+        let columns = self.columns().map(|(slices, squeeze)| {
+            let chunk_slices = slices.iter().map(|slice| slice.to_message(&self.chunks)).collect();
+            ColumnMessage { chunk_slices, squeeze }
+        });
+        PrioritizedItem {
+            key: self.key,
+            table: (*self.table).to_owned(),
+            priority: self.priority,
+            flat_trajectory: Some(FlatTrajectory { columns: columns.collect() }),
+            ..PrioritizedItem::default()
+        }
+    }
+}
+
+/// The distinct chunks of `items` that are not cut.
+pub(crate) fn uncut_chunks<'a>(items: impl Iterator<Item = &'a PendingItem>) -> Vec<Arc<ChunkSlot>> {
+    let mut uncut: Vec<Arc<ChunkSlot>> = Vec::new();
+    for chunk in items.flat_map(PendingItem::chunks).filter(|chunk| !chunk.is_cut()) {
+        if !uncut.iter().any(|known| Arc::ptr_eq(known, chunk)) {
+            uncut.push(Arc::clone(chunk));
+        }
+    }
+    uncut
+}
+
+impl PendingItem {
+    /// The item over the chunks themselves, for a table of this process, put together by `builder`, which remembers
+    /// how those before were. All chunks must be cut, and shared.
+    pub(crate) fn to_new_item(&self, builder: &mut TrajectoryBuilder) -> Result<NewItem> {
+        builder.clear();
+        for chunk in &self.chunks {
+            let chunk =
+                chunk.shared().ok_or_else(|| Error::invalid("the item waits for a chunk to be cut"))?;
+            builder.chunk(Arc::clone(chunk));
+        }
+        for (slices, squeeze) in self.columns() {
+            builder.begin_column(squeeze);
+            for &CellRun { chunk, index, offset, length } in slices {
+                builder.slice(Slice { chunk, offset, length, index });
+            }
+        }
+        let trajectory = builder.build().map_err(|error| {
+            let text = format!("create_item: item {} for table {:?}: {error}", self.key, self.table);
+            Error::with_source(ErrorKind::InvalidArgument, text, error)
+        })?;
+        Ok(NewItem { key: self.key, priority: self.priority, times_sampled: 0, trajectory })
+    }
+}
+
+impl CellRun {
+    /// Whether `next` is the row right after this run. Rows of one chunk with a gap between them, or in another order,
+    /// are runs of their own: a slice has no stride.
+    fn continues_with(self, next: CellRun) -> bool {
+        (self.chunk, self.index) == (next.chunk, next.index) && self.offset + self.length == next.offset
+    }
+
+    /// With the key of its chunk, which is one of `chunks`.
+    fn to_run_slice(self, chunks: &[Arc<ChunkSlot>]) -> RunSlice {
+        let chunk = usize::try_from(self.chunk).ok().and_then(|chunk| chunks.get(chunk));
+        let CellRun { index, offset, length, .. } = self;
+        RunSlice { chunk_key: chunk.map_or(0, |chunk| chunk.key()), index, offset, length }
+    }
+
+    fn to_message(self, chunks: &[Arc<ChunkSlot>]) -> ChunkSlice {
+        let narrow = |number: u32| i32::try_from(number).unwrap_or(i32::MAX);
+        ChunkSlice {
+            chunk_key: self.to_run_slice(chunks).chunk_key,
+            offset: narrow(self.offset),
+            length: narrow(self.length),
+            index: narrow(self.index),
+        }
+    }
+}
+
+/// An item that is being put together, column by column.
+pub(crate) struct ItemDraft {
+    item: PendingItem,
+    known: ChunkLookup,
+}
+
+impl ItemDraft {
+    pub(crate) fn new(key: u64, table: Arc<str>, priority: f64) -> ItemDraft {
+        let (columns, slices, chunks) = (SmallVec::new(), SmallVec::new(), SmallVec::new());
+        let item = PendingItem { key, table, priority, columns, slices, chunks };
+        ItemDraft { item, known: ChunkLookup::default() }
+    }
+
+    /// Adds rows of a chunk to the present column.
+    pub(crate) fn add_run(&mut self, chunk: &ChunkRef, offset: u32, length: u32) {
+        let index = chunk.index();
+        let chunk = self.known.add(&mut self.item.chunks, chunk.slot());
+        let run = CellRun { chunk, index, offset, length };
+        let first = self.item.columns.last().map_or(0, |column| column.slices_end);
+        match self.item.slices.get_mut(first..).and_then(<[CellRun]>::last_mut) {
+            Some(last) if last.continues_with(run) => last.length += length,
+            Some(_) | None => self.item.slices.push(run),
+        }
+    }
+
+    pub(crate) fn end_column(&mut self, squeeze: bool) {
+        self.item.columns.push(ColumnEnd { slices_end: self.item.slices.len(), squeeze });
+    }
+
+    pub(crate) fn finish(self) -> PendingItem {
+        self.item
+    }
+}
+
+/// Finds the place of a chunk in the list of chunks.
+#[derive(Default)]
+struct ChunkLookup {
+    /// Places by key, once there are many chunks.
+    places: HashMap<u64, u32>,
+}
+
+impl ChunkLookup {
+    fn add(&mut self, chunks: &mut SmallVec<[Arc<ChunkSlot>; 2]>, slot: &Arc<ChunkSlot>) -> u32 {
+        let place = |index: usize| u32::try_from(index).unwrap_or(u32::MAX);
+        let known = if chunks.len() <= LINEAR_LOOKUP_CHUNKS {
+            // From the end: cells next to each other mostly lie in the same chunk.
+            chunks.iter().rposition(|other| Arc::ptr_eq(other, slot)).map(place)
+        } else {
+            if self.places.is_empty() {
+                self.places.extend(chunks.iter().map(|chunk| chunk.key()).zip(0..));
+            }
+            self.places.get(&slot.key()).copied()
+        };
+        known.unwrap_or_else(|| {
+            let new = place(chunks.len());
+            if !self.places.is_empty() {
+                self.places.insert(slot.key(), new);
+            }
+            chunks.push(Arc::clone(slot));
+            new
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use proptest::prelude::*;
+    use rand::SeedableRng;
+    use rand_xoshiro::Xoshiro256PlusPlus;
+    use relive_tensor::{Chunk, ChunkLength, Rows, Tensor};
+
+    use super::*;
+    use crate::chunks::{ChunkForm, Encoder};
+    use crate::columns::Recorder;
+    use crate::history::{ColumnHistory, History};
+
+    /// What a caller may ask of a column of `len` steps.
+    #[derive(Debug, Clone)]
+    enum Ask {
+        Rows(Vec<i64>),
+        Strided(i64, i64, usize),
+        Step(i64),
+    }
+
+    impl Ask {
+        fn of(&self, column: &ColumnHistory<'_>) -> Result<Column> {
+            match self {
+                Ask::Rows(rows) => column.rows(rows),
+                Ask::Strided(start, stop, stride) => column.strided(*start..*stop, *stride),
+                Ask::Step(step) => column.step(*step),
+            }
+        }
+
+        /// The naive model: positions of a list of `len` values, none if one of them is not kept.
+        fn expected(&self, len: i64, kept: i64) -> Option<Vec<i64>> {
+            let absolute = |at: i64| if at < 0 { at + len } else { at };
+            let positions: Vec<i64> = match self {
+                Ask::Rows(rows) => rows.iter().map(|&at| absolute(at)).collect(),
+                Ask::Strided(start, stop, stride) => {
+                    let inside = |at: i64| (0..=len).contains(&absolute(at));
+                    if !inside(*start) || !inside(*stop) {
+                        return None;
+                    }
+                    (absolute(*start)..absolute(*stop)).step_by(*stride).collect()
+                }
+                Ask::Step(step) => vec![absolute(*step)],
+            };
+            let good = |at: &i64| (0..len).contains(at) && *at >= len - kept;
+            (!positions.is_empty() && positions.iter().all(good)).then_some(positions)
+        }
+    }
+
+    fn asks(len: i64) -> impl Strategy<Value = Ask> {
+        let at = -len - 2..len + 2;
+        prop_oneof![
+            prop::collection::vec(at.clone(), 0..12).prop_map(Ask::Rows),
+            (at.clone(), at.clone(), 1..5_usize)
+                .prop_map(|(start, stop, stride)| Ask::Strided(start, stop, stride)),
+            at.prop_map(Ask::Step),
+        ]
+    }
+
+    fn recorder(chunk_length: u32, keep: u32) -> Recorder {
+        let length = ChunkLength::constant(chunk_length, keep).unwrap();
+        let rng = Xoshiro256PlusPlus::seed_from_u64(1);
+        let mut recorder = Recorder::new(length, rng, Encoder::new(ChunkForm::Messages, None));
+        recorder.add_columns(&[Arc::from("x")]).unwrap();
+        recorder
+    }
+
+    /// What a reader of the item gets for its only column.
+    fn read(item: &PendingItem) -> Tensor {
+        let chunks: Vec<Arc<Chunk>> = item
+            .chunks()
+            .iter()
+            .map(|slot| Arc::new(relive_wire::chunk::decode(slot.message().unwrap()).unwrap()))
+            .collect();
+        let message = item.to_message();
+        let find = |key| chunks.iter().find(|chunk| chunk.key() == key).cloned();
+        let trajectory = relive_wire::item::decode(&message, find).unwrap().trajectory;
+        trajectory.decode().unwrap().remove(0)
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_read_is_what_was_asked_for(
+            (len, chunk_length, keep, ask) in (1..20_i64, 1..6_u32, 0..12_u32).prop_flat_map(|(len, chunk, more)| {
+                (Just(len), Just(chunk), Just(chunk + more), asks(len))
+            })
+        ) {
+            let mut recorder = recorder(chunk_length, keep);
+            for value in 0..len {
+                recorder.append(&[(0, Rows::step(&Tensor::scalar(value)))], false).unwrap();
+            }
+            let column = ask.of(&History::new(&recorder).column("x").unwrap());
+            let expected = ask.expected(len, i64::from(keep));
+            prop_assert_eq!(column.is_ok(), expected.is_some(), "{:?}", column);
+            if let (Ok(column), Some(expected)) = (column, expected) {
+                let squeezed = column.is_squeezed();
+                let before = column.to_tensor().unwrap();
+                let item = PendingItem::new(1, Arc::from("t"), 1.0, std::slice::from_ref(&column));
+                recorder.finish_all().unwrap();
+                let read = read(&item);
+                prop_assert_eq!(&read, &before);
+                prop_assert_eq!(&read, &column.to_tensor().unwrap());
+                prop_assert_eq!(read.shape().rank(), usize::from(!squeezed));
+                prop_assert_eq!(read.to_vec::<i64>().unwrap(), expected);
+            }
+        }
+    }
+
+    #[test]
+    fn only_rows_that_follow_each_other_share_a_slice() {
+        let mut recorder = recorder(4, 8);
+        for value in 0..8_i64 {
+            recorder.append(&[(0, Rows::step(&Tensor::scalar(value)))], false).unwrap();
+        }
+        let history = History::new(&recorder);
+        let column = history.column("x").unwrap();
+        let slices = |column| PendingItem::new(1, Arc::from("t"), 1.0, &[column]).slices.len();
+        assert_eq!(slices(column.slice(0..8).unwrap()), 2);
+        assert_eq!(slices(column.rows(&[0, 2]).unwrap()), 2);
+        assert_eq!(slices(column.rows(&[2, 0]).unwrap()), 2);
+        assert_eq!(slices(column.rows(&[3, 3]).unwrap()), 2);
+        assert_eq!(slices(column.strided(0..8, 2).unwrap()), 4);
+    }
+}

@@ -1,0 +1,23 @@
+//! Writers: steps in, items out.
+//!
+//! From the bottom up: `chunks` encodes steps, once for all items; `columns` keeps the newest steps of each column, and
+//! cuts chunks of them; `history` is what users see of that; `items` has those that are not confirmed, and cuts them
+//! into requests; `links` bring them to their tables; `trajectory` and `structured` are the writers that users hold.
+#![forbid(unsafe_code)]
+
+mod chunks;
+mod columns;
+mod history;
+mod items;
+mod links;
+mod structured;
+mod trajectory;
+
+pub use columns::{AppendFault, AppendMismatch, Column};
+pub use history::{CellState, ColumnHistory, History, WeakCell};
+pub use items::TrajectoryColumns;
+pub use structured::{
+    Comparison, Condition, Operand, OperandBuilder, PatternNode, PriorityFn, ReferenceStep, SourceColumn,
+    StructuredConfig, StructuredWriter, StructuredWriterOptions, reference_step,
+};
+pub use trajectory::{TrajectoryWriter, TrajectoryWriterOptions, Windows, insert};

@@ -1,0 +1,113 @@
+//! What writers wait for, and what is said when they waited in vain.
+
+use std::fmt::Write;
+use std::sync::Arc;
+use std::time::Duration;
+
+use relive_connection::{Error, ErrorKind};
+
+use crate::items::PendingItem;
+
+/// Tables that texts about pending items name.
+const MAX_TABLES_TOLD: usize = 8;
+
+/// How long the first items of a table wait for their names to arrive: far longer than a server takes, and soon over
+/// if it does not answer.
+pub(super) const MAX_HOLD: Duration = Duration::from_secs(1);
+
+/// How much may wait for confirmation.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limits {
+    pub(crate) items: usize,
+    pub(crate) bytes: usize,
+}
+
+/// How much waits for confirmation.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Pending {
+    pub(crate) items: usize,
+    /// Of the items, those that were not handed over yet.
+    pub(crate) queued: usize,
+    pub(crate) bytes: usize,
+}
+
+/// Items that are not confirmed.
+#[derive(Debug)]
+pub(crate) struct Unconfirmed {
+    pub(crate) items: usize,
+    /// How many of which tables.
+    pub(crate) tables: String,
+    /// Why.
+    pub(crate) why: String,
+    /// Whether the server cannot be reached.
+    pub(crate) is_away: bool,
+}
+
+/// How many items of which tables there are, those with most items first.
+pub(crate) fn by_table<'a>(items: impl Iterator<Item = &'a PendingItem>) -> String {
+    let mut tables: Vec<(&Arc<str>, usize)> = Vec::new();
+    for item in items {
+        match tables.iter_mut().find(|(table, _)| **table == item.table) {
+            Some((_, items)) => *items += 1,
+            None => tables.push((&item.table, 1)),
+        }
+    }
+    tables.sort_by_key(|(_, items)| std::cmp::Reverse(*items));
+    let mut text = String::new();
+    for (number, (table, items)) in tables.iter().take(MAX_TABLES_TOLD).enumerate() {
+        let _ = write!(text, "{}{items} for table {table:?}", if number == 0 { "" } else { ", " });
+    }
+    match tables.len().saturating_sub(MAX_TABLES_TOLD) {
+        0 => text,
+        others => format!("{text}, others for {others} more tables"),
+    }
+}
+
+impl Limits {
+    /// Whether another item may be added. If nothing waits, an item of any size may.
+    pub(crate) fn have_room(self, pending: Pending) -> bool {
+        pending.items == 0 || pending.items < self.items && pending.bytes < self.bytes
+    }
+}
+
+/// What a writer waits for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Goal {
+    /// At most this many items without confirmation.
+    Pending(usize),
+    /// Half of the limits free, so that a full writer does not wake up for every item.
+    Room(Limits),
+}
+
+impl Goal {
+    pub(crate) fn is_reached(self, pending: Pending) -> bool {
+        match self {
+            Goal::Pending(items) => pending.items <= items,
+            Goal::Room(limits) => {
+                pending.items <= limits.items / 2 && pending.bytes <= limits.bytes / 2 || pending.items == 0
+            }
+        }
+    }
+
+    fn text(self) -> &'static str {
+        match self {
+            Goal::Pending(_) => "flush",
+            Goal::Room(_) => "create_item: waiting for room",
+        }
+    }
+
+    /// The error when the goal was not reached in time.
+    pub(crate) fn timed_out(self, timeout: Duration, pending: Pending, tables: &str, why: &str) -> Error {
+        let Pending { items, queued, .. } = pending;
+        let text = format!(
+            "{}: Timeout exceeded after {timeout:?} with {items} items not confirmed ({queued} of them not sent; {tables}): {why}",
+            self.text()
+        );
+        Error::new(ErrorKind::Timeout, text)
+    }
+}
+
+/// The error of every call after the writer was closed.
+pub(crate) fn closed() -> Error {
+    Error::new(ErrorKind::Closed, "TrajectoryWriter::Close has been called.")
+}

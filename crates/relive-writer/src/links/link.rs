@@ -1,0 +1,210 @@
+//! Takes items to their tables, wherever these are.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use relive_connection::{Error, Proposal, Result};
+use relive_fleet::{Backend, Target};
+use relive_tensor::Codec;
+use tokio::runtime::Handle;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+use super::destination::Destination;
+use super::goal::{Limits, MAX_HOLD, Unconfirmed};
+use super::local::LocalLink;
+use super::remote::RemoteLink;
+use super::stream;
+use crate::chunks::{ChunkForm, ChunkSlot};
+use crate::items::PendingItem;
+
+/// The error for items with other names than their table's.
+pub(crate) fn other_names(why: &str) -> Error {
+    Error::invalid(format!("create_item: {why}"))
+}
+
+/// Takes items in the order of their creation and knows which are confirmed.
+#[derive(Debug)]
+pub(crate) enum Link {
+    /// To a server: a task sends what is queued.
+    Remote {
+        /// What the task and the writer share.
+        link: Arc<RemoteLink>,
+        /// Where the task runs.
+        runtime: Handle,
+        task: JoinHandle<()>,
+    },
+    /// To tables of this process: items are inserted by the calls that make them.
+    Local(Box<LocalLink>),
+}
+
+impl Link {
+    /// `codec` is the one that chunks have, if it is one that not every server knows.
+    pub(crate) fn new(backend: &Backend, limits: Limits, codec: Option<Codec>) -> Link {
+        let (runtime, destination) = match backend.target() {
+            Target::Process(local) => return Link::Local(Box::new(LocalLink::new(local, limits))),
+            Target::Server(connection) => (Handle::current(), Destination::one(backend, connection)),
+            Target::Fleet(fleet) => (fleet.runtime(), Destination::many(Arc::clone(fleet))),
+        };
+        let (link, address) = (Arc::new(RemoteLink::new(limits)), Arc::from(backend.address()));
+        let task = runtime.spawn(stream::run(Arc::clone(&link), destination, codec, address));
+        Link::Remote { link, runtime, task }
+    }
+
+    /// The form in which it takes chunks.
+    pub(crate) fn chunk_form(&self) -> ChunkForm {
+        match self {
+            Link::Remote { .. } => ChunkForm::Messages,
+            Link::Local(link) => ChunkForm::Shared(Arc::clone(link.ledger())),
+        }
+    }
+
+    /// The permanent error, if there is one.
+    pub(crate) fn check(&mut self) -> Result<()> {
+        match self {
+            Link::Remote { link, .. } => link.check(),
+            Link::Local(link) => link.check(),
+        }
+    }
+
+    /// Notes a permanent error, and gives the first one.
+    pub(crate) fn fail(&mut self, error: Error) -> Error {
+        match self {
+            Link::Remote { link, .. } => link.fail(error),
+            Link::Local(link) => link.fail(error),
+        }
+    }
+
+    /// Whether items may be pushed now without waiting, by a writer with `own_bytes` of chunks that are in no table
+    /// of this process.
+    pub(crate) fn has_room(&mut self, own_bytes: impl Fn() -> u64) -> Result<bool> {
+        match self {
+            Link::Remote { link, .. } => link.has_room(),
+            Link::Local(link) => link.has_room(own_bytes),
+        }
+    }
+
+    /// Adds items behind all others, with or without room for them.
+    pub(crate) fn push(&mut self, items: impl Iterator<Item = PendingItem>) -> Result<()> {
+        match self {
+            Link::Remote { link, .. } => link.push(items),
+            Link::Local(link) => link.push(items),
+        }
+    }
+
+    /// Tells what the items of a table look like, without waiting. Items for a server are held back until it knows, for
+    /// [`MAX_HOLD`] at most.
+    pub(crate) fn propose(&self, backend: &Backend, proposal: Proposal) {
+        match (self, backend.target()) {
+            (Link::Remote { link, runtime, .. }, _) => {
+                let (backend, hold) = (backend.clone(), RemoteLink::hold(link));
+                runtime.spawn(async move {
+                    let mut proposed = pin!(backend.propose(&proposal));
+                    let is_done = timeout(MAX_HOLD, proposed.as_mut()).await.is_ok();
+                    drop(hold);
+                    if !is_done {
+                        proposed.await;
+                    }
+                });
+            }
+            (Link::Local(_), Target::Process(local)) => {
+                proposal.log(local.name_columns(&proposal.table, &proposal.structure));
+            }
+            (Link::Local(_), Target::Server(_) | Target::Fleet(_)) => {}
+        }
+    }
+
+    /// Asks whether items of a table may look like this, without waiting. Items for a server are held back until it
+    /// has answered.
+    pub(crate) fn agree(&self, backend: &Backend, proposal: Proposal) {
+        let Link::Remote { link, runtime, .. } = self else { return };
+        let (backend, link, hold) = (backend.clone(), Arc::clone(link), RemoteLink::hold(link));
+        runtime.spawn(async move {
+            let Proposal { table, structure } = proposal;
+            match backend.agree_on_columns(&table, &structure).await {
+                Ok(Some(kept)) => {
+                    if let Err(why) = kept.check(&table, &structure) {
+                        link.refuse(other_names(&why));
+                    }
+                }
+                Ok(None) => {}
+                Err(error) => tracing::debug!(%table, %error, "the columns of a table were not named"),
+            }
+            drop(hold);
+        });
+    }
+
+    /// The chunks that items wait for, the newest `spared` of them left out.
+    pub(crate) fn awaited_chunks(&self, spared: usize) -> Vec<Arc<ChunkSlot>> {
+        match self {
+            Link::Remote { link, .. } => link.awaited_chunks(spared),
+            Link::Local(link) => link.awaited_chunks(spared),
+        }
+    }
+
+    /// Takes note of chunks that were cut.
+    pub(crate) fn chunks_were_cut(&mut self, chunks: &[Arc<ChunkSlot>]) -> Result<()> {
+        match self {
+            _ if chunks.is_empty() => Ok(()),
+            Link::Remote { link, .. } => link.chunks_were_cut(chunks),
+            Link::Local(link) => link.chunks_were_cut(chunks),
+        }
+    }
+
+    /// Waits until there is room for items, as [`has_room`](Self::has_room) says it.
+    pub(crate) async fn wait_for_room(
+        &mut self,
+        timeout: Duration,
+        own_bytes: impl Fn() -> u64,
+    ) -> Result<()> {
+        match self {
+            Link::Remote { link, .. } => link.wait_for_room(timeout).await,
+            Link::Local(link) => link.wait_for_room(timeout, own_bytes).await,
+        }
+    }
+
+    /// Waits until at most `items` items are not confirmed.
+    pub(crate) async fn wait_for_pending(&mut self, items: usize, timeout: Duration) -> Result<()> {
+        match self {
+            Link::Remote { link, .. } => link.wait_for_pending(items, timeout).await,
+            Link::Local(link) => link.wait_for_pending(items, timeout).await,
+        }
+    }
+
+    /// The items that are not confirmed, if there are some.
+    pub(crate) fn unconfirmed(&mut self) -> Option<Unconfirmed> {
+        match self {
+            Link::Remote { link, .. } => link.unconfirmed(),
+            Link::Local(link) => link.unconfirmed(),
+        }
+    }
+
+    /// Items that are not confirmed.
+    pub(crate) fn pending_items(&self) -> usize {
+        match self {
+            Link::Remote { link, .. } => link.pending_items(),
+            Link::Local(link) => link.pending_items(),
+        }
+    }
+
+    /// Refuses all further calls; what is on its way arrives.
+    pub(crate) fn close(&mut self) {
+        match self {
+            Link::Remote { link, .. } => link.close(),
+            Link::Local(link) => link.close(),
+        }
+    }
+
+    /// Refuses all further calls and gives up what was not handed over. Inserts that a table holds back already still
+    /// happen there.
+    pub(crate) fn abandon(&mut self) {
+        match self {
+            Link::Remote { link, task, .. } => {
+                task.abort();
+                link.abandon();
+            }
+            Link::Local(link) => link.abandon(),
+        }
+    }
+}

@@ -1,0 +1,17 @@
+//! The way of items from a writer to their tables: over a stream to a server, or by calls into tables of this process.
+//!
+//! To a server, the writer and the task that keeps a stream open share a [`RemoteLink`](remote::RemoteLink). The task
+//! opens streams, again and again if need be, and takes in confirmations. To tables of this process, the writer's own
+//! calls insert.
+
+mod bulk;
+mod destination;
+mod goal;
+mod link;
+mod local;
+mod remote;
+mod stream;
+
+pub(crate) use goal::{Limits, Unconfirmed};
+pub(crate) use link::{Link, other_names};
+pub(crate) use stream::LOG;

@@ -1,0 +1,385 @@
+//! What a writer and its stream to a server share, behind one lock.
+
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use parking_lot::{Mutex, MutexGuard};
+use relive_connection::{Deadline, Error, Result};
+use tokio::sync::Notify;
+use tonic::Status;
+
+use super::goal::{Goal, Limits, Pending, Unconfirmed, by_table, closed};
+use crate::chunks::ChunkSlot;
+use crate::items::Outbox;
+use crate::items::PendingItem;
+use crate::items::Request;
+
+/// While the stream lingers, fewer items than this wait for its timer: waking it for each of them would cost more
+/// than the items.
+const LINGER_ITEMS: usize = 128;
+
+/// An item this large is worth a wake-up of its own.
+const LINGER_BYTES: usize = 16 << 10;
+
+/// The lock is held for a few hundred nanoseconds at a time, by one writer and one stream.
+#[derive(Debug)]
+pub(crate) struct RemoteLink {
+    limits: Limits,
+    state: Mutex<Queue>,
+    /// Something happened that the writer waits for. There is at most one waiter: writers are used through `&mut`.
+    progress: Notify,
+    /// The stream task has something to do.
+    work: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    outbox: Outbox,
+    /// A permanent error: given to every later call.
+    failure: Option<Error>,
+    /// Why the last stream broke, while there is none.
+    trouble: Option<String>,
+    closing: bool,
+    /// The outgoing half of the stream, while it has nothing to send.
+    idle_stream: Option<Waker>,
+    /// The idle stream looks again within a millisecond by itself.
+    lingering: bool,
+    /// Reasons to send nothing yet.
+    holds: usize,
+    waiting_for: Option<Goal>,
+    /// How many items the server has confirmed.
+    num_confirmed: u64,
+    /// How many of each table, since somebody asked.
+    confirmed: Vec<(Arc<str>, u64)>,
+}
+
+impl RemoteLink {
+    pub(crate) fn new(limits: Limits) -> RemoteLink {
+        RemoteLink { limits, state: Mutex::default(), progress: Notify::new(), work: Notify::new() }
+    }
+
+    // For the writer.
+
+    /// The permanent error, if there is one.
+    pub(crate) fn check(&self) -> Result<()> {
+        self.state.lock().check()
+    }
+
+    /// Whether items may be pushed now.
+    pub(crate) fn has_room(&self) -> Result<bool> {
+        let state = self.state.lock();
+        state.check()?;
+        Ok(self.limits.have_room(state.pending()))
+    }
+
+    /// Queues items, with or without room for them.
+    pub(crate) fn push(&self, items: impl Iterator<Item = PendingItem>) -> Result<()> {
+        let mut state = self.state.lock();
+        state.check()?;
+        let mut is_large = false;
+        for item in items {
+            is_large |= item.encoded_bytes() >= LINGER_BYTES;
+            state.outbox.push(item);
+        }
+        self.wake_stream(state, is_large);
+        Ok(())
+    }
+
+    /// The chunks that items wait for, the newest `spared` of them left out.
+    pub(crate) fn awaited_chunks(&self, spared: usize) -> Vec<Arc<ChunkSlot>> {
+        self.state.lock().outbox.awaited_chunks(spared)
+    }
+
+    /// Takes note of chunks that were cut.
+    pub(crate) fn chunks_were_cut(&self, chunks: &[Arc<ChunkSlot>]) -> Result<()> {
+        let mut state = self.state.lock();
+        state.check()?;
+        for chunk in chunks {
+            state.outbox.chunk_was_cut(chunk);
+        }
+        self.wake_stream(state, false);
+        Ok(())
+    }
+
+    fn wake_stream(&self, mut state: MutexGuard<'_, Queue>, at_once: bool) {
+        let can_wait = state.lingering && !at_once && state.outbox.queued_items() < LINGER_ITEMS;
+        if can_wait || !state.outbox.has_work() {
+            return;
+        }
+        let waker = state.idle_stream.take();
+        drop(state);
+        match waker {
+            Some(waker) => waker.wake(),
+            None => self.work.notify_one(),
+        }
+    }
+
+    /// Waits until there is room for an item.
+    pub(crate) async fn wait_for_room(&self, timeout: Duration) -> Result<()> {
+        self.wait_for(Goal::Room(self.limits), timeout).await
+    }
+
+    /// Waits until at most `items` items are not confirmed.
+    pub(crate) async fn wait_for_pending(&self, items: usize, timeout: Duration) -> Result<()> {
+        self.wait_for(Goal::Pending(items), timeout).await
+    }
+
+    async fn wait_for(&self, goal: Goal, timeout: Duration) -> Result<()> {
+        let deadline = Deadline::after(timeout);
+        loop {
+            {
+                let mut state = self.state.lock();
+                state.waiting_for = None;
+                state.check()?;
+                if goal.is_reached(state.pending()) {
+                    return Ok(());
+                }
+                state.waiting_for = Some(goal);
+                self.wake_stream(state, true);
+            }
+            if !deadline.wait_for(self.progress.notified()).await {
+                return self.timed_out(goal, timeout);
+            }
+        }
+    }
+
+    fn timed_out(&self, goal: Goal, timeout: Duration) -> Result<()> {
+        let mut state = self.state.lock();
+        state.waiting_for = None;
+        if goal.is_reached(state.pending()) {
+            return Ok(());
+        }
+        let (tables, why) = (by_table(state.outbox.pending()), state.why_unconfirmed());
+        Err(goal.timed_out(timeout, state.pending(), &tables, &why))
+    }
+
+    /// The items that are not confirmed; none if there are none.
+    pub(crate) fn unconfirmed(&self) -> Option<Unconfirmed> {
+        let state = self.state.lock();
+        let items = state.outbox.pending_items();
+        (items > 0).then(|| Unconfirmed {
+            items,
+            tables: by_table(state.outbox.pending()),
+            why: state.why_unconfirmed(),
+            is_away: state.trouble.is_some(),
+        })
+    }
+
+    /// How many items the server has confirmed of each table, since this was asked last.
+    pub(crate) fn take_confirmed(&self) -> Vec<(Arc<str>, u64)> {
+        std::mem::take(&mut self.state.lock().confirmed)
+    }
+
+    /// How many items were confirmed in all, while items wait for more than steps of their own.
+    pub(crate) fn held_up_since(&self) -> Option<u64> {
+        let state = self.state.lock();
+        state.outbox.is_held_up().then_some(state.num_confirmed)
+    }
+
+    /// Items that are not confirmed.
+    pub(crate) fn pending_items(&self) -> usize {
+        self.state.lock().outbox.pending_items()
+    }
+
+    /// Lets the stream end as soon as everything is confirmed.
+    pub(crate) fn close(&self) {
+        let mut state = self.state.lock();
+        state.closing = true;
+        let waker = state.idle_stream.take();
+        drop(state);
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+        self.work.notify_one();
+    }
+
+    /// Ends the stream as it is. As long as its outgoing half is open the transport keeps the stream, and the server
+    /// does not hear that its writer is gone.
+    pub(crate) fn abandon(&self) {
+        let waker = {
+            let mut state = self.state.lock();
+            state.closing = true;
+            state.idle_stream.take()
+        };
+        self.next_stream();
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    /// Keeps the stream from sending as long as the value lives.
+    pub(crate) fn hold(link: &Arc<RemoteLink>) -> Hold {
+        link.state.lock().holds += 1;
+        Hold(Arc::clone(link))
+    }
+
+    // For the stream.
+
+    /// Waits until something is to be sent; false when the writer is done.
+    pub(crate) async fn wait_for_work(&self) -> bool {
+        loop {
+            {
+                let state = self.state.lock();
+                if state.outbox.pending_items() > 0 {
+                    return true;
+                }
+                if state.closing {
+                    return false;
+                }
+            }
+            self.work.notified().await;
+        }
+    }
+
+    /// The outgoing half of the present stream, to be woken once there is a new one: it ends then.
+    pub(crate) fn leave_stream(&self) -> Option<Waker> {
+        self.state.lock().idle_stream.take()
+    }
+
+    /// Leaves the present stream for a new one, whose number it gives: what was not confirmed is to be sent again.
+    pub(crate) fn next_stream(&self) -> u64 {
+        let mut state = self.state.lock();
+        state.idle_stream = None;
+        state.lingering = false;
+        state.outbox.start_stream()
+    }
+
+    /// The next request of stream number `stream`; `None` ends it. With `lingering`, the caller asks again within a
+    /// millisecond, unless it is woken before.
+    pub(crate) fn poll_request<R: Request>(
+        &self,
+        stream: u64,
+        lingering: bool,
+        cx: &Context<'_>,
+    ) -> Poll<Option<R>> {
+        let mut state = self.state.lock();
+        // Requests are only polled on an established connection.
+        state.trouble = None;
+        if state.outbox.stream() != stream || state.is_done() {
+            return Poll::Ready(None);
+        }
+        match state.next_request() {
+            Some(request) => Poll::Ready(Some(request)),
+            None => {
+                state.idle_stream = Some(cx.waker().clone());
+                state.lingering = lingering;
+                Poll::Pending
+            }
+        }
+    }
+
+    /// Takes in confirmations.
+    pub(crate) fn confirm(&self, keys: &[u64]) {
+        let mut state = self.state.lock();
+        let done: Vec<PendingItem> = keys.iter().filter_map(|key| state.outbox.confirm(*key)).collect();
+        done.iter().for_each(|item| state.count(&item.table));
+        let reached = state.waiting_for.is_some_and(|goal| goal.is_reached(state.pending()));
+        drop(state);
+        drop(done);
+        if reached {
+            self.progress.notify_one();
+        }
+    }
+
+    /// Notes why the stream broke, before it is opened again.
+    pub(crate) fn stream_broke(&self, status: &Status) {
+        let text = match status.message() {
+            "" => status.code().description(),
+            text => text,
+        };
+        self.state.lock().trouble = Some(text.to_owned());
+    }
+
+    /// Notes a permanent error for which nothing more is to be sent.
+    pub(crate) fn refuse(&self, error: Error) {
+        self.state.lock().holds += 1;
+        self.fail(error);
+    }
+
+    /// Notes a permanent error, and gives the first one.
+    pub(crate) fn fail(&self, error: Error) -> Error {
+        let first = self.state.lock().failure.get_or_insert(error).clone();
+        self.progress.notify_one();
+        first
+    }
+}
+
+/// A reason to send nothing yet.
+#[derive(Debug)]
+pub(crate) struct Hold(Arc<RemoteLink>);
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        let mut state = self.0.state.lock();
+        state.holds -= 1;
+        self.0.wake_stream(state, true);
+    }
+}
+
+impl Queue {
+    fn check(&self) -> Result<()> {
+        match &self.failure {
+            Some(failure) => Err(failure.clone()),
+            None if self.closing => Err(closed()),
+            None => Ok(()),
+        }
+    }
+
+    fn pending(&self) -> Pending {
+        Pending {
+            items: self.outbox.pending_items(),
+            queued: self.outbox.queued_items(),
+            bytes: self.outbox.pending_bytes(),
+        }
+    }
+
+    fn count(&mut self, table: &Arc<str>) {
+        self.num_confirmed += 1;
+        match self.confirmed.iter_mut().find(|(known, _)| Arc::ptr_eq(known, table) || known == table) {
+            Some((_, items)) => *items += 1,
+            None => self.confirmed.push((Arc::clone(table), 1)),
+        }
+    }
+
+    fn why_unconfirmed(&self) -> String {
+        let pending = self.pending();
+        match &self.trouble {
+            Some(trouble) => format!("the server cannot be reached: {trouble}"),
+            None if pending.queued == pending.items => "none of them was taken by the server yet".to_owned(),
+            None => {
+                "the server has not confirmed them; a rate limiter or a bound on memory may hold them back"
+                    .to_owned()
+            }
+        }
+    }
+
+    fn next_request<R: Request>(&mut self) -> Option<R> {
+        if self.holds > 0 { None } else { self.outbox.next_request() }
+    }
+
+    fn is_done(&self) -> bool {
+        self.closing && self.outbox.pending_items() == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use relive_wire::v1::InsertItems;
+
+    use super::*;
+
+    #[test]
+    fn nothing_is_sent_while_there_is_a_reason_to_wait() {
+        let link = Arc::new(RemoteLink::new(Limits { items: 10, bytes: 1 << 20 }));
+        let stream = link.next_stream();
+        let polled = || link.poll_request::<InsertItems>(stream, false, &Context::from_waker(Waker::noop()));
+        let holds = [RemoteLink::hold(&link), RemoteLink::hold(&link)];
+        link.push(std::iter::once(PendingItem::new(1, Arc::from("t"), 1.0, &[]))).unwrap();
+        for hold in holds {
+            assert!(polled().is_pending());
+            drop(hold);
+        }
+        assert!(matches!(polled(), Poll::Ready(Some(request)) if request.runs.len() == 1));
+    }
+}

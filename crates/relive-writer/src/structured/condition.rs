@@ -1,0 +1,229 @@
+//! When a pattern is applied.
+
+use super::node::SourceColumn;
+
+/// A test of the writer's situation; a pattern is applied when all of its conditions hold.
+///
+/// ```
+/// use relive_client::Condition;
+///
+/// let every_third_step = Condition::step_index().modulo(3, 0);
+/// let not_the_first = Condition::step_index().ge(1);
+/// let at_the_end = Condition::is_end_episode();
+/// # let _ = (every_third_step, not_the_first, at_the_end);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Condition {
+    pub(crate) left: Operand,
+    pub(crate) comparison: Comparison,
+    pub(crate) inverse: bool,
+}
+
+/// What a [`Condition`] looks at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Operand {
+    /// Number of the step in its episode, from 0.
+    StepIndex,
+    /// Steps since the pattern was last applied.
+    StepsSinceApplied,
+    /// Steps that the longest column of the pattern has in its history, at most the pattern's largest age.
+    BufferLength,
+    /// 1 while the episode ends, 0 before.
+    IsEndEpisode,
+    /// The newest value of a column: one integer or bool. A step without it fulfils no condition.
+    Data {
+        /// Number of the column in the flattened step.
+        source: u32,
+    },
+}
+
+/// How a [`Condition`] compares.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Comparison {
+    /// Equal to the number.
+    Eq(i64),
+    /// At least the number.
+    Ge(i64),
+    /// The remainder of the division by `modulus` equals `remainder`; the remainder of a negative number is not
+    /// positive.
+    Modulo {
+        /// Divisor, at least 1.
+        modulus: i64,
+        /// Remainder wanted, not negative.
+        remainder: i64,
+    },
+}
+
+impl Condition {
+    /// Looks at the number of the step in its episode, from 0.
+    pub fn step_index() -> OperandBuilder {
+        OperandBuilder(Operand::StepIndex)
+    }
+
+    /// Looks at the number of steps since the pattern was last applied.
+    pub fn steps_since_applied() -> OperandBuilder {
+        OperandBuilder(Operand::StepsSinceApplied)
+    }
+
+    /// Looks at how many steps the longest column of the pattern has.
+    pub fn buffer_length() -> OperandBuilder {
+        OperandBuilder(Operand::BufferLength)
+    }
+
+    /// Looks at the newest value of a column, which is one integer or bool.
+    pub fn data(column: SourceColumn) -> OperandBuilder {
+        OperandBuilder(Operand::Data { source: column.source() })
+    }
+
+    /// Holds while the episode ends.
+    pub fn is_end_episode() -> Condition {
+        OperandBuilder(Operand::IsEndEpisode).eq(1)
+    }
+
+    pub(crate) fn holds(&self, situation: &Situation<'_>) -> bool {
+        let left = match self.left {
+            Operand::StepIndex => Some(situation.step_index),
+            Operand::StepsSinceApplied => Some(situation.steps_since_applied),
+            Operand::BufferLength => Some(situation.buffer_length),
+            Operand::IsEndEpisode => Some(i64::from(situation.is_end_episode)),
+            Operand::Data { source } => (situation.data)(source),
+        };
+        left.is_some_and(|left| self.comparison.holds(left) != self.inverse)
+    }
+
+    /// Why the condition can never be meant like this.
+    pub(crate) fn fault(&self) -> Option<&'static str> {
+        match self.comparison {
+            Comparison::Modulo { modulus, .. } if modulus < 1 => Some("a modulus must be at least 1"),
+            Comparison::Modulo { remainder, .. } if remainder < 0 => Some("a remainder must not be negative"),
+            comparison
+                if self.left == Operand::IsEndEpisode
+                    && (comparison != Comparison::Eq(1) || self.inverse) =>
+            {
+                Some("is_end_episode can only be asked to hold")
+            }
+            Comparison::Eq(_) | Comparison::Ge(_) | Comparison::Modulo { .. } => None,
+        }
+    }
+}
+
+/// The left side of a [`Condition`], waiting for its comparison.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OperandBuilder(Operand);
+
+impl OperandBuilder {
+    /// Equal to `value`.
+    pub fn eq(self, value: i64) -> Condition {
+        self.with(Comparison::Eq(value), false)
+    }
+
+    /// Not equal to `value`.
+    pub fn ne(self, value: i64) -> Condition {
+        self.with(Comparison::Eq(value), true)
+    }
+
+    /// At least `value`.
+    pub fn ge(self, value: i64) -> Condition {
+        self.with(Comparison::Ge(value), false)
+    }
+
+    /// Less than `value`.
+    pub fn lt(self, value: i64) -> Condition {
+        self.with(Comparison::Ge(value), true)
+    }
+
+    /// Greater than `value`.
+    pub fn gt(self, value: i64) -> Condition {
+        self.with(Comparison::Ge(value.saturating_add(1)), false)
+    }
+
+    /// At most `value`.
+    pub fn le(self, value: i64) -> Condition {
+        self.with(Comparison::Ge(value.saturating_add(1)), true)
+    }
+
+    /// `remainder` is what is left of a division by `modulus`.
+    pub fn modulo(self, modulus: i64, remainder: i64) -> Condition {
+        self.with(Comparison::Modulo { modulus, remainder }, false)
+    }
+
+    /// `remainder` is not what is left of a division by `modulus`.
+    pub fn not_modulo(self, modulus: i64, remainder: i64) -> Condition {
+        self.with(Comparison::Modulo { modulus, remainder }, true)
+    }
+
+    fn with(self, comparison: Comparison, inverse: bool) -> Condition {
+        Condition { left: self.0, comparison, inverse }
+    }
+}
+
+impl Comparison {
+    fn holds(self, left: i64) -> bool {
+        match self {
+            Comparison::Eq(right) => left == right,
+            Comparison::Ge(right) => left >= right,
+            Comparison::Modulo { modulus, remainder } => left.checked_rem(modulus) == Some(remainder),
+        }
+    }
+}
+
+/// What conditions look at, at one moment.
+pub(crate) struct Situation<'a> {
+    pub(crate) step_index: i64,
+    pub(crate) steps_since_applied: i64,
+    pub(crate) buffer_length: i64,
+    pub(crate) is_end_episode: bool,
+    pub(crate) data: &'a dyn Fn(u32) -> Option<i64>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn holds(condition: Condition, step_index: i64) -> bool {
+        condition.holds(&Situation {
+            step_index,
+            steps_since_applied: 0,
+            buffer_length: 0,
+            is_end_episode: false,
+            data: &|source| (source == 1).then_some(7),
+        })
+    }
+
+    #[test]
+    fn comparisons() {
+        let step = Condition::step_index();
+        let table: [(Condition, [bool; 4]); 8] = [
+            (step.eq(2), [false, false, true, false]),
+            (step.ne(2), [true, true, false, true]),
+            (step.ge(2), [false, false, true, true]),
+            (step.lt(2), [true, true, false, false]),
+            (step.gt(2), [false, false, false, true]),
+            (step.le(2), [true, true, true, false]),
+            (step.modulo(2, 1), [false, true, false, true]),
+            (step.not_modulo(2, 1), [true, false, true, false]),
+        ];
+        for (condition, expected) in table {
+            let found: Vec<bool> = (0..4).map(|step| holds(condition, step)).collect();
+            assert_eq!(found, expected, "{condition:?}");
+        }
+    }
+
+    #[test]
+    fn a_step_without_the_value_fulfils_neither_a_condition_nor_its_inverse() {
+        assert!(holds(Condition::data(SourceColumn::at(1)).eq(7), 0));
+        assert!(!holds(Condition::data(SourceColumn::at(0)).eq(7), 0));
+        assert!(!holds(Condition::data(SourceColumn::at(0)).ne(7), 0));
+    }
+
+    #[test]
+    fn faults() {
+        assert!(Condition::step_index().modulo(0, 0).fault().is_some());
+        assert!(Condition::step_index().modulo(2, -1).fault().is_some());
+        assert!(OperandBuilder(Operand::IsEndEpisode).ne(1).fault().is_some());
+        assert!(OperandBuilder(Operand::IsEndEpisode).eq(0).fault().is_some());
+        assert!(Condition::is_end_episode().fault().is_none());
+    }
+}

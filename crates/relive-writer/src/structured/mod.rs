@@ -1,0 +1,15 @@
+//! The writer that makes items by itself: patterns say which steps of which columns make an item, and when.
+
+mod condition;
+mod config;
+mod flat_step;
+mod node;
+mod reference;
+mod values;
+mod writer;
+
+pub use condition::{Comparison, Condition, Operand, OperandBuilder};
+pub use config::{PriorityFn, StructuredConfig};
+pub use node::{PatternNode, SourceColumn};
+pub use reference::{ReferenceStep, reference_step};
+pub use writer::{StructuredWriter, StructuredWriterOptions};

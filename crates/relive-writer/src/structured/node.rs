@@ -1,0 +1,168 @@
+//! One column of a pattern: a source column and which of its newest steps to take.
+
+use std::ops::{Bound, RangeBounds};
+
+use relive_connection::{Error, Result};
+
+/// Steps of one source column, counted back from the newest step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PatternNode {
+    source: u32,
+    steps: Steps,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Steps {
+    /// The step `age` before the end, without a leading dimension; 1 is the newest.
+    One { age: u32 },
+    /// From `first_age` down to (without) `stop_age`, every `stride`th; ages count from 1 for the newest, so a
+    /// `stop_age` of 0 takes the newest in.
+    Many { first_age: u32, stop_age: u32, stride: u32 },
+}
+
+impl PatternNode {
+    /// Number of the source column in the flattened step.
+    pub fn source(&self) -> u32 {
+        self.source
+    }
+
+    /// How many newest steps the column's history must have.
+    pub fn max_age(&self) -> u32 {
+        match self.steps {
+            Steps::One { age } => age,
+            Steps::Many { first_age, .. } => first_age,
+        }
+    }
+
+    /// Whether the column is a single step without a leading dimension.
+    pub fn is_squeezed(&self) -> bool {
+        matches!(self.steps, Steps::One { .. })
+    }
+
+    /// The ages of the steps taken, oldest first; 1 is the newest step.
+    pub(crate) fn ages(&self) -> impl Iterator<Item = u32> + use<> {
+        let (first, stop, stride) = match self.steps {
+            Steps::One { age } => (age, age - 1, 1),
+            Steps::Many { first_age, stop_age, stride } => (first_age, stop_age, stride),
+        };
+        std::iter::successors(Some(first), move |age| age.checked_sub(stride))
+            .take_while(move |&age| age > stop)
+    }
+}
+
+/// A column of the step, from which [`PatternNode`]s are cut. [`ReferenceStep::column`](crate::ReferenceStep::column)
+/// finds it by its path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SourceColumn(u32);
+
+impl SourceColumn {
+    /// The column at position `source` of the flattened step.
+    pub fn at(source: u32) -> SourceColumn {
+        SourceColumn(source)
+    }
+
+    /// Number of the column in the flattened step.
+    pub fn source(self) -> u32 {
+        self.0
+    }
+
+    /// One step without a leading dimension: -1 is the newest.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a step that is not negative: patterns are relative to the newest step.
+    pub fn step(self, step: i32) -> Result<PatternNode> {
+        if step >= 0 {
+            return Err(Error::invalid(format!(
+                "a pattern's step must be negative, not {step}; -1 is the newest"
+            )));
+        }
+        Ok(PatternNode { source: self.0, steps: Steps::One { age: step.unsigned_abs() } })
+    }
+
+    /// The steps of `range`, for example `-3..` or `-3..-1`, along a leading dimension.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a range without a start, with a start or stop that is not negative, or that is empty.
+    pub fn slice(self, range: impl RangeBounds<i32>) -> Result<PatternNode> {
+        self.strided(range, 1)
+    }
+
+    /// Every `stride`th step of `range`, beginning with its first.
+    ///
+    /// # Errors
+    /// As [`slice`](Self::slice), and for a stride of 0.
+    pub fn strided(self, range: impl RangeBounds<i32>, stride: u32) -> Result<PatternNode> {
+        let first_age = first_age(range.start_bound())?;
+        let stop_age = stop_age(range.end_bound())?;
+        if stop_age >= first_age {
+            return Err(Error::invalid(format!(
+                "the pattern -{first_age}..-{stop_age} is empty: its stop must come after its start"
+            )));
+        }
+        if stride == 0 {
+            return Err(Error::invalid("a pattern's stride must be at least 1"));
+        }
+        Ok(PatternNode { source: self.0, steps: Steps::Many { first_age, stop_age, stride } })
+    }
+}
+
+fn first_age(bound: Bound<&i32>) -> Result<u32> {
+    match bound {
+        Bound::Included(&start) if start < 0 => Ok(start.unsigned_abs()),
+        Bound::Unbounded => Err(Error::invalid(
+            "a pattern needs a start, as in -3.. or -3..-1; without one it would mean a different step on every call",
+        )),
+        Bound::Included(&start) | Bound::Excluded(&start) => {
+            Err(Error::invalid(format!("a pattern's start must be negative and included, not {start}")))
+        }
+    }
+}
+
+fn stop_age(bound: Bound<&i32>) -> Result<u32> {
+    match bound {
+        Bound::Unbounded | Bound::Excluded(&0) => Ok(0),
+        Bound::Excluded(&stop) if stop < 0 => Ok(stop.unsigned_abs()),
+        Bound::Included(&stop) if stop < 0 => Ok(stop.unsigned_abs() - 1),
+        Bound::Included(&stop) | Bound::Excluded(&stop) => {
+            Err(Error::invalid(format!("a pattern's stop must not be positive, but it is {stop}")))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ages(node: Result<PatternNode>) -> Vec<u32> {
+        node.unwrap().ages().collect()
+    }
+
+    #[test]
+    fn ages_follow_the_slice() {
+        let column = SourceColumn::at(0);
+        assert_eq!(ages(column.step(-2)), [2]);
+        assert_eq!(ages(column.slice(-3..)), [3, 2, 1]);
+        assert_eq!(ages(column.slice(-3..-1)), [3, 2]);
+        assert_eq!(ages(column.slice(-3..=-1)), [3, 2, 1]);
+        assert_eq!(ages(column.strided(-8.., 2)), [8, 6, 4, 2]);
+        assert_eq!(ages(column.strided(-7..-1, 3)), [7, 4]);
+        assert_eq!(ages(column.strided(-2.., 5)), [2]);
+    }
+
+    #[test]
+    fn what_would_be_ambiguous_is_refused() {
+        let column = SourceColumn::at(0);
+        for node in [
+            column.slice(..-2),
+            column.slice(..),
+            column.slice(0..),
+            column.slice(-2..1),
+            column.slice(-2..-2),
+            column.slice((Bound::Included(-2), Bound::Excluded(-3))),
+            column.strided(-2.., 0),
+            column.step(0),
+        ] {
+            assert_eq!(node.unwrap_err().kind(), relive_connection::ErrorKind::InvalidArgument);
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! The few numbers that conditions and priorities of patterns look at.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use relive_connection::{Error, Result};
+use relive_tensor::{DType, Tensor};
+
+use super::condition::Operand;
+use super::config::{PriorityFn, StructuredConfig};
+use super::flat_step::FlatStep;
+
+/// Numbers of the newest step, and of as many steps as a priority looks back.
+#[derive(Debug, Default)]
+pub(crate) struct RecentValues {
+    /// Integers of the newest step, for the columns that conditions look at.
+    integers: BTreeMap<u32, Option<i64>>,
+    /// Errors by position in the history, for the columns that priorities look at.
+    errors: BTreeMap<u32, Errors>,
+}
+
+#[derive(Debug, Default)]
+struct Errors {
+    max_age: usize,
+    values: VecDeque<(u64, f64)>,
+}
+
+impl RecentValues {
+    pub(crate) fn new(configs: &[StructuredConfig]) -> RecentValues {
+        let mut this = RecentValues::default();
+        for config in configs {
+            for condition in config.conditions() {
+                if let Operand::Data { source } = condition.left {
+                    this.integers.insert(source, None);
+                }
+            }
+            if let PriorityFn::TdError { column, .. } = config.priority_fn() {
+                let errors = this.errors.entry(column.source()).or_default();
+                errors.max_age = errors.max_age.max(usize::try_from(config.max_age()).unwrap_or(usize::MAX));
+            }
+        }
+        this
+    }
+
+    /// Whether priorities can be found from this step.
+    pub(crate) fn check(&self, step: &FlatStep<'_>) -> Result<()> {
+        for source in self.errors.keys() {
+            if let Some(value) = step.leaf(*source).filter(|value| number(value).is_none()) {
+                return Err(Error::invalid(format!(
+                    "column {source} is {} {}; a priority needs one f32, f64, i32 or i64 value per step",
+                    value.dtype(),
+                    value.shape()
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes over what is needed of a step, or of a part of one.
+    pub(crate) fn record(&mut self, step: &FlatStep<'_>, position: u64, starts_step: bool) {
+        for (source, newest) in &mut self.integers {
+            match step.leaf(*source) {
+                Some(value) => *newest = integer(value),
+                None if starts_step => *newest = None,
+                None => {}
+            }
+        }
+        for (source, errors) in &mut self.errors {
+            if let Some(value) = step.leaf(*source).and_then(number) {
+                errors.values.push_back((position, value));
+                if errors.values.len() > errors.max_age {
+                    errors.values.pop_front();
+                }
+            }
+        }
+    }
+
+    /// The newest integer or bool of a column.
+    pub(crate) fn integer(&self, source: u32) -> Option<i64> {
+        self.integers.get(&source).copied().flatten()
+    }
+
+    /// The value of a column at a position of the history.
+    pub(crate) fn at(&self, source: u32, position: u64) -> Option<f64> {
+        let values = &self.errors.get(&source)?.values;
+        values.iter().rev().find(|(at, _)| *at == position).map(|(_, value)| *value)
+    }
+
+    /// Forgets the history.
+    pub(crate) fn clear(&mut self) {
+        self.errors.values_mut().for_each(|errors| errors.values.clear());
+    }
+}
+
+/// A tensor of one integer or bool.
+fn integer(value: &Tensor) -> Option<i64> {
+    match value.dtype() {
+        DType::Bool => one(&value.to_bools().ok()?).map(i64::from),
+        DType::Int8 => one(&value.to_vec::<i8>().ok()?).map(i64::from),
+        DType::Int16 => one(&value.to_vec::<i16>().ok()?).map(i64::from),
+        DType::Int32 => one(&value.to_vec::<i32>().ok()?).map(i64::from),
+        DType::Int64 => one(&value.to_vec::<i64>().ok()?),
+        DType::UInt8 => one(&value.to_vec::<u8>().ok()?).map(i64::from),
+        DType::UInt16 => one(&value.to_vec::<u16>().ok()?).map(i64::from),
+        DType::UInt32 => one(&value.to_vec::<u32>().ok()?).map(i64::from),
+        DType::UInt64 => i64::try_from(one(&value.to_vec::<u64>().ok()?)?).ok(),
+        _ => None,
+    }
+}
+
+/// A scalar that a priority can be made of.
+fn number(value: &Tensor) -> Option<f64> {
+    if value.shape().rank() > 0 {
+        return None;
+    }
+    match value.dtype() {
+        DType::Float32 => one(&value.to_vec::<f32>().ok()?).map(f64::from),
+        DType::Float64 => one(&value.to_vec::<f64>().ok()?),
+        DType::Int32 => one(&value.to_vec::<i32>().ok()?).map(f64::from),
+        #[expect(clippy::cast_precision_loss, reason = "a priority is a f64; that is its precision")]
+        DType::Int64 => one(&value.to_vec::<i64>().ok()?).map(|value| value as f64),
+        _ => None,
+    }
+}
+
+fn one<T: Copy>(values: &[T]) -> Option<T> {
+    match values {
+        [value] => Some(*value),
+        _ => None,
+    }
+}

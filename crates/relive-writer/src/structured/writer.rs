@@ -1,0 +1,397 @@
+//! A writer that makes items by itself, from patterns.
+
+use std::error::Error as StdError;
+use std::sync::Arc;
+use std::time::Duration;
+
+use relive_connection::{Error, ErrorKind, Result};
+use relive_fleet::Backend;
+use relive_tensor::{Codec, Nest, Rows, Tensor};
+use smallvec::SmallVec;
+
+use super::condition::Situation;
+use super::config::{PriorityFn, StructuredConfig, td_error, validate_all};
+use super::flat_step::{FlatStep, StepShape};
+use super::node::PatternNode;
+use super::values::RecentValues;
+use crate::columns::ColumnName;
+use crate::columns::{AppendFault, AppendMismatch};
+use crate::columns::{Column, Runs, push_run};
+use crate::trajectory::TrajectoryWriter;
+use crate::trajectory::TrajectoryWriterOptions;
+
+/// Options of a [`StructuredWriter`](crate::StructuredWriter).
+#[derive(Debug, Clone, Copy)]
+pub struct StructuredWriterOptions {
+    pub(crate) codec: Option<Codec>,
+    pub(crate) check_names: bool,
+}
+
+impl Default for StructuredWriterOptions {
+    fn default() -> StructuredWriterOptions {
+        StructuredWriterOptions { codec: None, check_names: true }
+    }
+}
+
+impl StructuredWriterOptions {
+    /// As [`TrajectoryWriterOptions::check_names`], for the names of patterns. Items are made before the server has
+    /// answered; they are held back until it has, and if the names differ, none is sent and the writer fails.
+    #[must_use]
+    pub fn check_names(mut self, check: bool) -> StructuredWriterOptions {
+        self.check_names = check;
+        self
+    }
+
+    /// As [`TrajectoryWriterOptions::codec`].
+    #[must_use]
+    pub fn codec(mut self, codec: Codec) -> StructuredWriterOptions {
+        self.codec = Some(codec);
+        self
+    }
+}
+
+/// Appends steps and makes an item whenever the conditions of one of its patterns hold.
+///
+/// All steps look alike: the same containers and keys in each, with `None` for leaves that are missing. What no pattern
+/// refers to is not stored. Patterns are tried in order after every append, also of a part of a step, and once more
+/// when the episode ends; each makes at most one item per step.
+///
+/// ```no_run
+/// use relive_client::{Client, Nest, SourceColumn, StructuredConfig, Tensor};
+///
+/// # async fn run() -> Result<(), relive_client::Error> {
+/// let client = Client::connect("localhost:8000")?;
+/// let last_two = Nest::Leaf(SourceColumn::at(0).slice(-2..)?);
+/// let mut writer = client.structured_writer(vec![StructuredConfig::new("replay", last_two)])?;
+/// for x in [1.0_f32, 2.0, 3.0] {
+///     writer.append(&Nest::Leaf(Tensor::scalar(x))).await?;
+/// }
+/// writer.close().await?; // Two items: [1, 2] and [2, 3].
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct StructuredWriter {
+    writer: TrajectoryWriter,
+    patterns: Vec<Pattern>,
+    shape: Option<StepShape>,
+    values: RecentValues,
+    check_names: bool,
+}
+
+/// A configuration and how far it is.
+#[derive(Debug)]
+struct Pattern {
+    config: StructuredConfig,
+    table: Arc<str>,
+    steps_since_applied: i64,
+    counted: Option<StepId>,
+    applied: Option<StepId>,
+    /// Whether its names are, or are being, compared with those of its table.
+    is_named: bool,
+}
+
+/// A step of an episode.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct StepId {
+    episode_id: u64,
+    step: u64,
+}
+
+impl StructuredWriter {
+    /// A writer for the tables of `backend`: what `Client::structured_writer` gives.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for no configuration, or one that is wrong.
+    pub fn new(
+        backend: Backend,
+        configs: Vec<StructuredConfig>,
+        options: &StructuredWriterOptions,
+    ) -> Result<StructuredWriter> {
+        let configs = validate_all(configs)?;
+        let max_age = configs.iter().map(StructuredConfig::max_age).max().unwrap_or(1);
+        let writer = TrajectoryWriterOptions::new(max_age).validate_items(false);
+        let writer = TrajectoryWriterOptions { codec: options.codec, ..writer };
+        let values = RecentValues::new(&configs);
+        let new = |config: StructuredConfig| {
+            let table = Arc::from(config.table());
+            Pattern { config, table, steps_since_applied: 0, counted: None, applied: None, is_named: false }
+        };
+        Ok(StructuredWriter {
+            writer: TrajectoryWriter::new(backend, &writer)?,
+            patterns: configs.into_iter().map(new).collect(),
+            shape: None,
+            values,
+            check_names: options.check_names,
+        })
+    }
+
+    /// Appends one step and makes the items that are due. Waits before that while as much as a writer may have is not
+    /// confirmed.
+    ///
+    /// # Errors
+    /// `InvalidArgument` when the step does not look like the first one (the [`source`](std::error::Error::source) is
+    /// an [`AppendMismatch`] if it is a single value), or a priority cannot be found; `Timeout` when there was no
+    /// room for items in the client's time; nothing is stored then. The writer's permanent error.
+    pub async fn append(&mut self, step: &Nest<Tensor>) -> Result<()> {
+        self.make_way().await?;
+        self.append_part(step, false)
+    }
+
+    /// Appends a part of a step, which stays open: the next append fills the same step.
+    ///
+    /// # Errors
+    /// As [`append`](Self::append), and `FailedPrecondition` when a leaf was already set in this step.
+    pub async fn append_partial(&mut self, step: &Nest<Tensor>) -> Result<()> {
+        self.make_way().await?;
+        self.append_part(step, true)
+    }
+
+    /// [`append`](Self::append) without waiting: false, and nothing done, when there is no room for items.
+    /// [`make_way`](Self::make_way) waits for it.
+    ///
+    /// # Errors
+    /// As [`append`](Self::append), but for the timeout.
+    pub fn try_append(&mut self, step: &Nest<Tensor>) -> Result<bool> {
+        self.try_append_part(step, false)
+    }
+
+    /// [`append_partial`](Self::append_partial) without waiting, as [`try_append`](Self::try_append).
+    ///
+    /// # Errors
+    /// As [`append_partial`](Self::append_partial), but for the timeout.
+    pub fn try_append_partial(&mut self, step: &Nest<Tensor>) -> Result<bool> {
+        self.try_append_part(step, true)
+    }
+
+    fn try_append_part(&mut self, step: &Nest<Tensor>, partial: bool) -> Result<bool> {
+        if !self.writer.has_room()? {
+            return Ok(false);
+        }
+        self.append_part(step, partial).map(|()| true)
+    }
+
+    /// Waits until there is room for items, at most for the client's time.
+    ///
+    /// # Errors
+    /// `Timeout`, with what is waited for; the writer's permanent error.
+    pub async fn make_way(&mut self) -> Result<()> {
+        self.writer.wait_for_room().await
+    }
+
+    /// Stores a step, or a part of one, and makes the items that are due. Together they count as one with regard to the
+    /// writer's limits.
+    fn append_part(&mut self, step: &Nest<Tensor>, partial: bool) -> Result<()> {
+        let flat = self.place(step)?;
+        let position = self.writer.recorder().next_position();
+        let starts_step = !self.writer.step_is_open();
+        self.values.check(&flat)?;
+        self.writer.append_cells(&self.stored(&flat), partial).map_err(set_twice)?;
+        self.values.record(&flat, position, starts_step);
+        let step = self.writer.episode_steps() - u64::from(!partial);
+        self.apply(step, false)
+    }
+
+    /// The leaves of a step, checked against the first one, which also decides about the columns.
+    fn place<'a>(&mut self, step: &'a Nest<Tensor>) -> Result<FlatStep<'a>> {
+        if let Some(shape) = &self.shape {
+            return shape.flatten(step);
+        }
+        let configs = self.patterns.iter().map(|pattern| &pattern.config);
+        let shape = StepShape::new(step, configs.flat_map(StructuredConfig::sources))?;
+        let flat = shape.flatten(step)?;
+        let names = shape.stored().map(|(number, path)| ColumnName { number, path: path.clone() });
+        self.writer.recorder_mut().add_named_columns(names)?;
+        self.shape = Some(shape);
+        Ok(flat)
+    }
+
+    /// The leaves that patterns refer to, with the number of their column.
+    fn stored<'a>(&self, flat: &FlatStep<'a>) -> FlatCells<'a> {
+        let column = |source| self.shape.as_ref().and_then(|shape| shape.column(source));
+        flat.leaves().filter_map(|(source, value)| Some((column(source)?, Rows::step(value)))).collect()
+    }
+
+    fn apply(&mut self, step: u64, is_end_episode: bool) -> Result<()> {
+        let now = StepId { episode_id: self.writer.recorder().episode_id(), step };
+        for index in 0..self.patterns.len() {
+            let Some(pattern) = self.patterns.get_mut(index).filter(|pattern| pattern.applied != Some(now))
+            else {
+                continue;
+            };
+            if pattern.counted != Some(now) {
+                pattern.counted = Some(now);
+                pattern.steps_since_applied += 1;
+            }
+            let Some((table, priority, columns)) = self.item_of(index, step, is_end_episode)? else {
+                continue;
+            };
+            self.name_columns(index, &table)?;
+            self.writer.push_item(table, priority, &columns)?;
+            if let Some(pattern) = self.patterns.get_mut(index) {
+                pattern.applied = Some(now);
+                pattern.steps_since_applied = 0;
+            }
+        }
+        Ok(())
+    }
+
+    /// Compares the names of the items of pattern `index` with those of their table, once.
+    fn name_columns(&mut self, index: usize, table: &Arc<str>) -> Result<()> {
+        let Some(pattern) = self.patterns.get_mut(index).filter(|pattern| !pattern.is_named) else {
+            return Ok(());
+        };
+        let structure = pattern.config.pattern().map(|_| ());
+        if self.check_names {
+            self.writer.agree_meanwhile(table, structure)?;
+        } else {
+            self.writer.name_columns_with(table, || Some(structure));
+        }
+        pattern.is_named = true;
+        Ok(())
+    }
+
+    /// The item that pattern `index` makes now, if its conditions hold and all its steps are there.
+    fn item_of(&self, index: usize, step: u64, is_end_episode: bool) -> Result<Option<DueItem>> {
+        let Some(pattern) = self.patterns.get(index) else { return Ok(None) };
+        let (config, len) = (&pattern.config, self.writer.history().len());
+        let situation = Situation {
+            step_index: to_i64(step),
+            steps_since_applied: pattern.steps_since_applied,
+            buffer_length: to_i64(len).min(i64::from(config.max_age())),
+            is_end_episode,
+            data: &|source| self.values.integer(source),
+        };
+        if !config.conditions().iter().all(|condition| condition.holds(&situation)) {
+            return Ok(None);
+        }
+        let columns: Option<SmallVec<[Column; 4]>> =
+            config.nodes().map(|node| self.column(node, len)).collect();
+        let Some(columns) = columns else { return Ok(None) };
+        Ok(Some((Arc::clone(&pattern.table), self.priority(config, len)?, columns)))
+    }
+
+    /// The cells of one node; none if one is missing.
+    fn column(&self, node: &PatternNode, len: u64) -> Option<Column> {
+        let column = self.shape.as_ref()?.column(node.source())?;
+        let state = self.writer.recorder().columns().get(column)?;
+        let mut runs = Runs::new();
+        for age in node.ages() {
+            let at = len.checked_sub(u64::from(age))?;
+            let add = |chunk: &_, offset, length| push_run(&mut runs, chunk, offset, length);
+            state.cells().visit(at..at + 1, add).ok()?;
+        }
+        Some(Column::new(state.spec()?.clone(), runs, node.is_squeezed()))
+    }
+
+    fn priority(&self, config: &StructuredConfig, len: u64) -> Result<f64> {
+        match config.priority_fn() {
+            PriorityFn::Constant(value) => Ok(value),
+            PriorityFn::TdError { max_priority_weight, column } => {
+                let source = column.source();
+                let node = config.nodes().find(|node| node.source() == source);
+                let ages = node.into_iter().flat_map(PatternNode::ages);
+                let values = ages.filter_map(|age| self.values.at(source, len.checked_sub(u64::from(age))?));
+                td_error(max_priority_weight, values).ok_or_else(|| {
+                    Error::invalid(format!(
+                        "no priority for table {:?}: column {source} has no values",
+                        config.table()
+                    ))
+                })
+            }
+        }
+    }
+
+    /// Completed steps of this episode.
+    pub fn episode_steps(&self) -> u64 {
+        self.writer.episode_steps()
+    }
+
+    /// Whether the last append left its step open.
+    pub fn step_is_open(&self) -> bool {
+        self.writer.step_is_open()
+    }
+
+    /// Items that the server has not confirmed.
+    pub fn pending_items(&self) -> usize {
+        self.writer.pending_items()
+    }
+
+    /// Waits until all items are confirmed.
+    ///
+    /// # Errors
+    /// As [`TrajectoryWriter::flush`].
+    pub async fn flush(&mut self, timeout: Duration) -> Result<()> {
+        self.writer.flush(timeout).await
+    }
+
+    /// Waits until at most `items` items are not confirmed.
+    ///
+    /// # Errors
+    /// As [`TrajectoryWriter::flush`].
+    pub async fn flush_until(&mut self, items: usize, timeout: Duration) -> Result<()> {
+        self.writer.flush_until(items, timeout).await
+    }
+
+    /// Makes the items that are due at the end of an episode, flushes and begins a new one.
+    ///
+    /// # Errors
+    /// As [`append`](Self::append) and [`TrajectoryWriter::end_episode`].
+    pub async fn end_episode(&mut self, clear_history: bool, timeout: Duration) -> Result<()> {
+        let steps = self.writer.episode_steps() + u64::from(self.writer.step_is_open());
+        if let Some(step) = steps.checked_sub(1) {
+            self.apply(step, true)?;
+        }
+        self.writer.end_episode(clear_history, timeout).await?;
+        if clear_history {
+            self.values.clear();
+        }
+        Ok(())
+    }
+
+    /// Flushes and ends the writer, within the client's time. Every later call but this fails.
+    ///
+    /// # Errors
+    /// As [`TrajectoryWriter::close`].
+    pub async fn close(&mut self) -> Result<()> {
+        self.writer.close().await
+    }
+
+    /// [`close`](Self::close) with a time of its own.
+    ///
+    /// # Errors
+    /// As [`close`](Self::close).
+    pub async fn close_with_timeout(&mut self, timeout: Duration) -> Result<()> {
+        self.writer.close_with_timeout(timeout).await
+    }
+
+    /// Ends the writer without waiting; see [`TrajectoryWriter::close_now`].
+    pub fn close_now(&mut self) {
+        self.writer.close_now();
+    }
+
+    /// Whether the writer was closed.
+    pub fn is_closed(&self) -> bool {
+        self.writer.is_closed()
+    }
+}
+
+/// dm-reverb has another kind of error here than where steps are written without patterns.
+fn set_twice(error: Error) -> Error {
+    let mismatch = StdError::source(&error).and_then(|source| source.downcast_ref::<AppendMismatch>());
+    match mismatch {
+        Some(mismatch) if mismatch.fault == AppendFault::SetTwice => {
+            Error::with_source(ErrorKind::FailedPrecondition, mismatch.to_string(), mismatch.clone())
+        }
+        Some(_) | None => error,
+    }
+}
+
+type FlatCells<'a> = SmallVec<[(usize, Rows<'a>); 8]>;
+
+/// Table, priority and columns.
+type DueItem = (Arc<str>, f64, SmallVec<[Column; 4]>);
+
+fn to_i64(steps: u64) -> i64 {
+    i64::try_from(steps).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,427 @@
+//! Making items.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use relive_connection::{Error, Result};
+use relive_tensor::{DType, Shape};
+use smallvec::SmallVec;
+
+use super::tuning::{GroupUse, Uses};
+use super::writer::TrajectoryWriter;
+use crate::chunks::ChunkRef;
+use crate::columns::{Column, IndexError, item_shape, resolve};
+use crate::history::column_error;
+use crate::items::{ItemDraft, PendingItem, TrajectoryColumns};
+
+/// Of the items of one call, the tuner of chunk lengths is told about this many at most, spread evenly: it looks at no
+/// more than its newest ten.
+const TUNED_ITEMS_PER_CALL: usize = 16;
+
+/// Columns of an item by number; most steps have few.
+type ColumnNumbers = SmallVec<[usize; 8]>;
+
+/// Items that are windows of the history: for each end the same number of steps, of the same columns.
+///
+/// ```
+/// use relive_client::Windows;
+///
+/// // The newest step as an item, and the one before, each without a leading dimension.
+/// let steps = Windows::steps(&[-2, -1]);
+/// // The newest three steps as one item of columns 0 and 2.
+/// let window = Windows::of(3, &[-1]).columns(&[0, 2]);
+/// # let _ = (steps, window);
+/// ```
+#[derive(Debug, Clone, Copy)]
+pub struct Windows<'a> {
+    ends: &'a [i64],
+    length: usize,
+    squeeze: bool,
+    columns: Option<&'a [usize]>,
+}
+
+impl<'a> Windows<'a> {
+    /// One item for each of `ends`: the positions of its last step in the history, where -1 is the newest. An item has
+    /// `length` steps, at least 1, along a leading dimension.
+    pub fn of(length: usize, ends: &'a [i64]) -> Windows<'a> {
+        Windows { ends, length, squeeze: false, columns: None }
+    }
+
+    /// One item for each of `steps`: a single step without a leading dimension.
+    pub fn steps(steps: &'a [i64]) -> Windows<'a> {
+        Windows { ends: steps, length: 1, squeeze: true, columns: None }
+    }
+
+    /// Takes the columns of these numbers, in this order, instead of all.
+    #[must_use]
+    pub fn columns(mut self, columns: &'a [usize]) -> Windows<'a> {
+        self.columns = Some(columns);
+        self
+    }
+}
+
+impl TrajectoryWriter {
+    /// Makes an item of `trajectory` (a column, or an array, vector or nest of columns of this writer's history) for
+    /// `table` and gives its key. Waits while as much as the options allow is not confirmed.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for no columns, columns of another writer, a NaN priority and, if items are validated, columns
+    /// that the table's signature does not allow, or whose [names](crate::TrajectoryWriterOptions::check_names) are
+    /// not those that its signature or its first writer says; `NotFound` for an unknown table; `Timeout` when there
+    /// was no room in the client's time (the item was not made then); the writer's permanent error.
+    pub async fn create_item(
+        &mut self,
+        table: &str,
+        priority: f64,
+        trajectory: impl Into<TrajectoryColumns>,
+    ) -> Result<u64> {
+        let trajectory = trajectory.into();
+        loop {
+            if let Some(key) = self.try_create_item(table, priority, &trajectory)? {
+                return Ok(key);
+            }
+            self.make_way(table).await?;
+        }
+    }
+
+    /// [`create_item`](Self::create_item) without waiting: none, and nothing done, when there is no room, or the
+    /// table's signature has to be asked for. [`make_way`](Self::make_way) waits for both.
+    ///
+    /// # Errors
+    /// As [`create_item`](Self::create_item), but for the timeout.
+    pub fn try_create_item(
+        &mut self,
+        table: &str,
+        priority: f64,
+        trajectory: &TrajectoryColumns,
+    ) -> Result<Option<u64>> {
+        self.link.check()?;
+        let columns = trajectory.columns();
+        self.check_item(priority, columns)?;
+        let Some(known) = self.tables.get(table, &self.backend)? else { return Ok(None) };
+        known.check(columns)?;
+        let table = Arc::clone(&known.name);
+        if !self.names_fit(&table, trajectory)? || !self.has_room()? {
+            return Ok(None);
+        }
+        self.push_item(table, priority, columns).map(Some)
+    }
+
+    /// Whether the names of an item, if it has any, are known to be those of its table.
+    fn names_fit(&mut self, table: &str, trajectory: &TrajectoryColumns) -> Result<bool> {
+        trajectory.nest().map_or(Ok(true), |nest| self.agree_on_columns(table, nest))
+    }
+
+    /// Makes an item, with or without room for it.
+    pub(crate) fn push_item(&mut self, table: Arc<str>, priority: f64, columns: &[Column]) -> Result<u64> {
+        let key = self.recorder.draw_key();
+        let item = PendingItem::new(key, table, priority, columns);
+        self.tuning.record(columns, &mut self.recorder);
+        self.link.push(std::iter::once(item))?;
+        self.note_items()?;
+        Ok(key)
+    }
+
+    /// Lets chunks end where items do.
+    fn note_items(&mut self) -> Result<()> {
+        if !self.recorder.is_tuned() {
+            return Ok(());
+        }
+        let finished = self.recorder.note_items()?;
+        self.link.chunks_were_cut(&finished)
+    }
+
+    /// Makes an item of each of `trajectories` for `table`, with the priority at the same place, and gives their
+    /// keys. All are made or none; together they count as one with regard to the writer's limits.
+    ///
+    /// # Errors
+    /// As [`create_item`](Self::create_item), and `InvalidArgument` for another number of priorities than of
+    /// trajectories.
+    pub async fn create_items(
+        &mut self,
+        table: &str,
+        priorities: &[f64],
+        trajectories: &[TrajectoryColumns],
+    ) -> Result<Vec<u64>> {
+        loop {
+            if let Some(keys) = self.try_create_items(table, priorities, trajectories)? {
+                return Ok(keys);
+            }
+            self.make_way(table).await?;
+        }
+    }
+
+    /// [`create_items`](Self::create_items) without waiting, as [`try_create_item`](Self::try_create_item).
+    ///
+    /// # Errors
+    /// As [`create_items`](Self::create_items), but for the timeout.
+    pub fn try_create_items(
+        &mut self,
+        table: &str,
+        priorities: &[f64],
+        trajectories: &[TrajectoryColumns],
+    ) -> Result<Option<Vec<u64>>> {
+        self.link.check()?;
+        check_count("trajectories", priorities, trajectories.len())?;
+        for (priority, trajectory) in priorities.iter().zip(trajectories) {
+            self.check_item(*priority, trajectory.columns())?;
+        }
+        let Some(known) = self.tables.get(table, &self.backend)? else { return Ok(None) };
+        trajectories.iter().try_for_each(|trajectory| known.check(trajectory.columns()))?;
+        let table = Arc::clone(&known.name);
+        for trajectory in trajectories {
+            if !self.names_fit(&table, trajectory)? {
+                return Ok(None);
+            }
+        }
+        if !self.has_room()? {
+            return Ok(None);
+        }
+        let stride = tuned_stride(trajectories.len());
+        for trajectory in trajectories.iter().rev().step_by(stride) {
+            self.tuning.record(trajectory.columns(), &mut self.recorder);
+        }
+        let keys: Vec<u64> = trajectories.iter().map(|_| self.recorder.draw_key()).collect();
+        let items = keys.iter().zip(priorities).zip(trajectories);
+        let items = items.map(|((&key, &priority), trajectory)| {
+            PendingItem::new(key, Arc::clone(&table), priority, trajectory.columns())
+        });
+        // Made before the link is locked.
+        let items: Vec<PendingItem> = items.collect();
+        self.link.push(items.into_iter())?;
+        self.note_items()?;
+        Ok(Some(keys))
+    }
+
+    /// Makes an item of each window of the history for `table`, with the priority at the same place, and gives their
+    /// keys. The fastest way to make many items; all are made or none, as with [`create_items`](Self::create_items).
+    ///
+    /// ```
+    /// # use relive_client::{Client, Nest, Tensor, TrajectoryWriterOptions, Windows};
+    /// # #[tokio::main]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let engine = relive_engine::Engine::builder().table(relive_table::TableConfig::new("replay")).build()?;
+    /// # let client = Client::in_process(engine);
+    /// let mut writer = client.trajectory_writer(TrajectoryWriterOptions::new(4))?;
+    /// writer.append_sequence(&Nest::Leaf(Tensor::from_slice(&[0.0_f32, 0.5, 1.0, 1.5], [4])?))?;
+    /// let keys = writer.create_window_items("replay", &[1.0, 1.0, 1.0], Windows::of(2, &[-3, -2, -1])).await?;
+    /// assert_eq!(keys.len(), 3);
+    /// writer.close().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`create_items`](Self::create_items), and `InvalidArgument` for windows of no steps, or with steps that are
+    /// outside of the history, no longer kept, or without a value for one of the columns.
+    pub async fn create_window_items(
+        &mut self,
+        table: &str,
+        priorities: &[f64],
+        windows: Windows<'_>,
+    ) -> Result<Vec<u64>> {
+        loop {
+            if let Some(keys) = self.try_create_window_items(table, priorities, windows)? {
+                return Ok(keys);
+            }
+            self.make_way(table).await?;
+        }
+    }
+
+    /// [`create_window_items`](Self::create_window_items) without waiting, as
+    /// [`try_create_item`](Self::try_create_item).
+    ///
+    /// # Errors
+    /// As [`create_window_items`](Self::create_window_items), but for the timeout.
+    pub fn try_create_window_items(
+        &mut self,
+        table: &str,
+        priorities: &[f64],
+        windows: Windows<'_>,
+    ) -> Result<Option<Vec<u64>>> {
+        self.link.check()?;
+        check_count("windows", priorities, windows.ends.len())?;
+        if priorities.iter().any(|priority| priority.is_nan()) {
+            return Err(nan());
+        }
+        let columns = self.window_columns(windows)?;
+        let layout = self.window_layout(windows, &columns)?;
+        let Some(known) = self.tables.get(table, &self.backend)? else { return Ok(None) };
+        known.check_layout(layout.into_iter())?;
+        let table = Arc::clone(&known.name);
+        if windows.columns.is_none() && !self.agree_on_steps(&table, Self::structure_of_steps)? {
+            return Ok(None);
+        }
+        if !self.has_room()? {
+            return Ok(None);
+        }
+        let mut items = Vec::with_capacity(priorities.len());
+        for (&end, &priority) in windows.ends.iter().zip(priorities) {
+            items.push(self.window_item(&table, priority, windows, end, &columns)?);
+        }
+        self.tune_windows(windows, &columns)?;
+        let keys = items.iter().map(|item| item.key).collect();
+        self.link.push(items.into_iter())?;
+        self.note_items()?;
+        Ok(Some(keys))
+    }
+
+    /// Waits until there is room for items, and the signature of `table` and the names of its columns are known, at
+    /// most for the client's time.
+    ///
+    /// # Errors
+    /// `Timeout`, with what is waited for; `NotFound` for an unknown table; the writer's permanent error.
+    pub async fn make_way(&mut self, table: &str) -> Result<()> {
+        let timeout = self.backend.timeout();
+        self.tables.learn(table, &self.backend, timeout).await?;
+        self.wait_for_room().await
+    }
+
+    /// Whether items may be made now without waiting.
+    pub(crate) fn has_room(&mut self) -> Result<bool> {
+        self.link.has_room(|| self.recorder.unheld_bytes())
+    }
+
+    /// Waits until there is room for items.
+    pub(crate) async fn wait_for_room(&mut self) -> Result<()> {
+        if !self.has_room()? {
+            // Whatever waits for a chunk to be cut would wait for this call, too.
+            self.finish_awaited(0)?;
+            let (recorder, timeout) = (&self.recorder, self.backend.timeout());
+            self.link.wait_for_room(timeout, || recorder.unheld_bytes()).await?;
+        }
+        Ok(())
+    }
+
+    fn check_item(&self, priority: f64, columns: &[Column]) -> Result<()> {
+        if columns.is_empty() {
+            return Err(Error::invalid("create_item: the trajectory has no columns"));
+        }
+        if priority.is_nan() {
+            return Err(nan());
+        }
+        let mine = self.recorder.writer_id();
+        match columns.iter().find(|column| column.writer_id() != mine) {
+            Some(foreign) => Err(Error::invalid(format!(
+                "create_item: column {:?} belongs to the history of another writer",
+                foreign.path()
+            ))),
+            None => Ok(()),
+        }
+    }
+
+    /// The numbers of the columns that windows take.
+    fn window_columns(&self, windows: Windows<'_>) -> Result<ColumnNumbers> {
+        let known = self.recorder.columns().len();
+        let columns: ColumnNumbers = match windows.columns {
+            Some(columns) => columns.iter().copied().collect(),
+            None => (0..known).collect(),
+        };
+        if columns.is_empty() {
+            return Err(Error::invalid("create_item: the trajectory has no columns"));
+        }
+        match columns.iter().find(|column| **column >= known) {
+            Some(column) => {
+                Err(Error::invalid(format!("there is no column number {column}; there are {known}")))
+            }
+            None => Ok(columns),
+        }
+    }
+
+    /// Type and shape of the columns of each window.
+    fn window_layout(
+        &self,
+        windows: Windows<'_>,
+        columns: &[usize],
+    ) -> Result<SmallVec<[(DType, Shape); 8]>> {
+        let rows = u32::try_from(windows.length).ok().filter(|rows| *rows > 0);
+        let rows = rows.ok_or_else(|| {
+            Error::invalid(format!("a window must have from 1 to {} steps, not {}", u32::MAX, windows.length))
+        })?;
+        let layout = columns.iter().filter_map(|column| self.recorder.columns().get(*column)).map(|state| {
+            let missing = || column_error(state.path(), IndexError::Missing { step: 0 });
+            let spec = state.spec().ok_or_else(missing)?;
+            Ok((spec.dtype, item_shape((!windows.squeeze).then_some(rows), &spec.shape)))
+        });
+        layout.collect()
+    }
+
+    fn window_item(
+        &mut self,
+        table: &Arc<str>,
+        priority: f64,
+        windows: Windows<'_>,
+        end: i64,
+        columns: &[usize],
+    ) -> Result<PendingItem> {
+        let positions = self.window_positions(windows.length, end)?;
+        let mut draft = ItemDraft::new(self.recorder.draw_key(), Arc::clone(table), priority);
+        for &column in columns {
+            self.visit(column, positions.clone(), |chunk, offset, rows| {
+                draft.add_run(chunk, offset, rows);
+            })?;
+            draft.end_column(windows.squeeze);
+        }
+        Ok(draft.finish())
+    }
+
+    /// The positions in the history of the window that ends with `end`.
+    fn window_positions(&self, length: usize, end: i64) -> Result<Range<u64>> {
+        let len = self.recorder.history_len();
+        let outside = |index| Error::invalid(IndexError::OutOfRange { index, len }.to_string());
+        let last = resolve(end, len).map_err(|_| outside(end))?;
+        let length = u64::try_from(length).unwrap_or(u64::MAX);
+        let first = (last + 1).checked_sub(length);
+        let first = first.ok_or_else(|| {
+            Error::invalid(format!(
+                "a window of {length} steps that ends with step {last} begins before the history"
+            ))
+        })?;
+        Ok(first..last + 1)
+    }
+
+    fn visit(
+        &self,
+        column: usize,
+        positions: Range<u64>,
+        take: impl FnMut(&ChunkRef, u32, u32),
+    ) -> Result<()> {
+        let Some(state) = self.recorder.columns().get(column) else { return Ok(()) };
+        state.cells().visit(positions, take).map_err(|error| column_error(state.path(), error))
+    }
+
+    /// Tells the tuner of chunk lengths about some of the windows.
+    fn tune_windows(&mut self, windows: Windows<'_>, columns: &[usize]) -> Result<()> {
+        if !self.recorder.is_tuned() {
+            return Ok(());
+        }
+        for &end in windows.ends.iter().rev().step_by(tuned_stride(windows.ends.len())) {
+            let positions = self.window_positions(windows.length, end)?;
+            let mut uses = Uses::default();
+            for &column in columns {
+                let Some(group) = self.recorder.group_of(column) else { continue };
+                let mut used = GroupUse::of(group, windows.length);
+                self.visit(column, positions.clone(), |chunk, _, _| used.add_chunk(chunk.slot()))?;
+                uses.add(used);
+            }
+            self.tuning.add(uses);
+        }
+        self.tuning.settle(&mut self.recorder);
+        Ok(())
+    }
+}
+
+fn tuned_stride(items: usize) -> usize {
+    items.div_ceil(TUNED_ITEMS_PER_CALL).max(1)
+}
+
+fn check_count(what: &str, priorities: &[f64], count: usize) -> Result<()> {
+    if priorities.len() == count {
+        return Ok(());
+    }
+    Err(Error::invalid(format!("create_items: {} priorities for {count} {what}", priorities.len())))
+}
+
+fn nan() -> Error {
+    Error::invalid("create_item: the priority is NaN")
+}

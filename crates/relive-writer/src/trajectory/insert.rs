@@ -1,0 +1,51 @@
+//! One step as one item, in one call.
+
+use std::time::Instant;
+
+use relive_connection::{Deadline, Error, Result};
+use relive_fleet::Backend;
+use relive_tensor::{Nest, Tensor};
+
+use super::options::TrajectoryWriterOptions;
+use super::writer::TrajectoryWriter;
+
+/// Writes one step as one item into each of the tables in `priorities` (name and priority), and waits until they are
+/// confirmed; `check_names` as in [`TrajectoryWriterOptions::check_names`].
+///
+/// # Errors
+/// `InvalidArgument` for no tables, NaN priorities, and steps that a table's signature or the server refuses,
+/// `NotFound` for an unknown table, `Timeout` after the backend's time.
+pub async fn insert(
+    backend: &Backend,
+    step: &Nest<Tensor>,
+    priorities: &[(&str, f64)],
+    check_names: bool,
+) -> Result<()> {
+    if priorities.is_empty() {
+        return Err(Error::invalid("insert: there is no table with a priority to insert into"));
+    }
+    let options = TrajectoryWriterOptions::new(1).signature_per_step(true).check_names(check_names);
+    let mut writer = TrajectoryWriter::new(backend.clone(), &options)?;
+    writer.append(step)?;
+    let (started, deadline) = (Instant::now(), Deadline::after(backend.timeout()));
+    let create = create_each(&mut writer, step, priorities);
+    let as_insert = |error: Error| error.renamed("insert");
+    deadline.run(create).await.ok_or_else(|| backend.timed_out("insert"))?.map_err(as_insert)?;
+    writer.close_with_timeout(backend.timeout().saturating_sub(started.elapsed())).await.map_err(as_insert)
+}
+
+/// Makes an item of the newest step for each of the tables.
+async fn create_each(
+    writer: &mut TrajectoryWriter,
+    step: &Nest<Tensor>,
+    priorities: &[(&str, f64)],
+) -> Result<()> {
+    for (table, priority) in priorities {
+        while !writer.agree_on_columns(table, step)? {
+            writer.make_way(table).await?;
+        }
+        let columns = writer.newest_step()?;
+        writer.create_item(table, *priority, columns).await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,15 @@
+//! The writer of steps and items that users hold.
+
+mod create;
+mod insert;
+mod known_tables;
+mod names;
+mod options;
+mod structure;
+mod tuning;
+mod writer;
+
+pub use create::Windows;
+pub use insert::insert;
+pub use options::TrajectoryWriterOptions;
+pub use writer::TrajectoryWriter;

@@ -1,0 +1,138 @@
+//! How a trajectory writer behaves.
+
+use relive_connection::{Error, Result};
+use relive_tensor::{ChunkLength, Codec};
+
+/// How much bytes sent count against bytes stored when chunk lengths are tuned, as in dm-reverb.
+const THROUGHPUT_WEIGHT: f64 = 1.0;
+
+/// Options of a [`TrajectoryWriter`](crate::TrajectoryWriter).
+///
+/// ```
+/// use relive_client::TrajectoryWriterOptions;
+///
+/// let options = TrajectoryWriterOptions::new(10).max_pending_items(1_000).validate_items(false);
+/// # let _ = options;
+/// ```
+#[derive(Debug, Clone, Copy)]
+pub struct TrajectoryWriterOptions {
+    pub(crate) num_keep_alive_refs: u32,
+    pub(crate) chunk_length: Option<u32>,
+    pub(crate) max_pending_items: usize,
+    pub(crate) max_pending_bytes: usize,
+    pub(crate) validate_items: bool,
+    pub(crate) check_names: bool,
+    pub(crate) delta_encoded: bool,
+    pub(crate) signature_per_step: bool,
+    pub(crate) codec: Option<Codec>,
+}
+
+impl TrajectoryWriterOptions {
+    /// Default of [`max_pending_items`](Self::max_pending_items).
+    pub const DEFAULT_MAX_PENDING_ITEMS: usize = 10_000;
+
+    /// Default of [`max_pending_bytes`](Self::max_pending_bytes): 256 MiB.
+    pub const DEFAULT_MAX_PENDING_BYTES: usize = 256 << 20;
+
+    /// A writer that keeps the newest `num_keep_alive_refs` steps of every column, at least 1, so that items can refer
+    /// to them. Chunk lengths are tuned to the items, and items are checked against the table's signature.
+    pub fn new(num_keep_alive_refs: u32) -> TrajectoryWriterOptions {
+        TrajectoryWriterOptions {
+            num_keep_alive_refs,
+            chunk_length: None,
+            max_pending_items: Self::DEFAULT_MAX_PENDING_ITEMS,
+            max_pending_bytes: Self::DEFAULT_MAX_PENDING_BYTES,
+            validate_items: true,
+            check_names: true,
+            delta_encoded: false,
+            signature_per_step: false,
+            codec: None,
+        }
+    }
+
+    /// Puts exactly `steps` steps into a chunk, from 1 to `num_keep_alive_refs`, instead of tuning the length.
+    #[must_use]
+    pub fn chunk_length(mut self, steps: u32) -> TrajectoryWriterOptions {
+        self.chunk_length = Some(steps);
+        self
+    }
+
+    /// How many items may wait for the server's confirmation, at least 1; beyond it `create_item` waits.
+    #[must_use]
+    pub fn max_pending_items(mut self, items: usize) -> TrajectoryWriterOptions {
+        self.max_pending_items = items;
+        self
+    }
+
+    /// How many encoded bytes may wait for the server's confirmation; beyond it `create_item` waits. A single item may
+    /// be larger.
+    #[must_use]
+    pub fn max_pending_bytes(mut self, bytes: usize) -> TrajectoryWriterOptions {
+        self.max_pending_bytes = bytes;
+        self
+    }
+
+    /// Whether items are checked against the signature of their table before they are sent. The signature is asked for
+    /// once per client and table.
+    #[must_use]
+    pub fn validate_items(mut self, validate: bool) -> TrajectoryWriterOptions {
+        self.validate_items = validate;
+        self
+    }
+
+    /// Whether items that are [checked](Self::validate_items) must also have the names that their table's signature
+    /// gives its columns, or else its first writer; yes. An item of a plain list of columns has no names, and its
+    /// columns count by their order. If names are not checked, columns come back under those of the table, whatever
+    /// the writer calls them.
+    #[must_use]
+    pub fn check_names(mut self, check: bool) -> TrajectoryWriterOptions {
+        self.check_names = check;
+        self
+    }
+
+    /// Whether integers are stored as differences from step to step before they are compressed, which makes slowly
+    /// changing ones smaller; no.
+    #[must_use]
+    pub fn delta_encoded(mut self, delta_encoded: bool) -> TrajectoryWriterOptions {
+        self.delta_encoded = delta_encoded;
+        self
+    }
+
+    /// Whether an item also fits a signature that describes each of its steps instead of the whole; no. Tables whose
+    /// readers take items apart into steps have such signatures.
+    #[must_use]
+    pub fn signature_per_step(mut self, per_step: bool) -> TrajectoryWriterOptions {
+        self.signature_per_step = per_step;
+        self
+    }
+
+    /// How the elements of steps are compressed, instead of as every server knows it: with Snappy, or stored as they
+    /// are, in Snappy's format, where that is tried in vain (and then tried less often). What Lz4 and Zstd do not
+    /// make shorter by a sixteenth is stored as it is; strings always are.
+    ///
+    /// Every reader gets the same data: Relive's as it was written, others with Snappy, as which the server then
+    /// codes it anew for each of their samples. A codec but Snappy is for Relive's servers: with another one the
+    /// writer fails, with `Unimplemented`, before it has sent anything.
+    #[must_use]
+    pub fn codec(mut self, codec: Codec) -> TrajectoryWriterOptions {
+        self.codec = Some(codec);
+        self
+    }
+
+    /// The chunk length of columns that are not configured otherwise.
+    pub(crate) fn default_length(&self) -> Result<ChunkLength> {
+        if self.max_pending_items == 0 {
+            return Err(Error::invalid("max_pending_items must be at least 1"));
+        }
+        chunk_length(self.chunk_length, self.num_keep_alive_refs)
+    }
+}
+
+/// A constant chunk length, or a tuned one when none is given.
+pub(crate) fn chunk_length(steps: Option<u32>, num_keep_alive_refs: u32) -> Result<ChunkLength> {
+    let length = match steps {
+        Some(steps) => ChunkLength::constant(steps, num_keep_alive_refs),
+        None => ChunkLength::auto_tuned(num_keep_alive_refs, THROUGHPUT_WEIGHT),
+    };
+    length.map_err(|error| Error::invalid(error.to_string()))
+}

@@ -1,0 +1,101 @@
+//! Feeds the tuner of chunk lengths with the items that were made.
+
+use std::cmp::Reverse;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use relive_tensor::ChunkStatistic;
+use smallvec::SmallVec;
+
+use crate::chunks::ChunkSlot;
+use crate::columns::Column;
+use crate::columns::Recorder;
+
+/// At most this many uses by items wait for their chunks to be cut; older ones are forgotten, which costs the tuner
+/// a measurement and nothing else.
+const MAX_WAITING: usize = 256;
+
+/// What items take whose chunks are not all cut yet, oldest first.
+#[derive(Debug, Default)]
+pub(crate) struct Tuning {
+    waiting: VecDeque<GroupUse>,
+}
+
+/// What one item takes from the columns of one group.
+#[derive(Debug)]
+pub(crate) struct GroupUse {
+    group: usize,
+    cells: u32,
+    chunks: SmallVec<[Arc<ChunkSlot>; 2]>,
+}
+
+/// What one item takes from each group: of columns that share their chunks, the one that takes the most cells counts.
+#[derive(Debug, Default)]
+pub(crate) struct Uses(SmallVec<[GroupUse; 4]>);
+
+impl Uses {
+    pub(crate) fn add(&mut self, used: GroupUse) {
+        self.0.push(used);
+    }
+
+    fn largest(mut self) -> SmallVec<[GroupUse; 4]> {
+        self.0.sort_by_key(|used| (used.group, Reverse(used.cells)));
+        self.0.dedup_by_key(|used| used.group);
+        self.0
+    }
+}
+
+impl Tuning {
+    /// Takes note of an item with `columns`.
+    pub(crate) fn record(&mut self, columns: &[Column], recorder: &mut Recorder) {
+        if !recorder.is_tuned() {
+            return;
+        }
+        let mut uses = Uses::default();
+        for column in columns {
+            let Some(group) = recorder.group_of(column.index()) else { continue };
+            let mut used = GroupUse::of(group, column.len());
+            column.runs().iter().for_each(|run| used.add_chunk(run.chunk.slot()));
+            uses.add(used);
+        }
+        self.add(uses);
+        self.settle(recorder);
+    }
+
+    /// Takes note of what one item takes; [`settle`](Self::settle) is to be called after the last.
+    pub(crate) fn add(&mut self, uses: Uses) {
+        for used in uses.largest() {
+            if self.waiting.len() == MAX_WAITING {
+                self.waiting.pop_front();
+            }
+            self.waiting.push_back(used);
+        }
+    }
+
+    /// Tells the tuner of those items whose chunks are cut.
+    pub(crate) fn settle(&mut self, recorder: &mut Recorder) {
+        while let Some(statistics) = self.waiting.front().and_then(GroupUse::statistics) {
+            if let Some(used) = self.waiting.pop_front() {
+                recorder.record_item(used.group, used.cells, &statistics);
+            }
+        }
+    }
+}
+
+impl GroupUse {
+    pub(crate) fn of(group: usize, cells: usize) -> GroupUse {
+        GroupUse { group, cells: u32::try_from(cells).unwrap_or(u32::MAX), chunks: SmallVec::new() }
+    }
+
+    pub(crate) fn add_chunk(&mut self, slot: &Arc<ChunkSlot>) {
+        // Cells of a chunk follow each other but for exotic columns, where a chunk counted twice does no harm.
+        if !self.chunks.last().is_some_and(|last| Arc::ptr_eq(last, slot)) {
+            self.chunks.push(Arc::clone(slot));
+        }
+    }
+
+    /// Sizes of the chunks, once all are cut.
+    fn statistics(&self) -> Option<SmallVec<[ChunkStatistic; 8]>> {
+        self.chunks.iter().map(|chunk| chunk.statistic()).collect()
+    }
+}

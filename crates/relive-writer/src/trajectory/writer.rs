@@ -1,0 +1,396 @@
+//! The writer that users hold.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rand::SeedableRng;
+use rand::rngs::SysRng;
+use rand_xoshiro::Xoshiro256PlusPlus;
+use relive_connection::{Error, ErrorKind, Result};
+use relive_fleet::Backend;
+use relive_tensor::{Nest, Rows, Tensor};
+use smallvec::SmallVec;
+
+use super::known_tables::{KnownTables, NamedTables};
+use super::options::{TrajectoryWriterOptions, chunk_length};
+use super::structure::Structure;
+use super::tuning::Tuning;
+use crate::chunks::ChunkSlot;
+use crate::chunks::Encoder;
+use crate::columns::Column;
+use crate::columns::Finished;
+use crate::columns::{Cell, Recorder};
+use crate::history::History;
+use crate::links::{Limits, Link, Unconfirmed};
+
+/// Writes steps and makes items that refer to them.
+///
+/// Steps are nests of tensors. Every leaf is a column with a history, whose newest steps items can refer to. Items are
+/// sent in the background, in the order of their creation; when the connection is lost, what is not confirmed is sent
+/// again, in the same order and under the same keys, so that an item never arrives twice. Into tables of the same
+/// process items are inserted at once, by the call that makes them or, if they wait for it, the one that cuts their
+/// last chunk.
+///
+/// A permanent error (an unknown table, a refused item, tables that were closed, steps that cannot be encoded) is
+/// given to every later call. End a writer with [`close`](Self::close): dropping one loses the items that are not
+/// confirmed, with a warning in the log.
+///
+/// ```no_run
+/// use relive_client::{Client, Nest, Tensor, TrajectoryWriterOptions};
+///
+/// # async fn run() -> Result<(), relive_client::Error> {
+/// let client = Client::connect("localhost:8000")?;
+/// let mut writer = client.trajectory_writer(TrajectoryWriterOptions::new(3))?;
+/// for reward in [0.0_f32, 0.5, 1.0] {
+///     writer.append(&Nest::Dict([("reward".to_owned(), Nest::Leaf(Tensor::scalar(reward)))].into()))?;
+/// }
+/// let rewards = writer.history().column("reward")?.slice(-3..)?;
+/// writer.create_item("replay", 1.0, rewards).await?;
+/// writer.close().await?;
+/// # Ok(())
+/// # }
+/// ```
+pub struct TrajectoryWriter {
+    pub(crate) backend: Backend,
+    pub(crate) recorder: Recorder,
+    structure: Structure,
+    pub(crate) tuning: Tuning,
+    pub(crate) link: Link,
+    pub(crate) tables: KnownTables,
+    pub(super) named: NamedTables,
+    closed: bool,
+}
+
+impl TrajectoryWriter {
+    /// A writer for the tables of `backend`: what `Client::trajectory_writer` gives.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for options that contradict each other.
+    pub fn new(backend: Backend, options: &TrajectoryWriterOptions) -> Result<TrajectoryWriter> {
+        let length = options.default_length()?;
+        let rng = Xoshiro256PlusPlus::try_from_rng(&mut SysRng).map_err(|error| {
+            Error::new(ErrorKind::Internal, format!("the system gives no random numbers for keys: {error}"))
+        })?;
+        let limits = Limits { items: options.max_pending_items, bytes: options.max_pending_bytes };
+        let link = Link::new(&backend, limits, options.codec);
+        Ok(TrajectoryWriter {
+            backend,
+            recorder: Recorder::new(length, rng, Encoder::new(link.chunk_form(), options.codec))
+                .delta_encoded(options.delta_encoded),
+            structure: Structure::default(),
+            tuning: Tuning::default(),
+            link,
+            tables: KnownTables::new(options),
+            named: NamedTables::default(),
+            closed: false,
+        })
+    }
+
+    /// Appends one step. Leaves that are missing or `None` leave a gap in their column; leaves that no step had before
+    /// get new columns.
+    ///
+    /// # Errors
+    /// `InvalidArgument` when a leaf has another type or shape than before (the [`source`](std::error::Error::source)
+    /// is an [`AppendMismatch`](crate::AppendMismatch)), or is a container now; nothing is stored then. The writer's
+    /// permanent error.
+    pub fn append(&mut self, step: &Nest<Tensor>) -> Result<()> {
+        self.append_nest(step, false)
+    }
+
+    /// Appends a part of a step, which stays open: the next append fills the same step.
+    ///
+    /// # Errors
+    /// As [`append`](Self::append), and `InvalidArgument` when a leaf was already set in this step.
+    pub fn append_partial(&mut self, step: &Nest<Tensor>) -> Result<()> {
+        self.append_nest(step, true)
+    }
+
+    /// Appends many steps: every leaf has the same leading dimension, the steps. The same as
+    /// [`append`](Self::append) for each of them, but much cheaper. No steps change nothing.
+    ///
+    /// ```
+    /// # use relive_client::{Client, Nest, Tensor, TrajectoryWriterOptions, Windows};
+    /// # let engine = relive_engine::Engine::builder().table(relive_table::TableConfig::new("replay")).build()?;
+    /// # let client = Client::in_process(engine);
+    /// let mut writer = client.trajectory_writer(TrajectoryWriterOptions::new(4).chunk_length(4))?;
+    /// let rewards = Tensor::from_slice(&[0.0_f32, 0.5, 1.0, 1.5], [4])?;
+    /// writer.append_sequence(&Nest::Leaf(rewards))?;
+    /// assert_eq!(writer.history().column("")?.slice(-2..)?.to_tensor()?.to_vec::<f32>()?, [1.0, 1.5]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`append`](Self::append), and `InvalidArgument` for leaves without a leading dimension or with different
+    /// ones; nothing is stored then.
+    pub fn append_sequence(&mut self, steps: &Nest<Tensor>) -> Result<()> {
+        self.link.check()?;
+        let (cells, grown) = self.structure.place(steps)?;
+        let cells = cells.iter().map(|(column, values)| {
+            let rows = Rows::steps(values).ok_or_else(|| self.recorder.no_steps(*column))?;
+            Ok((*column, rows))
+        });
+        let cells: SmallVec<[Cell<'_>; 8]> = cells.collect::<Result<_>>()?;
+        let Some(count) = self.recorder.check_sequence(&cells)? else { return Ok(()) };
+        self.grow(grown)?;
+        let stored = self.recorder.append_sequence(&cells, count);
+        self.take_in(stored)
+    }
+
+    fn append_nest(&mut self, step: &Nest<Tensor>, partial: bool) -> Result<()> {
+        self.link.check()?;
+        let (cells, grown) = self.structure.place(step)?;
+        let cells: SmallVec<[Cell<'_>; 8]> =
+            cells.iter().map(|(column, value)| (*column, Rows::step(value))).collect();
+        self.recorder.check(&cells)?;
+        self.grow(grown)?;
+        self.store(&cells, partial)
+    }
+
+    /// Adds the columns that a step has for the first time.
+    fn grow(&mut self, grown: Option<Structure>) -> Result<()> {
+        if let Some(grown) = grown {
+            self.recorder
+                .add_columns(grown.paths().get(self.structure.paths().len()..).unwrap_or_default())?;
+            self.structure = grown;
+        }
+        Ok(())
+    }
+
+    /// Stores checked cells of known columns.
+    fn store(&mut self, cells: &[(usize, Rows<'_>)], partial: bool) -> Result<()> {
+        let stored = self.recorder.append(cells, partial);
+        self.take_in(stored)
+    }
+
+    /// Hands over the chunks that a call cut. A call that failed after its checks has stored some columns of a step
+    /// and not the others, or lost what a chunk was to have: nothing may be made of that any more.
+    fn take_in(&mut self, finished: Result<Finished>) -> Result<()> {
+        let finished = finished.map_err(|error| self.link.fail(error))?;
+        self.link.chunks_were_cut(&finished)
+    }
+
+    /// Adds columns of these paths behind the others, for callers that place the leaves of steps themselves
+    /// ([`append_cells`](Self::append_cells)), and not with [`append`](Self::append).
+    ///
+    /// # Errors
+    /// `InvalidArgument` when the options leave no chunk length for a column.
+    pub fn add_columns(&mut self, paths: &[Arc<str>]) -> Result<()> {
+        self.recorder.add_columns(paths)
+    }
+
+    /// Whether [`append_cells`](Self::append_cells) would take `cells`, also of columns to come. Nothing is stored.
+    ///
+    /// # Errors
+    /// As [`append_cells`](Self::append_cells).
+    pub fn check_cells(&mut self, cells: &[(usize, Rows<'_>)]) -> Result<()> {
+        self.link.check()?;
+        self.recorder.check(cells)
+    }
+
+    /// Whether [`append_sequence_cells`](Self::append_sequence_cells) would take `cells`, as
+    /// [`check_cells`](Self::check_cells).
+    ///
+    /// # Errors
+    /// As [`append_sequence_cells`](Self::append_sequence_cells).
+    pub fn check_sequence_cells(&mut self, cells: &[(usize, Rows<'_>)]) -> Result<()> {
+        self.link.check()?;
+        self.recorder.check_sequence(cells).map(drop)
+    }
+
+    /// [`append`](Self::append) of values by the numbers of their columns; `partial` leaves the step open.
+    ///
+    /// # Errors
+    /// As [`append`](Self::append).
+    pub fn append_cells(&mut self, cells: &[(usize, Rows<'_>)], partial: bool) -> Result<()> {
+        self.check_cells(cells)?;
+        self.store(cells, partial)
+    }
+
+    /// [`append_sequence`](Self::append_sequence) of values by the numbers of their columns.
+    ///
+    /// # Errors
+    /// As [`append_sequence`](Self::append_sequence).
+    pub fn append_sequence_cells(&mut self, cells: &[(usize, Rows<'_>)]) -> Result<()> {
+        self.link.check()?;
+        let Some(count) = self.recorder.check_sequence(cells)? else { return Ok(()) };
+        let stored = self.recorder.append_sequence(cells, count);
+        self.take_in(stored)
+    }
+
+    /// The error for a value without a leading dimension, which
+    /// [`append_sequence_cells`](Self::append_sequence_cells) cannot be given.
+    pub fn without_steps(&self, column: usize) -> Error {
+        self.recorder.no_steps(column)
+    }
+
+    /// The structure of items of all columns; none if their order is not the one of its leaves.
+    pub(crate) fn structure_of_steps(&self) -> Option<Nest<()>> {
+        self.structure.nest()
+    }
+
+    pub(crate) fn recorder_mut(&mut self) -> &mut Recorder {
+        &mut self.recorder
+    }
+
+    pub(crate) fn recorder(&self) -> &Recorder {
+        &self.recorder
+    }
+
+    /// What items can refer to.
+    pub fn history(&self) -> History<'_> {
+        History::new(&self.recorder)
+    }
+
+    /// Completed steps of this episode.
+    pub fn episode_steps(&self) -> u64 {
+        self.recorder.episode_steps()
+    }
+
+    /// Whether the last append left its step open.
+    pub fn step_is_open(&self) -> bool {
+        self.recorder.step_is_open()
+    }
+
+    /// Items that the server has not confirmed.
+    pub fn pending_items(&self) -> usize {
+        self.link.pending_items()
+    }
+
+    /// A column of length 1 for each leaf that the newest step set.
+    pub(crate) fn newest_step(&self) -> Result<Vec<Column>> {
+        (0..self.recorder.columns().len())
+            .map(|column| self.history().column_at(column)?.slice(-1..))
+            .collect()
+    }
+
+    /// Waits until all items are confirmed.
+    ///
+    /// # Errors
+    /// `Timeout` after `timeout`, with what is waited for; the writer's permanent error.
+    pub async fn flush(&mut self, timeout: Duration) -> Result<()> {
+        self.flush_until(0, timeout).await
+    }
+
+    /// Waits until at most `items` items are not confirmed. Chunks are cut only for items before the newest `items`.
+    ///
+    /// # Errors
+    /// As [`flush`](Self::flush).
+    pub async fn flush_until(&mut self, items: usize, timeout: Duration) -> Result<()> {
+        self.link.check()?;
+        if self.link.pending_items() > items {
+            self.finish_awaited(items)?;
+        }
+        self.link.wait_for_pending(items, timeout).await
+    }
+
+    /// Cuts the chunks that items wait for, the newest `spared` of them left out.
+    pub(crate) fn finish_awaited(&mut self, spared: usize) -> Result<()> {
+        let finished = if spared == 0 {
+            self.recorder.finish_where(ChunkSlot::has_pending_items)
+        } else {
+            let awaited = self.link.awaited_chunks(spared);
+            self.recorder.finish_where(|slot| awaited.iter().any(|chunk| chunk.key() == slot.key()))
+        };
+        self.take_in(finished)
+    }
+
+    /// Flushes and begins a new episode; with `clear_history`, items of the new one cannot refer to steps of the old
+    /// one.
+    ///
+    /// # Errors
+    /// As [`flush`](Self::flush); the episode then goes on, so that the call can be repeated.
+    pub async fn end_episode(&mut self, clear_history: bool, timeout: Duration) -> Result<()> {
+        self.link.check()?;
+        let finished = self.recorder.finish_all();
+        self.take_in(finished)?;
+        self.link.wait_for_pending(0, timeout).await?;
+        self.recorder.start_episode(clear_history);
+        Ok(())
+    }
+
+    /// Sets for the column at `path` how many steps it keeps and how many a chunk gets (`None`: tuned). The column
+    /// may be one that no step had yet.
+    ///
+    /// # Errors
+    /// `InvalidArgument` unless `1 <= chunk_length <= num_keep_alive_refs`, `FailedPrecondition` while the column has
+    /// steps that are not in a chunk yet.
+    pub fn configure(
+        &mut self,
+        path: &str,
+        num_keep_alive_refs: u32,
+        chunk_steps: Option<u32>,
+    ) -> Result<()> {
+        self.link.check()?;
+        self.recorder.configure(path, chunk_length(chunk_steps, num_keep_alive_refs)?)
+    }
+
+    /// Flushes and ends the writer, within the client's time. Every later call but this fails.
+    ///
+    /// # Errors
+    /// As [`flush`](Self::flush); the writer is not closed then, so that the call can be repeated.
+    pub async fn close(&mut self) -> Result<()> {
+        self.close_with_timeout(self.backend.timeout()).await
+    }
+
+    /// [`close`](Self::close) with a time of its own.
+    ///
+    /// # Errors
+    /// As [`close`](Self::close).
+    pub async fn close_with_timeout(&mut self, timeout: Duration) -> Result<()> {
+        if !self.closed {
+            self.flush(timeout).await?;
+            self.closed = true;
+            self.link.close();
+        }
+        Ok(())
+    }
+
+    /// Ends the writer without waiting. The items that are not confirmed are lost, with a warning in the log; inserts
+    /// that a table holds back already still happen. Every later call fails.
+    pub fn close_now(&mut self) {
+        if std::mem::replace(&mut self.closed, true) {
+            return;
+        }
+        if self.link.pending_items() == 0 {
+            return self.link.close();
+        }
+        if let Some(lost) = self.loss() {
+            tracing::warn!(target: crate::links::LOG, "{lost}");
+        }
+        self.link.abandon();
+    }
+
+    /// What would be lost if the writer [ended now](Self::close_now): the error tells how many items for which tables
+    /// are not confirmed, and why. None if all are.
+    pub fn loss(&mut self) -> Option<Error> {
+        let Unconfirmed { items, tables, why, is_away } = self.link.unconfirmed()?;
+        let kind = if is_away { ErrorKind::Unavailable } else { ErrorKind::FailedPrecondition };
+        let address = self.backend.address();
+        let text = format!(
+            "close: a writer for {address} ended with {items} items not confirmed ({tables}), which may be lost: {why}; flush it first"
+        );
+        Some(Error::new(kind, text))
+    }
+
+    /// Whether the writer was closed.
+    pub fn is_closed(&self) -> bool {
+        self.closed
+    }
+}
+
+impl Drop for TrajectoryWriter {
+    fn drop(&mut self) {
+        self.close_now();
+    }
+}
+
+impl fmt::Debug for TrajectoryWriter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TrajectoryWriter")
+            .field("backend", &self.backend)
+            .field("episode_steps", &self.episode_steps())
+            .field("pending_items", &self.pending_items())
+            .finish_non_exhaustive()
+    }
+}
