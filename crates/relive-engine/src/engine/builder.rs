@@ -11,7 +11,7 @@ use relive_tensor::{ColdStore, Ledger};
 
 use super::change_log::ChangeLog;
 use super::checkpoint::begin_due;
-use super::engine::{Engine, Inner};
+use super::shared::{Engine, Inner};
 use crate::catalogue::{Catalogue, TableHandle};
 use crate::checkpoint::{CheckpointSettings, Checkpoints};
 use crate::error::{BuildError, EngineError};
@@ -210,7 +210,7 @@ fn started(inner: Inner) -> Result<Engine, BuildError> {
     if let Some(clock) = inner.checkpoints.as_ref().and_then(Checkpoints::clock) {
         // The clock knows the engine only while it has something to ask of it.
         let weak = Arc::downgrade(&inner);
-        let begun = clock.start(move || weak.upgrade().map(|inner| begin_due(Engine::of(inner))));
+        let begun = clock.start(move || weak.upgrade().map(|inner| begin_due(&Engine::of(inner))));
         begun.map_err(|error| BuildError::no_thread("checkpoints by the clock", &error))?;
     }
     Ok(Engine::of(inner))

@@ -6,7 +6,7 @@ use std::time::Instant;
 use relive_table::{CheckpointStatus, CheckpointTrigger, SavedCheckpoint};
 
 use super::checkpoint_thread::launch;
-use super::engine::Engine;
+use super::shared::Engine;
 use crate::EngineError;
 use crate::checkpoint::PendingCheckpoint;
 use crate::sync::wall_clock;
@@ -97,7 +97,7 @@ impl Engine {
     }
 }
 
-/// Begins a checkpoint by the clock, and lets go of the engine.
-pub(super) fn begin_due(engine: Engine) -> Option<PendingCheckpoint> {
+/// Begins a checkpoint by the clock.
+pub(super) fn begin_due(engine: &Engine) -> Option<PendingCheckpoint> {
     engine.begin_checkpoint(CheckpointTrigger::Interval)
 }

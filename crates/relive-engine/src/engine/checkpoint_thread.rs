@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use relive_table::{SavedCheckpoint, TableSnapshot};
 
-use super::engine::Engine;
+use super::shared::Engine;
 use crate::EngineError;
 use crate::checkpoint::{CheckpointOutcome, Checkpoints, Job, lower_priority};
 use crate::sync::{self, wall_clock};

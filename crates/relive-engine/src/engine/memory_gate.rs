@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, Sleep};
 
-use super::engine::Engine;
+use super::shared::Engine;
 use crate::error::{EngineError, shortened};
 use crate::memory::{Memory, MemoryStatus, bytes, limit};
 

@@ -5,14 +5,14 @@ mod change_log;
 mod checkpoint;
 mod checkpoint_thread;
 mod differences;
-mod engine;
 mod memory_gate;
 mod operate;
 mod restore;
+mod shared;
 mod snapshot;
 
 pub use builder::EngineBuilder;
 pub use differences::Difference;
-pub use engine::Engine;
 pub use memory_gate::MemoryGate;
 pub use restore::{Restored, Rules};
+pub use shared::Engine;

@@ -6,7 +6,7 @@ use relive_table::{Changed, LoggedChange, TableChange, TableConfig};
 
 use super::builder::stream_of;
 use super::differences::alterations;
-use super::engine::Engine;
+use super::shared::Engine;
 use crate::EngineError;
 use crate::catalogue::TableHandle;
 use crate::limits::EVICTIONS_PER_LOCK;

@@ -8,7 +8,7 @@ use relive_table::{Extension, RestoreError, SelectorKind, Snapshot, TableConfig,
 
 use super::builder::EngineBuilder;
 use super::differences::{Difference, differences};
-use super::engine::Engine;
+use super::shared::Engine;
 use crate::BuildError;
 use crate::catalogue::TableHandle;
 use crate::memory::Memory;

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use relive_table::{Snapshot, StoredItem, TableSnapshot};
 
-use super::engine::Engine;
+use super::shared::Engine;
 use crate::catalogue::TableHandle;
 use crate::limits::{CAPTURE_BEFORE_YIELD, SLOTS_PER_LOCK};
 use crate::sync::wall_clock;

@@ -8,7 +8,7 @@ use relive_table::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::time::SystemTime;
 
-use super::router::View;
+use super::view::View;
 use crate::limits::MAX_PEEKED_ITEMS;
 
 /// Bars of a histogram.

@@ -2,7 +2,7 @@
 
 use relive_table::{CheckpointStatus, FinishedCheckpoint};
 
-use crate::monitor::look::Server;
+use crate::monitor::overview::Server;
 use crate::monitor::prometheus::Page;
 
 /// `now` in seconds since 1970.

@@ -2,7 +2,7 @@
 
 use relive_engine::{Operation, TableStatus};
 
-use crate::monitor::look::BEYOND_REACH;
+use crate::monitor::overview::BEYOND_REACH;
 use crate::monitor::prometheus::{Page, Value};
 
 pub(super) fn put(page: &mut Page, tables: &[TableStatus]) {

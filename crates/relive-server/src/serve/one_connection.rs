@@ -7,11 +7,11 @@ use std::sync::Arc;
 use relive_engine::Engine;
 use tokio::sync::watch;
 
+use super::connection::{self, Accepted, Visitor};
 use crate::access::Access;
-use crate::bulk::Local;
-use crate::connection::{self, Accepted, Visitor};
-use crate::grpc::Services;
 use crate::limits::MAX_BYTES_IN_FLIGHT;
+use crate::services::Local;
+use crate::services::Services;
 
 /// Serves `engine` to whoever has the other end of `socket`, such as a child process, until either side ends the connection. Dropping
 /// the future ends it too. The engine stays as it is.

@@ -8,11 +8,11 @@ use relive_table::{CheckpointStatus, LoggedChange};
 use super::Monitor;
 use super::process::{self, Process};
 use super::state::Phase;
-use crate::grpc::Services;
+use crate::services::Services;
 use crate::traffic::TrafficStatus;
 
 /// A server at one moment.
-pub(super) struct Look {
+pub(super) struct Overview {
     pub(super) at: SystemTime,
     pub(super) phase: Phase,
     pub(super) started: SystemTime,
@@ -36,7 +36,7 @@ pub(super) struct Server {
     pub(super) changes: Vec<LoggedChange>,
 }
 
-impl Look {
+impl Overview {
     pub(super) fn at(monitor: &Monitor) -> Self {
         Self {
             at: SystemTime::now(),

@@ -8,11 +8,11 @@ use relive_table::NewItem;
 use relive_wire::WireError;
 use tonic::Status;
 
-use crate::grpc::{Services, status};
+use crate::services::{Services, status};
 
 /// The items of one insert stream.
 #[derive(Debug)]
-pub(crate) struct Arrivals {
+pub(crate) struct ItemsInFlight {
     services: Services,
     peer: Arc<str>,
     confirmations: Arc<Confirmations>,
@@ -22,7 +22,7 @@ pub(crate) struct Arrivals {
     is_paused: bool,
 }
 
-impl Arrivals {
+impl ItemsInFlight {
     pub(crate) fn new(services: &Services, peer: &Arc<str>) -> Self {
         Self {
             services: services.clone(),

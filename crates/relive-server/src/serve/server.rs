@@ -13,15 +13,15 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
+use super::connection::{Accepted, Visitor};
+use super::workers::Workers;
 use crate::ServerOptions;
-use crate::accepting::survive;
 use crate::access::Access;
-use crate::bulk::Local;
-use crate::connection::{Accepted, Visitor};
-use crate::entrance::{Entrance, Entrances};
-use crate::grpc::Services;
-use crate::seldom::Seldom;
-use crate::workers::Workers;
+use crate::listening::survive;
+use crate::listening::{Entrance, Entrances};
+use crate::log_throttle::LogThrottle;
+use crate::services::Local;
+use crate::services::Services;
 
 /// Serves `engine` at `entrances`, of which a bound listener is one, until `shutdown` is ready, then ends in order.
 ///
@@ -172,7 +172,7 @@ impl Visitors {
 #[derive(Default)]
 struct Refusals {
     untold: u64,
-    telling: Seldom,
+    telling: LogThrottle,
 }
 
 impl Refusals {

@@ -14,10 +14,10 @@ use relive_wire::v1::InsertItems;
 use relive_wire::{chunk, item, item_run};
 use tonic::Status;
 
-use crate::arrivals::Arrivals;
-use crate::grpc::{Services, status};
+use super::items::ItemsInFlight;
 use crate::limits::{MAX_HELD_CHUNKS_PER_STREAM, MAX_UNHELD_BYTES, MAX_UNHELD_CHUNKS};
-use crate::traffic::{Line, Load, Passage};
+use crate::services::{Services, status};
+use crate::traffic::{Line, Load, StreamBudget};
 
 /// Chunks by their keys, which clients choose.
 type Held = HashMap<u64, Arc<Chunk>, foldhash::fast::RandomState>;
@@ -30,9 +30,9 @@ pub(crate) struct Inserter {
     /// Where the stream waits before it reads more than there is memory for.
     gate: MemoryGate,
     /// Where it waits before there is more in flight than there may be.
-    passage: Passage,
+    budget: StreamBudget,
     load: Option<Load>,
-    arrivals: Arrivals,
+    arrivals: ItemsInFlight,
     /// What was said of the chunks before, and how the items before were put together.
     headers: SharedHeaders,
     builder: TrajectoryBuilder,
@@ -44,16 +44,16 @@ impl Inserter {
             held: Held::default(),
             ledger: Arc::clone(services.engine().ledger()),
             gate: services.engine().memory_gate(peer),
-            passage: line.passage(),
+            budget: line.budget(),
             load: None,
-            arrivals: Arrivals::new(services, peer),
+            arrivals: ItemsInFlight::new(services, peer),
             headers: SharedHeaders::default(),
             builder: TrajectoryBuilder::new(),
         }
     }
 
     /// The items, and what is to be confirmed of them.
-    pub(crate) fn arrivals(&mut self) -> &mut Arrivals {
+    pub(crate) fn arrivals(&mut self) -> &mut ItemsInFlight {
         &mut self.arrivals
     }
 
@@ -69,7 +69,7 @@ impl Inserter {
             Poll::Pending => Poll::Pending,
             Poll::Ready(Err(error)) => Poll::Ready(Err(status::of_insert(&error))),
             Poll::Ready(Ok(())) => {
-                self.load = Some(ready!(self.passage.poll_take(0, cx)));
+                self.load = Some(ready!(self.budget.poll_take(0, cx)));
                 self.gate.reserve(size_bytes);
                 Poll::Ready(Ok(()))
             }

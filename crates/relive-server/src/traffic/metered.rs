@@ -10,7 +10,7 @@ use relive_transport::Socket;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 
-use crate::traffic::Window;
+use super::windows::Window;
 
 /// Bytes that begin every connection.
 const PREFACE_BYTES: usize = 24;

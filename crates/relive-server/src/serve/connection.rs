@@ -13,14 +13,15 @@ use tokio::sync::watch;
 
 use crate::access::Access;
 use crate::bulk;
-use crate::grpc::Services;
+use crate::grpc::PeerService;
 use crate::limits::{
     CONNECTION_WINDOW_BYTES, KEEP_ALIVE_INTERVAL, KEEP_ALIVE_TIMEOUT, MAX_FRAME_BYTES, MAX_HEADER_BYTES,
     MAX_STREAMS_PER_CONNECTION, PREFACE_TIMEOUT, SEND_BUFFER_BYTES, STREAM_WINDOW_BYTES,
     TLS_HANDSHAKE_TIMEOUT,
 };
-use crate::metered::Metered;
+use crate::services::Services;
 use crate::traffic::Line;
+use crate::traffic::Metered;
 
 /// Why a connection ended other than by its client's wish.
 #[derive(Debug, thiserror::Error)]
@@ -98,7 +99,8 @@ async fn serve_until_cut(
         return Ok(bulk::serve(socket, services, peer, access, line).await?);
     }
     let socket = TokioIo::new(Metered::new(socket, Arc::clone(line.window())));
-    let connection = builder().serve_connection(socket, services.for_peer(&peer, access, line));
+    let connection =
+        builder().serve_connection(socket, PeerService::new(services, peer, access, line.clone()));
     let mut connection = std::pin::pin!(connection);
     tokio::select! {
         result = connection.as_mut() => return Ok(result?),
@@ -195,7 +197,7 @@ mod tests {
 
     use super::*;
     use crate::access::Role;
-    use crate::bulk::Local;
+    use crate::services::Local;
 
     /// Bytes of the only item: more than sockets take by themselves.
     const ITEM_BYTES: u32 = 4 << 20;

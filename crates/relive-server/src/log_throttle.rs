@@ -6,11 +6,11 @@ use crate::limits::REFUSAL_LOG_INTERVAL;
 
 /// Says when it is time for a line in the log: every [`REFUSAL_LOG_INTERVAL`] at most.
 #[derive(Debug, Default)]
-pub(crate) struct Seldom {
+pub(crate) struct LogThrottle {
     told_at: Option<Instant>,
 }
 
-impl Seldom {
+impl LogThrottle {
     /// Whether to tell it at `now`; whoever asks tells it then, and holds no lock meanwhile.
     pub(crate) fn is_due(&mut self, now: Instant) -> bool {
         let is_due = self.told_at.is_none_or(|at| now.saturating_duration_since(at) >= REFUSAL_LOG_INTERVAL);
@@ -27,7 +27,7 @@ mod tests {
 
     #[test]
     fn the_first_is_told_and_then_one_per_interval() {
-        let (mut seldom, began) = (Seldom::default(), Instant::now());
+        let (mut seldom, began) = (LogThrottle::default(), Instant::now());
         let due = [0.0, 0.5, 0.9, 1.0, 1.9, 2.5].map(|part| {
             let later = REFUSAL_LOG_INTERVAL.mul_f64(part);
             seldom.is_due(began + later)

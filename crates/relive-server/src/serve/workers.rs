@@ -14,8 +14,8 @@ use tokio::runtime::Handle;
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
 
-use crate::connection::{self, Visitor};
-use crate::grpc::Services;
+use super::connection::{self, Visitor};
+use crate::services::Services;
 
 /// The threads, and the connections they serve.
 #[derive(Debug)]

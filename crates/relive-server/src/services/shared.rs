@@ -1,18 +1,21 @@
 //! What all RPCs share.
 
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll};
 use std::time::Instant;
 
-use relive_engine::Engine;
+use relive_engine::{Engine, EngineError};
+use relive_transport::{LocalAddress, LocalListener, host_id};
 use relive_wire::reverb::Uint128;
 use tokio::sync::watch;
+use tonic::Status;
 
-use super::router::PeerService;
-use super::stop::Stop;
-use crate::access::Access;
-use crate::bulk::Local;
-use crate::traffic::{Line, Traffic};
+use super::status;
+use crate::traffic::Traffic;
 
 /// The engine and what is counted around it; cheap to clone.
 #[derive(Debug, Clone)]
@@ -62,11 +65,6 @@ impl Services {
         Self { shared: Arc::new(shared) }
     }
 
-    /// The services as one connection sees them.
-    pub(crate) fn for_peer(&self, peer: &Arc<str>, access: Access, line: &Line) -> PeerService {
-        PeerService::new(self.clone(), Arc::clone(peer), access, line.clone())
-    }
-
     pub(crate) fn local(&self) -> &Local {
         &self.shared.local
     }
@@ -79,7 +77,7 @@ impl Services {
         self.shared.started
     }
 
-    pub(super) fn tables_state_id(&self) -> Uint128 {
+    pub(crate) fn tables_state_id(&self) -> Uint128 {
         let Uint128 { high, low } = self.shared.tables_state_id;
         Uint128 { high, low: low.wrapping_add(self.shared.engine.tables_version()) }
     }
@@ -139,7 +137,53 @@ impl Drop for StreamCount {
     }
 }
 
-/// A number that differs from start to start; it guards no secret.
+/// Where processes of this machine find this server.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Local {
+    /// Tells the machine; empty if it cannot be told.
+    pub(crate) host_id: String,
+    pub(crate) name: Option<LocalAddress>,
+}
+
+impl Local {
+    /// Listens for processes of this machine, if the system knows how.
+    pub(crate) fn listen() -> io::Result<(Self, LocalListener)> {
+        let address = LocalAddress::new(format!("relive/{:016x}{:016x}", random_u64(), random_u64()));
+        let listener = LocalListener::bind(address.clone())?;
+        Ok((Self { host_id: host_id(), name: Some(address) }, listener))
+    }
+}
+
+/// Ready once the server is stopping.
+pub(crate) struct Stop(Pin<Box<dyn Future<Output = ()> + Send>>);
+
+impl Stop {
+    fn new(mut stopping: watch::Receiver<bool>) -> Self {
+        // A sender that is gone means that the server is gone.
+        Self(Box::pin(async move { drop(stopping.wait_for(|stop| *stop).await) }))
+    }
+
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.0.as_mut().poll(cx)
+    }
+}
+
+impl std::fmt::Debug for Stop {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Stop")
+    }
+}
+
+/// Runs what may take long, such as freeing a million items or looking through them, where it holds up no connection.
+pub(crate) async fn run_blocking<R: Send + 'static>(
+    act: impl FnOnce() -> Result<R, EngineError> + Send + 'static,
+) -> Result<R, Status> {
+    let done = tokio::task::spawn_blocking(act).await;
+    let done = done.map_err(|error| Status::internal(format!("the call did not end: {error}")))?;
+    done.map_err(|error| status::of_engine(&error))
+}
+
+/// A number that differs from start to start; it guards no secret: who may connect is checked otherwise.
 fn random_u64() -> u64 {
     use std::hash::{BuildHasher, RandomState};
     RandomState::new().hash_one(std::process::id())

@@ -8,7 +8,7 @@ use tokio::sync::Notify;
 
 /// The places.
 #[derive(Debug)]
-pub(super) struct Seats {
+pub(super) struct ConnectionSlots {
     limit: usize,
     state: Mutex<State>,
 }
@@ -30,24 +30,24 @@ struct Taken {
 
 /// The place of one connection, until it is dropped.
 #[derive(Debug)]
-pub(super) struct Seat {
-    seats: Arc<Seats>,
+pub(super) struct ConnectionSlot {
+    slots: Arc<ConnectionSlots>,
     id: u64,
     leave: Arc<Notify>,
 }
 
 /// A request of a connection, until it is answered.
 #[derive(Debug)]
-pub(super) struct Use(Arc<Seat>);
+pub(super) struct InUse(Arc<ConnectionSlot>);
 
-impl Seats {
+impl ConnectionSlots {
     pub(super) fn new(limit: usize) -> Arc<Self> {
         Arc::new(Self { limit, state: Mutex::default() })
     }
 
     /// A place for a connection that has come. If there is none left, the connection leaves that has asked for nothing for longest; none if all
     /// are being answered.
-    pub(super) fn take(self: &Arc<Self>) -> Option<Arc<Seat>> {
+    pub(super) fn take(self: &Arc<Self>) -> Option<Arc<ConnectionSlot>> {
         let mut state = self.state.lock();
         if state.taken.len() >= self.limit {
             let idle = state.taken.iter().filter(|(_, taken)| taken.busy == 0);
@@ -58,7 +58,7 @@ impl Seats {
         let id = state.next();
         let leave = Arc::new(Notify::new());
         state.taken.insert(id, Taken { used_at: id, busy: 0, leave: Arc::clone(&leave) });
-        Some(Arc::new(Seat { seats: Arc::clone(self), id, leave }))
+        Some(Arc::new(ConnectionSlot { slots: Arc::clone(self), id, leave }))
     }
 }
 
@@ -69,24 +69,24 @@ impl State {
     }
 }
 
-impl Seat {
+impl ConnectionSlot {
     /// Ready when the connection has to make room.
     pub(super) async fn left(&self) {
         self.leave.notified().await;
     }
 
     /// A request has come.
-    pub(super) fn begin(self: &Arc<Self>) -> Use {
-        if let Some(taken) = self.seats.state.lock().taken.get_mut(&self.id) {
+    pub(super) fn begin(self: &Arc<Self>) -> InUse {
+        if let Some(taken) = self.slots.state.lock().taken.get_mut(&self.id) {
             taken.busy += 1;
         }
-        Use(Arc::clone(self))
+        InUse(Arc::clone(self))
     }
 }
 
-impl Drop for Use {
+impl Drop for InUse {
     fn drop(&mut self) {
-        let mut state = self.0.seats.state.lock();
+        let mut state = self.0.slots.state.lock();
         let moment = state.next();
         if let Some(taken) = state.taken.get_mut(&self.0.id) {
             taken.busy -= 1;
@@ -95,9 +95,9 @@ impl Drop for Use {
     }
 }
 
-impl Drop for Seat {
+impl Drop for ConnectionSlot {
     fn drop(&mut self) {
-        self.seats.state.lock().taken.remove(&self.id);
+        self.slots.state.lock().taken.remove(&self.id);
     }
 }
 
@@ -109,20 +109,20 @@ mod tests {
 
     use super::*;
 
-    async fn has_to_leave(seat: &Seat) -> bool {
-        timeout(Duration::from_millis(1), seat.left()).await.is_ok()
+    async fn has_to_leave(slot: &ConnectionSlot) -> bool {
+        timeout(Duration::from_millis(1), slot.left()).await.is_ok()
     }
 
     #[tokio::test(start_paused = true)]
     async fn the_idlest_makes_room() {
-        let seats = Seats::new(3);
-        let [busy, silent, used] = [(); 3].map(|()| seats.take().unwrap());
+        let slots = ConnectionSlots::new(3);
+        let [busy, silent, used] = [(); 3].map(|()| slots.take().unwrap());
         let answering = busy.begin();
         drop(used.begin());
-        let fourth = seats.take().unwrap();
+        let fourth = slots.take().unwrap();
         assert!(has_to_leave(&silent).await);
         drop(silent);
-        let _fifth = seats.take().unwrap();
+        let _fifth = slots.take().unwrap();
         assert!(has_to_leave(&used).await, "it was used before the fourth came");
         assert!(!has_to_leave(&fourth).await);
         drop(answering);
@@ -131,13 +131,13 @@ mod tests {
 
     #[test]
     fn nobody_leaves_who_is_being_answered() {
-        let seats = Seats::new(2);
-        let taken = [(); 2].map(|()| seats.take().unwrap());
-        let uses = taken.each_ref().map(Seat::begin);
-        assert!(seats.take().is_none());
+        let slots = ConnectionSlots::new(2);
+        let taken = [(); 2].map(|()| slots.take().unwrap());
+        let uses = taken.each_ref().map(ConnectionSlot::begin);
+        assert!(slots.take().is_none());
         drop(uses);
-        assert!(seats.take().is_some());
+        assert!(slots.take().is_some());
         drop(taken);
-        assert!(seats.take().is_some() && seats.take().is_some());
+        assert!(slots.take().is_some() && slots.take().is_some());
     }
 }

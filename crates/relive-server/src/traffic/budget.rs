@@ -6,21 +6,30 @@ use std::task::{Context, Poll};
 
 use super::account::Traffic;
 use super::load::Load;
-use super::meter::{Meter, Part};
-use super::wait::Waiting;
+use super::meter::Client;
+use super::wait::{StreamAccount, Waiting};
 use super::windows::Window;
 
 /// One connection, as its streams see it; cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct Line {
     traffic: Arc<Traffic>,
-    part: Arc<Part>,
+    client: Arc<Client>,
     window: Arc<Window>,
 }
 
+impl Traffic {
+    /// A connection that has come.
+    pub(crate) fn enter(self: &Arc<Self>, peer: &Arc<str>) -> Line {
+        let window = Arc::new(Window::new(Arc::clone(&self.windows)));
+        let host = self.host_of(peer);
+        Line::new(Arc::clone(self), Arc::new(Client::new(Arc::clone(peer), host)), window)
+    }
+}
+
 impl Line {
-    pub(super) fn new(traffic: Arc<Traffic>, part: Arc<Part>, window: Arc<Window>) -> Self {
-        Self { traffic, part, window }
+    pub(super) fn new(traffic: Arc<Traffic>, client: Arc<Client>, window: Arc<Window>) -> Self {
+        Self { traffic, client, window }
     }
 
     /// What the connection has not read.
@@ -30,45 +39,34 @@ impl Line {
 
     /// Ready when the connection must end because others wait for what it holds.
     pub(crate) async fn cut(&self) {
-        self.part.is_cut().await;
+        self.client.is_cut().await;
     }
 
-    /// The way for one stream.
-    pub(crate) fn passage(&self) -> Passage {
+    /// The account for one stream.
+    pub(crate) fn budget(&self) -> StreamBudget {
         let traffic = Arc::clone(&self.traffic);
-        let meter = traffic.register(&self.part);
-        Passage { way: Arc::new(Way { traffic, meter }), waiting: None }
-    }
-}
-
-/// The way of one stream, which has one load at a time.
-#[derive(Debug)]
-pub(super) struct Way {
-    pub(super) traffic: Arc<Traffic>,
-    pub(super) meter: Arc<Meter>,
-}
-
-impl Drop for Way {
-    fn drop(&mut self) {
-        self.traffic.deregister(self.meter.id);
+        let meter = traffic.register(&self.client);
+        StreamBudget { account: Arc::new(StreamAccount { traffic, meter }), waiting: None }
     }
 }
 
 /// Where one stream waits for room.
 #[derive(Debug)]
-pub(crate) struct Passage {
-    way: Arc<Way>,
+pub(crate) struct StreamBudget {
+    account: Arc<StreamAccount>,
     waiting: Option<Waiting>,
 }
 
-impl Passage {
+impl StreamBudget {
     /// Room for `bytes`, as soon as there is any. The load before is to be dropped by then.
     pub(crate) fn poll_take(&mut self, bytes: u64, cx: &mut Context<'_>) -> Poll<Load> {
-        let way = &self.way;
-        let taken = Waiting::poll(&mut self.waiting, way, None, cx, || way.traffic.begin(&way.meter, bytes));
+        let account = &self.account;
+        let taken = Waiting::poll(&mut self.waiting, account, None, cx, || {
+            account.traffic.begin(&account.meter, bytes)
+        });
         taken.map(|()| {
-            way.meter.begin(bytes, way.traffic.now_ms());
-            Load::new(Arc::clone(way), bytes)
+            account.meter.begin(bytes, account.traffic.now_ms());
+            Load::new(Arc::clone(account), bytes)
         })
     }
 
@@ -80,7 +78,7 @@ impl Passage {
 }
 
 /// Ends a wait that is given up.
-struct Attempt<'a>(&'a mut Passage);
+struct Attempt<'a>(&'a mut StreamBudget);
 
 impl Drop for Attempt<'_> {
     fn drop(&mut self) {
