@@ -10,7 +10,7 @@ use relive_table::{
 };
 use relive_tensor::Nest;
 
-use crate::EngineError;
+use crate::error::EngineError;
 use crate::memory::{DiskTier, Memory};
 use crate::shards::ShardedTable;
 use crate::table::{

@@ -10,7 +10,7 @@ use relive_table::Sampled;
 use tokio::time::Sleep;
 
 use super::handle::TableHandle;
-use crate::EngineError;
+use crate::error::EngineError;
 use crate::memory::Fetch;
 use crate::table::{SampleRequest, SampleResult, Slot};
 

@@ -9,9 +9,9 @@ use relive_table::{CheckpointProgress, SavedCheckpoint, Snapshot};
 
 use super::clock::Clock;
 use super::turns::Turns;
+use crate::error::{BuildError, EngineError};
 use crate::limits::MIN_CHECKPOINT_INTERVAL;
 use crate::sync::Mutex;
-use crate::{BuildError, EngineError};
 
 pub(crate) type Save =
     dyn Fn(Snapshot, &CheckpointProgress) -> Result<SavedCheckpoint, EngineError> + Send + Sync;

@@ -8,7 +8,7 @@ use std::thread::Thread;
 
 use relive_table::SavedCheckpoint;
 
-use crate::EngineError;
+use crate::error::EngineError;
 use crate::sync::Mutex;
 
 /// What a checkpoint has come to.

@@ -142,7 +142,7 @@ mod tests {
     use relive_table::SavedCheckpoint;
 
     use super::*;
-    use crate::EngineError;
+    use crate::error::EngineError;
 
     fn saved() -> CheckpointOutcome {
         Ok(SavedCheckpoint { location: "/c".to_owned(), written_bytes: 3, total_bytes: 9 })

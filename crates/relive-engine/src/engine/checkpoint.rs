@@ -7,8 +7,8 @@ use relive_table::{CheckpointStatus, CheckpointTrigger, SavedCheckpoint};
 
 use super::checkpoint_thread::launch;
 use super::shared::Engine;
-use crate::EngineError;
 use crate::checkpoint::PendingCheckpoint;
+use crate::error::EngineError;
 use crate::sync::wall_clock;
 
 impl Engine {

@@ -7,8 +7,8 @@ use std::time::Instant;
 use relive_table::{SavedCheckpoint, TableSnapshot};
 
 use super::shared::Engine;
-use crate::EngineError;
 use crate::checkpoint::{CheckpointOutcome, Checkpoints, Job, lower_priority};
+use crate::error::EngineError;
 use crate::sync::{self, wall_clock};
 
 /// A checkpointer that panicked.

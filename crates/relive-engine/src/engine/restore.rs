@@ -9,8 +9,8 @@ use relive_table::{Extension, RestoreError, SelectorKind, Snapshot, TableConfig,
 use super::builder::EngineBuilder;
 use super::differences::{Difference, differences};
 use super::shared::Engine;
-use crate::BuildError;
 use crate::catalogue::TableHandle;
+use crate::error::BuildError;
 use crate::memory::Memory;
 
 /// Whose rules a restored table has.

@@ -6,9 +6,9 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use relive_tensor::Ledger;
 
 use super::change_log::ChangeLog;
-use crate::EngineError;
 use crate::catalogue::{Catalogue, TableHandle};
 use crate::checkpoint::Checkpoints;
+use crate::error::EngineError;
 use crate::memory::{DiskTier, Memory};
 use crate::sync::Mutex;
 

@@ -11,7 +11,7 @@ use relive_tensor::{AtHand, Chunk, ColdError};
 use tokio::task::JoinHandle;
 
 use super::disk_tier::DiskTier;
-use crate::EngineError;
+use crate::error::EngineError;
 
 /// Samples whose data is being read from disk, on a thread that may be blocked.
 #[derive(Debug)]

@@ -6,9 +6,8 @@ use relive_table::NewItem;
 use smallvec::SmallVec;
 
 use super::sharded::ShardedTable;
-use crate::EngineError;
-use crate::table::Accepted;
-use crate::table::Confirmations;
+use crate::error::EngineError;
+use crate::table::{Accepted, Confirmations};
 
 /// Items that are brought together to their shards, for each shard: few enough that most shards take theirs under one lock.
 const STAGE_PER_SHARD: usize = 32;

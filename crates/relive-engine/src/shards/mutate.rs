@@ -1,9 +1,8 @@
 //! Changing priorities in shards, and deleting.
 
 use super::sharded::ShardedTable;
-use crate::EngineError;
-use crate::table::MUTATIONS_PER_LOCK;
-use crate::table::Mutation;
+use crate::error::EngineError;
+use crate::table::{MUTATIONS_PER_LOCK, Mutation};
 
 impl ShardedTable {
     /// See [`TableHandle::mutate`](crate::TableHandle::mutate). All that concerns one key happens in the order given.

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use crate::EngineError;
+use crate::error::EngineError;
 use crate::sync::{AtomicUsize, Mutex, MutexGuard, Ordering};
 use crate::table::WaitingSample;
 

@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 
 use super::sharded::ShardedTable;
 use super::weights::Weights;
-use crate::EngineError;
+use crate::error::EngineError;
 use crate::table::{AfterUnlock, TableCore, WaitingSample, cost_bytes};
 
 /// How to learn what the shards have.

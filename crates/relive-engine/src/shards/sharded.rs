@@ -12,7 +12,7 @@ use smallvec::SmallVec;
 
 use super::placement::{divide, shard_of};
 use super::queue::Queue;
-use crate::EngineError;
+use crate::error::EngineError;
 use crate::memory::Memory;
 use crate::sync::{Mutex, MutexGuard, wall_clock};
 use crate::table::{AfterUnlock, Change, Published, State, TableCore};

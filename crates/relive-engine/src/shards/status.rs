@@ -7,9 +7,7 @@ use relive_table::{CountError, Paused, Shortfall, TableInfo};
 
 use super::sharded::ShardedTable;
 use crate::limits::MAX_LISTED_WAITERS;
-use crate::table::TableCore;
-use crate::table::{Operation, TableStatus, WaiterInfo};
-use crate::table::{State, WaitingSample};
+use crate::table::{Operation, State, TableCore, TableStatus, WaiterInfo, WaitingSample};
 
 impl ShardedTable {
     /// See [`TableHandle::info`](crate::TableHandle::info). All shards at one moment.

@@ -12,7 +12,7 @@ use relive_table::{Sampled, Shortfall};
 use super::queue::{NEVER_WAITED, Waiting};
 use super::sample::{SizesFrom, Unsettled};
 use super::sharded::ShardedTable;
-use crate::EngineError;
+use crate::error::EngineError;
 use crate::limits::MAX_WAITING_SAMPLES;
 use crate::sync::{MutexGuard, Ordering, fence};
 use crate::table::{Published, SampleRequest, SampleResult, Slot, WaitingSample};

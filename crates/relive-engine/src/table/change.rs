@@ -11,7 +11,7 @@ use super::confirmations::Confirmations;
 use super::request::{Mutation, SampleRequest};
 use super::slot::Slot;
 use super::state::{SampleResult, State, WaitingInsert, WaitingSample};
-use crate::EngineError;
+use crate::error::EngineError;
 use crate::limits::{MAX_WAITING_INSERTS, MAX_WAITING_SAMPLES};
 
 /// The state while it is locked, and what is to be done afterwards.

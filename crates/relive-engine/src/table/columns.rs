@@ -7,7 +7,7 @@ use std::sync::Arc;
 use relive_table::{ItemStructure, TableConfig};
 use relive_tensor::Nest;
 
-use crate::EngineError;
+use crate::error::EngineError;
 use crate::limits::{MAX_NAME_BYTES, MAX_NAMED_COLUMNS, MAX_NAMED_DEPTH, MAX_NAMED_PLACES};
 use crate::sync::Mutex;
 

@@ -2,7 +2,7 @@
 
 use std::task::{Context, Poll, Waker};
 
-use crate::EngineError;
+use crate::error::EngineError;
 use crate::sync::Mutex;
 
 /// What became of one insert.

@@ -10,7 +10,7 @@ use super::change::Origin;
 use super::confirmations::Confirmations;
 use super::request::Accepted;
 use super::table_core::TableCore;
-use crate::EngineError;
+use crate::error::EngineError;
 use crate::limits::read_ahead;
 
 /// Inserts made under one lock: enough to make the lock cheap, few enough to keep it short.

@@ -4,7 +4,7 @@ use smallvec::SmallVec;
 
 use super::request::Mutation;
 use super::table_core::TableCore;
-use crate::EngineError;
+use crate::error::EngineError;
 
 /// Priorities set and items deleted under one lock; a learner's batch usually fits.
 pub(crate) const MUTATIONS_PER_LOCK: usize = 1_024;

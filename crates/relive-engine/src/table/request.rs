@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use relive_table::Sampled;
 
-use crate::EngineError;
+use crate::error::EngineError;
 use crate::limits::MAX_SAMPLES_PER_REQUEST;
 
 /// What a caller wants to sample.

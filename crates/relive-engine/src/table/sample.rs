@@ -11,7 +11,7 @@ use super::request::SampleRequest;
 use super::slot::Slot;
 use super::state::SampleResult;
 use super::table_core::TableCore;
-use crate::EngineError;
+use crate::error::EngineError;
 
 impl TableCore {
     pub(crate) fn enqueue_sample(

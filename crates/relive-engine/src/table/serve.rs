@@ -7,7 +7,7 @@ use relive_tensor::Trajectory;
 
 use super::after_unlock::AfterUnlock;
 use super::state::{State, WaitingInsert};
-use crate::EngineError;
+use crate::error::EngineError;
 
 impl State {
     /// Lets every waiter through that the limiter allows by now. Called after each change.

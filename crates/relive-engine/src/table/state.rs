@@ -10,7 +10,7 @@ use relive_table::{NewItem, Sampled, Table, Timestamp};
 use super::confirmations::Confirmations;
 use super::request::SampleRequest;
 use super::slot::Slot;
-use crate::EngineError;
+use crate::error::EngineError;
 use crate::limits::UNFAIR_FOR_NANOS;
 use crate::sync::{self, MutexGuard};
 

@@ -13,7 +13,7 @@ use super::change::{Change, Origin};
 use super::columns::Columns;
 use super::published::Published;
 use super::state::State;
-use crate::EngineError;
+use crate::error::EngineError;
 use crate::limits::EXTENSION_INSERT_TIMEOUT;
 use crate::memory::{DiskTier, Memory};
 use crate::sync::{Mutex, wall_clock};

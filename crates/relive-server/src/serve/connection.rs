@@ -20,8 +20,7 @@ use crate::limits::{
     TLS_HANDSHAKE_TIMEOUT,
 };
 use crate::services::Services;
-use crate::traffic::Line;
-use crate::traffic::Metered;
+use crate::traffic::{Line, Metered};
 
 /// Why a connection ended other than by its client's wish.
 #[derive(Debug, thiserror::Error)]

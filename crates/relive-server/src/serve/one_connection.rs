@@ -10,8 +10,7 @@ use tokio::sync::watch;
 use super::connection::{self, Accepted, Visitor};
 use crate::access::Access;
 use crate::limits::MAX_BYTES_IN_FLIGHT;
-use crate::services::Local;
-use crate::services::Services;
+use crate::services::{Local, Services};
 
 /// Serves `engine` to whoever has the other end of `socket`, such as a child process, until either side ends the connection. Dropping
 /// the future ends it too. The engine stays as it is.

@@ -15,13 +15,11 @@ use tokio::time::Instant;
 
 use super::connection::{Accepted, Visitor};
 use super::workers::Workers;
-use crate::ServerOptions;
 use crate::access::Access;
-use crate::listening::survive;
-use crate::listening::{Entrance, Entrances};
+use crate::listening::{Entrance, Entrances, survive};
 use crate::log_throttle::LogThrottle;
-use crate::services::Local;
-use crate::services::Services;
+use crate::options::ServerOptions;
+use crate::services::{Local, Services};
 
 /// Serves `engine` at `entrances`, of which a bound listener is one, until `shutdown` is ready, then ends in order.
 ///

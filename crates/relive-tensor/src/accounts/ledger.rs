@@ -1,8 +1,13 @@
 //! Running totals of the chunks that are alive.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use super::account::Accounts;
+use smallvec::SmallVec;
+
+use super::account::Account;
+use super::word::SEVERAL;
 
 /// Frames shorter than this stay in memory: moving one away frees less than a hundred bytes more than it costs.
 pub const MIN_MOVABLE_BYTES: usize = 256;
@@ -30,8 +35,19 @@ pub struct Ledger {
     raw_bytes: AtomicU64,
     spilled_bytes: AtomicU64,
     shared_bytes: AtomicU64,
-    accounts: Accounts,
+    lists: Mutex<Lists>,
     movable: bool,
+}
+
+/// Numbers are unique in the process, so that a chunk in the wrong hands is at least never counted for another's.
+static NEXT_NUMBER: AtomicU32 = AtomicU32::new(1);
+
+/// Accounts of a ledger, and the chunks that several of them hold.
+#[derive(Debug, Default)]
+pub(super) struct Lists {
+    pub(super) open: HashMap<u32, Weak<Account>>,
+    /// By the chunks' addresses: who holds one how often.
+    pub(super) several: HashMap<usize, SmallVec<[(u32, u64); 4]>>,
 }
 
 /// The totals of a [`Ledger`] at about one moment; each is exact by itself.
@@ -65,6 +81,17 @@ impl Ledger {
         Self { movable: true, ..Self::default() }
     }
 
+    /// A new account, whose chunks count in this ledger.
+    #[must_use]
+    pub fn open_account(&self) -> Arc<Account> {
+        let number = NEXT_NUMBER.fetch_add(1, Ordering::Relaxed) % SEVERAL;
+        let account = Arc::new(Account::new(number.max(1), None));
+        let mut lists = self.lists();
+        lists.open.retain(|_, account| account.strong_count() > 0);
+        lists.open.insert(account.number, Arc::downgrade(&account));
+        account
+    }
+
     /// The current totals.
     #[must_use]
     pub fn snapshot(&self) -> LedgerSnapshot {
@@ -77,12 +104,13 @@ impl Ledger {
         }
     }
 
-    pub(super) fn accounts(&self) -> &Accounts {
-        &self.accounts
+    /// Nothing that panics is done under the lock.
+    pub(super) fn lists(&self) -> MutexGuard<'_, Lists> {
+        self.lists.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether a frame of this size is to be movable.
-    pub(super) fn moves(&self, size_bytes: usize) -> bool {
+    pub(crate) fn moves(&self, size_bytes: usize) -> bool {
         self.movable && size_bytes >= MIN_MOVABLE_BYTES
     }
 
@@ -95,20 +123,20 @@ impl Ledger {
     }
 
     /// Counts a frame that has left memory, or one that does not lie outside of it any more.
-    pub(super) fn count_spilled(&self, encoded_bytes: u64, is_moved: bool) {
+    pub(crate) fn count_spilled(&self, encoded_bytes: u64, is_moved: bool) {
         match is_moved {
             true => self.spilled_bytes.fetch_add(encoded_bytes, Ordering::Relaxed),
             false => self.spilled_bytes.fetch_sub(encoded_bytes, Ordering::Relaxed),
         };
     }
 
-    pub(super) fn count_in(&self, encoded_bytes: u64, raw_bytes: u64) {
+    pub(crate) fn count_in(&self, encoded_bytes: u64, raw_bytes: u64) {
         self.chunks.fetch_add(1, Ordering::Relaxed);
         self.encoded_bytes.fetch_add(encoded_bytes, Ordering::Relaxed);
         self.raw_bytes.fetch_add(raw_bytes, Ordering::Relaxed);
     }
 
-    pub(super) fn count_out(&self, encoded_bytes: u64, raw_bytes: u64) {
+    pub(crate) fn count_out(&self, encoded_bytes: u64, raw_bytes: u64) {
         self.chunks.fetch_sub(1, Ordering::Relaxed);
         self.encoded_bytes.fetch_sub(encoded_bytes, Ordering::Relaxed);
         self.raw_bytes.fetch_sub(raw_bytes, Ordering::Relaxed);

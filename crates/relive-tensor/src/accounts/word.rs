@@ -11,11 +11,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// | 55 | the frame has a place outside of that memory, where it lies or can go back to; stays set |
 /// | 56..64 | tag of the store that has written the chunk; 0: none |
 #[derive(Debug, Default)]
-pub(super) struct State(AtomicU64);
+pub(crate) struct ChunkState(AtomicU64);
 
 /// A state at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Word(u64);
+pub(crate) struct Word(u64);
 
 const USES_BITS: u32 = 29;
 const HOLDER_BITS: u32 = 24;
@@ -27,22 +27,22 @@ const TAG_SHIFT: u32 = USES_BITS + HOLDER_BITS + 3;
 const HELD_MASK: u64 = TOUCHED - 1;
 
 /// Several accounts hold the chunk.
-pub(super) const SEVERAL: u32 = (1 << HOLDER_BITS) - 1;
+pub(crate) const SEVERAL: u32 = (1 << HOLDER_BITS) - 1;
 
 impl Word {
-    pub(super) fn uses(self) -> u64 {
+    pub(crate) fn uses(self) -> u64 {
         self.0 & MAX_USES
     }
 
-    pub(super) fn holder(self) -> u32 {
+    pub(crate) fn holder(self) -> u32 {
         u32::try_from((self.0 & HELD_MASK) >> USES_BITS).unwrap_or(SEVERAL)
     }
 
-    pub(super) fn is_moved(self) -> bool {
+    pub(crate) fn is_moved(self) -> bool {
         self.0 & MOVED != 0
     }
 
-    pub(super) fn is_stored(self) -> bool {
+    pub(crate) fn is_stored(self) -> bool {
         self.0 & STORED != 0
     }
 
@@ -52,13 +52,13 @@ impl Word {
     }
 }
 
-impl State {
-    pub(super) fn get(&self) -> Word {
+impl ChunkState {
+    pub(crate) fn get(&self) -> Word {
         Word(self.0.load(Ordering::Acquire))
     }
 
     /// Changes holder and uses as `change` says, unless it says `None`; gives what was there before.
-    pub(super) fn update_holder(&self, change: impl Fn(Word) -> Option<(u32, u64)>) -> Result<Word, Word> {
+    pub(crate) fn update_holder(&self, change: impl Fn(Word) -> Option<(u32, u64)>) -> Result<Word, Word> {
         let update = |word: u64| {
             let word = Word(word);
             change(word).map(|(holder, uses)| word.with_holder(holder, uses).0)
@@ -67,7 +67,7 @@ impl State {
     }
 
     /// Notes whether the frame is out of memory; what was there before.
-    pub(super) fn set_moved(&self, is_moved: bool) -> Word {
+    pub(crate) fn set_moved(&self, is_moved: bool) -> Word {
         Word(match is_moved {
             true => self.0.fetch_or(MOVED, Ordering::AcqRel),
             false => self.0.fetch_and(!MOVED, Ordering::AcqRel),
@@ -75,30 +75,43 @@ impl State {
     }
 
     /// Notes that the frame has a place outside of memory.
-    pub(super) fn set_stored(&self) {
+    pub(crate) fn set_stored(&self) {
         self.0.fetch_or(STORED, Ordering::AcqRel);
     }
 
     /// Notes that the frame was read. Reading far more often than the tier looks, it writes once.
-    pub(super) fn touch(&self) {
+    pub(crate) fn touch(&self) {
         if self.0.load(Ordering::Relaxed) & TOUCHED == 0 {
             self.0.fetch_or(TOUCHED, Ordering::Relaxed);
         }
     }
 
-    pub(super) fn take_touched(&self) -> bool {
+    pub(crate) fn take_touched(&self) -> bool {
         self.0.fetch_and(!TOUCHED, Ordering::Relaxed) & TOUCHED != 0
     }
 
-    pub(super) fn store_tag(&self) -> u8 {
+    pub(crate) fn store_tag(&self) -> u8 {
         u8::try_from(self.0.load(Ordering::Acquire) >> TAG_SHIFT).unwrap_or(0)
     }
 
-    pub(super) fn set_store_tag(&self, tag: u8) {
+    pub(crate) fn set_store_tag(&self, tag: u8) {
         let set = |word: u64| Some((word & !(0xff << TAG_SHIFT)) | (u64::from(tag) << TAG_SHIFT));
         // The closure never refuses.
         let _ = self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, set);
     }
+}
+
+/// A chunk as accounts see it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Counted<'a> {
+    /// What changes about it.
+    pub(crate) state: &'a ChunkState,
+    /// Where it is: unlike its key, no client chooses it.
+    pub(crate) address: usize,
+    /// Bytes of its frame.
+    pub(crate) encoded_bytes: u64,
+    /// Bytes of its content once decoded.
+    pub(crate) raw_bytes: u64,
 }
 
 #[cfg(test)]
@@ -107,7 +120,7 @@ mod tests {
 
     #[test]
     fn the_parts_do_not_touch_each_other() {
-        let state = State::default();
+        let state = ChunkState::default();
         state.set_store_tag(0xa5);
         state.touch();
         state.update_holder(|_| Some((SEVERAL - 1, MAX_USES))).unwrap();

@@ -5,11 +5,13 @@ use http::header::CONTENT_TYPE;
 use http::{HeaderName, HeaderValue};
 
 use super::{run, server, tables};
-use crate::monitor::overview::{Overview, unix_seconds};
-use crate::monitor::plan;
-use crate::monitor::prometheus::{self, Page};
-use crate::monitor::state::Phase;
-use crate::monitor::view::View;
+use crate::monitor::{
+    overview::{Overview, unix_seconds},
+    plan,
+    prometheus::{self, Page},
+    state::Phase,
+    view::View,
+};
 
 pub(in crate::monitor) async fn metrics(
     State(view): State<View>,
@@ -54,8 +56,7 @@ mod tests {
 
     use super::*;
     use crate::monitor::Monitor;
-    use crate::services::Local;
-    use crate::services::Services;
+    use crate::services::{Local, Services};
 
     fn text(engine: &Engine) -> String {
         let monitor = Monitor::new();

@@ -7,7 +7,8 @@ use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 use relive_tensor::{ColumnLayout, Row, RowLayout, Trajectory};
 
-use crate::{ItemData, ItemView, Timestamp};
+use crate::item::{ItemData, ItemView};
+use crate::time::Timestamp;
 
 /// The number of a layout in its table's [`Layouts`]; without meaning for an item that is no row.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

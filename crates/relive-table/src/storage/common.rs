@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use relive_tensor::{Account, AccountSnapshot, Ledger};
 
-use crate::episodes::{Episodes, SharedEpisodes};
+use super::episodes::{Episodes, SharedEpisodes};
 
 /// What several [`Table`](crate::Table)s that are shards of one count together: chunks that items of several refer to, episodes
 /// whose items lie in several, and the order of inserts. Cheap to clone.

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use relive_tensor::Trajectory;
 
-use crate::ItemData;
-use crate::record::Record;
-use crate::table::Contents;
+use super::contents::Contents;
+use super::record::Record;
+use crate::item::ItemData;
 
 /// A bin for what operations take out of tables.
 ///

@@ -8,8 +8,8 @@ use core::hash::BuildHasher;
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 
-use crate::ItemData;
-use crate::record::{Layouts, Record};
+use super::record::{Layouts, Record};
+use crate::item::ItemData;
 use crate::selector::Slot;
 
 /// Ends the list of vacant slots.

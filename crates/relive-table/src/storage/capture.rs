@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use crate::items::Items;
-use crate::record::Record;
+use super::contents::Contents;
+use super::items::Items;
+use super::record::Record;
+use crate::item::ItemData;
 use crate::selector::Slot;
-use crate::table::Contents;
-use crate::{ItemData, StoredItem};
+use crate::snapshot::StoredItem;
 
 /// Slots that a word of the bit set stands for.
 const WORD: usize = u64::BITS as usize;
