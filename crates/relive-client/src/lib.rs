@@ -7,8 +7,8 @@ mod client;
 pub use client::Client;
 pub use relive_batch::{ColumnMemory, SampleInfo};
 pub use relive_connection::{
-    ChunkTotals, ClientOptions, Error, ErrorKind, MemoryStatus, Result, ServerInfo, ServerStatus, StateId,
-    TableStatus, Transport, TransportChoice, Waiter, WaiterOperation, Waits,
+    ChunkTotals, ClientOptions, Error, MemoryStatus, Result, ServerInfo, ServerStatus, StateId, TableStatus,
+    Transport, TransportChoice, Waiter, WaiterOperation, Waits,
 };
 pub use relive_fleet::{PartialFailure, ServerChange, ServerEvent, ServerStanding, ServerState};
 pub use relive_reader::{
@@ -16,8 +16,8 @@ pub use relive_reader::{
     note_fork,
 };
 pub use relive_table::{
-    Changed, CheckpointCounts, CheckpointPhase, CheckpointStatus, CheckpointTrigger, FinishedCheckpoint,
-    LoggedChange, Paused, RunningCheckpoint, SavedCheckpoint, TableChange, TableInfo,
+    Changed, CheckpointCounts, CheckpointPhase, CheckpointStatus, CheckpointTrigger, ErrorKind,
+    FinishedCheckpoint, LoggedChange, Paused, RunningCheckpoint, SavedCheckpoint, TableChange, TableInfo,
 };
 pub use relive_tensor::{Codec, CodecSet, ColumnLayout, DType, Nest, Shape, Tensor};
 pub use relive_transport::tls;

@@ -4,12 +4,13 @@ use std::error::Error as StdError;
 use std::io;
 use std::time::Duration;
 
-use relive_engine::{EngineError, ErrorKind as EngineErrorKind};
+use relive_engine::EngineError;
+use relive_table::ErrorKind;
 use relive_transport::tls::refusal;
 use relive_wire::text;
 use tonic::{Code, Status};
 
-use crate::{Error, ErrorKind};
+use crate::Error;
 
 /// The text of a stream that broke without a status; gRPC reports it as `UNKNOWN`.
 const STREAM_REMOVED_TEXT: &str = "Stream removed";
@@ -31,13 +32,12 @@ pub fn status_error(operation: &str, status: Status) -> Error {
 
 /// The error for what a table of this process answered to `operation`, in the words of a server.
 pub fn engine_error(operation: &str, error: EngineError) -> Error {
-    let kind = kind_of_engine(error.kind());
     let text = match error.kind() {
-        EngineErrorKind::Timeout => format!("{operation}: {SAMPLE_TIMEOUT} ({error})"),
-        EngineErrorKind::Closed => format!("{operation}: {} ({error})", text::TABLE_CLOSED),
+        ErrorKind::Timeout => format!("{operation}: {SAMPLE_TIMEOUT} ({error})"),
+        ErrorKind::Cancelled => format!("{operation}: {} ({error})", text::TABLE_CLOSED),
         _ => format!("{operation}: {error}"),
     };
-    Error::with_source(kind, text, error)
+    Error::with_source(error.kind(), text, error)
 }
 
 /// The error of a call that was not answered in time. `trouble` is why no server was there, if none was.
@@ -48,34 +48,6 @@ pub fn timeout_error(operation: &str, timeout: Duration, address: &str, trouble:
     };
     let text = format!("{operation}: Deadline Exceeded after {timeout:?} at {address}: {why}");
     Error::new(ErrorKind::Timeout, text)
-}
-
-fn kind_of_code(code: Code) -> ErrorKind {
-    match code {
-        Code::DeadlineExceeded => ErrorKind::Timeout,
-        Code::Unavailable => ErrorKind::Unavailable,
-        Code::InvalidArgument | Code::OutOfRange => ErrorKind::InvalidArgument,
-        Code::NotFound => ErrorKind::NotFound,
-        Code::DataLoss => ErrorKind::DataLoss,
-        Code::Cancelled | Code::Aborted => ErrorKind::Cancelled,
-        Code::Unimplemented => ErrorKind::Unimplemented,
-        Code::ResourceExhausted => ErrorKind::ResourceExhausted,
-        Code::PermissionDenied | Code::Unauthenticated => ErrorKind::PermissionDenied,
-        Code::FailedPrecondition | Code::AlreadyExists => ErrorKind::FailedPrecondition,
-        Code::Ok | Code::Unknown | Code::Internal => ErrorKind::Internal,
-    }
-}
-
-fn kind_of_engine(kind: EngineErrorKind) -> ErrorKind {
-    match kind {
-        EngineErrorKind::NotFound => ErrorKind::NotFound,
-        EngineErrorKind::InvalidArgument => ErrorKind::InvalidArgument,
-        EngineErrorKind::Timeout => ErrorKind::Timeout,
-        EngineErrorKind::Closed => ErrorKind::Cancelled,
-        EngineErrorKind::Exhausted => ErrorKind::ResourceExhausted,
-        EngineErrorKind::DataLoss => ErrorKind::DataLoss,
-        _ => ErrorKind::Internal,
-    }
 }
 
 /// Whether a stream that ended with `status` is worth opening again.
@@ -129,7 +101,7 @@ fn kind_of(status: &Status) -> ErrorKind {
     } else if is_broken_stream(status) {
         ErrorKind::Unavailable
     } else {
-        kind_of_code(status.code())
+        ErrorKind::from_grpc_code(status.code() as i32)
     }
 }
 

@@ -4,66 +4,10 @@ use std::error::Error as StdError;
 use std::fmt;
 use std::sync::Arc;
 
+use relive_table::ErrorKind;
+
 /// A result whose error is [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
-
-/// What kind of thing went wrong; the message of the [`Error`] says the rest.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum ErrorKind {
-    /// A deadline passed: the call's own, or the rate limiter's while sampling.
-    Timeout,
-    /// No server answers at the address, or the connection broke and did not come back in time.
-    Unavailable,
-    /// An argument, a step, a column or an item cannot be accepted as it is.
-    InvalidArgument,
-    /// A table, column or step that was named does not exist (any more).
-    NotFound,
-    /// What was received cannot be decoded, or what was sent is lost.
-    DataLoss,
-    /// The server gave up the operation, for example because it stops.
-    Cancelled,
-    /// The writer or sampler was closed before this call.
-    Closed,
-    /// The other side broke the protocol, or does not speak it.
-    Protocol,
-    /// The server does not offer this operation.
-    Unimplemented,
-    /// The server refuses because of a limit.
-    ResourceExhausted,
-    /// The server does not let this client do that.
-    PermissionDenied,
-    /// The operation is not possible in the present state.
-    FailedPrecondition,
-    /// The server failed.
-    Internal,
-}
-
-impl ErrorKind {
-    fn text(self) -> &'static str {
-        match self {
-            ErrorKind::Timeout => "timeout",
-            ErrorKind::Unavailable => "unavailable",
-            ErrorKind::InvalidArgument => "invalid argument",
-            ErrorKind::NotFound => "not found",
-            ErrorKind::DataLoss => "data loss",
-            ErrorKind::Cancelled => "cancelled",
-            ErrorKind::Closed => "closed",
-            ErrorKind::Protocol => "protocol error",
-            ErrorKind::Unimplemented => "unimplemented",
-            ErrorKind::ResourceExhausted => "resource exhausted",
-            ErrorKind::PermissionDenied => "permission denied",
-            ErrorKind::FailedPrecondition => "failed precondition",
-            ErrorKind::Internal => "internal error",
-        }
-    }
-}
-
-impl fmt::Display for ErrorKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.text())
-    }
-}
 
 /// The error of every call of a client. Cheap to clone, since a broken writer gives the same one to every later call.
 #[derive(Clone)]

@@ -29,10 +29,11 @@ pub use answer::{
 pub use channel::{Channels, GrpcChannel};
 pub use connection::Connection;
 pub use dialer::{Dialer, MAX_SILENT_CONNECTIONS, refusal};
-pub use error::{Error, ErrorKind, Result};
+pub use error::{Error, Result};
 pub use local::Local;
 pub use names::{Proposal, Proposals};
 pub use options::ClientOptions;
+pub use relive_table::ErrorKind;
 pub use remote::Stub;
 pub use report::{
     ChunkTotals, MemoryStatus, ServerInfo, ServerStatus, StateId, TableStatus, Waiter, WaiterOperation, Waits,

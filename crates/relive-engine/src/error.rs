@@ -1,10 +1,12 @@
-//! What can go wrong with an operation on a table.
+//! What can go wrong with an operation on a table, and with making an engine.
 
 use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
 
-use relive_table::{ConfigError, InsertError, PriorityError};
+use relive_table::{ConfigError, ErrorKind, InsertError, PriorityError, RestoreError};
+
+use crate::limits::{MAX_TABLES, MIN_CHECKPOINT_INTERVAL};
 
 /// Why an operation did not happen. Nothing of it has happened then, unless the variant says otherwise.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -157,26 +159,6 @@ pub enum EngineError {
     },
 }
 
-/// What kind of failure an [`EngineError`] is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum ErrorKind {
-    /// A name that does not exist.
-    NotFound,
-    /// An argument that can never work.
-    InvalidArgument,
-    /// A deadline passed.
-    Timeout,
-    /// The table is closed.
-    Closed,
-    /// Something outside of the tables failed, such as a disk.
-    Internal,
-    /// A limit is reached; later the same call may work.
-    Exhausted,
-    /// Data is lost or damaged.
-    DataLoss,
-}
-
 impl EngineError {
     /// The error of a checkpointer that failed with `error`.
     pub fn checkpoint(error: impl Error + Send + Sync + 'static) -> Self {
@@ -188,7 +170,7 @@ impl EngineError {
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::UnknownTable { .. } | Self::Dropped { .. } => ErrorKind::NotFound,
-            Self::Closed { .. } => ErrorKind::Closed,
+            Self::Closed { .. } => ErrorKind::Cancelled,
             Self::Timeout { .. } => ErrorKind::Timeout,
             Self::Priority { .. }
             | Self::Insert { .. }
@@ -200,8 +182,91 @@ impl EngineError {
             | Self::LastTable { .. }
             | Self::CheckpointRefused { .. } => ErrorKind::InvalidArgument,
             Self::Checkpoint { .. } => ErrorKind::Internal,
-            Self::QueueFull { .. } | Self::TooManyTables { .. } | Self::Memory { .. } => ErrorKind::Exhausted,
+            Self::QueueFull { .. } | Self::TooManyTables { .. } | Self::Memory { .. } => {
+                ErrorKind::ResourceExhausted
+            }
             Self::Cold { .. } => ErrorKind::DataLoss,
         }
+    }
+}
+
+/// Why an engine cannot be made.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// A table's configuration is out of range.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// Two tables have one name.
+    #[error("two tables are named `{name}`; every table needs a name of its own")]
+    DuplicateName {
+        /// The name.
+        name: String,
+    },
+    /// No table at all.
+    #[error("a server needs at least one table")]
+    NoTables,
+    /// More tables than an engine takes.
+    #[error("{got} tables, at most {MAX_TABLES} are supported")]
+    TooManyTables {
+        /// How many were given.
+        got: usize,
+    },
+    /// No chunk would fit.
+    #[error(
+        "max_bytes of a server must be at least 1, it is 0; leave it out for a server without this bound"
+    )]
+    MaxBytes,
+    /// A snapshot has a table that the engine was not given.
+    #[error("the checkpoint has a table `{name}`, which is not configured; the tables are: {known}")]
+    UnknownTable {
+        /// Name of the table.
+        name: String,
+        /// The tables given, joined with commas.
+        known: String,
+    },
+    /// A table's state in a snapshot is one that no table can be in.
+    #[error("the checkpoint cannot be restored: {0}")]
+    Restore(#[from] RestoreError),
+    /// Checkpoints are to be written, but nothing can write them.
+    #[error("{option} needs a checkpointer: say where checkpoints are kept")]
+    NoCheckpointer {
+        /// What asks for them.
+        option: &'static str,
+    },
+    /// Checkpoints are to be written too often.
+    #[error("checkpoint_every is {got:?}, at least {MIN_CHECKPOINT_INTERVAL:?} is supported")]
+    CheckpointInterval {
+        /// The time given.
+        got: Duration,
+    },
+    /// A disk tier without a budget.
+    #[error(
+        "a disk tier needs max_bytes of the server, the memory that chunks may take before they move to disk"
+    )]
+    NoBudget,
+    /// The system gives no thread.
+    #[error("the thread for {purpose} cannot be started: {reason}")]
+    Thread {
+        /// What it is for: checkpoints by the clock, or moving chunks to disk.
+        purpose: &'static str,
+        /// What the system says.
+        reason: String,
+    },
+}
+
+impl BuildError {
+    pub(crate) fn no_thread(purpose: &'static str, error: &std::io::Error) -> Self {
+        Self::Thread { purpose, reason: error.to_string() }
+    }
+}
+
+/// Characters of a name that an error shows.
+const MAX_NAME_TOLD: usize = 100;
+
+pub(crate) fn shortened(name: &str) -> String {
+    match name.char_indices().nth(MAX_NAME_TOLD) {
+        Some((end, _)) => format!("{}…", name.get(..end).unwrap_or_default()),
+        None => name.to_owned(),
     }
 }

@@ -12,49 +12,29 @@
 //! * References to removed items are dropped after the table's lock, so that freeing memory never holds up a table.
 //! * Chunks may have a bound in memory; writers wait before it ([`MemoryGate`]).
 //! * Every waiter can be listed with what it waits for, how much is missing, and since when ([`WaiterInfo`]).
+//!
+//! Inside, arrows point down: `engine` (all tables together), `spill` (moving chunks to disk), `catalogue` (handles, and
+//! the list of tables), `shards` (one table in several parts), `table` (one table under one lock), and `memory`;
+//! `checkpoint` has who shares which checkpoint.
 
-mod aftermath;
-mod capture;
 mod catalogue;
-mod change;
 mod checkpoint;
-mod cold;
-mod columns;
-mod confirmations;
-mod describe;
-mod differences;
 mod engine;
 mod error;
-mod group;
-mod handle;
 pub mod limits;
-mod listing;
 mod memory;
-mod operate;
-mod process;
-mod pump;
-mod request;
-mod restore;
-mod rows;
-mod sample;
-mod slot;
-mod state;
-mod survey;
+mod shards;
+mod spill;
 mod sync;
-mod table_core;
+mod table;
 
+pub use catalogue::{PeekedItem, SampleFuture, TableHandle};
 pub use checkpoint::PendingCheckpoint;
-pub use confirmations::{Confirmations, Outcome};
-pub use describe::{Operation, TableStatus, WaiterInfo};
-pub use differences::Difference;
-pub use engine::{BuildError, Engine, EngineBuilder};
-pub use error::{EngineError, ErrorKind};
-pub use handle::TableHandle;
-pub use listing::{ItemPage, ListedItem};
-pub use memory::{MemoryGate, MemoryStatus, MemoryWaiter};
-pub use process::process_bytes;
-pub use request::{Accepted, Mutation, SampleRequest};
-pub use restore::{Restored, Rules};
-pub use rows::CopiedSamples;
-pub use sample::SampleFuture;
-pub use survey::Surveyed;
+pub use engine::{Difference, Engine, EngineBuilder, MemoryGate, Restored, Rules};
+pub use error::{BuildError, EngineError};
+pub use memory::{MemoryStatus, MemoryWaiter, process_bytes};
+pub use relive_table::ErrorKind;
+pub use table::{
+    Accepted, Confirmations, CopiedSamples, ItemPage, ListedItem, Mutation, Operation, Outcome,
+    SampleRequest, TableStatus, WaiterInfo,
+};

@@ -33,8 +33,8 @@ pub const EVICTIONS_PER_LOCK: usize = 1_024;
 /// Changes of tables that an engine remembers: some days of an operator's work, 20 KB.
 pub const MAX_LISTED_CHANGES: usize = 100;
 
-/// Places of items that a survey looks at under one lock.
-pub const SLOTS_PER_SURVEY_STEP: usize = 64;
+/// Places of items that [`peek`](crate::TableHandle::peek) looks at under one lock.
+pub const SLOTS_PER_PEEK_STEP: usize = 64;
 
 /// Time for which the lock of a table goes to the first to come, before it goes to whoever has waited longest: much more than
 /// a batch of samples takes, much less than anybody notices.

@@ -1,4 +1,8 @@
-//! The locks and threads in use, exchanged for loom's in model checking.
+//! The locks, threads and clock in use; locks and threads are exchanged for loom's in model checking.
+
+use std::time::SystemTime;
+
+use relive_table::Timestamp;
 
 #[cfg(not(relive_loom))]
 pub(crate) use parking_lot::{Mutex, MutexGuard};
@@ -21,6 +25,12 @@ pub(crate) fn unlock_fair<T>(guard: MutexGuard<'_, T>) {
 #[cfg(not(relive_loom))]
 pub(crate) fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
     std::thread::Builder::new().name(name.to_owned()).spawn(run).map(drop)
+}
+
+/// Times before 1970 and after 2262 do not occur on a working clock; they count as the epoch.
+pub(crate) fn wall_clock() -> Timestamp {
+    let nanos = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_nanos());
+    Timestamp::from_nanos(i64::try_from(nanos).unwrap_or(0))
 }
 
 #[cfg(relive_loom)]

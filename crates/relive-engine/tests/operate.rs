@@ -153,9 +153,9 @@ fn a_closed_engine_takes_no_tables() {
     let engine = engine();
     engine.close();
     let refused = engine.add_table(TableConfig::new("new"), &me()).unwrap_err();
-    assert_eq!(refused.kind(), ErrorKind::Closed);
+    assert_eq!(refused.kind(), ErrorKind::Cancelled);
     let change = engine.change_table("replay", &TableChange::new().max_size(5), &me()).unwrap_err();
-    assert_eq!(change.kind(), ErrorKind::Closed);
+    assert_eq!(change.kind(), ErrorKind::Cancelled);
 }
 
 #[test]
@@ -178,15 +178,15 @@ fn the_oldest_changes_are_forgotten() {
 }
 
 #[test]
-fn a_survey_sees_all_of_a_small_table_and_some_of_a_large_one() {
+fn a_peek_sees_all_of_a_small_table_and_some_of_a_large_one() {
     let engine = engine();
     let table = engine.table("replay").unwrap();
     Writer::new(&table).insert(0..300);
-    let all = table.survey(1_000);
+    let all = table.peek(1_000);
     assert_eq!(all.len(), 300);
     assert!(all.iter().all(|item| item.priority == 1.0 && item.times_sampled == 0));
     Writer::new(&table).insert(300..9_000);
-    let some = table.survey(1_000);
+    let some = table.peek(1_000);
     assert!((900..=1_100).contains(&some.len()), "{}", some.len());
     let mut times: Vec<_> = some.iter().map(|item| item.inserted_at).collect();
     times.sort_unstable();
@@ -199,7 +199,7 @@ fn a_table_in_shards_comes_and_goes_and_keeps_its_rules() {
     engine.add_table(TableConfig::new("wide").shards(4), &me()).unwrap();
     let table = engine.table("wide").unwrap();
     Writer::new(&table).insert(0..1_000);
-    assert_eq!((table.info().current_size, table.survey(5_000).len()), (1_000, 1_000));
+    assert_eq!((table.info().current_size, table.peek(5_000).len()), (1_000, 1_000));
     let refused = engine.change_table("wide", &TableChange::new().max_size(50), &me()).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::InvalidArgument);
     assert!(refused.to_string().starts_with("table `wide` has 4 shards, and rules"), "{refused}");

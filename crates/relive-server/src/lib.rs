@@ -9,30 +9,22 @@
 //! status that clients retry elsewhere, confirmations of inserts that did happen are still sent, and connections get
 //! [`ServerOptions::drain_timeout`] to end.
 
-mod accepting;
 pub mod access;
-mod arrivals;
 mod bulk;
-mod connection;
-mod entrance;
 mod grpc;
-mod inserter;
+mod insert;
 pub mod limits;
-mod listener;
-mod metered;
+mod listening;
+mod log_throttle;
 mod monitor;
 mod options;
-mod seldom;
 mod serve;
-mod single;
+mod services;
 mod traffic;
-mod workers;
 
-pub use entrance::{Entrance, Entrances};
-pub use listener::{BindError, bind};
+pub use listening::{BindError, Entrance, Entrances, bind};
 pub use monitor::{HttpServer, Monitor};
 pub use options::ServerOptions;
 pub use relive_engine::{BuildError, Engine, EngineBuilder};
 pub use relive_transport::tls;
-pub use serve::serve;
-pub use single::serve_connection;
+pub use serve::{serve, serve_connection};

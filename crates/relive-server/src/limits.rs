@@ -140,7 +140,7 @@ pub const MAX_HISTORY_POINTS: usize = 300;
 pub const MAX_TABLES_SHOWN: usize = 100;
 
 /// Items that a histogram is made of: enough for its shape, a millisecond's work.
-pub const MAX_SURVEYED_ITEMS: usize = 4_096;
+pub const MAX_PEEKED_ITEMS: usize = 4_096;
 
 /// Requests of an insert stream that are handled before their confirmations are sent, if they lie ready to be read.
 pub const REQUESTS_PER_CONFIRMATION: usize = 32;

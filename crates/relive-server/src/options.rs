@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use crate::Monitor;
 use crate::limits::{MAX_BYTES_IN_FLIGHT, MAX_CONNECTIONS};
+use crate::monitor::Monitor;
 
 /// How a server behaves; [`Default`] is right for most.
 #[derive(Debug, Clone)]

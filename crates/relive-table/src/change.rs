@@ -1,6 +1,8 @@
 //! What may change about a table while it is in use.
 
-use crate::{Paused, RateLimiterConfig, TableConfig, Timestamp};
+use crate::config::TableConfig;
+use crate::limiter::{Paused, RateLimiterConfig};
+use crate::time::Timestamp;
 
 /// Some rules of a table, to be changed together while it is in use; what is not set stays.
 ///

@@ -3,7 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::{CheckpointCounts, SavedCheckpoint, Timestamp};
+use crate::snapshot::{CheckpointCounts, SavedCheckpoint};
+use crate::time::Timestamp;
 
 /// A server's checkpoints at one moment.
 #[derive(Clone, Debug, Default, PartialEq)]

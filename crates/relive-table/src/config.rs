@@ -5,7 +5,8 @@ use std::sync::Arc;
 use relive_tensor::Signature;
 use thiserror::Error;
 
-use crate::{RateLimiterConfig, RateLimiterError, SelectorKind};
+use crate::limiter::{RateLimiterConfig, RateLimiterError};
+use crate::selector::SelectorKind;
 
 /// The largest `max_size`: clients of dm-reverb read and write it as a signed 32-bit number.
 pub const MAX_TABLE_SIZE: u64 = i32::MAX as u64;

@@ -1,60 +1,8 @@
-//! Why a priority, and with it an insert or an update, is refused.
+//! Why an insert is refused.
 
 use thiserror::Error;
 
-use crate::SelectorKind;
-
-/// Why a selector refuses a priority. Nothing has changed.
-#[derive(Clone, Copy, Debug, Error, PartialEq)]
-pub enum PriorityError {
-    /// Not a number has no place in an order and no weight.
-    #[error("the priority is NaN, which a {selector} selector cannot order; give a number")]
-    Nan {
-        /// The selector that refuses it.
-        selector: SelectorKind,
-    },
-    /// A negative number has no weight.
-    #[error("the priority {priority:?} is negative, a {selector} selector needs 0 or more")]
-    Negative {
-        /// The selector that refuses it.
-        selector: SelectorKind,
-        /// The priority.
-        priority: f64,
-    },
-    /// Infinity beside any other weight leaves nothing for the other.
-    #[error("the priority is infinite, a {selector} selector needs a finite number")]
-    Infinite {
-        /// The selector that refuses it.
-        selector: SelectorKind,
-    },
-    /// The priority is finite, and its weight is not.
-    #[error(
-        "the priority {priority:?} to the power of a {selector} selector is infinite; give a priority nearer to 1"
-    )]
-    Weight {
-        /// The selector that refuses it.
-        selector: SelectorKind,
-        /// The priority.
-        priority: f64,
-    },
-    /// The weight is finite, and the sum of all weights would be too large to be divided by.
-    #[error(
-        "the weight {weight:?} of priority {priority:?} beside the other items' {others:?} exceeds the limit {limit:?} \
-         of a {selector} selector; scale the priorities down"
-    )]
-    Total {
-        /// The selector that refuses it.
-        selector: SelectorKind,
-        /// The priority.
-        priority: f64,
-        /// Its weight.
-        weight: f64,
-        /// The sum of the weights of all other items.
-        others: f64,
-        /// The largest sum, [`MAX_TOTAL_WEIGHT`](crate::selector::MAX_TOTAL_WEIGHT).
-        limit: f64,
-    },
-}
+use crate::selector::PriorityError;
 
 /// Why an item is not inserted. Nothing has changed.
 #[derive(Clone, Debug, Error, PartialEq)]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use relive_tensor::{AtHand, Trajectory};
 
-use crate::Timestamp;
+use crate::time::Timestamp;
 
 /// An item to be inserted.
 #[derive(Clone, Debug)]

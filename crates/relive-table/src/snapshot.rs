@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use relive_tensor::Ledger;
 
-use crate::{ItemData, ItemStructure, TableConfig};
+use crate::config::TableConfig;
+use crate::item::ItemData;
+use crate::structure::ItemStructure;
 
 /// Tables at one moment. Items and chunks are shared with the tables, not copied.
 #[derive(Clone, Debug, Default)]

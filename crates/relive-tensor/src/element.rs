@@ -4,7 +4,7 @@ use bytemuck::{Pod, Zeroable};
 use half::{bf16, f16};
 use num_complex::Complex;
 
-use crate::DType;
+use crate::dtype::DType;
 
 /// An 8-bit float with 5 exponent and 2 mantissa bits, as its bit pattern.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Pod, Zeroable)]

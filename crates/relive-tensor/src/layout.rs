@@ -1,6 +1,7 @@
 //! What a column of samples looks like.
 
-use crate::{DType, Shape};
+use crate::dtype::DType;
+use crate::shape::Shape;
 
 /// Type and shape of one column in each sample of a batch, or of one item.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -23,6 +23,7 @@ compile_error!(
     "tensor bytes are little endian everywhere in Relive; views of them need a little-endian machine"
 );
 
+mod accounts;
 mod chunk;
 mod chunker;
 pub mod codec;
@@ -37,10 +38,10 @@ mod tensor;
 mod touch;
 mod trajectory;
 
+pub use accounts::{Account, AccountSnapshot, Ledger, LedgerSnapshot, MIN_MOVABLE_BYTES};
 pub use chunk::{
-    Account, AccountSnapshot, AtHand, Chunk, ChunkBytes, ChunkError, ChunkFault, ChunkParts, ColdError,
-    ColdStore, ColumnHeader, EncodedTensor, Ledger, LedgerSnapshot, MIN_MOVABLE_BYTES, SequenceRange,
-    SharedHeaders, encode_chunk,
+    AtHand, Chunk, ChunkBytes, ChunkError, ChunkFault, ChunkParts, ColdError, ColdStore, ColumnHeader,
+    EncodedTensor, SequenceRange, SharedHeaders, encode_chunk,
 };
 pub use chunker::{
     AutoTuner, ChunkLength, ChunkSink, ChunkStatistic, Chunker, ChunkerError, Cut, CutColumn, Encoding,

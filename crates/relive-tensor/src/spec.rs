@@ -2,8 +2,10 @@
 
 use std::fmt;
 
-use crate::shape::NumpyShape;
-use crate::{DType, Nest, Shape, Tensor};
+use crate::dtype::DType;
+use crate::nest::Nest;
+use crate::shape::{NumpyShape, Shape};
+use crate::tensor::Tensor;
 
 /// What tensors of a column look like. Sizes that are not fixed are `None`, and so is an unknown rank.
 ///

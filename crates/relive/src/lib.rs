@@ -6,12 +6,12 @@ mod server;
 pub use relive_client::{
     AppendFault, AppendMismatch, BatchOptions, BatchSampler, CellState, ChunkTotals, Client, ClientOptions,
     Column, ColumnHistory, ColumnLayout, Comparison, Condition, Error, ErrorKind, History, ItemInfo,
-    ItemPage, MemoryStatus, Operand, OperandBuilder, PartialFailure, PatternNode, PriorityFn, ReferenceStep, Result, Sample,
-    SampleBatch, SampleCall, SampleInfo, Sampler, SamplerOptions, ServerChange, ServerEvent, ServerInfo,
-    ServerStanding, ServerState, ServerStatus, SourceColumn, StateId, StructuredConfig, StructuredWriter,
-    StructuredWriterOptions, TableStatus, TrajectoryColumns, TrajectoryWriter, TrajectoryWriterOptions,
-    Transport, TransportChoice, Waiter, WaiterOperation, Waits, WeakCell, Windows, blocking, note_fork,
-    reference_step,
+    ItemPage, MemoryStatus, Operand, OperandBuilder, PartialFailure, PatternNode, PriorityFn, ReferenceStep,
+    Result, Sample, SampleBatch, SampleCall, SampleInfo, Sampler, SamplerOptions, ServerChange, ServerEvent,
+    ServerInfo, ServerStanding, ServerState, ServerStatus, SourceColumn, StateId, StructuredConfig,
+    StructuredWriter, StructuredWriterOptions, TableStatus, TrajectoryColumns, TrajectoryWriter,
+    TrajectoryWriterOptions, Transport, TransportChoice, Waiter, WaiterOperation, Waits, WeakCell, Windows,
+    blocking, note_fork, reference_step,
 };
 pub use relive_server::{HttpServer, Monitor, ServerOptions, access, tls};
 pub use relive_table::{

@@ -20,10 +20,7 @@ const LAYERS: &[(&str, &[&str])] = &[
         "relive-connection",
         &["relive-transport", "relive-wire", "relive-engine", "relive-table", "relive-tensor"],
     ),
-    (
-        "relive-fleet",
-        &["relive-connection", "relive-wire", "relive-engine", "relive-table", "relive-tensor"],
-    ),
+    ("relive-fleet", &["relive-connection", "relive-wire", "relive-engine", "relive-table", "relive-tensor"]),
     (
         "relive-writer",
         &[

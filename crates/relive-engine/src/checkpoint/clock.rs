@@ -1,14 +1,12 @@
 //! Checkpoints by the clock.
 
 use std::io;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
-use relive_table::CheckpointTrigger;
 
-use crate::Engine;
-use crate::engine::Inner;
+use super::pending::PendingCheckpoint;
 
 /// When checkpoints are due, for the thread that waits for it. The thread ends when this is dropped.
 #[derive(Debug)]
@@ -36,10 +34,13 @@ impl Clock {
         Self { shared: Arc::new(Shared { every, state, stopping: Condvar::new() }) }
     }
 
-    /// Starts the thread. It knows the engine only while it has something to ask of it.
-    pub(crate) fn start(&self, engine: Weak<Inner>) -> io::Result<()> {
+    /// Starts the thread, which has `begin` begin each checkpoint and waits for it; it ends when `begin` gives `None`.
+    pub(crate) fn start(
+        &self,
+        begin: impl Fn() -> Option<Option<PendingCheckpoint>> + Send + 'static,
+    ) -> io::Result<()> {
         let shared = Arc::clone(&self.shared);
-        let run = move || while shared.wait() && shared.ask(&engine) {};
+        let run = move || while shared.wait() && shared.ask(&begin) {};
         std::thread::Builder::new().name("relive-clock".to_owned()).spawn(run).map(drop)
     }
 
@@ -49,7 +50,7 @@ impl Clock {
     }
 
     /// Time until the next checkpoint.
-    pub(super) fn next_due(&self, now: Instant) -> Option<Duration> {
+    pub(crate) fn next_due(&self, now: Instant) -> Option<Duration> {
         let state = self.shared.state.lock();
         state.due.filter(|_| !state.stopped).map(|due| due.saturating_duration_since(now))
     }
@@ -76,12 +77,10 @@ impl Shared {
     }
 
     /// Has a checkpoint written, and sets the time for the next; false if the engine is gone.
-    fn ask(&self, engine: &Weak<Inner>) -> bool {
-        let Some(engine) = engine.upgrade().map(Engine::of) else { return false };
-        let pending = engine.begin_checkpoint(CheckpointTrigger::Interval);
-        drop(engine);
+    fn ask(&self, begin: impl Fn() -> Option<Option<PendingCheckpoint>>) -> bool {
+        let Some(pending) = begin() else { return false };
         // Who writes it has logged a failure, and the status tells of it.
-        let _told = pending.map(super::PendingCheckpoint::wait);
+        let _told = pending.map(PendingCheckpoint::wait);
         let mut state = self.state.lock();
         state.due = state.due.and_then(|due| next_due(due, self.every, Instant::now()));
         true

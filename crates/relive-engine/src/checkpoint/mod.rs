@@ -1,12 +1,13 @@
-//! Checkpoints in the background: one at a time, for whoever asks, by the clock, and when the tables are closed.
+//! Checkpoints in the background: who shares which, what one has come to, and when the next is due.
 
+mod checkpoints;
 mod clock;
 mod pending;
-mod plan;
 mod priority;
-mod requests;
-mod run;
 mod turns;
 
+pub(crate) use checkpoints::{CheckpointSettings, Checkpoints};
+pub(crate) use pending::CheckpointOutcome;
 pub use pending::PendingCheckpoint;
-pub(crate) use plan::{Checkpoints, Plan};
+pub(crate) use priority::lower as lower_priority;
+pub(crate) use turns::Job;

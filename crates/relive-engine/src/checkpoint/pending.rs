@@ -8,11 +8,11 @@ use std::thread::Thread;
 
 use relive_table::SavedCheckpoint;
 
-use crate::EngineError;
+use crate::error::EngineError;
 use crate::sync::Mutex;
 
 /// What a checkpoint has come to.
-pub(crate) type Outcome = Result<SavedCheckpoint, EngineError>;
+pub(crate) type CheckpointOutcome = Result<SavedCheckpoint, EngineError>;
 
 /// A checkpoint that was asked for, and that holds everything which was in the tables then.
 ///
@@ -36,7 +36,7 @@ pub(crate) struct Run {
 
 #[derive(Debug, Default)]
 struct State {
-    outcome: Option<Outcome>,
+    outcome: Option<CheckpointOutcome>,
     wakers: Vec<Waker>,
 }
 
@@ -46,7 +46,7 @@ impl Run {
     }
 
     /// Tells all who wait, and all who will ask.
-    pub(crate) fn finish(&self, outcome: Outcome) {
+    pub(crate) fn finish(&self, outcome: CheckpointOutcome) {
         let wakers = {
             let mut state = self.state.lock();
             state.outcome = Some(outcome);
@@ -55,7 +55,7 @@ impl Run {
         wakers.into_iter().for_each(Waker::wake);
     }
 
-    fn poll(&self, cx: &Context<'_>, own: &mut Option<usize>) -> Poll<Outcome> {
+    fn poll(&self, cx: &Context<'_>, own: &mut Option<usize>) -> Poll<CheckpointOutcome> {
         let mut state = self.state.lock();
         if let Some(outcome) = &state.outcome {
             return Poll::Ready(outcome.clone());

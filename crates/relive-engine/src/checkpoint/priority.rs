@@ -11,7 +11,7 @@ const NICER: i32 = 10;
 const NICEST: i32 = 19;
 
 /// Lowers the priority of the calling thread for good, where the system has priorities for threads.
-pub(super) fn lower() {
+pub(crate) fn lower() {
     // Linux understands "this process" as the calling thread.
     #[cfg(target_os = "linux")]
     {

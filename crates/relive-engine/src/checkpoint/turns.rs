@@ -10,11 +10,11 @@ use relive_table::{
     CheckpointPhase, CheckpointProgress, CheckpointTrigger, FinishedCheckpoint, RunningCheckpoint, Timestamp,
 };
 
-use super::pending::{Outcome, Run};
+use super::pending::{CheckpointOutcome, Run};
 
 /// The running checkpoint, the next one, and what became of the last.
 #[derive(Debug, Default)]
-pub(super) struct Turns {
+pub(crate) struct Turns {
     running: Option<Running>,
     next: Option<Next>,
     last: Option<FinishedCheckpoint>,
@@ -25,9 +25,9 @@ pub(super) struct Turns {
 
 /// What the thread of a checkpoint needs of its turn.
 #[derive(Debug, Clone)]
-pub(super) struct Job {
-    pub(super) run: Arc<Run>,
-    pub(super) progress: Arc<CheckpointProgress>,
+pub(crate) struct Job {
+    pub(crate) run: Arc<Run>,
+    pub(crate) progress: Arc<CheckpointProgress>,
 }
 
 #[derive(Debug)]
@@ -48,7 +48,7 @@ struct Next {
 
 impl Turns {
     /// A part in the next checkpoint. If none runs it is begun: the caller has to do the job.
-    pub(super) fn join(
+    pub(crate) fn join(
         &mut self,
         trigger: CheckpointTrigger,
         now: Instant,
@@ -62,7 +62,7 @@ impl Turns {
     }
 
     /// The running one has taken its references and goes on to write.
-    pub(super) fn captured(&mut self, longest_pause: Duration) {
+    pub(crate) fn captured(&mut self, longest_pause: Duration) {
         if let Some(running) = &mut self.running {
             running.phase = CheckpointPhase::Writing;
             running.longest_pause = longest_pause;
@@ -70,7 +70,12 @@ impl Turns {
     }
 
     /// Ends the running one and begins the next, if somebody has asked for it: the caller has to do that job, too.
-    pub(super) fn finish(&mut self, outcome: &Outcome, now: Instant, clock: Timestamp) -> Option<Job> {
+    pub(crate) fn finish(
+        &mut self,
+        outcome: &CheckpointOutcome,
+        now: Instant,
+        clock: Timestamp,
+    ) -> Option<Job> {
         if let Some(running) = self.running.take() {
             let finished = FinishedCheckpoint {
                 trigger: running.trigger,
@@ -104,7 +109,7 @@ impl Turns {
         Some(job)
     }
 
-    pub(super) fn running(&self, now: Instant) -> Option<RunningCheckpoint> {
+    pub(crate) fn running(&self, now: Instant) -> Option<RunningCheckpoint> {
         self.running.as_ref().map(|running| RunningCheckpoint {
             trigger: running.trigger,
             phase: running.phase,
@@ -114,20 +119,20 @@ impl Turns {
         })
     }
 
-    pub(super) fn is_queued(&self) -> bool {
+    pub(crate) fn is_queued(&self) -> bool {
         self.next.is_some()
     }
 
-    pub(super) fn last(&self) -> Option<&FinishedCheckpoint> {
+    pub(crate) fn last(&self) -> Option<&FinishedCheckpoint> {
         self.last.as_ref()
     }
 
     /// How many were written, and how many were not.
-    pub(super) fn counts(&self) -> (u64, u64) {
+    pub(crate) fn counts(&self) -> (u64, u64) {
         (self.num_saved, self.num_failed)
     }
 
-    pub(super) fn last_saved(&self) -> Option<&FinishedCheckpoint> {
+    pub(crate) fn last_saved(&self) -> Option<&FinishedCheckpoint> {
         self.last_saved.as_ref()
     }
 }
@@ -137,13 +142,13 @@ mod tests {
     use relive_table::SavedCheckpoint;
 
     use super::*;
-    use crate::EngineError;
+    use crate::error::EngineError;
 
-    fn saved() -> Outcome {
+    fn saved() -> CheckpointOutcome {
         Ok(SavedCheckpoint { location: "/c".to_owned(), written_bytes: 3, total_bytes: 9 })
     }
 
-    fn failed() -> Outcome {
+    fn failed() -> CheckpointOutcome {
         Err(EngineError::checkpoint(std::io::Error::other("disk full")))
     }
 

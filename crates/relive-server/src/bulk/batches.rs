@@ -19,9 +19,9 @@ use tonic::Status;
 
 use super::failure::Failure;
 use super::slots::{Slot, Slots};
-use crate::grpc::{Told, status};
 use crate::limits::{MAX_BATCH_BYTES, MAX_KEPT_BATCH_BYTES, MIN_STORED_PART_BYTES, SAMPLES_FRAME_BYTES};
-use crate::traffic::{Load, Passage};
+use crate::services::{Told, status};
+use crate::traffic::{Load, StreamBudget};
 
 /// Sends batches over a connection.
 #[derive(Debug)]
@@ -30,7 +30,7 @@ pub(super) struct Sender {
     slots: Option<Slots>,
     /// Where batches are put together that do not go there. Kept: fresh memory costs as much as filling it.
     data: Vec<u8>,
-    passage: Passage,
+    budget: StreamBudget,
     told: Told,
 }
 
@@ -56,8 +56,8 @@ pub(super) struct Rows {
 }
 
 impl Sender {
-    pub(super) fn new(slots: Option<Slots>, passage: Passage) -> Self {
-        Self { slots, data: Vec::new(), passage, told: Told::default() }
+    pub(super) fn new(slots: Option<Slots>, budget: StreamBudget) -> Self {
+        Self { slots, data: Vec::new(), budget, told: Told::default() }
     }
 
     /// What items of `table` look like, if the client does not know it.
@@ -90,7 +90,7 @@ impl Sender {
             Err(samples) => return self.send_apart(frames, table, &samples).await,
         };
         let len = plan.place.len as u64;
-        let load = self.passage.take(len).await;
+        let load = self.budget.take(len).await;
         plan.place.head.structure = self.news(table);
         match self.slot(plan.place.len) {
             Some(slot) => self.send_shared(frames, plan, slot).await?,
@@ -111,7 +111,7 @@ impl Sender {
         while !rest.is_empty() {
             let (together, after, bytes) = first_part(rest, SAMPLES_FRAME_BYTES);
             rest = after;
-            let load = self.passage.take(bytes).await;
+            let load = self.budget.take(bytes).await;
             let mut packer = Packer::for_readers_of(CodecSet::ALL);
             if let Some(structure) = self.told.news(table) {
                 packer.tell(structure.as_deref());
@@ -147,7 +147,7 @@ impl Sender {
         rows: &Rows,
     ) -> Result<Result<u64, Vec<Sampled>>, Failure> {
         let (len, samples) = (rows.place.len, rows.place.head.samples as usize);
-        let load = self.passage.take(len as u64).await;
+        let load = self.budget.take(len as u64).await;
         let mut slot = self.slot(len);
         let data = match &mut slot {
             Some(slot) => slot.memory.bytes_mut(),

@@ -5,15 +5,15 @@ use std::time::Duration;
 
 use relive_transport::{Frames, Socket};
 use relive_wire::Message;
-use relive_wire::bulk::{FrameHeader, FrameKind, MAGIC};
+use relive_wire::bulk::{FrameKind, MAGIC};
 use relive_wire::limits::MAX_BULK_HEAD_BYTES;
 use relive_wire::v1::{OpenSampler, OpenWriter};
 
-use super::failure::{Failure, malformed, tell, unexpected};
+use super::failure::{Failure, malformed, tell, unexpected, without_body};
 use super::{sampler, writer};
 use crate::access::{Access, Role};
-use crate::grpc::Services;
 use crate::limits::{MAX_OPENING_BYTES, PREFACE_TIMEOUT};
+use crate::services::Services;
 use crate::traffic::Line;
 
 /// Whether a connection that begins so is one of the bulk path.
@@ -73,9 +73,4 @@ async fn purpose(
         }
         kind => Err(unexpected(kind)),
     }
-}
-
-/// Refuses a body where none belongs.
-pub(super) fn without_body(header: &FrameHeader) -> Result<(), Failure> {
-    if header.body_len() == 0 { Ok(()) } else { Err(malformed(header.kind, "it has a body")) }
 }

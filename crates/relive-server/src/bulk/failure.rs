@@ -4,7 +4,7 @@ use std::io;
 
 use relive_transport::{Frames, ReadError};
 use relive_wire::Message;
-use relive_wire::bulk::{FrameError, FrameKind};
+use relive_wire::bulk::{FrameError, FrameHeader, FrameKind};
 use relive_wire::v1::BulkError;
 use tonic::Status;
 
@@ -48,6 +48,11 @@ pub(super) fn unexpected(kind: FrameKind) -> Failure {
 /// A head that is no message.
 pub(super) fn malformed(kind: FrameKind, error: impl std::fmt::Display) -> Failure {
     Status::invalid_argument(format!("the head of a frame {kind:?} cannot be read: {error}")).into()
+}
+
+/// Refuses a body where none belongs.
+pub(super) fn without_body(header: &FrameHeader) -> Result<(), Failure> {
+    if header.body_len() == 0 { Ok(()) } else { Err(malformed(header.kind, "it has a body")) }
 }
 
 /// Says why the connection ends.

@@ -3,12 +3,10 @@
 mod batches;
 mod connection;
 mod failure;
-mod negotiate;
 mod sampler;
 mod slots;
 mod writer;
 
 pub(crate) use connection::{is_bulk, serve};
 pub(crate) use failure::Failure;
-pub(crate) use negotiate::{Local, negotiate};
 pub(crate) use relive_wire::bulk::MAGIC;

@@ -15,10 +15,9 @@ use tokio::task::yield_now;
 use tonic::Status;
 
 use super::batches::{Rows, Sender};
-use super::connection::without_body;
-use super::failure::{Failure, malformed, unexpected};
+use super::failure::{Failure, malformed, unexpected, without_body};
 use super::slots::Slots;
-use crate::grpc::{Services, Stop, status};
+use crate::services::{Services, Stop, status};
 use crate::traffic::Line;
 
 /// Sends the batches that a client asks for, until it ends the connection or the server stops.
@@ -83,7 +82,7 @@ impl Reader {
             wanted: 0,
             window_bytes: open.window_bytes,
             on_their_way: 0,
-            sender: Sender::new(slots, line.passage()),
+            sender: Sender::new(slots, line.budget()),
             rows: None,
             pause: (0, 0),
             stop: services.stop(),

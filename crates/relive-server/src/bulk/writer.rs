@@ -15,14 +15,13 @@ use tokio::task::yield_now;
 use tokio::time::sleep;
 use tonic::Status;
 
-use super::connection::without_body;
-use super::failure::{Failure, unexpected};
-use crate::grpc::{Services, Stop, status};
-use crate::inserter::Inserter;
+use super::failure::{Failure, unexpected, without_body};
+use crate::insert::Inserter;
 use crate::limits::{
     BYTES_PER_TURN, KEEP_ALIVE_INTERVAL, KEYS_PER_CONFIRMATION, MAX_REQUEST_PIECE_BYTES,
     MIN_REQUEST_PIECE_BYTES, REQUEST_COST_BYTES, REQUESTS_PER_CONFIRMATION, TRUSTED_REQUEST_BYTES,
 };
+use crate::services::{Services, Stop, status};
 use crate::traffic::Line;
 
 /// Inserts what a client brings and confirms it, until either side ends the connection or the server stops.

@@ -1,14 +1,18 @@
-//! Describe: the server for people and tools.
+//! Describe, the server for people and tools; InitializeConnection and Negotiate, by which way a client reaches it.
 
 use relive_engine::{MemoryStatus, MemoryWaiter, Operation, TableStatus, WaiterInfo, process_bytes};
 use relive_table::SelectorKind;
+use relive_wire::bulk::VERSION;
+use relive_wire::reverb::{InitializeConnectionRequest, InitializeConnectionResponse};
 use relive_wire::v1::waiter::Operation as WireOperation;
 use relive_wire::v1::{
-    ChunkTotals, DescribeRequest, DescribeResponse, Memory, TableStatus as WireStatus, Waiter,
+    ChunkTotals, DescribeRequest, DescribeResponse, Memory, NegotiateRequest, NegotiateResponse,
+    TableStatus as WireStatus, Waiter,
 };
 use relive_wire::{checkpoint_status, codec, operate, structure, table};
+use tonic::Status;
 
-use super::Services;
+use crate::services::{Local, Services};
 
 pub(super) fn describe(services: &Services, _request: DescribeRequest) -> DescribeResponse {
     let (insert_streams, sample_streams) = services.open_streams();
@@ -109,4 +113,19 @@ fn waiter(info: &WaiterInfo) -> Waiter {
 
 fn millis(duration: std::time::Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Always answers that the client is in another process, whatever process id it sends: process ids of containers
+/// collide, and an address would be dereferenced. The call is a stream, of which one message each way is used.
+pub(super) fn initialize(
+    _request: InitializeConnectionRequest,
+) -> Result<InitializeConnectionResponse, Status> {
+    Ok(InitializeConnectionResponse { address: 0 })
+}
+
+/// Answers a client that wants to know the ways for bulk data.
+pub(super) fn negotiate(services: &Services, _: NegotiateRequest) -> NegotiateResponse {
+    let Local { host_id, name } = services.local().clone();
+    let local_name = name.map_or_else(String::new, |address| address.name().to_owned());
+    NegotiateResponse { bulk_version: VERSION, host_id, local_name }
 }

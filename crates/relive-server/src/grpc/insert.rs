@@ -11,11 +11,9 @@ use tokio_stream::Stream;
 use tonic::Status;
 
 use super::messages::Messages;
-use super::services::StreamCount;
-use super::stop::Stop;
-use super::{Services, status};
-use crate::inserter::Inserter;
+use crate::insert::Inserter;
 use crate::limits::REQUESTS_PER_CONFIRMATION;
+use crate::services::{Services, Stop, StreamCount, status};
 use crate::traffic::Line;
 
 /// One insert stream.

@@ -16,14 +16,14 @@ use relive_wire::sample::Packer;
 use relive_wire::v1::{GetItemsRequest, ListItemsRequest, ListItemsResponse, ListedItem as WireItem};
 use tonic::Status;
 
-use super::aside::aside;
-use super::{Services, replies, status};
+use super::replies;
+use crate::services::{Services, run_blocking, status};
 
 /// Items that are packed before the first of them is sent.
 const ITEMS_AT_ONCE: usize = 64;
 
 pub(super) async fn list(services: Services, request: ListItemsRequest) -> Result<ListItemsResponse, Status> {
-    aside(move || {
+    run_blocking(move || {
         let table = services.engine().table(&request.table)?;
         let ItemPage { items, next } = table.items(request.from, request.limit as usize);
         Ok(ListItemsResponse { items: items.iter().map(item).collect(), next: next.unwrap_or(0) })

@@ -12,7 +12,7 @@ use relive_wire::{Message, WireError};
 use tonic::Status;
 
 use super::arrival::Arrival;
-use super::status;
+use crate::services::status;
 
 /// Bytes before a message: a flag (1 if compressed) and the length in big endian.
 const HEADER_BYTES: usize = 5;

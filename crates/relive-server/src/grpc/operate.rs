@@ -1,16 +1,16 @@
-//! ChangeTable, AddTable and DropTable.
+//! What operators ask for: ChangeTable, AddTable, DropTable, Checkpoint and CheckpointStatus.
 
 use std::sync::Arc;
 
-use relive_wire::operate;
+use relive_wire::reverb::{CheckpointRequest, CheckpointResponse};
 use relive_wire::v1::{
-    AddTableRequest, AddTableResponse, ChangeTableRequest, ChangeTableResponse, DropTableRequest,
-    DropTableResponse,
+    AddTableRequest, AddTableResponse, ChangeTableRequest, ChangeTableResponse, CheckpointStatusRequest,
+    CheckpointStatusResponse, DropTableRequest, DropTableResponse,
 };
+use relive_wire::{checkpoint_status as status_message, operate};
 use tonic::Status;
 
-use super::aside::aside;
-use super::{Services, status};
+use crate::services::{Services, run_blocking, status};
 
 pub(super) async fn change_table(
     services: Services,
@@ -21,7 +21,8 @@ pub(super) async fn change_table(
     if change.is_empty() {
         return Err(Status::invalid_argument("the request changes nothing: set at least one rule"));
     }
-    let changed = aside(move || services.engine().change_table(&request.table, &change, &peer)).await?;
+    let changed =
+        run_blocking(move || services.engine().change_table(&request.table, &change, &peer)).await?;
     Ok(operate::changed_to_wire(&changed))
 }
 
@@ -40,6 +41,24 @@ pub(super) async fn drop_table(
     peer: Arc<str>,
     request: DropTableRequest,
 ) -> Result<DropTableResponse, Status> {
-    aside(move || services.engine().drop_table(&request.table, &peer)).await?;
+    run_blocking(move || services.engine().drop_table(&request.table, &peer)).await?;
     Ok(DropTableResponse {})
+}
+
+/// The engine writes on a thread of its own, also when nobody waits for the answer any more.
+pub(super) async fn checkpoint(
+    services: Services,
+    _request: CheckpointRequest,
+) -> Result<CheckpointResponse, Status> {
+    let pending = services.engine().request_checkpoint().map_err(|error| status::of_engine(&error))?;
+    let saved = pending.await.map_err(|error| status::of_engine(&error))?;
+    Ok(CheckpointResponse { checkpoint_path: saved.location })
+}
+
+pub(super) fn checkpoint_status(
+    services: &Services,
+    _request: CheckpointStatusRequest,
+) -> CheckpointStatusResponse {
+    let status = services.engine().checkpoint_status();
+    CheckpointStatusResponse { status: Some(status_message::to_wire(&status)) }
 }

@@ -18,10 +18,10 @@ use super::insert::InsertSession;
 use super::messages::Messages;
 use super::rpc::Rpc;
 use super::sample::SampleSession;
-use super::{Services, checkpoint, columns, describe, initialize, items, operate, replies, tables};
+use super::{describe, items, operate, replies, tables};
 use crate::access::{Access, Role};
-use crate::bulk::negotiate;
 use crate::limits::{MAX_CALL_BYTES, MAX_SAMPLE_REQUEST_BYTES, MAX_STRUCTURE_BYTES};
+use crate::services::Services;
 use crate::traffic::{Line, Load};
 
 /// The services towards one peer.
@@ -36,7 +36,7 @@ pub(crate) struct PeerService {
 type Reply = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
 
 impl PeerService {
-    pub(super) fn new(services: Services, peer: Arc<str>, access: Access, line: Line) -> Self {
+    pub(crate) fn new(services: Services, peer: Arc<str>, access: Access, line: Line) -> Self {
         Self { services, peer, access, line }
     }
 }
@@ -84,11 +84,11 @@ async fn route(rpc: Rpc, services: Services, peer: Arc<str>, line: &Line, body: 
         }
         Rpc::Reset => unary_async(body, line, |message| tables::reset(services, peer, message)).await,
         Rpc::ServerInfo => unary(body, line, |message| Ok(tables::server_info(&services, message))).await,
-        Rpc::Checkpoint => unary_async(body, line, |message| checkpoint::checkpoint(services, message)).await,
-        Rpc::InitializeConnection => unary(body, line, initialize::initialize).await,
+        Rpc::Checkpoint => unary_async(body, line, |message| operate::checkpoint(services, message)).await,
+        Rpc::InitializeConnection => unary(body, line, describe::initialize).await,
         Rpc::Describe => unary(body, line, |message| Ok(describe::describe(&services, message))).await,
         Rpc::CheckpointStatus => {
-            unary(body, line, |message| Ok(checkpoint::checkpoint_status(&services, message))).await
+            unary(body, line, |message| Ok(operate::checkpoint_status(&services, message))).await
         }
         Rpc::ChangeTable => {
             unary_async(body, line, |message| operate::change_table(services, peer, message)).await
@@ -97,7 +97,7 @@ async fn route(rpc: Rpc, services: Services, peer: Arc<str>, line: &Line, body: 
         Rpc::DropTable => {
             unary_async(body, line, |message| operate::drop_table(services, peer, message)).await
         }
-        Rpc::Negotiate => unary(body, line, |message| Ok(negotiate(&services, message))).await,
+        Rpc::Negotiate => unary(body, line, |message| Ok(describe::negotiate(&services, message))).await,
         Rpc::ListItems => unary_async(body, line, |message| items::list(services, message)).await,
         Rpc::GetItems => match message(body, line).await.and_then(|message| items::get(&services, message)) {
             Ok(items) => replies::of_body(items),
@@ -105,7 +105,7 @@ async fn route(rpc: Rpc, services: Services, peer: Arc<str>, line: &Line, body: 
         },
         Rpc::NameColumns => {
             let message = message_within(body, line, MAX_STRUCTURE_BYTES).await;
-            replies::of_result(message.and_then(|message| columns::name(&services, &message)))
+            replies::of_result(message.and_then(|message| tables::name_columns(&services, &message)))
         }
     }
 }
@@ -155,7 +155,7 @@ async fn message_within<Q: Message + Default>(
         }
         let load = match &mut load {
             Some(load) => load,
-            none => none.insert(line.passage().take(0).await),
+            none => none.insert(line.budget().take(0).await),
         };
         let come = messages.held_bytes();
         poll_fn(|cx| load.poll_grow(come, cx)).await;

@@ -23,11 +23,10 @@ use relive_wire::{Message, codec};
 use tonic::Status;
 
 use super::messages::Messages;
-use super::services::StreamCount;
-use super::stop::Stop;
-use super::{Services, Told, replies, status};
+use super::replies;
 use crate::limits::MAX_SAMPLE_REQUESTS_AHEAD_BYTES;
-use crate::traffic::{Line, Load, Passage};
+use crate::services::{Services, Stop, StreamCount, Told, status};
+use crate::traffic::{Line, Load, StreamBudget};
 
 /// One sample stream.
 pub(super) struct SampleSession {
@@ -46,7 +45,7 @@ pub(super) struct SampleSession {
     /// Size of the batch before; each may be twice as large.
     last_batch: usize,
     out: VecDeque<Bytes>,
-    passage: Passage,
+    budget: StreamBudget,
     /// What is in `out` and what went from there to the connection since.
     load: Option<Load>,
     stop: Stop,
@@ -94,7 +93,7 @@ impl SampleSession {
             work: Work::Idle,
             last_batch: SAMPLE_BATCH_BASE,
             out: VecDeque::new(),
-            passage: line.passage(),
+            budget: line.budget(),
             load: None,
             stop: services.stop(),
             _count: services.count_sample_stream(),
@@ -170,7 +169,7 @@ impl SampleSession {
                     Poll::Ready(Err(error)) => Work::Ending(status::of_engine(&error)),
                     Poll::Pending => return self.wait(Work::Taking(order, future), cx),
                 },
-                Work::Taken(order, batch) => match self.passage.poll_take(size_bytes(&batch), cx) {
+                Work::Taken(order, batch) => match self.budget.poll_take(size_bytes(&batch), cx) {
                     Poll::Ready(load) => self.deliver(order, &batch, load),
                     Poll::Pending => return self.wait(Work::Taken(order, batch), cx),
                 },

@@ -1,4 +1,4 @@
-//! MutatePriorities, Reset and ServerInfo.
+//! MutatePriorities, Reset, ServerInfo and NameColumns.
 
 use std::sync::Arc;
 
@@ -7,11 +7,11 @@ use relive_wire::reverb::{
     MutatePrioritiesRequest, MutatePrioritiesResponse, ResetRequest, ResetResponse, ServerInfoRequest,
     ServerInfoResponse,
 };
-use relive_wire::table;
+use relive_wire::v1::{NameColumnsRequest, NameColumnsResponse};
+use relive_wire::{structure, table};
 use tonic::Status;
 
-use super::aside::aside;
-use super::{Services, status};
+use crate::services::{Services, run_blocking, status};
 
 /// Deletes come before updates, as in dm-reverb: a key in both lists is gone.
 pub(super) fn mutate_priorities(
@@ -34,7 +34,7 @@ pub(super) async fn reset(
     peer: Arc<str>,
     request: ResetRequest,
 ) -> Result<ResetResponse, Status> {
-    aside(move || services.engine().reset_table(&request.table, &peer)).await?;
+    run_blocking(move || services.engine().reset_table(&request.table, &peer)).await?;
     Ok(ResetResponse {})
 }
 
@@ -48,4 +48,24 @@ pub(super) fn server_info(services: &Services, _request: ServerInfoRequest) -> S
             .map(|handle| table::info_to_wire(&handle.info()))
             .collect(),
     }
+}
+
+/// What the items of a table look like, as a writer says.
+pub(super) fn name_columns(
+    services: &Services,
+    request: &NameColumnsRequest,
+) -> Result<NameColumnsResponse, Status> {
+    let table = services.engine().table(&request.table).map_err(|error| status::of_engine(&error))?;
+    let message = request.structure.as_ref();
+    let message = message.ok_or_else(|| Status::invalid_argument("the structure is missing"))?;
+    let structure = structure::from_wire(message).map_err(|error| status::of_wire(&error))?;
+    let kept = if request.is_checked {
+        let given = structure.clone();
+        let agreed = table.agree_on_columns(structure).map_err(|error| status::of_engine(&error))?;
+        agreed.fits(&given)
+    } else {
+        table.name_columns(structure).map_err(|error| status::of_engine(&error))?
+    };
+    let structure = table.structure();
+    Ok(NameColumnsResponse { kept, structure: Some(structure::of_items(structure.as_deref())) })
 }

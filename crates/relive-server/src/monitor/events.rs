@@ -10,14 +10,13 @@ use axum::extract::State;
 use axum::response::sse::{Event, Sse};
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
-use parking_lot::Mutex;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Interval, MissedTickBehavior};
 use tokio_stream::Stream;
 
 use super::facts;
-use super::look::Look;
-use super::router::View;
+use super::overview::Overview;
+use super::view::View;
 use crate::limits::{EVENT_INTERVAL, MAX_EVENT_STREAMS};
 
 /// A stream that begins with the past and goes on with what is now, every second.
@@ -54,20 +53,6 @@ impl Stream for Events {
     }
 }
 
-/// What the streams of a server share.
-#[derive(Debug)]
-pub(super) struct Share {
-    slots: Arc<Semaphore>,
-    /// The last facts and their time.
-    last: Mutex<Option<(Instant, Arc<str>)>>,
-}
-
-impl Default for Share {
-    fn default() -> Self {
-        Self { slots: Arc::new(Semaphore::new(MAX_EVENT_STREAMS)), last: Mutex::new(None) }
-    }
-}
-
 /// Facts of that age are told to others, too.
 const SHARED_FOR: Duration = Duration::from_millis(500);
 
@@ -78,7 +63,7 @@ fn now(view: &View) -> Arc<str> {
     {
         return Arc::clone(facts);
     }
-    let facts: Arc<str> = facts::json(&Look::at(&view.monitor)).into();
+    let facts: Arc<str> = facts::json(&Overview::at(&view.monitor)).into();
     *last = Some((Instant::now(), Arc::clone(&facts)));
     facts
 }

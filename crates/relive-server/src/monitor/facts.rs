@@ -4,7 +4,7 @@ use relive_engine::{MemoryStatus, Operation, TableStatus, WaiterInfo};
 use relive_table::{CheckpointStatus, FinishedCheckpoint, LoggedChange};
 use serde::Serialize;
 
-use super::look::{BEYOND_REACH, Look, Server, unix_seconds};
+use super::overview::{BEYOND_REACH, Overview, Server, unix_seconds};
 use super::plan;
 use crate::limits::MAX_TABLES_SHOWN;
 
@@ -134,14 +134,14 @@ struct ChangeFacts<'a> {
 }
 
 /// As JSON in one line.
-pub(super) fn json(look: &Look) -> String {
+pub(super) fn json(overview: &Overview) -> String {
     let facts = Facts {
-        at: unix_seconds(look.at),
+        at: unix_seconds(overview.at),
         version: env!("CARGO_PKG_VERSION"),
-        phase: look.phase.text(),
-        rss_bytes: look.process.resident_bytes,
-        cpu_seconds: look.process.cpu_seconds,
-        server: look.server.as_ref().map(server),
+        phase: overview.phase.text(),
+        rss_bytes: overview.process.resident_bytes,
+        cpu_seconds: overview.process.cpu_seconds,
+        server: overview.server.as_ref().map(server),
     };
     serde_json::to_string(&facts).expect("strings, numbers and lists of them")
 }

@@ -8,8 +8,8 @@ use relive_table::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::time::SystemTime;
 
-use super::router::View;
-use crate::limits::MAX_SURVEYED_ITEMS;
+use super::view::View;
+use crate::limits::MAX_PEEKED_ITEMS;
 
 /// Bars of a histogram.
 const BARS: usize = 24;
@@ -48,7 +48,7 @@ pub(super) async fn histograms(State(view): State<View>, Query(asked): Query<Ask
     };
     match services.engine().table(&asked.table) {
         Ok(table) => {
-            let items = table.survey(MAX_SURVEYED_ITEMS);
+            let items = table.peek(MAX_PEEKED_ITEMS);
             let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
             let age = |at: Timestamp| (now.as_secs_f64() - at.as_nanos() as f64 / 1e9).max(0.0);
             Json(Answer {

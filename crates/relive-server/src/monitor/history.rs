@@ -10,7 +10,7 @@ use serde::Serialize;
 use tokio::time::MissedTickBehavior;
 
 use super::Monitor;
-use super::look::unix_seconds;
+use super::overview::unix_seconds;
 use crate::limits::{HISTORY_INTERVAL, MAX_HISTORY_POINTS, MAX_TABLES_SHOWN};
 
 /// Points of all tables, the oldest first.

@@ -8,7 +8,7 @@ use relive_engine::Engine;
 use serde_json::Value;
 
 use super::Monitor;
-use super::router::View;
+use super::view::View;
 
 /// The table whose newest item is the plan: an identity, and beside it the plan as JSON, both as bytes.
 pub(super) const TABLE: &str = "plan";

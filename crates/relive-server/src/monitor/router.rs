@@ -3,18 +3,14 @@
 use std::sync::Arc;
 
 use axum::Router;
+use axum::extract::State;
 use axum::routing::get;
+use http::StatusCode;
 
 use super::history::History;
-use super::{Monitor, events, health, histogram, metrics, plan, resources};
-
-/// What handlers share.
-#[derive(Debug, Clone)]
-pub(super) struct View {
-    pub(super) monitor: Monitor,
-    pub(super) history: Arc<History>,
-    pub(super) share: Arc<events::Share>,
-}
+use super::state::{Monitor, Phase};
+use super::view::View;
+use super::{events, histogram, metrics, plan, resources};
 
 pub(super) fn router(monitor: &Monitor, history: &Arc<History>) -> Router {
     let view = View { monitor: monitor.clone(), history: Arc::clone(history), share: Arc::default() };
@@ -23,10 +19,22 @@ pub(super) fn router(monitor: &Monitor, history: &Arc<History>) -> Router {
         .route("/dashboard.css", get(resources::style))
         .route("/{script}", get(resources::script))
         .route("/metrics", get(metrics::metrics))
-        .route("/healthz", get(health::healthz))
-        .route("/readyz", get(health::readyz))
+        .route("/healthz", get(healthz))
+        .route("/readyz", get(readyz))
         .route("/events", get(events::events))
         .route("/histograms", get(histogram::histograms))
         .route("/plan", get(plan::plan))
         .with_state(view)
+}
+
+/// The process lives and answers.
+async fn healthz() -> &'static str {
+    "ok\n"
+}
+
+/// Whether clients are served: not while a checkpoint is loaded, and not once the server stops.
+async fn readyz(State(view): State<View>) -> (StatusCode, String) {
+    let phase = view.monitor.phase();
+    let code = if phase == Phase::Serving { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    (code, format!("{}\n", phase.text()))
 }

@@ -20,9 +20,9 @@ use tokio::sync::watch;
 use tower::ServiceExt as _;
 
 use super::Monitor;
+use super::connection_slots::{ConnectionSlot, ConnectionSlots, InUse};
 use super::history::History;
 use super::router;
-use super::seats::{Seat, Seats, Use};
 use crate::limits::{HTTP_HEAD_TIMEOUT, MAX_HTTP_CONNECTIONS, MAX_HTTP_HEAD_BYTES};
 
 /// Metrics, health and the dashboard of a server, on a thread of its own. Dropping it ends them.
@@ -81,20 +81,20 @@ async fn serve(
     let listener = TcpListener::from_std(listener)?;
     let history = Arc::new(History::default());
     let router = router::router(&monitor, &history);
-    let seats = Seats::new(MAX_HTTP_CONNECTIONS);
+    let slots = ConnectionSlots::new(MAX_HTTP_CONNECTIONS);
     tokio::spawn(history.keep(monitor));
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
             _ = stopping.wait_for(|stop| *stop) => return Ok(()),
         };
-        match accepted.map(|(socket, peer)| (socket, peer, seats.take())) {
-            Ok((socket, peer, Some(seat))) => {
+        match accepted.map(|(socket, peer)| (socket, peer, slots.take())) {
+            Ok((socket, peer, Some(slot))) => {
                 let router = router.clone();
                 tokio::spawn(async move {
                     let ended = tokio::select! {
-                        ended = answer(socket, router, &seat) => ended.err().map(|error| error.to_string()),
-                        () = seat.left() => Some("it was idle, and others need its place".to_owned()),
+                        ended = answer(socket, router, &slot) => ended.err().map(|error| error.to_string()),
+                        () = slot.left() => Some("it was idle, and others need its place".to_owned()),
                     };
                     if let Some(why) = ended {
                         tracing::debug!(%peer, why, "HTTP connection ended");
@@ -113,9 +113,13 @@ async fn serve(
     }
 }
 
-async fn answer(socket: TcpStream, router: axum::Router, seat: &Arc<Seat>) -> Result<(), hyper::Error> {
+async fn answer(
+    socket: TcpStream,
+    router: axum::Router,
+    slot: &Arc<ConnectionSlot>,
+) -> Result<(), hyper::Error> {
     let service = service_fn(|request: http::Request<Incoming>| {
-        let (answering, router) = (seat.begin(), router.clone());
+        let (answering, router) = (slot.begin(), router.clone());
         async move {
             let response = router.oneshot(request.map(Body::new)).await?;
             let is_stream =
@@ -133,7 +137,7 @@ async fn answer(socket: TcpStream, router: axum::Router, seat: &Arc<Seat>) -> Re
 /// for keeps no place.
 struct Answer {
     body: Body,
-    _answering: Option<Use>,
+    _answering: Option<InUse>,
 }
 
 impl http_body::Body for Answer {

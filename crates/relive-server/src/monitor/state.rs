@@ -5,7 +5,7 @@ use std::time::SystemTime;
 
 use parking_lot::Mutex;
 
-use crate::grpc::Services;
+use crate::services::Services;
 
 /// The view of a server that an [`HttpServer`](super::HttpServer) shows. Cheap to clone.
 ///

@@ -8,12 +8,11 @@ use std::task::Waker;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::time::Instant;
 
-use super::host::Hosts;
-use super::meter::{Meter, Part};
-use super::passage::Line;
-use super::windows::{Window, Windows};
+use super::host::{Host, Hosts};
+use super::meter::{Client, Meter};
+use super::windows::Windows;
 use crate::limits::{ROOM_RECHECK, STALLED_AFTER, WOKEN_FOR_ROOM};
-use crate::seldom::Seldom;
+use crate::log_throttle::LogThrottle;
 
 /// The account of all connections.
 #[derive(Debug)]
@@ -27,7 +26,7 @@ pub(crate) struct Traffic {
     cut: AtomicU64,
     /// When somebody who waits has looked for stalled clients.
     looked_ms: AtomicU64,
-    windows: Arc<Windows>,
+    pub(super) windows: Arc<Windows>,
     /// What all times are counted from.
     began: Instant,
     state: Mutex<State>,
@@ -44,7 +43,7 @@ struct State {
     /// The stream whose load may go beyond the bound.
     beyond: Option<u64>,
     contention: Contention,
-    telling: Seldom,
+    telling: LogThrottle,
 }
 
 /// The time in which somebody waits for room, with pauses shorter than a stalled client has to move: who gives up waiting and comes
@@ -103,19 +102,16 @@ impl Traffic {
         self.windows.bytes()
     }
 
-    /// A connection that has come.
-    pub(crate) fn enter(self: &Arc<Self>, peer: &Arc<str>) -> Line {
-        let window = Arc::new(Window::new(Arc::clone(&self.windows)));
+    /// What the clients of the host of `peer` have wasted.
+    pub(super) fn host_of(&self, peer: &str) -> Arc<Host> {
         let mut state = self.state.lock();
         let contended_since_ms = state.contention.since_ms;
-        let host = state.hosts.of(peer, contended_since_ms);
-        drop(state);
-        Line::new(Arc::clone(self), Arc::new(Part::new(Arc::clone(peer), host)), window)
+        state.hosts.of(peer, contended_since_ms)
     }
 
-    pub(super) fn register(&self, part: &Arc<Part>) -> Arc<Meter> {
+    pub(super) fn register(&self, client: &Arc<Client>) -> Arc<Meter> {
         let mut state = self.state.lock();
-        let meter = Arc::new(Meter::new(state.take_id(), Arc::clone(part)));
+        let meter = Arc::new(Meter::new(state.take_id(), Arc::clone(client)));
         state.meters.insert(meter.id, Arc::clone(&meter));
         meter
     }
@@ -277,10 +273,10 @@ impl Traffic {
             return;
         }
         for meter in self.stalled(now_ms) {
-            if meter.part.cut() {
+            if meter.client.cut() {
                 self.cut.fetch_add(1, Ordering::Relaxed);
                 tracing::warn!(
-                    peer = &*meter.part.peer,
+                    peer = &*meter.client.peer,
                     bytes = meter.bytes(),
                     "connection cut: its client is too slow, and others wait for what is on its way to or from it"
                 );

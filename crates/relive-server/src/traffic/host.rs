@@ -8,8 +8,15 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::meter::{NEVER, ms_for};
-use crate::limits::MOST_CHARGED;
+use crate::limits::{MIN_CLIENT_BYTES_PER_SECOND, MOST_CHARGED};
+
+/// No time.
+pub(super) const NEVER: u64 = u64::MAX;
+
+/// Time that so many bytes may take.
+pub(super) fn ms_for(bytes: u64) -> u64 {
+    bytes.saturating_mul(1_000) / MIN_CLIENT_BYTES_PER_SECOND
+}
 
 /// The clients of one host.
 #[derive(Debug)]
@@ -89,7 +96,6 @@ mod tests {
     use std::net::Ipv4Addr;
 
     use super::*;
-    use crate::limits::MIN_CLIENT_BYTES_PER_SECOND;
 
     fn same(hosts: &mut Hosts, [one, other]: [&str; 2]) -> bool {
         Arc::ptr_eq(&hosts.of(one, 0), &hosts.of(other, 0))

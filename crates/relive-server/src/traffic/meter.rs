@@ -5,12 +5,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use tokio::sync::Notify;
 
-use super::host::Host;
-use crate::limits::{MIN_CLIENT_BYTES_PER_SECOND, STALLED_AFTER};
+use super::host::{Host, NEVER, ms_for};
+use crate::limits::STALLED_AFTER;
 
 /// The part of one connection.
 #[derive(Debug)]
-pub(super) struct Part {
+pub(super) struct Client {
     pub(super) peer: Arc<str>,
     host: Arc<Host>,
     is_cut: AtomicBool,
@@ -21,7 +21,7 @@ pub(super) struct Part {
 #[derive(Debug)]
 pub(super) struct Meter {
     pub(super) id: u64,
-    pub(super) part: Arc<Part>,
+    pub(super) client: Arc<Client>,
     /// Bytes that are held.
     bytes: AtomicU64,
     began_ms: AtomicU64,
@@ -36,10 +36,7 @@ pub(super) struct Meter {
     is_beyond: AtomicBool,
 }
 
-/// No time.
-pub(super) const NEVER: u64 = u64::MAX;
-
-impl Part {
+impl Client {
     pub(super) fn new(peer: Arc<str>, host: Arc<Host>) -> Self {
         Self { peer, host, is_cut: AtomicBool::new(false), cut: Notify::new() }
     }
@@ -56,16 +53,11 @@ impl Part {
     }
 }
 
-/// Time that so many bytes may take.
-pub(super) fn ms_for(bytes: u64) -> u64 {
-    bytes.saturating_mul(1_000) / MIN_CLIENT_BYTES_PER_SECOND
-}
-
 impl Meter {
-    pub(super) fn new(id: u64, part: Arc<Part>) -> Self {
+    pub(super) fn new(id: u64, client: Arc<Client>) -> Self {
         Self {
             id,
-            part,
+            client,
             bytes: AtomicU64::new(0),
             began_ms: AtomicU64::new(0),
             moved: Arc::default(),
@@ -81,7 +73,7 @@ impl Meter {
     pub(super) fn begin(&self, bytes: u64, now_ms: u64) {
         self.mark(now_ms);
         self.began_ms.store(now_ms, Ordering::Relaxed);
-        self.inherited_ms.store(self.part.host.wasted_ms(), Ordering::Relaxed);
+        self.inherited_ms.store(self.client.host.wasted_ms(), Ordering::Relaxed);
         self.bytes.store(bytes, Ordering::Relaxed);
     }
 
@@ -135,15 +127,15 @@ impl Meter {
     /// The load has ended: all of it arrived.
     pub(super) fn arrived(&self) {
         self.bytes.store(0, Ordering::Relaxed);
-        if self.part.host.wasted_ms() > 0 {
-            self.part.host.make_good(self.moved_since());
+        if self.client.host.wasted_ms() > 0 {
+            self.client.host.make_good(self.moved_since());
         }
     }
 
     /// The load has ended before all of it arrived.
     pub(super) fn given_up(&self, contended_since_ms: Option<u64>, now_ms: u64) {
         if let Some(since_ms) = contended_since_ms {
-            self.part.host.waste(self.wasted_ms(since_ms, now_ms), since_ms);
+            self.client.host.waste(self.wasted_ms(since_ms, now_ms), since_ms);
         }
         self.bytes.store(0, Ordering::Relaxed);
     }
@@ -155,7 +147,7 @@ impl Meter {
 
     /// Time that the client took beyond what it might for what it moved.
     fn wasted_ms(&self, since_ms: u64, now_ms: u64) -> u64 {
-        let inherited = match self.part.host.is_charged_for(since_ms) {
+        let inherited = match self.client.host.is_charged_for(since_ms) {
             true => self.inherited_ms.load(Ordering::Relaxed),
             false => 0,
         };

@@ -2,7 +2,7 @@
 //!
 //! What counts is what the server holds for a client alone: what has come of an insert request until its items are handed to their
 //! tables, and samples from when they are put together until the client's side of the system has taken them. Announcements do not
-//! count: they cost clients nothing. Whoever needs room takes a [`Load`] from the [`Passage`] of its stream, and waits while there is
+//! count: they cost clients nothing. Whoever needs room takes a [`Load`] from the [`StreamBudget`] of its stream, and waits while there is
 //! none, with its first bytes as with all that come after them; requests that have begun go before those that have not.
 //!
 //! Requests that have begun and wait for each other would wait for ever, and what is larger than the bound must pass, too. So one load
@@ -13,16 +13,18 @@
 //! of its host.
 
 mod account;
+mod budget;
 mod host;
 mod load;
 mod meter;
-mod passage;
+mod metered;
 #[cfg(test)]
 mod tests;
 mod wait;
 mod windows;
 
 pub(crate) use account::{Traffic, TrafficStatus};
+pub(crate) use budget::{Line, StreamBudget};
 pub(crate) use load::Load;
-pub(crate) use passage::{Line, Passage};
+pub(crate) use metered::Metered;
 pub(crate) use windows::Window;

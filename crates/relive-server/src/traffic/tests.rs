@@ -20,7 +20,7 @@ fn traffic(max_bytes: u64) -> (Arc<Traffic>, Line, Line) {
 }
 
 async fn take(line: &Line, bytes: u64) -> Load {
-    line.passage().take(bytes).await
+    line.budget().take(bytes).await
 }
 
 async fn grow(load: &mut Load, bytes: u64) {
@@ -33,8 +33,8 @@ async fn pass(time: Duration) {
 
 /// Somebody who waits for room, and holds it then.
 fn waiting(line: &Line, bytes: u64) -> JoinHandle<Load> {
-    let mut passage = line.passage();
-    tokio::spawn(async move { passage.take(bytes).await })
+    let mut budget = line.budget();
+    tokio::spawn(async move { budget.take(bytes).await })
 }
 
 /// Whether the connection is cut within `time`.
@@ -46,10 +46,10 @@ async fn is_cut(line: &Line, time: Duration) -> bool {
 async fn a_load_waits_for_room_and_one_that_is_too_large_for_any_passes_alone() {
     let (traffic, one, other) = traffic(100);
     let first = take(&one, 1_000).await;
-    let mut passage = other.passage();
-    assert!(timeout(ROOM_RECHECK * 3, passage.take(1)).await.is_err());
+    let mut budget = other.budget();
+    assert!(timeout(ROOM_RECHECK * 3, budget.take(1)).await.is_err());
     assert_eq!(traffic.status(), TrafficStatus { bytes: 1_000, max_bytes: 100, waiting: 0, cut: 0 });
-    let (second, ()) = tokio::join!(passage.take(1), async { drop(first) });
+    let (second, ()) = tokio::join!(budget.take(1), async { drop(first) });
     assert_eq!(traffic.status().bytes, 1);
     drop(second);
     assert_eq!(traffic.status().bytes, 0);
@@ -136,9 +136,9 @@ async fn requests_that_have_begun_wait_too_all_but_one() {
 async fn all_of_many_that_exceed_the_bound_together_get_through() {
     let (traffic, line, other) = traffic(10 * MIB);
     let all = (1..=60).map(|number| {
-        let mut passage = if number % 2 == 0 { line.passage() } else { other.passage() };
+        let mut budget = if number % 2 == 0 { line.budget() } else { other.budget() };
         tokio::spawn(async move {
-            let mut load = passage.take(0).await;
+            let mut load = budget.take(0).await;
             for come in 1..=number {
                 grow(&mut load, come * MIB).await;
                 tokio::task::yield_now().await;
@@ -262,7 +262,7 @@ async fn who_gives_up_waiting_and_comes_again_does_not_set_the_clock_back() {
     let _held = take(&stalled, 20).await;
     let patience = STALLED_AFTER / 3;
     for _ in 0..3 {
-        assert!(timeout(patience, other.passage().take(1)).await.is_err());
+        assert!(timeout(patience, other.budget().take(1)).await.is_err());
         pass(Duration::from_secs(1)).await;
     }
     let honest = waiting(&other, 1);
@@ -297,9 +297,9 @@ async fn a_reader_that_takes_small_batches_steadily_is_not_cut() {
         }
     };
     let read = async {
-        let mut passage = reader.passage();
+        let mut budget = reader.budget();
         for _ in 0..200 {
-            let load = timeout(Duration::from_secs(1), passage.take(MIB)).await;
+            let load = timeout(Duration::from_secs(1), budget.take(MIB)).await;
             pass(Duration::from_secs(2)).await;
             load.into_iter().for_each(Load::arrived);
         }
@@ -332,9 +332,9 @@ async fn who_waits_for_room_with_a_request_that_has_begun_is_not_cut_for_it() {
 async fn all_who_wait_get_through_in_the_end() {
     let (traffic, line, _) = traffic(10);
     let all = (0..200).map(|_| {
-        let mut passage = line.passage();
+        let mut budget = line.budget();
         tokio::spawn(async move {
-            let load = passage.take(7).await;
+            let load = budget.take(7).await;
             tokio::task::yield_now().await;
             drop(load);
         })

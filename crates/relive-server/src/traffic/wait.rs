@@ -7,8 +7,21 @@ use std::task::{Context, Poll};
 use tokio::time::{Instant, Sleep};
 
 use super::account::{Traffic, Turn};
-use super::passage::Way;
+use super::meter::Meter;
 use crate::limits::ROOM_RECHECK;
+
+/// The account of one stream, which has one load at a time.
+#[derive(Debug)]
+pub(super) struct StreamAccount {
+    pub(super) traffic: Arc<Traffic>,
+    pub(super) meter: Arc<Meter>,
+}
+
+impl Drop for StreamAccount {
+    fn drop(&mut self) {
+        self.traffic.deregister(self.meter.id);
+    }
+}
 
 /// A place among those who wait, until it is dropped.
 #[derive(Debug)]
@@ -22,7 +35,7 @@ impl Waiting {
     /// Ready once `attempt` succeeds, which is tried again when there may be room. `going_on` is the stream of a load that has begun.
     pub(super) fn poll(
         waiting: &mut Option<Self>,
-        way: &Way,
+        account: &StreamAccount,
         going_on: Option<u64>,
         cx: &mut Context<'_>,
         attempt: impl Fn() -> bool,
@@ -32,7 +45,7 @@ impl Waiting {
                 *waiting = None;
                 return Poll::Ready(());
             }
-            let place = waiting.get_or_insert_with(|| Self::new(&way.traffic, going_on));
+            let place = waiting.get_or_insert_with(|| Self::new(&account.traffic, going_on));
             place.traffic.wait(place.turn, cx.waker());
             // What was given back before the waker was there has woken nobody.
             if attempt() {

@@ -15,14 +15,14 @@ use parking_lot::Mutex;
 use tokio::time::{Instant, Sleep};
 
 use crate::limits::{ROOM_RECHECK, UNREAD_BYTES_PER_CONNECTION};
-use crate::seldom::Seldom;
+use crate::log_throttle::LogThrottle;
 
 /// What all connections have not read.
 #[derive(Debug)]
 pub(super) struct Windows {
     max_bytes: u64,
     bytes: AtomicU64,
-    telling: Mutex<Seldom>,
+    telling: Mutex<LogThrottle>,
 }
 
 /// What one connection has not read.

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::table::State;
-use crate::{ItemView, NewItem, TableConfig};
+use crate::config::TableConfig;
+use crate::item::{ItemView, NewItem};
+use crate::storage::State;
 
 /// Something that takes part in every operation of a table.
 ///

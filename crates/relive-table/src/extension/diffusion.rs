@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use thiserror::Error;
 
-use crate::{Context, Extension, ItemData, ItemView};
+use crate::extension::{Context, Extension};
+use crate::item::{ItemData, ItemView};
 
 /// The largest number of neighbours on either side: every insert and update changes so many priorities inside the
 /// table's lock.

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::{Context, Extension, ItemView, NewItem};
+use crate::extension::{Context, Extension};
+use crate::item::{ItemView, NewItem};
 
 /// Inserts a copy of every item into another table when it is sampled for the first time: same key, priority and
 /// data, sampled once.

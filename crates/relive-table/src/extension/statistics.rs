@@ -1,6 +1,7 @@
 //! Numbers about a table's life that its counters do not show.
 
-use crate::{Context, Extension, ItemView, Metric};
+use crate::extension::{Context, Extension, Metric};
+use crate::item::ItemView;
 
 /// Counts all operations and sums up what became of the items. Starts anew with a reset.
 ///

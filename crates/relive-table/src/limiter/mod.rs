@@ -1,6 +1,7 @@
 //! The rate limiter: how far sampling may run ahead of inserting, and the other way round.
 
 mod config;
+mod missing;
 mod shortfall;
 mod state;
 

@@ -2,8 +2,6 @@
 
 use core::fmt;
 
-use super::{RateLimiter, config::as_f64};
-
 /// Why an insert or a sample is blocked, and how much is missing until it is not.
 ///
 /// The counts hold for the limiter as it stands; whatever happens meanwhile changes them.
@@ -51,54 +49,6 @@ impl Shortfall {
             Self::MaxDiff { missing_samples, .. } => missing_samples,
         }
     }
-
-    /// What `limiter` lacks for one insert; `None` if it may happen now.
-    pub(super) fn of_insert(limiter: &RateLimiter) -> Option<Self> {
-        if limiter.allows_inserts(1) {
-            return None;
-        }
-        if limiter.paused().inserts {
-            return Some(Self::Paused { what: "inserts" });
-        }
-        let (cursor, max_diff) = (limiter.cursor(), limiter.config().max_diff);
-        let excess = cursor + limiter.config().samples_per_insert - max_diff;
-        let missing_samples = least_count(excess, |more| limiter.with_counts(0, more).allows_inserts(1));
-        Some(Self::MaxDiff { cursor, max_diff, missing_samples })
-    }
-
-    /// What `limiter` lacks for one sample; `None` if it may happen now.
-    pub(super) fn of_sample(limiter: &RateLimiter) -> Option<Self> {
-        if limiter.allows_samples(1) {
-            return None;
-        }
-        if limiter.paused().samples {
-            return Some(Self::Paused { what: "samples" });
-        }
-        let required = limiter.config().min_size_to_sample;
-        if limiter.size() < required {
-            return Some(Self::MinSize { size: limiter.size(), required });
-        }
-        let (cursor, min_diff) = (limiter.cursor(), limiter.config().min_diff);
-        let inserts = (min_diff + 1.0 - cursor) / limiter.config().samples_per_insert;
-        let missing_inserts = least_count(inserts, |more| limiter.with_counts(more, 0).allows_samples(1));
-        Some(Self::MinDiff { cursor, min_diff, missing_inserts })
-    }
-}
-
-/// The least count that satisfies `enough`, near `estimate`, whose rounding it mends.
-fn least_count(estimate: f64, enough: impl Fn(i64) -> bool) -> u64 {
-    const NEVER: u64 = u64::MAX;
-    if estimate.is_nan() || estimate >= as_f64(i64::MAX) {
-        return NEVER;
-    }
-    #[expect(clippy::cast_possible_truncation, reason = "whole, and within i64 by the check above")]
-    let rounded = estimate.max(1.0).ceil() as i64;
-    let candidates = [rounded.saturating_sub(1).max(1), rounded, rounded.saturating_add(1)];
-    candidates
-        .into_iter()
-        .find(|&count| enough(count))
-        .and_then(|count| u64::try_from(count).ok())
-        .unwrap_or(NEVER)
 }
 
 impl fmt::Display for Shortfall {

@@ -3,7 +3,7 @@
 use thiserror::Error;
 
 use super::config::as_f64;
-use super::{RateLimiterConfig, RateLimiterError, Shortfall};
+use super::{RateLimiterConfig, RateLimiterError};
 
 /// Counts the inserts, samples and deletions of one table and says which may happen next.
 ///
@@ -153,16 +153,6 @@ impl RateLimiter {
             && self.cursor() - as_f64(count) >= self.config.min_diff
     }
 
-    /// What one insert waits for; `None` if it may happen now.
-    pub fn insert_shortfall(&self) -> Option<Shortfall> {
-        Shortfall::of_insert(self)
-    }
-
-    /// What one sample waits for; `None` if it may happen now.
-    pub fn sample_shortfall(&self) -> Option<Shortfall> {
-        Shortfall::of_sample(self)
-    }
-
     /// Counts an insert of a new item.
     pub fn record_insert(&mut self) {
         self.inserts = self.inserts.saturating_add(1);
@@ -202,7 +192,7 @@ fn check_count(actual: i64) -> Result<(), CountError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::limiter::ErrorBuffer;
+    use crate::limiter::{ErrorBuffer, Shortfall};
 
     fn limiter(config: RateLimiterConfig) -> RateLimiter {
         RateLimiter::new(config).unwrap()

@@ -2,11 +2,11 @@
 
 use rand_core::Rng;
 
+use super::error::PriorityError;
 use super::{
     Direction, Fifo, Heap, Lifo, Pick, Prioritized, Rank, Ranks, Select, SelectorKind, Slot, Uniform,
-    WithoutReplacement,
+    WithoutReplacement, heap, prioritized,
 };
-use crate::PriorityError;
 
 /// A selector of any kind. An empty one owns no memory.
 #[derive(Clone, Debug)]
@@ -36,6 +36,23 @@ macro_rules! each {
             Selector::Prioritized($inner) => $call,
         }
     };
+}
+
+impl SelectorKind {
+    /// Checks a single priority; whether there is room for it beside the others is the selector's to say.
+    ///
+    /// Fifo, Lifo, Uniform and WithoutReplacement take every priority, as they do not look at it.
+    ///
+    /// # Errors
+    /// NaN on a heap; on a prioritized selector also a negative or infinite priority, and one whose weight
+    /// is not finite.
+    pub fn check_priority(&self, priority: f64) -> Result<(), PriorityError> {
+        match *self {
+            Self::Fifo | Self::Lifo | Self::Uniform | Self::WithoutReplacement => Ok(()),
+            Self::MinHeap | Self::MaxHeap => heap::rank_of(*self, priority).map(drop),
+            Self::Prioritized { exponent } => prioritized::weight_of(exponent, priority).map(drop),
+        }
+    }
 }
 
 impl Selector {

@@ -3,7 +3,7 @@
 use rand_core::Rng;
 use smallvec::SmallVec;
 
-use crate::PriorityError;
+use super::error::PriorityError;
 
 /// The place of an item in its table. A slot is reused after its item has left.
 pub type Slot = u32;

@@ -2,8 +2,8 @@
 
 use rand_core::Rng;
 
+use super::error::PriorityError;
 use super::{Pick, Rank, Select, SelectorKind, Slot};
-use crate::PriorityError;
 
 /// Children per node. Four keep the tree half as deep as two, and a node's children within two cache lines.
 const ARITY: usize = 4;

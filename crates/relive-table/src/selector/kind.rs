@@ -2,8 +2,6 @@
 
 use core::fmt;
 
-use crate::PriorityError;
-
 /// How a table chooses an item, for sampling or for removal.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum SelectorKind {
@@ -37,21 +35,6 @@ impl SelectorKind {
         match self {
             Self::Fifo | Self::Lifo | Self::MinHeap | Self::MaxHeap => true,
             Self::Uniform | Self::WithoutReplacement | Self::Prioritized { .. } => false,
-        }
-    }
-
-    /// Checks a single priority; whether there is room for it beside the others is the selector's to say.
-    ///
-    /// Fifo, Lifo, Uniform and WithoutReplacement take every priority, as they do not look at it.
-    ///
-    /// # Errors
-    /// NaN on a heap; on a prioritized selector also a negative or infinite priority, and one whose weight
-    /// is not finite.
-    pub fn check_priority(&self, priority: f64) -> Result<(), PriorityError> {
-        match *self {
-            Self::Fifo | Self::Lifo | Self::Uniform | Self::WithoutReplacement => Ok(()),
-            Self::MinHeap | Self::MaxHeap => super::heap::rank_of(*self, priority).map(drop),
-            Self::Prioritized { exponent } => super::prioritized::weight_of(exponent, priority).map(drop),
         }
     }
 }

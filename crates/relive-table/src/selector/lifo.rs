@@ -2,9 +2,9 @@
 
 use rand_core::Rng;
 
+use super::error::PriorityError;
 use super::order::Order;
 use super::{Pick, Rank, Select, Slot};
-use crate::PriorityError;
 
 /// Picks the slot that was inserted last, with probability 1. Priorities play no part.
 #[derive(Clone, Debug, Default)]

@@ -7,6 +7,7 @@
 mod any;
 mod contract;
 mod dense;
+mod error;
 mod fifo;
 mod heap;
 mod kind;
@@ -19,6 +20,7 @@ mod without_replacement;
 
 pub use any::Selector;
 pub use contract::{MAX_SIDE_BY_SIDE, Pick, Rank, Ranks, Select, Slot};
+pub use error::PriorityError;
 pub use fifo::Fifo;
 pub use heap::{Direction, Heap};
 pub use kind::SelectorKind;

@@ -4,9 +4,9 @@ use rand_core::Rng;
 use smallvec::SmallVec;
 
 use super::dense::Dense;
+use super::error::PriorityError;
 use super::sum_tree::{Descent, SumTree};
 use super::{MAX_SIDE_BY_SIDE, Pick, Rank, Ranks, Select, SelectorKind, Slot};
-use crate::PriorityError;
 use crate::random::{index_below, unit};
 
 /// The largest sum of all weights that a prioritized selector accepts: half of the largest finite number, so

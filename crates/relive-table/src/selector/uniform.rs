@@ -3,8 +3,8 @@
 use rand_core::Rng;
 
 use super::dense::Dense;
+use super::error::PriorityError;
 use super::{Pick, Rank, Select, Slot};
-use crate::PriorityError;
 use crate::random::index_below;
 
 /// Picks every slot with the same probability, 1 / len. Priorities play no part.

@@ -3,8 +3,8 @@
 use rand_core::Rng;
 
 use super::dense::Dense;
+use super::error::PriorityError;
 use super::{Pick, Rank, Select, Slot};
-use crate::PriorityError;
 use crate::random::index_below;
 
 /// Picks every slot of an epoch with the same probability among those that were not picked in it. When none is left a new

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use super::state::State;
 use crate::selector::Slot;
-use crate::{Capture, StoredItem, Table, TableCounters, TableSnapshot};
+use crate::snapshot::{StoredItem, TableCounters, TableSnapshot};
+use crate::storage::{Capture, State};
+use crate::table::Table;
 
 impl Table {
     /// Begins to capture the table as it is now. Gives its rules and counters; the items come in pieces, from

@@ -4,7 +4,11 @@ use std::sync::Arc;
 
 use rand_core::Rng;
 
-use crate::{ConfigError, Freed, Paused, Table, TableChange};
+use crate::change::TableChange;
+use crate::config::ConfigError;
+use crate::limiter::Paused;
+use crate::storage::Freed;
+use crate::table::Table;
 
 impl Table {
     /// Changes the rules, all or none of them. Counters and the rate limiter's cursor stay.

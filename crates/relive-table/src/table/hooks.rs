@@ -1,9 +1,10 @@
 //! Running extensions, and doing what they ask for.
 
-use crate::extension::{Context, Effect, PriorityRequest};
-use crate::record::Record;
+use crate::extension::{Context, Effect, Extension, Metric, PriorityRequest};
+use crate::item::ItemView;
 use crate::selector::Slot;
-use crate::{Extension, ItemView, Metric, Table};
+use crate::storage::Record;
+use crate::table::Table;
 
 impl Table {
     /// Takes what extensions asked for in other tables since the last call, in the order of the asking.

@@ -5,9 +5,12 @@ use std::sync::Arc;
 
 use relive_tensor::AccountSnapshot;
 
-use crate::record::Record;
+use crate::config::TableConfig;
+use crate::item::ItemView;
+use crate::limiter::{CountError, RateLimiter, Shortfall};
 use crate::selector::Select;
-use crate::{CountError, ItemView, RateLimiter, Shortfall, Table, TableConfig};
+use crate::storage::Record;
+use crate::table::Table;
 
 /// A table's rules and numbers at one moment. The counters run since the table was made or reset.
 #[derive(Clone, Debug)]

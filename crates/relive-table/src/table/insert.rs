@@ -5,9 +5,12 @@ use std::sync::Arc;
 use rand_core::Rng;
 use smallvec::SmallVec;
 
-use super::state::{Admitted, State};
-use crate::selector::{MAX_SIDE_BY_SIDE, Select, Slot};
-use crate::{Freed, InsertError, ItemData, NewItem, PriorityError, Table, Timestamp};
+use crate::error::InsertError;
+use crate::item::{ItemData, NewItem};
+use crate::selector::{MAX_SIDE_BY_SIDE, PriorityError, Select, Slot};
+use crate::storage::{Admitted, Freed, State};
+use crate::table::Table;
+use crate::time::Timestamp;
 
 /// The keys of items that had to leave, in the order of their leaving. Up to one takes no heap memory.
 pub type Evicted = SmallVec<[u64; 1]>;

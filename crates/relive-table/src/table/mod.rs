@@ -1,5 +1,6 @@
 //! The table: one file per operation, over the state that they share.
 
+mod base;
 mod capture;
 mod change;
 mod hooks;
@@ -9,14 +10,11 @@ mod remove;
 mod restore;
 mod rows;
 mod sample;
-mod state;
 mod update;
 
+pub use base::Table;
 pub use info::TableInfo;
 pub use insert::{Evicted, InsertOutcome};
 pub use restore::RestoreError;
 pub use rows::MAX_ROWS_AT_ONCE;
-pub(crate) use state::Contents;
-pub(crate) use state::State;
-pub use state::Table;
 pub use update::RefusedUpdate;

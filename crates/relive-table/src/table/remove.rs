@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::state::{Contents, Counters};
 use crate::selector::Slot;
-use crate::{Common, Freed, Table};
+use crate::storage::{Common, Contents, Counters, Freed};
+use crate::table::Table;
 
 impl Table {
     /// Deletes an item. False if there is no such item, which is no error.

@@ -6,13 +6,13 @@ use rand_core::Rng;
 use relive_tensor::Ledger;
 use thiserror::Error;
 
-use super::state::{Contents, Counters, State};
-use crate::record::Record;
-use crate::selector::Slot;
-use crate::{
-    Common, ConfigError, Extension, Freed, ItemData, PriorityError, StoredItem, Table, TableConfig,
-    TableCounters, TableSnapshot,
-};
+use crate::config::{ConfigError, TableConfig};
+use crate::extension::Extension;
+use crate::item::ItemData;
+use crate::selector::{PriorityError, Slot};
+use crate::snapshot::{StoredItem, TableCounters, TableSnapshot};
+use crate::storage::{Common, Contents, Counters, Freed, Record, State};
+use crate::table::Table;
 
 /// Why a state cannot become a table.
 #[derive(Clone, Debug, Error, PartialEq)]

@@ -10,10 +10,10 @@ use rand_core::Rng;
 use relive_tensor::{ColumnLayout, copy_all, touch, touch_starts};
 use smallvec::SmallVec;
 
-use super::state::State;
-use crate::record::{KindId, Record};
+use crate::item::{Sampled, SampledRow};
 use crate::selector::{Pick, Select};
-use crate::{Sampled, SampledRow, Table};
+use crate::storage::{KindId, Record, State};
+use crate::table::Table;
 
 /// The most samples that are copied at once.
 pub const MAX_ROWS_AT_ONCE: usize = 4_096;

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use rand_core::Rng;
 use relive_tensor::AtHand;
 
-use super::state::State;
-use crate::record::Record;
+use crate::item::Sampled;
 use crate::selector::{Pick, Select, Slot};
-use crate::{Freed, Sampled, Table};
+use crate::storage::{Freed, Record, State};
+use crate::table::Table;
 
 /// Samples that are taken side by side: enough to keep a processor's memory requests busy, and few pauses between them.
 const STAGE: usize = 128;

@@ -2,9 +2,9 @@
 
 use smallvec::SmallVec;
 
-use super::state::{Admitted, AdmittedMany, State};
-use crate::selector::{MAX_SIDE_BY_SIDE, Slot};
-use crate::{PriorityError, Table};
+use crate::selector::{MAX_SIDE_BY_SIDE, PriorityError, Slot};
+use crate::storage::{Admitted, AdmittedMany, State};
+use crate::table::Table;
 
 /// A priority that was refused.
 #[derive(Clone, Debug, PartialEq)]

@@ -4,7 +4,8 @@ use bytes::Bytes;
 
 use super::{Chunk, ChunkBytes, ChunkError, ChunkFault, ColumnHeader};
 use crate::codec::{delta, strings};
-use crate::{DType, Tensor};
+use crate::dtype::DType;
+use crate::tensor::Tensor;
 
 impl Chunk {
     /// Decodes a column, in one pass into one allocation.

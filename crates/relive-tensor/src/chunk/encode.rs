@@ -6,9 +6,10 @@ use smallvec::SmallVec;
 
 use super::{ChunkError, ChunkFault, ChunkParts, ColumnHeader, SequenceRange};
 use crate::codec::{Codec, CodecError, delta, strings};
+use crate::dtype::DType;
 use crate::limits::MAX_CHUNK_BYTES;
-use crate::tensor::to_u64;
-use crate::{DType, Shape, Tensor};
+use crate::shape::Shape;
+use crate::tensor::{Tensor, to_u64};
 
 /// Encodes batched tensors, one per column with the rows along the leading dimension, as a chunk of payloads back
 /// to back.

@@ -4,8 +4,9 @@ use bytes::Bytes;
 
 use super::{Chunk, ChunkBytes, ChunkFault};
 use crate::codec::{Codec, delta, strings};
+use crate::dtype::DType;
+use crate::shape::Shape;
 use crate::tensor::{check_bytes, to_u64};
-use crate::{DType, Shape};
 
 /// One tensor of a chunk, still encoded: all that is needed to decode it, without the chunk around it.
 ///

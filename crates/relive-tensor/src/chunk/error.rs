@@ -1,8 +1,10 @@
 //! Why a chunk is refused or cannot be decoded.
 
 use crate::codec::{Codec, CodecError};
+use crate::dtype::DType;
 use crate::limits::{MAX_CHUNK_BYTES, MAX_CHUNK_COLUMNS, MAX_RANK};
-use crate::{DType, Shape, TensorError};
+use crate::shape::Shape;
+use crate::tensor::TensorError;
 
 /// Why a chunk is refused, or a column of it cannot be decoded: which chunk, which column, what.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

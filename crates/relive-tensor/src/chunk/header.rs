@@ -3,9 +3,9 @@
 use std::ops::Range;
 
 use crate::codec::Codec;
+use crate::dtype::DType;
 use crate::limits::STRING_ELEMENT_BYTES;
-use crate::shape::{are_same, num_elements};
-use crate::{DType, Shape};
+use crate::shape::{Shape, are_same, num_elements};
 
 /// Episode and steps that a chunk covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

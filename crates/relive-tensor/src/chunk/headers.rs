@@ -1,11 +1,11 @@
-//! What is said of the columns of a chunk. Chunks of a writer mostly say the same, and share it.
+//! What is said of the columns of a chunk.
 
 use std::ops::Deref;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::{Chunk, ColumnHeader};
+use super::header::ColumnHeader;
 
 /// Headers of all columns of a chunk.
 #[derive(Clone, Debug)]
@@ -33,76 +33,5 @@ impl From<SmallVec<[ColumnHeader; 1]>> for Headers {
             Err(mut headers) if headers.len() == 1 => Self::One(headers.remove(0)),
             Err(headers) => Self::Several(headers.into_iter().collect()),
         }
-    }
-}
-
-/// Headers that are remembered. Payloads of messages begin in different places, as numbers before them take 1 to 10 bytes: their keys, episodes
-/// and steps.
-const RECENT: usize = 8;
-
-/// The headers of the chunks that came last.
-///
-/// Whoever makes many chunks keeps one of these: chunks of which the same is said take less memory, and readers find what is said of one in
-/// the processor's cache when they have read another.
-#[derive(Debug, Default)]
-pub struct SharedHeaders {
-    recent: SmallVec<[Arc<[ColumnHeader]>; RECENT]>,
-    oldest: usize,
-}
-
-impl SharedHeaders {
-    /// The same chunk, which shares its headers with an earlier one if they are the same.
-    #[must_use]
-    pub fn share(&mut self, mut chunk: Chunk) -> Chunk {
-        let Headers::Several(headers) = chunk.headers_mut() else { return chunk };
-        if let Some(known) = self.recent.iter().find(|known| *known == headers) {
-            *headers = Arc::clone(known);
-            return chunk;
-        }
-        match self.recent.get_mut(self.oldest) {
-            Some(oldest) => *oldest = Arc::clone(headers),
-            None => self.recent.push(Arc::clone(headers)),
-        }
-        self.oldest = (self.oldest + 1) % RECENT;
-        chunk
-    }
-}
-
-impl Chunk {
-    /// Whether the same is said of the columns of both chunks, as far as that can be told at once: of one column, or of several that
-    /// [share](SharedHeaders::share) it.
-    #[must_use]
-    pub fn is_clearly_like(&self, other: &Self) -> bool {
-        let is_same = match (self.headers(), other.headers()) {
-            (Headers::One(one), Headers::One(of_other)) => one == of_other,
-            (Headers::Several(one), Headers::Several(of_other)) => Arc::ptr_eq(one, of_other),
-            _ => false,
-        };
-        is_same && self.is_delta_encoded() == other.is_delta_encoded()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{Codec, SequenceRange, Tensor, encode_chunk};
-
-    fn chunk(rows: u32) -> Chunk {
-        let column = Tensor::from_slice(&vec![1_u8; rows as usize], [rows]).unwrap();
-        let range = SequenceRange { episode_id: 1, start: 0, end: 0, sparse: false };
-        Chunk::new(encode_chunk(1, range, &[column.clone(), column], false, Codec::Raw).unwrap()).unwrap()
-    }
-
-    #[test]
-    fn chunks_of_which_the_same_is_said_share_it() {
-        let mut shared = SharedHeaders::default();
-        let [first, other, second] = [2, 3, 2].map(|rows| shared.share(chunk(rows)));
-        assert!(first.is_clearly_like(&second) && !first.is_clearly_like(&other));
-        assert_eq!((first.columns(), other.columns()), (chunk(2).columns(), chunk(3).columns()));
-        for rows in 3..100 {
-            assert_eq!(shared.share(chunk(rows)).columns(), chunk(rows).columns());
-        }
-        assert_eq!(shared.recent.len(), RECENT);
-        assert!(!first.is_clearly_like(&shared.share(chunk(2))), "they are forgotten");
     }
 }

@@ -2,8 +2,8 @@
 
 use super::encode::{encode_bytes, encode_payloads};
 use super::{Chunk, ChunkError, ChunkFault, ChunkParts};
-use crate::DType;
 use crate::codec::{Codec, CodecSet};
+use crate::dtype::DType;
 
 impl Chunk {
     /// The codecs of its columns; those of strings, which are never compressed, do not count.

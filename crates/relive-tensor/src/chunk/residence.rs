@@ -105,7 +105,7 @@ impl Chunk {
     pub fn leave_memory(&self) -> bool {
         let Some(movable) = self.movable() else { return false };
         let mut before = None;
-        self.note_moved(true, || {
+        self.counted().note_moved(self.books(), true, || {
             before = movable.take_near();
             before.is_some()
         })
@@ -119,7 +119,7 @@ impl Chunk {
     pub fn come_back(&self, bytes: &Bytes) -> Option<Bytes> {
         let movable = self.movable().filter(|movable| movable.len() == bytes.len())?;
         let mut frame = None;
-        self.note_moved(false, || {
+        self.counted().note_moved(self.books(), false, || {
             let (near, is_new) = movable.put_near(bytes);
             frame = Some(near);
             is_new

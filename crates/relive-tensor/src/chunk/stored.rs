@@ -7,11 +7,12 @@ use bytes::Bytes;
 use smallvec::SmallVec;
 
 use super::bytes::{ChunkBytes, Kept, Movable};
+use super::error::{ChunkError, ChunkFault};
+use super::header::{ColumnHeader, SequenceRange};
 use super::headers::Headers;
-use super::state::State;
-use super::{ChunkError, ChunkFault, ColumnHeader, Ledger, SequenceRange};
-use crate::DType;
+use crate::accounts::{Account, ChunkState, Counted, Ledger};
 use crate::codec::{Codec, strings};
+use crate::dtype::DType;
 use crate::limits::{MAX_CHUNK_BYTES, MAX_CHUNK_COLUMNS, MAX_RANK, STRING_ELEMENT_BYTES};
 use crate::tensor::to_u64;
 
@@ -49,7 +50,7 @@ pub struct Chunk {
     verbatim: bool,
     /// Whether the payload of every column ends with its elements as they are.
     plain: bool,
-    state: State,
+    state: ChunkState,
     ledger: Option<Arc<Ledger>>,
     key: u64,
     episode_id: u64,
@@ -88,7 +89,7 @@ impl Chunk {
             plain = plain && column.is_plain(&frame);
         }
         let SequenceRange { episode_id, start, end, sparse } = range;
-        let (frame, ledger, state) = (Kept::Fixed(frame), None, State::default());
+        let (frame, ledger, state) = (Kept::Fixed(frame), None, ChunkState::default());
         Ok(Self {
             key,
             episode_id,
@@ -250,12 +251,38 @@ impl Chunk {
         }
     }
 
-    pub(super) fn state(&self) -> &State {
+    pub(super) fn state(&self) -> &ChunkState {
         &self.state
     }
 
     pub(super) fn movable(&self) -> Option<&Movable> {
         self.frame.movable()
+    }
+
+    /// Counts one more item of `account` that refers to this chunk.
+    pub fn hold(&self, account: &Account) {
+        self.counted().hold(self.books(), account);
+    }
+
+    /// Counts one item of `account` less that refers to this chunk.
+    pub fn release(&self, account: &Account) {
+        self.counted().release(self.books(), account);
+    }
+
+    /// Whether an item of some account refers to this chunk.
+    #[must_use]
+    pub fn is_held(&self) -> bool {
+        self.state.get().holder() != 0
+    }
+
+    /// The chunk as accounts see it.
+    pub(super) fn counted(&self) -> Counted<'_> {
+        Counted {
+            state: &self.state,
+            address: std::ptr::from_ref(self).addr(),
+            encoded_bytes: self.size_bytes(),
+            raw_bytes: self.uncompressed_size_bytes(),
+        }
     }
 
     /// The ledger that has the accounts of those who hold the chunk.
@@ -266,7 +293,7 @@ impl Chunk {
 
 impl Drop for Chunk {
     fn drop(&mut self) {
-        self.leave_lists();
+        self.counted().leave_lists(self.books());
         self.leave_ledger();
     }
 }

@@ -5,7 +5,9 @@ use std::ops::Range;
 use bytes::Bytes;
 
 use super::rows::{RowData, Rows};
-use crate::{DType, Shape, Tensor, TensorError};
+use crate::dtype::DType;
+use crate::shape::Shape;
+use crate::tensor::{Tensor, TensorError};
 
 /// Rows that can be kept without a copy are, if they come in one piece of at least this many bytes: they are copied once, when
 /// the chunk is cut. For smaller ones keeping track costs more than the copy.

@@ -3,13 +3,16 @@
 use smallvec::SmallVec;
 
 use super::buffer::Buffer;
-use super::cut::{Cut, CutColumn, CutData};
+use super::cut::Cut;
+use super::cut_column::{CutColumn, CutData};
 use super::open::Open;
 use super::pace::Pace;
 use super::rows::Rows;
 use super::{AutoTuner, ChunkLength, ChunkStatistic, ChunkerError};
+use crate::dtype::DType;
 use crate::limits::{CHUNKER_CUT_BYTES, MAX_CELL_BYTES, MAX_RANK};
-use crate::{DType, Shape, Tensor, TensorError};
+use crate::shape::Shape;
+use crate::tensor::{Tensor, TensorError};
 
 /// Where rows of a column will be found once their chunk is cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

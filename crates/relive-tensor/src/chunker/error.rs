@@ -1,7 +1,8 @@
 //! Why a chunker refuses a cell or a configuration.
 
+use crate::dtype::DType;
 use crate::limits::{MAX_CELL_BYTES, MAX_RANK};
-use crate::{DType, Shape};
+use crate::shape::Shape;
 
 /// Why a chunker refuses a cell or a configuration. Nothing has changed then.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]

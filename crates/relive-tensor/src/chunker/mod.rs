@@ -3,6 +3,7 @@
 mod buffer;
 mod columns;
 mod cut;
+mod cut_column;
 mod error;
 mod length;
 mod open;
@@ -12,7 +13,8 @@ mod rows;
 mod tuner;
 
 pub use columns::{ChunkSink, Chunker, Placed};
-pub use cut::{Cut, CutColumn, Encoding};
+pub use cut::Cut;
+pub use cut_column::{CutColumn, Encoding};
 pub use error::ChunkerError;
 pub use length::ChunkLength;
 pub use plain::{PlainColumn, PlainCut};

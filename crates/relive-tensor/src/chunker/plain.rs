@@ -4,14 +4,15 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::cut::{Cut, CutColumn};
+use super::cut_column::CutColumn;
 use crate::chunk::{ChunkFault, ColumnHeader, Encoded, SequenceRange};
 use crate::codec::Codec;
+use crate::dtype::DType;
 use crate::limits::MAX_CHUNK_BYTES;
+use crate::shape::Shape;
 use crate::tensor::to_u64;
-use crate::{DType, Shape};
 
-/// A [`Cut`] all columns of which are stored as they are.
+/// A [`Cut`](super::Cut) all columns of which are stored as they are.
 #[derive(Debug)]
 pub struct PlainCut<'a> {
     key: u64,
@@ -32,8 +33,8 @@ pub struct PlainColumn<'a> {
 }
 
 impl<'a> PlainCut<'a> {
-    pub(super) fn new(cut: &Cut<'_>) -> Self {
-        Self { key: cut.key, range: cut.range, columns: SmallVec::with_capacity(cut.columns.len()), size: 0 }
+    pub(super) fn new(key: u64, range: SequenceRange, num_columns: usize) -> Self {
+        Self { key, range, columns: SmallVec::with_capacity(num_columns), size: 0 }
     }
 
     pub(super) fn add(&mut self, column: &'a CutColumn<'a>, codec: Codec) -> Result<(), ChunkFault> {

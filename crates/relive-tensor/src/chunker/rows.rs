@@ -2,10 +2,10 @@
 
 use bytes::Bytes;
 
+use crate::dtype::DType;
 use crate::limits::STRING_ELEMENT_BYTES;
-use crate::shape::num_elements;
-use crate::tensor::{check_bytes, to_u64};
-use crate::{DType, Shape, Tensor, TensorError};
+use crate::shape::{Shape, num_elements};
+use crate::tensor::{Tensor, TensorError, check_bytes, to_u64};
 
 /// The values of one column at consecutive steps, borrowed: a chunk that they fill is encoded straight from them.
 ///

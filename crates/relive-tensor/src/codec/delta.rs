@@ -13,7 +13,8 @@
 //! assert_eq!(rows, [1, 2, 3, 5, 2, 5]);
 //! ```
 
-use crate::{DType, Shape};
+use crate::dtype::DType;
+use crate::shape::Shape;
 
 /// Whether delta coding changes tensors of this type and shape at all.
 #[must_use]

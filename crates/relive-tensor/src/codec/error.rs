@@ -1,6 +1,7 @@
 //! Why a payload cannot be decoded or encoded.
 
-use super::Codec;
+use super::kind::Codec;
+use crate::tensor::to_u64;
 
 /// Why a payload cannot be decoded or encoded.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -44,4 +45,14 @@ pub enum BlockFault {
     /// The output would be longer than announced.
     #[error("the output is longer than announced")]
     Overrun,
+}
+
+impl Codec {
+    /// Whether a payload has as many bytes as it should.
+    pub(super) fn check_len(self, found: usize, expected: usize) -> Result<(), CodecError> {
+        if found == expected {
+            return Ok(());
+        }
+        Err(CodecError::Length { codec: self, expected: to_u64(expected), found: to_u64(found) })
+    }
 }

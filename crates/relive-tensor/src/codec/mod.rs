@@ -2,6 +2,7 @@
 //!
 //! Every codec can be *validated* without its output being kept. What passes decodes, to exactly the expected length.
 
+mod coding;
 pub mod delta;
 mod error;
 mod kind;

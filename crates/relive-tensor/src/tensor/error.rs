@@ -1,7 +1,8 @@
 //! Why a tensor cannot be made or viewed.
 
+use crate::dtype::DType;
 use crate::limits::MAX_RANK;
-use crate::{DType, Shape};
+use crate::shape::Shape;
 
 /// Why a tensor cannot be made, viewed or joined.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

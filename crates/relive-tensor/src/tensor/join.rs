@@ -3,8 +3,9 @@
 use bytes::Bytes;
 
 use super::{Tensor, TensorError};
+use crate::dtype::DType;
 use crate::limits::MAX_RANK;
-use crate::{DType, Shape};
+use crate::shape::Shape;
 
 impl Tensor {
     /// The rows of all `parts`, one after the other, along the leading dimension.

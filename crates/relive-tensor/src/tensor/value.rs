@@ -7,9 +7,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::TensorError;
+use crate::dtype::DType;
+use crate::element::Element;
 use crate::limits::{MAX_RANK, STRING_ELEMENT_BYTES};
-use crate::shape::num_elements;
-use crate::{DType, Element, Shape};
+use crate::shape::{Shape, num_elements};
 
 /// An immutable array of elements of one type, row-major. Clones share the data.
 ///

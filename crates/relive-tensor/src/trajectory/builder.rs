@@ -6,7 +6,8 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::pattern::Patterns;
-use super::stored::{ColumnSpan, Columns, Slice, Trajectory};
+use super::slice::{ColumnSpan, Slice};
+use super::stored::{Columns, Trajectory};
 use super::{TrajectoryError, validate};
 use crate::chunk::Chunk;
 

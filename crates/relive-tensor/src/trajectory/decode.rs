@@ -4,9 +4,12 @@ use bytes::Bytes;
 use smallvec::SmallVec;
 
 use super::TrajectoryError;
-use super::stored::{Column, Slice, Trajectory};
+use super::slice::Slice;
+use super::stored::{Column, Trajectory};
 use crate::chunk::{Chunk, ChunkError};
-use crate::{DType, Shape, Tensor};
+use crate::dtype::DType;
+use crate::shape::Shape;
+use crate::tensor::Tensor;
 
 impl Trajectory {
     /// Decodes all columns, in the flattening order: the slices of each one after the other, squeezed where asked.

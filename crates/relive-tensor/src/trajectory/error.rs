@@ -1,7 +1,10 @@
 //! Why a trajectory is refused or cannot be decoded.
 
+use crate::chunk::ChunkError;
+use crate::dtype::DType;
 use crate::limits::MAX_TRAJECTORY_BYTES;
-use crate::{ChunkError, DType, Shape, TensorError};
+use crate::shape::Shape;
+use crate::tensor::TensorError;
 
 /// Why a trajectory is refused or cannot be decoded. Columns are counted from 0 in the flattening order.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -5,10 +5,12 @@ mod decode;
 mod error;
 mod pattern;
 mod row;
+mod slice;
 mod stored;
 mod validate;
 
 pub use builder::TrajectoryBuilder;
 pub use error::TrajectoryError;
 pub use row::{MAX_PACKED_BYTES, MAX_ROW_BYTES, Row, RowLayout};
-pub use stored::{Column, ColumnSpan, OnlySlice, Slice, Trajectory};
+pub use slice::{ColumnSpan, OnlySlice, Slice};
+pub use stored::{Column, Trajectory};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use foldhash::fast::FixedState;
 
-use super::stored::{ColumnSpan, Slice};
+use super::slice::{ColumnSpan, Slice};
 
 /// The slices of all columns. In the item's first chunk offsets count from a first row, which each item has of its own; those before it wrap
 /// around. Small columns share a chunk of many steps, while large ones beside them have one for each step.

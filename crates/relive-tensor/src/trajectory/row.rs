@@ -9,8 +9,9 @@ use smallvec::SmallVec;
 
 use super::{OnlySlice, Trajectory};
 use crate::chunk::EncodedTensor;
+use crate::dtype::DType;
+use crate::layout::ColumnLayout;
 use crate::tensor::check_bytes;
-use crate::{ColumnLayout, DType};
 
 /// Bytes of the largest item that is a row, all columns together: of larger ones, the way to them is a small part.
 pub const MAX_ROW_BYTES: usize = 4_096;
@@ -202,8 +203,11 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::chunk::{Chunk, encode_chunk};
-    use crate::{Codec, Ledger, SequenceRange, Slice, Tensor, TrajectoryBuilder};
+    use crate::accounts::Ledger;
+    use crate::chunk::{Chunk, SequenceRange, encode_chunk};
+    use crate::codec::Codec;
+    use crate::tensor::Tensor;
+    use crate::trajectory::{Slice, TrajectoryBuilder};
 
     fn chunk(key: u64, columns: &[Tensor], codec: Codec) -> Chunk {
         let range = SequenceRange { episode_id: 1, start: 0, end: 2, sparse: false };

@@ -5,30 +5,10 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::pattern::{Pattern, first_row};
+use super::slice::{ColumnSpan, OnlySlice, Slice};
 use crate::chunk::{Chunk, ColumnHeader};
-use crate::{DType, Shape};
-
-/// Some consecutive rows of one tensor of a chunk.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Slice {
-    /// The chunk, as a position in [`Trajectory::chunks`].
-    pub chunk: u32,
-    /// First row.
-    pub offset: u32,
-    /// Number of rows, at least 1.
-    pub length: u32,
-    /// Which tensor of the chunk.
-    pub index: u32,
-}
-
-/// How one column is cut out of the list of all slices: it ends at `slices_end` and starts where the column before ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct ColumnSpan {
-    /// End of the column's slices, exclusive.
-    pub slices_end: u32,
-    /// Whether the leading dimension, which is then 1, is dropped.
-    pub squeeze: bool,
-}
+use crate::dtype::DType;
+use crate::shape::Shape;
 
 /// The data of an item: for every column, slices of chunks to be concatenated. Made by
 /// [`TrajectoryBuilder`](super::TrajectoryBuilder), which checks that every slice is there.
@@ -49,23 +29,6 @@ pub struct Column<'a> {
     first: u32,
     slices: &'a [Slice],
     squeeze: bool,
-}
-
-/// A column that is a single slice.
-#[derive(Clone, Copy, Debug)]
-pub struct OnlySlice<'a> {
-    /// The chunk.
-    pub chunk: &'a Arc<Chunk>,
-    /// Its position in [`Trajectory::chunks`].
-    pub chunk_number: u32,
-    /// Which tensor of the chunk.
-    pub index: usize,
-    /// First row.
-    pub offset: u32,
-    /// Number of rows.
-    pub length: u32,
-    /// Whether the leading dimension, which is then 1, is dropped.
-    pub squeeze: bool,
 }
 
 impl Trajectory {

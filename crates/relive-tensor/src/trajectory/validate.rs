@@ -1,10 +1,11 @@
 //! The checks that a trajectory passes once, when it is built.
 
 use super::TrajectoryError;
-use super::stored::{Column, Columns, Slice};
-use crate::Shape;
+use super::slice::Slice;
+use super::stored::{Column, Columns};
 use crate::chunk::ColumnHeader;
 use crate::limits::MAX_TRAJECTORY_BYTES;
+use crate::shape::Shape;
 
 pub(super) fn trajectory(draft: Columns<'_>) -> Result<(), TrajectoryError> {
     if draft.spans.is_empty() {

@@ -5,28 +5,30 @@ use http::header::CONTENT_TYPE;
 use http::{HeaderName, HeaderValue};
 
 use super::{run, server, tables};
-use crate::monitor::look::{Look, unix_seconds};
-use crate::monitor::plan;
-use crate::monitor::prometheus::{self, Page};
-use crate::monitor::router::View;
-use crate::monitor::state::Phase;
+use crate::monitor::{
+    overview::{Overview, unix_seconds},
+    plan,
+    prometheus::{self, Page},
+    state::Phase,
+    view::View,
+};
 
 pub(in crate::monitor) async fn metrics(
     State(view): State<View>,
 ) -> ([(HeaderName, HeaderValue); 1], String) {
     let plan = plan::of(&view.monitor).await;
-    let text = render(&Look::at(&view.monitor), plan.as_ref());
+    let text = render(&Overview::at(&view.monitor), plan.as_ref());
     ([(CONTENT_TYPE, HeaderValue::from_static(prometheus::CONTENT_TYPE))], text)
 }
 
-fn render(look: &Look, plan: Option<&serde_json::Value>) -> String {
+fn render(overview: &Overview, plan: Option<&serde_json::Value>) -> String {
     let mut page = Page::default();
     let version = [("version", env!("CARGO_PKG_VERSION"))];
     page.gauge("relive_build_info", "Always 1; the label has the version.").with(&version, 1_u64);
-    page.gauge("relive_ready", "Whether clients are served.").is(look.phase == Phase::Serving);
-    process(&mut page, look);
-    if let Some(server) = &look.server {
-        server::put(&mut page, server, unix_seconds(look.at));
+    page.gauge("relive_ready", "Whether clients are served.").is(overview.phase == Phase::Serving);
+    process(&mut page, overview);
+    if let Some(server) = &overview.server {
+        server::put(&mut page, server, unix_seconds(overview.at));
         tables::put(&mut page, &server.tables);
     }
     if let Some(plan) = plan {
@@ -36,9 +38,9 @@ fn render(look: &Look, plan: Option<&serde_json::Value>) -> String {
 }
 
 /// By the names that Prometheus' own libraries use.
-fn process(page: &mut Page, look: &Look) {
-    let process = &look.process;
-    let begun = unix_seconds(look.started);
+fn process(page: &mut Page, overview: &Overview) {
+    let process = &overview.process;
+    let begun = unix_seconds(overview.started);
     page.gauge("process_start_time_seconds", "When the server began, since 1970.").is(begun);
     page.gauge("process_resident_memory_bytes", "Memory of the process.").maybe(process.resident_bytes);
     page.counter("process_cpu_seconds_total", "Processor time of all threads.").maybe(process.cpu_seconds);
@@ -53,20 +55,19 @@ mod tests {
     use tokio::sync::watch;
 
     use super::*;
-    use crate::bulk::Local;
-    use crate::grpc::Services;
     use crate::monitor::Monitor;
+    use crate::services::{Local, Services};
 
     fn text(engine: &Engine) -> String {
         let monitor = Monitor::new();
         let (_stop, stopping) = watch::channel(false);
         monitor.begin(Services::new(engine.clone(), Local::default(), stopping, 1_000));
-        render(&Look::at(&monitor), None)
+        render(&Overview::at(&monitor), None)
     }
 
     #[test]
     fn a_server_that_has_not_begun_tells_of_its_process() {
-        let text = render(&Look::at(&Monitor::new()), None);
+        let text = render(&Overview::at(&Monitor::new()), None);
         assert!(
             text.contains("\nrelive_ready 0\n") && text.contains("\nprocess_start_time_seconds 1"),
             "{text}"

@@ -2,8 +2,7 @@
 
 use relive_table::{CheckpointStatus, FinishedCheckpoint};
 
-use crate::monitor::look::Server;
-use crate::monitor::prometheus::Page;
+use crate::monitor::{overview::Server, prometheus::Page};
 
 /// `now` in seconds since 1970.
 pub(super) fn put(page: &mut Page, server: &Server, now: f64) {

@@ -2,8 +2,10 @@
 
 use relive_engine::{Operation, TableStatus};
 
-use crate::monitor::look::BEYOND_REACH;
-use crate::monitor::prometheus::{Page, Value};
+use crate::monitor::{
+    overview::BEYOND_REACH,
+    prometheus::{Page, Value},
+};
 
 pub(super) fn put(page: &mut Page, tables: &[TableStatus]) {
     sizes(page, tables);

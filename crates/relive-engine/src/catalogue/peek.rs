@@ -1,0 +1,63 @@
+//! Some items of a table, to see what all of them are like.
+
+use relive_table::Timestamp;
+
+use super::handle::TableHandle;
+use crate::limits::SLOTS_PER_PEEK_STEP;
+use crate::sync::wall_clock;
+use crate::table::TableCore;
+
+/// What [`TableHandle::peek`] notes of an item.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct PeekedItem {
+    /// Its priority.
+    pub priority: f64,
+    /// When it was inserted, by the clock of this machine.
+    pub inserted_at: Timestamp,
+    /// How often it was sampled.
+    pub times_sampled: i32,
+}
+
+impl TableHandle {
+    /// About `most` items, or all if there are no more, from all over the table: places of some dozens of neighbours, as many
+    /// under one lock. It does not count as sampling.
+    ///
+    /// ```
+    /// use relive_engine::Engine;
+    /// use relive_table::TableConfig;
+    ///
+    /// let engine = Engine::builder().table(TableConfig::new("replay")).build()?;
+    /// assert_eq!(engine.table("replay")?.peek(1_000), []);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn peek(&self, most: usize) -> Vec<PeekedItem> {
+        let cores = self.cores();
+        cores.iter().flat_map(|core| core.peek(most / cores.len())).collect()
+    }
+}
+
+impl TableCore {
+    fn peek(&self, most: usize) -> Vec<PeekedItem> {
+        let slots = self.read(|state| state.table.num_slots());
+        // The clock's last digits differ from time to time, and the table's own random stream stays as it is.
+        let start = usize::try_from(wall_clock().as_nanos() / 1_000).unwrap_or(0);
+        let steps = slots.div_ceil(SLOTS_PER_PEEK_STEP);
+        let wanted = most.div_ceil(SLOTS_PER_PEEK_STEP).min(steps);
+        let mut found = Vec::with_capacity(most.min(slots));
+        for number in 0..wanted {
+            // Evenly spread, and elsewhere each time.
+            let step = (number * steps / wanted + start) % steps;
+            let from = step * SLOTS_PER_PEEK_STEP;
+            self.read(|state| {
+                let items = state.table.items_in_slots(from..from + SLOTS_PER_PEEK_STEP);
+                found.extend(items.map(|item| PeekedItem {
+                    priority: item.priority,
+                    inserted_at: item.data.inserted_at,
+                    times_sampled: item.times_sampled,
+                }));
+            });
+        }
+        found
+    }
+}

@@ -1,0 +1,148 @@
+//! Sampling as a future: served at once if the limiter allows, otherwise in turn.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use relive_table::Sampled;
+use tokio::time::Sleep;
+
+use super::handle::TableHandle;
+use crate::error::EngineError;
+use crate::memory::Fetch;
+use crate::table::{SampleRequest, SampleResult, Slot};
+
+impl TableHandle {
+    /// Asks for a batch of samples; see [`SampleFuture`].
+    pub fn sample(&self, request: SampleRequest) -> SampleFuture {
+        SampleFuture::new(self.clone(), request)
+    }
+}
+
+/// A batch of samples to come: at least one, at most the limit.
+///
+/// The request is made at the first poll. Dropping the future takes the request back: it takes nothing from then on.
+/// If its samples had been taken but not yet handed over, they count as undelivered in the table's status.
+#[derive(Debug)]
+#[must_use = "nothing is sampled until the future is polled"]
+pub struct SampleFuture {
+    table: TableHandle,
+    progress: Progress,
+}
+
+#[derive(Debug)]
+enum Progress {
+    Asking(SampleRequest),
+    Waiting(Waiting),
+    Fetching(Fetch),
+    Done,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    id: u64,
+    slot: Arc<Slot<SampleResult>>,
+    since: Instant,
+    deadline: Deadline,
+}
+
+/// Most requests are served at once, so the timer is only made for those that have to wait.
+#[derive(Debug)]
+enum Deadline {
+    Never,
+    After(Duration),
+    Running(Pin<Box<Sleep>>),
+}
+
+impl SampleFuture {
+    pub(crate) fn new(table: TableHandle, request: SampleRequest) -> Self {
+        Self { table, progress: Progress::Asking(request) }
+    }
+
+    /// Takes the request back, as dropping it does, but gives the samples that had been taken already, so that none is
+    /// lost.
+    pub fn withdraw(mut self) -> Vec<Sampled> {
+        match std::mem::replace(&mut self.progress, Progress::Done) {
+            Progress::Waiting(waiting) => self.table.withdraw_sample(waiting.id, &waiting.slot),
+            Progress::Fetching(fetch) => fetch.into_samples(),
+            Progress::Asking(_) | Progress::Done => Vec::new(),
+        }
+    }
+
+    fn ask(&self, request: SampleRequest) -> Result<Waiting, EngineError> {
+        let since = Instant::now();
+        let deadline = request.timeout.map_or(Deadline::Never, Deadline::After);
+        let (id, slot) = self.table.enqueue_sample(request, since)?;
+        Ok(Waiting { id, slot, since, deadline })
+    }
+}
+
+impl SampleFuture {
+    /// Gives samples whose data is in memory, and reads what is not.
+    fn hand_over(&mut self, result: SampleResult, cx: &mut Context<'_>) -> Poll<SampleResult> {
+        let Some(tier) = self.table.disk_tier() else { return Poll::Ready(result) };
+        match tier.fetch(self.table.name(), result?) {
+            Ok(samples) => Poll::Ready(Ok(samples)),
+            Err(fetch) => self.poll_fetch(fetch, cx),
+        }
+    }
+
+    fn poll_fetch(&mut self, mut fetch: Fetch, cx: &mut Context<'_>) -> Poll<SampleResult> {
+        let result = Pin::new(&mut fetch).poll(cx);
+        if result.is_pending() {
+            self.progress = Progress::Fetching(fetch);
+        }
+        result
+    }
+}
+
+impl Future for SampleFuture {
+    type Output = SampleResult;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<SampleResult> {
+        let mut waiting = match std::mem::replace(&mut self.progress, Progress::Done) {
+            Progress::Asking(request) => self.ask(request)?,
+            Progress::Waiting(waiting) => waiting,
+            Progress::Fetching(fetch) => return self.poll_fetch(fetch, cx),
+            Progress::Done => return Poll::Pending,
+        };
+        if let Poll::Ready(result) = waiting.slot.poll(cx) {
+            return self.hand_over(result, cx);
+        }
+        if waiting.deadline.poll(cx).is_ready() {
+            let last = self.table.give_up_sample(waiting.id, &waiting.slot, waiting.since);
+            return self.hand_over(last, cx);
+        }
+        self.progress = Progress::Waiting(waiting);
+        Poll::Pending
+    }
+}
+
+impl Deadline {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        match self {
+            Self::Never => Poll::Pending,
+            Self::After(Duration::ZERO) => Poll::Ready(()),
+            Self::After(duration) => {
+                let mut timer = Box::pin(tokio::time::sleep(*duration));
+                let state = timer.as_mut().poll(cx);
+                *self = Self::Running(timer);
+                state
+            }
+            Self::Running(timer) => timer.as_mut().poll(cx),
+        }
+    }
+}
+
+impl Drop for SampleFuture {
+    fn drop(&mut self) {
+        let lost = match &self.progress {
+            Progress::Waiting(waiting) => self.table.withdraw_sample(waiting.id, &waiting.slot).len(),
+            Progress::Fetching(fetch) => fetch.len(),
+            Progress::Asking(_) | Progress::Done => 0,
+        };
+        self.table.front().count_undelivered(lost);
+    }
+}

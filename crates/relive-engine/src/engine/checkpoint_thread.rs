@@ -1,0 +1,84 @@
+//! Writing one checkpoint, on a thread of its own.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Instant;
+
+use relive_table::{SavedCheckpoint, TableSnapshot};
+
+use super::shared::Engine;
+use crate::checkpoint::{CheckpointOutcome, Checkpoints, Job, lower_priority};
+use crate::error::EngineError;
+use crate::sync::{self, wall_clock};
+
+/// A checkpointer that panicked.
+#[derive(Debug, thiserror::Error)]
+#[error("the checkpointer panicked: {message}")]
+struct Panicked {
+    message: String,
+}
+
+/// Begins a job on a thread of its own, which goes on with the jobs that come up meanwhile. A thread writes one checkpoint: once
+/// its priority is low it cannot be raised for the next cut.
+pub(super) fn launch(engine: &Engine, mut job: Job) {
+    loop {
+        let (of_thread, its_job) = (engine.clone(), job.clone());
+        let Err(error) = sync::spawn("relive-checkpoint", move || run(of_thread, &its_job)) else { return };
+        let Some(checkpoints) = engine.checkpoints() else { return };
+        let outcome = Err(EngineError::checkpoint(error));
+        let next = conclude(checkpoints, &outcome);
+        job.run.finish(outcome);
+        match next {
+            Some(next) => job = next,
+            None => return,
+        }
+    }
+}
+
+fn run(engine: Engine, job: &Job) {
+    let Some(checkpoints) = engine.checkpoints() else { return };
+    let write = || write(&engine, checkpoints, job);
+    let outcome = catch_unwind(AssertUnwindSafe(write)).unwrap_or_else(|panic| Err(panicked(&*panic)));
+    if let Some(next) = conclude(checkpoints, &outcome) {
+        launch(&engine, next);
+    }
+    // Whoever waited may drop the engine and open the same place again: its checkpointer must not live on here.
+    drop(engine);
+    job.run.finish(outcome);
+}
+
+fn write(engine: &Engine, checkpoints: &Checkpoints, job: &Job) -> CheckpointOutcome {
+    // With the priority of everybody else: a thread that is not let run while it holds a lock holds up all.
+    let mut captured = engine.capture();
+    checkpoints.turns.lock().captured(captured.longest_pause);
+    lower_priority();
+    captured.snapshot.tables.iter_mut().for_each(TableSnapshot::sort);
+    (checkpoints.save)(captured.snapshot, &job.progress)
+}
+
+/// Notes what became of it; gives what is to be done next.
+fn conclude(checkpoints: &Checkpoints, outcome: &CheckpointOutcome) -> Option<Job> {
+    let (next, finished) = {
+        let mut turns = checkpoints.turns.lock();
+        let next = turns.finish(outcome, Instant::now(), wall_clock());
+        (next, turns.last().cloned())
+    };
+    if let Some(finished) = finished {
+        let (trigger, took, longest_pause) = (finished.trigger, finished.took, finished.longest_pause);
+        match outcome {
+            Ok(SavedCheckpoint { location, written_bytes, .. }) => {
+                tracing::info!(%location, written_bytes, ?took, ?longest_pause, %trigger, "checkpoint written");
+            }
+            // Here and not by those who are told: they may be gone.
+            Err(error) => {
+                tracing::error!(%error, ?took, %trigger, "checkpoint failed; earlier ones stay valid");
+            }
+        }
+    }
+    next
+}
+
+fn panicked(panic: &(dyn Any + Send)) -> EngineError {
+    let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref().map(String::as_str));
+    EngineError::checkpoint(Panicked { message: text.unwrap_or("it did not say why").to_owned() })
+}

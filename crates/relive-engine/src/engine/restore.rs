@@ -1,0 +1,127 @@
+//! An engine that begins with the tables of a snapshot.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use rand_xoshiro::Xoshiro256PlusPlus;
+use relive_table::{Extension, RestoreError, SelectorKind, Snapshot, TableConfig, TableSnapshot};
+
+use super::builder::EngineBuilder;
+use super::differences::{Difference, differences};
+use super::shared::Engine;
+use crate::catalogue::TableHandle;
+use crate::error::BuildError;
+use crate::memory::Memory;
+
+/// Whose rules a restored table has.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Rules {
+    /// Those of the snapshot, as with dm-reverb: a restart goes on as if there had been none. Only `WithoutReplacement`
+    /// stays where the snapshot says `Uniform`, which is what dm-reverb's files have to call it, `max_bytes` where the
+    /// snapshot has none, and the number of shards.
+    #[default]
+    Stored,
+    /// Those that the builder was given. Items beyond a smaller `max_size` or `max_bytes` leave by the remover's choice.
+    Given,
+}
+
+/// An engine with the tables of a snapshot.
+#[derive(Debug)]
+pub struct Restored {
+    /// The engine.
+    pub engine: Engine,
+    /// Where the builder was given other rules than the snapshot has, whichever of them count now.
+    pub differences: Vec<Difference>,
+}
+
+impl EngineBuilder {
+    /// Makes the engine with the state that `snapshot` has for each of the tables. Tables that it does not have are empty.
+    ///
+    /// Keys, priorities, counts of samples and times of insertion stay as they were, and so do the counters. The rate
+    /// limiters are not asked. Extensions are told by [`Extension::on_restore`].
+    ///
+    /// ```
+    /// use relive_engine::{Engine, Rules};
+    /// use relive_table::TableConfig;
+    ///
+    /// let engine = Engine::builder().table(TableConfig::queue("steps", 100)).build()?;
+    /// let builder = Engine::builder().table(TableConfig::queue("steps", 50));
+    /// let restored = builder.build_from(engine.snapshot(), Rules::Stored)?;
+    /// assert_eq!(restored.engine.table("steps")?.config().max_size, 100);
+    /// let told: Vec<_> = restored.differences.iter().map(ToString::to_string).collect();
+    /// assert_eq!(told[0], "table steps: max_size is 100 in the checkpoint and 50 in the configuration");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`build`](Self::build); a table of the snapshot that the builder was not given; a state that no table can be in.
+    pub fn build_from(self, snapshot: Snapshot, rules: Rules) -> Result<Restored, BuildError> {
+        let Snapshot { tables, ledger } = snapshot;
+        self.check_known(&tables)?;
+        let mut stored: HashMap<String, TableSnapshot> = HashMap::with_capacity(tables.len());
+        for table in tables {
+            let name = table.config.name.clone();
+            if stored.insert(name.clone(), table).is_some() {
+                return Err(BuildError::DuplicateName { name });
+            }
+        }
+        let mut found = Vec::new();
+        let engine = self.assemble(ledger, |config, extensions, rng, memory| {
+            let Some(mut state) = stored.remove(&config.name) else {
+                return Ok(TableHandle::empty(config, extensions, rng, memory)?);
+            };
+            keep_what_cannot_be_stored(Arc::make_mut(&mut state.config), &config);
+            found.append(&mut differences(&state.config, &config));
+            let config = match rules {
+                Rules::Stored => TableConfig::clone(&state.config),
+                Rules::Given => config,
+            };
+            restored(config, extensions, state, rng, rules, memory).map_err(BuildError::from)
+        })?;
+        Ok(Restored { engine, differences: found })
+    }
+
+    fn check_known(&self, tables: &[TableSnapshot]) -> Result<(), BuildError> {
+        let known: Vec<&str> = self.configs().map(|config| config.name.as_str()).collect();
+        match tables.iter().find(|table| !known.contains(&table.config.name.as_str())) {
+            Some(table) => {
+                let (name, known) = (table.config.name.clone(), known.join(", "));
+                Err(BuildError::UnknownTable { name, known })
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+/// What dm-reverb's files have no words for, and what is no state of a table.
+fn keep_what_cannot_be_stored(stored: &mut TableConfig, given: &TableConfig) {
+    for (stored, given) in [(&mut stored.sampler, given.sampler), (&mut stored.remover, given.remover)] {
+        if *stored == SelectorKind::Uniform && given == SelectorKind::WithoutReplacement {
+            *stored = given;
+        }
+    }
+    stored.max_bytes = stored.max_bytes.or(given.max_bytes);
+    stored.shards = given.shards;
+    stored.seed = given.seed;
+    stored.allow_never_sampled = given.allow_never_sampled;
+}
+
+fn restored(
+    config: TableConfig,
+    extensions: Vec<Box<dyn Extension>>,
+    state: TableSnapshot,
+    rng: Xoshiro256PlusPlus,
+    rules: Rules,
+    memory: &Arc<Memory>,
+) -> Result<TableHandle, RestoreError> {
+    let items = state.items.len() as u64;
+    if rules == Rules::Stored && items > config.max_size {
+        let limit = config.max_size;
+        return Err(RestoreError::Full { table: config.name, items, limit });
+    }
+    let (handle, left) = TableHandle::restored(config, extensions, state, rng, memory)?;
+    if left > 0 {
+        tracing::warn!(table = handle.name(), items = left, "items left the table: it may hold less now");
+    }
+    Ok(handle)
+}

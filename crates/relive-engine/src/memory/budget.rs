@@ -1,0 +1,172 @@
+//! The bound on what all chunks of an engine take in memory: writers wait before it, and in the end they are told.
+//!
+//! What counts are the chunks themselves, wherever they lie: in tables, with streams that bring them, with readers that have
+//! not let go of them. So writers are asked to wait before they bring chunks ([`MemoryGate`](crate::MemoryGate)), not when they insert items.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::task::Waker;
+use std::time::Duration;
+
+use relive_tensor::Ledger;
+use tokio::time::Instant;
+
+use super::marks::Marks;
+use super::status::{MemoryStatus, MemoryWaiter};
+use crate::limits::{MAX_LISTED_WAITERS, MEMORY_RECHECK, MEMORY_RECHECK_PER_WAITER};
+use crate::sync::Mutex;
+
+/// The account of all chunks, its bound, and who waits for it.
+#[derive(Debug)]
+pub(crate) struct Memory {
+    ledger: Arc<Ledger>,
+    pub(crate) max_bytes: Option<u64>,
+    /// Where writers wait: at the bound, or before it where a disk tier needs the rest.
+    pub(crate) gate_bytes: Option<u64>,
+    /// Bytes that writers are about to bring.
+    reserved_bytes: AtomicU64,
+    pub(crate) longest_wait: Duration,
+    /// Number of waiters, to be looked at without the lock.
+    waiting: AtomicUsize,
+    closed: AtomicBool,
+    waiters: Mutex<Waiters>,
+}
+
+#[derive(Debug, Default)]
+struct Waiters {
+    next_id: u64,
+    /// In the order of their coming.
+    queue: VecDeque<Waiter>,
+}
+
+#[derive(Debug)]
+struct Waiter {
+    id: u64,
+    who: Arc<str>,
+    since: Instant,
+    /// Taken when it is woken, so that the next one is woken after it.
+    waker: Option<Waker>,
+}
+
+impl Memory {
+    pub(crate) fn new(
+        ledger: Arc<Ledger>,
+        max_bytes: Option<u64>,
+        has_tier: bool,
+        longest_wait: Duration,
+    ) -> Self {
+        let gate = |max_bytes| if has_tier { Marks::of(max_bytes).gate_bytes } else { max_bytes };
+        Self {
+            ledger,
+            max_bytes,
+            gate_bytes: max_bytes.map(gate),
+            reserved_bytes: AtomicU64::new(0),
+            longest_wait,
+            waiting: AtomicUsize::new(0),
+            closed: AtomicBool::new(false),
+            waiters: Mutex::new(Waiters::default()),
+        }
+    }
+
+    pub(crate) fn ledger(&self) -> &Arc<Ledger> {
+        &self.ledger
+    }
+
+    /// Wakes the first waiter that is not awake yet, if there is room. Called where chunks may have been freed; no table
+    /// may be locked.
+    pub(crate) fn freed(&self) {
+        if self.waiting.load(Ordering::Relaxed) == 0 || !self.is_open() {
+            return;
+        }
+        let waker = self.waiters.lock().queue.iter_mut().find_map(|waiter| waiter.waker.take());
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    /// Lets everybody through: closed tables refuse by themselves.
+    pub(crate) fn close(&self) {
+        self.closed.store(true, Ordering::Relaxed);
+        let wakers: Vec<Waker> =
+            self.waiters.lock().queue.iter_mut().filter_map(|waiter| waiter.waker.take()).collect();
+        wakers.into_iter().for_each(Waker::wake);
+    }
+
+    pub(crate) fn status(&self) -> MemoryStatus {
+        let waiters = self.waiters.lock();
+        let listed: Vec<MemoryWaiter> = waiters
+            .queue
+            .iter()
+            .take(MAX_LISTED_WAITERS)
+            .map(|waiter| MemoryWaiter { who: Arc::clone(&waiter.who), waiting: waiter.since.elapsed() })
+            .collect();
+        let waiters_not_listed = waiters.queue.len() - listed.len();
+        drop(waiters);
+        MemoryStatus {
+            chunks: self.ledger.snapshot(),
+            max_bytes: self.max_bytes,
+            gate_bytes: self.gate_bytes,
+            reserved_bytes: self.reserved_bytes.load(Ordering::Relaxed),
+            waiters: listed,
+            waiters_not_listed,
+            spill_error: None,
+        }
+    }
+
+    /// Whether writers may go on now.
+    pub(crate) fn is_open(&self) -> bool {
+        self.is_open_beside(0)
+    }
+
+    /// Whether a writer may go on which has brought `own_bytes` that are in no table.
+    pub(crate) fn is_open_beside(&self, own_bytes: u64) -> bool {
+        let taken = || self.ledger.snapshot().resident_bytes() + self.reserved_bytes.load(Ordering::Relaxed);
+        let within = |max| taken().saturating_sub(own_bytes) <= max;
+        self.gate_bytes.is_none_or(within) || self.closed.load(Ordering::Relaxed)
+    }
+
+    /// Counts `bytes` that a writer is about to bring.
+    pub(crate) fn reserve(&self, bytes: u64) {
+        self.reserved_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Takes a [`reserve`](Self::reserve) back.
+    pub(crate) fn unreserve(&self, bytes: u64) {
+        self.reserved_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        self.freed();
+    }
+
+    /// Puts a writer at the end of the queue; its number there.
+    pub(crate) fn enter(&self, who: &Arc<str>, since: Instant) -> u64 {
+        let mut waiters = self.waiters.lock();
+        let id = waiters.next_id;
+        waiters.next_id += 1;
+        waiters.queue.push_back(Waiter { id, who: Arc::clone(who), since, waker: None });
+        self.waiting.store(waiters.queue.len(), Ordering::Relaxed);
+        id
+    }
+
+    pub(crate) fn set_waker(&self, id: u64, waker: &Waker) {
+        let mut waiters = self.waiters.lock();
+        if let Ok(at) = waiters.queue.binary_search_by_key(&id, |waiter| waiter.id)
+            && let Some(waiter) = waiters.queue.get_mut(at)
+        {
+            waiter.waker = Some(waker.clone());
+        }
+    }
+
+    pub(crate) fn leave(&self, id: u64) {
+        let mut waiters = self.waiters.lock();
+        if let Ok(at) = waiters.queue.binary_search_by_key(&id, |waiter| waiter.id) {
+            waiters.queue.remove(at);
+        }
+        self.waiting.store(waiters.queue.len(), Ordering::Relaxed);
+    }
+
+    /// Time between two looks of a waiter: the more there are, the longer, so that all of them together cost little.
+    pub(crate) fn recheck_after(&self) -> Duration {
+        let waiting = u32::try_from(self.waiting.load(Ordering::Relaxed)).unwrap_or(u32::MAX);
+        MEMORY_RECHECK + MEMORY_RECHECK_PER_WAITER.saturating_mul(waiting)
+    }
+}

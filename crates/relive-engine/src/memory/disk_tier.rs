@@ -1,0 +1,139 @@
+//! The disk tier as tables and readers see it: what lies on disk, what has come back, and who is told to make room.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::thread::Thread;
+
+use relive_tensor::{Chunk, ColdStore, Ledger};
+
+use super::marks::Marks;
+use super::returned::Returned;
+use crate::sync::Mutex;
+
+/// The disk tier of an engine.
+pub(crate) struct DiskTier {
+    pub(crate) store: Arc<dyn ColdStore>,
+    pub(crate) returned: Returned,
+    pub(crate) marks: Marks,
+    ledger: Arc<Ledger>,
+    /// Why the last try to store failed.
+    failure: Mutex<Option<String>>,
+    is_asked: AtomicBool,
+    is_ended: AtomicBool,
+    /// The thread that moves chunks to disk.
+    thread: OnceLock<Thread>,
+}
+
+impl DiskTier {
+    pub(crate) fn new(store: Arc<dyn ColdStore>, budget_bytes: u64, ledger: Arc<Ledger>) -> Arc<Self> {
+        Arc::new(Self {
+            store,
+            ledger,
+            returned: Returned::new(),
+            marks: Marks::of(budget_bytes),
+            failure: Mutex::new(None),
+            is_asked: AtomicBool::new(false),
+            is_ended: AtomicBool::new(false),
+            thread: OnceLock::new(),
+        })
+    }
+
+    /// Has `thread` do the work from now on.
+    pub(crate) fn served_by(&self, thread: Thread) {
+        let _ = self.thread.set(thread);
+        self.check_budget();
+    }
+
+    /// Has the thread work if memory is over the budget. Called after every change of a table.
+    pub(crate) fn check_budget(&self) {
+        if self.resident_bytes() > self.marks.begin_bytes && !self.is_asked.swap(true, Ordering::AcqRel) {
+            self.unpark();
+        }
+    }
+
+    /// Notes that the thread has begun to work: whoever asks from now on asks anew.
+    pub(crate) fn begin_work(&self) {
+        self.is_asked.store(false, Ordering::Release);
+    }
+
+    /// Whether the thread is to end.
+    pub(crate) fn is_ended(&self) -> bool {
+        self.is_ended.load(Ordering::Acquire)
+    }
+
+    fn unpark(&self) {
+        if let Some(thread) = self.thread.get() {
+            thread.unpark();
+        }
+    }
+
+    /// Why chunks stay in memory that should not.
+    pub(crate) fn failure(&self) -> Option<String> {
+        self.failure.lock().clone()
+    }
+
+    pub(crate) fn resident_bytes(&self) -> u64 {
+        self.ledger.snapshot().resident_bytes()
+    }
+
+    /// Has chunks leave that need not be written, so that `bytes` can come back. Whoever brings much himself makes room
+    /// himself: the thread may be busy writing, and memory that was just freed is the first to be taken again.
+    pub(super) fn make_room(&self, bytes: u64) {
+        let resident = self.resident_bytes() + bytes;
+        let beyond = resident.saturating_sub(self.marks.begin_bytes);
+        let share = match resident > self.marks.gate_bytes {
+            true => beyond,
+            // The rest is left to the thread, which also takes what was never away.
+            false => part(beyond, self.returned.size_bytes(), resident),
+        };
+        if share > 0 {
+            // A failure is noted, and leaves them where they are.
+            self.store_all(&self.returned.take(share));
+        }
+    }
+
+    /// Moves chunks to disk; false, and noted, if the store fails.
+    pub(crate) fn store_all(&self, chunks: &[Arc<Chunk>]) -> bool {
+        if chunks.is_empty() {
+            return true;
+        }
+        let stored = self.store.store(chunks);
+        // Somebody had them at hand at the last moment.
+        let stay = |chunk: &&Arc<Chunk>| chunk.is_resident() && chunk.is_stored();
+        let stayed: Vec<Arc<Chunk>> = chunks.iter().filter(stay).cloned().collect();
+        self.returned.push(&stayed);
+        match stored {
+            Ok(()) => {
+                *self.failure.lock() = None;
+                true
+            }
+            Err(error) => {
+                // Each further try would say the same.
+                if self.failure.lock().replace(error.to_string()).is_none() {
+                    tracing::error!(%error, "chunks cannot be moved to disk and stay in memory");
+                }
+                false
+            }
+        }
+    }
+}
+
+/// The part of `whole` that `of` is of `all`.
+pub(crate) fn part(whole: u64, of: u64, all: u64) -> u64 {
+    let part = u128::from(whole) * u128::from(of) / u128::from(all.max(1));
+    u64::try_from(part).unwrap_or(whole).min(whole)
+}
+
+impl Drop for DiskTier {
+    /// The thread looks once more and finds that there is nothing left.
+    fn drop(&mut self) {
+        self.is_ended.store(true, Ordering::Release);
+        self.unpark();
+    }
+}
+
+impl std::fmt::Debug for DiskTier {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("DiskTier").field("marks", &self.marks).finish_non_exhaustive()
+    }
+}

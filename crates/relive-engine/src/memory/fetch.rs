@@ -1,0 +1,94 @@
+//! Bringing back what was sampled.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use relive_table::Sampled;
+use relive_tensor::{AtHand, Chunk, ColdError};
+use tokio::task::JoinHandle;
+
+use super::disk_tier::DiskTier;
+use crate::error::EngineError;
+
+/// Samples whose data is being read from disk, on a thread that may be blocked.
+#[derive(Debug)]
+pub(crate) struct Fetch {
+    table: String,
+    samples: Vec<Sampled>,
+    reading: JoinHandle<Result<Vec<Bytes>, ColdError>>,
+}
+
+impl DiskTier {
+    /// The samples, if all their data is in memory, where it stays for as long as they live.
+    ///
+    /// # Errors
+    /// The reading of the rest, which has begun.
+    pub(crate) fn fetch(
+        self: &Arc<Self>,
+        table: &str,
+        mut samples: Vec<Sampled>,
+    ) -> Result<Vec<Sampled>, Fetch> {
+        let away = keep(&mut samples);
+        if away.is_empty() {
+            return Ok(samples);
+        }
+        let cold = Arc::clone(self);
+        let reading = tokio::task::spawn_blocking(move || cold.bring_back(&away));
+        Err(Fetch { table: table.to_owned(), samples, reading })
+    }
+
+    /// Reads chunks into memory, after others have made room for them.
+    fn bring_back(&self, chunks: &[Arc<Chunk>]) -> Result<Vec<Bytes>, ColdError> {
+        self.make_room(chunks.iter().map(|chunk| chunk.size_bytes()).sum());
+        let read = self.store.fetch(chunks);
+        let back: Vec<_> = chunks.iter().filter(|chunk| chunk.is_resident()).cloned().collect();
+        self.returned.push(&back);
+        self.check_budget();
+        read
+    }
+}
+
+/// Keeps the samples' data in memory; gives what is not there.
+fn keep(samples: &mut [Sampled]) -> Vec<Arc<Chunk>> {
+    let mut all_away = Vec::new();
+    for sample in samples {
+        let (at_hand, away) = AtHand::of(sample.item.trajectory.chunks());
+        sample.at_hand = at_hand;
+        all_away.extend(away);
+    }
+    all_away
+}
+
+impl Fetch {
+    /// How many samples it is about.
+    pub(crate) fn len(&self) -> usize {
+        self.samples.len()
+    }
+
+    /// The samples, whether or not their data has come.
+    pub(crate) fn into_samples(self) -> Vec<Sampled> {
+        self.samples
+    }
+}
+
+impl Future for Fetch {
+    type Output = Result<Vec<Sampled>, EngineError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let Poll::Ready(read) = Pin::new(&mut self.reading).poll(cx) else { return Poll::Pending };
+        let read = read.unwrap_or_else(|broken| Err(Box::new(broken)));
+        Poll::Ready(match read {
+            Ok(frames) => {
+                // As long as the frames are there, all that was read is in memory. What the store does not have is read
+                // where it is.
+                keep(&mut self.samples);
+                drop(frames);
+                Ok(std::mem::take(&mut self.samples))
+            }
+            Err(source) => Err(EngineError::Cold { table: self.table.clone(), source: source.into() }),
+        })
+    }
+}

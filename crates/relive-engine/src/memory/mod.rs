@@ -1,0 +1,17 @@
+//! What the chunks of an engine take in memory: its bound, and the disk tier, where chunks beyond a budget lie until
+//! they are sampled.
+
+mod budget;
+mod disk_tier;
+mod fetch;
+mod marks;
+mod process;
+mod returned;
+mod status;
+
+pub(crate) use budget::Memory;
+pub(crate) use disk_tier::{DiskTier, part};
+pub(crate) use fetch::Fetch;
+pub use process::process_bytes;
+pub use status::{MemoryStatus, MemoryWaiter};
+pub(crate) use status::{bytes, limit};

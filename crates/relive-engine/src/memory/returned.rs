@@ -1,0 +1,148 @@
+//! Chunks that have come back into memory, and can leave again without being written.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Weak};
+
+use relive_tensor::Chunk;
+
+use crate::sync::Mutex;
+
+/// Chunks that are looked at under one lock.
+const LOOKED_AT_ONCE: usize = 256;
+
+/// The chunks in the order in which they came. One that was read since it was last passed goes to the end once more, so the
+/// first to leave are those that nobody has read for longest.
+///
+/// It costs each of them 16 bytes. It may have chunks that are gone, or have left in another way; they are passed over.
+#[derive(Debug)]
+pub(crate) struct Returned(Mutex<Queue>);
+
+#[derive(Debug, Default)]
+struct Queue {
+    entries: VecDeque<Entry>,
+    size_bytes: u64,
+    /// Entries at which the ones that are worth nothing are cleared out.
+    full: usize,
+}
+
+#[derive(Debug)]
+struct Entry {
+    chunk: Weak<Chunk>,
+    size_bytes: u32,
+}
+
+impl Returned {
+    pub(super) fn new() -> Self {
+        Self(Mutex::new(Queue::default()))
+    }
+
+    /// Bytes of the frames of all.
+    pub(crate) fn size_bytes(&self) -> u64 {
+        self.0.lock().size_bytes
+    }
+
+    pub(super) fn push(&self, chunks: &[Arc<Chunk>]) {
+        let mut queue = self.0.lock();
+        chunks.iter().for_each(|chunk| queue.push(chunk));
+        if queue.entries.len() > queue.full {
+            queue.clear_out();
+        }
+    }
+
+    /// Takes chunks of so many bytes that were not read lately and that nobody has at hand, if there are so many.
+    pub(crate) fn take(&self, bytes: u64) -> Vec<Arc<Chunk>> {
+        let (mut taken, mut taken_bytes) = (Vec::new(), 0);
+        // Twice round, as the first time may only take the marks of what was read.
+        let mut left = 2 * self.0.lock().entries.len();
+        while left > 0 && taken_bytes < bytes {
+            // Dropped after the lock: it may be the last to have a chunk.
+            let mut passed = Vec::with_capacity(LOOKED_AT_ONCE);
+            let mut queue = self.0.lock();
+            for _ in 0..LOOKED_AT_ONCE.min(left) {
+                left -= 1;
+                let Some(chunk) = queue.pop() else { continue };
+                if !chunk.is_resident() {
+                    passed.push(chunk);
+                } else if chunk.take_touched() || chunk.is_at_hand() {
+                    queue.push(&chunk);
+                    passed.push(chunk);
+                } else {
+                    taken_bytes += chunk.size_bytes();
+                    taken.push(chunk);
+                }
+                if taken_bytes >= bytes {
+                    break;
+                }
+            }
+            drop(queue);
+        }
+        taken
+    }
+}
+
+impl Queue {
+    fn push(&mut self, chunk: &Arc<Chunk>) {
+        let size_bytes = u32::try_from(chunk.size_bytes()).unwrap_or(u32::MAX);
+        self.size_bytes += u64::from(size_bytes);
+        self.entries.push_back(Entry { chunk: Arc::downgrade(chunk), size_bytes });
+    }
+
+    fn pop(&mut self) -> Option<Arc<Chunk>> {
+        let entry = self.entries.pop_front()?;
+        self.size_bytes -= u64::from(entry.size_bytes);
+        entry.chunk.upgrade()
+    }
+
+    /// Drops entries of chunks that are gone. Half of the entries are new each time, so that it costs each a constant.
+    fn clear_out(&mut self) {
+        self.entries.retain(|entry| entry.chunk.strong_count() > 0);
+        self.size_bytes = self.entries.iter().map(|entry| u64::from(entry.size_bytes)).sum();
+        self.full = (2 * self.entries.len()).max(LOOKED_AT_ONCE);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use relive_tensor::{AtHand, Codec, Ledger, SequenceRange, Tensor, encode_chunk};
+
+    use super::*;
+
+    fn chunk(key: u64, ledger: &Arc<Ledger>) -> Arc<Chunk> {
+        let row = Tensor::from_slice(&[0_u8; 400], [1, 400]).unwrap();
+        let range = SequenceRange { episode_id: 1, start: 0, end: 0, sparse: false };
+        let parts = encode_chunk(key, range, &[row], false, Codec::Raw).unwrap();
+        Arc::new(Chunk::new(parts).unwrap().with_ledger(Arc::clone(ledger)))
+    }
+
+    fn keys(chunks: &[Arc<Chunk>]) -> Vec<u64> {
+        chunks.iter().map(|chunk| chunk.key()).collect()
+    }
+
+    #[test]
+    fn the_first_to_leave_were_read_by_nobody_for_longest() {
+        let (returned, ledger) = (Returned::new(), Arc::new(Ledger::of_movable_chunks()));
+        let chunks: Vec<_> = (0..6).map(|key| chunk(key, &ledger)).collect();
+        returned.push(&chunks);
+        drop(chunks[0].frame());
+        let (at_hand, _) = AtHand::of(&chunks[1..2]);
+        assert_eq!(keys(&returned.take(800)), [2, 3]);
+        assert_eq!((keys(&returned.take(900)), returned.size_bytes()), (vec![4, 5, 0], 400));
+        assert!(returned.take(1).is_empty(), "it is at hand");
+        drop(at_hand);
+        assert_eq!((keys(&returned.take(u64::MAX)), returned.size_bytes()), (vec![1], 0));
+    }
+
+    #[test]
+    fn what_is_gone_or_has_left_is_passed_over() {
+        let (returned, ledger) = (Returned::new(), Arc::new(Ledger::of_movable_chunks()));
+        let left = chunk(0, &ledger);
+        returned.push(&[Arc::clone(&left), chunk(1, &ledger), Arc::clone(&left)]);
+        assert!(left.set_place(Bytes::from(vec![0; 400])) && left.leave_memory());
+        assert_eq!((returned.take(u64::MAX).len(), returned.size_bytes()), (0, 0));
+        for key in 0..10_000 {
+            returned.push(&[chunk(key, &ledger)]);
+        }
+        assert!(returned.0.lock().entries.len() <= LOOKED_AT_ONCE + 1, "they are gone");
+    }
+}

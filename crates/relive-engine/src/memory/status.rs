@@ -1,0 +1,88 @@
+//! What an engine says about its memory, and the texts for it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use relive_tensor::LedgerSnapshot;
+
+/// What an engine's chunks take, and who waits for less.
+#[derive(Debug, Clone)]
+pub struct MemoryStatus {
+    /// All live chunks, each counted once.
+    pub chunks: LedgerSnapshot,
+    /// The bound on the bytes that are in memory.
+    pub max_bytes: Option<u64>,
+    /// The bytes in memory from which on writers wait: the bound, or a sixteenth less where there is a disk tier.
+    pub gate_bytes: Option<u64>,
+    /// Bytes that writers are about to bring, which have a place within the bound already.
+    pub reserved_bytes: u64,
+    /// Writers that wait for memory, the longest waiting first.
+    pub waiters: Vec<MemoryWaiter>,
+    /// Waiters beyond the ones listed.
+    pub waiters_not_listed: usize,
+    /// Why chunks could not be moved to disk when that was last tried; they stay in memory.
+    pub spill_error: Option<String>,
+}
+
+/// A writer that waits for memory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MemoryWaiter {
+    /// Who waits, as given with the gate.
+    pub who: Arc<str>,
+    /// For how long.
+    pub waiting: Duration,
+}
+
+impl MemoryStatus {
+    /// What the waiters wait for, for people.
+    #[must_use]
+    pub fn reason(&self) -> String {
+        let limit = limit(self.max_bytes, self.gate_bytes);
+        let resident = bytes(self.chunks.resident_bytes());
+        let coming = match self.reserved_bytes {
+            0 => String::new(),
+            reserved => format!(" and {} are on their way", bytes(reserved)),
+        };
+        let stuck = match &self.spill_error {
+            Some(error) => format!("; chunks cannot be moved to disk: {error}"),
+            None => String::new(),
+        };
+        format!("server memory: chunks take {resident}{coming}, max_bytes is {limit}{stuck}")
+    }
+}
+
+/// A bound for people.
+pub(crate) fn limit(max_bytes: Option<u64>, gate_bytes: Option<u64>) -> String {
+    match (max_bytes, gate_bytes) {
+        (Some(max), Some(gate)) if gate < max => {
+            format!("{}, of which the disk tier leaves {} to writers", bytes(max), bytes(gate))
+        }
+        (Some(max), _) => bytes(max),
+        (None, _) => "not bounded".to_owned(),
+    }
+}
+
+/// A number of bytes for people: `7.9 GB`.
+pub(crate) fn bytes(number: u64) -> String {
+    const UNITS: [&str; 6] = ["kB", "MB", "GB", "TB", "PB", "EB"];
+    let (mut value, mut unit) = (number as f64, "B");
+    for larger in UNITS {
+        if value < 1000.0 {
+            break;
+        }
+        value /= 1000.0;
+        unit = larger;
+    }
+    if unit == "B" { format!("{number} B") } else { format!("{value:.1} {unit}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_have_units_of_ten() {
+        let shown = [0, 999, 1_000, 8_000_000_000, u64::MAX].map(bytes);
+        assert_eq!(shown, ["0 B", "999 B", "1.0 kB", "8.0 GB", "18.4 EB"]);
+    }
+}

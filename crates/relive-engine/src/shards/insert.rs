@@ -1,0 +1,114 @@
+//! Inserting into shards.
+
+use std::sync::Arc;
+
+use relive_table::NewItem;
+use smallvec::SmallVec;
+
+use super::sharded::ShardedTable;
+use crate::error::EngineError;
+use crate::table::{Accepted, Confirmations};
+
+/// Items that are brought together to their shards, for each shard: few enough that most shards take theirs under one lock.
+const STAGE_PER_SHARD: usize = 32;
+
+/// Items on their way to their shards.
+type Stage = SmallVec<[Option<NewItem>; 1]>;
+
+impl ShardedTable {
+    /// See [`TableHandle::insert`](crate::TableHandle::insert).
+    pub(crate) fn insert(
+        &self,
+        items: impl IntoIterator<Item = NewItem>,
+        who: &Arc<str>,
+        confirmations: &Arc<Confirmations>,
+        confirmed: &mut Vec<u64>,
+    ) -> Result<Accepted, EngineError> {
+        let mut items = items.into_iter();
+        let Some(first) = items.next() else { return Ok(Accepted::default()) };
+        let accepted = match items.next() {
+            None => self.core_of(first.key).insert([first], who, confirmations, confirmed),
+            Some(second) => {
+                let items = [first, second].into_iter().chain(items);
+                self.insert_several(items, who, confirmations, confirmed)
+            }
+        };
+        // Also those of a stage that was refused in part.
+        self.serve_waiters();
+        accepted
+    }
+
+    fn insert_several(
+        &self,
+        items: impl Iterator<Item = NewItem>,
+        who: &Arc<str>,
+        confirmations: &Arc<Confirmations>,
+        confirmed: &mut Vec<u64>,
+    ) -> Result<Accepted, EngineError> {
+        let mut items = items.peekable();
+        let mut accepted = Ok(Accepted::default());
+        while let Ok(before) = accepted {
+            let Some(first) = items.next() else { break };
+            let stage = self.stage(first, &mut items);
+            let inserted = self.insert_stage(stage, who, confirmations, confirmed);
+            accepted = inserted.map(|more| before.and(more));
+        }
+        accepted
+    }
+
+    /// The items that can be inserted in any order. One that is refused for its priority comes alone, so that what was before
+    /// it is inserted, and what is behind it is not.
+    fn stage(&self, first: NewItem, items: &mut std::iter::Peekable<impl Iterator<Item = NewItem>>) -> Stage {
+        let is_first_accepted = self.accepts(first.priority);
+        let mut stage = Stage::new();
+        stage.push(Some(first));
+        while is_first_accepted && stage.len() < STAGE_PER_SHARD * self.cores.len() {
+            let Some(next) = items.next_if(|item| self.accepts(item.priority)) else { break };
+            stage.push(Some(next));
+        }
+        stage
+    }
+
+    fn insert_stage(
+        &self,
+        mut stage: Stage,
+        who: &Arc<str>,
+        confirmations: &Arc<Confirmations>,
+        confirmed: &mut Vec<u64>,
+    ) -> Result<Accepted, EngineError> {
+        if let [item] = stage.as_mut_slice() {
+            let Some(item) = item.take() else { return Ok(Accepted::default()) };
+            return self.core_of(item.key).insert([item], who, confirmations, confirmed);
+        }
+        let keys: SmallVec<[u64; 1]> = stage.iter().flatten().map(|item| item.key).collect();
+        let places: SmallVec<[usize; 1]> = keys.iter().map(|&key| self.place(key)).collect();
+        let mut accepted = Accepted::default();
+        let before = confirmed.len();
+        for shard in self.beginning_with(places.first().copied().unwrap_or(0)) {
+            let theirs = stage.iter_mut().zip(&places).filter(|(_, place)| **place == shard);
+            let mut theirs = theirs.filter_map(|(item, _)| item.take()).peekable();
+            if let (Some(core), Some(_)) = (self.cores.get(shard), theirs.peek()) {
+                accepted = accepted.and(core.insert(theirs, who, confirmations, confirmed)?);
+            }
+        }
+        if accepted.deferred == 0 {
+            // In the order in which they came.
+            confirmed.truncate(before);
+            confirmed.extend(keys);
+        }
+        Ok(accepted)
+    }
+
+    /// Every shard once. Who comes with several items begins with that of the first, so that not all who come at once
+    /// go to the same.
+    pub(super) fn beginning_with(&self, first: usize) -> impl Iterator<Item = usize> {
+        (first..self.cores.len()).chain(0..first)
+    }
+}
+
+impl Accepted {
+    /// Of two runs together.
+    fn and(self, more: Self) -> Self {
+        Self { deferred: self.deferred + more.deferred, saturated: self.saturated || more.saturated }
+    }
+}

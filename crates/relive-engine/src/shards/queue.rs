@@ -1,0 +1,52 @@
+//! The requests that wait for samples of a table in shards: plain data under one lock.
+
+use std::collections::VecDeque;
+
+use crate::error::EngineError;
+use crate::sync::{AtomicUsize, Mutex, MutexGuard, Ordering};
+use crate::table::WaitingSample;
+
+/// Requests in the order in which they came.
+pub(super) struct Queue {
+    waiting: Mutex<Waiting>,
+    /// How many wait, for those who do not take the lock.
+    count: AtomicUsize,
+}
+
+pub(super) struct Waiting {
+    pub(super) requests: VecDeque<WaitingSample>,
+    pub(super) next_id: u64,
+    pub(super) ended: Option<EngineError>,
+}
+
+/// The number of requests that have never waited.
+pub(super) const NEVER_WAITED: u64 = 0;
+
+impl Queue {
+    pub(super) fn new() -> Self {
+        let waiting = Waiting { requests: VecDeque::new(), next_id: NEVER_WAITED + 1, ended: None };
+        Self { waiting: Mutex::new(waiting), count: AtomicUsize::new(0) }
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock()
+    }
+
+    /// Whether nobody waits, as far as is known without the lock.
+    pub(super) fn is_empty(&self) -> bool {
+        self.count.load(Ordering::Relaxed) == 0
+    }
+
+    /// Tells those without the lock how many wait.
+    pub(super) fn tell(&self, waiting: &Waiting) {
+        self.count.store(waiting.requests.len(), Ordering::Relaxed);
+    }
+
+    pub(super) fn remove(&self, id: u64) -> Option<WaitingSample> {
+        let mut waiting = self.lock();
+        let at = waiting.requests.binary_search_by_key(&id, |waiter| waiter.id).ok()?;
+        let removed = waiting.requests.remove(at);
+        self.tell(&waiting);
+        removed
+    }
+}

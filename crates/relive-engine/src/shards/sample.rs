@@ -1,0 +1,159 @@
+//! Taking samples out of shards.
+
+use rand_core::SeedableRng;
+use rand_xoshiro::Xoshiro256PlusPlus;
+use relive_table::{Sampled, Shortfall};
+use smallvec::SmallVec;
+
+use super::sharded::ShardedTable;
+use super::weights::Weights;
+use crate::error::EngineError;
+use crate::table::{AfterUnlock, TableCore, WaitingSample, cost_bytes};
+
+/// How to learn what the shards have.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum SizesFrom {
+    /// By what they have told, which can be a moment old. Nothing is found where nobody says that there is something.
+    Published,
+    /// Under their locks, one after the other. Who finds nothing learns of whatever comes later.
+    Locked,
+}
+
+/// What is left to be done when no lock is held any more.
+#[derive(Default)]
+pub(super) struct Unsettled(SmallVec<[(usize, AfterUnlock); 8]>);
+
+/// Samples of one shard that are to be brought into the order in which the shards were drawn.
+type Taken = std::vec::IntoIter<Sampled>;
+
+impl Unsettled {
+    fn keep(&mut self, shard: usize, after: AfterUnlock) {
+        if !after.is_nothing() {
+            self.0.push((shard, after));
+        }
+    }
+
+    pub(super) fn settle(self, cores: &[TableCore]) {
+        for (shard, after) in self.0 {
+            if let Some(core) = cores.get(shard) {
+                core.settle(after);
+            }
+        }
+    }
+}
+
+impl ShardedTable {
+    /// Takes samples for a request until it is complete or there are no more.
+    ///
+    /// They are taken in rounds: the shard of each sample is drawn by what all have at the beginning of the round. A shard that
+    /// then has fewer items than it was drawn for gives what it has, and the rest is drawn again.
+    pub(super) fn take(
+        &self,
+        request: &mut WaitingSample,
+        sizes: SizesFrom,
+        left: &mut Unsettled,
+    ) -> Result<(), EngineError> {
+        let mut rng = None;
+        while !request.is_complete() {
+            let Some(mut weights) = self.weights(sizes) else { return Ok(()) };
+            let stage = request.stage().min(self.allowed(weights.size));
+            if stage == 0 {
+                return Ok(());
+            }
+            let rng = rng.get_or_insert_with(|| Xoshiro256PlusPlus::from_rng(&mut *self.rng.lock()));
+            let drawn: Vec<usize> = (0..stage).map(|_| weights.draw(rng)).collect();
+            let before = request.taken.len();
+            let round = self.take_round(&drawn, &mut weights, &mut request.taken, left);
+            for sampled in request.taken.iter().skip(before).filter(|_| request.max_bytes < u64::MAX) {
+                request.taken_bytes += cost_bytes(&sampled.item.trajectory);
+            }
+            if round.is_err() {
+                // What was taken before the table was closed is handed over.
+                return if request.taken.is_empty() { round } else { Ok(()) };
+            }
+            if request.taken.len() == before && matches!(sizes, SizesFrom::Published) {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes a sample from each of the drawn shards, and appends them in this order.
+    fn take_round(
+        &self,
+        drawn: &[usize],
+        weights: &mut Weights,
+        out: &mut Vec<Sampled>,
+        left: &mut Unsettled,
+    ) -> Result<(), EngineError> {
+        let mut counts: SmallVec<[usize; 8]> = SmallVec::from_elem(0, self.cores.len());
+        for &shard in drawn {
+            counts[shard] += 1;
+        }
+        let mut taken: SmallVec<[Taken; 8]> = self.cores.iter().map(|_| Vec::new().into_iter()).collect();
+        let mut outcome = Ok(());
+        for shard in self.beginning_with(drawn.first().copied().unwrap_or(0)) {
+            if counts[shard] > 0 {
+                let mut theirs = Vec::with_capacity(counts[shard]);
+                outcome = outcome.and(self.take_from(shard, counts[shard], weights, &mut theirs, left));
+                taken[shard] = theirs.into_iter();
+            }
+        }
+        out.extend(drawn.iter().filter_map(|&shard| taken[shard].next()));
+        outcome
+    }
+
+    /// Takes up to so many samples from one shard, and says of them what holds in the whole table.
+    fn take_from(
+        &self,
+        shard: usize,
+        count: usize,
+        weights: &mut Weights,
+        out: &mut Vec<Sampled>,
+        left: &mut Unsettled,
+    ) -> Result<(), EngineError> {
+        let (items, after) = self.cores[shard].take_samples(count, out);
+        left.keep(shard, after);
+        let (share, others) = (weights.share(shard), weights.others(shard));
+        for sampled in out {
+            sampled.probability *= share;
+            sampled.table_size += others;
+        }
+        weights.set_items(shard, items?);
+        Ok(())
+    }
+
+    /// What the shards have; `None` if none of them gives a sample.
+    fn weights(&self, sizes: SizesFrom) -> Option<Weights> {
+        match sizes {
+            SizesFrom::Published => Some(Weights::published(self.published())),
+            SizesFrom::Locked => {
+                let mut gives = false;
+                let weights = Weights::of(self.cores.iter().map(|core| {
+                    let state = core.shared.state.lock();
+                    gives |= state.table.sample_shortfall().is_none();
+                    (state.table.len(), state.table.total_weight())
+                }));
+                gives.then_some(weights)
+            }
+        }
+    }
+
+    /// How many samples the rate limiter allows in a row while the table holds so many items: as each may be the last of its
+    /// item, the table may be one item smaller after each.
+    fn allowed(&self, size: u64) -> usize {
+        let required = u64::try_from(self.config.rate_limiter.min_size_to_sample).unwrap_or(0).max(1);
+        match size.checked_sub(required) {
+            None => 0,
+            Some(_) if self.config.max_times_sampled < 1 => usize::MAX,
+            Some(more) => usize::try_from(more).unwrap_or(usize::MAX).saturating_add(1),
+        }
+    }
+
+    /// What one sample waits for while the table holds so many items.
+    pub(super) fn shortfall(&self, size: u64) -> Option<Shortfall> {
+        let required = self.config.rate_limiter.min_size_to_sample;
+        let size = i64::try_from(size).unwrap_or(i64::MAX);
+        (size < required).then_some(Shortfall::MinSize { size, required })
+    }
+}

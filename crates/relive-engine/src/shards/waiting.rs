@@ -1,0 +1,136 @@
+//! Who waits for samples of a table in shards.
+//!
+//! No wake-up is lost: a request notes that it waits, and then looks at each shard under its lock; who changes a shard looks
+//! after its lock whether somebody waits. Whichever has the lock of a shard first, the other sees what it did.
+
+use std::sync::Arc;
+use std::task::Waker;
+use std::time::Instant;
+
+use relive_table::{Sampled, Shortfall};
+
+use super::queue::{NEVER_WAITED, Waiting};
+use super::sample::{SizesFrom, Unsettled};
+use super::sharded::ShardedTable;
+use crate::error::EngineError;
+use crate::limits::MAX_WAITING_SAMPLES;
+use crate::sync::{MutexGuard, Ordering, fence};
+use crate::table::{Published, SampleRequest, SampleResult, Slot, WaitingSample};
+
+impl ShardedTable {
+    /// Takes samples at once, or waits for them; the number of the request, and where its samples come.
+    pub(crate) fn enqueue_sample(
+        &self,
+        request: SampleRequest,
+        since: Instant,
+    ) -> Result<(u64, Arc<Slot<SampleResult>>), EngineError> {
+        let (room, slot) = (request.room()?, Arc::new(Slot::new()));
+        let mut waiter = WaitingSample::new(NEVER_WAITED, request, room, since, Arc::clone(&slot));
+        if self.queue.is_empty() {
+            let mut left = Unsettled::default();
+            let taken = self.take(&mut waiter, SizesFrom::Published, &mut left);
+            left.settle(&self.cores);
+            taken?;
+        }
+        if waiter.taken.is_empty() {
+            return self.wait(waiter).map(|id| (id, slot));
+        }
+        // Nobody polls it yet.
+        drop(slot.fill(Ok(waiter.taken)));
+        Ok((NEVER_WAITED, slot))
+    }
+
+    /// Puts a request at the end of the queue, and serves what can be served, perhaps the request itself.
+    fn wait(&self, mut waiter: WaitingSample) -> Result<u64, EngineError> {
+        let mut waiting = self.queue.lock();
+        if let Some(why) = &waiting.ended {
+            return Err(why.clone());
+        }
+        if waiting.requests.len() >= MAX_WAITING_SAMPLES {
+            let (what, limit) = ("sample requests", MAX_WAITING_SAMPLES);
+            return Err(EngineError::QueueFull { table: self.config.name.clone(), what, limit });
+        }
+        let id = waiting.next_id;
+        waiting.next_id += 1;
+        waiter.id = id;
+        waiting.requests.push_back(waiter);
+        self.queue.tell(&waiting);
+        self.serve(waiting, Some(id));
+        Ok(id)
+    }
+
+    /// Lets requests through that can go on by now. Called after each change that may let some.
+    pub(crate) fn serve_waiters(&self) {
+        if self.queue.is_empty() {
+            return;
+        }
+        // Of two that change different shards at once, one at least sees what both did.
+        fence(Ordering::SeqCst);
+        if self.published_shortfall().is_none() {
+            self.serve(self.queue.lock(), None);
+        }
+    }
+
+    /// Serves requests in their order, as long as there are samples; `new` has not waited yet.
+    fn serve(&self, mut waiting: MutexGuard<'_, Waiting>, new: Option<u64>) {
+        let (mut left, mut wakers) = (Unsettled::default(), Vec::<Waker>::new());
+        while let Some(head) = waiting.requests.front_mut() {
+            let taken = self.take(head, SizesFrom::Locked, &mut left);
+            if taken.is_ok() && head.taken.is_empty() {
+                break;
+            }
+            let Some(mut head) = waiting.requests.pop_front() else { break };
+            let has_waited = new != Some(head.id);
+            head.taken.iter_mut().for_each(|sampled| sampled.rate_limited = has_waited);
+            wakers.extend(head.slot.fill(taken.map(|()| head.taken)));
+        }
+        self.queue.tell(&waiting);
+        drop(waiting);
+        wakers.into_iter().for_each(Waker::wake);
+        left.settle(&self.cores);
+    }
+
+    /// Ends a request whose time is up: with its samples if it was served at the last moment.
+    pub(crate) fn give_up_sample(&self, id: u64, slot: &Slot<SampleResult>, since: Instant) -> SampleResult {
+        let reason = self.queue.remove(id).map(|_| match self.sample_shortfall() {
+            Some(shortfall) => shortfall.to_string(),
+            None => "other requests came first".to_owned(),
+        });
+        slot.given_up(&self.config.name, reason, since)
+    }
+
+    /// Takes back a request; gives the samples that had been taken for it already.
+    pub(crate) fn withdraw_sample(&self, id: u64, slot: &Slot<SampleResult>) -> Vec<Sampled> {
+        match self.queue.remove(id) {
+            Some(waiting) => waiting.taken,
+            None => slot.take().and_then(Result::ok).unwrap_or_default(),
+        }
+    }
+
+    /// See [`TableHandle::close`](crate::TableHandle::close).
+    pub(crate) fn close(&self) {
+        self.end(&EngineError::Closed { table: self.config.name.clone() });
+    }
+
+    /// Fails everything that waits, and whatever comes later, with `why`.
+    pub(crate) fn end(&self, why: &EngineError) {
+        self.end_queue(why);
+        self.cores.iter().for_each(|core| core.end(why));
+    }
+
+    /// Fails all who wait, and who comes later.
+    fn end_queue(&self, closed: &EngineError) {
+        let mut waiting = self.queue.lock();
+        waiting.ended = Some(closed.clone());
+        let requests = std::mem::take(&mut waiting.requests);
+        self.queue.tell(&waiting);
+        drop(waiting);
+        let wakers = requests.into_iter().filter_map(|waiter| waiter.slot.fill(Err(closed.clone())));
+        wakers.for_each(Waker::wake);
+    }
+
+    /// What one sample would wait for, by what the shards have told last.
+    pub(super) fn published_shortfall(&self) -> Option<Shortfall> {
+        self.shortfall(self.published().map(Published::items).sum())
+    }
+}

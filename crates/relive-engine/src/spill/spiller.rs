@@ -1,0 +1,120 @@
+//! The thread that keeps memory within its budget.
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use relive_tensor::Chunk;
+
+use super::sweep::{Step, Sweep};
+use crate::catalogue::Catalogue;
+use crate::memory::{DiskTier, part};
+
+/// Most bytes that are stored at once, which is the size of a file.
+const MAX_STEP_BYTES: u64 = 32 << 20;
+
+/// Least bytes that are stored at once.
+const MIN_STEP_BYTES: u64 = 1 << 20;
+
+/// Places of items that the hand passes in a step where most that is in memory has come back from disk, and is found
+/// without it.
+const FEW_PLACES: usize = 2_048;
+
+/// Rounds of the hand that may find nothing before it waits: the first only takes the marks of what was read.
+const IDLE_ROUNDS: u32 = 2;
+
+/// How long to wait before looking again where nothing could be done: the disk is full, or all that is in memory
+/// is in use by writers and readers.
+const RETRY: Duration = Duration::from_millis(250);
+
+/// Begins to keep the memory of `tables` within the budget, on a thread of its own.
+///
+/// # Errors
+/// The system gives no thread.
+pub(crate) fn start(tier: &Arc<DiskTier>, budget_bytes: u64, tables: &Arc<Catalogue>) -> std::io::Result<()> {
+    let weak = Arc::downgrade(tier);
+    // The tables hold the tier, so that its thread must not hold them.
+    let tables = Arc::downgrade(tables);
+    let step_bytes = (budget_bytes / 64).clamp(MIN_STEP_BYTES, MAX_STEP_BYTES);
+    let run = move || {
+        let mut sweep = Sweep::default();
+        while let Some(wait) = turn(&weak, &tables, step_bytes, &mut sweep) {
+            wait.map_or_else(std::thread::park, std::thread::park_timeout);
+        }
+    };
+    let thread = std::thread::Builder::new().name("relive-spill".to_owned()).spawn(run)?;
+    // Nobody waits for its end: it holds nothing that outlives the tables.
+    tier.served_by(thread.thread().clone());
+    Ok(())
+}
+
+/// One turn of the thread's work, and how long to wait after it, if not until asked; `None` when it is to end.
+fn turn(
+    tier: &Weak<DiskTier>,
+    tables: &Weak<Catalogue>,
+    step_bytes: u64,
+    sweep: &mut Sweep,
+) -> Option<Option<Duration>> {
+    let (tier, tables) = (tier.upgrade()?, tables.upgrade()?);
+    if tier.is_ended() {
+        return None;
+    }
+    Some(Spiller { tier: &tier, tables: &tables, step_bytes }.work(sweep))
+}
+
+/// The tier and the tables while the thread works.
+struct Spiller<'a> {
+    tier: &'a DiskTier,
+    tables: &'a Catalogue,
+    step_bytes: u64,
+}
+
+impl Spiller<'_> {
+    /// Stores until memory is within the budget. Tells how long to wait; `None`: until asked.
+    fn work(&self, sweep: &mut Sweep) -> Option<Duration> {
+        self.tier.begin_work();
+        let mut idle = 0;
+        while self.tier.resident_bytes() > self.tier.marks.end_bytes && !self.tier.is_ended() {
+            let step = self.step(sweep, idle > 0);
+            idle = if step.bytes > 0 { 0 } else { idle + u32::from(step.is_round) };
+            if idle > IDLE_ROUNDS || !self.tier.store_all(&step.cold) {
+                return Some(RETRY);
+            }
+        }
+        self.compact()
+    }
+
+    /// What is to leave next: of what was never away and of what has come back as much as there is of each, so that neither
+    /// keeps its place at the cost of the other.
+    fn step(&self, sweep: &mut Sweep, is_idle: bool) -> Step {
+        let (returned, resident) = (self.tier.returned.size_bytes(), self.tier.resident_bytes());
+        let share = part(self.step_bytes, returned, resident);
+        let places = if returned > resident / 2 && !is_idle { FEW_PLACES } else { usize::MAX };
+        // What has come back is found without the hand, unless somebody else has brought it.
+        let is_cold = |chunk: &Chunk| (is_idle || !chunk.is_stored()) && is_cold(chunk);
+        let mut step = sweep.step(&self.tables.cores(), self.step_bytes - share, places, is_cold);
+        step.extend(self.tier.returned.take(self.step_bytes.saturating_sub(step.bytes)));
+        step
+    }
+
+    /// Stores again what lies where most is waste.
+    fn compact(&self) -> Option<Duration> {
+        let mut hand = Sweep::default();
+        let store = &self.tier.store;
+        while store.is_sparse() && !self.tier.is_ended() {
+            let is_misplaced = |chunk: &Chunk| chunk.is_stored() && store.is_sparse_around(chunk);
+            let step = hand.step(&self.tables.cores(), self.step_bytes, usize::MAX, is_misplaced);
+            if !self.tier.store_all(&step.cold) {
+                return Some(RETRY);
+            }
+            if step.is_round {
+                break;
+            }
+        }
+        None
+    }
+}
+
+/// A chunk that can go and was not read lately.
+fn is_cold(chunk: &Chunk) -> bool {
+    chunk.is_movable() && chunk.is_resident() && !chunk.take_touched() && !chunk.is_at_hand()
+}

@@ -1,0 +1,42 @@
+//! What a change of a table leaves to be done after its lock is released.
+
+use std::sync::Arc;
+use std::task::Waker;
+
+use relive_table::{Effect, Freed, NewItem};
+
+use super::confirmations::{Confirmations, Outcome};
+
+/// References to drop, outcomes to report, tasks to wake, and inserts that extensions asked for in other tables.
+#[derive(Debug, Default)]
+pub(crate) struct AfterUnlock {
+    pub(crate) freed: Freed,
+    /// Encoded bytes that new items refer to.
+    pub(crate) added_bytes: u64,
+    pub(crate) given_up: Vec<NewItem>,
+    pub(crate) settled: Vec<(Arc<Confirmations>, Outcome)>,
+    pub(crate) wakers: Vec<Waker>,
+    pub(crate) effects: Vec<Effect>,
+}
+
+impl AfterUnlock {
+    pub(crate) fn is_nothing(&self) -> bool {
+        let Self { freed, added_bytes, given_up, settled, wakers, effects } = self;
+        let is_quiet = settled.is_empty() && wakers.is_empty() && effects.is_empty();
+        is_quiet && freed.is_empty() && *added_bytes == 0 && given_up.is_empty()
+    }
+}
+
+/// Tells each stream its outcomes, one lock and one wake-up per run of the same stream.
+pub(super) fn report(settled: Vec<(Arc<Confirmations>, Outcome)>) {
+    let mut settled = settled.into_iter().peekable();
+    while let Some((stream, first)) = settled.next() {
+        let mut outcomes = vec![first];
+        while let Some((_, next)) = settled.next_if(|(other, _)| Arc::ptr_eq(other, &stream)) {
+            outcomes.push(next);
+        }
+        if let Some(waker) = stream.settle(outcomes) {
+            waker.wake();
+        }
+    }
+}

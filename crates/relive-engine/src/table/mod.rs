@@ -1,0 +1,36 @@
+//! One table under one lock, and those who wait for it.
+//!
+//! [`State`] is plain data behind the lock of a [`TableCore`]. A [`Change`] is made under the lock, then the waiters are
+//! served ([`State::serve_waiters`]), then the lock is released, and only then is done what the change has left to be done
+//! ([`AfterUnlock`]): references are dropped, outcomes are reported, tasks are woken.
+
+mod after_unlock;
+mod change;
+mod columns;
+mod confirmations;
+mod insert;
+mod listing;
+mod mutate;
+mod published;
+mod request;
+mod rows;
+mod sample;
+mod serve;
+mod slot;
+mod state;
+mod status;
+mod table_core;
+
+pub(crate) use after_unlock::AfterUnlock;
+pub(crate) use change::Change;
+pub use confirmations::{Confirmations, Outcome};
+pub use listing::{ItemPage, ListedItem};
+pub(crate) use mutate::MUTATIONS_PER_LOCK;
+pub(crate) use published::Published;
+pub use request::{Accepted, Mutation, SampleRequest};
+pub use rows::CopiedSamples;
+pub(crate) use serve::cost_bytes;
+pub(crate) use slot::Slot;
+pub(crate) use state::{SampleResult, State, WaitingSample};
+pub use status::{Operation, TableStatus, WaiterInfo};
+pub(crate) use table_core::{Peers, TableCore};

@@ -1,0 +1,40 @@
+//! Setting priorities in a table, and deleting items.
+
+use smallvec::SmallVec;
+
+use super::request::Mutation;
+use super::table_core::TableCore;
+use crate::error::EngineError;
+
+/// Priorities set and items deleted under one lock; a learner's batch usually fits.
+pub(crate) const MUTATIONS_PER_LOCK: usize = 1_024;
+
+/// Mutations that take no memory of their own until the lock is there: those of one item, or of some.
+const FEW_MUTATIONS: usize = 16;
+
+impl TableCore {
+    /// See [`TableHandle::mutate`](crate::TableHandle::mutate).
+    pub(crate) fn mutate(&self, mutations: impl IntoIterator<Item = Mutation>) -> Result<(), EngineError> {
+        let mut mutations = mutations.into_iter().peekable();
+        let mut stage: SmallVec<[Mutation; FEW_MUTATIONS]> = SmallVec::new();
+        loop {
+            // The caller's code does not run under the lock.
+            stage.extend(mutations.by_ref().take(MUTATIONS_PER_LOCK));
+            self.mutate_at_once(stage.drain(..))?;
+            if mutations.peek().is_none() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// As [`mutate`](Self::mutate), all under one lock: of a few that lie ready.
+    pub(crate) fn mutate_at_once(
+        &self,
+        mutations: impl Iterator<Item = Mutation>,
+    ) -> Result<(), EngineError> {
+        self.change(|change| {
+            change.check_open()?;
+            change.mutate(mutations)
+        })
+    }
+}

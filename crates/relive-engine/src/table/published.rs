@@ -1,0 +1,40 @@
+//! What others see of a shard without its lock.
+
+use relive_table::Table;
+
+use crate::sync::{AtomicU64, Ordering};
+
+/// What a shard has, told to those who do not take its lock. Each number is from one of its last states, perhaps not from
+/// the same.
+#[derive(Debug)]
+pub(crate) struct Published {
+    items: AtomicU64,
+    weight: AtomicU64,
+}
+
+impl Published {
+    pub(crate) fn of(table: &Table) -> Self {
+        Self { items: AtomicU64::new(table.len()), weight: AtomicU64::new(table.total_weight().to_bits()) }
+    }
+
+    /// Tells the table's state. Called under its lock, after each change.
+    pub(crate) fn publish(&self, table: &Table) {
+        put(&self.items, table.len());
+        put(&self.weight, table.total_weight().to_bits());
+    }
+
+    pub(crate) fn items(&self) -> u64 {
+        self.items.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn weight(&self) -> f64 {
+        f64::from_bits(self.weight.load(Ordering::Relaxed))
+    }
+}
+
+/// What did not change is not written: others have it in their caches. Nobody else writes.
+fn put(place: &AtomicU64, value: u64) {
+    if place.load(Ordering::Relaxed) != value {
+        place.store(value, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,114 @@
+//! Serving the waiters of a table: inserts and samples in turn, each queue in order, until nothing moves.
+
+use std::time::Instant;
+
+use relive_table::{InsertOutcome, NewItem, Timestamp};
+use relive_tensor::Trajectory;
+
+use super::after_unlock::AfterUnlock;
+use super::state::{State, WaitingInsert};
+use crate::error::EngineError;
+
+impl State {
+    /// Lets every waiter through that the limiter allows by now. Called after each change.
+    ///
+    /// One insert and one batch of samples alternate, so that neither side starves. A request that could take some
+    /// samples but not all is complete with what it has once nothing moves any more.
+    pub(crate) fn serve_waiters(&mut self, now: Timestamp, after: &mut AfterUnlock) {
+        while self.serve_insert(now, after) | self.serve_sample(after) {}
+        while self.samples.front().is_some_and(|head| !head.taken.is_empty()) {
+            self.finish_head(after);
+        }
+        self.rate_limited |= !self.samples.is_empty();
+        after.effects.append(&mut self.table.drain_effects());
+    }
+
+    fn serve_insert(&mut self, now: Timestamp, after: &mut AfterUnlock) -> bool {
+        self.drop_expired_inserts(after);
+        if self.inserts.is_empty() || self.table.insert_shortfall().is_some() {
+            return false;
+        }
+        let Some(waiter) = self.inserts.pop_front() else { return false };
+        let WaitingInsert { item, confirmations, .. } = waiter;
+        let key = item.key;
+        let outcome = self.insert_now(item, now, after).map(|_| key);
+        if let Some(confirmations) = confirmations {
+            after.settled.push((confirmations, outcome));
+        }
+        true
+    }
+
+    /// Inserts into the table, which the limiter allows at this moment.
+    pub(crate) fn insert_now(
+        &mut self,
+        item: NewItem,
+        now: Timestamp,
+        after: &mut AfterUnlock,
+    ) -> Result<InsertOutcome, EngineError> {
+        let bytes = item.trajectory.encoded_size_bytes();
+        let outcome = self
+            .table
+            .insert(item, now, &mut self.rng, &mut after.freed)
+            .map_err(|source| EngineError::Insert { source })?;
+        if matches!(outcome, InsertOutcome::Inserted { .. }) {
+            after.added_bytes += bytes;
+        }
+        Ok(outcome)
+    }
+
+    fn drop_expired_inserts(&mut self, after: &mut AfterUnlock) {
+        while let Some(deadline) = self.inserts.front().and_then(|head| head.deadline) {
+            if Instant::now() < deadline {
+                return;
+            }
+            let Some(waiter) = self.inserts.pop_front() else { return };
+            tracing::warn!(
+                table = self.table.config().name,
+                item = waiter.item.key,
+                from = &*waiter.who,
+                "insert given up: the rate limiter did not allow it in time"
+            );
+            after.given_up.push(waiter.item);
+        }
+    }
+
+    /// Takes what it can for the first request; true if something was taken.
+    fn serve_sample(&mut self, after: &mut AfterUnlock) -> bool {
+        let Self { table, rng, samples, rate_limited, .. } = self;
+        let Some(head) = samples.front_mut() else { return false };
+        let before = head.taken.len();
+        while !head.is_complete() {
+            let known = head.taken.len();
+            if table.sample_many(head.stage(), rng, &mut head.taken, &mut after.freed) == 0 {
+                break;
+            }
+            for sampled in head.taken.iter_mut().skip(known) {
+                sampled.rate_limited = *rate_limited;
+                if head.max_bytes < u64::MAX {
+                    head.taken_bytes += cost_bytes(&sampled.item.trajectory);
+                }
+            }
+        }
+        let moved = head.taken.len() > before;
+        if head.is_complete() {
+            self.finish_head(after);
+        }
+        moved
+    }
+
+    fn finish_head(&mut self, after: &mut AfterUnlock) {
+        if let Some(head) = self.samples.pop_front() {
+            after.wakers.extend(head.slot.fill(Ok(head.taken)));
+        }
+    }
+}
+
+/// What a sample counts towards the size of its batch: its chunks, and its slices beyond the usual few, which are told
+/// with every sample.
+pub(crate) fn cost_bytes(trajectory: &Trajectory) -> u64 {
+    let slices = trajectory.num_slices().saturating_sub(USUAL_SLICES) as u64;
+    trajectory.encoded_size_bytes() + slices * SLICE_BYTES
+}
+
+const USUAL_SLICES: usize = 16;
+const SLICE_BYTES: u64 = 25;

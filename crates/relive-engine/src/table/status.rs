@@ -1,0 +1,142 @@
+//! A table's state for people: sizes, counters, and who waits for what.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use relive_table::{CountError, Paused, Shortfall, TableInfo};
+use relive_tensor::{AccountSnapshot, Nest};
+
+use super::state::State;
+use super::table_core::TableCore;
+use crate::limits::MAX_LISTED_WAITERS;
+
+/// An operation that can wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Operation {
+    /// Inserting an item.
+    Insert,
+    /// Taking a batch of samples.
+    Sample,
+}
+
+/// One waiting operation.
+#[derive(Debug, Clone, PartialEq)]
+pub struct WaiterInfo {
+    /// What it wants to do.
+    pub operation: Operation,
+    /// Who waits, as given with the operation.
+    pub who: Arc<str>,
+    /// How long it has waited.
+    pub waiting: Duration,
+    /// What holds it back; `None` for one that stands behind others.
+    pub shortfall: Option<Shortfall>,
+    /// Items it wants in all.
+    pub wanted: u64,
+}
+
+/// A table at one moment.
+#[derive(Debug, Clone)]
+pub struct TableStatus {
+    /// Configuration, sizes and counters.
+    pub info: TableInfo,
+    /// `inserts * samples_per_insert - samples`, where inserts from before a change of the ratio count with theirs.
+    pub limiter_cursor: f64,
+    /// The chunks of the items, each counted once.
+    pub bytes: AccountSnapshot,
+    /// Encoded bytes of the chunks that items refer to; a chunk shared by two items counts twice.
+    pub referenced_bytes: u64,
+    /// What items look like, as [`columns`](crate::TableHandle::columns) says.
+    pub columns: Option<Arc<Nest<()>>>,
+    /// What an operator has paused.
+    pub paused: Paused,
+    /// What one insert would wait for now.
+    pub insert_shortfall: Option<Shortfall>,
+    /// What one sample would wait for now.
+    pub sample_shortfall: Option<Shortfall>,
+    /// Samples taken for callers that had gone.
+    pub undelivered_samples: u64,
+    /// Inserts that wait.
+    pub waiting_inserts: usize,
+    /// Sample requests that wait.
+    pub waiting_samples: usize,
+    /// Who waits, inserts before samples, each in order.
+    pub waiters: Vec<WaiterInfo>,
+    /// Waiters beyond the ones listed.
+    pub waiters_not_listed: usize,
+}
+
+impl TableCore {
+    pub(crate) fn info(&self) -> TableInfo {
+        self.shared.state.lock().table.info()
+    }
+
+    pub(crate) fn can_insert(&self, count: i64) -> Result<bool, CountError> {
+        self.shared.state.lock().table.can_insert(count)
+    }
+
+    pub(crate) fn can_sample(&self, count: i64) -> Result<bool, CountError> {
+        self.shared.state.lock().table.can_sample(count)
+    }
+
+    pub(crate) fn insert_shortfall(&self) -> Option<Shortfall> {
+        self.shared.state.lock().table.insert_shortfall()
+    }
+
+    pub(crate) fn sample_shortfall(&self) -> Option<Shortfall> {
+        self.shared.state.lock().table.sample_shortfall()
+    }
+
+    /// Bytes of the table's chunks that are in memory.
+    pub(crate) fn resident_bytes(&self) -> u64 {
+        self.shared.state.lock().table.bytes().resident_bytes()
+    }
+
+    /// Below zero for a moment, perhaps; see [`Shared`](super::table_core::Shared).
+    pub(crate) fn referenced_bytes(&self) -> i64 {
+        self.shared.referenced_bytes.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn status(&self) -> TableStatus {
+        let state = self.shared.state.lock();
+        let waiting = state.inserts.len() + state.samples.len();
+        let waiters: Vec<WaiterInfo> = waiting_inserts(&state).chain(waiting_samples(&state)).collect();
+        TableStatus {
+            columns: self.shared.columns.names(),
+            info: state.table.info(),
+            paused: state.table.paused(),
+            insert_shortfall: state.table.insert_shortfall(),
+            sample_shortfall: state.table.sample_shortfall(),
+            limiter_cursor: state.table.rate_limiter().cursor(),
+            bytes: state.table.bytes(),
+            referenced_bytes: self.referenced_bytes().max(0).cast_unsigned(),
+            undelivered_samples: self.shared.undelivered.load(Ordering::Relaxed),
+            waiting_inserts: state.inserts.len(),
+            waiting_samples: state.samples.len(),
+            waiters_not_listed: waiting - waiters.len(),
+            waiters,
+        }
+    }
+}
+
+fn waiting_inserts(state: &State) -> impl Iterator<Item = WaiterInfo> {
+    let mut shortfall = state.table.insert_shortfall();
+    state.inserts.iter().take(MAX_LISTED_WAITERS / 2).map(move |waiter| WaiterInfo {
+        operation: Operation::Insert,
+        who: Arc::clone(&waiter.who),
+        waiting: waiter.since.elapsed(),
+        shortfall: shortfall.take(),
+        wanted: 1,
+    })
+}
+
+fn waiting_samples(state: &State) -> impl Iterator<Item = WaiterInfo> {
+    let mut shortfall = state.table.sample_shortfall();
+    state.samples.iter().take(MAX_LISTED_WAITERS / 2).map(move |waiter| WaiterInfo {
+        operation: Operation::Sample,
+        who: Arc::clone(&waiter.who),
+        waiting: waiter.since.elapsed(),
+        shortfall: shortfall.take(),
+        wanted: waiter.limit as u64,
+    })
+}

@@ -1,0 +1,167 @@
+//! What an insert stream brings, whichever way it comes: chunks that are held for its items, and items on their way into
+//! tables.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use relive_engine::MemoryGate;
+use relive_tensor::{Chunk, Ledger, SharedHeaders, TrajectoryBuilder};
+use relive_wire::reverb::InsertStreamRequest;
+use relive_wire::v1::InsertItems;
+use relive_wire::{chunk, item, item_run};
+use tonic::Status;
+
+use super::items::ItemsInFlight;
+use crate::limits::{MAX_HELD_CHUNKS_PER_STREAM, MAX_UNHELD_BYTES, MAX_UNHELD_CHUNKS};
+use crate::services::{Services, status};
+use crate::traffic::{Line, Load, StreamBudget};
+
+/// Chunks by their keys, which clients choose.
+type Held = HashMap<u64, Arc<Chunk>, foldhash::fast::RandomState>;
+
+/// The chunks and items of one insert stream.
+#[derive(Debug)]
+pub(crate) struct Inserter {
+    held: Held,
+    ledger: Arc<Ledger>,
+    /// Where the stream waits before it reads more than there is memory for.
+    gate: MemoryGate,
+    /// Where it waits before there is more in flight than there may be.
+    budget: StreamBudget,
+    load: Option<Load>,
+    arrivals: ItemsInFlight,
+    /// What was said of the chunks before, and how the items before were put together.
+    headers: SharedHeaders,
+    builder: TrajectoryBuilder,
+}
+
+impl Inserter {
+    pub(crate) fn new(services: &Services, peer: &Arc<str>, line: &Line) -> Self {
+        Self {
+            held: Held::default(),
+            ledger: Arc::clone(services.engine().ledger()),
+            gate: services.engine().memory_gate(peer),
+            budget: line.budget(),
+            load: None,
+            arrivals: ItemsInFlight::new(services, peer),
+            headers: SharedHeaders::default(),
+            builder: TrajectoryBuilder::new(),
+        }
+    }
+
+    /// The items, and what is to be confirmed of them.
+    pub(crate) fn arrivals(&mut self) -> &mut ItemsInFlight {
+        &mut self.arrivals
+    }
+
+    /// Whether a request has a place in memory.
+    pub(crate) fn has_reserved(&self) -> bool {
+        self.gate.has_reserved()
+    }
+
+    /// Waits until there is memory for a request of so many bytes, and takes its place. Memory first: there may be none for long, and
+    /// what is in flight is to move.
+    pub(crate) fn poll_reserve(&mut self, size_bytes: u64, cx: &mut Context<'_>) -> Poll<Result<(), Status>> {
+        match self.gate.poll_open(cx, || unheld_bytes(&self.held)) {
+            Poll::Pending => Poll::Pending,
+            Poll::Ready(Err(error)) => Poll::Ready(Err(status::of_insert(&error))),
+            Poll::Ready(Ok(())) => {
+                self.load = Some(ready!(self.budget.poll_take(0, cx)));
+                self.gate.reserve(size_bytes);
+                Poll::Ready(Ok(()))
+            }
+        }
+    }
+
+    /// So many bytes of the request have come, and the rest has not. Ready once there is room for them: nothing is to be read before.
+    pub(crate) fn poll_come(&mut self, bytes: u64, cx: &mut Context<'_>) -> Poll<()> {
+        self.load.as_mut().map_or(Poll::Ready(()), |load| load.poll_grow(bytes, cx))
+    }
+
+    /// Gives the place back: what was brought counts by itself.
+    pub(crate) fn unreserve(&mut self) {
+        self.gate.unreserve();
+        if let Some(load) = self.load.take() {
+            load.arrived();
+        }
+    }
+
+    /// Handles a request to its end.
+    pub(crate) fn handle(&mut self, request: &InsertStreamRequest) -> Result<(), Status> {
+        self.hold(&request.chunks)?;
+        if request.items.is_empty() {
+            return expect_chunks(&request.chunks);
+        }
+        for run in request.items.chunk_by(|a, b| a.table == b.table) {
+            let Some(first) = run.first() else { continue };
+            let chunk_of = |key| self.held.get(&key).map(Arc::clone);
+            self.arrivals.insert(&first.table, run.iter().map(|message| item::decode(message, chunk_of)))?;
+        }
+        self.keep(&request.keep_chunk_keys)
+    }
+
+    /// The same for items in columns.
+    pub(crate) fn handle_runs(&mut self, request: &InsertItems) -> Result<(), Status> {
+        self.hold(&request.chunks)?;
+        if request.runs.is_empty() {
+            return expect_chunks(&request.chunks);
+        }
+        for run in &request.runs {
+            let chunk_of = |key| self.held.get(&key).map(Arc::clone);
+            let items = item_run::decode(run, &mut self.builder, chunk_of);
+            self.arrivals.insert(&run.table, items.map_err(|error| status::of_wire(&error))?)?;
+        }
+        self.keep(&request.keep_chunk_keys)
+    }
+
+    /// Stores the chunks that are not held yet; the first content of a key stays.
+    fn hold(&mut self, chunks: &[Bytes]) -> Result<(), Status> {
+        for message in chunks {
+            let chunk = chunk::decode(message).map_err(|error| status::of_wire(&error))?;
+            if let Entry::Vacant(vacant) = self.held.entry(chunk.key()) {
+                let chunk = self.headers.share(chunk).with_ledger(Arc::clone(&self.ledger));
+                vacant.insert(Arc::new(chunk));
+            }
+        }
+        if self.held.len() > MAX_HELD_CHUNKS_PER_STREAM {
+            return Err(Status::resource_exhausted(format!(
+                "this stream holds {} chunks, at most {MAX_HELD_CHUNKS_PER_STREAM} are supported; list the ones still \
+                 needed in keep_chunk_keys",
+                self.held.len()
+            )));
+        }
+        Ok(())
+    }
+
+    /// Drops every held chunk that `keys` does not list.
+    fn keep(&mut self, keys: &[u64]) -> Result<(), Status> {
+        let held = std::mem::take(&mut self.held);
+        self.held = keys.iter().filter_map(|key| Some((*key, Arc::clone(held.get(key)?)))).collect();
+        if self.held.len() == keys.len() {
+            return Ok(());
+        }
+        Err(Status::failed_precondition(format!(
+            "keep_chunk_keys lists {} keys, of which this stream holds {}: list each held chunk at most once",
+            keys.len(),
+            self.held.len()
+        )))
+    }
+}
+
+/// A request without items is there for its chunks, which stay held.
+fn expect_chunks(chunks: &[Bytes]) -> Result<(), Status> {
+    if chunks.is_empty() {
+        return Err(Status::invalid_argument("an insert request needs chunks or items"));
+    }
+    Ok(())
+}
+
+/// Bytes of chunks that the stream brought and no table has: items to come need them, and one stream is let go on with so
+/// many.
+fn unheld_bytes(held: &Held) -> u64 {
+    let unheld = held.values().take(MAX_UNHELD_CHUNKS).filter(|chunk| !chunk.is_held());
+    unheld.map(|chunk| chunk.size_bytes()).sum::<u64>().min(MAX_UNHELD_BYTES)
+}

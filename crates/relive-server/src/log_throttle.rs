@@ -1,0 +1,38 @@
+//! What happens often and is told now and then.
+
+use tokio::time::Instant;
+
+use crate::limits::REFUSAL_LOG_INTERVAL;
+
+/// Says when it is time for a line in the log: every [`REFUSAL_LOG_INTERVAL`] at most.
+#[derive(Debug, Default)]
+pub(crate) struct LogThrottle {
+    told_at: Option<Instant>,
+}
+
+impl LogThrottle {
+    /// Whether to tell it at `now`; whoever asks tells it then, and holds no lock meanwhile.
+    pub(crate) fn is_due(&mut self, now: Instant) -> bool {
+        let is_due = self.told_at.is_none_or(|at| now.saturating_duration_since(at) >= REFUSAL_LOG_INTERVAL);
+        if is_due {
+            self.told_at = Some(now);
+        }
+        is_due
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_is_told_and_then_one_per_interval() {
+        let (mut seldom, began) = (LogThrottle::default(), Instant::now());
+        let due = [0.0, 0.5, 0.9, 1.0, 1.9, 2.5].map(|part| {
+            let later = REFUSAL_LOG_INTERVAL.mul_f64(part);
+            seldom.is_due(began + later)
+        });
+        assert_eq!(due, [true, false, false, true, false, true]);
+        assert!(!seldom.is_due(began), "a clock that goes back is no reason");
+    }
+}

@@ -1,0 +1,143 @@
+//! The connections to metrics and dashboard: as many as there are places, and for one too many the idlest goes.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+/// The places.
+#[derive(Debug)]
+pub(super) struct ConnectionSlots {
+    limit: usize,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Counts what happens: places that were not used for longest have the least number.
+    moment: u64,
+    taken: HashMap<u64, Taken>,
+}
+
+#[derive(Debug)]
+struct Taken {
+    used_at: u64,
+    /// Requests that are answered just now.
+    busy: usize,
+    leave: Arc<Notify>,
+}
+
+/// The place of one connection, until it is dropped.
+#[derive(Debug)]
+pub(super) struct ConnectionSlot {
+    slots: Arc<ConnectionSlots>,
+    id: u64,
+    leave: Arc<Notify>,
+}
+
+/// A request of a connection, until it is answered.
+#[derive(Debug)]
+pub(super) struct InUse(Arc<ConnectionSlot>);
+
+impl ConnectionSlots {
+    pub(super) fn new(limit: usize) -> Arc<Self> {
+        Arc::new(Self { limit, state: Mutex::default() })
+    }
+
+    /// A place for a connection that has come. If there is none left, the connection leaves that has asked for nothing for longest; none if all
+    /// are being answered.
+    pub(super) fn take(self: &Arc<Self>) -> Option<Arc<ConnectionSlot>> {
+        let mut state = self.state.lock();
+        if state.taken.len() >= self.limit {
+            let idle = state.taken.iter().filter(|(_, taken)| taken.busy == 0);
+            let idlest = idle.min_by_key(|(_, taken)| taken.used_at).map(|(id, _)| *id)?;
+            let taken = state.taken.remove(&idlest)?;
+            taken.leave.notify_one();
+        }
+        let id = state.next();
+        let leave = Arc::new(Notify::new());
+        state.taken.insert(id, Taken { used_at: id, busy: 0, leave: Arc::clone(&leave) });
+        Some(Arc::new(ConnectionSlot { slots: Arc::clone(self), id, leave }))
+    }
+}
+
+impl State {
+    fn next(&mut self) -> u64 {
+        self.moment += 1;
+        self.moment
+    }
+}
+
+impl ConnectionSlot {
+    /// Ready when the connection has to make room.
+    pub(super) async fn left(&self) {
+        self.leave.notified().await;
+    }
+
+    /// A request has come.
+    pub(super) fn begin(self: &Arc<Self>) -> InUse {
+        if let Some(taken) = self.slots.state.lock().taken.get_mut(&self.id) {
+            taken.busy += 1;
+        }
+        InUse(Arc::clone(self))
+    }
+}
+
+impl Drop for InUse {
+    fn drop(&mut self) {
+        let mut state = self.0.slots.state.lock();
+        let moment = state.next();
+        if let Some(taken) = state.taken.get_mut(&self.0.id) {
+            taken.busy -= 1;
+            taken.used_at = moment;
+        }
+    }
+}
+
+impl Drop for ConnectionSlot {
+    fn drop(&mut self) {
+        self.slots.state.lock().taken.remove(&self.id);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::time::timeout;
+
+    use super::*;
+
+    async fn has_to_leave(slot: &ConnectionSlot) -> bool {
+        timeout(Duration::from_millis(1), slot.left()).await.is_ok()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_idlest_makes_room() {
+        let slots = ConnectionSlots::new(3);
+        let [busy, silent, used] = [(); 3].map(|()| slots.take().unwrap());
+        let answering = busy.begin();
+        drop(used.begin());
+        let fourth = slots.take().unwrap();
+        assert!(has_to_leave(&silent).await);
+        drop(silent);
+        let _fifth = slots.take().unwrap();
+        assert!(has_to_leave(&used).await, "it was used before the fourth came");
+        assert!(!has_to_leave(&fourth).await);
+        drop(answering);
+        assert!(!has_to_leave(&busy).await);
+    }
+
+    #[test]
+    fn nobody_leaves_who_is_being_answered() {
+        let slots = ConnectionSlots::new(2);
+        let taken = [(); 2].map(|()| slots.take().unwrap());
+        let uses = taken.each_ref().map(ConnectionSlot::begin);
+        assert!(slots.take().is_none());
+        drop(uses);
+        assert!(slots.take().is_some());
+        drop(taken);
+        assert!(slots.take().is_some() && slots.take().is_some());
+    }
+}

@@ -1,0 +1,9 @@
+//! A server from its first connection to its last: accepting, threads, connections, and the end.
+
+mod connection;
+mod one_connection;
+mod server;
+mod workers;
+
+pub use one_connection::serve_connection;
+pub use server::serve;

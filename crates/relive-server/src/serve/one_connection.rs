@@ -1,0 +1,45 @@
+//! One connection that the caller has, instead of a listener.
+
+use std::io;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+
+use relive_engine::Engine;
+use tokio::sync::watch;
+
+use super::connection::{self, Accepted, Visitor};
+use crate::access::Access;
+use crate::limits::MAX_BYTES_IN_FLIGHT;
+use crate::services::{Local, Services};
+
+/// Serves `engine` to whoever has the other end of `socket`, such as a child process, until either side ends the connection. Dropping
+/// the future ends it too. The engine stays as it is.
+///
+/// ```no_run
+/// use std::os::fd::OwnedFd;
+/// use std::os::unix::net::UnixStream;
+/// use std::process::Command;
+///
+/// use relive_server::access::{Access, Role};
+/// use relive_server::{Engine, serve_connection};
+/// use relive_table::TableConfig;
+///
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+/// let (ours, theirs) = UnixStream::pair()?;
+/// Command::new("./actor").stdin(OwnedFd::from(theirs)).spawn()?;
+/// let engine = Engine::builder().table(TableConfig::new("replay")).build().map_err(std::io::Error::other)?;
+/// serve_connection(ours, engine, Access::Everybody(Role::Read)).await
+/// # })?;
+/// # Ok::<(), std::io::Error>(())
+/// ```
+///
+/// # Errors
+/// The connection broke, or what came over it is neither HTTP/2 nor the bulk path.
+pub async fn serve_connection(socket: UnixStream, engine: Engine, access: Access) -> io::Result<()> {
+    socket.set_nonblocking(true)?;
+    // Dropped only when the connection has ended: it is never told to stop.
+    let (_stop, stopping) = watch::channel(false);
+    let services = Services::new(engine, Local::default(), stopping.clone(), MAX_BYTES_IN_FLIGHT);
+    let visitor = Visitor { socket: Accepted::Local(socket), peer: Arc::from("this machine"), access };
+    connection::serve(visitor, services, stopping).await.map_err(io::Error::other)
+}

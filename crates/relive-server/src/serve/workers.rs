@@ -1,0 +1,121 @@
+//! The threads that serve connections.
+//!
+//! Each thread runs a scheduler of its own and keeps a connection for its whole life. A request that needs no waiting
+//! is read, worked on and answered without another thread being woken, which is most of what a small request costs:
+//! with one scheduler over all threads the same server spends about twice the time per sample (docs/benchmarks.md).
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+use tokio::sync::{oneshot, watch};
+use tokio::task::JoinSet;
+
+use super::connection::{self, Visitor};
+use crate::services::Services;
+
+/// The threads, and the connections they serve.
+#[derive(Debug)]
+pub(crate) struct Workers {
+    workers: Vec<Worker>,
+    connections: JoinSet<()>,
+}
+
+#[derive(Debug)]
+struct Worker {
+    scheduler: Handle,
+    /// Connections that live on this thread now.
+    load: Arc<AtomicUsize>,
+    end: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Workers {
+    pub(crate) fn start(count: usize) -> io::Result<Self> {
+        let workers = (0..count.max(1)).map(Worker::start).collect::<io::Result<_>>()?;
+        Ok(Self { workers, connections: JoinSet::new() })
+    }
+
+    /// Gives a connection to the thread that has the fewest.
+    pub(crate) fn serve(&mut self, visitor: Visitor, services: Services, stopping: watch::Receiver<bool>) {
+        let Some(worker) = self.workers.iter().min_by_key(|worker| worker.load.load(Ordering::Relaxed))
+        else {
+            return;
+        };
+        let load = Load::on(worker);
+        let serve = async move {
+            let _load = load;
+            let peer = Arc::clone(&visitor.peer);
+            if let Err(error) = connection::serve(visitor, services, stopping).await {
+                tracing::debug!(%peer, %error, "connection ended");
+            }
+        };
+        self.connections.spawn_on(serve, &worker.scheduler);
+    }
+
+    /// Forgets a connection that has ended; waits for one, or for ever if there is none.
+    pub(crate) async fn reap(&mut self) {
+        if self.connections.join_next().await.is_none() {
+            std::future::pending::<()>().await;
+        }
+    }
+
+    pub(crate) fn connections(&self) -> usize {
+        self.connections.len()
+    }
+
+    /// Waits for the connections to end, cuts those that do not, and ends the threads.
+    pub(crate) async fn drain(mut self, timeout: Duration) {
+        let all_gone = async { while self.connections.join_next().await.is_some() {} };
+        if tokio::time::timeout(timeout, all_gone).await.is_err() {
+            tracing::info!(
+                connections = self.connections.len(),
+                ?timeout,
+                "connections cut: they did not end in time"
+            );
+            self.connections.shutdown().await;
+        }
+    }
+}
+
+impl Worker {
+    fn start(number: usize) -> io::Result<Self> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let scheduler = runtime.handle().clone();
+        let (end, ended) = oneshot::channel::<()>();
+        // The channel ends when the worker is told to, or when its owner is gone.
+        let run = move || drop(runtime.block_on(ended));
+        let thread = std::thread::Builder::new().name(format!("relive-{number}")).spawn(run)?;
+        Ok(Self { scheduler, load: Arc::default(), end: Some(end), thread: Some(thread) })
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        drop(self.end.take());
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            tracing::error!("a worker thread panicked");
+        }
+    }
+}
+
+/// Counts a connection for as long as it lives.
+struct Load(Arc<AtomicUsize>);
+
+impl Load {
+    fn on(worker: &Worker) -> Self {
+        worker.load.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::clone(&worker.load))
+    }
+}
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,8 @@
+//! What all ways to the tables share, gRPC and the bulk path: the engine, counts around it, and errors as statuses.
+
+mod shared;
+pub(crate) mod status;
+mod told;
+
+pub(crate) use shared::{Local, Services, Stop, StreamCount, run_blocking};
+pub(crate) use told::Told;

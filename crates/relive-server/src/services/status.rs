@@ -1,0 +1,46 @@
+//! Errors as gRPC statuses: the code of their [kind](ErrorKind), and texts, those that dm-reverb's clients compare among them.
+
+use relive_engine::EngineError;
+use relive_table::ErrorKind;
+use relive_wire::{WireError, text};
+use tonic::{Code, Status};
+
+/// The status of a failed operation on a table.
+pub(crate) fn of_engine(error: &EngineError) -> Status {
+    let text = match error.kind() {
+        ErrorKind::Timeout => format!("{} ({error})", text::SAMPLE_TIMEOUT),
+        ErrorKind::Cancelled => text::TABLE_CLOSED.to_owned(),
+        _ => error.to_string(),
+    };
+    of_kind(error.kind(), text)
+}
+
+/// The status of an insert stream that ends early. A closed table is reported as UNAVAILABLE: the items were not
+/// inserted, and the writer should bring them to the server's successor.
+pub(crate) fn of_insert(error: &EngineError) -> Status {
+    match error.kind() {
+        ErrorKind::Cancelled => stopping(),
+        _ => of_engine(error),
+    }
+}
+
+/// The status of a request that could not be understood.
+pub(crate) fn of_wire(error: &WireError) -> Status {
+    of_kind(error.kind(), error.to_string())
+}
+
+fn of_kind(kind: ErrorKind, text: String) -> Status {
+    Status::new(kind.grpc_code().map_or(Code::Internal, Code::from), text)
+}
+
+/// The status of a stream whose reader cannot be sent an item in a codec that it knows.
+pub(crate) fn of_unreadable(error: &WireError) -> Status {
+    Status::failed_precondition(format!(
+        "an item cannot be coded for this reader, who did not say that it knows its codec: {error}"
+    ))
+}
+
+/// The status of streams that are open when the server stops.
+pub(crate) fn stopping() -> Status {
+    Status::unavailable("the server is stopping; unconfirmed operations did not happen")
+}

@@ -1,0 +1,87 @@
+//! Connections and their streams, as they see the account.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use super::account::Traffic;
+use super::load::Load;
+use super::meter::Client;
+use super::wait::{StreamAccount, Waiting};
+use super::windows::Window;
+
+/// One connection, as its streams see it; cheap to clone.
+#[derive(Debug, Clone)]
+pub(crate) struct Line {
+    traffic: Arc<Traffic>,
+    client: Arc<Client>,
+    window: Arc<Window>,
+}
+
+impl Traffic {
+    /// A connection that has come.
+    pub(crate) fn enter(self: &Arc<Self>, peer: &Arc<str>) -> Line {
+        let window = Arc::new(Window::new(Arc::clone(&self.windows)));
+        let host = self.host_of(peer);
+        Line::new(Arc::clone(self), Arc::new(Client::new(Arc::clone(peer), host)), window)
+    }
+}
+
+impl Line {
+    pub(super) fn new(traffic: Arc<Traffic>, client: Arc<Client>, window: Arc<Window>) -> Self {
+        Self { traffic, client, window }
+    }
+
+    /// What the connection has not read.
+    pub(crate) fn window(&self) -> &Arc<Window> {
+        &self.window
+    }
+
+    /// Ready when the connection must end because others wait for what it holds.
+    pub(crate) async fn cut(&self) {
+        self.client.is_cut().await;
+    }
+
+    /// The account for one stream.
+    pub(crate) fn budget(&self) -> StreamBudget {
+        let traffic = Arc::clone(&self.traffic);
+        let meter = traffic.register(&self.client);
+        StreamBudget { account: Arc::new(StreamAccount { traffic, meter }), waiting: None }
+    }
+}
+
+/// Where one stream waits for room.
+#[derive(Debug)]
+pub(crate) struct StreamBudget {
+    account: Arc<StreamAccount>,
+    waiting: Option<Waiting>,
+}
+
+impl StreamBudget {
+    /// Room for `bytes`, as soon as there is any. The load before is to be dropped by then.
+    pub(crate) fn poll_take(&mut self, bytes: u64, cx: &mut Context<'_>) -> Poll<Load> {
+        let account = &self.account;
+        let taken = Waiting::poll(&mut self.waiting, account, None, cx, || {
+            account.traffic.begin(&account.meter, bytes)
+        });
+        taken.map(|()| {
+            account.meter.begin(bytes, account.traffic.now_ms());
+            Load::new(Arc::clone(account), bytes)
+        })
+    }
+
+    /// As [`poll_take`](Self::poll_take). Dropping the future ends the wait.
+    pub(crate) async fn take(&mut self, bytes: u64) -> Load {
+        let attempt = Attempt(self);
+        poll_fn(|cx| attempt.0.poll_take(bytes, cx)).await
+    }
+}
+
+/// Ends a wait that is given up.
+struct Attempt<'a>(&'a mut StreamBudget);
+
+impl Drop for Attempt<'_> {
+    fn drop(&mut self) {
+        self.0.waiting = None;
+    }
+}

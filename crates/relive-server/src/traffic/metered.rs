@@ -1,0 +1,250 @@
+//! A socket that counts what comes for streams of HTTP/2, and is not read while too much of that is unread.
+
+use std::collections::HashSet;
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use relive_transport::Socket;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::Sleep;
+
+use super::windows::Window;
+
+/// Bytes that begin every connection.
+const PREFACE_BYTES: usize = 24;
+
+/// Bytes of a frame before its payload: three for its length, one for its kind, one for flags, and the stream.
+const HEADER_BYTES: usize = 9;
+
+/// Kinds of frames.
+const DATA: u8 = 0;
+const HEADERS: u8 = 1;
+const RST_STREAM: u8 = 3;
+
+/// The flag of the last frame of a stream's half.
+const END_STREAM: u8 = 1;
+
+#[derive(Debug)]
+pub(crate) struct Metered {
+    socket: Socket,
+    window: Arc<Window>,
+    come: Scanner,
+    gone: Scanner,
+    /// Streams whose data will be taken, or dropped with them: what comes for others counts for nothing.
+    open: HashSet<u32>,
+    /// Whether the data that comes is of one of them.
+    counts: bool,
+    waiting: Option<Pin<Box<Sleep>>>,
+}
+
+impl Metered {
+    pub(crate) fn new(socket: Socket, window: Arc<Window>) -> Self {
+        let (come, gone) = (Scanner::after(PREFACE_BYTES), Scanner::after(0));
+        Self { socket, window, come, gone, open: HashSet::new(), counts: false, waiting: None }
+    }
+
+    fn note_come(&mut self, bytes: &[u8]) {
+        let Self { come, open, counts, .. } = self;
+        let mut found = 0;
+        come.scan(bytes, |part| match part {
+            Part::Frame { kind, flags, stream } => {
+                *counts = kind == DATA && open.contains(&stream);
+                match kind {
+                    RST_STREAM => drop(open.remove(&stream)),
+                    DATA | HEADERS if flags & END_STREAM != 0 => drop(open.remove(&stream)),
+                    HEADERS => drop(open.insert(stream)),
+                    _ => {}
+                }
+            }
+            Part::Payload(len) if *counts => found += len as u64,
+            Part::Payload(_) => {}
+        });
+        if found > 0 {
+            self.window.came(found);
+        }
+    }
+
+    fn note_gone(&mut self, bytes: &[u8]) {
+        let open = &mut self.open;
+        self.gone.scan(bytes, |part| {
+            if let Part::Frame { kind, flags, stream } = part
+                && (kind == RST_STREAM || (matches!(kind, DATA | HEADERS) && flags & END_STREAM != 0))
+            {
+                open.remove(&stream);
+            }
+        });
+    }
+}
+
+impl AsyncRead for Metered {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let this = &mut *self;
+        ready!(this.window.poll_open(&mut this.waiting, cx));
+        let before = buffer.filled().len();
+        ready!(Pin::new(&mut this.socket).poll_read(cx, buffer))?;
+        this.note_come(buffer.filled().get(before..).unwrap_or_default());
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Metered {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let written = ready!(Pin::new(&mut self.socket).poll_write(cx, bytes))?;
+        self.note_gone(bytes.get(..written).unwrap_or_default());
+        Poll::Ready(Ok(written))
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        parts: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let written = ready!(Pin::new(&mut self.socket).poll_write_vectored(cx, parts))?;
+        let mut left = written;
+        for part in parts {
+            let gone = part.get(..left.min(part.len())).unwrap_or_default();
+            self.note_gone(gone);
+            left -= gone.len();
+        }
+        Poll::Ready(Ok(written))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.socket.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.socket).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.socket).poll_shutdown(cx)
+    }
+}
+
+/// Takes apart what goes one way. What is no HTTP/2 ends the connection elsewhere.
+#[derive(Debug)]
+struct Scanner {
+    /// Bytes that are left of the preface, or of a frame's payload.
+    left: usize,
+    header: [u8; HEADER_BYTES],
+    /// Bytes of the header that are there.
+    begun: usize,
+}
+
+/// What comes next.
+enum Part {
+    Frame {
+        kind: u8,
+        flags: u8,
+        stream: u32,
+    },
+    /// So many bytes of the frame before.
+    Payload(usize),
+}
+
+impl Scanner {
+    fn after(preface: usize) -> Self {
+        Self { left: preface, header: [0; HEADER_BYTES], begun: 0 }
+    }
+
+    fn scan(&mut self, mut bytes: &[u8], mut found: impl FnMut(Part)) {
+        while !bytes.is_empty() {
+            let passed = self.left.min(bytes.len());
+            if passed > 0 {
+                found(Part::Payload(passed));
+                self.left -= passed;
+                bytes = bytes.get(passed..).unwrap_or_default();
+            }
+            if self.left == 0 {
+                bytes = self.read_header(bytes, &mut found);
+            }
+        }
+    }
+
+    /// Takes in what is there of a header; gives what follows it.
+    fn read_header<'a>(&mut self, bytes: &'a [u8], found: &mut impl FnMut(Part)) -> &'a [u8] {
+        let missing = self.header.get_mut(self.begun..).unwrap_or_default();
+        let (part, rest) = bytes.split_at(missing.len().min(bytes.len()));
+        missing.iter_mut().zip(part).for_each(|(place, byte)| *place = *byte);
+        self.begun += part.len();
+        if self.begun == HEADER_BYTES {
+            let [high, middle, low, kind, flags, stream @ ..] = self.header;
+            self.left = u32::from_be_bytes([0, high, middle, low]) as usize;
+            self.begun = 0;
+            found(Part::Frame { kind, flags, stream: u32::from_be_bytes(stream) & (u32::MAX >> 1) });
+        }
+        rest
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use relive_transport::Socket;
+    use tokio::net::UnixStream;
+
+    use super::*;
+    use crate::traffic::Traffic;
+
+    fn frame(kind: u8, flags: u8, stream: u8, len: usize) -> Vec<u8> {
+        let [_, high, middle, low] = u32::try_from(len).unwrap().to_be_bytes();
+        [&[high, middle, low, kind, flags, 0, 0, 0, stream][..], &vec![7; len]].concat()
+    }
+
+    /// What is unread after `come` came in pieces.
+    fn unread(come: &[u8], piece: usize) -> u64 {
+        let traffic = Traffic::new(1 << 30);
+        let line = traffic.enter(&Arc::from("a client"));
+        let socket = Socket::Unix(UnixStream::pair().unwrap().0);
+        let mut metered = Metered::new(socket, Arc::clone(line.window()));
+        come.chunks(piece).for_each(|part| metered.note_come(part));
+        traffic.unread_bytes()
+    }
+
+    #[tokio::test]
+    async fn data_of_open_streams_counts_however_it_comes() {
+        let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
+        let come = [
+            preface,
+            frame(4, 0, 0, 12),
+            frame(HEADERS, 4, 1, 50),
+            frame(DATA, 0, 1, 300),
+            frame(DATA, 0, 1, 0),
+            frame(DATA, 0, 3, 1_000),
+            frame(8, 0, 0, 4),
+            frame(DATA, END_STREAM, 1, 70_000),
+            frame(DATA, 0, 1, 9),
+            frame(HEADERS, 4, 5, 50),
+            frame(RST_STREAM, 0, 5, 4),
+            frame(DATA, 0, 5, 9),
+        ]
+        .concat();
+        for piece in [1, 2, 7, 24, 33, 1_000, come.len()] {
+            assert_eq!(unread(&come, piece), 70_300, "in pieces of {piece}");
+        }
+    }
+
+    #[tokio::test]
+    async fn data_of_streams_that_the_server_has_ended_counts_for_nothing() {
+        let traffic = Traffic::new(1 << 30);
+        let line = traffic.enter(&Arc::from("a client"));
+        let socket = Socket::Unix(UnixStream::pair().unwrap().0);
+        let mut metered = Metered::new(socket, Arc::clone(line.window()));
+        metered.note_come(&[0; PREFACE_BYTES]);
+        for (stream, end) in [(1, frame(HEADERS, END_STREAM, 1, 20)), (3, frame(RST_STREAM, 0, 3, 4))] {
+            metered.note_come(&frame(HEADERS, 4, stream, 50));
+            metered.note_come(&frame(DATA, 0, stream, 100));
+            metered.note_gone(&[frame(HEADERS, 4, stream, 30), frame(DATA, 0, stream, 30), end].concat());
+            metered.note_come(&frame(DATA, 0, stream, 1_000));
+        }
+        assert_eq!(traffic.unread_bytes(), 200);
+    }
+}

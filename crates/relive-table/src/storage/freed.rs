@@ -1,0 +1,69 @@
+//! What left a table and is still to be dropped.
+
+use std::sync::Arc;
+
+use relive_tensor::Trajectory;
+
+use super::contents::Contents;
+use super::record::Record;
+use crate::item::ItemData;
+
+/// A bin for what operations take out of tables.
+///
+/// The last reference to an item frees its chunks, which takes time that nobody should spend under a table's lock.
+/// So operations put what they remove here; drop or [`clear`](Self::clear) it outside of the lock.
+#[derive(Debug, Default)]
+pub struct Freed {
+    items: Vec<Arc<ItemData>>,
+    /// Data of items that were refused, or whose key was there already.
+    trajectories: Vec<Trajectory>,
+    /// All there was in tables that were reset. A capture that runs has a share in it.
+    contents: Vec<Arc<Contents>>,
+}
+
+impl Freed {
+    /// Whether there is nothing to drop.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Number of items to drop.
+    pub fn len(&self) -> usize {
+        let in_contents: usize = self.contents.iter().map(|contents| contents.items.len()).sum();
+        self.items.len() + self.trajectories.len() + in_contents
+    }
+
+    /// The items that left a table, without data that never entered one.
+    pub fn removed(&self) -> impl Iterator<Item = &Arc<ItemData>> {
+        let reset = self.contents.iter().flat_map(|contents| contents.items.records()).map(Record::data);
+        self.items.iter().chain(reset)
+    }
+
+    /// Moves everything from `other` to here.
+    pub fn append(&mut self, other: &mut Self) {
+        self.items.append(&mut other.items);
+        self.trajectories.append(&mut other.trajectories);
+        self.contents.append(&mut other.contents);
+    }
+
+    /// Drops everything, and keeps the bin's own memory for reuse.
+    pub fn clear(&mut self) {
+        self.items.clear();
+        self.trajectories.clear();
+        self.contents.clear();
+    }
+
+    pub(crate) fn push_item(&mut self, item: Arc<ItemData>) {
+        self.items.push(item);
+    }
+
+    pub(crate) fn push_trajectory(&mut self, trajectory: Trajectory) {
+        self.trajectories.push(trajectory);
+    }
+
+    pub(crate) fn push_contents(&mut self, contents: Arc<Contents>) {
+        if contents.items.len() > 0 {
+            self.contents.push(contents);
+        }
+    }
+}

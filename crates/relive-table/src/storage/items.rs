@@ -1,0 +1,203 @@
+//! The items of a table: an arena of slots, and the slots by key.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use core::hash::BuildHasher;
+
+use foldhash::fast::FixedState;
+use hashbrown::HashTable;
+
+use super::record::{Layouts, Record};
+use crate::item::ItemData;
+use crate::selector::Slot;
+
+/// Ends the list of vacant slots.
+const END: Slot = Slot::MAX;
+
+/// The seed of the key hash. It is fixed because a table's behaviour must not depend on anything but its inputs.
+const HASH_SEED: u64 = 0x5265_6c69_7665_2e31;
+
+/// An entry on a cache line of its own. The line is around the entry: an enum that is so aligned would need a number for what it is.
+#[derive(Debug)]
+#[repr(align(64))]
+struct Line(Entry);
+
+#[derive(Debug)]
+enum Entry {
+    Held(Record),
+    Vacant(Vacant),
+}
+
+/// A slot without an item. As aligned as a record: where one is exchanged for the other, bytes would be read back in other
+/// pieces than they were just written in, for which a processor waits until all that it wrote before is in its cache.
+#[derive(Debug)]
+#[repr(align(8))]
+struct Vacant {
+    next: Slot,
+}
+
+/// A cache line per slot and about 10 bytes per key, beside what an item's `Arc` points to. The slot vacated last is filled
+/// first, so that a full table with a Fifo remover walks through its memory in order.
+#[derive(Debug)]
+pub(crate) struct Items {
+    entries: Vec<Line>,
+    vacant: Slot,
+    by_key: HashTable<Slot>,
+    hasher: FixedState,
+    layouts: Layouts,
+}
+
+impl Default for Items {
+    fn default() -> Self {
+        let hasher = FixedState::with_seed(HASH_SEED);
+        Self {
+            entries: Vec::new(),
+            vacant: END,
+            by_key: HashTable::new(),
+            hasher,
+            layouts: Layouts::default(),
+        }
+    }
+}
+
+impl Items {
+    pub(crate) fn len(&self) -> usize {
+        self.by_key.len()
+    }
+
+    pub(crate) fn find(&self, key: u64) -> Option<Slot> {
+        self.find_hashed(self.hash(key), key)
+    }
+
+    pub(crate) fn hash(&self, key: u64) -> u64 {
+        self.hasher.hash_one(key)
+    }
+
+    /// [`find`](Self::find) for a key whose hash is known.
+    pub(crate) fn find_hashed(&self, hash: u64, key: u64) -> Option<Slot> {
+        let is_it = |&slot: &Slot| self.get(slot).is_some_and(|record| record.key == key);
+        self.by_key.find(hash, is_it).copied()
+    }
+
+    /// Brings near what [`find_hashed`](Self::find_hashed) looks at.
+    pub(crate) fn touch_bucket(&self, hash: u64) {
+        let held = self.by_key.iter_hash(hash).next().and_then(|&slot| self.get(slot));
+        core::hint::black_box(held.map(|record| record.key));
+    }
+
+    pub(crate) fn get(&self, slot: Slot) -> Option<&Record> {
+        match &self.entries.get(slot as usize)?.0 {
+            Entry::Held(record) => Some(record),
+            Entry::Vacant(_) => None,
+        }
+    }
+
+    pub(crate) fn get_mut(&mut self, slot: Slot) -> Option<&mut Record> {
+        match &mut self.entries.get_mut(slot as usize)?.0 {
+            Entry::Held(record) => Some(record),
+            Entry::Vacant(_) => None,
+        }
+    }
+
+    /// What the plain items that are or were here are like.
+    pub(crate) fn layouts(&self) -> &Layouts {
+        &self.layouts
+    }
+
+    /// Adds an item whose key is not there yet.
+    pub(crate) fn insert(&mut self, data: Arc<ItemData>, priority: f64, times_sampled: i32) -> Slot {
+        let record = Record::new(data, priority, times_sampled, &mut self.layouts);
+        let hash = self.hash(record.key);
+        let slot = self.place(record);
+        let (entries, hasher) = (&self.entries, &self.hasher);
+        self.by_key.insert_unique(hash, slot, |&slot| match entries.get(slot as usize) {
+            Some(Line(Entry::Held(record))) => hasher.hash_one(record.key),
+            // No vacant slot is in `by_key`; any hash would do.
+            Some(Line(Entry::Vacant(_))) | None => 0,
+        });
+        slot
+    }
+
+    fn place(&mut self, record: Record) -> Slot {
+        if let Some(Line(entry)) = self.entries.get_mut(self.vacant as usize) {
+            let slot = self.vacant;
+            self.vacant = match entry {
+                Entry::Vacant(Vacant { next }) => *next,
+                Entry::Held(_) => END,
+            };
+            *entry = Entry::Held(record);
+            return slot;
+        }
+        let slot =
+            Slot::try_from(self.entries.len()).expect("a table holds at most MAX_TABLE_SIZE + 1 items");
+        self.entries.push(Line(Entry::Held(record)));
+        slot
+    }
+
+    pub(crate) fn remove(&mut self, slot: Slot) -> Option<Record> {
+        let hash = self.hasher.hash_one(self.get(slot)?.key);
+        if let Ok(found) = self.by_key.find_entry(hash, |&candidate| candidate == slot) {
+            found.remove();
+        }
+        let Line(entry) = self.entries.get_mut(slot as usize)?;
+        match core::mem::replace(entry, Entry::Vacant(Vacant { next: self.vacant })) {
+            Entry::Held(record) => {
+                self.vacant = slot;
+                self.layouts.release(&record);
+                Some(record)
+            }
+            Entry::Vacant(_) => None,
+        }
+    }
+
+    /// All records, in the order of their slots.
+    pub(crate) fn records(&self) -> impl Iterator<Item = &Record> {
+        self.records_in(0..self.entries.len())
+    }
+
+    /// Slots that are or were held.
+    pub(crate) fn num_slots(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Brings what the records of some slots refer to near, all at once. Who then raises their reference counts one after the
+    /// other waits no more for memory.
+    pub(crate) fn touch(&self, slots: Range<usize>) {
+        for record in self.records_in(slots) {
+            core::hint::black_box(Arc::strong_count(record.data()));
+        }
+    }
+
+    /// Brings near some items with their chunks and their places by key.
+    pub(crate) fn touch_whole(&self, slots: &[Slot]) {
+        let records = || slots.iter().filter_map(|&slot| self.get(slot));
+        records().for_each(|record| self.touch_bucket(self.hash(record.key)));
+        records().for_each(|record| {
+            core::hint::black_box(Arc::strong_count(record.data()));
+        });
+        for chunk in records().flat_map(|record| record.data().trajectory.chunks().first()) {
+            core::hint::black_box((Arc::strong_count(chunk), chunk.is_held()));
+        }
+    }
+
+    /// The records in some slots, in their order.
+    pub(crate) fn records_in(&self, slots: Range<usize>) -> impl Iterator<Item = &Record> {
+        let end = slots.end.min(self.entries.len());
+        let entries = self.entries.get(slots.start.min(end)..end).unwrap_or_default();
+        entries.iter().filter_map(|Line(entry)| match entry {
+            Entry::Held(record) => Some(record),
+            Entry::Vacant(_) => None,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_entry_takes_a_cache_line() {
+        assert_eq!(size_of::<Line>(), 64);
+    }
+}

@@ -1,0 +1,118 @@
+//! Whose the chunks are: accounts of tables, exact also where tables share chunks.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use super::word::{Counted, Word};
+
+/// The chunks that one holder's items refer to, each counted once: what a table takes.
+///
+/// Made by [`Ledger::open_account`](super::Ledger::open_account). [`Chunk::hold`](crate::Chunk::hold) and [`Chunk::release`](crate::Chunk::release) keep it, one call for each item and distinct
+/// chunk of it.
+///
+/// Alone in its cache lines: parts of an account count side by side.
+#[derive(Debug)]
+#[repr(align(128))]
+pub struct Account {
+    pub(super) number: u32,
+    chunks: AtomicI64,
+    encoded_bytes: AtomicI64,
+    raw_bytes: AtomicI64,
+    shared_bytes: AtomicI64,
+    spilled_bytes: AtomicI64,
+    /// The account of which this is a part. What is counted for the account as such is counted there.
+    whole: Option<Arc<Account>>,
+}
+
+/// The totals of an [`Account`] at about one moment; each is exact by itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AccountSnapshot {
+    /// Distinct chunks.
+    pub chunks: u64,
+    /// Bytes of their frames.
+    pub encoded_bytes: u64,
+    /// Bytes of their content once decoded.
+    pub raw_bytes: u64,
+    /// Of the encoded bytes, those that another account holds, too.
+    pub shared_bytes: u64,
+    /// Of the encoded bytes, those that lie on disk instead of in memory.
+    pub spilled_bytes: u64,
+}
+
+impl AccountSnapshot {
+    /// Encoded bytes in memory.
+    #[must_use]
+    pub fn resident_bytes(&self) -> u64 {
+        self.encoded_bytes.saturating_sub(self.spilled_bytes)
+    }
+}
+
+impl Account {
+    pub(super) fn new(number: u32, whole: Option<Arc<Account>>) -> Self {
+        let zero = || AtomicI64::new(0);
+        let (chunks, encoded_bytes, raw_bytes) = (zero(), zero(), zero());
+        let (shared_bytes, spilled_bytes) = (zero(), zero());
+        Self { number, chunks, encoded_bytes, raw_bytes, shared_bytes, spilled_bytes, whole }
+    }
+
+    /// Another part of the same account, for somebody who holds chunks at the same time: to chunks they are one holder, but
+    /// each counts in sums of its own, so that they do not wait for each other. A part may release what another has held. Only
+    /// the sums of all parts together mean something: [`snapshot_of`](Self::snapshot_of).
+    #[must_use]
+    pub fn part(self: &Arc<Self>) -> Arc<Self> {
+        let whole = self.whole.as_ref().unwrap_or(self);
+        Arc::new(Self::new(self.number, Some(Arc::clone(whole))))
+    }
+
+    /// The current totals of an account that has no other parts.
+    #[must_use]
+    pub fn snapshot(&self) -> AccountSnapshot {
+        Self::snapshot_of(&[self])
+    }
+
+    /// The current totals of an account, given all its parts.
+    #[must_use]
+    pub fn snapshot_of(parts: &[impl std::ops::Deref<Target = Self>]) -> AccountSnapshot {
+        // Between two steps of one change a sum may be below zero for an instant.
+        let get = |sum: fn(&Self) -> &AtomicI64| {
+            let total: i64 = parts.iter().map(|part| sum(part).load(Ordering::Relaxed)).sum();
+            u64::try_from(total).unwrap_or(0)
+        };
+        AccountSnapshot {
+            chunks: get(|part| &part.chunks),
+            encoded_bytes: get(|part| &part.encoded_bytes),
+            raw_bytes: get(|part| &part.raw_bytes),
+            shared_bytes: get(|part| &part.shared_bytes),
+            spilled_bytes: get(|part| &part.spilled_bytes),
+        }
+    }
+
+    /// Bytes of the frames of distinct chunks.
+    #[must_use]
+    pub fn encoded_bytes(&self) -> u64 {
+        u64::try_from(self.encoded_bytes.load(Ordering::Relaxed)).unwrap_or(0)
+    }
+
+    pub(super) fn count(&self, chunk: &Counted<'_>, word: Word, sign: i64) {
+        let size = signed(chunk.encoded_bytes);
+        self.chunks.fetch_add(sign, Ordering::Relaxed);
+        self.encoded_bytes.fetch_add(sign * size, Ordering::Relaxed);
+        self.raw_bytes.fetch_add(sign * signed(chunk.raw_bytes), Ordering::Relaxed);
+        if word.is_moved() {
+            self.spilled_bytes.fetch_add(sign * size, Ordering::Relaxed);
+        }
+    }
+
+    pub(super) fn count_shared(&self, chunk: &Counted<'_>, sign: i64) {
+        self.shared_bytes.fetch_add(sign * signed(chunk.encoded_bytes), Ordering::Relaxed);
+    }
+
+    pub(super) fn count_spilled(&self, chunk: &Counted<'_>, sign: i64) {
+        self.spilled_bytes.fetch_add(sign * signed(chunk.encoded_bytes), Ordering::Relaxed);
+    }
+}
+
+/// Sizes of chunks are below 2^32.
+fn signed(bytes: u64) -> i64 {
+    i64::try_from(bytes).unwrap_or(i64::MAX)
+}

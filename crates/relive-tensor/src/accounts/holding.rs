@@ -1,0 +1,152 @@
+//! Counting who holds a chunk, and where its frame is.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::sync::Weak;
+
+use super::account::Account;
+use super::ledger::{Ledger, Lists};
+use super::word::{Counted, SEVERAL, Word};
+
+impl Counted<'_> {
+    /// Counts one more item of `account` that refers to the chunk, whose ledger is `books`.
+    pub(crate) fn hold(&self, books: &Ledger, account: &Account) {
+        if !self.hold_alone(account) {
+            self.hold_among_several(books, account);
+        }
+    }
+
+    /// Counts one item of `account` less that refers to the chunk.
+    pub(crate) fn release(&self, books: &Ledger, account: &Account) {
+        if !self.release_alone(account) {
+            self.release_among_several(books, account);
+        }
+    }
+
+    /// Does it if nobody else holds the chunk.
+    fn hold_alone(&self, account: &Account) -> bool {
+        let number = account.number;
+        let more = |word: Word| match word.holder() {
+            0 => Some((number, 1)),
+            holder => (holder == number).then(|| (number, word.uses() + 1)),
+        };
+        let held = self.state.update_holder(more);
+        if let Ok(before) = held
+            && before.holder() == 0
+        {
+            account.count(self, before, 1);
+        }
+        held.is_ok()
+    }
+
+    /// Does it if nobody else holds the chunk.
+    fn release_alone(&self, account: &Account) -> bool {
+        let number = account.number;
+        let less = |word: Word| (word.holder() == number).then(|| (number, word.uses().saturating_sub(1)));
+        let released = self.state.update_holder(less);
+        if let Ok(before) = released
+            && before.uses() <= 1
+        {
+            account.count(self, before, -1);
+        }
+        released.is_ok()
+    }
+
+    /// All changes of the list, and of whether there is one, are made under its lock. What was found before the lock may
+    /// have changed.
+    fn hold_among_several(&self, books: &Ledger, account: &Account) {
+        let mut lists = books.lists();
+        let Lists { open, several } = &mut *lists;
+        let to_several = |word: Word| match word.holder() {
+            0 => Some((account.number, 1)),
+            holder if holder == account.number => Some((holder, word.uses() + 1)),
+            _ => Some((SEVERAL, 0)),
+        };
+        let Ok(before) = self.state.update_holder(to_several) else { return };
+        match before.holder() {
+            0 => return account.count(self, before, 1),
+            holder if holder == account.number => return,
+            _ => {}
+        }
+        let holders = several.entry(self.address).or_default();
+        if before.holder() != SEVERAL {
+            holders.push((before.holder(), before.uses()));
+            with_account(open, before.holder(), |first| first.count_shared(self, 1));
+            books.count_shared(self.encoded_bytes);
+        }
+        if let Some((_, uses)) = holders.iter_mut().find(|(number, _)| *number == account.number) {
+            *uses += 1;
+            return;
+        }
+        holders.push((account.number, 1));
+        account.count(self, before, 1);
+        account.count_shared(self, 1);
+    }
+
+    fn release_among_several(&self, books: &Ledger, account: &Account) {
+        let mut lists = books.lists();
+        if self.release_alone(account) {
+            return;
+        }
+        let Lists { open, several } = &mut *lists;
+        let Entry::Occupied(mut entry) = several.entry(self.address) else { return };
+        let holders = entry.get_mut();
+        let Some(at) = holders.iter().position(|(number, _)| *number == account.number) else { return };
+        if let Some((_, uses)) = holders.get_mut(at) {
+            *uses -= 1;
+            if *uses > 0 {
+                return;
+            }
+        }
+        holders.remove(at);
+        account.count(self, self.state.get(), -1);
+        account.count_shared(self, -1);
+        if let [(last, uses)] = *holders.as_slice() {
+            with_account(open, last, |last| last.count_shared(self, -1));
+            books.count_out_shared(self.encoded_bytes);
+            // The closure never refuses.
+            let _ = self.state.update_holder(|_| Some((last, uses)));
+            entry.remove();
+        }
+    }
+
+    /// Has the frame leave memory or come back, if `change` does so, and notes it in the accounts of all that hold the
+    /// chunk.
+    ///
+    /// All such changes are made under the lock of the lists, so what the word says and where the frame is change
+    /// together. Holders change the word without the lock; each change of the word counts what it finds there, so the sums come
+    /// out the same whichever is first.
+    pub(crate) fn note_moved(&self, books: &Ledger, is_moved: bool, change: impl FnOnce() -> bool) -> bool {
+        let lists = books.lists();
+        if !change() {
+            return false;
+        }
+        let before = self.state.set_moved(is_moved);
+        let sign = if is_moved { 1 } else { -1 };
+        books.count_spilled(self.encoded_bytes, is_moved);
+        let spilled = |number| with_account(&lists.open, number, |account| account.count_spilled(self, sign));
+        match before.holder() {
+            0 => {}
+            SEVERAL => {
+                let holders = lists.several.get(&self.address);
+                holders.into_iter().flatten().for_each(|(number, _)| spilled(*number));
+            }
+            number => spilled(number),
+        }
+        true
+    }
+
+    /// Takes a chunk that is dropped while accounts hold it off the list. They are gone: whoever holds chunks has them.
+    pub(crate) fn leave_lists(&self, books: &Ledger) {
+        if self.state.get().holder() == SEVERAL {
+            books.lists().several.remove(&self.address);
+            books.count_out_shared(self.encoded_bytes);
+        }
+    }
+}
+
+fn with_account(open: &HashMap<u32, Weak<Account>>, number: u32, act: impl FnOnce(&Account)) {
+    if let Some(account) = open.get(&number).and_then(Weak::upgrade) {
+        act(&account);
+    }
+}

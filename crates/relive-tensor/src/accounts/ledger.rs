@@ -1,0 +1,144 @@
+//! Running totals of the chunks that are alive.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use smallvec::SmallVec;
+
+use super::account::Account;
+use super::word::SEVERAL;
+
+/// Frames shorter than this stay in memory: moving one away frees less than a hundred bytes more than it costs.
+pub const MIN_MOVABLE_BYTES: usize = 256;
+
+/// Totals of the chunks that are alive: each counts itself in when it is given the ledger and out when it is dropped.
+///
+/// ```
+/// use std::sync::Arc;
+/// use relive_tensor::{Chunk, Codec, Ledger, SequenceRange, Tensor, encode_chunk};
+///
+/// let ledger = Arc::new(Ledger::default());
+/// let rows = Tensor::from_slice(&[0_u8; 400], [1, 400])?;
+/// let range = SequenceRange { episode_id: 1, start: 0, end: 0, sparse: false };
+/// let parts = encode_chunk(1, range, &[rows], false, Codec::Raw)?;
+/// let chunk = Chunk::new(parts)?.with_ledger(Arc::clone(&ledger));
+/// assert_eq!(ledger.snapshot().encoded_bytes, 400);
+/// drop(chunk);
+/// assert_eq!(ledger.snapshot().chunks, 0);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Default)]
+pub struct Ledger {
+    chunks: AtomicU64,
+    encoded_bytes: AtomicU64,
+    raw_bytes: AtomicU64,
+    spilled_bytes: AtomicU64,
+    shared_bytes: AtomicU64,
+    lists: Mutex<Lists>,
+    movable: bool,
+}
+
+/// Numbers are unique in the process, so that a chunk in the wrong hands is at least never counted for another's.
+static NEXT_NUMBER: AtomicU32 = AtomicU32::new(1);
+
+/// Accounts of a ledger, and the chunks that several of them hold.
+#[derive(Debug, Default)]
+pub(super) struct Lists {
+    pub(super) open: HashMap<u32, Weak<Account>>,
+    /// By the chunks' addresses: who holds one how often.
+    pub(super) several: HashMap<usize, SmallVec<[(u32, u64); 4]>>,
+}
+
+/// The totals of a [`Ledger`] at about one moment; each is exact by itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LedgerSnapshot {
+    /// Chunks alive.
+    pub chunks: u64,
+    /// Bytes of their frames.
+    pub encoded_bytes: u64,
+    /// Bytes of their content once decoded.
+    pub raw_bytes: u64,
+    /// Of the bytes of their frames, those that lie on disk instead of in memory.
+    pub spilled_bytes: u64,
+    /// Of the bytes of their frames, those that several accounts hold, each counted once.
+    pub shared_bytes: u64,
+}
+
+impl LedgerSnapshot {
+    /// Bytes of frames in memory.
+    #[must_use]
+    pub fn resident_bytes(&self) -> u64 {
+        self.encoded_bytes.saturating_sub(self.spilled_bytes)
+    }
+}
+
+impl Ledger {
+    /// A ledger of chunks whose frames can be moved to disk while they live, which costs each of them some 150 bytes. Those
+    /// under [`MIN_MOVABLE_BYTES`] stay where they are.
+    #[must_use]
+    pub fn of_movable_chunks() -> Self {
+        Self { movable: true, ..Self::default() }
+    }
+
+    /// A new account, whose chunks count in this ledger.
+    #[must_use]
+    pub fn open_account(&self) -> Arc<Account> {
+        let number = NEXT_NUMBER.fetch_add(1, Ordering::Relaxed) % SEVERAL;
+        let account = Arc::new(Account::new(number.max(1), None));
+        let mut lists = self.lists();
+        lists.open.retain(|_, account| account.strong_count() > 0);
+        lists.open.insert(account.number, Arc::downgrade(&account));
+        account
+    }
+
+    /// The current totals.
+    #[must_use]
+    pub fn snapshot(&self) -> LedgerSnapshot {
+        LedgerSnapshot {
+            chunks: self.chunks.load(Ordering::Relaxed),
+            encoded_bytes: self.encoded_bytes.load(Ordering::Relaxed),
+            raw_bytes: self.raw_bytes.load(Ordering::Relaxed),
+            spilled_bytes: self.spilled_bytes.load(Ordering::Relaxed),
+            shared_bytes: self.shared_bytes.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Nothing that panics is done under the lock.
+    pub(super) fn lists(&self) -> MutexGuard<'_, Lists> {
+        self.lists.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether a frame of this size is to be movable.
+    pub(crate) fn moves(&self, size_bytes: usize) -> bool {
+        self.movable && size_bytes >= MIN_MOVABLE_BYTES
+    }
+
+    pub(super) fn count_shared(&self, encoded_bytes: u64) {
+        self.shared_bytes.fetch_add(encoded_bytes, Ordering::Relaxed);
+    }
+
+    pub(super) fn count_out_shared(&self, encoded_bytes: u64) {
+        self.shared_bytes.fetch_sub(encoded_bytes, Ordering::Relaxed);
+    }
+
+    /// Counts a frame that has left memory, or one that does not lie outside of it any more.
+    pub(crate) fn count_spilled(&self, encoded_bytes: u64, is_moved: bool) {
+        match is_moved {
+            true => self.spilled_bytes.fetch_add(encoded_bytes, Ordering::Relaxed),
+            false => self.spilled_bytes.fetch_sub(encoded_bytes, Ordering::Relaxed),
+        };
+    }
+
+    pub(crate) fn count_in(&self, encoded_bytes: u64, raw_bytes: u64) {
+        self.chunks.fetch_add(1, Ordering::Relaxed);
+        self.encoded_bytes.fetch_add(encoded_bytes, Ordering::Relaxed);
+        self.raw_bytes.fetch_add(raw_bytes, Ordering::Relaxed);
+    }
+
+    pub(crate) fn count_out(&self, encoded_bytes: u64, raw_bytes: u64) {
+        self.chunks.fetch_sub(1, Ordering::Relaxed);
+        self.encoded_bytes.fetch_sub(encoded_bytes, Ordering::Relaxed);
+        self.raw_bytes.fetch_sub(raw_bytes, Ordering::Relaxed);
+    }
+}

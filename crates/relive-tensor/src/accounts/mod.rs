@@ -1,0 +1,11 @@
+//! Who holds which chunks and how much they take: ledgers of all chunks, accounts of tables, exact also where tables share
+//! chunks.
+
+mod account;
+mod holding;
+mod ledger;
+mod word;
+
+pub use account::{Account, AccountSnapshot};
+pub use ledger::{Ledger, LedgerSnapshot, MIN_MOVABLE_BYTES};
+pub(crate) use word::{ChunkState, Counted};

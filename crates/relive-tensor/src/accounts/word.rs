@@ -1,0 +1,140 @@
+//! What changes about a chunk, in one word: who holds it, where its frame is, and who has written it down.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// | Bits | Meaning |
+/// |---|---|
+/// | 0..29 | items of the holder that refer to the chunk |
+/// | 29..53 | number of the holder's account; 0: nobody; all ones: several, the ledger's list has them |
+/// | 53 | read since the disk tier last looked |
+/// | 54 | the frame is not in memory of this process's own |
+/// | 55 | the frame has a place outside of that memory, where it lies or can go back to; stays set |
+/// | 56..64 | tag of the store that has written the chunk; 0: none |
+#[derive(Debug, Default)]
+pub(crate) struct ChunkState(AtomicU64);
+
+/// A state at one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Word(u64);
+
+const USES_BITS: u32 = 29;
+const HOLDER_BITS: u32 = 24;
+const MAX_USES: u64 = (1 << USES_BITS) - 1;
+const TOUCHED: u64 = 1 << (USES_BITS + HOLDER_BITS);
+const MOVED: u64 = TOUCHED << 1;
+const STORED: u64 = MOVED << 1;
+const TAG_SHIFT: u32 = USES_BITS + HOLDER_BITS + 3;
+const HELD_MASK: u64 = TOUCHED - 1;
+
+/// Several accounts hold the chunk.
+pub(crate) const SEVERAL: u32 = (1 << HOLDER_BITS) - 1;
+
+impl Word {
+    pub(crate) fn uses(self) -> u64 {
+        self.0 & MAX_USES
+    }
+
+    pub(crate) fn holder(self) -> u32 {
+        u32::try_from((self.0 & HELD_MASK) >> USES_BITS).unwrap_or(SEVERAL)
+    }
+
+    pub(crate) fn is_moved(self) -> bool {
+        self.0 & MOVED != 0
+    }
+
+    pub(crate) fn is_stored(self) -> bool {
+        self.0 & STORED != 0
+    }
+
+    fn with_holder(self, holder: u32, uses: u64) -> Self {
+        let holder = if uses == 0 && holder != SEVERAL { 0 } else { holder };
+        Self((self.0 & !HELD_MASK) | (u64::from(holder) << USES_BITS) | uses.min(MAX_USES))
+    }
+}
+
+impl ChunkState {
+    pub(crate) fn get(&self) -> Word {
+        Word(self.0.load(Ordering::Acquire))
+    }
+
+    /// Changes holder and uses as `change` says, unless it says `None`; gives what was there before.
+    pub(crate) fn update_holder(&self, change: impl Fn(Word) -> Option<(u32, u64)>) -> Result<Word, Word> {
+        let update = |word: u64| {
+            let word = Word(word);
+            change(word).map(|(holder, uses)| word.with_holder(holder, uses).0)
+        };
+        self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, update).map(Word).map_err(Word)
+    }
+
+    /// Notes whether the frame is out of memory; what was there before.
+    pub(crate) fn set_moved(&self, is_moved: bool) -> Word {
+        Word(match is_moved {
+            true => self.0.fetch_or(MOVED, Ordering::AcqRel),
+            false => self.0.fetch_and(!MOVED, Ordering::AcqRel),
+        })
+    }
+
+    /// Notes that the frame has a place outside of memory.
+    pub(crate) fn set_stored(&self) {
+        self.0.fetch_or(STORED, Ordering::AcqRel);
+    }
+
+    /// Notes that the frame was read. Reading far more often than the tier looks, it writes once.
+    pub(crate) fn touch(&self) {
+        if self.0.load(Ordering::Relaxed) & TOUCHED == 0 {
+            self.0.fetch_or(TOUCHED, Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn take_touched(&self) -> bool {
+        self.0.fetch_and(!TOUCHED, Ordering::Relaxed) & TOUCHED != 0
+    }
+
+    pub(crate) fn store_tag(&self) -> u8 {
+        u8::try_from(self.0.load(Ordering::Acquire) >> TAG_SHIFT).unwrap_or(0)
+    }
+
+    pub(crate) fn set_store_tag(&self, tag: u8) {
+        let set = |word: u64| Some((word & !(0xff << TAG_SHIFT)) | (u64::from(tag) << TAG_SHIFT));
+        // The closure never refuses.
+        let _ = self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, set);
+    }
+}
+
+/// A chunk as accounts see it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Counted<'a> {
+    /// What changes about it.
+    pub(crate) state: &'a ChunkState,
+    /// Where it is: unlike its key, no client chooses it.
+    pub(crate) address: usize,
+    /// Bytes of its frame.
+    pub(crate) encoded_bytes: u64,
+    /// Bytes of its content once decoded.
+    pub(crate) raw_bytes: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_parts_do_not_touch_each_other() {
+        let state = ChunkState::default();
+        state.set_store_tag(0xa5);
+        state.touch();
+        state.update_holder(|_| Some((SEVERAL - 1, MAX_USES))).unwrap();
+        assert!(!state.set_moved(true).is_moved() && !state.get().is_stored());
+        state.set_stored();
+        let word = state.get();
+        assert_eq!((word.holder(), word.uses(), word.is_moved()), (SEVERAL - 1, MAX_USES, true));
+        assert_eq!((state.store_tag(), state.take_touched(), state.take_touched()), (0xa5, true, false));
+        state.update_holder(|word| Some((word.holder(), 0))).unwrap();
+        assert_eq!((state.get().holder(), state.store_tag()), (0, 0xa5), "without uses there is no holder");
+        state.set_store_tag(1);
+        assert_eq!((state.store_tag(), state.get().is_moved()), (1, true));
+        assert!(state.set_moved(false).is_moved());
+        let word = state.get();
+        assert_eq!((state.store_tag(), word.is_moved(), word.is_stored()), (1, false, true));
+    }
+}
