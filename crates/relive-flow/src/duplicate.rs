@@ -7,9 +7,10 @@ use std::time::Instant;
 
 use crate::bell::Bell;
 use crate::checkpoint::Checkpoint;
+use crate::item::Tagged;
 use crate::metrics::Metrics;
 use crate::node::Node;
-use crate::pull::{Polled, Pull, Tagged, Turn};
+use crate::pull::{Polled, Pull, Turn};
 use crate::sync::Mutex;
 use crate::waits::{BEGINNING, Need, Part, Puller};
 use crate::{Flow, Result};

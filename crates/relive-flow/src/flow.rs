@@ -6,10 +6,10 @@ use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
 
 use crate::checkpoint::Checkpoint;
+use crate::item::Tagged;
 use crate::metrics::Metrics;
 use crate::node::{Counted, Measured, Node};
-use crate::par::Taken;
-use crate::pull::{Pending, Polled, Pull, Stop, Tagged, Turn};
+use crate::pull::{Pending, Polled, Pull, Stop, Taken, Turn};
 use crate::sync::{AtomicBool, Ordering};
 use crate::waits::{self, Signal, Waited};
 use crate::{ErrorKind, FlowError, Result};

@@ -6,14 +6,16 @@ use std::task::{Poll, Waker};
 use std::time::Instant;
 
 use super::create::of_shard;
-use super::crew::{Crew, Taken};
-use super::parflow::{Make, ParFlow, Plan, Shard};
-use super::runner::OnFailure;
+use super::executor::OnFailure;
+use super::parflow::ParFlow;
+use super::shard::{Make, Plan, Shard};
+use super::shards::Shards;
 use crate::bell::Bell;
 use crate::checkpoint::Checkpoint;
+use crate::item::Tagged;
 use crate::metrics::Metrics;
 use crate::node::Node;
-use crate::pull::{Polled, Pull, Tagged, Turn};
+use crate::pull::{Polled, Pull, Taken, Turn};
 use crate::sync::Mutex;
 use crate::waits::{BEGINNING, Need, Part, Puller};
 use crate::{ErrorKind, Flow, FlowError, Result};
@@ -23,7 +25,7 @@ const MAX_WAITING: usize = 1_000;
 
 /// Between the old shards and the new ones.
 struct Exchange<T> {
-    old: Crew<T>,
+    old: Shards<T>,
     /// For each old shard that has not ended: the new shard that its next item goes to.
     next: Vec<usize>,
     /// The old shard that is asked next.
@@ -260,7 +262,7 @@ impl<T: Send + 'static, S: Send + 'static> ParFlow<T, S> {
             return ParFlow { plans, executor, around: None, on_failure: OnFailure::default() };
         }
         let next = vec![0; self.plans.len()];
-        let old = Crew::of(self);
+        let old = Shards::of(self);
         let waiting = |_| Waiting { items: VecDeque::new(), puller: None, waits_since: None, is_gone: false };
         let new = (0..shards).map(waiting).collect();
         let exchange = Arc::new(Mutex::new(Exchange { old, next, at: 0, new, news: Vec::new() }));

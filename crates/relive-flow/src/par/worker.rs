@@ -4,9 +4,10 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
 use std::task::{Poll, Waker};
 
-use super::parflow::Around;
-use super::runner::ShardFlow;
-use crate::pull::{Polled, Stop, Tagged, Turn};
+use super::executor::Around;
+use super::shard::ShardFlow;
+use crate::item::Tagged;
+use crate::pull::{Polled, Stop, Turn};
 use crate::sync::{self, AtomicBool, Condvar, JoinHandle, Mutex, Ordering};
 use crate::waits::{Need, Puller};
 use crate::{ErrorKind, Flow, FlowError, Result};

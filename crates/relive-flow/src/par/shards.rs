@@ -2,24 +2,18 @@
 
 use std::sync::Arc;
 
-use super::parflow::{Around, ParFlow};
-use super::runner::{Executor, OnFailure, Runner, ShardFlow};
+use super::executor::{Around, Executor, OnFailure};
+use super::parflow::ParFlow;
+use super::runner::Runner;
+use super::shard::ShardFlow;
 use crate::checkpoint::Checkpoint;
 use crate::metrics::Metrics;
 use crate::node::ShardNodes;
+use crate::pull::Taken;
 use crate::{Flow, Result};
 
-/// How the items of shards are taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Taken {
-    /// As they come: every shard that has one is heeded.
-    AsTheyCome,
-    /// In turn: while one shard is waited for, the others are not pulled.
-    InTurn,
-}
-
 /// The shards of an operator, which start with the first pull.
-pub(super) struct Crew<T> {
+pub(super) struct Shards<T> {
     executor: Executor,
     around: Option<Around>,
     on_failure: OnFailure,
@@ -33,7 +27,7 @@ pub(super) struct Crew<T> {
     places: Vec<usize>,
 }
 
-impl<T: Send + 'static> Crew<T> {
+impl<T: Send + 'static> Shards<T> {
     pub(super) fn of<S: Send + 'static>(par: ParFlow<T, S>) -> Self {
         let ParFlow { plans, executor, around, on_failure } = par;
         let (nodes, metrics) = (ShardNodes::new(plans.len()), Metrics::default());
