@@ -155,8 +155,8 @@ impl<T: Send + 'static> Exchange<T> {
     }
 }
 
-/// The place of a new shard at the exchange. Once it is dropped, what would come to it is dropped, too.
-struct Place<T> {
+/// The end of the exchange at which a new shard takes items. Once it is dropped, what would come to it is dropped, too.
+struct Inlet<T> {
     exchange: Arc<Mutex<Exchange<T>>>,
     bell: Arc<Bell>,
     /// Rings the bell.
@@ -164,7 +164,7 @@ struct Place<T> {
     number: usize,
 }
 
-impl<T: Send + 'static> Place<T> {
+impl<T: Send + 'static> Inlet<T> {
     fn poll_next(&self, turn: &mut Turn<'_>) -> Polled<T> {
         let mut exchange = self.exchange.lock();
         if let Some(own) = exchange.new.get_mut(self.number) {
@@ -195,7 +195,7 @@ impl<T: Send + 'static> Place<T> {
     }
 }
 
-impl<T> Drop for Place<T> {
+impl<T> Drop for Inlet<T> {
     fn drop(&mut self) {
         let mut exchange = self.exchange.lock();
         let left = exchange.new.get_mut(self.number).map(|own| {
@@ -209,7 +209,7 @@ impl<T> Drop for Place<T> {
 }
 
 /// The items that are dealt out to a new shard.
-struct NewShard<T>(Arc<Place<T>>);
+struct NewShard<T>(Arc<Inlet<T>>);
 
 impl<T: Send + 'static> Pull<T> for NewShard<T> {
     fn poll_next(&mut self, turn: &mut Turn<'_>) -> Polled<T> {
@@ -270,7 +270,7 @@ impl<T: Send + 'static, S: Send + 'static> ParFlow<T, S> {
         let plans = (0..shards).map(|number| {
             let (exchange, bell) = (Arc::clone(&exchange), Arc::clone(&bell));
             let waker = Waker::from(Arc::clone(&bell));
-            let place = Arc::new(Place { exchange, bell, waker, number: number as usize });
+            let place = Arc::new(Inlet { exchange, bell, waker, number: number as usize });
             let make: Make<T, ()> = Arc::new(move |shard| of_shard(place.flow(), shard.source()));
             plan(number, make)
         });

@@ -1,4 +1,4 @@
-//! The place of one process: the process that has it, and those that follow.
+//! Keeps one process running: starts it, waits for its end, and starts the next.
 
 use std::collections::VecDeque;
 use std::io;
@@ -16,19 +16,19 @@ use super::events::{Ended, Event, Member, Next, What};
 use super::job::Restart;
 
 /// A thread that starts a process, waits for its end, and starts another one in its place.
-pub(super) struct Place {
-    shared: Arc<Shared>,
+pub(super) struct Supervisor {
+    shared: Arc<Supervised>,
     thread: Option<JoinHandle<()>>,
 }
 
 #[derive(Default)]
-struct Shared {
-    state: Mutex<State>,
+struct Supervised {
+    state: Mutex<SupervisedState>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct SupervisedState {
     /// The process, while its number is surely its own: until it was waited for.
     running: Option<Pid>,
     /// Its standard input. It is kept open while it is to go on, so that a process can see that whoever has started it was killed.
@@ -37,7 +37,7 @@ struct State {
     has_ended: bool,
 }
 
-impl Place {
+impl Supervisor {
     /// Starts the first process.
     ///
     /// # Errors
@@ -47,11 +47,11 @@ impl Place {
         command: Command,
         restart: Restart,
         events: Sender<Event>,
-    ) -> io::Result<Place> {
-        let shared = Arc::new(Shared::default());
+    ) -> io::Result<Supervisor> {
+        let shared = Arc::new(Supervised::default());
         let holder = Holder { member, command, restart, events, shared: Arc::clone(&shared) };
         let thread = Builder::new().name("relive-launch".to_owned()).spawn(move || holder.run())?;
-        Ok(Place { shared, thread: Some(thread) })
+        Ok(Supervisor { shared, thread: Some(thread) })
     }
 
     /// No other process follows.
@@ -89,7 +89,7 @@ struct Holder {
     command: Command,
     restart: Restart,
     events: Sender<Event>,
-    shared: Arc<Shared>,
+    shared: Arc<Supervised>,
 }
 
 impl Holder {
