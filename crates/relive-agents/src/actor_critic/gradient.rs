@@ -5,7 +5,7 @@ use std::time::Instant;
 use relive_env::State;
 use relive_flow::{Async, Flow};
 use relive_rl::plan::{Batch, Crew, Learn, Progress};
-use relive_rl::processes::{Carried, Layouts};
+use relive_rl::processes::{Layouts, Message};
 use relive_rl::run::Seen;
 use relive_rl::{Acted, Learner, Learnt, Part, Result, RlError, Saveable, Weights};
 
@@ -33,7 +33,7 @@ impl Batch for Gradient {
     }
 }
 
-impl Carried for Gradient {
+impl Message for Gradient {
     fn empty(_: &Layouts) -> Result<Gradient> {
         Ok(Gradient::default())
     }

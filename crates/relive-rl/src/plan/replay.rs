@@ -11,7 +11,7 @@ use relive_engine::TableHandle;
 use relive_env::State;
 use relive_flow::{Flow, Order, Polled, Pull, Tagged, Turn};
 
-use super::crew::Place;
+use super::crew::Role;
 use super::{Crew, Workers};
 use crate::adders::Adder;
 use crate::times::{Lap, SharedTimes};
@@ -61,7 +61,7 @@ impl Crew {
     /// There is no such table.
     pub fn replay(&self, table: &str, batch_size: usize) -> Result<Flow<SampleBatch>> {
         let name = format!("replay({table})");
-        if let Place::Worker { .. } = self.place() {
+        if let Role::Worker { .. } = self.role() {
             return Ok(Flow::from_iter(&name, std::iter::empty()));
         }
         let in_turn = self.table_in_turn(table)?;

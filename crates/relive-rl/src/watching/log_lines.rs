@@ -21,10 +21,10 @@ const MAX_LINE_BYTES: usize = 4 << 10;
 ///
 /// It keeps 500 lines and 64 KiB at most, and drops the oldest: who writes lines never waits for who reads them.
 #[derive(Debug, Clone, Default)]
-pub struct LogLines(Arc<Shared>);
+pub struct LogLines(Arc<LineBuffer>);
 
 #[derive(Debug, Default)]
-struct Shared {
+struct LineBuffer {
     tail: Mutex<Tail>,
     changed: Condvar,
 }

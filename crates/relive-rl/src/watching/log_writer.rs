@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::LogLines;
 use super::log_lines::Page;
-use crate::run::saved;
+use crate::tables::item;
 use crate::{Result, RlError};
 
 /// What the names of these tables begin with.
@@ -60,7 +60,7 @@ impl Origin {
 
 /// A page of lines, and where it is from.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Written {
+pub(super) struct LogPage {
     pub(super) origin: String,
     pub(super) host: String,
     pub(super) page: Page,
@@ -133,10 +133,10 @@ impl Drop for LogWriter {
 /// Writes a page, if there is one; whether that is done. It logs nothing: that would be something new.
 fn write(client: &Client, (origin, host): (Origin, &str), page: Option<Page>, patience: Duration) -> bool {
     let Some(page) = page.filter(|page| !page.lines.is_empty()) else { return true };
-    let written = Written { origin: origin.name(), host: host.to_owned(), page };
+    let written = LogPage { origin: origin.name(), host: host.to_owned(), page };
     let bytes = serde_json::to_vec(&written).unwrap_or_default();
     let put = || -> Result<()> {
-        let step = Nest::dict([("lines", saved::leaf(&bytes)?)]);
+        let step = Nest::dict([("lines", item::leaf(&bytes)?)]);
         Ok(client.with_timeout(patience).insert(&step, &[(&origin.table(), 1.0)])?)
     };
     // The server may be away, or have no table for a worker of this number.
