@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::time::{Duration, Instant};
 
+use super::boxes::{FAN_OUT, branch};
 use super::list::{self, NodeList, Source};
 use super::sign::NodeSign;
-use super::tree::{self, FAN_OUT};
 use crate::limits::{MAX_NODE_WORKERS, MAX_NODES, MAX_WORKERS, NODE_GONE, NODE_SILENCE};
 
 /// Holds the numbers of workers that were started by hand. No node has this id.
@@ -243,7 +243,7 @@ impl Membership {
         let inner = |at: usize| present.get(at).and_then(|node| node.sign.address.clone());
         let mut places = self.places();
         let entry = |(index, node): (usize, &&Member)| {
-            let branch = tree::branch(index);
+            let branch = branch(index);
             let address = branch.parent.and_then(inner);
             let has_box = branch.parent.is_none() || address.is_some();
             let reader = has_box.then(|| branch.slot.to_string());

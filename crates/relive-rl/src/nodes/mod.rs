@@ -14,9 +14,9 @@
 //! | File | What it is |
 //! |---|---|
 //! | `sign.rs`, `list.rs` | what is told both ways |
-//! | `membership.rs`, `tree.rs` | what follows from it: states without clock or server |
+//! | `membership.rs` | what follows from it: a state without clock or server |
 //! | `registry.rs` | the driver's side |
-//! | `boxes.rs` | the tables, and the boxes for weights |
+//! | `boxes.rs` | the tables, and the tree of boxes for weights |
 //! | `host.rs`, `relay.rs` | a node's side: its workers, and the weights that go through it |
 
 mod boxes;
@@ -26,7 +26,6 @@ mod membership;
 mod registry;
 mod relay;
 mod sign;
-mod tree;
 
 pub use boxes::Connect;
 pub(crate) use boxes::{box_of_worker, tables};

@@ -7,9 +7,8 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use relive_client::blocking::Client;
 
-use super::boxes::{Connect, boxes_of_nodes};
+use super::boxes::{Connect, FAN_OUT, boxes_of_nodes};
 use super::list::Source;
-use super::tree::FAN_OUT;
 use crate::tables::weights::{self, Packed, Stamp};
 use crate::{Result, RlError};
 
