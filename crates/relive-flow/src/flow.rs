@@ -166,8 +166,8 @@ impl<T: 'static> Flow<T> {
     ///
     /// # Errors
     /// As [`next`](Self::next), and [`ErrorKind::Timeout`]; nothing is lost then.
-    pub fn next_within(&mut self, patience: Duration) -> Option<Result<T>> {
-        self.next_until(Instant::now().checked_add(patience), true)
+    pub fn next_within(&mut self, timeout: Duration) -> Option<Result<T>> {
+        self.next_until(Instant::now().checked_add(timeout), true)
     }
 
     /// [`next`](Self::next), a slice at a time, for callers who look after other things between two slices.

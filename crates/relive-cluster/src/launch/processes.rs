@@ -58,8 +58,8 @@ impl Members for Running {
         members.map(|member| (member, HOST.to_owned())).collect()
     }
 
-    fn watch(&mut self, patience: Duration) -> Option<Event> {
-        self.events.recv_timeout(patience).ok()
+    fn watch(&mut self, timeout: Duration) -> Option<Event> {
+        self.events.recv_timeout(timeout).ok()
     }
 
     fn stop(&mut self, grace: Duration) {

@@ -152,7 +152,7 @@ impl Holder {
         }
         if ended == Ended::Success {
             self.tell(What::Ended(ended, Next::Stays));
-            return self.restart.after_success.is_some_and(|patience| self.goes_on_for(patience));
+            return self.restart.after_success.is_some_and(|timeout| self.goes_on_for(timeout));
         }
         let Restart { most, within, .. } = self.restart;
         failures.push_back(Instant::now());
@@ -164,9 +164,9 @@ impl Holder {
     }
 
     /// Whether it is not stopped for so long.
-    fn goes_on_for(&self, patience: Duration) -> bool {
+    fn goes_on_for(&self, timeout: Duration) -> bool {
         let mut state = self.shared.state.lock();
-        self.shared.changed.wait_while_for(&mut state, |state| !state.is_stopped, patience);
+        self.shared.changed.wait_while_for(&mut state, |state| !state.is_stopped, timeout);
         !state.is_stopped
     }
 

@@ -84,10 +84,10 @@ impl Outgoing {
     /// The stream is over.
     pub(super) fn wait(
         &self,
-        patience: Duration,
+        timeout: Duration,
         is_so: impl Fn(&Sending) -> bool,
     ) -> Result<bool, StreamError> {
-        let until = Instant::now() + patience;
+        let until = Instant::now() + timeout;
         let mut state = self.state.lock();
         loop {
             if is_so(&state.sending) {

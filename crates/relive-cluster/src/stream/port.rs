@@ -23,7 +23,7 @@ use super::receiving::Window;
 use super::wire::{Answer, Join, MAX_JOIN_BYTES, MAX_MESSAGE_BYTES};
 
 /// How long a writer may take to say who it is, and waits until there is a reader of its shard.
-const JOIN_PATIENCE: Duration = Duration::from_secs(10);
+const JOIN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How long writers are waited for at the end, who are told that nobody reads any more.
 const GOODBYE: Duration = Duration::from_secs(1);
@@ -147,14 +147,14 @@ async fn accept(shared: Arc<Listening>, listener: TcpListener) {
 }
 
 async fn serve(shared: Arc<Listening>, socket: TcpStream, peer: SocketAddr) {
-    match tokio::time::timeout(JOIN_PATIENCE, joined(&shared, socket)).await {
+    match tokio::time::timeout(JOIN_TIMEOUT, joined(&shared, socket)).await {
         Ok(Ok((slot, epoch, messages, socket))) => {
             if let Err(error) = slot_connection(&slot, epoch, messages, socket).await {
                 tracing::debug!("the stream of a shard at {peer} has broken: {error}");
             }
         }
         Ok(Err(error)) => tracing::warn!("{peer} is no writer of a stream here: {error}"),
-        Err(_) => tracing::warn!("{peer} has not said in {JOIN_PATIENCE:?} which shard it writes"),
+        Err(_) => tracing::warn!("{peer} has not said in {JOIN_TIMEOUT:?} which shard it writes"),
     }
 }
 

@@ -45,8 +45,8 @@ impl ShardWriter {
     ///
     /// # Errors
     /// The stream is over: the reader is gone or wants no more, does not take this writer, or the shard has begun anew elsewhere.
-    pub fn wait_for_room(&self, patience: Duration) -> Result<bool, StreamError> {
-        self.shared.wait(patience, Sending::has_room)
+    pub fn wait_for_room(&self, timeout: Duration) -> Result<bool, StreamError> {
+        self.shared.wait(timeout, Sending::has_room)
     }
 
     /// Takes an item on. It does not wait: [`wait_for_room`](Self::wait_for_room) is what keeps a shard from being too far ahead.
@@ -73,9 +73,9 @@ impl ShardWriter {
     ///
     /// # Errors
     /// The stream is over, and something was not taken.
-    pub fn finish(&self, patience: Duration) -> Result<bool, StreamError> {
+    pub fn finish(&self, timeout: Duration) -> Result<bool, StreamError> {
         self.shared.push(Item::End)?;
-        self.shared.wait(patience, Sending::is_done)
+        self.shared.wait(timeout, Sending::is_done)
     }
 
     /// Items that the reader has taken.

@@ -263,9 +263,9 @@ fn item_bytes(client: &Client) -> Result<ItemBytes> {
 fn weight_times(client: &Client, address: &str) -> Result<WeightTimes> {
     std::thread::sleep(QUIET);
     let far = Client::connect_with(address, ClientOptions::default())?;
-    let packed = published::get(&far, published::PATIENCE)?;
+    let packed = published::get(&far, published::TIMEOUT)?;
     let weights = packed.unpack()?;
-    let get = || published::get(&far, published::PATIENCE)?.unpack().map(drop);
+    let get = || published::get(&far, published::TIMEOUT)?.unpack().map(drop);
     let (fetches, fetched, idle) = repeated(get)?;
     let sides = [Side::Learner, Side::Connection, Side::Others];
     let of = |(before, after): &(Taken, Taken), side| after.since(before, side).0 / f64::from(fetches);

@@ -30,7 +30,7 @@ const BEAT: Duration = Duration::from_secs(1);
 const UNLISTED: Duration = NODE_GONE.saturating_mul(2);
 
 /// For how long a node waits for numbers before it says that there are none.
-const PATIENCE: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A node of a run.
 pub struct Node<'a> {
@@ -205,7 +205,7 @@ impl Hosting<'_, '_> {
         let (has, wants) = (self.places.len(), self.node.actors);
         if !self.is_told
             && has < usize::try_from(wants).unwrap_or(usize::MAX)
-            && self.begun.elapsed() >= PATIENCE
+            && self.begun.elapsed() >= TIMEOUT
         {
             self.is_told = true;
             let why = match most {

@@ -15,7 +15,7 @@ use crate::{Result, RlError};
 pub(super) const TABLE: &str = "nodes";
 
 /// Waiting for an item that is there, or is not.
-const PATIENCE: Duration = Duration::from_millis(200);
+const TIMEOUT: Duration = Duration::from_millis(200);
 
 const WHAT: &str = "the list of nodes";
 
@@ -71,7 +71,7 @@ impl NodeList {
     /// # Errors
     /// The server is lost; the list is of another version of Relive.
     pub(super) fn get(client: &Client) -> Result<Option<NodeList>> {
-        let samples = match client.with_timeout(PATIENCE).sample(TABLE, 1) {
+        let samples = match client.with_timeout(TIMEOUT).sample(TABLE, 1) {
             Err(error) if matches!(error.kind(), ErrorKind::Timeout | ErrorKind::NotFound) => {
                 return Ok(None);
             }

@@ -19,7 +19,7 @@ const SLICE: Duration = Duration::from_millis(250);
 const LATE: Duration = Duration::from_secs(1);
 
 /// How long the run's server may take for weights: the node that ends waits for it.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Takes weights on a thread of its own, until it is dropped.
 pub(super) struct Relay {
@@ -193,7 +193,7 @@ impl Fetcher {
             );
             self.lost = Some(source.clone());
         }
-        if let Err(error) = weights::get(&self.run, PATIENCE).and_then(|packed| self.shared.keep(&packed)) {
+        if let Err(error) = weights::get(&self.run, TIMEOUT).and_then(|packed| self.shared.keep(&packed)) {
             // It is told elsewhere that the server is lost.
             tracing::debug!("no weights from the run's server: {error}");
         }

@@ -17,7 +17,7 @@ pub struct Progress {
 }
 
 /// How often a waiting run looks whether it is to stop.
-const PATIENCE: Duration = Duration::from_millis(100);
+const TIMEOUT: Duration = Duration::from_millis(100);
 
 /// How long a run waits for its plan before it logs what it waits for.
 const SILENCE: Duration = Duration::from_secs(5);
@@ -34,7 +34,7 @@ pub(crate) fn next_progress(
         if stop.is_stopped() {
             return Ok(None);
         }
-        match plan.next_within(PATIENCE) {
+        match plan.next_within(TIMEOUT) {
             None => return Ok(None),
             Some(Err(error)) if error.kind() == ErrorKind::Timeout => {}
             Some(progress) => return Ok(Some(progress?)),

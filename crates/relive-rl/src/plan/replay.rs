@@ -148,13 +148,13 @@ struct Batches {
 
 impl Pull<Result<SampleBatch>> for Batches {
     fn poll_next(&mut self, turn: &mut Turn<'_>) -> Polled<Result<SampleBatch>> {
-        let patience = match &self.in_turn {
+        let timeout = match &self.in_turn {
             Some(table) if !table.can_sample(self.count).unwrap_or(false) => return Poll::Pending,
             Some(_) => None,
             None => Some(SLICE),
         };
         let mut lap = Lap::begin();
-        let next = self.batches.next_within(patience);
+        let next = self.batches.next_within(timeout);
         self.times.add(Part::Sample, lap.lap());
         match next {
             Some(Err(error)) if error.kind() == ErrorKind::Timeout => {

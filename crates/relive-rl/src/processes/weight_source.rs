@@ -69,7 +69,7 @@ impl WeightSource {
             shared: Arc::new(Arrivals::default()),
         };
         let first = source.near.as_ref().and_then(|near| weights::get(&near.client, LATE).ok());
-        let first = first.map_or_else(|| weights::get(run, weights::PATIENCE), Ok)?;
+        let first = first.map_or_else(|| weights::get(run, weights::TIMEOUT), Ok)?;
         source.shared.offer(&source.store, &first)?;
         Ok(source)
     }
@@ -152,7 +152,7 @@ impl WeightSource {
 
     /// Takes the newest weights from the run's server.
     fn fetch(&self) -> Result<()> {
-        let packed = weights::get(&self.run, weights::PATIENCE)?;
+        let packed = weights::get(&self.run, weights::TIMEOUT)?;
         if self.near.is_some() && !std::mem::replace(&mut self.shared.state.lock().is_lost, true) {
             tracing::warn!("no weights come from the node: taking them from the run's server");
         }

@@ -22,7 +22,7 @@ const MEETING: Duration = Duration::from_mins(5);
 
 /// How long a call waits for learners that live. They wait for experience, which takes as long as the environments take; one whose process ends
 /// or is stopped is noticed in seconds.
-const PATIENCE: Duration = Duration::from_hours(24);
+const TIMEOUT: Duration = Duration::from_hours(24);
 
 /// How long a call goes on waiting once the run is to stop: as a rule it ends by itself.
 const AFTER_STOP: Duration = Duration::from_secs(5);
@@ -159,7 +159,7 @@ fn options(ranks: u32, identity: &Identity, token: &str) -> RingOptions {
         job: format!("{} in {}", identity.agent, identity.environment),
         token: token.to_owned(),
         meeting: MEETING,
-        timeout: PATIENCE,
+        timeout: TIMEOUT,
         ..RingOptions::default()
     }
 }

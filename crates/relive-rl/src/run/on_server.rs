@@ -25,7 +25,7 @@ const SAVE_EVERY: Duration = Duration::from_secs(10);
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 /// How long a look may take, before the run is asked whether it is to stop.
-const PATIENCE: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Learns until the workers have made enough steps. Adds the tables that the server does not have. Where there is the state of a run, it goes on
 /// from that. Only if it ends in order the run is over for the workers; otherwise they wait for the next driver.
@@ -108,7 +108,7 @@ fn advance(session: &mut Session, options: &RunOptions, on_report: OnReport<'_>)
 /// Waits for a server that was lost, with its tables.
 fn come_back(server: &Client, wanted: &[TableConfig], options: &RunOptions, why: &RlError) -> Result<()> {
     tracing::warn!("the server is lost, or has stopped: {why}; waiting for it to come back");
-    let server = server.with_timeout(PATIENCE);
+    let server = server.with_timeout(TIMEOUT);
     loop {
         // A server that stops answers to the end.
         std::thread::sleep(LOOK_EVERY);

@@ -16,7 +16,7 @@ use crate::{Result, RlError, state};
 pub(crate) const TABLE: &str = "job";
 
 /// Waiting for an item that is there, or is not. A server on a busy machine takes its time, and what it says may be that the run is over.
-const PATIENCE: Duration = Duration::from_secs(1);
+const TIMEOUT: Duration = Duration::from_secs(1);
 
 /// What a run is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,7 +62,7 @@ pub(crate) fn is_there(client: &Client) -> Result<bool> {
 /// # Errors
 /// The server is lost, or what is there is no job.
 pub(crate) fn get(client: &Client) -> Result<Option<Job>> {
-    let samples = match client.with_timeout(PATIENCE).sample(TABLE, 1) {
+    let samples = match client.with_timeout(TIMEOUT).sample(TABLE, 1) {
         // Nobody has begun a run on this server yet.
         Err(error) if matches!(error.kind(), ErrorKind::Timeout | ErrorKind::NotFound) => return Ok(None),
         samples => samples?,

@@ -16,7 +16,7 @@ const TABLE: &str = "learners";
 const WHAT: &str = "the item of the table `learners`";
 
 /// How long the item is waited for: whoever joins was started when it was there.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// How learners join a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -45,7 +45,7 @@ impl Joining {
     /// # Errors
     /// There is none; the server is lost.
     pub(crate) fn get(client: &Client) -> Result<(Identity, Joining)> {
-        let samples = match client.with_timeout(PATIENCE).sample(TABLE, 1) {
+        let samples = match client.with_timeout(TIMEOUT).sample(TABLE, 1) {
             Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Timeout) => {
                 return Err(RlError::Order { call: "another learner", needs: "a run of several learners" });
             }

@@ -30,7 +30,7 @@ pub(crate) const TIMES: LeaseTimes =
     LeaseTimes { beat: Duration::from_secs(1), silence: LEARNER_SILENCE, look: Duration::from_millis(200) };
 
 /// Waiting for an item that is there, or is not.
-const PATIENCE: Duration = Duration::from_millis(200);
+const TIMEOUT: Duration = Duration::from_millis(200);
 
 /// How long a server may take for an answer.
 const ANSWER: Duration = Duration::from_secs(5);
@@ -181,7 +181,7 @@ fn write(client: &Client, sign: DriverSign) -> Result<()> {
 
 /// What the table says, if it has an item.
 pub(crate) fn read(client: &Client) -> Result<Option<DriverSign>> {
-    let samples = match client.with_timeout(PATIENCE).sample(TABLE, 1) {
+    let samples = match client.with_timeout(TIMEOUT).sample(TABLE, 1) {
         Err(error) if is_timeout(&error) => return Ok(None),
         samples => samples?,
     };

@@ -52,8 +52,8 @@ impl Orders {
     }
 
     /// The next order, none if there is none in time.
-    pub(crate) fn next_within(&mut self, patience: Duration) -> Result<Option<Order>> {
-        let sample = match self.0.next_with_timeout(patience) {
+    pub(crate) fn next_within(&mut self, timeout: Duration) -> Result<Option<Order>> {
+        let sample = match self.0.next_with_timeout(timeout) {
             None => return Ok(None),
             Some(Err(error)) if error.kind() == ErrorKind::Timeout => return Ok(None),
             Some(sample) => sample?,

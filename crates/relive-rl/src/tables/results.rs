@@ -19,7 +19,7 @@ const MAX_RESULTS: u32 = 16;
 const IN_FLIGHT: usize = 4;
 
 /// How long a worker waits for room before it looks whether the run goes on.
-pub(crate) const PATIENCE: Duration = Duration::from_millis(200);
+pub(crate) const TIMEOUT: Duration = Duration::from_millis(200);
 
 pub(crate) fn table() -> TableConfig {
     TableConfig::queue(TABLE, MAX_RESULTS)
@@ -107,7 +107,7 @@ impl Results {
             return Ok(false);
         }
         // No result is made while the one before is not there: the queue is what bounds how far a worker is ahead.
-        until(&goes_on, || self.writer.flush(PATIENCE))
+        until(&goes_on, || self.writer.flush(TIMEOUT))
     }
 }
 
@@ -135,8 +135,8 @@ impl Reader {
     ///
     /// # Errors
     /// The server is lost; what is there is no result.
-    pub(crate) fn next_within(&mut self, patience: Duration) -> Result<Option<FromWorker>> {
-        let sample = match self.0.next_with_timeout(patience) {
+    pub(crate) fn next_within(&mut self, timeout: Duration) -> Result<Option<FromWorker>> {
+        let sample = match self.0.next_with_timeout(timeout) {
             None => return Ok(None),
             Some(Err(error)) if error.kind() == ErrorKind::Timeout => return Ok(None),
             Some(sample) => sample?,
@@ -171,7 +171,7 @@ mod tests {
         }
         let mut reader = Reader::new(&client).unwrap();
         for told in told {
-            assert_eq!(reader.next_within(PATIENCE).unwrap(), Some(told));
+            assert_eq!(reader.next_within(TIMEOUT).unwrap(), Some(told));
         }
         assert_eq!(reader.next_within(Duration::ZERO).unwrap(), None);
         drop(reader);

@@ -15,7 +15,7 @@ use crate::limits::LEARNER_SILENCE;
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 /// How long a server may take for an answer.
-const PATIENCE: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);
 
 /// What is missed where nothing happens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,7 +34,7 @@ pub(crate) fn watched<T>(client: &Client, missed: Missed, work: impl FnOnce() ->
         threads.spawn(move || {
             let mut watch = SilenceWatch { missed, seen: None, since: Instant::now(), told: None };
             while ended.recv_timeout(LOOK_EVERY) == Err(RecvTimeoutError::Timeout) {
-                let looked = client.with_timeout(PATIENCE).server_info();
+                let looked = client.with_timeout(TIMEOUT).server_info();
                 watch.look(looked.ok().map(|info| watch.sign(&info, client)), Instant::now());
             }
         });

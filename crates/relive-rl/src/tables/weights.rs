@@ -16,7 +16,7 @@ use crate::{Result, RlError, Weights, state};
 pub(crate) const TABLE: &str = "weights";
 
 /// Waiting for weights that are there.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(30);
 
 const WHAT: &str = "weights";
 
@@ -129,8 +129,8 @@ fn padded(length: usize) -> usize {
 ///
 /// # Errors
 /// The server is lost; what is there are no weights.
-pub(crate) fn get(client: &Client, patience: Duration) -> Result<Packed> {
-    let samples = client.with_timeout(patience).sample(TABLE, 1)?;
+pub(crate) fn get(client: &Client, timeout: Duration) -> Result<Packed> {
+    let samples = client.with_timeout(timeout).sample(TABLE, 1)?;
     let sample = samples.first().ok_or_else(|| RlError::state(WHAT, "there are none"))?;
     Packed::read(sample)
 }
@@ -139,8 +139,8 @@ pub(crate) fn get(client: &Client, patience: Duration) -> Result<Packed> {
 ///
 /// # Errors
 /// The server is lost, or has no such box; what is there are no weights.
-pub(crate) fn wait(client: &Client, reader: &str, patience: Duration) -> Result<Option<Packed>> {
-    match client.with_timeout(patience).sample(&fresh_name(reader), 1) {
+pub(crate) fn wait(client: &Client, reader: &str, timeout: Duration) -> Result<Option<Packed>> {
+    match client.with_timeout(timeout).sample(&fresh_name(reader), 1) {
         Err(error) if error.kind() == ErrorKind::Timeout => Ok(None),
         samples => samples?.first().map(Packed::read).transpose(),
     }
@@ -203,7 +203,7 @@ mod tests {
         for (epoch, version) in [(1, 3), (2, 2)] {
             let parts = [("w".to_owned(), matrix.clone()), ("b".to_owned(), Tensor::scalar(7_i64))];
             Packed::of(&Weights::new(version, parts), epoch).unwrap().put(&client, &[], &|| true).unwrap();
-            let packed = get(&client, PATIENCE).unwrap();
+            let packed = get(&client, TIMEOUT).unwrap();
             assert_eq!(packed.stamp, Stamp { epoch, version });
             let back = packed.unpack().unwrap();
             assert_eq!((back.version(), back.parts().len()), (version, 2));
@@ -232,7 +232,7 @@ mod tests {
             let packed = Packed::of(&Weights::new(version, []), 9).unwrap();
             packed.put(&client, &["a".to_owned()], &|| true).unwrap();
             if version != 2 {
-                taken.extend(wait(&client, "a", PATIENCE).unwrap().map(|packed| packed.stamp.version));
+                taken.extend(wait(&client, "a", TIMEOUT).unwrap().map(|packed| packed.stamp.version));
             }
         }
         assert_eq!(taken, [1, 3]);

@@ -22,7 +22,7 @@ const TABLE: &str = "plan";
 const SHOW_EVERY: Duration = Duration::from_secs(1);
 
 /// How long a server may take for an answer.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The graph of a plan, with the items that have gone through each operator.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -171,7 +171,7 @@ impl PlanStateWriter {
 /// # Errors
 /// The server is lost.
 pub fn look(client: &Client) -> Result<Option<String>> {
-    let client = client.with_timeout(PATIENCE);
+    let client = client.with_timeout(TIMEOUT);
     let info = client.server_info()?;
     if info.table(TABLE).is_none_or(|table| table.current_size == 0) {
         return Ok(None);
