@@ -113,6 +113,7 @@ pub fn host(node: &Node<'_>, workers: &mut dyn NodeWorkers) -> Result<Hosted> {
         running: Running::default(),
         hosted: Hosted::default(),
         is_told: false,
+        has_complained: false,
         begun: Instant::now(),
     };
     let ended = watched(node.client, Missed::Driver, || hosting.work());
@@ -142,6 +143,8 @@ struct Hosting<'a, 'w> {
     hosted: Hosted,
     /// Whether it was told that there are fewer numbers than asked for.
     is_told: bool,
+    /// Whether a list that cannot be read was told of.
+    has_complained: bool,
     begun: Instant,
 }
 
@@ -173,13 +176,31 @@ impl Hosting<'_, '_> {
             self.sign(false).send(self.node.client)?;
             self.beat = Some(Instant::now());
         }
-        let list = NodeList::get(self.node.client)?.unwrap_or_default();
+        let Some(list) = self.list()? else { return Ok(false) };
         match list.of(self.id) {
             Some(entry) => self.follow(entry, list.most)?,
             None if self.listed.elapsed() >= UNLISTED => self.hold(&[])?,
             None => {}
         }
         Ok(false)
+    }
+
+    /// The newest list; none if what is in its table is no list, which the driver sees, too, and writes again.
+    fn list(&mut self) -> Result<Option<NodeList>> {
+        let found = NodeList::get(self.node.client);
+        match found {
+            Err(error) if !is_loss(&error) && !matches!(error, RlError::OtherVersion { .. }) => {
+                if !std::mem::replace(&mut self.has_complained, true) {
+                    tracing::warn!("what is in the table of nodes is passed over: {error}");
+                }
+                Ok(None)
+            }
+            list => {
+                let list = list?;
+                self.has_complained = false;
+                Ok(Some(list.unwrap_or_default()))
+            }
+        }
     }
 
     /// # Errors
@@ -270,4 +291,78 @@ impl Hosting<'_, '_> {
 
 fn refused(error: relive_engine::EngineError) -> RlError {
     RlError::state("a node's tables", error)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::{Receiver, Sender, channel};
+
+    use relive_engine::EngineBuilder;
+    use relive_env::{Environment, make};
+
+    use super::super::list::put_bytes;
+    use super::super::{Registry, tables};
+    use super::*;
+    use crate::tables::job::Now;
+
+    /// Tells which numbers it is to have, and each time that it is looked after.
+    struct Recorded(Sender<Option<Vec<u32>>>);
+
+    impl NodeWorkers for Recorded {
+        fn hold(&mut self, numbers: &[u32]) -> Result<()> {
+            self.0.send(Some(numbers.to_vec())).map_err(|error| RlError::Foreign(error.to_string()))
+        }
+
+        fn watch(&mut self) -> Result<Running> {
+            self.0.send(None).map_err(|error| RlError::Foreign(error.to_string()))?;
+            Ok(Running::default())
+        }
+    }
+
+    fn held(told: &Receiver<Option<Vec<u32>>>, looks: usize) -> Vec<u32> {
+        let all =
+            told.iter().filter(|told| told.is_none() || told.as_ref().is_some_and(|held| !held.is_empty()));
+        all.take(looks).flatten().next().unwrap_or_default()
+    }
+
+    #[test]
+    fn what_is_no_list_ends_no_node() {
+        let engine = tables().chain([job::table()]).fold(Engine::builder(), EngineBuilder::table);
+        let client = Client::in_process(engine.build().unwrap()).unwrap();
+        let spec = make("catch/0", 1).unwrap().spec().clone();
+        let identity = Identity::new(("none", Vec::new()), "catch/0", &spec, 1);
+        let put =
+            |is_over| job::put(&client, &identity, Now { is_over, ..Now::default() }, &|| true).unwrap();
+        put(false);
+        put_bytes(&client, b"no list".to_vec(), &|| true).unwrap();
+        let (tell, told) = channel();
+        let own = node_tables().fold(Engine::builder(), EngineBuilder::table).build().unwrap();
+        let run = client.clone();
+        let node = std::thread::spawn(move || {
+            let stop = Stop::new();
+            let connect: Connect = Arc::new(|_| Err(RlError::Stopped));
+            let (name, host_name) = ("a".to_owned(), "b".to_owned());
+            let node = Node {
+                client: &run,
+                name,
+                host: host_name,
+                address: None,
+                actors: 2,
+                engine: own,
+                connect,
+                stop: &stop,
+            };
+            host(&node, &mut Recorded(tell))
+        });
+        assert!(held(&told, 3).is_empty(), "it goes on without workers");
+        let registry = Registry::new((0, 2), false);
+        registry.look(&client, &|| true).unwrap();
+        while !registry.has_some() {
+            registry.look(&client, &|| true).unwrap();
+        }
+        assert_eq!(held(&told, 100), [0, 1]);
+        put(true);
+        while told.recv().is_ok() {}
+        node.join().unwrap().unwrap();
+    }
 }

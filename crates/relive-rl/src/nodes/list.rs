@@ -61,9 +61,7 @@ impl NodeList {
     pub(super) fn put(&self, client: &Client, goes_on: GoesOn<'_>) -> Result<()> {
         let list = serde_json::to_value(self).map_err(|error| RlError::state(WHAT, error))?;
         let written = WrittenList { protocol: PROTOCOL, relive: env!("CARGO_PKG_VERSION").to_owned(), list };
-        let bytes = serde_json::to_vec(&written).map_err(|error| RlError::state(WHAT, error))?;
-        let text = Tensor::from_strings([bytes], []).map_err(|error| RlError::state(WHAT, error))?;
-        item::insert(client, &[TABLE], &Nest::dict([("list", Nest::Leaf(text))]), goes_on)
+        put_bytes(client, serde_json::to_vec(&written).map_err(|error| RlError::state(WHAT, error))?, goes_on)
     }
 
     /// The newest list, if there is one yet.
@@ -99,6 +97,11 @@ impl NodeList {
     pub(super) fn of(&self, id: u64) -> Option<&Assignment> {
         self.nodes.iter().find(|entry| entry.id == id)
     }
+}
+
+pub(super) fn put_bytes(client: &Client, bytes: Vec<u8>, goes_on: GoesOn<'_>) -> Result<()> {
+    let text = Tensor::from_strings([bytes], []).map_err(|error| RlError::state(WHAT, error))?;
+    item::insert(client, &[TABLE], &Nest::dict([("list", Nest::Leaf(text))]), goes_on)
 }
 
 #[cfg(test)]

@@ -2,23 +2,26 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use relive_client::blocking::Client;
 use serde_json::{Value, json};
 
-use super::list::NodeList;
+use super::list::{self, NodeList};
 use super::membership::{Change, Membership};
 use super::sign::NodeSigns;
 use crate::limits::NODE_GONE;
-use crate::tables::item::GoesOn;
+use crate::tables::item::{GoesOn, is_loss};
 use crate::tables::server;
 use crate::watching::log_tables_of;
 use crate::{Acted, Result};
 
 /// What workers of higher numbers log is on their own machines alone: nobody reads the logs of more at once.
 const MOST_LOGGED: u32 = 1_000;
+
+/// Time from one look whether the list is still in its table to the next. Whoever has the run's token can write there.
+const CHECK_EVERY: Duration = Duration::from_secs(1);
 
 /// The nodes of a run, as its driver knows them.
 #[derive(Default)]
@@ -36,6 +39,8 @@ struct Known {
     members: Membership,
     signs: NodeSigns,
     told: Option<NodeList>,
+    /// When it was seen last that the table has the list that was told.
+    checked: Instant,
     /// Workers of the numbers below have tables for what they log.
     logged: u32,
     /// Whether a sign that cannot be read was told of.
@@ -59,7 +64,11 @@ impl Registry {
     /// # Errors
     /// The server is lost.
     pub(crate) fn look(&self, client: &Client, goes_on: GoesOn<'_>) -> Result<()> {
-        let (mut place, now) = (self.known.lock(), Instant::now());
+        self.look_at(Instant::now(), client, goes_on)
+    }
+
+    fn look_at(&self, now: Instant, client: &Client, goes_on: GoesOn<'_>) -> Result<()> {
+        let mut place = self.known.lock();
         let known = match &mut *place {
             Some(known) => known,
             place => place.insert(self.begin(client, now)?),
@@ -70,10 +79,10 @@ impl Registry {
             return Ok(());
         }
         let list = known.members.list();
-        if known.told.as_ref() != Some(&list) {
+        if known.told.as_ref() != Some(&list) || !known.is_in_table(client, &list, now)? {
             known.add_logs(client, &list)?;
             list.put(client, goes_on)?;
-            known.told = Some(list);
+            (known.told, known.checked) = (Some(list), now);
         }
         Ok(())
     }
@@ -82,7 +91,7 @@ impl Registry {
         let settles = if self.follows { now + NODE_GONE } else { now };
         let members = Membership::new(self.workers, self.is_fixed.load(Ordering::Relaxed), settles);
         let signs = NodeSigns::new(client)?;
-        Ok(Known { members, signs, told: None, logged: self.workers.1, has_complained: false })
+        Ok(Known { members, signs, told: None, checked: now, logged: self.workers.1, has_complained: false })
     }
 
     /// Whether there are nodes that have not left.
@@ -134,6 +143,26 @@ impl Registry {
 }
 
 impl Known {
+    /// Whether the table has this list, as far as that was looked at; another item there is told in the log.
+    fn is_in_table(&mut self, client: &Client, list: &NodeList, now: Instant) -> Result<bool> {
+        if now.saturating_duration_since(self.checked) < CHECK_EVERY {
+            return Ok(true);
+        }
+        self.checked = now;
+        let why = match NodeList::get(client) {
+            Ok(Some(found)) if found == *list => return Ok(true),
+            Ok(Some(_)) => "it is another one".to_owned(),
+            Ok(None) => "the table is empty".to_owned(),
+            Err(error) if is_loss(&error) => return Err(error),
+            Err(error) => error.to_string(),
+        };
+        tracing::warn!(
+            "the table `{}` does not have the list that this driver has written: {why}; it is written again",
+            list::TABLE
+        );
+        Ok(false)
+    }
+
     /// Adds tables for what workers log that the run did not begin with.
     fn add_logs(&mut self, client: &Client, list: &NodeList) -> Result<()> {
         let places = list.nodes.iter().flat_map(|node| &node.places);
@@ -178,5 +207,35 @@ fn tell(change: &Change) {
                 "{name} has given no sign of life for {gone} s: the places of its {count} workers are given to others"
             );
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use relive_engine::{Engine, EngineBuilder};
+
+    use super::super::sign::NodeSign;
+    use super::*;
+
+    #[test]
+    fn a_list_that_another_item_has_replaced_is_written_again() {
+        let engine = super::super::tables().fold(Engine::builder(), EngineBuilder::table);
+        let client = Client::in_process(engine.build().unwrap()).unwrap();
+        let (registry, begun) = (Registry::new((0, 2), false), Instant::now());
+        NodeSign::of_test(7, 2).send(&client).unwrap();
+        let look = |after: Duration| registry.look_at(begun + after, &client, &|| true).unwrap();
+        while !registry.has_some() {
+            look(Duration::ZERO);
+        }
+        let list = NodeList::get(&client).unwrap().unwrap();
+        assert_eq!(list.of(7).unwrap().places, [0, 1]);
+        list::put_bytes(&client, b"{}".to_vec(), &|| true).unwrap();
+        look(CHECK_EVERY / 2);
+        assert!(NodeList::get(&client).is_err(), "it is not looked at every time");
+        look(CHECK_EVERY);
+        assert_eq!(NodeList::get(&client).unwrap(), Some(list.clone()));
+        NodeList::default().put(&client, &|| true).unwrap();
+        look(CHECK_EVERY * 2);
+        assert_eq!(NodeList::get(&client).unwrap(), Some(list), "one that can be read is no better");
     }
 }
