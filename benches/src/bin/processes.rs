@@ -17,7 +17,7 @@ use relive_client::blocking::Client;
 use relive_env::State;
 use relive_flow::{Async, Flow};
 use relive_rl::plan::{Crew, MakeEnvironment, Progress};
-use relive_rl::processes::{Carried, Layouts, Worker, work};
+use relive_rl::processes::{Message, Layouts, Worker, work};
 use relive_rl::run::{Processes, RunOptions, Stop, Watch, train};
 use relive_rl::{
     ActStep, Acted, Agent, Learner, Learnt, Policy, Result, RlError, Rollout, Saveable, Seat, Weights,
@@ -29,7 +29,7 @@ const WORKERS: usize = 2;
 /// A small item.
 struct Number(u64);
 
-impl Carried for Number {
+impl Message for Number {
     fn empty(_: &Layouts) -> Result<Number> {
         Ok(Number(0))
     }

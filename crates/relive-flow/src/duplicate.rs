@@ -7,15 +7,16 @@ use std::time::Instant;
 
 use crate::bell::Bell;
 use crate::checkpoint::Checkpoint;
+use crate::item::Tagged;
 use crate::metrics::Metrics;
 use crate::node::Node;
-use crate::pull::{Polled, Pull, Tagged, Turn};
+use crate::pull::{Polled, Pull, Turn};
 use crate::sync::Mutex;
 use crate::waits::{BEGINNING, Need, Part, Puller};
 use crate::{Flow, Result};
 
 /// What the copies have in common.
-struct Shared<T> {
+struct Duplicated<T> {
     upstream: Box<dyn Pull<T>>,
     /// The operator that is copied.
     input: Arc<Node>,
@@ -38,7 +39,7 @@ struct Copy<T> {
     is_dropped: bool,
 }
 
-impl<T: Clone> Shared<T> {
+impl<T: Clone> Duplicated<T> {
     fn poll_next(&mut self, number: usize, node: &Node, turn: &mut Turn<'_>) -> Polled<T> {
         let Some(own) = self.copies.get_mut(number) else { return Poll::Ready(None) };
         Puller::note(&mut own.puller);
@@ -133,7 +134,7 @@ impl<T: Clone> Shared<T> {
 
 /// One of the copies.
 struct Duplicate<T> {
-    shared: Arc<Mutex<Shared<T>>>,
+    shared: Arc<Mutex<Duplicated<T>>>,
     number: usize,
     node: Arc<Node>,
 }
@@ -187,31 +188,31 @@ impl<T: Clone + Send + 'static> Flow<T> {
     /// ```
     #[must_use]
     pub fn duplicate<const N: usize>(self, max_lead: usize) -> [Flow<T>; N] {
-        let (shared, metrics) = Shared::of(self, N, max_lead);
-        std::array::from_fn(|number| Shared::copy(&shared, (number, N), metrics.clone()))
+        let (shared, metrics) = Duplicated::of(self, N, max_lead);
+        std::array::from_fn(|number| Duplicated::copy(&shared, (number, N), metrics.clone()))
     }
 
     /// [`duplicate`](Self::duplicate) for a number of copies that is not known before.
     #[must_use]
     pub fn copies(self, count: usize, max_lead: usize) -> Vec<Flow<T>> {
-        let (shared, metrics) = Shared::of(self, count, max_lead);
-        (0..count).map(|number| Shared::copy(&shared, (number, count), metrics.clone())).collect()
+        let (shared, metrics) = Duplicated::of(self, count, max_lead);
+        (0..count).map(|number| Duplicated::copy(&shared, (number, count), metrics.clone())).collect()
     }
 }
 
-impl<T: Clone + Send + 'static> Shared<T> {
-    fn of(flow: Flow<T>, count: usize, max_lead: usize) -> (Arc<Mutex<Shared<T>>>, Metrics) {
+impl<T: Clone + Send + 'static> Duplicated<T> {
+    fn of(flow: Flow<T>, count: usize, max_lead: usize) -> (Arc<Mutex<Duplicated<T>>>, Metrics) {
         let fresh = || Copy { queue: VecDeque::new(), puller: None, waits_since: None, is_dropped: false };
         let copies = (0..count).map(|_| fresh()).collect();
         let Flow { pull: upstream, node: input, metrics, .. } = flow;
         let bell = Arc::<Bell>::default();
         let waker = Waker::from(Arc::clone(&bell));
         let shared =
-            Shared { upstream, input, copies, bell, waker, max_lead: max_lead.max(1), is_over: false };
+            Duplicated { upstream, input, copies, bell, waker, max_lead: max_lead.max(1), is_over: false };
         (Arc::new(Mutex::new(shared)), metrics)
     }
 
-    fn copy(shared: &Arc<Mutex<Shared<T>>>, (number, of): (usize, usize), metrics: Metrics) -> Flow<T> {
+    fn copy(shared: &Arc<Mutex<Duplicated<T>>>, (number, of): (usize, usize), metrics: Metrics) -> Flow<T> {
         let input = Arc::clone(&shared.lock().input);
         let node = Node::queue(format!("copy {number} of {of}"), vec![input]);
         let copy = Duplicate { shared: Arc::clone(shared), number, node: Arc::clone(&node) };

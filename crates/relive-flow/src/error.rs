@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::fmt;
 
-use crate::Source;
+use crate::item::Source;
 
 /// Result of what can fail in a graph.
 pub type Result<T, E = FlowError> = std::result::Result<T, E>;

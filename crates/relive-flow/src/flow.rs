@@ -6,10 +6,10 @@ use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
 
 use crate::checkpoint::Checkpoint;
+use crate::item::Tagged;
 use crate::metrics::Metrics;
 use crate::node::{Counted, Measured, Node};
-use crate::par::Taken;
-use crate::pull::{Pending, Polled, Pull, Stop, Tagged, Turn};
+use crate::pull::{Pending, Polled, Pull, Stop, Taken, Turn};
 use crate::sync::{AtomicBool, Ordering};
 use crate::waits::{self, Signal, Waited};
 use crate::{ErrorKind, FlowError, Result};
@@ -166,8 +166,8 @@ impl<T: 'static> Flow<T> {
     ///
     /// # Errors
     /// As [`next`](Self::next), and [`ErrorKind::Timeout`]; nothing is lost then.
-    pub fn next_within(&mut self, patience: Duration) -> Option<Result<T>> {
-        self.next_until(Instant::now().checked_add(patience), true)
+    pub fn next_within(&mut self, timeout: Duration) -> Option<Result<T>> {
+        self.next_until(Instant::now().checked_add(timeout), true)
     }
 
     /// [`next`](Self::next), a slice at a time, for callers who look after other things between two slices.

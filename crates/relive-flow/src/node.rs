@@ -12,7 +12,8 @@ use parking_lot::{Mutex, RwLock};
 
 use crate::checkpoint::Checkpoint;
 use crate::error::Place;
-use crate::pull::{Polled, Pull, Source, Stop, Tagged, Turn};
+use crate::item::{Source, Tagged};
+use crate::pull::{Polled, Pull, Stop, Turn};
 use crate::{ErrorKind, FlowError, Result};
 
 /// An operator and what it pulls from.

@@ -1,40 +1,12 @@
 //! How items are asked for, and what comes with them.
 
-use std::fmt;
 use std::task::{Poll, Waker};
 use std::time::Instant;
 
 use crate::Result;
 use crate::checkpoint::Checkpoint;
-use crate::par::Taken;
+use crate::item::Tagged;
 use crate::waits::Need;
-
-/// Where an item comes from: the number of a shard.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Source(pub u32);
-
-impl fmt::Display for Source {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "shard {}", self.0)
-    }
-}
-
-/// An item and its source.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Tagged<T> {
-    /// The item.
-    pub item: T,
-    /// Its source; none if it has none, or was made of items of several.
-    pub source: Option<Source>,
-}
-
-impl<T> Tagged<T> {
-    /// Another item of the same source.
-    #[must_use]
-    pub fn with<U>(&self, item: U) -> Tagged<U> {
-        Tagged { item, source: self.source }
-    }
-}
 
 /// What a pull gives: an item, an error, the end, or nothing yet.
 pub type Polled<T> = Poll<Option<Result<Tagged<T>>>>;
@@ -64,6 +36,15 @@ impl<T> Pull<T> for Box<dyn Pull<T>> {
     fn checkpoint(&mut self, checkpoint: &mut Checkpoint) -> Result<()> {
         (**self).checkpoint(checkpoint)
     }
+}
+
+/// How the items of shards are taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Taken {
+    /// As they come: every shard that has one is heeded.
+    AsTheyCome,
+    /// In turn: while one shard is waited for, the others are not pulled.
+    InTurn,
 }
 
 /// One pull at the end of a graph, on its way through the operators.

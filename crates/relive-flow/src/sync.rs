@@ -91,9 +91,9 @@ mod model {
     pub(crate) struct Condvar(loom::sync::Condvar);
 
     /// What a wait with a deadline gives.
-    pub(crate) struct Waited;
+    pub(crate) struct WaitResult;
 
-    impl Waited {
+    impl WaitResult {
         #[expect(clippy::unused_self, reason = "as parking_lot's")]
         pub(crate) fn timed_out(&self) -> bool {
             false
@@ -114,9 +114,9 @@ mod model {
             guard.0 = Some(self.0.wait(held).expect(NO_PANIC));
         }
 
-        pub(crate) fn wait_until<T>(&self, guard: &mut MutexGuard<'_, T>, _: Instant) -> Waited {
+        pub(crate) fn wait_until<T>(&self, guard: &mut MutexGuard<'_, T>, _: Instant) -> WaitResult {
             self.wait(guard);
-            Waited
+            WaitResult
         }
     }
 

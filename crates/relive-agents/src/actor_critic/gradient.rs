@@ -2,7 +2,7 @@
 
 use relive_env::State;
 use relive_rl::plan::Batch;
-use relive_rl::processes::{Carried, Layouts};
+use relive_rl::processes::{Layouts, Message};
 use relive_rl::run::Seen;
 use relive_rl::{Acted, Result};
 
@@ -29,7 +29,7 @@ impl Batch for Gradient {
     }
 }
 
-impl Carried for Gradient {
+impl Message for Gradient {
     fn empty(_: &Layouts) -> Result<Gradient> {
         Ok(Gradient::default())
     }

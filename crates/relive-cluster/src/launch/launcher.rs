@@ -30,7 +30,7 @@ pub trait Members: Send {
     fn addresses(&self) -> Vec<(Member, String)>;
 
     /// The next event, none if there is none in time. Events of one process come in their order.
-    fn watch(&mut self, patience: Duration) -> Option<Event>;
+    fn watch(&mut self, timeout: Duration) -> Option<Event>;
 
     /// Ends all processes: those that have not ended by themselves within `grace` are killed. Returns when all have ended, which
     /// [`watch`](Self::watch) tells.

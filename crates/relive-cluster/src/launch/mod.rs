@@ -15,10 +15,10 @@ mod job;
 mod kubernetes;
 mod launcher;
 mod manual;
-mod member;
 mod processes;
 mod shell;
 mod slurm;
+mod supervisor;
 
 pub use error::{LaunchError, Result};
 pub use events::{Ended, Event, Member, Next, What};

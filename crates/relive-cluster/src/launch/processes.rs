@@ -10,7 +10,7 @@ use super::error::{LaunchError, Result};
 use super::events::{Event, Member};
 use super::job::{Job, TOKEN_VARIABLE, Task, Word, expect_count};
 use super::launcher::{Launched, Launcher, Members};
-use super::member::Place;
+use super::supervisor::Supervisor;
 
 /// Where all processes are.
 const HOST: &str = "127.0.0.1";
@@ -49,7 +49,7 @@ struct Running {
     tell: Sender<Event>,
     events: Receiver<Event>,
     /// By the name of the task and the number.
-    places: BTreeMap<(Arc<str>, u32), Place>,
+    places: BTreeMap<(Arc<str>, u32), Supervisor>,
 }
 
 impl Members for Running {
@@ -58,12 +58,12 @@ impl Members for Running {
         members.map(|member| (member, HOST.to_owned())).collect()
     }
 
-    fn watch(&mut self, patience: Duration) -> Option<Event> {
-        self.events.recv_timeout(patience).ok()
+    fn watch(&mut self, timeout: Duration) -> Option<Event> {
+        self.events.recv_timeout(timeout).ok()
     }
 
     fn stop(&mut self, grace: Duration) {
-        self.places.values().for_each(Place::stop);
+        self.places.values().for_each(Supervisor::stop);
         let kill_at = Instant::now() + grace;
         self.places.values_mut().for_each(|place| place.end(kill_at));
         self.places.clear();
@@ -78,7 +78,7 @@ impl Members for Running {
         let name: Arc<str> = task.into();
         let (first, end) = ((Arc::clone(&name), count), (Arc::clone(&name), u32::MAX));
         let surplus: Vec<_> = self.places.range(first..=end).map(|(key, _)| key.clone()).collect();
-        let mut surplus: Vec<Place> = surplus.iter().filter_map(|key| self.places.remove(key)).collect();
+        let mut surplus: Vec<Supervisor> = surplus.iter().filter_map(|key| self.places.remove(key)).collect();
         surplus.iter_mut().for_each(|place| place.end(Instant::now()));
         for number in 0..count {
             if !self.places.contains_key(&(Arc::clone(&name), number)) {
@@ -95,12 +95,12 @@ impl Running {
         Member { task: Arc::clone(task), number }
     }
 
-    fn place(&self, task: &Arc<str>, number: u32) -> Result<Place> {
+    fn place(&self, task: &Arc<str>, number: u32) -> Result<Supervisor> {
         let member = Running::member(task, number);
         let command = self.job.task(task).map(|task| self.command(task, number));
         let missing = || LaunchError::job("the task", format_args!("{task:?}"), "one of the job's");
         let (command, told) = (command.ok_or_else(missing)?, member.clone());
-        Place::start(member, command, self.job.restart, self.tell.clone())
+        Supervisor::start(member, command, self.job.restart, self.tell.clone())
             .map_err(|error| LaunchError::start(told, error))
     }
 

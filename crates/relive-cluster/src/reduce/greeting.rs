@@ -18,16 +18,16 @@ const MAGIC: &str = "relive ring 1";
 
 /// Where a member is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct MemberAddress {
     /// Where it expects the member before it.
     pub(super) address: String,
     /// The number of its process.
     pub(super) process: u64,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for MemberAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Place { address, process } = self;
+        let MemberAddress { address, process } = self;
         write!(f, "{address}, process {process}")
     }
 }
@@ -39,11 +39,11 @@ pub(super) struct Greeting {
     ranks: u32,
     job: String,
     token: String,
-    pub(super) place: Place,
+    pub(super) place: MemberAddress,
 }
 
 impl Greeting {
-    pub(super) fn new(rank: u32, options: &RingOptions, place: Place) -> Greeting {
+    pub(super) fn new(rank: u32, options: &RingOptions, place: MemberAddress) -> Greeting {
         let RingOptions { ranks, job, token, .. } = options.clone();
         Greeting { rank, ranks, job, token, place }
     }
@@ -60,7 +60,7 @@ impl Greeting {
         }
         let (rank, ranks) = (from.rank()?, from.rank()?);
         let (job, token) = (from.text()?, from.text()?);
-        let place = Place { address: from.text()?, process: from.number()? };
+        let place = MemberAddress { address: from.text()?, process: from.number()? };
         Ok(Greeting { rank, ranks, job, token, place })
     }
 
@@ -92,7 +92,7 @@ impl Greeting {
 }
 
 /// What the meeting tells a member of all of them.
-pub(super) fn welcome(places: &[Place]) -> Writer {
+pub(super) fn welcome(places: &[MemberAddress]) -> Writer {
     let begun = Writer::default().number(0);
     places.iter().fold(begun, |written, place| written.text(&place.address).number(place.process))
 }
@@ -102,10 +102,10 @@ pub(super) fn refused(reason: &str) -> Writer {
 }
 
 /// The places of so many members, or why this one is refused.
-pub(super) fn answer(mut from: Reader, ranks: u32) -> io::Result<Result<Vec<Place>, String>> {
+pub(super) fn answer(mut from: Reader, ranks: u32) -> io::Result<Result<Vec<MemberAddress>, String>> {
     match from.number()? {
         0 => (0..ranks)
-            .map(|_| Ok(Place { address: from.text()?, process: from.number()? }))
+            .map(|_| Ok(MemberAddress { address: from.text()?, process: from.number()? }))
             .collect::<io::Result<_>>()
             .map(Ok),
         1 => from.text().map(Err),
@@ -122,7 +122,7 @@ mod tests {
         let options =
             RingOptions { ranks: 3, job: "a".into(), token: "secret".into(), ..RingOptions::default() };
         let refusal = |change: &dyn Fn(&mut Greeting)| {
-            let place = Place { address: "127.0.0.1:7".into(), process: 9 };
+            let place = MemberAddress { address: "127.0.0.1:7".into(), process: 9 };
             let mut greeting = Greeting::new(1, &options, place);
             change(&mut greeting);
             let read = Greeting::read(Reader::new(greeting.written().framed().split_off(4))).unwrap();

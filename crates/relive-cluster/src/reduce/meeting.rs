@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use rustix::net::sockopt;
 
-use super::greeting::{Greeting, Place, answer, refused, welcome};
+use super::greeting::{Greeting, MemberAddress, answer, refused, welcome};
 use super::limits::{GREETING_TIMEOUT, LOOK_EVERY, SOCKET_BUFFER_BYTES};
 use super::message::Reader;
 use super::transfer::Links;
@@ -53,7 +53,7 @@ impl Meeting {
         let told = |reason: String| RingError::meeting(&self.address, reason);
         let (ranks, until) = (self.options.ranks, Instant::now() + self.options.meeting);
         let data = listen_beside(self.address.ip()).map_err(|error| told(error.to_string()))?;
-        let mut members: Vec<Option<(TcpStream, Place)>> = (1..ranks).map(|_| None).collect();
+        let mut members: Vec<Option<(TcpStream, MemberAddress)>> = (1..ranks).map(|_| None).collect();
         while members.iter().any(Option::is_none) {
             check().map_err(told)?;
             if Instant::now() >= until {
@@ -69,7 +69,7 @@ impl Meeting {
                 Err(_) => std::thread::sleep(LOOK_EVERY),
             }
         }
-        let own = Place { address: data.address.clone(), process: std::process::id().into() };
+        let own = MemberAddress { address: data.address.clone(), process: std::process::id().into() };
         let mut places = vec![own];
         let mut peers = Vec::new();
         for (rank, (socket, place)) in (1..).zip(members.into_iter().flatten()) {
@@ -86,7 +86,7 @@ impl Meeting {
     }
 
     /// Takes up whoever has come, or tells it why not.
-    fn admit(&self, mut socket: TcpStream, members: &mut [Option<(TcpStream, Place)>]) {
+    fn admit(&self, mut socket: TcpStream, members: &mut [Option<(TcpStream, MemberAddress)>]) {
         let greeted = socket
             .set_nonblocking(false)
             .and_then(|()| Reader::receive(&mut socket, Instant::now() + GREETING_TIMEOUT))
@@ -95,8 +95,9 @@ impl Meeting {
             Ok(greeting) => greeting,
             Err(error) => return tracing::debug!("a connection to the meeting is no member's: {error}"),
         };
-        let is_taken =
-            |place: &Option<(TcpStream, Place)>| place.as_ref().is_some_and(|(socket, _)| is_open(socket));
+        let is_taken = |place: &Option<(TcpStream, MemberAddress)>| {
+            place.as_ref().is_some_and(|(socket, _)| is_open(socket))
+        };
         let refusal = greeting.refusal(&self.options).or_else(|| {
             let place = members.get((greeting.rank - 1) as usize).filter(|place| is_taken(place))?;
             let (_, place) = place.as_ref()?;
@@ -128,7 +129,7 @@ impl Ring {
         let mut socket = reached(address, until).map_err(|error| told(error.to_string()))?;
         let joined = socket.local_addr().and_then(|own| {
             let data = listen_beside(own.ip())?;
-            let place = Place { address: data.address.clone(), process: std::process::id().into() };
+            let place = MemberAddress { address: data.address.clone(), process: std::process::id().into() };
             Greeting::new(rank, &options, place).written().send(&mut socket)?;
             // The meeting itself ends a little earlier.
             let answered = Reader::receive(&mut socket, until + GREETING_TIMEOUT)?;
@@ -192,7 +193,7 @@ fn connected(address: &str, until: Instant) -> io::Result<TcpStream> {
 fn linked(
     rank: u32,
     options: &RingOptions,
-    (places, peers): (Vec<Place>, Vec<(u32, TcpStream)>),
+    (places, peers): (Vec<MemberAddress>, Vec<(u32, TcpStream)>),
     data: &Data,
 ) -> Result<Ring, (u32, io::Error)> {
     if options.ranks == 1 {

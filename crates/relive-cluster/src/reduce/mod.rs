@@ -44,4 +44,5 @@ mod watch;
 pub use error::RingError;
 pub use meeting::Meeting;
 pub use options::RingOptions;
-pub use ring::{Reduction, Ring};
+pub use ring::Ring;
+pub use schedule::Reduction;

@@ -6,19 +6,10 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 
 use super::limits::{QUIET, SLICE};
-use super::schedule::Schedule;
+use super::schedule::{Reduction, Schedule};
 use super::transfer::{Broken, Head, Links, Transfer};
 use super::watch::Watch;
 use super::{RingError, RingOptions};
-
-/// What becomes of the arrays of all members.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reduction {
-    /// Their sum.
-    Sum,
-    /// Their mean.
-    Mean,
-}
 
 /// A member's end of a ring. All members make the same calls in the same order; each of them waits for the others.
 ///

@@ -2,7 +2,14 @@
 
 use std::ops::Range;
 
-use super::Reduction;
+/// What becomes of the arrays of all members.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reduction {
+    /// Their sum.
+    Sum,
+    /// Their mean.
+    Mean,
+}
 
 /// What becomes of bytes that come.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use parking_lot::{Condvar, Mutex};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::greeting::Place;
+use super::greeting::MemberAddress;
 use super::limits::{BEATS_IN_SILENCE, SLICE};
 use super::message::{Inbox, Reader, Writer};
 use super::{RingError, RingOptions};
@@ -30,14 +30,14 @@ const IS_LOST: u64 = 2;
 
 /// What is known of the members, as the calls of a ring see it.
 #[derive(Debug)]
-pub(super) struct Watch(Arc<Shared>);
+pub(super) struct Watch(Arc<Watched>);
 
 #[derive(Debug)]
-struct Shared {
+struct Watched {
     rank: u32,
-    places: Vec<Place>,
+    places: Vec<MemberAddress>,
     silence: Duration,
-    state: Mutex<State>,
+    state: Mutex<MemberStates>,
     /// Is told when it is over.
     changed: Condvar,
     /// The writing halves of the connections, by rank.
@@ -46,7 +46,7 @@ struct Shared {
 }
 
 #[derive(Debug)]
-struct State {
+struct MemberStates {
     /// Calls that each has begun, as far as it has told.
     calls: Vec<u64>,
     /// The first member that has left, and after how many calls.
@@ -67,7 +67,7 @@ impl Watch {
     /// Listens to these members, on a thread of its own.
     pub(super) fn start(
         rank: u32,
-        places: Vec<Place>,
+        places: Vec<MemberAddress>,
         peers: Vec<(u32, TcpStream)>,
         options: &RingOptions,
     ) -> std::io::Result<Watch> {
@@ -78,8 +78,8 @@ impl Watch {
             socket.set_write_timeout(Some(SLICE))?;
             writing.push((*rank, socket.try_clone()?));
         }
-        let state = State { calls: vec![0; places.len()], left: None, lost: None };
-        let shared = Arc::new(Shared {
+        let state = MemberStates { calls: vec![0; places.len()], left: None, lost: None };
+        let shared = Arc::new(Watched {
             rank,
             places,
             silence: options.silence,
@@ -141,7 +141,7 @@ impl Watch {
     }
 }
 
-impl State {
+impl MemberStates {
     fn verdict(&self, call: Option<u64>) -> Option<RingError> {
         if let Some(lost) = &self.lost {
             return Some(lost.clone());
@@ -152,13 +152,13 @@ impl State {
     }
 }
 
-impl Shared {
+impl Watched {
     fn named(&self, rank: u32) -> String {
         format!("member {rank} ({})", self.address(rank))
     }
 
     fn address(&self, rank: u32) -> String {
-        self.places.get(rank as usize).map_or_else(String::new, Place::to_string)
+        self.places.get(rank as usize).map_or_else(String::new, MemberAddress::to_string)
     }
 
     fn loss(&self, rank: u32, reason: &str) -> RingError {

@@ -12,8 +12,8 @@ use super::connection::{Messages, write};
 use super::error::StreamError;
 use super::limits::SILENCE;
 use super::message::ToShard;
+use super::outgoing::Outgoing;
 use super::wire::{Answer, Join};
-use super::writer::Shared;
 
 /// Time from one try to connect to the next: the first, which doubles, and the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
@@ -23,7 +23,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 const MAX_ANSWER_BYTES: usize = 64 << 10;
 
 /// Connects to the reader until the stream is over.
-pub(super) async fn serve(shared: &Arc<Shared>, address: &str) {
+pub(super) async fn serve(shared: &Arc<Outgoing>, address: &str) {
     let mut pause = FIRST_PAUSE;
     loop {
         let reason = match joined(shared, address).await {
@@ -60,12 +60,12 @@ pub(super) async fn serve(shared: &Arc<Shared>, address: &str) {
 }
 
 /// Connects, and says which shard this is. An error of the kind `PermissionDenied` is what the reader says.
-async fn joined(shared: &Shared, address: &str) -> io::Result<(Messages, WriteHalf<Socket>)> {
+async fn joined(shared: &Outgoing, address: &str) -> io::Result<(Messages, WriteHalf<Socket>)> {
     let late = |_| io::Error::new(io::ErrorKind::TimedOut, format!("no answer within {SILENCE:?}"));
     tokio::time::timeout(SILENCE, shaken_hands(shared, address)).await.map_err(late)?
 }
 
-async fn shaken_hands(shared: &Shared, address: &str) -> io::Result<(Messages, WriteHalf<Socket>)> {
+async fn shaken_hands(shared: &Outgoing, address: &str) -> io::Result<(Messages, WriteHalf<Socket>)> {
     let socket = TcpStream::connect(address).await?;
     let access = &shared.options.access;
     let socket = match &access.tls {
@@ -92,7 +92,7 @@ async fn shaken_hands(shared: &Shared, address: &str) -> io::Result<(Messages, W
 /// # Errors
 /// The connection has broken.
 async fn connection(
-    shared: &Shared,
+    shared: &Outgoing,
     mut messages: Messages,
     mut socket: WriteHalf<Socket>,
 ) -> io::Result<()> {

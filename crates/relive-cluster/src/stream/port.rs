@@ -23,7 +23,7 @@ use super::receiving::Window;
 use super::wire::{Answer, Join, MAX_JOIN_BYTES, MAX_MESSAGE_BYTES};
 
 /// How long a writer may take to say who it is, and waits until there is a reader of its shard.
-const JOIN_PATIENCE: Duration = Duration::from_secs(10);
+const JOIN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How long writers are waited for at the end, who are told that nobody reads any more.
 const GOODBYE: Duration = Duration::from_secs(1);
@@ -34,12 +34,12 @@ const GOODBYE: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub struct Port {
     address: SocketAddr,
-    shared: Arc<Shared>,
+    shared: Arc<Listening>,
     runtime: Option<Runtime>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct Listening {
     access: PortAccess,
     slots: Mutex<HashMap<u32, Arc<Slot>>>,
     changed: Notify,
@@ -64,7 +64,7 @@ impl Port {
             .map_err(broken)?;
         let listener = runtime.block_on(TcpListener::bind(address)).map_err(broken)?;
         let address = listener.local_addr().map_err(broken)?;
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(Listening {
             access,
             slots: Mutex::default(),
             changed: Notify::new(),
@@ -129,7 +129,7 @@ impl Drop for Port {
     }
 }
 
-async fn accept(shared: Arc<Shared>, listener: TcpListener) {
+async fn accept(shared: Arc<Listening>, listener: TcpListener) {
     loop {
         match listener.accept().await {
             Ok((socket, peer)) => {
@@ -146,22 +146,22 @@ async fn accept(shared: Arc<Shared>, listener: TcpListener) {
     }
 }
 
-async fn serve(shared: Arc<Shared>, socket: TcpStream, peer: SocketAddr) {
-    match tokio::time::timeout(JOIN_PATIENCE, joined(&shared, socket)).await {
+async fn serve(shared: Arc<Listening>, socket: TcpStream, peer: SocketAddr) {
+    match tokio::time::timeout(JOIN_TIMEOUT, joined(&shared, socket)).await {
         Ok(Ok((slot, epoch, messages, socket))) => {
             if let Err(error) = slot_connection(&slot, epoch, messages, socket).await {
                 tracing::debug!("the stream of a shard at {peer} has broken: {error}");
             }
         }
         Ok(Err(error)) => tracing::warn!("{peer} is no writer of a stream here: {error}"),
-        Err(_) => tracing::warn!("{peer} has not said in {JOIN_PATIENCE:?} which shard it writes"),
+        Err(_) => tracing::warn!("{peer} has not said in {JOIN_TIMEOUT:?} which shard it writes"),
     }
 }
 
 type Joined = (Arc<Slot>, u64, Messages, WriteHalf<Socket>);
 
 /// Hears which shard a connection is of, and finds its reader.
-async fn joined(shared: &Shared, socket: TcpStream) -> io::Result<Joined> {
+async fn joined(shared: &Listening, socket: TcpStream) -> io::Result<Joined> {
     let socket = match &shared.access.tls {
         Some(tls) => Socket::accept_tls(socket, tls).await?,
         None => Socket::over_tcp(socket)?,
@@ -186,7 +186,7 @@ async fn joined(shared: &Shared, socket: TcpStream) -> io::Result<Joined> {
     Ok((slot, join.epoch, messages, writing))
 }
 
-impl Shared {
+impl Listening {
     /// The reader of a shard, once there is one.
     async fn slot(&self, shard: u32) -> Arc<Slot> {
         loop {

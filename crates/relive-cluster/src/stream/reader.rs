@@ -67,13 +67,13 @@ impl Pull<Result<Bytes, StreamError>> for ShardReader {
 /// What a reader and its connection share.
 #[derive(Debug)]
 pub(super) struct Slot {
-    state: Mutex<State>,
+    state: Mutex<SlotState>,
     /// Told when the connection has something to say, or to end.
     pub(super) changed: Notify,
 }
 
 #[derive(Debug)]
-struct State {
+struct SlotState {
     receiving: Receiving,
     waker: Option<Waker>,
     /// The number of the newest connection, and whether it stands.
@@ -88,7 +88,7 @@ struct State {
 
 impl Slot {
     pub(super) fn new(window: Window) -> Slot {
-        let state = State {
+        let state = SlotState {
             receiving: Receiving::new(window),
             waker: None,
             connections: 0,
@@ -131,7 +131,7 @@ impl Slot {
         }
     }
 
-    fn wake(mut state: parking_lot::MutexGuard<'_, State>) {
+    fn wake(mut state: parking_lot::MutexGuard<'_, SlotState>) {
         let waker = state.waker.take();
         drop(state);
         waker.into_iter().for_each(Waker::wake);

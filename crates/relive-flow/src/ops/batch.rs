@@ -4,7 +4,8 @@ use std::task::Poll;
 
 use super::each::each_of;
 use crate::checkpoint::Checkpoint;
-use crate::pull::{Polled, Pull, Source, Tagged, Turn};
+use crate::item::{Source, Tagged};
+use crate::pull::{Polled, Pull, Turn};
 use crate::{Flow, Result};
 
 /// Collects items to lists.

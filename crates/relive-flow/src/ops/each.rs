@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use crate::checkpoint::Checkpoint;
+use crate::item::{Source, Tagged};
 use crate::metrics::Metrics;
 use crate::node::Node;
-use crate::pull::{Polled, Pull, Source, Tagged, Turn};
+use crate::pull::{Polled, Pull, Turn};
 use crate::{Flow, Result};
 
 /// What the function of an operator may know besides its item.

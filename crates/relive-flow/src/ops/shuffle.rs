@@ -6,7 +6,8 @@ use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use crate::checkpoint::Checkpoint;
-use crate::pull::{Polled, Pull, Tagged, Turn};
+use crate::item::Tagged;
+use crate::pull::{Polled, Pull, Turn};
 use crate::{Flow, Result};
 
 struct Shuffle<T> {

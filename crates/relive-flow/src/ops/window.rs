@@ -4,7 +4,8 @@ use std::collections::VecDeque;
 use std::task::Poll;
 
 use crate::checkpoint::Checkpoint;
-use crate::pull::{Polled, Pull, Tagged, Turn};
+use crate::item::Tagged;
+use crate::pull::{Polled, Pull, Turn};
 use crate::{Flow, Result};
 
 struct Window<T> {

@@ -3,10 +3,12 @@
 use std::sync::Arc;
 use std::task::Poll;
 
-use super::parflow::{Make, ParFlow, Plan, Shard};
-use super::runner::{Executor, OnFailure};
+use super::executor::{Executor, OnFailure};
+use super::parflow::ParFlow;
+use super::shard::{Make, Plan, Shard};
 use crate::checkpoint::Checkpoint;
-use crate::pull::{Polled, Pull, Source, Tagged, Turn};
+use crate::item::{Source, Tagged};
+use crate::pull::{Polled, Pull, Turn};
 use crate::{Flow, Result};
 
 /// Gives all items of a shard its source.

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::task::Poll;
 
-use super::crew::{Crew, Taken};
 use super::parflow::ParFlow;
+use super::shards::Shards;
 use crate::checkpoint::Checkpoint;
+use crate::item::Tagged;
 use crate::node::Node;
-use crate::pull::{Polled, Pull, Tagged, Turn};
+use crate::pull::{Polled, Pull, Taken, Turn};
 use crate::{Flow, Result};
 
 /// How far shards work ahead of who pulls.
@@ -37,7 +38,7 @@ pub enum Resubmit {
 
 /// One item of each shard at a time.
 struct Rounds<T> {
-    crew: Crew<T>,
+    shards: Shards<T>,
     /// Of the round that is being made, what has come of each shard, by its place.
     round: Vec<Option<Result<Tagged<T>>>>,
     is_asked: bool,
@@ -46,16 +47,16 @@ struct Rounds<T> {
 impl<T: Send + 'static> Rounds<T> {
     /// The next round: of each shard that has not ended one item, in their order.
     fn poll_round(&mut self, turn: &mut Turn<'_>) -> Poll<Result<Vec<Result<Tagged<T>>>>> {
-        if let Err(error) = self.crew.start(0, Taken::InTurn) {
+        if let Err(error) = self.shards.start(0, Taken::InTurn) {
             return Poll::Ready(Err(error));
         }
         if !std::mem::replace(&mut self.is_asked, true) {
-            self.crew.runners.iter_mut().for_each(|runner| runner.ask(1));
-            self.round = self.crew.runners.iter().map(|_| None).collect();
+            self.shards.runners.iter_mut().for_each(|runner| runner.ask(1));
+            self.round = self.shards.runners.iter().map(|_| None).collect();
         }
         let mut ended = Vec::new();
         let mut is_complete = true;
-        for (place, runner) in self.crew.runners.iter_mut().enumerate() {
+        for (place, runner) in self.shards.runners.iter_mut().enumerate() {
             let Some(slot @ None) = self.round.get_mut(place) else { continue };
             match runner.poll_next(turn) {
                 Poll::Ready(Some(item)) => *slot = Some(item),
@@ -64,7 +65,7 @@ impl<T: Send + 'static> Rounds<T> {
             }
         }
         for place in ended.into_iter().rev() {
-            self.crew.remove(place);
+            self.shards.remove(place);
             self.round.remove(place);
         }
         if !is_complete {
@@ -73,7 +74,7 @@ impl<T: Send + 'static> Rounds<T> {
         self.is_asked = false;
         let mut round: Vec<_> = std::mem::take(&mut self.round).into_iter().flatten().collect();
         let failed = round.iter().filter(|item| item.is_err()).count();
-        if !self.crew.gives_errors_on(self.crew.runners.len().saturating_sub(failed)) {
+        if !self.shards.gives_errors_on(self.shards.runners.len().saturating_sub(failed)) {
             round.retain(Result::is_ok);
         }
         Poll::Ready(Ok(round))
@@ -82,15 +83,15 @@ impl<T: Send + 'static> Rounds<T> {
     fn checkpoint(&mut self, checkpoint: &mut Checkpoint) -> Result<()> {
         checkpoint.holds(self.round.iter().flatten().count());
         checkpoint.flag(&mut self.is_asked);
-        self.crew.checkpoint(checkpoint, Taken::InTurn)?;
+        self.shards.checkpoint(checkpoint, Taken::InTurn)?;
         if self.is_asked {
-            self.round.resize_with(self.crew.runners.len(), || None);
+            self.round.resize_with(self.shards.runners.len(), || None);
         }
         Ok(())
     }
 
     fn is_over(&self) -> bool {
-        self.crew.runners.is_empty() && self.crew.waiting.is_empty()
+        self.shards.runners.is_empty() && self.shards.waiting.is_empty()
     }
 }
 
@@ -149,7 +150,7 @@ impl<T: Send + 'static> Pull<Vec<T>> for Across<T> {
 
 /// Gives what is there, of one shard after the other.
 struct GatherAsync<T> {
-    crew: Crew<T>,
+    shards: Shards<T>,
     mode: Async,
     taken: Taken,
     at: usize,
@@ -158,12 +159,12 @@ struct GatherAsync<T> {
 }
 
 impl<T: Send + 'static> GatherAsync<T> {
-    fn new(crew: Crew<T>, mode: Async, taken: Taken) -> Self {
-        Self { crew, mode, taken, at: 0, owed: None }
+    fn new(shards: Shards<T>, mode: Async, taken: Taken) -> Self {
+        Self { shards, mode, taken, at: 0, owed: None }
     }
 
     fn settle(&mut self) {
-        if let Some(runner) = self.owed.take().and_then(|place| self.crew.runners.get_mut(place)) {
+        if let Some(runner) = self.owed.take().and_then(|place| self.shards.runners.get_mut(place)) {
             runner.ask(1);
         }
     }
@@ -179,25 +180,25 @@ impl<T: Send + 'static> GatherAsync<T> {
 
 impl<T: Send + 'static> Pull<T> for GatherAsync<T> {
     fn poll_next(&mut self, turn: &mut Turn<'_>) -> Polled<T> {
-        if let Err(error) = self.crew.start(self.mode.depth.max(1), self.taken) {
+        if let Err(error) = self.shards.start(self.mode.depth.max(1), self.taken) {
             return Poll::Ready(Some(Err(error)));
         }
         self.settle();
         let mut idle = 0;
-        while idle < self.crew.runners.len() {
-            let place = self.at % self.crew.runners.len();
-            let Some(runner) = self.crew.runners.get_mut(place) else { break };
+        while idle < self.shards.runners.len() {
+            let place = self.at % self.shards.runners.len();
+            let Some(runner) = self.shards.runners.get_mut(place) else { break };
             match runner.poll_next(turn) {
                 Poll::Ready(Some(item)) => {
                     self.at = place + 1;
                     self.handed_out(place);
-                    if item.is_ok() || self.crew.gives_errors_on(self.crew.runners.len() - 1) {
+                    if item.is_ok() || self.shards.gives_errors_on(self.shards.runners.len() - 1) {
                         return Poll::Ready(Some(item));
                     }
                     idle = 0;
                 }
                 Poll::Ready(None) => {
-                    self.crew.remove(place);
+                    self.shards.remove(place);
                     self.at = place;
                     idle = 0;
                 }
@@ -211,7 +212,7 @@ impl<T: Send + 'static> Pull<T> for GatherAsync<T> {
                 }
             }
         }
-        if self.crew.runners.is_empty() { Poll::Ready(None) } else { Poll::Pending }
+        if self.shards.runners.is_empty() { Poll::Ready(None) } else { Poll::Pending }
     }
 
     fn checkpoint(&mut self, checkpoint: &mut Checkpoint) -> Result<()> {
@@ -220,7 +221,7 @@ impl<T: Send + 'static> Pull<T> for GatherAsync<T> {
         checkpoint.flag(&mut is_owed);
         checkpoint.count(&mut owed);
         self.owed = is_owed.then_some(owed);
-        self.crew.checkpoint(checkpoint, self.taken)
+        self.shards.checkpoint(checkpoint, self.taken)
     }
 }
 
@@ -228,21 +229,21 @@ impl<T: Send + 'static, S: Send + 'static> ParFlow<T, S> {
     fn gathered<U: Send + 'static, P: Pull<U> + 'static>(
         self,
         (name, is_queue): (&str, bool),
-        pull: impl FnOnce(Crew<T>) -> P,
+        pull: impl FnOnce(Shards<T>) -> P,
     ) -> Flow<U> {
         let name = format!("{name} of {} shards", self.plans.len());
-        let crew = Crew::of(self);
-        let node = Node::of_shards(name, Arc::clone(&crew.nodes), is_queue);
-        let metrics = crew.metrics.clone();
-        Flow::new(pull(crew), node, metrics)
+        let shards = Shards::of(self);
+        let node = Node::of_shards(name, Arc::clone(&shards.nodes), is_queue);
+        let metrics = shards.metrics.clone();
+        Flow::new(pull(shards), node, metrics)
     }
 
     /// One item of each shard in turn, in their order. The shards make all of a round before any is given, and nothing of the next one before all are
     /// taken: what changes meanwhile holds for all of it.
     #[must_use]
     pub fn gather_sync(self) -> Flow<T> {
-        self.gathered(("gather_sync", true), |crew| {
-            let rounds = Rounds { crew, round: Vec::new(), is_asked: false };
+        self.gathered(("gather_sync", true), |shards| {
+            let rounds = Rounds { shards, round: Vec::new(), is_asked: false };
             GatherSync { rounds, ready: Vec::new().into_iter() }
         })
     }
@@ -250,15 +251,15 @@ impl<T: Send + 'static, S: Send + 'static> ParFlow<T, S> {
     /// The rounds of [`gather_sync`](Self::gather_sync), each as a list. Shards that have ended are left out.
     #[must_use]
     pub fn batch_across_shards(self) -> Flow<Vec<T>> {
-        self.gathered(("batch_across_shards", false), |crew| {
-            Across(Rounds { crew, round: Vec::new(), is_asked: false })
+        self.gathered(("batch_across_shards", false), |shards| {
+            Across(Rounds { shards, round: Vec::new(), is_asked: false })
         })
     }
 
     /// Items of all shards as they come; those of one shard keep their order. On [`Executor::Serial`](super::Executor::Serial) the shards have their turns.
     #[must_use]
     pub fn gather_async(self, mode: Async) -> Flow<T> {
-        self.gathered(("gather_async", true), |crew| GatherAsync::new(crew, mode, Taken::AsTheyCome))
+        self.gathered(("gather_async", true), |shards| GatherAsync::new(shards, mode, Taken::AsTheyCome))
     }
 
     /// Each shard as a flow of its own, which works up to `depth` items ahead.
@@ -271,7 +272,7 @@ impl<T: Send + 'static, S: Send + 'static> ParFlow<T, S> {
         };
         let mode = Async { depth, resubmit: Resubmit::Before };
         let flow = |shard: ParFlow<T, S>| {
-            shard.gathered(("gather_async", true), |crew| GatherAsync::new(crew, mode, Taken::InTurn))
+            shard.gathered(("gather_async", true), |shards| GatherAsync::new(shards, mode, Taken::InTurn))
         };
         plans.into_iter().map(|plan| flow(alone(plan))).collect()
     }

@@ -1,16 +1,18 @@
 //! Streams that are made side by side.
 
 mod create;
-mod crew;
+mod executor;
 mod gather;
 mod parflow;
 mod repartition;
 mod runner;
+mod shard;
+mod shards;
 mod worker;
 
-pub(crate) use crew::Taken;
+pub use executor::{Around, Executor, OnFailure};
 pub use gather::{Async, Resubmit};
-pub use parflow::{Around, ParFlow, Shard};
-pub(crate) use runner::ShardFlow;
-pub use runner::{Executor, OnFailure};
+pub use parflow::ParFlow;
+pub use shard::Shard;
+pub(crate) use shard::ShardFlow;
 pub(crate) use worker::Worker;

@@ -1,51 +1,12 @@
-//! Shards, and what is done in each of them.
+//! Streams side by side, and what is done in each of them.
 
 use std::fmt;
 use std::sync::Arc;
 
-use parking_lot::Mutex;
-
-use super::runner::{Executor, OnFailure};
+use super::executor::{Around, Executor, OnFailure};
+use super::shard::{Make, Plan, Shard};
 use crate::Flow;
-use crate::pull::Source;
-
-/// A shard: its number, and its state, which all of its operators share.
-#[derive(Debug)]
-pub struct Shard<S> {
-    number: u32,
-    source: Source,
-    state: Arc<Mutex<S>>,
-}
-
-impl<S> Clone for Shard<S> {
-    fn clone(&self) -> Self {
-        Self { number: self.number, source: self.source, state: Arc::clone(&self.state) }
-    }
-}
-
-impl<S> Shard<S> {
-    pub(super) fn new(number: u32, state: S) -> Self {
-        Self { number, source: Source(number), state: Arc::new(Mutex::new(state)) }
-    }
-
-    /// Its number among the shards that it was made with.
-    #[must_use]
-    pub fn number(&self) -> u32 {
-        self.number
-    }
-
-    /// The source of its items: its number, until [`ParFlow::union`] puts it behind other shards.
-    #[must_use]
-    pub fn source(&self) -> Source {
-        self.source
-    }
-
-    /// Uses its state, alone. Behind [`gather_sync`](ParFlow::gather_sync) what changes between two rounds is seen by all of the next round; otherwise
-    /// it is seen from the next call of an operator on.
-    pub fn with<R>(&self, function: impl FnOnce(&mut S) -> R) -> R {
-        function(&mut self.state.lock())
-    }
-}
+use crate::item::Source;
 
 /// One stream in each of some shards. What is done here is done in the shards, side by side if the [`Executor`] is one that can; the gathering operators make
 /// one [`Flow`] of them.
@@ -63,19 +24,6 @@ pub struct ParFlow<T, S = ()> {
     pub(super) around: Option<Around>,
     pub(super) on_failure: OnFailure,
 }
-
-/// A function that calls the one that it gets, once, and holds something meanwhile.
-pub type Around = Arc<dyn Fn(&mut dyn FnMut()) + Send + Sync>;
-
-/// How a shard is made, and made anew if it fails.
-pub(super) struct Plan<T, S> {
-    pub(super) shard: Shard<S>,
-    pub(super) state: Arc<dyn Fn() -> S + Send + Sync>,
-    pub(super) make: Make<T, S>,
-}
-
-/// Makes the stream of a shard.
-pub(super) type Make<T, S> = Arc<dyn Fn(&Shard<S>) -> Flow<T> + Send + Sync>;
 
 impl<T: Send + 'static, S: Send + 'static> ParFlow<T, S> {
     /// Does the same with the stream of each shard: all operators of a [`Flow`] can be had in this way.

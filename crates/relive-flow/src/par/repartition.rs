@@ -6,14 +6,16 @@ use std::task::{Poll, Waker};
 use std::time::Instant;
 
 use super::create::of_shard;
-use super::crew::{Crew, Taken};
-use super::parflow::{Make, ParFlow, Plan, Shard};
-use super::runner::OnFailure;
+use super::executor::OnFailure;
+use super::parflow::ParFlow;
+use super::shard::{Make, Plan, Shard};
+use super::shards::Shards;
 use crate::bell::Bell;
 use crate::checkpoint::Checkpoint;
+use crate::item::Tagged;
 use crate::metrics::Metrics;
 use crate::node::Node;
-use crate::pull::{Polled, Pull, Tagged, Turn};
+use crate::pull::{Polled, Pull, Taken, Turn};
 use crate::sync::Mutex;
 use crate::waits::{BEGINNING, Need, Part, Puller};
 use crate::{ErrorKind, Flow, FlowError, Result};
@@ -23,7 +25,7 @@ const MAX_WAITING: usize = 1_000;
 
 /// Between the old shards and the new ones.
 struct Exchange<T> {
-    old: Crew<T>,
+    old: Shards<T>,
     /// For each old shard that has not ended: the new shard that its next item goes to.
     next: Vec<usize>,
     /// The old shard that is asked next.
@@ -153,8 +155,8 @@ impl<T: Send + 'static> Exchange<T> {
     }
 }
 
-/// The place of a new shard at the exchange. Once it is dropped, what would come to it is dropped, too.
-struct Place<T> {
+/// The end of the exchange at which a new shard takes items. Once it is dropped, what would come to it is dropped, too.
+struct Inlet<T> {
     exchange: Arc<Mutex<Exchange<T>>>,
     bell: Arc<Bell>,
     /// Rings the bell.
@@ -162,7 +164,7 @@ struct Place<T> {
     number: usize,
 }
 
-impl<T: Send + 'static> Place<T> {
+impl<T: Send + 'static> Inlet<T> {
     fn poll_next(&self, turn: &mut Turn<'_>) -> Polled<T> {
         let mut exchange = self.exchange.lock();
         if let Some(own) = exchange.new.get_mut(self.number) {
@@ -193,7 +195,7 @@ impl<T: Send + 'static> Place<T> {
     }
 }
 
-impl<T> Drop for Place<T> {
+impl<T> Drop for Inlet<T> {
     fn drop(&mut self) {
         let mut exchange = self.exchange.lock();
         let left = exchange.new.get_mut(self.number).map(|own| {
@@ -207,7 +209,7 @@ impl<T> Drop for Place<T> {
 }
 
 /// The items that are dealt out to a new shard.
-struct NewShard<T>(Arc<Place<T>>);
+struct NewShard<T>(Arc<Inlet<T>>);
 
 impl<T: Send + 'static> Pull<T> for NewShard<T> {
     fn poll_next(&mut self, turn: &mut Turn<'_>) -> Polled<T> {
@@ -260,7 +262,7 @@ impl<T: Send + 'static, S: Send + 'static> ParFlow<T, S> {
             return ParFlow { plans, executor, around: None, on_failure: OnFailure::default() };
         }
         let next = vec![0; self.plans.len()];
-        let old = Crew::of(self);
+        let old = Shards::of(self);
         let waiting = |_| Waiting { items: VecDeque::new(), puller: None, waits_since: None, is_gone: false };
         let new = (0..shards).map(waiting).collect();
         let exchange = Arc::new(Mutex::new(Exchange { old, next, at: 0, new, news: Vec::new() }));
@@ -268,7 +270,7 @@ impl<T: Send + 'static, S: Send + 'static> ParFlow<T, S> {
         let plans = (0..shards).map(|number| {
             let (exchange, bell) = (Arc::clone(&exchange), Arc::clone(&bell));
             let waker = Waker::from(Arc::clone(&bell));
-            let place = Arc::new(Place { exchange, bell, waker, number: number as usize });
+            let place = Arc::new(Inlet { exchange, bell, waker, number: number as usize });
             let make: Make<T, ()> = Arc::new(move |shard| of_shard(place.flow(), shard.source()));
             plan(number, make)
         });

@@ -4,22 +4,23 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
 use std::task::{Poll, Waker};
 
-use super::parflow::Around;
-use super::runner::ShardFlow;
-use crate::pull::{Polled, Stop, Tagged, Turn};
+use super::executor::Around;
+use super::shard::ShardFlow;
+use crate::item::Tagged;
+use crate::pull::{Polled, Stop, Turn};
 use crate::sync::{self, AtomicBool, Condvar, JoinHandle, Mutex, Ordering};
 use crate::waits::{Need, Puller};
 use crate::{ErrorKind, Flow, FlowError, Result};
 
 /// The thread of a shard, seen from whoever pulls.
 pub(crate) struct Worker<T> {
-    shared: Arc<Shared<T>>,
+    shared: Arc<Handover<T>>,
     thread: Option<JoinHandle<()>>,
     /// What was taken over from the thread at once.
     taken: VecDeque<Option<Result<Tagged<T>>>>,
 }
 
-struct Shared<T> {
+struct Handover<T> {
     desk: Mutex<Desk<T>>,
     /// Something was asked for, or it is to stop.
     changed: Condvar,
@@ -61,7 +62,7 @@ enum Made<T> {
 
 impl<T: Send + 'static> Worker<T> {
     pub(crate) fn start(flow: ShardFlow<T>, around: Option<Around>) -> Result<Self> {
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(Handover {
             desk: Mutex::new(Desk::new()),
             changed: Condvar::new(),
             stops: AtomicBool::new(false),
@@ -105,7 +106,7 @@ impl<T: Send + 'static> Worker<T> {
     }
 }
 
-impl<T: Send + 'static> Shared<T> {
+impl<T: Send + 'static> Handover<T> {
     /// The thread: makes what is asked for until the stream ends, or nobody wants it any more.
     fn run(&self, mut flow: ShardFlow<T>, around: Option<&Around>) {
         self.worker.enter();

@@ -10,12 +10,12 @@ use crate::{Result, RlError};
 /// Flattens observations: all elements of all leaves, in their order, as float32.
 #[derive(Debug, Clone)]
 pub struct Features {
-    leaves: Vec<Leaf>,
+    leaves: Vec<FeatureLeaf>,
     width: usize,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Leaf {
+struct FeatureLeaf {
     dtype: DType,
     element_bytes: usize,
     elements: usize,
@@ -36,7 +36,7 @@ impl Features {
                 let got = format!("one of {}{place}", dtype.numpy_name());
                 RlError::Unsuited { expected: "observations of real numbers of up to 64 bits", got }
             })?;
-            leaves.push(Leaf { dtype, element_bytes, elements: spec.num_elements()? });
+            leaves.push(FeatureLeaf { dtype, element_bytes, elements: spec.num_elements()? });
         }
         let width = leaves.iter().try_fold(0_usize, |sum, leaf| sum.checked_add(leaf.elements));
         let width = width.ok_or_else(|| RlError::setting("observations", "beyond counting", "smaller"))?;

@@ -8,9 +8,9 @@ use crate::{Result, RlError};
 
 /// Makes tensors of observations or actions.
 #[derive(Debug, Clone)]
-pub(super) struct Rows(Nest<ArraySpec>);
+pub(super) struct RowColumns(Nest<ArraySpec>);
 
-impl Rows {
+impl RowColumns {
     pub(super) fn new(nest: &Nest<ArraySpec>) -> Self {
         Self(nest.clone())
     }

@@ -5,16 +5,16 @@ use relive_client::{Nest, Tensor};
 use relive_env::{ArraySpec, EnvironmentSpec, TimeStep, View};
 use relive_tensor::DType;
 
-use super::row::Rows;
+use super::row::RowColumns;
 use crate::{Result, RlError};
 
 /// Makes rows of what is observed. A row has the observation, the action that was taken for it, the reward and the discount that this
 /// led to (float32), whether an episode begins with it, and whatever the actor had besides.
 #[derive(Debug, Clone)]
 pub(super) struct Steps {
-    observations: Rows,
-    actions: Rows,
-    extras: Option<Rows>,
+    observations: RowColumns,
+    actions: RowColumns,
+    extras: Option<RowColumns>,
     zeros: Nest<Tensor>,
 }
 
@@ -22,9 +22,9 @@ impl Steps {
     pub(super) fn new(spec: &EnvironmentSpec, extras: Option<&Nest<ArraySpec>>) -> Result<Steps> {
         let zeros = step_spec(spec, extras).try_map(&mut zero)?;
         Ok(Steps {
-            observations: Rows::new(&spec.observations),
-            actions: Rows::new(&spec.actions),
-            extras: extras.map(Rows::new),
+            observations: RowColumns::new(&spec.observations),
+            actions: RowColumns::new(&spec.actions),
+            extras: extras.map(RowColumns::new),
             zeros,
         })
     }

@@ -7,7 +7,7 @@ use relive_env::{ArraySpec, EnvironmentSpec, State, TimeStep, View};
 use super::Adder;
 use super::n_step::{NStepReturn, NStepWindow};
 use super::room::{CONFIRMATION_TIMEOUT, until_there_is_room};
-use super::row::Rows;
+use super::row::RowColumns;
 use crate::{Result, RlError, Saveable, state};
 
 /// Writes transitions over up to `n` steps: an item for each step, from the observation `n` steps before, or from the beginning of the
@@ -22,9 +22,9 @@ pub struct TransitionAdder {
     tables: Vec<String>,
     next: usize,
     priority: f64,
-    observations: Rows,
-    actions: Rows,
-    extras: Rows,
+    observations: RowColumns,
+    actions: RowColumns,
+    extras: RowColumns,
     window: NStepWindow,
     in_episode: bool,
 }
@@ -49,9 +49,9 @@ impl TransitionAdder {
             tables: vec![table.to_owned()],
             next: 0,
             priority: 1.0,
-            observations: Rows::new(&spec.observations),
-            actions: Rows::new(&spec.actions),
-            extras: Rows::new(&Nest::None),
+            observations: RowColumns::new(&spec.observations),
+            actions: RowColumns::new(&spec.actions),
+            extras: RowColumns::new(&Nest::None),
             window: NStepWindow::new(n, additional_discount),
             in_episode: false,
         })
@@ -60,7 +60,7 @@ impl TransitionAdder {
     /// For an actor that has such extras.
     #[must_use]
     pub fn with_extras(mut self, extras: &Nest<ArraySpec>) -> TransitionAdder {
-        self.extras = Rows::new(extras);
+        self.extras = RowColumns::new(extras);
         self
     }
 
@@ -88,7 +88,7 @@ impl TransitionAdder {
         let start = end - position(made.steps);
         let history = self.writer.history();
         let column = |path: &str, at: i64| -> Result<Column> { Ok(history.column(path)?.step(at)?) };
-        let nest = |rows: &Rows, name: &str, at| rows.columns(name, |path| column(path, at));
+        let nest = |rows: &RowColumns, name: &str, at| rows.columns(name, |path| column(path, at));
         let mut fields = vec![
             ("action", nest(&self.actions, "action", start)?),
             ("discount", Nest::Leaf(column("discount", -1)?)),
@@ -230,7 +230,7 @@ impl TransitionAdder {
         }
         let history = self.writer.history();
         let mut cells = Vec::new();
-        let mut tell = |rows: &Rows, name: &str, at: i64| -> Result<()> {
+        let mut tell = |rows: &RowColumns, name: &str, at: i64| -> Result<()> {
             let columns = rows.columns(name, |path| Ok(history.column(path)?.step(at)?))?;
             for column in columns.leaves() {
                 cells.push(column.to_tensor()?.bytes().map_or_else(Vec::new, |bytes| bytes.to_vec()));

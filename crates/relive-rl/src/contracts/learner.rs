@@ -1,8 +1,7 @@
 //! Learning from batches.
 
-use super::{Saveable, Weights};
-use crate::learners::Peers;
-use crate::{Result, RlError};
+use super::{Peers, Weights};
+use crate::{Result, RlError, Saveable};
 
 /// Learns from one batch after the other.
 pub trait Learner: Saveable + Send {

@@ -1,14 +1,15 @@
-//! What agents implement.
+//! What an agent is made of: policies, learners, and what goes between them.
 
-mod agent;
 mod learner;
+mod peers;
 mod policy;
-mod saveable;
+mod seat;
 mod weights;
 
-pub use agent::{Agent, Purpose, Seat, settings_of};
 pub use learner::{Learner, Learnt};
+pub use peers::Peers;
 pub use policy::{ActStep, Policy};
-pub use saveable::Saveable;
+pub(crate) use seat::MakePolicy;
+pub use seat::{Purpose, Seat};
 pub(crate) use weights::WeightStore;
 pub use weights::Weights;

@@ -3,8 +3,8 @@
 use relive_env::{ArraySpec, BatchEnvironment, Buffer};
 use relive_tensor::Nest;
 
-use super::{Saveable, Weights};
-use crate::Result;
+use super::Weights;
+use crate::{Result, Saveable};
 
 /// One step of a policy in all rows of a worker's environments.
 #[derive(Debug)]

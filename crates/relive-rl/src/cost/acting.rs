@@ -9,7 +9,7 @@ use super::threads;
 use crate::acting::RolloutWorker;
 use crate::contracts::WeightStore;
 use crate::plan::{MakeEnvironment, Rows};
-use crate::run::seeds::{Who, actor_key, environment_seed};
+use crate::seeds::{Who, actor_key, environment_seed};
 use crate::{Agent, Part, Purpose, Result, Seat, Weights};
 
 /// Numbers of environments that acting is measured with.

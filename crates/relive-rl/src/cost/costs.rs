@@ -1,6 +1,6 @@
 //! What the parts of a run cost, on the machine where that was measured.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -174,7 +174,7 @@ impl Costs {
         Ok(costs)
     }
 
-    /// Whether all numbers are those of something that can be.
+    /// Whether all numbers are those of something that can be, and each table is there once.
     fn check(&self) -> Result<()> {
         if self.version != VERSION {
             let reason =
@@ -185,6 +185,10 @@ impl Costs {
         if self.acting.is_empty() || !sorted || self.acting[0].rows == 0 || self.rows == 0 {
             let reason = "`acting` must have numbers of environments from 1 on, each larger than the one before, and `rows` at least 1";
             return Err(RlError::state(WHAT, reason));
+        }
+        let names: BTreeSet<&str> = self.tables.iter().map(|table| table.name.as_str()).collect();
+        if names.len() != self.tables.len() {
+            return Err(RlError::state(WHAT, "`tables` has two of the same name"));
         }
         let WeightCost { bytes, publish_s, fetch_s, serve_s, fetched } = self.weights;
         let numbers = [
@@ -208,7 +212,14 @@ impl Costs {
             .acting
             .iter()
             .flat_map(|cost| [("acting.act_s", cost.act_s), ("acting.step_s", cost.step_s)]);
-        let mut numbers = numbers.into_iter().chain(of_acting);
+        let of_tables = self.tables.iter().flat_map(|table| {
+            [
+                ("tables.inserts", table.inserts),
+                ("tables.samples", table.samples),
+                ("tables.item_bytes", table.item_bytes),
+            ]
+        });
+        let mut numbers = numbers.into_iter().chain(of_acting).chain(of_tables);
         match numbers.find(|(_, number)| !(number.is_finite() && *number >= 0.0)) {
             Some((name, number)) => Err(RlError::state(
                 WHAT,

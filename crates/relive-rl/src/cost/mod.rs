@@ -5,7 +5,7 @@
 
 mod acting;
 mod costs;
-mod counters;
+mod moment;
 mod predict;
 mod probe;
 mod threads;

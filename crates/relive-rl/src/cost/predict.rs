@@ -250,7 +250,7 @@ impl Model<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{ActCost, WeightCost};
+    use super::super::{ActCost, TableCost, WeightCost};
     use super::*;
 
     /// Acting takes 80 µs, and 10 µs more for each environment; sending takes 10 µs; learning 50 µs.
@@ -274,15 +274,14 @@ mod tests {
             learner_steps: 0.5,
             round: None,
             round_pause_s: 0.0,
-            tables: vec![super::super::TableCost {
-                name: "replay".to_owned(),
-                inserts: 1.0,
-                samples: 8.0,
-                item_bytes: 100.0,
-            }],
+            tables: tables(8.0),
             sent_bytes: 100.0,
             weights: WeightCost { bytes: 1e6, publish_s: 0.0, fetch_s: 0.0, serve_s: 0.0, fetched: 0.0 },
         }
+    }
+
+    fn tables(samples: f64) -> Vec<TableCost> {
+        vec![TableCost { name: "replay".to_owned(), inserts: 1.0, samples, item_bytes: 100.0 }]
     }
 
     fn cluster(nodes: usize, workers: usize) -> Cluster {
@@ -388,6 +387,8 @@ mod tests {
         for (bad, named) in [
             (Costs { version: 9, ..costs.clone() }, "version 9"),
             (Costs { acting: Vec::new(), ..costs.clone() }, "`acting`"),
+            (Costs { tables: tables(-1.0), ..costs.clone() }, "`tables.samples` is -1"),
+            (Costs { tables: [tables(1.0), tables(2.0)].concat(), ..costs.clone() }, "two of the same name"),
             (Costs { learner_s: -1.0, ..costs.clone() }, "`learner_s` is -1"),
         ] {
             bad.save(&path).unwrap();

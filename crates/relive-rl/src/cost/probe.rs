@@ -14,11 +14,13 @@ use relive_env::{Buffer, EnvironmentSpec};
 
 use super::acting;
 use super::costs::{Costs, TableCost, WeightCost};
-use super::counters::Moment;
+use super::moment::Moment;
 use super::threads::{Side, Taken};
 use crate::plan::MakeEnvironment;
-use crate::processes::{Layouts, Worker, weights as published, work};
+use crate::processes::{Worker, work};
+use crate::remote::Layouts;
 use crate::run::{Begun, Processes, Report, RunOptions, Stop, Trained, Watch, train};
+use crate::tables::weights as published;
 use crate::watching::host_name;
 use crate::{Agent, Result, RlError, Weights};
 
@@ -75,7 +77,7 @@ impl Probe<'_> {
         costs.settings = self.agent.settings().into_iter().collect();
         costs.tables = window.tables(self.agent.as_ref(), &items)?;
         costs.sent_bytes = match costs.tables.is_empty() {
-            true => sent_bytes(self.agent.as_ref(), &trained.spec)?,
+            true => sent_bytes(self.agent, &trained.spec)?,
             false => costs.tables.iter().map(|table| table.inserts * table.item_bytes).sum(),
         };
         Ok(costs)
@@ -261,9 +263,9 @@ fn item_bytes(client: &Client) -> Result<ItemBytes> {
 fn weight_times(client: &Client, address: &str) -> Result<WeightTimes> {
     std::thread::sleep(QUIET);
     let far = Client::connect_with(address, ClientOptions::default())?;
-    let packed = published::get(&far, published::PATIENCE)?;
+    let packed = published::get(&far, published::TIMEOUT)?;
     let weights = packed.unpack()?;
-    let get = || published::get(&far, published::PATIENCE)?.unpack().map(drop);
+    let get = || published::get(&far, published::TIMEOUT)?.unpack().map(drop);
     let (fetches, fetched, idle) = repeated(get)?;
     let sides = [Side::Learner, Side::Connection, Side::Others];
     let of = |(before, after): &(Taken, Taken), side| after.since(before, side).0 / f64::from(fetches);
@@ -297,7 +299,7 @@ fn bytes_of(weights: &Weights) -> f64 {
 
 /// Bytes of a step in the environment on its way from a worker that sends rollouts: what was seen, done and written beside that, and the answer.
 #[expect(clippy::cast_precision_loss, reason = "for rates")]
-fn sent_bytes(agent: &dyn Agent, spec: &EnvironmentSpec) -> Result<f64> {
+fn sent_bytes(agent: &Arc<dyn Agent>, spec: &EnvironmentSpec) -> Result<f64> {
     let layouts = Layouts::of(agent, spec, SEED)?;
     let mut bytes = ANSWER_BYTES;
     for nest in [&layouts.spec.observations, &layouts.spec.actions, &layouts.extras] {

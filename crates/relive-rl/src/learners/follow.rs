@@ -5,14 +5,14 @@ use std::time::{Duration, Instant};
 
 use relive_client::blocking::Client;
 
-use super::Team;
-use super::joining::Joining;
-use crate::plan::Crew;
-use crate::processes::{Layouts, MakeNamed, is_loss};
-use crate::run::identity::Identity;
-use crate::run::seeds::{Who, environment_seed};
-use crate::run::{Stop, patience};
-use crate::{MakeAgent, Result, RlError, Weights};
+use crate::identity::Identity;
+use crate::plan::{Agent, Crew, MakeAgent, MakeNamed, next_progress, policies_of};
+use crate::remote::{Layouts, Team};
+use crate::seeds::{Who, environment_seed};
+use crate::stop::Stop;
+use crate::tables::item::is_loss;
+use crate::tables::learners::Joining;
+use crate::{Result, RlError, Weights};
 
 /// How long it is waited for the news why a server is gone that closes.
 const NEWS: Duration = Duration::from_secs(2);
@@ -57,16 +57,16 @@ pub fn learn(
     let spec = make.spec(environment_seed(&of.environment, of.seed, Who::Actor(0)))?;
     let own = Identity::new((agent.name(), agent.settings()), &of.environment, &spec, of.seed);
     of.expect(&own, "the run's table `learners`", "run the same version of everything everywhere")?;
-    let layouts = Layouts::of(agent.as_ref(), &spec, of.seed)?;
+    let layouts = Layouts::of(&agent, &spec, of.seed)?;
     let team = Arc::new(Team::join(&joining, rank, &of, (layouts, stop))?);
     let workers = usize::try_from(joining.workers).unwrap_or(usize::MAX);
     let crew = Crew::of_follower(
-        (&agent, &make, client),
+        (&policies_of(&agent), &make, client),
         (&of, spec),
         (workers, joining.env_steps),
         Arc::clone(&team),
     );
-    match followed(&crew, &team, stop) {
+    match followed(agent.as_ref(), &crew, &team, stop) {
         Err(error) if is_over(&error) => {
             Ok(Followed { steps: team.steps(), weights: crew.weights().newest() })
         }
@@ -81,10 +81,10 @@ pub fn learn(
 }
 
 /// Pulls at the plan until something ends that.
-fn followed(crew: &Crew, team: &Team, stop: &Stop) -> Result<()> {
-    let mut plan = crew.agent().plan(crew)?;
+fn followed(agent: &dyn Agent, crew: &Crew, team: &Team, stop: &Stop) -> Result<()> {
+    let mut plan = agent.plan(crew)?;
     loop {
-        match patience::next(&mut plan, stop, || team.check()) {
+        match next_progress(&mut plan, stop, || team.check()) {
             Ok(Some(_)) => {}
             Ok(None) => return Ok(()),
             Err(error) if is_loss(&error) => {

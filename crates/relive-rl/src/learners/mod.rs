@@ -12,11 +12,7 @@
 //! An agent takes part by [`Learner::share`](crate::Learner::share).
 
 mod follow;
-mod joining;
-mod peers;
-mod team;
 
 pub use follow::{Followed, Follower, learn};
-pub(crate) use joining::table;
-pub use peers::Peers;
-pub(crate) use team::Team;
+
+pub use crate::contracts::Peers;

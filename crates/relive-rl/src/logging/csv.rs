@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
+use super::Report;
 use super::logger::Files;
 use super::{Logger, Mark};
 use crate::Result;
-use crate::run::Report;
 
 /// Writes `actor.csv`, `evaluator.csv` and `learner.csv` in a folder, each with a header; files that are there are appended to.
 #[derive(Debug)]

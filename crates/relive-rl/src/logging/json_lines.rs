@@ -4,10 +4,10 @@ use std::path::Path;
 
 use serde_json::{Map, Value};
 
+use super::Report;
 use super::logger::Files;
 use super::{Logger, Mark};
 use crate::Result;
-use crate::run::Report;
 
 /// Writes `actor.jsonl`, `evaluator.jsonl` and `learner.jsonl` in a folder, an object a line; files that are there are appended to.
 #[derive(Debug)]

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 
 use super::Mark;
-use crate::run::{LABELS, Report};
+use super::report::{LABELS, Report};
 use crate::{Result, RlError};
 
 /// Time after which what was told must be in the files.

@@ -4,6 +4,7 @@ mod csv;
 mod json_lines;
 mod logger;
 mod mark;
+mod report;
 mod tensorboard;
 mod terminal;
 
@@ -11,5 +12,6 @@ pub use csv::CsvLogger;
 pub use json_lines::JsonLinesLogger;
 pub use logger::{Logger, Loggers};
 pub use mark::Mark;
+pub use report::{EpisodeReport, LearnerReport, Report};
 pub use tensorboard::TensorBoardLogger;
 pub use terminal::TerminalLogger;

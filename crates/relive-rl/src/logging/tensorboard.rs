@@ -9,8 +9,8 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use super::Report;
 use super::{Logger, Mark};
-use crate::run::Report;
 use crate::{Result, RlError};
 
 /// Writes `events.out.tfevents…` in a folder. Tags are as in `actor/episode_return`, steps are those in the environment.

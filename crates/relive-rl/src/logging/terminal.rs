@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use super::Logger;
-use crate::run::Report;
+use super::Report;
 use crate::{Result, RlError};
 
 /// Writes a line for each label, at most one in so much time.

@@ -6,37 +6,35 @@ use std::sync::Arc;
 use relive_client::blocking::Client;
 use relive_engine::{Engine, TableHandle};
 use relive_env::{Buffer, EnvironmentSpec};
-use relive_flow::{Executor, ParFlow, Shard};
 use relive_random::Key;
 
-use super::{MakeEnvironment, Rows, SharedLearner, Workers};
+use super::saved_parts::{SavePart, SavedParts};
+use super::{MakeEnvironment, Rows, RunHooks, SharedLearner};
 use crate::acting::RolloutWorker;
 use crate::adders::Adder;
-use crate::contracts::WeightStore;
-use crate::learners::Team;
-use crate::processes::{Driver, Layouts, Serving};
+use crate::contracts::{MakePolicy, WeightStore};
+use crate::identity::Identity;
 use crate::recorded::{self, RecordedEpisode};
-use crate::run::Looking;
-use crate::run::identity::Identity;
-use crate::run::kept::{Kept, Tell};
-use crate::run::seeds::{Who, actor_key, environment_seed, learner_key};
+use crate::remote::{Driver, Layouts, Team, WorkerOutput};
+use crate::seeds::{Who, actor_key, environment_seed, learner_key};
 use crate::times::SharedTimes;
-use crate::{Agent, Learner, Purpose, Result, RlError, Rollout, Seat};
+use crate::{Learner, Purpose, Result, RlError, Seat};
 
 const LEARNER: &str = "learner";
 const EVALUATOR: &str = "evaluator";
 
 /// The workers and the learner of a run, as its plan gets them. Cheap to clone.
 #[derive(Clone)]
-pub struct Crew(Arc<Inner>);
+pub struct Crew(Arc<CrewParts>);
 
-pub(crate) struct Inner {
-    pub(crate) agent: Arc<dyn Agent>,
+pub(crate) struct CrewParts {
+    /// Makes the policies of the agent.
+    pub(crate) policies: Arc<dyn MakePolicy>,
     pub(crate) make: MakeEnvironment,
     pub(crate) environment: String,
     pub(crate) spec: EnvironmentSpec,
     pub(crate) seed: u64,
-    pub(crate) place: Place,
+    pub(crate) role: Role,
     pub(crate) env_steps: u64,
     /// Recorded episodes to learn from instead of acting.
     pub(crate) data: Option<PathBuf>,
@@ -45,58 +43,58 @@ pub(crate) struct Inner {
     /// Whether the environments begin anew after each checkpoint, since they cannot tell their states.
     pub(crate) begins_anew: bool,
     pub(crate) weights: WeightStore,
-    pub(crate) kept: Kept,
+    pub(crate) parts: SavedParts,
     pub(crate) client: Client,
     /// What the operators in this process take, beside those of workers.
     pub(crate) times: SharedTimes,
     /// Functions that see its steps and batches.
-    pub(crate) hooks: Looking,
+    pub(crate) hooks: RunHooks,
     /// Its learners, where there are several.
     pub(crate) team: Option<Arc<Team>>,
 }
 
 /// Where the workers of a run are, and what this process is in it.
-pub(crate) enum Place {
+pub(crate) enum Role {
     /// Everything is in this process. With no actors the thread that learns acts, too, in turn; otherwise each worker is a thread.
     Here { actors: usize, engine: Engine },
     /// This process learns, and the workers are others.
     Driver(Arc<Driver>),
     /// This process is one of so many workers.
-    Worker { number: u32, of: usize, serving: Arc<Serving> },
+    Worker { number: u32, of: usize, output: Arc<WorkerOutput> },
     /// This process learns along with the run's first learner. The run has so many workers.
     Follower { of: usize },
 }
 
-impl Inner {
+impl CrewParts {
     /// What a process has that takes part in a run of another process.
     fn elsewhere(
-        (agent, make, client): (&Arc<dyn Agent>, &MakeEnvironment, &Client),
+        (policies, make, client): (&Arc<dyn MakePolicy>, &MakeEnvironment, &Client),
         (identity, spec): (&Identity, EnvironmentSpec),
-        place: Place,
-    ) -> Inner {
-        Inner {
-            agent: Arc::clone(agent),
+        role: Role,
+    ) -> CrewParts {
+        CrewParts {
+            policies: Arc::clone(policies),
             make: make.clone(),
             environment: identity.environment.clone(),
             spec,
             seed: identity.seed,
-            place,
+            role,
             env_steps: u64::MAX,
             data: None,
             checkpoints: 0,
             begins_anew: false,
             weights: WeightStore::default(),
-            kept: Kept::default(),
+            parts: SavedParts::default(),
             client: client.clone(),
             times: SharedTimes::default(),
-            hooks: Looking::default(),
+            hooks: RunHooks::default(),
             team: None,
         }
     }
 }
 
 impl Crew {
-    pub(crate) fn new(inner: Inner) -> Crew {
+    pub(crate) fn new(inner: CrewParts) -> Crew {
         Crew(Arc::new(inner))
     }
 
@@ -108,38 +106,34 @@ impl Crew {
 
     /// The worker of a number, in a process of its own, which acts by weights that are published to it.
     pub(crate) fn of_worker(
-        who: (&Arc<dyn Agent>, &MakeEnvironment, &Client),
+        who: (&Arc<dyn MakePolicy>, &MakeEnvironment, &Client),
         (identity, spec, checkpoints): (&Identity, EnvironmentSpec, u64),
         (number, of): (u32, usize),
-        (weights, serving): (WeightStore, Arc<Serving>),
+        (weights, output): (WeightStore, Arc<WorkerOutput>),
     ) -> Crew {
         // Workers that there are too many for still have environments of their own.
-        let place = Place::Worker { number, of: of.max(index(number) + 1), serving };
-        Crew::new(Inner { checkpoints, weights, ..Inner::elsewhere(who, (identity, spec), place) })
+        let role = Role::Worker { number, of: of.max(index(number) + 1), output };
+        Crew::new(CrewParts { checkpoints, weights, ..CrewParts::elsewhere(who, (identity, spec), role) })
     }
 
     /// A learner that is not the first, in a process of its own.
     pub(crate) fn of_follower(
-        who: (&Arc<dyn Agent>, &MakeEnvironment, &Client),
+        who: (&Arc<dyn MakePolicy>, &MakeEnvironment, &Client),
         of: (&Identity, EnvironmentSpec),
         (workers, env_steps): (usize, u64),
         team: Arc<Team>,
     ) -> Crew {
-        let place = Place::Follower { of: workers };
-        Crew::new(Inner { env_steps, team: Some(team), ..Inner::elsewhere(who, of, place) })
+        let role = Role::Follower { of: workers };
+        Crew::new(CrewParts { env_steps, team: Some(team), ..CrewParts::elsewhere(who, of, role) })
     }
 
-    pub(crate) fn agent(&self) -> &dyn Agent {
-        self.0.agent.as_ref()
-    }
-
-    pub(super) fn place(&self) -> &Place {
-        &self.0.place
+    pub(super) fn role(&self) -> &Role {
+        &self.0.role
     }
 
     /// What rows of the workers look like.
     pub(super) fn layouts(&self) -> Result<Layouts> {
-        Layouts::of(self.agent(), &self.0.spec, self.0.seed)
+        Layouts::of(self.0.policies.as_ref(), &self.0.spec, self.0.seed)
     }
 
     /// Everything random in the learner follows from it.
@@ -157,7 +151,7 @@ impl Crew {
     /// Environments of all workers together.
     #[must_use]
     pub fn environments(&self) -> usize {
-        self.0.agent.environments(self.workers())
+        self.0.policies.environments(self.workers())
     }
 
     /// The learner, as the operators of the plan share it. It goes on where it was if the run is resumed, and is saved with the run.
@@ -165,108 +159,48 @@ impl Crew {
     /// # Errors
     /// [`State`](RlError::State): what was saved is not of such a learner.
     pub fn learner<L: Learner + 'static>(&self, mut learner: L) -> Result<SharedLearner<L>> {
-        if let Some(saved) = self.0.kept.saved(LEARNER) {
+        if let Some(saved) = self.0.parts.saved(LEARNER) {
             learner.restore(saved)?;
         }
         if let Some(team) = &self.0.team {
-            if matches!(self.0.place, Place::Follower { .. }) {
+            if matches!(self.0.role, Role::Follower { .. }) {
                 learner.restore(&team.state()?)?;
             }
             learner.share(team.peers.clone())?;
         }
         // A worker's process has a learner for what it does for the driver's, which alone publishes.
-        let weights = match self.0.place {
-            Place::Worker { .. } => WeightStore::default(),
-            Place::Here { .. } | Place::Driver(_) | Place::Follower { .. } => self.0.weights.clone(),
+        let weights = match self.0.role {
+            Role::Worker { .. } => WeightStore::default(),
+            Role::Here { .. } | Role::Driver(_) | Role::Follower { .. } => self.0.weights.clone(),
         };
         let looked_at = (self.0.times.clone(), self.0.hooks.clone());
         let shared = SharedLearner::new(learner, weights, looked_at, self.0.team.clone())?;
-        let kept = shared.clone();
-        self.0.kept.keep(LEARNER, Box::new(move || Some(kept.save())));
+        let parts = shared.clone();
+        self.0.parts.keep(LEARNER, Box::new(move || Some(parts.save())));
         Ok(shared)
-    }
-
-    /// Fragments of so many steps, worker by worker. Each begins with the newest weights.
-    ///
-    /// # Errors
-    /// No steps; an environment or a policy cannot be made; there are more workers than environments; what was saved is not of such a worker.
-    pub fn rollouts(&self, steps: usize) -> Result<Workers> {
-        if steps == 0 {
-            // They would be made for ever, without a step of the run.
-            return Err(RlError::setting("the number of steps of a rollout", steps, "at least 1"));
-        }
-        let crew = self.clone();
-        let (first, workers) = match &self.0.place {
-            Place::Here { actors, .. } => (0, u32::try_from((*actors).max(1)).unwrap_or(u32::MAX)),
-            Place::Driver(_) | Place::Follower { .. } => (0, 0),
-            Place::Worker { number, .. } => (*number, 1),
-        };
-        let executor = if self.has_threads() { Executor::Threads } else { Executor::Serial };
-        let worker = move |shard| crew.worker(first + shard);
-        let turns = ParFlow::from_states(&executor, workers, worker, |_| Some(()));
-        let serving = match &self.0.place {
-            Place::Worker { serving, .. } => Some(Arc::clone(serving)),
-            Place::Here { .. } | Place::Driver(_) | Place::Follower { .. } => None,
-        };
-        let hooks = self.0.hooks.clone();
-        let rollouts = turns.on_each(move |turns, shard: &Shard<Result<RolloutWorker>>| {
-            let (shard, serving, hooks) = (shard.clone(), serving.clone(), hooks.clone());
-            let acted = turns.try_for_each(move |()| {
-                let rollout = shard.with(|worker| rollout(worker, steps))?;
-                hooks.rollout(&rollout)?;
-                serving.iter().for_each(|serving| serving.note(&rollout.acted));
-                Ok::<_, RlError>(rollout)
-            });
-            acted.named("act").measured(Rollout::size_bytes)
-        });
-        for shard in rollouts.shards() {
-            self.begin(&shard)?;
-        }
-        Ok(Workers::new(self.clone(), rollouts, first))
-    }
-
-    /// Restores a worker that was saved, and sees to it that it is.
-    fn begin(&self, shard: &Shard<Result<RolloutWorker>>) -> Result<()> {
-        let name = format!("worker {}", shard.number());
-        shard.with(|worker| match (worker, self.0.kept.saved(&name)) {
-            (Ok(worker), Some(saved)) => worker.restore(saved),
-            (Ok(_), None) => Ok(()),
-            (failed, _) => std::mem::replace(failed, Err(RlError::Stopped)).map(drop),
-        })?;
-        let shard = shard.clone();
-        let tell = move || shard.with(|worker| worker.as_mut().ok().map(RolloutWorker::save));
-        if self.acts_in_turn() {
-            self.0.kept.keep(&name, Box::new(tell));
-        }
-        Ok(())
     }
 
     /// Saves with the run what belongs to episodes of a worker that are not over yet. Workers with threads, or in processes, are not where the run is
     /// when it is saved, and so begin anew; so do environments that cannot be saved.
-    pub(super) fn keep_of_episodes(&self, name: &str, tell: Tell) {
+    pub(super) fn keep_of_episodes(&self, name: &str, tell: SavePart) {
         if self.acts_in_turn() && !self.0.begins_anew {
-            self.0.kept.keep(name, tell);
+            self.0.parts.keep(name, tell);
         }
     }
 
     /// Saves with the run what belongs to no worker.
-    pub(super) fn keep_of_run(&self, name: &str, tell: Tell) {
-        self.0.kept.keep(name, tell);
+    pub(super) fn keep_of_run(&self, name: &str, tell: SavePart) {
+        self.0.parts.keep(name, tell);
     }
 
     /// From now on a part is saved with the run as it is now.
     pub(crate) fn keep(&self, name: &str, state: Vec<u8>) {
-        self.0.kept.keep(name, Box::new(move || Some(state.clone())));
+        self.0.parts.keep(name, Box::new(move || Some(state.clone())));
     }
 
     /// The state that the part of a name had, if it was saved.
     pub(crate) fn saved(&self, name: &str) -> Option<&[u8]> {
-        self.0.kept.saved(name)
-    }
-
-    /// Whether each worker has a thread of this process.
-    fn has_threads(&self) -> bool {
-        matches!(self.0.place, Place::Here { actors: 1.., .. })
+        self.0.parts.saved(name)
     }
 
     /// The folder of recorded episodes that the run is to learn from instead of acting; none for a run that acts.
@@ -288,7 +222,7 @@ impl Crew {
     /// # Errors
     /// [`NoDemonstrator`](RlError::NoDemonstrator).
     pub fn demonstrated(&self, episodes: usize) -> Result<Vec<RecordedEpisode>> {
-        let Inner { make, environment, seed, .. } = &*self.0;
+        let CrewParts { make, environment, seed, .. } = &*self.0;
         let seeds = [environment_seed(environment, *seed, Who::Demonstrator)];
         let mut made = make.rows(Rows { first: 0, seeds: &seeds, resumed: 0, is_exact: true })?;
         // Environments that are had together only cannot be asked one by one.
@@ -311,7 +245,7 @@ impl Crew {
             let info = self.0.client.server_info()?;
             Ok(info.table(table).is_some_and(|found| found.current_size > 0))
         };
-        if matches!(self.0.place, Place::Worker { .. } | Place::Follower { .. }) || is_filled()? {
+        if matches!(self.0.role, Role::Worker { .. } | Role::Follower { .. }) || is_filled()? {
             return Ok(());
         }
         let extras = Buffer::for_nest(&self.layouts()?.extras, 1)?;
@@ -326,7 +260,7 @@ impl Crew {
 
     /// The table of a name, where the thread that learns must not wait for it: it acts, too.
     pub(super) fn table_in_turn(&self, name: &str) -> Result<Option<TableHandle>> {
-        let Place::Here { actors: 0, engine } = &self.0.place else { return Ok(None) };
+        let Role::Here { actors: 0, engine } = &self.0.role else { return Ok(None) };
         let unknown = |_| RlError::setting("the table of a plan", name, "one of the agent's tables");
         engine.table(name).map(Some).map_err(unknown)
     }
@@ -334,16 +268,16 @@ impl Crew {
     /// Whether one thread acts and learns in turn.
     #[must_use]
     pub fn acts_in_turn(&self) -> bool {
-        matches!(self.0.place, Place::Here { actors: 0, .. })
+        matches!(self.0.role, Role::Here { actors: 0, .. })
     }
 
     /// How many workers there are.
     #[must_use]
     pub fn workers(&self) -> usize {
-        match &self.0.place {
-            Place::Here { actors, .. } => (*actors).max(1),
-            Place::Driver(driver) => driver.workers(),
-            Place::Worker { of, .. } | Place::Follower { of } => *of,
+        match &self.0.role {
+            Role::Here { actors, .. } => (*actors).max(1),
+            Role::Driver(driver) => driver.workers(),
+            Role::Worker { of, .. } | Role::Follower { of } => *of,
         }
     }
 
@@ -356,7 +290,7 @@ impl Crew {
     /// Waits for all learners, of which the others get the state of this one.
     pub(crate) fn meet(&self) -> Result<()> {
         let Some(team) = &self.0.team else { return Ok(()) };
-        let state = self.0.kept.now(LEARNER);
+        let state = self.0.parts.now(LEARNER);
         team.meet(state.ok_or(RlError::Order { call: "several learners", needs: "a plan with a learner" })?)
     }
 
@@ -365,7 +299,7 @@ impl Crew {
     }
 
     /// A worker of the run, with its share of the environments.
-    fn worker(&self, number: u32) -> Result<RolloutWorker> {
+    pub(super) fn worker(&self, number: u32) -> Result<RolloutWorker> {
         let (workers, total) = (self.workers(), self.environments());
         if workers > total {
             return Err(RlError::setting(
@@ -384,7 +318,7 @@ impl Crew {
     /// A worker that shows what was learned.
     pub(crate) fn evaluator(&self) -> Result<RolloutWorker> {
         let mut worker = self.seated(0, Purpose::Evaluation, &[Who::Evaluator], (0, 1))?;
-        self.0.kept.saved(EVALUATOR).map_or(Ok(()), |saved| worker.restore(saved))?;
+        self.0.parts.saved(EVALUATOR).map_or(Ok(()), |saved| worker.restore(saved))?;
         Ok(worker)
     }
 
@@ -395,7 +329,7 @@ impl Crew {
         rows: &[Who],
         (first, of): (usize, usize),
     ) -> Result<RolloutWorker> {
-        let Inner { agent, make, environment, spec, seed, checkpoints, weights, .. } = &*self.0;
+        let CrewParts { policies, make, environment, spec, seed, checkpoints, weights, .. } = &*self.0;
         let seeds: Vec<u64> = rows.iter().map(|who| environment_seed(environment, *seed, *who)).collect();
         let is_exact = purpose == Purpose::Training;
         let environments = make.rows(Rows { first, seeds: &seeds, resumed: *checkpoints, is_exact })?;
@@ -409,12 +343,16 @@ impl Crew {
         let more =
             (keys.len()..count).map(|row| actor_key(*seed, Who::Evaluator).child("row").nth(row as u64));
         keys.extend(more.collect::<Vec<_>>());
-        let policy = agent.policy(&Seat { spec, purpose, keys: &keys, first, of: of.max(count) })?;
+        let policy = policies.policy(&Seat { spec, purpose, keys: &keys, first, of: of.max(count) })?;
         RolloutWorker::new(number, environments, policy, weights.clone(), environment)
     }
 
     pub(crate) fn weights(&self) -> &WeightStore {
         &self.0.weights
+    }
+
+    pub(super) fn hooks(&self) -> &RunHooks {
+        &self.0.hooks
     }
 
     pub(crate) fn begins_anew(&self) -> bool {
@@ -430,7 +368,7 @@ impl Crew {
     /// # Errors
     /// [`Unsuited`](RlError::Unsuited) with what was `expected` if they cannot.
     pub fn expect_saved_states(&self, expected: &'static str) -> Result<()> {
-        let Inner { make, environment, seed, .. } = &*self.0;
+        let CrewParts { make, environment, seed, .. } = &*self.0;
         match make.are_saved(environment_seed(environment, *seed, Who::Actor(0)))? {
             true => Ok(()),
             false => Err(RlError::Unsuited { expected, got: "none of its state to tell".to_owned() }),
@@ -442,20 +380,10 @@ impl Crew {
         if let Some(state) = evaluator {
             self.keep(EVALUATOR, state);
         }
-        self.0.kept.save()
+        self.0.parts.save()
     }
 }
 
 fn index(number: u32) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX)
-}
-
-fn rollout(worker: &mut Result<RolloutWorker>, steps: usize) -> Result<Rollout> {
-    match worker {
-        Ok(worker) => worker.rollout(steps),
-        failed => match std::mem::replace(failed, Err(RlError::Stopped)) {
-            Ok(_) => Err(RlError::Stopped),
-            Err(error) => Err(error),
-        },
-    }
 }

@@ -11,6 +11,9 @@ use crate::Result;
 #[derive(Clone)]
 pub struct MakeEnvironment(Arc<dyn MakeRows>);
 
+/// Makes what makes environments of a name.
+pub type MakeNamed<'a> = dyn Fn(&str) -> Result<MakeEnvironment> + 'a;
+
 /// Environments that are wanted, each in its row.
 #[derive(Debug, Clone, Copy)]
 pub struct Rows<'a> {

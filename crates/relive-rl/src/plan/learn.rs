@@ -5,9 +5,8 @@ use std::sync::Arc;
 use relive_client::SampleBatch;
 use relive_flow::Flow;
 
-use super::{Crew, Progress, SharedLearner};
-use crate::learners::Team;
-use crate::run::Seen;
+use super::{Crew, Progress, Seen, SharedLearner};
+use crate::remote::Team;
 use crate::times::Lap;
 use crate::{Acted, Learner, Part, RlError, Rollout};
 

@@ -15,26 +15,35 @@
 //! }
 //! ```
 
+mod agent;
 mod crew;
 mod environments;
+mod hooks;
 mod learn;
 mod progress;
 mod replay;
 mod replay_table;
+mod saved_parts;
 mod sequences;
 mod shared_learner;
 mod source;
 mod transitions;
 mod workers;
 
+pub(crate) use agent::policies_of;
+pub use agent::{Agent, MakeAgent, settings_of};
 pub use crew::Crew;
-pub(crate) use crew::{Inner, Place};
-pub use environments::{MakeEnvironment, MakeRows, Rows};
+pub(crate) use crew::{CrewParts, Role};
+pub use environments::{MakeEnvironment, MakeNamed, MakeRows, Rows};
+pub(crate) use hooks::RunHooks;
+pub use hooks::{AfterBatch, Hooks, Seen};
 pub use learn::{Batch, Learn, UpdatePriorities};
 pub use progress::Progress;
+pub(crate) use progress::next_progress;
 pub use relive_client::SampleBatch;
 pub use relive_client::blocking::Client;
 pub use replay_table::{ReplayTable, unlimited};
+pub(crate) use saved_parts::SavedParts;
 pub use sequences::Sequences;
 pub use shared_learner::SharedLearner;
 pub use source::BatchSource;

@@ -1,6 +1,11 @@
-//! What a plan tells of itself.
+//! What a plan gives, and waiting for it.
 
-use crate::{Acted, Learnt};
+use std::time::{Duration, Instant};
+
+use relive_flow::{ErrorKind, Flow, Monitor};
+
+use crate::stop::Stop;
+use crate::{Acted, Learnt, Result};
 
 /// What a plan tells with each of its items.
 #[derive(Debug, Clone, Default)]
@@ -9,4 +14,78 @@ pub struct Progress {
     pub acted: Vec<Acted>,
     /// What the learner has learned.
     pub learnt: Option<Learnt>,
+}
+
+/// How often a waiting run looks whether it is to stop.
+const TIMEOUT: Duration = Duration::from_millis(100);
+
+/// How long a run waits for its plan before it logs what it waits for.
+const SILENCE: Duration = Duration::from_secs(5);
+
+/// The next progress of a plan; none at its end, or once the run is to stop. A long wait is logged, and ends if `check` fails.
+pub(crate) fn next_progress(
+    plan: &mut Flow<Progress>,
+    stop: &Stop,
+    mut check: impl FnMut() -> Result<()>,
+) -> Result<Option<Progress>> {
+    let mut silent_until = Instant::now() + SILENCE;
+    loop {
+        check()?;
+        if stop.is_stopped() {
+            return Ok(None);
+        }
+        match plan.next_within(TIMEOUT) {
+            None => return Ok(None),
+            Some(Err(error)) if error.kind() == ErrorKind::Timeout => {}
+            Some(progress) => return Ok(Some(progress?)),
+        }
+        if Instant::now() >= silent_until {
+            silent_until += SILENCE;
+            tracing::info!("{}", waiting(&plan.monitor()));
+        }
+    }
+}
+
+/// What a plan waits for, for people.
+fn waiting(plan: &Monitor) -> String {
+    let causes = plan.waiting();
+    let told = causes.iter().map(|operator| {
+        let seconds = operator.waits.unwrap_or_default().as_secs();
+        format!("`{}`, since {seconds} s ({} items so far)", operator.name, operator.items)
+    });
+    format!("the run waits for {}", told.collect::<Vec<_>>().join(" and "))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::task::Poll;
+
+    use relive_flow::{Order, Polled, Pull, Turn};
+
+    use super::*;
+
+    /// A source that has taken the waker and never calls it.
+    struct Silent;
+
+    impl Pull<Progress> for Silent {
+        fn poll_next(&mut self, turn: &mut Turn<'_>) -> Polled<Progress> {
+            let _never_woken = turn.waker().clone();
+            Poll::Pending
+        }
+    }
+
+    #[test]
+    fn what_is_waited_for_is_named_and_a_stop_is_heeded() {
+        let silent = |name| Flow::from_pull(name, Silent);
+        let mut plan = Flow::union([silent("replay"), silent("workers")], Order::Ready);
+        assert!(plan.next_within(Duration::ZERO).is_some_and(|item| item.is_err()));
+        let told = waiting(&plan.monitor());
+        let expected = "the run waits for `replay`, since 0 s (0 items so far) and `workers`, since 0 s (0 items so far)";
+        assert_eq!(told, expected);
+        let stop = Stop::default();
+        stop.stop();
+        assert!(next_progress(&mut plan, &stop, || Ok(())).unwrap().is_none());
+        let failing = next_progress(&mut plan, &Stop::default(), || Err(crate::RlError::OtherLearner));
+        assert!(matches!(failing, Err(crate::RlError::OtherLearner)));
+    }
 }

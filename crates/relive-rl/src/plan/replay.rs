@@ -11,7 +11,7 @@ use relive_engine::TableHandle;
 use relive_env::State;
 use relive_flow::{Flow, Order, Polled, Pull, Tagged, Turn};
 
-use super::crew::Place;
+use super::crew::Role;
 use super::{Crew, Workers};
 use crate::adders::Adder;
 use crate::times::{Lap, SharedTimes};
@@ -61,7 +61,7 @@ impl Crew {
     /// There is no such table.
     pub fn replay(&self, table: &str, batch_size: usize) -> Result<Flow<SampleBatch>> {
         let name = format!("replay({table})");
-        if let Place::Worker { .. } = self.place() {
+        if let Role::Worker { .. } = self.role() {
             return Ok(Flow::from_iter(&name, std::iter::empty()));
         }
         let in_turn = self.table_in_turn(table)?;
@@ -148,13 +148,13 @@ struct Batches {
 
 impl Pull<Result<SampleBatch>> for Batches {
     fn poll_next(&mut self, turn: &mut Turn<'_>) -> Polled<Result<SampleBatch>> {
-        let patience = match &self.in_turn {
+        let timeout = match &self.in_turn {
             Some(table) if !table.can_sample(self.count).unwrap_or(false) => return Poll::Pending,
             Some(_) => None,
             None => Some(SLICE),
         };
         let mut lap = Lap::begin();
-        let next = self.batches.next_within(patience);
+        let next = self.batches.next_within(timeout);
         self.times.add(Part::Sample, lap.lap());
         match next {
             Some(Err(error)) if error.kind() == ErrorKind::Timeout => {

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
+use super::RunHooks;
 use crate::contracts::WeightStore;
-use crate::learners::Team;
-use crate::run::Looking;
+use crate::remote::Team;
 use crate::times::{Lap, SharedTimes};
 use crate::{Learner, Learnt, Part, Result};
 
@@ -16,7 +16,7 @@ pub struct SharedLearner<L> {
     learner: Arc<Mutex<L>>,
     weights: WeightStore,
     times: SharedTimes,
-    hooks: Looking,
+    hooks: RunHooks,
     /// The learners of the run, where there are several.
     team: Option<Arc<Team>>,
 }
@@ -60,7 +60,7 @@ impl<L: Learner> SharedLearner<L> {
     pub(super) fn new(
         learner: L,
         weights: WeightStore,
-        (times, hooks): (SharedTimes, Looking),
+        (times, hooks): (SharedTimes, RunHooks),
         team: Option<Arc<Team>>,
     ) -> Result<Self> {
         weights.publish(learner.weights()?);
@@ -91,7 +91,7 @@ impl<L: Learner> SharedLearner<L> {
         Ok(result)
     }
 
-    pub(super) fn hooks(&self) -> &Looking {
+    pub(super) fn hooks(&self) -> &RunHooks {
         &self.hooks
     }
 

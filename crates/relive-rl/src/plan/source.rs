@@ -5,7 +5,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use relive_flow::Flow;
 
-use super::crew::Place;
+use super::crew::Role;
 use super::{Batch, Crew};
 use crate::{Result, RlError, Saveable};
 
@@ -33,7 +33,7 @@ impl Crew {
             let expected = "1 for an agent whose batches come from a source of its own: each learner would have the same";
             return Err(RlError::setting("learners", self.learners(), expected));
         }
-        if let Place::Worker { .. } = self.place() {
+        if let Role::Worker { .. } = self.role() {
             return Ok(Flow::from_iter(name, std::iter::empty()));
         }
         let part = format!("source {name}");

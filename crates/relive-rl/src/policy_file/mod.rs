@@ -5,4 +5,4 @@ mod dtypes;
 mod files;
 mod saved_policy;
 
-pub use saved_policy::{MakeAgent, SavedPolicy};
+pub use saved_policy::SavedPolicy;

@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::path::Path;
-use std::sync::Arc;
 
 use bytes::Bytes;
 use relive_env::{Buffer, EnvironmentSpec, View, ViewMut};
@@ -13,14 +12,12 @@ use safetensors::{SafeTensorError, SafeTensors};
 
 use super::described::{Described, refused};
 use super::{dtypes, files};
+use crate::plan::{Agent, MakeAgent};
 use crate::run::Trained;
-use crate::{ActStep, Agent, Policy, Purpose, Result, RlError, Seat, Weights};
+use crate::{ActStep, Policy, Purpose, Result, RlError, Seat, Weights};
 
 /// The name of the description in a file's metadata.
 const NAME: &str = "relive.policy";
-
-/// Makes an agent by its name and its settings, a JSON object.
-pub type MakeAgent<'a> = dyn Fn(&str, &str) -> Result<Arc<dyn Agent>> + 'a;
 
 /// A trained policy that acts without exploring.
 ///

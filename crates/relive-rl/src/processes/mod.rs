@@ -18,27 +18,11 @@
 //! | `plan` | one item: what each operator of the plan has given and waits for, and who acts, for [`look`](crate::run::look) |
 //! | `signs`, `nodes`, `fresh/0`, `fresh/1` | what [nodes](Node) and the driver tell one another, and weights for nodes |
 
-mod carried;
-pub(crate) mod counts;
-mod driver;
-mod job;
-mod lease;
-mod nodes;
-mod orders;
-mod results;
-mod serving;
-mod supply;
-pub(crate) mod tables;
-mod watch;
-pub(crate) mod weights;
+mod weight_source;
 mod worker;
 
-pub use carried::{Carried, Layouts};
-pub(crate) use driver::{Driver, Publishing};
-pub(crate) use lease::{Lease, TIMES};
-pub(crate) use nodes::Registry;
-pub use nodes::{Connect, Hosted, Node, NodeWorkers, Running, host, node_tables};
-pub(crate) use serving::Serving;
-pub(crate) use tables::is_loss;
-pub(crate) use watch::{Missed, watched};
-pub use worker::{MakeNamed, Worked, Worker, work};
+pub use worker::{Worker, work};
+
+pub use crate::nodes::{Connect, Hosted, Node, NodeWorkers, Running, host, node_tables};
+pub use crate::plan::MakeNamed;
+pub use crate::remote::{Layouts, Message, Worked};

@@ -10,20 +10,20 @@ use parking_lot::Mutex;
 use relive_client::blocking::Client;
 use relive_flow::Flow;
 
-use super::job::{self, Job};
-use super::orders::Orders;
-use super::results::{Results, Told, What};
-use super::serving::{Serving, Stream};
-use super::supply::Supply;
-use super::tables::is_loss;
-use super::watch::{Missed, watched};
+use super::weight_source::WeightSource;
+use crate::identity::Identity;
 use crate::limits::MAX_WORKERS;
-use crate::plan::{Crew, MakeEnvironment};
-use crate::run::Stop;
-use crate::run::identity::Identity;
-use crate::run::seeds::{Who, environment_seed};
+use crate::plan::{Agent, Crew, MakeAgent, MakeEnvironment, MakeNamed, policies_of};
+use crate::remote::{Message, Stream, Worked, WorkerOutput};
+use crate::seeds::{Who, environment_seed};
+use crate::stop::Stop;
+use crate::tables::item::is_loss;
+use crate::tables::job::{self, Job};
+use crate::tables::orders::Orders;
+use crate::tables::results::{FromWorker, Results, WorkerEvent};
+use crate::tables::silence::{Missed, watched};
 use crate::watching::{LogLines, LogWriter, Origin};
-use crate::{Acted, Agent, MakeAgent, Result, RlError};
+use crate::{Acted, Result, RlError};
 
 /// Time between two looks at the job, for newer weights and for its end.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -48,9 +48,6 @@ const GRACE: Duration = Duration::from_secs(2);
 
 /// A setting, in messages.
 const NUMBER: &str = "the number of the worker";
-
-/// Makes what makes environments of a name.
-pub type MakeNamed<'a> = dyn Fn(&str) -> Result<MakeEnvironment> + 'a;
 
 /// A worker of a run.
 #[derive(Debug)]
@@ -78,15 +75,6 @@ impl<'a> Worker<'a> {
     }
 }
 
-/// What a worker has done.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Worked {
-    /// Episodes that it has ended.
-    pub episodes: u64,
-    /// Steps in its environments.
-    pub env_steps: u64,
-}
-
 /// Works for the run on a server until that is over. Agent, settings and environment are what the run says. A server or a driver that is not
 /// there is waited for, and the log says so.
 ///
@@ -111,25 +99,25 @@ pub fn work(worker: &Worker<'_>, agents: &MakeAgent<'_>, environments: &MakeName
 
 fn work_unseen(worker: &Worker<'_>, agents: &MakeAgent<'_>, environments: &MakeNamed<'_>) -> Result<Worked> {
     let Worker { client, number, is_supervised, weights_from, stop, .. } = *worker;
-    let (serving, is_over) = (Arc::new(Serving::default()), Arc::new(AtomicBool::new(false)));
+    let (output, is_over) = (Arc::new(WorkerOutput::default()), Arc::new(AtomicBool::new(false)));
     watched(client, Missed::Driver, || {
         loop {
             is_over.store(false, Ordering::Relaxed);
-            let Some(job) = wait_for_job(worker)? else { return Ok(serving.worked()) };
+            let Some(job) = wait_for_job(worker)? else { return Ok(output.worked()) };
             if let Some(lines) = worker.log_lines {
                 lines.push(&format!("acts for {} in {}", job.identity.agent, job.identity.environment));
             }
             let agent = agents(&job.identity.agent, &job.identity.settings_json())?;
             let make = environments(&job.identity.environment)?;
-            let supply = Supply::begin(client, weights_from, number);
-            let shift = supply.map(|supply| {
-                Shift::new(client, &job, (number, is_supervised), supply, (&serving, &is_over))
+            let weights = WeightSource::begin(client, weights_from, number);
+            let session = weights.map(|weights| {
+                WorkSession::new(client, &job, (number, is_supervised), weights, (&output, &is_over))
             });
-            let ended = shift.and_then(|shift| shift.work(&agent, &make, stop));
+            let ended = session.and_then(|session| session.work(&agent, &make, stop));
             match ended {
-                Ok(()) => return Ok(serving.worked()),
+                Ok(()) => return Ok(output.worked()),
                 Err(error) if is_loss(&error) && is_over.load(Ordering::Relaxed) => {
-                    return Ok(serving.worked());
+                    return Ok(output.worked());
                 }
                 // It may be back in a moment, with this run or another one.
                 Err(error) if is_loss(&error) => {
@@ -158,33 +146,33 @@ fn wait_for_job(worker: &Worker<'_>) -> Result<Option<Job>> {
 }
 
 /// A worker, from the job to its end or the loss of the server.
-struct Shift {
+struct WorkSession {
     client: Client,
     job: Job,
     number: u32,
     is_supervised: bool,
-    supply: Supply,
-    serving: Arc<Serving>,
+    weights: WeightSource,
+    output: Arc<WorkerOutput>,
     is_over: Arc<AtomicBool>,
     /// When it last looked at the job.
     looked: Mutex<Instant>,
 }
 
-impl Shift {
+impl WorkSession {
     fn new(
         client: &Client,
         job: &Job,
         (number, is_supervised): (u32, bool),
-        supply: Supply,
-        (serving, is_over): (&Arc<Serving>, &Arc<AtomicBool>),
-    ) -> Arc<Shift> {
-        Arc::new(Shift {
+        weights: WeightSource,
+        (output, is_over): (&Arc<WorkerOutput>, &Arc<AtomicBool>),
+    ) -> Arc<WorkSession> {
+        Arc::new(WorkSession {
             client: client.clone(),
             job: job.clone(),
             number,
             is_supervised,
-            supply,
-            serving: Arc::clone(serving),
+            weights,
+            output: Arc::clone(output),
             is_over: Arc::clone(is_over),
             looked: Mutex::new(Instant::now()),
         })
@@ -192,12 +180,12 @@ impl Shift {
 
     /// Works on a thread of its own, and looks at the job meanwhile.
     fn work(self: Arc<Self>, agent: &Arc<dyn Agent>, make: &MakeEnvironment, stop: &Stop) -> Result<()> {
-        let _feeding = self.supply.feed()?;
+        let _feeding = self.weights.feed()?;
         let (tell, told) = channel();
-        let (shift, agent, make) = (Arc::clone(&self), Arc::clone(agent), make.clone());
+        let (session, agent, make) = (Arc::clone(&self), Arc::clone(agent), make.clone());
         let work = move || {
             // Nobody listens any more where it was left behind.
-            let _ = tell.send(shift.serve(&agent, &make));
+            let _ = tell.send(session.serve(&agent, &make));
         };
         let thread = Builder::new().name("relive-rl-worker".to_owned()).spawn(work);
         thread.map_err(|error| RlError::file("the thread of a worker".as_ref(), error))?;
@@ -208,7 +196,7 @@ impl Shift {
                 Ok(ended) => return ended,
                 Err(RecvTimeoutError::Disconnected) => {
                     let text = "its thread ended with a panic".to_owned();
-                    self.tell(&mut Results::new(&self.client)?, What::Failed(text.clone()))?;
+                    self.tell(&mut Results::new(&self.client)?, WorkerEvent::Failed(text.clone()))?;
                     return Err(RlError::Worker { worker: self.number, text });
                 }
                 Err(RecvTimeoutError::Timeout) => {}
@@ -234,7 +222,7 @@ impl Shift {
 
     /// Tells the driver that this worker knows that the run is over.
     fn leave(&self) -> Result<()> {
-        self.tell(&mut Results::new(&self.client)?, What::Left)
+        self.tell(&mut Results::new(&self.client)?, WorkerEvent::Left)
     }
 
     fn is_over(&self) -> bool {
@@ -249,7 +237,7 @@ impl Shift {
         if job.now.is_over {
             self.is_over.store(true, Ordering::Relaxed);
         }
-        job.now.stamp().map_or(Ok(()), |newest| self.supply.note_newest(newest))
+        job.now.stamp().map_or(Ok(()), |newest| self.weights.note_newest(newest))
     }
 
     fn serve(&self, agent: &Arc<dyn Agent>, make: &MakeEnvironment) -> Result<()> {
@@ -262,10 +250,10 @@ impl Shift {
                 "below the number of actors of the run, each of which makes its part of every round";
             return Err(RlError::setting(NUMBER, self.number, expected));
         }
-        self.tell(&mut results, What::Joined { anew: self.is_supervised })?;
+        self.tell(&mut results, WorkerEvent::Joined { anew: self.is_supervised })?;
         match stream.and_then(|stream| self.send(stream, &mut results)) {
             Err(error) if !is_loss(&error) => {
-                self.tell(&mut results, What::Failed(error.to_string()))?;
+                self.tell(&mut results, WorkerEvent::Failed(error.to_string()))?;
                 Err(error)
             }
             ended => ended,
@@ -279,16 +267,16 @@ impl Shift {
         let spec = make.spec(environment_seed(&of.environment, of.seed, Who::Actor(0)))?;
         let own = Identity::new((agent.name(), agent.settings()), &of.environment, &spec, of.seed);
         of.expect(&own, "the server's table `job`", "run the same version of everything everywhere")?;
-        let serving = &self.serving;
+        let output = &self.output;
         let crew = Crew::of_worker(
-            (agent, make, &self.client),
+            (&policies_of(agent), make, &self.client),
             (of, spec, self.job.now.checkpoints),
             (self.number, usize::try_from(self.job.now.workers).unwrap_or(usize::MAX)),
-            (self.supply.store().clone(), Arc::clone(serving)),
+            (self.weights.store().clone(), Arc::clone(output)),
         );
         // Whatever comes behind the workers is the driver's.
         drop(agent.plan(&crew)?);
-        serving.take()
+        output.take()
     }
 
     fn send(&self, stream: Stream, results: &mut Results) -> Result<()> {
@@ -303,13 +291,13 @@ impl Shift {
                         continue;
                     }
                     last = Some(order.round);
-                    self.supply.reach(order.weights)?;
+                    self.weights.require(order.weights)?;
                     let Some(bytes) = flow.next().transpose()? else { break };
                     self.put(results, order.round, vec![bytes])?;
                 }
             }
             Stream::AsTheyCome(mut flow) => {
-                let fresh = if self.supply.is_pushed() { LOOK_EVERY } else { FRESH };
+                let fresh = if self.weights.is_pushed() { LOOK_EVERY } else { FRESH };
                 while !self.is_over() {
                     if self.looked.lock().elapsed() >= fresh {
                         self.look()?;
@@ -322,7 +310,7 @@ impl Shift {
                 }
             }
             Stream::Acting(mut flow) => {
-                let (mut report, mut reported) = (Report::default(), Instant::now());
+                let (mut report, mut reported) = (ActedSum::default(), Instant::now());
                 while !self.is_over() {
                     let Some(acted) = flow.next().transpose()? else { break };
                     report.add(acted);
@@ -337,11 +325,11 @@ impl Shift {
     }
 
     fn put(&self, results: &mut Results, round: u64, items: Vec<Vec<u8>>) -> Result<()> {
-        self.tell(results, What::Made { round, items })
+        self.tell(results, WorkerEvent::Made { round, items })
     }
 
-    fn tell(&self, results: &mut Results, what: What) -> Result<()> {
-        results.put(&Told { worker: self.number, what }, || !self.is_over()).map(drop)
+    fn tell(&self, results: &mut Results, event: WorkerEvent) -> Result<()> {
+        results.put(&FromWorker { worker: self.number, event }, || !self.is_over()).map(drop)
     }
 }
 
@@ -361,9 +349,9 @@ fn together(flow: &mut Flow<Vec<u8>>) -> Result<Vec<Vec<u8>>> {
 
 /// What was done since the last report, as one.
 #[derive(Default)]
-struct Report(Vec<Acted>);
+struct ActedSum(Vec<Acted>);
 
-impl Report {
+impl ActedSum {
     fn add(&mut self, acted: Vec<Acted>) {
         for more in acted {
             match self.0.iter_mut().find(|known| known.worker == more.worker) {
@@ -378,7 +366,6 @@ impl Report {
     }
 
     fn take(&mut self) -> Vec<u8> {
-        use super::Carried;
         let mut acted = std::mem::take(&mut self.0);
         crate::state::save(|state| {
             // Its fields are of fixed kinds: nothing of it can be laid out otherwise.

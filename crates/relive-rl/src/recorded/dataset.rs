@@ -17,17 +17,17 @@ const ROUNDING: f64 = 0.01;
 struct Arrays {
     npz: Npz,
     rows: usize,
-    observations: Vec<Leaf>,
+    observations: Vec<LeafArray>,
     /// What was seen after each, if the data set has it.
-    next_observations: Option<Vec<Leaf>>,
-    actions: Vec<Leaf>,
+    next_observations: Option<Vec<LeafArray>>,
+    actions: Vec<LeafArray>,
     rewards: Array,
     terminals: Array,
     timeouts: Option<Array>,
 }
 
 /// A leaf of an environment's nest, and its array.
-struct Leaf {
+struct LeafArray {
     name: String,
     spec: ArraySpec,
     /// Bounds are of actions: observations may lie beyond them, as at the end of an episode.
@@ -126,7 +126,7 @@ impl Arrays {
         Ok(())
     }
 
-    fn leaves(&self) -> impl Iterator<Item = &Leaf> {
+    fn leaves(&self) -> impl Iterator<Item = &LeafArray> {
         let next = self.next_observations.iter().flatten();
         self.observations.iter().chain(next).chain(&self.actions)
     }
@@ -176,12 +176,12 @@ impl Arrays {
     /// Copies rows of an array into a leaf of a buffer, from a row of it on, as numbers of the leaf's type.
     fn copy(
         &self,
-        leaf: &Leaf,
+        leaf: &LeafArray,
         rows: std::ops::Range<usize>,
         buffer: &mut Buffer,
         (index, to): (usize, usize),
     ) -> Result<()> {
-        let Leaf { name, spec, bounds, array } = leaf;
+        let LeafArray { name, spec, bounds, array } = leaf;
         let (width, size) = (spec.num_elements()?, spec.dtype.size_bytes().unwrap_or(1));
         let all = buffer.leaf_bytes_mut(index).unwrap_or_default();
         let place = all.get_mut(to * width * size..(to + rows.len()) * width * size).unwrap_or_default();
@@ -197,7 +197,7 @@ impl Arrays {
 }
 
 /// The arrays of a nest.
-fn leaves(npz: &mut Npz, name: &str, nest: &Nest<ArraySpec>) -> Result<Vec<Leaf>> {
+fn leaves(npz: &mut Npz, name: &str, nest: &Nest<ArraySpec>) -> Result<Vec<LeafArray>> {
     let mut found = Vec::new();
     for (path, spec) in nest.flatten_with_paths() {
         let path = path.to_string();
@@ -213,7 +213,7 @@ fn leaves(npz: &mut Npz, name: &str, nest: &Nest<ArraySpec>) -> Result<Vec<Leaf>
             return Err(npz.refused(&name, reason));
         }
         let bounds = if name.starts_with("actions") { ArraySpec::bounds } else { of_type };
-        found.push(Leaf { name, spec: spec.clone(), bounds, array });
+        found.push(LeafArray { name, spec: spec.clone(), bounds, array });
     }
     Ok(found)
 }

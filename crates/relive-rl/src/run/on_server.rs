@@ -7,11 +7,16 @@ use relive_client::blocking::Client;
 use relive_table::TableConfig;
 
 use super::RunOptions;
-use super::session::{self, Session, Tables, Tell, Trained};
-use crate::plan::MakeEnvironment;
-use crate::processes::{Lease, Missed, TIMES, tables, watched};
+use super::opening::{Tables, expect_run};
+use super::session::{OnReport, Session, Trained};
+use crate::plan::{Agent, MakeEnvironment};
+use crate::remote;
+use crate::tables::item::is_loss;
+use crate::tables::lease::{Lease, TIMES};
+use crate::tables::server::{add, expect};
+use crate::tables::silence::{Missed, watched};
 use crate::times::Lap;
-use crate::{Agent, Result, RlError};
+use crate::{Result, RlError};
 
 /// Time from one state of the run in its table to the next.
 const SAVE_EVERY: Duration = Duration::from_secs(10);
@@ -20,7 +25,7 @@ const SAVE_EVERY: Duration = Duration::from_secs(10);
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 /// How long a look may take, before the run is asked whether it is to stop.
-const PATIENCE: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Learns until the workers have made enough steps. Adds the tables that the server does not have. Where there is the state of a run, it goes on
 /// from that. Only if it ends in order the run is over for the workers; otherwise they wait for the next driver.
@@ -33,23 +38,23 @@ pub(super) fn train(
     agent: &Arc<dyn Agent>,
     options: &RunOptions,
     make: &MakeEnvironment,
-    tell: Tell<'_>,
+    on_report: OnReport<'_>,
 ) -> Result<Trained> {
     if options.checkpoints.is_some() {
         let expected =
             "none for a run on a server, whose checkpoints are the server's (relive serve --checkpoint-dir)";
         return Err(RlError::setting("checkpoints", "a folder", expected));
     }
-    let wanted = tables::of_run(agent.as_ref(), options.actors)?;
+    let wanted = remote::tables_of_run(agent.tables()?, options.actors);
     watched(server, Missed::Server, || {
         // Before tables are added for a run that cannot be there.
-        session::expect_run(server, agent.as_ref(), options, make)?;
-        tables::add(server, &wanted)
+        expect_run(server, agent.as_ref(), options, make)?;
+        add(server, &wanted)
     })?;
     let mut run = OnServer { server, agent, options, make, kept: None };
     loop {
-        match run.attempt(tell) {
-            Err(error) if tables::is_loss(&error) => come_back(server, &wanted, options, &error)?,
+        match run.attempt(on_report) {
+            Err(error) if is_loss(&error) => come_back(server, &wanted, options, &error)?,
             ended => return ended,
         }
     }
@@ -66,13 +71,13 @@ struct OnServer<'a> {
 
 impl OnServer<'_> {
     /// Learns until there are steps enough, or the server is lost.
-    fn attempt(&mut self, tell: Tell<'_>) -> Result<Trained> {
+    fn attempt(&mut self, on_report: OnReport<'_>) -> Result<Trained> {
         let OnServer { server, agent, options, make, .. } = *self;
         let lease = watched(server, Missed::Server, || Lease::take(server, TIMES, &options.stop))?;
         let tables = Tables::Server { client: server.clone(), lease, state: self.kept.clone() };
         let mut session = Session::begin(agent, options, make, tables, None)?;
         // The learner may be held up in a call for long: it is not its plan that tells what it waits for then.
-        match watched(server, Missed::Server, || advance(&mut session, options, tell)) {
+        match watched(server, Missed::Server, || advance(&mut session, options, on_report)) {
             Ok(()) => session.end(),
             Err(error) => {
                 self.kept = Some(session.state());
@@ -83,11 +88,11 @@ impl OnServer<'_> {
     }
 }
 
-fn advance(session: &mut Session, options: &RunOptions, tell: Tell<'_>) -> Result<()> {
+fn advance(session: &mut Session, options: &RunOptions, on_report: OnReport<'_>) -> Result<()> {
     // From the beginning, so that a checkpoint of the server is one of a run, and everybody knows of what.
     session.save()?;
     let mut saved_at = Instant::now();
-    session.run(options, tell, &mut |session, _| {
+    session.run(options, on_report, &mut |session, _| {
         if saved_at.elapsed() >= SAVE_EVERY {
             let mut lap = Lap::begin();
             session.save()?;
@@ -96,22 +101,22 @@ fn advance(session: &mut Session, options: &RunOptions, tell: Tell<'_>) -> Resul
         }
         Ok(())
     })?;
-    session.evaluate_at_end(tell)?;
+    session.evaluate_at_end(on_report)?;
     session.save()
 }
 
 /// Waits for a server that was lost, with its tables.
 fn come_back(server: &Client, wanted: &[TableConfig], options: &RunOptions, why: &RlError) -> Result<()> {
     tracing::warn!("the server is lost, or has stopped: {why}; waiting for it to come back");
-    let server = server.with_timeout(PATIENCE);
+    let server = server.with_timeout(TIMEOUT);
     loop {
         // A server that stops answers to the end.
         std::thread::sleep(LOOK_EVERY);
         if options.stop.is_stopped() {
             return Err(RlError::Stopped);
         }
-        match tables::expect(&server, wanted) {
-            Err(error) if tables::is_loss(&error) => {}
+        match expect(&server, wanted) {
+            Err(error) if is_loss(&error) => {}
             looked => {
                 looked?;
                 tracing::info!("the server is back, with the run's tables: going on");

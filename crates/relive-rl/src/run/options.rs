@@ -7,10 +7,10 @@ use std::sync::Arc;
 use relive_client::blocking::Client;
 use relive_engine::Engine;
 
-use super::saved::Folder;
-use super::{Hooks, Stop};
-use crate::Result;
+use super::Checkpoints;
 use crate::logging::Loggers;
+use crate::plan::Hooks;
+use crate::stop::Stop;
 use crate::watching::LogLines;
 
 /// What a run is to be.
@@ -88,7 +88,7 @@ pub struct Processes {
 
 impl Processes {
     /// How many of so many actors are none of nodes.
-    pub(super) fn started(&self, actors: usize) -> usize {
+    pub(crate) fn started(&self, actors: usize) -> usize {
         if self.by_nodes { 0 } else { actors }
     }
 }
@@ -122,30 +122,4 @@ pub struct Evaluation {
     pub every: u64,
     /// Episodes of an evaluation.
     pub episodes: u64,
-}
-
-/// Where and when a run is saved: learner, counters, random streams, environments and replay in one checkpoint.
-///
-/// A run whose folder has a checkpoint goes on from the newest. In one thread it then gives the same numbers as if it had never ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Checkpoints {
-    /// Where they are: a folder of this machine, made if it is not there. A bucket's URL is refused.
-    pub folder: PathBuf,
-    /// Steps in the environment from one to the next, rounded up to the end of a rollout.
-    pub every: u64,
-}
-
-impl Checkpoints {
-    /// Whether there is one, which a run goes on from.
-    ///
-    /// # Errors
-    /// The folder is none where runs are saved; it cannot be read, or another run is at work there.
-    pub fn are_there(&self) -> Result<bool> {
-        if self.folder.exists() { Folder::open(self)?.has_one() } else { Ok(false) }
-    }
-}
-
-/// Whether what is done every so many steps is to be done now, as they have gone from `before` to `now`.
-pub(crate) fn is_due(every: u64, before: u64, now: u64) -> bool {
-    every > 0 && before / every != now / every
 }

@@ -2,14 +2,16 @@
 
 use std::sync::Arc;
 
-use super::saved::Folder;
-use super::session::{Session, Tables, Tell, Trained};
-use super::{Report, RunOptions, is_due, on_server};
+use super::checkpoints::Folder;
+use super::opening::Tables;
+use super::pace::is_due;
+use super::session::{OnReport, Session, Trained};
+use super::{Report, RunOptions, on_server};
 use crate::limits::MAX_LEARNERS;
 use crate::logging::Logger;
-use crate::plan::MakeEnvironment;
+use crate::plan::{Agent, MakeEnvironment};
 use crate::times::Lap;
-use crate::{Agent, Result, RlError};
+use crate::{Result, RlError};
 
 /// Trains an agent by its plan, and tells of it on the way.
 ///
@@ -131,7 +133,7 @@ fn train_here(
     agent: &Arc<dyn Agent>,
     options: &RunOptions,
     make: &MakeEnvironment,
-    tell: Tell<'_>,
+    on_report: OnReport<'_>,
 ) -> Result<Trained> {
     let folder = options.checkpoints.as_ref().map(Folder::open).transpose()?;
     let snapshot = folder.as_ref().map_or(Ok(None), Folder::load)?;
@@ -139,13 +141,13 @@ fn train_here(
     let begin = |snapshot| Session::begin(agent, options, make, Tables::Own(snapshot), folder.as_ref());
     let mut session = begin(snapshot)?;
     let Some(folder) = &folder else {
-        session.run(options, tell, &mut |_, _| Ok(()))?;
-        session.evaluate_at_end(tell)?;
+        session.run(options, on_report, &mut |_, _| Ok(()))?;
+        session.evaluate_at_end(on_report)?;
         return session.end();
     };
     begin_saved(&session, options, is_resumed.then_some(folder))?;
     let mut saved = is_resumed.then(|| session.position());
-    session.run(options, tell, &mut |session, [before, now]| {
+    session.run(options, on_report, &mut |session, [before, now]| {
         if !is_due(folder.every(), before, now) {
             return Ok(());
         }
@@ -163,7 +165,7 @@ fn train_here(
         // A run of more steps goes on from its end, and nothing is lost of one that was stopped.
         session.checkpoint(folder, &options.loggers)?;
     }
-    session.evaluate_at_end(tell)?;
+    session.evaluate_at_end(on_report)?;
     session.end()
 }
 

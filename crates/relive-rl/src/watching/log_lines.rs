@@ -21,10 +21,10 @@ const MAX_LINE_BYTES: usize = 4 << 10;
 ///
 /// It keeps 500 lines and 64 KiB at most, and drops the oldest: who writes lines never waits for who reads them.
 #[derive(Debug, Clone, Default)]
-pub struct LogLines(Arc<Shared>);
+pub struct LogLines(Arc<LineBuffer>);
 
 #[derive(Debug, Default)]
-struct Shared {
+struct LineBuffer {
     tail: Mutex<Tail>,
     changed: Condvar,
 }
@@ -80,18 +80,18 @@ impl LogLines {
     }
 
     /// Waits for lines that nobody has taken, or until `has_ended`; all that are kept, if there is something new.
-    pub(super) fn next_within(&self, patience: Duration, has_ended: &AtomicBool) -> Option<Page> {
-        let mut tail = self.wait(patience, |tail| tail.is_new || has_ended.load(Ordering::Relaxed));
+    pub(super) fn next_within(&self, timeout: Duration, has_ended: &AtomicBool) -> Option<Page> {
+        let mut tail = self.wait(timeout, |tail| tail.is_new || has_ended.load(Ordering::Relaxed));
         std::mem::take(&mut tail.is_new).then(|| tail.page.clone())
     }
 
     /// Waits until `has_ended`, at most so long.
-    pub(super) fn rest(&self, patience: Duration, has_ended: &AtomicBool) {
-        drop(self.wait(patience, |_| has_ended.load(Ordering::Relaxed)));
+    pub(super) fn rest(&self, timeout: Duration, has_ended: &AtomicBool) {
+        drop(self.wait(timeout, |_| has_ended.load(Ordering::Relaxed)));
     }
 
-    fn wait(&self, patience: Duration, is_there: impl Fn(&Tail) -> bool) -> MutexGuard<'_, Tail> {
-        let until = Instant::now() + patience;
+    fn wait(&self, timeout: Duration, is_there: impl Fn(&Tail) -> bool) -> MutexGuard<'_, Tail> {
+        let until = Instant::now() + timeout;
         let mut tail = self.0.tail.lock();
         while !is_there(&tail) && !self.0.changed.wait_until(&mut tail, until).timed_out() {}
         tail

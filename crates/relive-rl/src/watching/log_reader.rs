@@ -7,7 +7,7 @@ use relive_client::blocking::Client;
 use relive_client::{ErrorKind, Tensor};
 use serde::Serialize;
 
-use super::log_writer::{PREFIX, Written};
+use super::log_writer::{LogPage, PREFIX};
 use crate::{Result, RlError};
 
 /// How long a server may take for an answer.
@@ -35,12 +35,12 @@ pub struct LogLine {
 #[derive(Debug)]
 pub struct LogReader {
     client: Client,
-    seen: HashMap<String, Seen>,
+    seen: HashMap<String, ReadSoFar>,
 }
 
 /// How far a table was read.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct Seen {
+struct ReadSoFar {
     inserts: i64,
     began: u64,
     next: u64,
@@ -85,7 +85,7 @@ impl LogReader {
         let columns = samples.first().map(relive_client::Sample::columns).transpose()?.unwrap_or_default();
         let bytes = columns.first().map(Tensor::to_vec::<u8>).transpose();
         let bytes = bytes.map_err(|error| RlError::state(WHAT, error))?.unwrap_or_default();
-        let written: Written = serde_json::from_slice(&bytes).map_err(|error| RlError::state(WHAT, error))?;
+        let written: LogPage = serde_json::from_slice(&bytes).map_err(|error| RlError::state(WHAT, error))?;
         let seen = self.seen.entry(table.to_owned()).or_default();
         seen.inserts = inserts;
         seen.take(written, lines);
@@ -93,10 +93,10 @@ impl LogReader {
     }
 }
 
-impl Seen {
+impl ReadSoFar {
     /// Takes what was not seen yet.
-    fn take(&mut self, written: Written, lines: &mut Vec<LogLine>) {
-        let Written { origin, host, page } = written;
+    fn take(&mut self, written: LogPage, lines: &mut Vec<LogLine>) {
+        let LogPage { origin, host, page } = written;
         if page.began != self.began {
             (self.began, self.next) = (page.began, 0);
         }

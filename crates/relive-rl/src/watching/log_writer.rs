@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::LogLines;
 use super::log_lines::Page;
-use crate::run::saved;
+use crate::tables::item;
 use crate::{Result, RlError};
 
 /// What the names of these tables begin with.
@@ -23,10 +23,10 @@ pub(super) const PREFIX: &str = "logs/";
 const WRITE_EVERY: Duration = Duration::from_millis(250);
 
 /// How long a server may take for a page. It is written again then, with what has come meanwhile.
-const PATIENCE: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The same of the last page: a process that ends is not to be held up.
-const LAST_PATIENCE: Duration = Duration::from_millis(500);
+const LAST_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Nothing comes for so long, and then it is looked again; the number does not matter.
 const LONG: Duration = Duration::from_secs(60);
@@ -60,7 +60,7 @@ impl Origin {
 
 /// A page of lines, and where it is from.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Written {
+pub(super) struct LogPage {
     pub(super) origin: String,
     pub(super) host: String,
     pub(super) page: Page,
@@ -105,14 +105,14 @@ impl LogWriter {
             let host = host_name();
             while !ends.load(Ordering::Relaxed) {
                 let page = own.next_within(LONG, &ends);
-                let patience = if ends.load(Ordering::Relaxed) { LAST_PATIENCE } else { PATIENCE };
-                if !write(&client, (origin, &host), page, patience) {
+                let timeout = if ends.load(Ordering::Relaxed) { LAST_TIMEOUT } else { TIMEOUT };
+                if !write(&client, (origin, &host), page, timeout) {
                     own.put_back();
                 }
                 own.rest(WRITE_EVERY, &ends);
             }
             let page = own.next_within(Duration::ZERO, &ends);
-            write(&client, (origin, &host), page, LAST_PATIENCE);
+            write(&client, (origin, &host), page, LAST_TIMEOUT);
         };
         let thread = Builder::new().name("relive-rl-logs".to_owned()).spawn(work);
         let thread = thread.map_err(|error| RlError::file("a thread that writes logs".as_ref(), error))?;
@@ -131,13 +131,13 @@ impl Drop for LogWriter {
 }
 
 /// Writes a page, if there is one; whether that is done. It logs nothing: that would be something new.
-fn write(client: &Client, (origin, host): (Origin, &str), page: Option<Page>, patience: Duration) -> bool {
+fn write(client: &Client, (origin, host): (Origin, &str), page: Option<Page>, timeout: Duration) -> bool {
     let Some(page) = page.filter(|page| !page.lines.is_empty()) else { return true };
-    let written = Written { origin: origin.name(), host: host.to_owned(), page };
+    let written = LogPage { origin: origin.name(), host: host.to_owned(), page };
     let bytes = serde_json::to_vec(&written).unwrap_or_default();
     let put = || -> Result<()> {
-        let step = Nest::dict([("lines", saved::leaf(&bytes)?)]);
-        Ok(client.with_timeout(patience).insert(&step, &[(&origin.table(), 1.0)])?)
+        let step = Nest::dict([("lines", item::leaf(&bytes)?)]);
+        Ok(client.with_timeout(timeout).insert(&step, &[(&origin.table(), 1.0)])?)
     };
     // The server may be away, or have no table for a worker of this number.
     put().is_ok()

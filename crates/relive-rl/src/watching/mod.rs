@@ -5,13 +5,16 @@
 mod log_lines;
 mod log_reader;
 mod log_writer;
-mod roster;
+mod plan_state;
 mod stop_order;
+mod worker_stats;
 
 pub use log_lines::LogLines;
 pub use log_reader::{LogLine, LogReader};
 pub use log_writer::host_name;
 pub(crate) use log_writer::{LogWriter, Origin, tables as log_tables, tables_of as log_tables_of};
-pub(crate) use roster::Roster;
+pub use plan_state::{Graph, look};
+pub(crate) use plan_state::{Phase, PlanStateWriter, Position, table as plan_table};
 pub use stop_order::order_stop;
 pub(crate) use stop_order::{StopOrders, table as stop_table};
+pub(crate) use worker_stats::WorkerStats;

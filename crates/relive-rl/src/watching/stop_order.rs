@@ -14,7 +14,7 @@ use crate::Result;
 const TABLE: &str = "stop";
 
 /// How long a server may take for an answer.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 pub(crate) fn table() -> TableConfig {
     TableConfig::new(TABLE).max_size(1)
@@ -27,7 +27,7 @@ pub(crate) fn table() -> TableConfig {
 /// The server is lost or has no run, or does not let this client write.
 pub fn order_stop(client: &Client, driver: u64) -> Result<()> {
     let step = Nest::dict([("driver", Nest::Leaf(Tensor::scalar(driver)))]);
-    Ok(client.with_timeout(PATIENCE).insert(&step, &[(TABLE, 1.0)])?)
+    Ok(client.with_timeout(TIMEOUT).insert(&step, &[(TABLE, 1.0)])?)
 }
 
 /// The orders to a driver.
@@ -57,7 +57,7 @@ impl StopOrders {
     /// # Errors
     /// The server is lost, or what is there is no order.
     pub(crate) fn is_stop(&mut self) -> Result<bool> {
-        let client = self.client.with_timeout(PATIENCE);
+        let client = self.client.with_timeout(TIMEOUT);
         let info = match client.server_info() {
             // A server that is slow is waited for elsewhere.
             Err(error) if error.kind() == ErrorKind::Timeout => return Ok(false),

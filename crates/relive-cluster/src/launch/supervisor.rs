@@ -1,0 +1,177 @@
+//! Keeps one process running: starts it, waits for its end, and starts the next.
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+use std::thread::{Builder, JoinHandle};
+use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
+
+use super::events::{Ended, Event, Member, Next, What};
+use super::job::Restart;
+
+/// A thread that starts a process, waits for its end, and starts another one in its place.
+pub(super) struct Supervisor {
+    shared: Arc<Supervised>,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Default)]
+struct Supervised {
+    state: Mutex<SupervisedState>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct SupervisedState {
+    /// The process, while its number is surely its own: until it was waited for.
+    running: Option<Pid>,
+    /// Its standard input. It is kept open while it is to go on, so that a process can see that whoever has started it was killed.
+    input: Option<ChildStdin>,
+    is_stopped: bool,
+    has_ended: bool,
+}
+
+impl Supervisor {
+    /// Starts the first process.
+    ///
+    /// # Errors
+    /// There is no thread to be had.
+    pub(super) fn start(
+        member: Member,
+        command: Command,
+        restart: Restart,
+        events: Sender<Event>,
+    ) -> io::Result<Supervisor> {
+        let shared = Arc::new(Supervised::default());
+        let holder = Holder { member, command, restart, events, shared: Arc::clone(&shared) };
+        let thread = Builder::new().name("relive-launch".to_owned()).spawn(move || holder.run())?;
+        Ok(Supervisor { shared, thread: Some(thread) })
+    }
+
+    /// No other process follows.
+    pub(super) fn stop(&self) {
+        self.shared.state.lock().is_stopped = true;
+        self.shared.changed.notify_all();
+    }
+
+    /// Waits until its process has ended, and kills it at a moment.
+    pub(super) fn end(&mut self, kill_at: Instant) {
+        self.stop();
+        let mut state = self.shared.state.lock();
+        while !state.has_ended && !self.shared.changed.wait_until(&mut state, kill_at).timed_out() {}
+        state.input = None;
+        if let Some(process) = state.running {
+            kill(process);
+        }
+        drop(state);
+        if let Some(thread) = self.thread.take() {
+            // A panic was printed, and the process has ended with its input.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Kills a process and what it has started.
+fn kill(process: Pid) {
+    // It may have ended in this moment, which is as good.
+    let _ = kill_process_group(process, Signal::KILL);
+}
+
+/// What the thread of a place has.
+struct Holder {
+    member: Member,
+    command: Command,
+    restart: Restart,
+    events: Sender<Event>,
+    shared: Arc<Supervised>,
+}
+
+impl Holder {
+    fn run(mut self) {
+        let mut failures = VecDeque::new();
+        loop {
+            let ended = match self.start() {
+                None => break,
+                Some(Ok(child)) => self.wait(child),
+                Some(Err(error)) => Ended::NotStarted(error.to_string()),
+            };
+            if !self.follows(ended, &mut failures) {
+                break;
+            }
+        }
+        self.shared.state.lock().has_ended = true;
+        self.shared.changed.notify_all();
+    }
+
+    /// Starts a process, unless it was stopped.
+    fn start(&mut self) -> Option<io::Result<Child>> {
+        let mut state = self.shared.state.lock();
+        if state.is_stopped {
+            return None;
+        }
+        let started = self.command.stdin(Stdio::piped()).process_group(0).spawn();
+        Some(started.map(|mut child| {
+            let process = Pid::from_child(&child);
+            (state.running, state.input) = (Some(process), child.stdin.take());
+            drop(state);
+            self.tell(What::Started(child.id()));
+            child
+        }))
+    }
+
+    /// Waits for its end. Its number is its own until it is waited for, so that nobody else is killed in its place.
+    fn wait(&self, mut child: Child) -> Ended {
+        let process = Pid::from_child(&child);
+        while let Err(error) = waitid(WaitId::Pid(process), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT) {
+            if error != rustix::io::Errno::INTR {
+                break;
+            }
+        }
+        let mut state = self.shared.state.lock();
+        (state.running, state.input) = (None, None);
+        drop(state);
+        // What it has started and left behind ends with it.
+        kill(process);
+        match child.wait() {
+            Ok(status) => Ended::of(status),
+            Err(error) => Ended::NotStarted(error.to_string()),
+        }
+    }
+
+    /// Tells how it has ended; whether another one is to be started.
+    fn follows(&self, ended: Ended, failures: &mut VecDeque<Instant>) -> bool {
+        if self.shared.state.lock().is_stopped {
+            self.tell(What::Ended(ended, Next::Stays));
+            return false;
+        }
+        if ended == Ended::Success {
+            self.tell(What::Ended(ended, Next::Stays));
+            return self.restart.after_success.is_some_and(|timeout| self.goes_on_for(timeout));
+        }
+        let Restart { most, within, .. } = self.restart;
+        failures.push_back(Instant::now());
+        failures.retain(|failure| failure.elapsed() < within);
+        let times = u32::try_from(failures.len()).unwrap_or(u32::MAX);
+        let next = if times > most { Next::GivenUp { times } } else { Next::StartsAgain };
+        self.tell(What::Ended(ended, next));
+        next == Next::StartsAgain
+    }
+
+    /// Whether it is not stopped for so long.
+    fn goes_on_for(&self, timeout: Duration) -> bool {
+        let mut state = self.shared.state.lock();
+        self.shared.changed.wait_while_for(&mut state, |state| !state.is_stopped, timeout);
+        !state.is_stopped
+    }
+
+    fn tell(&self, what: What) {
+        // Nobody listens any more where the job was dropped.
+        let _ = self.events.send(Event { member: self.member.clone(), what });
+    }
+}

@@ -1,0 +1,158 @@
+//! A shard: its state, how its stream is made, and the stream itself.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::executor::OnFailure;
+use crate::checkpoint::Checkpoint;
+use crate::error::Place;
+use crate::item::{Source, Tagged};
+use crate::node::caught;
+use crate::pull::Taken;
+use crate::{Flow, Result};
+
+/// A shard: its number, and its state, which all of its operators share.
+#[derive(Debug)]
+pub struct Shard<S> {
+    number: u32,
+    pub(super) source: Source,
+    state: Arc<Mutex<S>>,
+}
+
+impl<S> Clone for Shard<S> {
+    fn clone(&self) -> Self {
+        Self { number: self.number, source: self.source, state: Arc::clone(&self.state) }
+    }
+}
+
+impl<S> Shard<S> {
+    pub(super) fn new(number: u32, state: S) -> Self {
+        Self { number, source: Source(number), state: Arc::new(Mutex::new(state)) }
+    }
+
+    /// Its number among the shards that it was made with.
+    #[must_use]
+    pub fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// The source of its items: its number, until [`ParFlow::union`] puts it behind other shards.
+    #[must_use]
+    pub fn source(&self) -> Source {
+        self.source
+    }
+
+    /// Uses its state, alone. Behind [`gather_sync`](ParFlow::gather_sync) what changes between two rounds is seen by all of the next round; otherwise
+    /// it is seen from the next call of an operator on.
+    pub fn with<R>(&self, function: impl FnOnce(&mut S) -> R) -> R {
+        function(&mut self.state.lock())
+    }
+}
+
+/// How a shard is made, and made anew if it fails.
+pub(super) struct Plan<T, S> {
+    pub(super) shard: Shard<S>,
+    pub(super) state: Arc<dyn Fn() -> S + Send + Sync>,
+    pub(super) make: Make<T, S>,
+}
+
+/// Makes the stream of a shard.
+pub(super) type Make<T, S> = Arc<dyn Fn(&Shard<S>) -> Flow<T> + Send + Sync>;
+
+/// The stream of a shard, which is made where it runs, and made anew if it may be when it fails.
+pub(crate) struct ShardFlow<T> {
+    name: String,
+    flow: Option<Flow<T>>,
+    make: Box<dyn FnMut() -> Option<Flow<T>> + Send>,
+    on_failure: OnFailure,
+    taken: Taken,
+    is_over: bool,
+}
+
+impl<T: Send + 'static> ShardFlow<T> {
+    /// The shard of a plan; `begun` is called each time that its stream was made.
+    pub(super) fn of<S: Send + 'static>(
+        plan: Plan<T, S>,
+        on_failure: OnFailure,
+        begun: impl Fn(&Flow<T>) + Send + 'static,
+    ) -> Self {
+        let Plan { shard, state, make } = plan;
+        let (name, mut is_first) = (shard.source().to_string(), true);
+        let make = move || {
+            if !std::mem::take(&mut is_first) {
+                let state = state();
+                shard.with(|old| *old = state);
+            }
+            let flow = make(&shard);
+            begun(&flow);
+            Some(flow)
+        };
+        Self { name, flow: None, make: Box::new(make), on_failure, taken: Taken::AsTheyCome, is_over: false }
+    }
+
+    /// One that is there already.
+    pub(crate) fn one(name: &str, flow: Flow<T>) -> Self {
+        let (name, make, on_failure) = (name.to_owned(), Box::new(|| None), OnFailure::GiveOn);
+        Self { name, flow: Some(flow), make, on_failure, taken: Taken::AsTheyCome, is_over: false }
+    }
+
+    /// The same, pulled like this.
+    pub(crate) fn taken(self, taken: Taken) -> Self {
+        Self { taken, ..self }
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The stream.
+    ///
+    /// # Errors
+    /// The function that makes it panics.
+    pub(super) fn flow(&mut self) -> Result<Option<&mut Flow<T>>> {
+        if self.flow.is_none() && !self.is_over {
+            let place = || Place { operator: self.name.clone(), source: None, item: 0 };
+            self.flow = caught(place, &mut self.make)?;
+        }
+        self.flow.iter_mut().for_each(|flow| flow.taken = self.taken);
+        Ok(self.flow.as_mut())
+    }
+
+    /// Whether it has given its last.
+    pub(super) fn is_over(&self) -> bool {
+        self.is_over
+    }
+
+    /// Applies the failure policy to what the stream gave: what the puller gets of it, or none if the stream is to be asked again.
+    pub(super) fn after(&mut self, item: Option<Result<Tagged<T>>>) -> Option<Option<Result<Tagged<T>>>> {
+        match (&item, self.on_failure) {
+            (Some(Err(_)), OnFailure::Restart { times }) if times > 0 => {
+                self.on_failure = OnFailure::Restart { times: times - 1 };
+                self.flow = None;
+                return None;
+            }
+            (Some(Err(_)), OnFailure::Restart { .. } | OnFailure::DropShard) | (None, _) => self.end(),
+            // It could not be made, and will not be.
+            (Some(Err(_)), OnFailure::GiveOn) if self.flow.is_none() => self.end(),
+            (Some(_), _) => {}
+        }
+        Some(item)
+    }
+
+    /// # Errors
+    /// The stream cannot be made, or not be saved.
+    pub(super) fn checkpoint(&mut self, checkpoint: &mut Checkpoint) -> Result<()> {
+        if let OnFailure::Restart { times } = &mut self.on_failure {
+            let mut left = u64::from(*times);
+            checkpoint.number(&mut left);
+            *times = u32::try_from(left).unwrap_or(u32::MAX);
+        }
+        self.flow()?.map_or(Ok(()), |flow| flow.pull.checkpoint(checkpoint))
+    }
+
+    fn end(&mut self) {
+        self.is_over = true;
+        self.flow = None;
+    }
+}

@@ -1,0 +1,92 @@
+//! The shards that an operator pulls from.
+
+use std::sync::Arc;
+
+use super::executor::{Around, Executor, OnFailure};
+use super::parflow::ParFlow;
+use super::runner::Runner;
+use super::shard::ShardFlow;
+use crate::checkpoint::Checkpoint;
+use crate::metrics::Metrics;
+use crate::node::ShardNodes;
+use crate::pull::Taken;
+use crate::{Flow, Result};
+
+/// The shards of an operator, which start with the first pull.
+pub(super) struct Shards<T> {
+    executor: Executor,
+    around: Option<Around>,
+    on_failure: OnFailure,
+    /// The operators of the shards, …
+    pub(super) nodes: Arc<ShardNodes>,
+    /// … and the numbers that they share.
+    pub(super) metrics: Metrics,
+    pub(super) waiting: Vec<ShardFlow<T>>,
+    pub(super) runners: Vec<Runner<T>>,
+    /// The places of those runners among the shards.
+    places: Vec<usize>,
+}
+
+impl<T: Send + 'static> Shards<T> {
+    pub(super) fn of<S: Send + 'static>(par: ParFlow<T, S>) -> Self {
+        let ParFlow { plans, executor, around, on_failure } = par;
+        let (nodes, metrics) = (ShardNodes::new(plans.len()), Metrics::default());
+        let shards = plans.into_iter().enumerate().map(|(place, plan)| {
+            let (nodes, metrics) = (Arc::clone(&nodes), metrics.clone());
+            let begun = move |flow: &Flow<T>| {
+                nodes.set(place, &flow.node);
+                flow.metrics.join(&metrics);
+            };
+            ShardFlow::of(plan, on_failure, begun)
+        });
+        let waiting = shards.collect();
+        let (runners, places) = (Vec::new(), Vec::new());
+        Self { executor, around, on_failure, nodes, metrics, waiting, runners, places }
+    }
+
+    /// Starts the shards, if they are not, to be pulled like this, and asks each for so many items.
+    pub(super) fn start(&mut self, ahead: usize, taken: Taken) -> Result<()> {
+        for shard in std::mem::take(&mut self.waiting) {
+            let mut runner = Runner::start(&self.executor, self.around.clone(), shard.taken(taken))?;
+            runner.ask(ahead);
+            self.places.push(self.runners.len());
+            self.runners.push(runner);
+        }
+        Ok(())
+    }
+
+    /// Whether errors are given on while `live` other shards go on.
+    pub(super) fn gives_errors_on(&self, live: usize) -> bool {
+        self.on_failure != OnFailure::DropShard || live == 0
+    }
+
+    /// Ends a shard.
+    pub(super) fn remove(&mut self, number: usize) {
+        drop(self.runners.remove(number));
+        self.places.remove(number);
+    }
+
+    /// Shards that have not ended.
+    pub(super) fn live(&self) -> usize {
+        self.waiting.len() + self.runners.len()
+    }
+
+    /// # Errors
+    /// Shards in threads have begun.
+    pub(super) fn checkpoint(&mut self, checkpoint: &mut Checkpoint, taken: Taken) -> Result<()> {
+        let mut is_begun = self.waiting.is_empty();
+        checkpoint.flag(&mut is_begun);
+        if !is_begun {
+            return Ok(());
+        }
+        self.start(0, taken)?;
+        let mut live = self.places.clone();
+        checkpoint.places(&mut live);
+        for number in (0..self.places.len()).rev() {
+            if self.places.get(number).is_some_and(|place| !live.contains(place)) {
+                self.remove(number);
+            }
+        }
+        self.runners.iter_mut().try_for_each(|runner| runner.checkpoint(checkpoint))
+    }
+}

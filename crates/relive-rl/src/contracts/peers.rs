@@ -1,0 +1,152 @@
+//! The learners of a run, as each of them sees them.
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::{Arc, OnceLock};
+
+use relive_cluster::reduce::{Reduction, Ring};
+
+use crate::{Result, RlError};
+
+/// The learners of a run, as one of them sees them: what it has in common with the others. Cheap to clone.
+///
+/// All learners make the same calls in the same order, and each call waits for the others. One learner alone has whatever it gives.
+#[derive(Clone)]
+pub struct Peers {
+    rank: u32,
+    count: u32,
+    /// Empty until all have met.
+    ring: Arc<OnceLock<Ring>>,
+}
+
+impl Peers {
+    /// One learner, without others.
+    #[must_use]
+    pub fn alone() -> Peers {
+        Peers::from(Ring::alone())
+    }
+
+    /// So many learners that have not met yet, as learner 0 sees them.
+    pub(crate) fn expected(count: u32) -> Peers {
+        Peers { rank: 0, count, ring: Arc::default() }
+    }
+
+    /// All have met.
+    pub(crate) fn meet(&self, ring: Ring) -> Result<()> {
+        self.ring.set(ring).map_err(|_| RlError::Order { call: "a meeting of learners", needs: "one ring" })
+    }
+
+    /// The number of this learner, from 0 on.
+    #[must_use]
+    pub fn rank(&self) -> u32 {
+        self.rank
+    }
+
+    /// How many learners there are.
+    #[must_use]
+    pub fn count(&self) -> u32 {
+        self.count
+    }
+
+    /// Whether this learner is the only one.
+    #[must_use]
+    pub fn is_alone(&self) -> bool {
+        self.count == 1
+    }
+
+    /// The part of so many things that is this learner's. The parts of all learners are the whole, and differ by one at most.
+    #[must_use]
+    pub fn part(&self, of: usize) -> Range<usize> {
+        let (rank, count) = (self.rank as usize, self.count as usize);
+        of * rank / count..of * (rank + 1) / count
+    }
+
+    /// Puts the mean of all learners' numbers in the place of each learner's. All get the same bits.
+    ///
+    /// # Errors
+    /// [`Learners`](RlError::Learners): another learner is lost, or does something else.
+    pub fn mean(&self, numbers: &mut [f32]) -> Result<()> {
+        if self.is_alone() { Ok(()) } else { Ok(self.ring()?.all_reduce(numbers, Reduction::Mean)?) }
+    }
+
+    /// The numbers of all learners, learner by learner. All give equally many.
+    ///
+    /// # Errors
+    /// As [`mean`](Self::mean).
+    pub fn gather(&self, numbers: &[f64]) -> Result<Vec<Vec<f64>>> {
+        Ok(self.ring()?.gather(numbers)?)
+    }
+
+    /// Puts the bytes of learner 0 in the place of those of all others, which may have another length.
+    ///
+    /// # Errors
+    /// As [`mean`](Self::mean).
+    pub fn broadcast(&self, bytes: &mut Vec<u8>) -> Result<()> {
+        if self.is_alone() { Ok(()) } else { Ok(self.ring()?.broadcast(bytes)?) }
+    }
+
+    /// Whether all are still there; it does not wait. Before they have met, nobody is missed.
+    pub(crate) fn check(&self) -> Result<()> {
+        self.ring.get().map_or(Ok(()), |ring| Ok(ring.check()?))
+    }
+
+    /// This learner has nothing more to add.
+    pub(crate) fn leave(&self) {
+        self.ring.get().into_iter().for_each(Ring::leave);
+    }
+
+    /// This learner cannot go on, and tells the others why.
+    pub(crate) fn fail(&self, reason: &str) {
+        self.ring.get().into_iter().for_each(|ring| ring.fail(reason));
+    }
+
+    fn ring(&self) -> Result<&Ring> {
+        self.ring.get().ok_or(RlError::Order { call: "learning together", needs: "learners that have met" })
+    }
+}
+
+impl Default for Peers {
+    fn default() -> Self {
+        Peers::alone()
+    }
+}
+
+/// Learners that have a ring already.
+impl From<Ring> for Peers {
+    fn from(ring: Ring) -> Peers {
+        let (rank, count) = (ring.rank(), ring.ranks());
+        Peers { rank, count, ring: Arc::new(OnceLock::from(ring)) }
+    }
+}
+
+impl fmt::Debug for Peers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Peers").field("rank", &self.rank).field("count", &self.count).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_the_whole_and_as_even_as_they_can_be() {
+        for count in 1..=5_u32 {
+            for of in 0..=13 {
+                let parts = (0..count).map(|rank| Peers { rank, count, ring: Arc::default() }.part(of));
+                let parts: Vec<Range<usize>> = parts.collect();
+                let cells: Vec<usize> = parts.iter().cloned().flatten().collect();
+                assert_eq!(cells, (0..of).collect::<Vec<_>>());
+                let sizes = || parts.iter().map(ExactSizeIterator::len);
+                assert!(sizes().max() <= sizes().min().map(|least| least + 1), "{count} of {of}");
+            }
+        }
+    }
+
+    #[test]
+    fn learners_that_have_not_met_say_so() {
+        let error = Peers::expected(2).mean(&mut [1.0]).unwrap_err().to_string();
+        assert_eq!(error, "learning together needs learners that have met");
+        assert!(Peers::alone().mean(&mut [1.0]).is_ok());
+    }
+}

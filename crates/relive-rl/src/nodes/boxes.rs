@@ -1,0 +1,65 @@
+//! The tables of nodes: how they and the driver of a run meet, and the boxes in which weights wait for them; which box is whose is a tree.
+
+use std::fmt::Display;
+use std::sync::Arc;
+
+use relive_client::blocking::Client;
+use relive_table::TableConfig;
+
+use super::{list, sign};
+use crate::Result;
+use crate::tables::weights;
+
+/// Makes a client of the server at an address.
+pub type Connect = Arc<dyn Fn(&str) -> Result<Client> + Send + Sync>;
+
+/// Those of the run's server.
+pub(crate) fn tables() -> impl Iterator<Item = TableConfig> {
+    [sign::table(), list::table()].into_iter().chain(boxes_of_nodes())
+}
+
+/// Boxes for the nodes that take weights from one place.
+pub(super) fn boxes_of_nodes() -> impl Iterator<Item = TableConfig> {
+    (0..FAN_OUT).map(|slot| weights::fresh(&slot.to_string()))
+}
+
+/// The box of a worker, at its node.
+pub(crate) fn box_of_worker(number: impl Display) -> String {
+    format!("worker-{number}")
+}
+
+/// How many nodes take weights from one place: from the run's server, and from each node.
+pub(super) const FAN_OUT: usize = 2;
+
+/// From where a node takes weights.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Branch {
+    /// The index of the node that it takes them from; none: the run's server.
+    pub(super) parent: Option<usize>,
+    /// Which of that one's boxes is its own, below [`FAN_OUT`].
+    pub(super) slot: usize,
+}
+
+/// The place of the node of an index among those that pass weights on.
+pub(super) fn branch(index: usize) -> Branch {
+    Branch { parent: index.checked_sub(FAN_OUT).map(|beyond| beyond / FAN_OUT), slot: index % FAN_OUT }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn each_box_has_one_reader_and_the_way_from_the_server_is_short() {
+        let branches: Vec<Branch> = (0..100).map(branch).collect();
+        let distinct: HashSet<_> = branches.iter().map(|branch| (branch.parent, branch.slot)).collect();
+        assert_eq!(distinct.len(), branches.len());
+        for (index, branch) in branches.iter().enumerate() {
+            assert!(branch.slot < FAN_OUT && branch.parent.is_none_or(|parent| parent < index), "{branch:?}");
+        }
+        let depth = |index: usize| std::iter::successors(Some(index), |at| branches[*at].parent).count();
+        assert_eq!([0, 1, 2, 5, 6, 13, 14].map(depth), [1, 1, 2, 2, 3, 3, 4]);
+    }
+}

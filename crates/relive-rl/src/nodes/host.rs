@@ -1,0 +1,368 @@
+//! A node: it joins a run, has the workers that the driver gives it numbers for, and passes weights on.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use relive_client::blocking::Client;
+use relive_engine::Engine;
+use relive_table::TableConfig;
+
+use super::list::{Assignment, NodeList};
+use super::relay::{self, Relay};
+use super::sign::{self, NodeSign};
+use super::{Connect, box_of_worker};
+use crate::identity::Identity;
+use crate::limits::{MAX_WORKERS, NODE_GONE};
+use crate::stop::Stop;
+use crate::tables::item::is_loss;
+use crate::tables::job::{self, Job};
+use crate::tables::silence::{Missed, watched};
+use crate::tables::weights;
+use crate::{Result, RlError};
+
+/// Time from one look at the run to the next.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+
+/// Time from one sign of life to the next.
+const BEAT: Duration = Duration::from_secs(1);
+
+/// For how long a node that the list has not keeps its workers: a driver that follows another one has heard of all nodes by then.
+const UNLISTED: Duration = NODE_GONE.saturating_mul(2);
+
+/// For how long a node waits for numbers before it says that there are none.
+const TIMEOUT: Duration = Duration::from_secs(2);
+
+/// A node of a run.
+pub struct Node<'a> {
+    /// The way to the run's server.
+    pub client: &'a Client,
+    /// What it is called, in logs; that of the machine as a rule.
+    pub name: String,
+    /// The machine that it is on.
+    pub host: String,
+    /// Where other nodes reach [its tables](node_tables); none if they do not.
+    pub address: Option<String>,
+    /// Workers that it has room for.
+    pub actors: u32,
+    /// Tables that it serves, made of [`node_tables`].
+    pub engine: Engine,
+    /// The way to another node, by its address.
+    pub connect: Connect,
+    /// Ends it early.
+    pub stop: &'a Stop,
+}
+
+/// Starts and ends the workers of a node.
+pub trait NodeWorkers {
+    /// From now on those of these numbers are to run, and no others.
+    ///
+    /// # Errors
+    /// One cannot be started.
+    fn hold(&mut self, numbers: &[u32]) -> Result<()>;
+
+    /// Starts those anew that have ended; what there is.
+    ///
+    /// # Errors
+    /// Starting one anew is of no use any more.
+    fn watch(&mut self) -> Result<Running>;
+}
+
+/// The workers of a node at a moment.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Running {
+    /// Those that run.
+    pub workers: u32,
+    /// How often one was started in the place of another.
+    pub restarts: u64,
+}
+
+/// What a node has done.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Hosted {
+    /// The most workers that it had at a time.
+    pub workers: u32,
+    /// How often one was started in the place of another.
+    pub restarts: u64,
+}
+
+/// The tables that each node serves: the newest weights, and boxes in which other nodes wait for them.
+pub fn node_tables() -> impl Iterator<Item = TableConfig> {
+    relay::tables()
+}
+
+/// Acts for the run on a server until that is over, with as many workers as the driver has numbers for. A server or a driver that is not there is
+/// waited for, and the log says so; so it does where there are fewer numbers than asked for.
+///
+/// # Errors
+/// The run is of another version of Relive; the server has another run than it had; a worker cannot go on.
+pub fn host(node: &Node<'_>, workers: &mut dyn NodeWorkers) -> Result<Hosted> {
+    if !(1..=MAX_WORKERS).contains(&node.actors) {
+        return Err(RlError::setting("the number of actors of a node", node.actors, "from 1 to 65536"));
+    }
+    let own = Client::in_process(node.engine.clone())?;
+    let relay = Relay::start(node.client, &own, &node.connect)?;
+    let mut hosting = Hosting {
+        node,
+        relay,
+        workers,
+        id: random_id(),
+        of: None,
+        places: Vec::new(),
+        listed: Instant::now(),
+        beat: None,
+        running: Running::default(),
+        hosted: Hosted::default(),
+        is_told: false,
+        has_complained: false,
+        begun: Instant::now(),
+    };
+    let ended = watched(node.client, Missed::Driver, || hosting.work());
+    hosting.leave();
+    ended.map(|()| hosting.hosted)
+}
+
+/// Never 0.
+fn random_id() -> u64 {
+    use std::hash::BuildHasher;
+    std::collections::hash_map::RandomState::new().hash_one(std::process::id()).max(1)
+}
+
+struct Hosting<'a, 'w> {
+    node: &'a Node<'a>,
+    relay: Relay,
+    workers: &'w mut dyn NodeWorkers,
+    id: u64,
+    /// The run that it has joined.
+    of: Option<Identity>,
+    places: Vec<u32>,
+    /// When the list had it last.
+    listed: Instant,
+    /// When it gave a sign of life last.
+    beat: Option<Instant>,
+    running: Running,
+    hosted: Hosted,
+    /// Whether it was told that there are fewer numbers than asked for.
+    is_told: bool,
+    /// Whether a list that cannot be read was told of.
+    has_complained: bool,
+    begun: Instant,
+}
+
+impl Hosting<'_, '_> {
+    fn work(&mut self) -> Result<()> {
+        while !self.node.stop.is_stopped() {
+            match self.turn() {
+                Ok(true) => return Ok(()),
+                Err(error) if !is_loss(&error) => return Err(error),
+                _ => {}
+            }
+            self.running = self.workers.watch()?;
+            self.hosted.workers = self.hosted.workers.max(self.running.workers);
+            self.hosted.restarts = self.running.restarts;
+            std::thread::park_timeout(LOOK_EVERY);
+        }
+        Ok(())
+    }
+
+    /// Looks at the run once; whether it is over.
+    fn turn(&mut self) -> Result<bool> {
+        let Some(job) = job::get(self.node.client)? else { return Ok(false) };
+        if job.now.is_over {
+            return Ok(true);
+        }
+        self.expect_same(&job)?;
+        self.relay.note_newest(job.now.stamp());
+        if self.beat.is_none_or(|beat| beat.elapsed() >= BEAT) {
+            self.sign(false).send(self.node.client)?;
+            self.beat = Some(Instant::now());
+        }
+        let Some(list) = self.list()? else { return Ok(false) };
+        match list.of(self.id) {
+            Some(entry) => self.follow(entry, list.most)?,
+            None if self.listed.elapsed() >= UNLISTED => self.hold(&[])?,
+            None => {}
+        }
+        Ok(false)
+    }
+
+    /// The newest list; none if what is in its table is no list, which the driver sees, too, and writes again.
+    fn list(&mut self) -> Result<Option<NodeList>> {
+        let found = NodeList::get(self.node.client);
+        match found {
+            Err(error) if !is_loss(&error) && !matches!(error, RlError::OtherVersion { .. }) => {
+                if !std::mem::replace(&mut self.has_complained, true) {
+                    tracing::warn!("what is in the table of nodes is passed over: {error}");
+                }
+                Ok(None)
+            }
+            list => {
+                let list = list?;
+                self.has_complained = false;
+                Ok(Some(list.unwrap_or_default()))
+            }
+        }
+    }
+
+    /// # Errors
+    /// It is another run than the one that was joined, or of another version.
+    fn expect_same(&mut self, job: &Job) -> Result<()> {
+        if let Some(of) = &self.of {
+            let advice = "the server has begun another run; start a node for that one";
+            return of.expect(&job.identity, "this node", advice);
+        }
+        if self.node.client.server_info()?.table(sign::TABLE).is_none() {
+            let (here, there) =
+                (env!("CARGO_PKG_VERSION").to_owned(), "an older version, which has no nodes".to_owned());
+            return Err(RlError::OtherVersion { here, there });
+        }
+        self.of = Some(job.identity.clone());
+        Ok(())
+    }
+
+    fn follow(&mut self, entry: &Assignment, most: Option<u32>) -> Result<()> {
+        self.listed = Instant::now();
+        self.relay.follow(&entry.source);
+        self.hold(&entry.places)?;
+        let (has, wants) = (self.places.len(), self.node.actors);
+        if !self.is_told
+            && has < usize::try_from(wants).unwrap_or(usize::MAX)
+            && self.begun.elapsed() >= TIMEOUT
+        {
+            self.is_told = true;
+            let why = match most {
+                Some(most) => {
+                    format!("the run goes in rounds, which its {most} actors make parts of, and no others")
+                }
+                None => "no more workers may join".to_owned(),
+            };
+            tracing::info!(
+                "this node has places for {has} of its {wants} workers: {why}; it takes over those of nodes that leave"
+            );
+        }
+        Ok(())
+    }
+
+    /// Has the workers of these numbers.
+    fn hold(&mut self, numbers: &[u32]) -> Result<()> {
+        if self.places == numbers {
+            return Ok(());
+        }
+        let boxes = numbers.iter().map(box_of_worker).collect();
+        let (before, engine) = (std::mem::take(&mut self.places), &self.node.engine);
+        self.relay.serve(boxes, || {
+            let who = Arc::from("the node");
+            for gone in before.iter().filter(|number| !numbers.contains(number)) {
+                engine.drop_table(&weights::fresh_name(&box_of_worker(gone)), &who).map_err(refused)?;
+            }
+            for new in numbers.iter().filter(|number| !before.contains(number)) {
+                engine.add_table(weights::fresh(&box_of_worker(new)), &who).map_err(refused)?;
+            }
+            Ok(())
+        })?;
+        self.places = numbers.to_vec();
+        // Its next sign says so.
+        self.beat = None;
+        self.workers.hold(numbers)
+    }
+
+    fn sign(&self, leaves: bool) -> NodeSign {
+        let Node { name, host, address, actors, .. } = self.node;
+        NodeSign {
+            id: self.id,
+            name: name.clone(),
+            host: host.clone(),
+            address: address.clone(),
+            wants: *actors,
+            holds: self.places.clone(),
+            workers: self.running.workers,
+            restarts: self.running.restarts,
+            version: self.relay.version(),
+            leaves,
+        }
+    }
+
+    /// Gives its numbers back, if the server is there still.
+    fn leave(&self) {
+        if let (Some(_), Err(error)) = (&self.of, self.sign(true).send(self.node.client)) {
+            tracing::debug!("that the node leaves is not told: {error}");
+        }
+    }
+}
+
+fn refused(error: relive_engine::EngineError) -> RlError {
+    RlError::state("a node's tables", error)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::{Receiver, Sender, channel};
+
+    use relive_engine::EngineBuilder;
+    use relive_env::{Environment, make};
+
+    use super::super::list::put_bytes;
+    use super::super::{Registry, tables};
+    use super::*;
+    use crate::tables::job::Now;
+
+    /// Tells which numbers it is to have, and each time that it is looked after.
+    struct Recorded(Sender<Option<Vec<u32>>>);
+
+    impl NodeWorkers for Recorded {
+        fn hold(&mut self, numbers: &[u32]) -> Result<()> {
+            self.0.send(Some(numbers.to_vec())).map_err(|error| RlError::Foreign(error.to_string()))
+        }
+
+        fn watch(&mut self) -> Result<Running> {
+            self.0.send(None).map_err(|error| RlError::Foreign(error.to_string()))?;
+            Ok(Running::default())
+        }
+    }
+
+    fn held(told: &Receiver<Option<Vec<u32>>>, looks: usize) -> Vec<u32> {
+        let all =
+            told.iter().filter(|told| told.is_none() || told.as_ref().is_some_and(|held| !held.is_empty()));
+        all.take(looks).flatten().next().unwrap_or_default()
+    }
+
+    #[test]
+    fn what_is_no_list_ends_no_node() {
+        let engine = tables().chain([job::table()]).fold(Engine::builder(), EngineBuilder::table);
+        let client = Client::in_process(engine.build().unwrap()).unwrap();
+        let spec = make("catch/0", 1).unwrap().spec().clone();
+        let identity = Identity::new(("none", Vec::new()), "catch/0", &spec, 1);
+        let put =
+            |is_over| job::put(&client, &identity, Now { is_over, ..Now::default() }, &|| true).unwrap();
+        put(false);
+        put_bytes(&client, b"no list".to_vec(), &|| true).unwrap();
+        let (tell, told) = channel();
+        let own = node_tables().fold(Engine::builder(), EngineBuilder::table).build().unwrap();
+        let run = client.clone();
+        let node = std::thread::spawn(move || {
+            let stop = Stop::new();
+            let connect: Connect = Arc::new(|_| Err(RlError::Stopped));
+            let (name, host_name) = ("a".to_owned(), "b".to_owned());
+            let node = Node {
+                client: &run,
+                name,
+                host: host_name,
+                address: None,
+                actors: 2,
+                engine: own,
+                connect,
+                stop: &stop,
+            };
+            host(&node, &mut Recorded(tell))
+        });
+        assert!(held(&told, 3).is_empty(), "it goes on without workers");
+        let registry = Registry::new((0, 2), false);
+        registry.look(&client, &|| true).unwrap();
+        while !registry.has_some() {
+            registry.look(&client, &|| true).unwrap();
+        }
+        assert_eq!(held(&told, 100), [0, 1]);
+        put(true);
+        while told.recv().is_ok() {}
+        node.join().unwrap().unwrap();
+    }
+}

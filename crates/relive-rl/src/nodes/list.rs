@@ -1,0 +1,130 @@
+//! What the driver tells all nodes: who they are, which numbers their workers have, and where each takes weights.
+
+use std::time::Duration;
+
+use relive_client::blocking::Client;
+use relive_client::{ErrorKind, Nest, Tensor};
+use relive_table::TableConfig;
+use serde::{Deserialize, Serialize};
+
+use super::sign::PROTOCOL;
+use crate::tables::item::{self, GoesOn};
+use crate::{Result, RlError};
+
+/// The table whose one item is the newest list.
+pub(super) const TABLE: &str = "nodes";
+
+/// Waiting for an item that is there, or is not.
+const TIMEOUT: Duration = Duration::from_millis(200);
+
+const WHAT: &str = "the list of nodes";
+
+/// The nodes of a run.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct NodeList {
+    /// How many numbers there are for workers of nodes; none: as many as are asked for.
+    pub(super) most: Option<u32>,
+    pub(super) nodes: Vec<Assignment>,
+}
+
+/// What a node is told.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Assignment {
+    pub(super) id: u64,
+    /// The numbers of its workers.
+    pub(super) places: Vec<u32>,
+    pub(super) source: Source,
+}
+
+/// Where a node takes weights.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Source {
+    /// The address of the node that it takes them from; none: the run's server.
+    pub(super) address: Option<String>,
+    /// The box there that is its own; none if there is none for it.
+    pub(super) reader: Option<String>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct WrittenList {
+    protocol: u32,
+    /// The version of Relive, for people.
+    relive: String,
+    list: serde_json::Value,
+}
+
+pub(super) fn table() -> TableConfig {
+    TableConfig::new(TABLE).max_size(1)
+}
+
+impl NodeList {
+    pub(super) fn put(&self, client: &Client, goes_on: GoesOn<'_>) -> Result<()> {
+        let list = serde_json::to_value(self).map_err(|error| RlError::state(WHAT, error))?;
+        let written = WrittenList { protocol: PROTOCOL, relive: env!("CARGO_PKG_VERSION").to_owned(), list };
+        put_bytes(client, serde_json::to_vec(&written).map_err(|error| RlError::state(WHAT, error))?, goes_on)
+    }
+
+    /// The newest list, if there is one yet.
+    ///
+    /// # Errors
+    /// The server is lost; the list is of another version of Relive.
+    pub(super) fn get(client: &Client) -> Result<Option<NodeList>> {
+        let samples = match client.with_timeout(TIMEOUT).sample(TABLE, 1) {
+            Err(error) if matches!(error.kind(), ErrorKind::Timeout | ErrorKind::NotFound) => {
+                return Ok(None);
+            }
+            samples => samples?,
+        };
+        let Some(sample) = samples.first() else { return Ok(None) };
+        let columns = sample.columns()?;
+        let bytes = columns.first().and_then(Tensor::strings).and_then(<[_]>::first);
+        NodeList::from_bytes(bytes.ok_or_else(|| RlError::state(WHAT, "it has no string"))?).map(Some)
+    }
+
+    fn from_bytes(bytes: &[u8]) -> Result<NodeList> {
+        let written: WrittenList =
+            serde_json::from_slice(bytes).map_err(|error| RlError::state(WHAT, error))?;
+        if written.protocol != PROTOCOL {
+            return Err(RlError::OtherVersion {
+                here: format!("{}, protocol {PROTOCOL}", env!("CARGO_PKG_VERSION")),
+                there: format!("{}, protocol {}", written.relive, written.protocol),
+            });
+        }
+        serde_json::from_value(written.list).map_err(|error| RlError::state(WHAT, error))
+    }
+
+    /// What the node of an id is told.
+    pub(super) fn of(&self, id: u64) -> Option<&Assignment> {
+        self.nodes.iter().find(|entry| entry.id == id)
+    }
+}
+
+pub(super) fn put_bytes(client: &Client, bytes: Vec<u8>, goes_on: GoesOn<'_>) -> Result<()> {
+    let text = Tensor::from_strings([bytes], []).map_err(|error| RlError::state(WHAT, error))?;
+    item::insert(client, &[TABLE], &Nest::dict([("list", Nest::Leaf(text))]), goes_on)
+}
+
+#[cfg(test)]
+mod tests {
+    use relive_engine::Engine;
+
+    use super::*;
+
+    #[test]
+    fn the_newest_list_is_read_and_one_of_another_version_refused() {
+        let client = Client::in_process(Engine::builder().table(table()).build().unwrap()).unwrap();
+        assert_eq!(NodeList::get(&client).unwrap(), None);
+        let source = Source { address: Some("h:1".to_owned()), reader: Some("1".to_owned()) };
+        let list =
+            NodeList { most: Some(4), nodes: vec![Assignment { id: u64::MAX, places: vec![2, 9], source }] };
+        for list in [&NodeList::default(), &list] {
+            list.put(&client, &|| true).unwrap();
+        }
+        let found = NodeList::get(&client).unwrap().unwrap();
+        assert_eq!(found, list);
+        assert_eq!(found.of(u64::MAX).unwrap().places, [2, 9]);
+        let error =
+            NodeList::from_bytes(br#"{"protocol":2,"relive":"9.1.0","list":[]}"#).unwrap_err().to_string();
+        assert!(error.contains("9.1.0, protocol 2") && error.contains("the same version"), "{error}");
+    }
+}

@@ -1,0 +1,422 @@
+//! Which nodes there are, and whose workers have which numbers: the driver's side, as a state that changes by signs and by time.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::time::{Duration, Instant};
+
+use super::boxes::{FAN_OUT, branch};
+use super::list::{self, NodeList, Source};
+use super::sign::NodeSign;
+use crate::limits::{MAX_NODE_WORKERS, MAX_NODES, MAX_WORKERS, NODE_GONE, NODE_SILENCE};
+
+/// Holds the numbers of workers that were started by hand. No node has this id.
+const BY_HAND: u64 = 0;
+
+/// For how long a node that is gone is shown.
+const SHOWN_GONE: Duration = Duration::from_mins(1);
+
+/// Most nodes that are gone and shown.
+const MAX_GONE: usize = 64;
+
+/// All nodes of a run.
+#[derive(Debug)]
+pub(super) struct Membership {
+    /// The numbers that nodes may have: those before are of workers that the driver starts, and of a run in rounds there are no more than it has actors.
+    numbers: std::ops::Range<u32>,
+    is_fixed: bool,
+    /// Before this moment nodes of a driver before may still tell which numbers they have, and no others are given out.
+    settles: Instant,
+    /// In the order in which they came.
+    nodes: Vec<Member>,
+    /// Who has a number.
+    holders: BTreeMap<u32, u64>,
+}
+
+/// A node, as the driver knows it.
+#[derive(Debug, Clone)]
+pub(super) struct Member {
+    pub(super) sign: NodeSign,
+    /// When it gave the sign.
+    pub(super) seen: Instant,
+    pub(super) state: NodeState,
+    /// Steps in the environment of the workers that it has had.
+    pub(super) env_steps: u64,
+}
+
+/// How it stands with a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum NodeState {
+    Up,
+    /// There was no sign of it for a while; it keeps its numbers.
+    Silent,
+    /// It has left, or was silent for so long that its numbers are given to others.
+    Gone,
+}
+
+impl NodeState {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            NodeState::Up => "up",
+            NodeState::Silent => "silent",
+            NodeState::Gone => "gone",
+        }
+    }
+}
+
+/// Something for the log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Change {
+    Joined(String),
+    Silent(String),
+    Back(String),
+    Left(String),
+    /// It was silent for too long; its numbers.
+    Gone(String, Vec<u32>),
+}
+
+impl Membership {
+    /// No nodes yet. A run in rounds has just the numbers below `workers`; the first `started` are not for nodes.
+    pub(super) fn new((started, workers): (u32, u32), is_fixed: bool, settles: Instant) -> Membership {
+        let end = if is_fixed { workers } else { MAX_WORKERS };
+        Membership {
+            numbers: started.min(end)..end,
+            is_fixed,
+            settles,
+            nodes: Vec::new(),
+            holders: BTreeMap::new(),
+        }
+    }
+
+    /// Notes a sign of life.
+    pub(super) fn note(&mut self, sign: NodeSign, now: Instant) -> Option<Change> {
+        let name = sign.name.clone();
+        let index = self.nodes.iter().position(|node| node.sign.id == sign.id);
+        if sign.leaves {
+            let index = index.filter(|at| self.nodes[*at].state != NodeState::Gone)?;
+            self.nodes[index].sign = sign;
+            self.release(index, now);
+            return Some(Change::Left(name));
+        }
+        let (id, holds) = (sign.id, sign.holds.clone());
+        let change = match index {
+            // It gets no numbers, and says so.
+            None if self.nodes.len() >= MAX_NODES => return None,
+            None => {
+                self.nodes.push(Member { sign, seen: now, state: NodeState::Up, env_steps: 0 });
+                Some(Change::Joined(name))
+            }
+            Some(at) => {
+                let node = &mut self.nodes[at];
+                let before = std::mem::replace(&mut node.state, NodeState::Up);
+                (node.sign, node.seen) = (sign, now);
+                (before != NodeState::Up).then_some(Change::Back(name))
+            }
+        };
+        if change.is_some() {
+            // It was there before this driver, or before it was held for gone.
+            for number in holds.into_iter().filter(|number| self.numbers.contains(number)) {
+                let holder = self.holders.entry(number).or_insert(id);
+                if *holder == BY_HAND {
+                    // What its worker has sent came before its sign.
+                    *holder = id;
+                }
+            }
+        }
+        change
+    }
+
+    /// Sees who is silent or gone at a moment, and gives free numbers to those who have room.
+    pub(super) fn pass(&mut self, now: Instant) -> Vec<Change> {
+        let mut changes = Vec::new();
+        for index in 0..self.nodes.len() {
+            let node = &mut self.nodes[index];
+            let (silence, name) = (now.saturating_duration_since(node.seen), node.sign.name.clone());
+            if node.state != NodeState::Gone && silence >= NODE_GONE {
+                changes.push(Change::Gone(name, self.release(index, now)));
+            } else if node.state == NodeState::Up && silence >= NODE_SILENCE {
+                node.state = NodeState::Silent;
+                changes.push(Change::Silent(name));
+            }
+        }
+        let forgotten = |node: &Member| {
+            node.state == NodeState::Gone && now.saturating_duration_since(node.seen) >= SHOWN_GONE
+        };
+        self.nodes.retain(|node| !forgotten(node));
+        let gone = self.nodes.iter().filter(|node| node.state == NodeState::Gone).count();
+        let mut surplus = gone.saturating_sub(MAX_GONE);
+        self.nodes.retain(|node| {
+            let goes = node.state == NodeState::Gone && surplus > 0;
+            surplus -= usize::from(goes);
+            !goes
+        });
+        self.give(now);
+        changes
+    }
+
+    /// Takes the numbers of a node away; which it had.
+    fn release(&mut self, index: usize, now: Instant) -> Vec<u32> {
+        let node = &mut self.nodes[index];
+        node.state = NodeState::Gone;
+        if node.sign.leaves {
+            node.seen = now;
+        }
+        let id = node.sign.id;
+        self.holders.extract_if(.., |_, holder| *holder == id).map(|(number, _)| number).collect()
+    }
+
+    fn give(&mut self, now: Instant) {
+        let (places, has_settled) = (self.places(), self.has_settled(now));
+        // Those before it are had by somebody.
+        let mut next = self.numbers.start;
+        for Member { sign: NodeSign { id, wants, .. }, state, .. } in &self.nodes {
+            let wants = usize::try_from((*wants).min(MAX_NODE_WORKERS)).unwrap_or(usize::MAX);
+            let held = places.get(id).map_or(&[][..], Vec::as_slice);
+            for number in held.iter().skip(wants) {
+                self.holders.remove(number);
+                next = next.min(*number);
+            }
+            if *state != NodeState::Up || !has_settled {
+                continue;
+            }
+            let mut missing = wants.saturating_sub(held.len());
+            while missing > 0 && next < self.numbers.end {
+                if let Entry::Vacant(place) = self.holders.entry(next) {
+                    place.insert(*id);
+                    missing -= 1;
+                }
+                next += 1;
+            }
+        }
+    }
+
+    /// Whether all that nodes of a driver before have is known by then.
+    pub(super) fn has_settled(&self, now: Instant) -> bool {
+        now >= self.settles
+    }
+
+    /// Notes that there is a worker of a number, or that it has left. If no node has the number, it was started by hand.
+    pub(super) fn note_worker(&mut self, number: u32, has_left: bool) {
+        if !self.numbers.contains(&number) {
+            return;
+        }
+        let holder = self.holders.get(&number).copied();
+        match (holder, has_left) {
+            (None, false) => drop(self.holders.insert(number, BY_HAND)),
+            (Some(BY_HAND), true) => drop(self.holders.remove(&number)),
+            _ => {}
+        }
+    }
+
+    /// The numbers of all that have some, in their order.
+    pub(super) fn places(&self) -> BTreeMap<u64, Vec<u32>> {
+        let mut places = BTreeMap::<u64, Vec<u32>>::new();
+        for (number, holder) in &self.holders {
+            places.entry(*holder).or_default().push(*number);
+        }
+        places
+    }
+
+    /// Counts steps of the worker of a number.
+    pub(super) fn note_steps(&mut self, worker: u32, env_steps: u64) {
+        let Some(id) = self.holders.get(&worker) else { return };
+        if let Some(node) = self.nodes.iter_mut().find(|node| node.sign.id == *id) {
+            node.env_steps += env_steps;
+        }
+    }
+
+    /// All nodes, also those that are gone since a short while.
+    pub(super) fn nodes(&self) -> &[Member] {
+        &self.nodes
+    }
+
+    /// Whether there are nodes that are not gone.
+    pub(super) fn has_some(&self) -> bool {
+        self.nodes.iter().any(|node| node.state != NodeState::Gone)
+    }
+
+    /// What all of them are told. Nodes that pass weights on come before those that do not, which have no children.
+    pub(super) fn list(&self) -> NodeList {
+        let mut present: Vec<&Member> =
+            self.nodes.iter().filter(|node| node.state != NodeState::Gone).collect();
+        // Silent ones are leaves: nobody waits for them.
+        present.sort_by_key(|node| (node.state != NodeState::Up, node.sign.address.is_none()));
+        let inner = |at: usize| present.get(at).and_then(|node| node.sign.address.clone());
+        let mut places = self.places();
+        let entry = |(index, node): (usize, &&Member)| {
+            let branch = branch(index);
+            let address = branch.parent.and_then(inner);
+            let has_box = branch.parent.is_none() || address.is_some();
+            let reader = has_box.then(|| branch.slot.to_string());
+            let places = places.remove(&node.sign.id).unwrap_or_default();
+            list::Assignment { id: node.sign.id, places, source: Source { address, reader } }
+        };
+        let most = self.is_fixed.then(|| self.numbers.end - self.numbers.start);
+        NodeList { most, nodes: present.iter().enumerate().map(entry).collect() }
+    }
+
+    /// The boxes of the run's server that somebody reads.
+    pub(super) fn readers(&self) -> Vec<String> {
+        let present = self.nodes.iter().filter(|node| node.state != NodeState::Gone).count();
+        (0..present.min(FAN_OUT)).map(|slot| slot.to_string()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Story {
+        roll: Membership,
+        start: Instant,
+    }
+
+    impl Story {
+        fn new(started: u32, workers: u32, is_fixed: bool) -> Story {
+            let start = Instant::now();
+            Story { roll: Membership::new((started, workers), is_fixed, start), start }
+        }
+
+        fn sign(&mut self, ms: u64, sign: NodeSign) -> Option<Change> {
+            self.roll.note(sign, self.start + Duration::from_millis(ms))
+        }
+
+        fn pass(&mut self, ms: u64) -> Vec<Change> {
+            self.roll.pass(self.start + Duration::from_millis(ms))
+        }
+
+        fn places(&self) -> Vec<Vec<u32>> {
+            let places = self.roll.places();
+            (1..=3).map(|id| places.get(&id).cloned().unwrap_or_default()).collect()
+        }
+    }
+
+    fn ms(duration: Duration) -> u64 {
+        u64::try_from(duration.as_millis()).unwrap()
+    }
+
+    #[test]
+    fn each_number_is_given_once_and_a_late_node_gets_more() {
+        let mut story = Story::new(1, 2, false);
+        assert_eq!(story.sign(0, NodeSign::of_test(1, 2)), Some(Change::Joined("node-1".to_owned())));
+        story.sign(0, NodeSign::of_test(2, 3));
+        assert_eq!(story.pass(1), []);
+        assert_eq!(story.places(), [vec![1, 2], vec![3, 4, 5], vec![]]);
+        story.sign(2, NodeSign::of_test(3, 1));
+        story.sign(2, NodeSign::of_test(1, 1));
+        story.pass(3);
+        assert_eq!(
+            story.places(),
+            [vec![1], vec![3, 4, 5], vec![2]],
+            "one that wants fewer gives the others back"
+        );
+    }
+
+    #[test]
+    fn the_numbers_of_a_silent_node_are_given_to_others_once_it_is_gone() {
+        let mut story = Story::new(0, 4, true);
+        story.sign(0, NodeSign::of_test(1, 3));
+        story.sign(0, NodeSign::of_test(2, 3));
+        story.pass(0);
+        assert_eq!(story.places(), [vec![0, 1, 2], vec![3], vec![]], "a run in rounds has no more");
+        let (silence, gone) = (ms(NODE_SILENCE), ms(NODE_GONE));
+        story.sign(silence, NodeSign::of_test(2, 3));
+        assert_eq!(story.pass(silence), [Change::Silent("node-1".to_owned())]);
+        assert_eq!(story.places()[0], [0, 1, 2]);
+        story.sign(gone, NodeSign::of_test(2, 3));
+        assert_eq!(story.pass(gone), [Change::Gone("node-1".to_owned(), vec![0, 1, 2])]);
+        assert_eq!(story.places(), [vec![], vec![0, 1, 3], vec![]]);
+        assert_eq!(story.pass(gone), [], "it is told once");
+        let back = NodeSign { holds: vec![0, 1, 2], ..NodeSign::of_test(1, 3) };
+        assert_eq!(story.sign(gone + 1, back), Some(Change::Back("node-1".to_owned())));
+        story.pass(gone + 1);
+        assert_eq!(story.places(), [vec![2], vec![0, 1, 3], vec![]], "it keeps what nobody else has");
+    }
+
+    #[test]
+    fn a_node_that_leaves_gives_its_numbers_back_at_once() {
+        let mut story = Story::new(0, 2, true);
+        story.sign(0, NodeSign::of_test(1, 2));
+        story.sign(0, NodeSign::of_test(2, 2));
+        story.pass(0);
+        let leaves = NodeSign { leaves: true, ..NodeSign::of_test(1, 2) };
+        assert_eq!(story.sign(1, leaves.clone()), Some(Change::Left("node-1".to_owned())));
+        assert_eq!(story.sign(1, leaves), None);
+        story.pass(1);
+        assert_eq!(story.places(), [vec![], vec![0, 1], vec![]]);
+        let states: Vec<_> = story.roll.nodes().iter().map(|node| node.state.name()).collect();
+        assert_eq!(states, ["gone", "up"]);
+        story.sign(70_000, NodeSign::of_test(2, 2));
+        story.pass(70_000);
+        assert_eq!(story.roll.nodes().len(), 1, "it is not shown for ever");
+    }
+
+    #[test]
+    fn a_driver_that_follows_gives_nothing_out_before_it_knows_what_is_held() {
+        let start = Instant::now();
+        let mut story = Story { roll: Membership::new((0, 9), false, start + NODE_GONE), start };
+        let gone = ms(NODE_GONE);
+        story.sign(0, NodeSign::of_test(1, 2));
+        story.pass(0);
+        assert!(story.places()[0].is_empty());
+        story.sign(10, NodeSign { holds: vec![0, 1], ..NodeSign::of_test(2, 2) });
+        story.sign(gone, NodeSign::of_test(1, 2));
+        story.sign(gone, NodeSign { holds: vec![0, 1], ..NodeSign::of_test(2, 2) });
+        story.pass(gone);
+        assert_eq!(story.places(), [vec![2, 3], vec![0, 1], vec![]]);
+    }
+
+    #[test]
+    fn numbers_of_workers_that_were_started_by_hand_are_left_to_them() {
+        let mut story = Story::new(0, 3, true);
+        story.roll.note_worker(1, false);
+        story.sign(0, NodeSign::of_test(1, 3));
+        story.pass(0);
+        assert_eq!(story.places()[0], [0, 2]);
+        story.roll.note_worker(0, true);
+        story.roll.note_worker(1, true);
+        story.pass(1);
+        assert_eq!(story.places()[0], [0, 1, 2]);
+    }
+
+    #[test]
+    fn steps_are_those_of_the_node_whose_worker_made_them() {
+        let mut story = Story::new(0, 4, false);
+        story.sign(0, NodeSign::of_test(1, 1));
+        story.sign(0, NodeSign::of_test(2, 1));
+        story.pass(0);
+        for (worker, steps) in [(0, 5), (1, 7), (0, 1), (3, 100)] {
+            story.roll.note_steps(worker, steps);
+        }
+        let steps: Vec<_> = story.roll.nodes().iter().map(|node| node.env_steps).collect();
+        assert_eq!(steps, [6, 7]);
+    }
+
+    #[test]
+    fn weights_go_through_nodes_that_are_up_and_can_be_reached() {
+        let mut story = Story::new(0, 1, false);
+        for id in 1..=4 {
+            let mut sign = NodeSign::of_test(id, 1);
+            sign.address = sign.address.filter(|_| id != 1);
+            story.sign(0, sign);
+        }
+        let sources = |story: &Story| {
+            let list = story.roll.list();
+            let mut of: Vec<_> = list.nodes.into_iter().map(|entry| (entry.id, entry.source)).collect();
+            of.sort_by_key(|(id, _)| *id);
+            of.into_iter()
+                .map(|(_, source)| (source.address.unwrap_or_default(), source.reader.unwrap_or_default()))
+                .map(|(address, reader)| format!("{address}/{reader}"))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(sources(&story), ["10.0.0.2:7000/1", "/0", "/1", "10.0.0.2:7000/0"]);
+        assert_eq!(story.roll.readers(), ["0", "1"]);
+        let silence = ms(NODE_SILENCE);
+        for id in [1, 3, 4] {
+            let mut sign = NodeSign::of_test(id, 1);
+            sign.address = sign.address.filter(|_| id != 1);
+            story.sign(silence, sign);
+        }
+        story.pass(silence);
+        assert_eq!(sources(&story), ["10.0.0.3:7000/0", "10.0.0.3:7000/1", "/0", "/1"], "node 2 is silent");
+    }
+}

@@ -1,0 +1,241 @@
+//! The driver's side: reads signs, keeps the members, and tells all nodes.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use relive_client::blocking::Client;
+use serde_json::{Value, json};
+
+use super::list::{self, NodeList};
+use super::membership::{Change, Membership};
+use super::sign::NodeSigns;
+use crate::limits::NODE_GONE;
+use crate::tables::item::{GoesOn, is_loss};
+use crate::tables::server;
+use crate::watching::log_tables_of;
+use crate::{Acted, Result};
+
+/// What workers of higher numbers log is on their own machines alone: nobody reads the logs of more at once.
+const MOST_LOGGED: u32 = 1_000;
+
+/// Time from one look whether the list is still in its table to the next. Whoever has the run's token can write there.
+const CHECK_EVERY: Duration = Duration::from_secs(1);
+
+/// The nodes of a run, as its driver knows them.
+#[derive(Default)]
+pub(crate) struct Registry {
+    /// Workers that the driver starts or that are started by hand, and all actors of the run.
+    workers: (u32, u32),
+    /// Whether there was a driver before this one, whose nodes have numbers.
+    follows: bool,
+    is_fixed: AtomicBool,
+    known: Mutex<Option<Known>>,
+}
+
+/// What it knows once the plan stands.
+struct Known {
+    members: Membership,
+    signs: NodeSigns,
+    told: Option<NodeList>,
+    /// When it was seen last that the table has the list that was told.
+    checked: Instant,
+    /// Workers of the numbers below have tables for what they log.
+    logged: u32,
+    /// Whether a sign that cannot be read was told of.
+    has_complained: bool,
+}
+
+impl Registry {
+    /// Of a run of so many actors, of whom the first `started` are not for nodes; whether it follows another driver.
+    pub(crate) fn new((started, workers): (usize, usize), follows: bool) -> Registry {
+        let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+        Registry { workers: (number(started), number(workers)), follows, ..Registry::default() }
+    }
+
+    /// The run goes in rounds, of which each of its actors makes a part.
+    pub(crate) fn fix(&self) {
+        self.is_fixed.store(true, Ordering::Relaxed);
+    }
+
+    /// Reads what has come, sees who is gone, and tells all nodes if something is new to them.
+    ///
+    /// # Errors
+    /// The server is lost.
+    pub(crate) fn look(&self, client: &Client, goes_on: GoesOn<'_>) -> Result<()> {
+        self.look_at(Instant::now(), client, goes_on)
+    }
+
+    fn look_at(&self, now: Instant, client: &Client, goes_on: GoesOn<'_>) -> Result<()> {
+        let mut place = self.known.lock();
+        let known = match &mut *place {
+            Some(known) => known,
+            place => place.insert(self.begin(client, now)?),
+        };
+        known.read(now)?;
+        known.members.pass(now).iter().for_each(tell);
+        if !known.members.has_settled(now) {
+            return Ok(());
+        }
+        let list = known.members.list();
+        if known.told.as_ref() != Some(&list) || !known.is_in_table(client, &list, now)? {
+            known.add_logs(client, &list)?;
+            list.put(client, goes_on)?;
+            (known.told, known.checked) = (Some(list), now);
+        }
+        Ok(())
+    }
+
+    fn begin(&self, client: &Client, now: Instant) -> Result<Known> {
+        let settles = if self.follows { now + NODE_GONE } else { now };
+        let members = Membership::new(self.workers, self.is_fixed.load(Ordering::Relaxed), settles);
+        let signs = NodeSigns::new(client)?;
+        Ok(Known { members, signs, told: None, checked: now, logged: self.workers.1, has_complained: false })
+    }
+
+    /// Whether there are nodes that have not left.
+    pub(crate) fn has_some(&self) -> bool {
+        self.known.lock().as_ref().is_some_and(|known| known.members.has_some())
+    }
+
+    /// The boxes of the run's server that nodes read.
+    pub(crate) fn readers(&self) -> Vec<String> {
+        self.known.lock().as_ref().map_or_else(Vec::new, |known| known.members.readers())
+    }
+
+    /// A worker is at work, or has left; those that were started by hand keep their numbers.
+    pub(crate) fn note_worker(&self, number: u32, has_left: bool) {
+        if let Some(known) = &mut *self.known.lock() {
+            known.members.note_worker(number, has_left);
+        }
+    }
+
+    /// Counts what workers have done.
+    pub(crate) fn note_acted(&self, acted: &[Acted]) {
+        if let Some(known) = &mut *self.known.lock() {
+            acted.iter().for_each(|acted| known.members.note_steps(acted.worker, acted.env_steps));
+        }
+    }
+
+    /// All nodes, for [`look`](crate::run::look).
+    pub(crate) fn shown(&self) -> Value {
+        let now = Instant::now();
+        let place = self.known.lock();
+        let mut places = place.as_ref().map_or_else(BTreeMap::new, |known| known.members.places());
+        let nodes = place.iter().flat_map(|known| known.members.nodes());
+        let shown = nodes.map(|node| {
+            json!({
+                "name": node.sign.name,
+                "host": node.sign.host,
+                "address": node.sign.address,
+                "workers": node.sign.workers,
+                "places": places.remove(&node.sign.id).unwrap_or_default(),
+                "restarts": node.sign.restarts,
+                "env_steps": node.env_steps,
+                "weights_version": node.sign.version,
+                "seen_seconds": now.saturating_duration_since(node.seen).as_secs_f64(),
+                "state": node.state.name(),
+            })
+        });
+        Value::Array(shown.collect())
+    }
+}
+
+impl Known {
+    /// Whether the table has this list, as far as that was looked at; another item there is told in the log.
+    fn is_in_table(&mut self, client: &Client, list: &NodeList, now: Instant) -> Result<bool> {
+        if now.saturating_duration_since(self.checked) < CHECK_EVERY {
+            return Ok(true);
+        }
+        self.checked = now;
+        let why = match NodeList::get(client) {
+            Ok(Some(found)) if found == *list => return Ok(true),
+            Ok(Some(_)) => "it is another one".to_owned(),
+            Ok(None) => "the table is empty".to_owned(),
+            Err(error) if is_loss(&error) => return Err(error),
+            Err(error) => error.to_string(),
+        };
+        tracing::warn!(
+            "the table `{}` does not have the list that this driver has written: {why}; it is written again",
+            list::TABLE
+        );
+        Ok(false)
+    }
+
+    /// Adds tables for what workers log that the run did not begin with.
+    fn add_logs(&mut self, client: &Client, list: &NodeList) -> Result<()> {
+        let places = list.nodes.iter().flat_map(|node| &node.places);
+        let all = places.max().map_or(0, |last| last.saturating_add(1)).min(MOST_LOGGED);
+        if all > self.logged {
+            let wanted: Vec<_> = log_tables_of(self.logged..all).collect();
+            server::add(client, &wanted)?;
+            self.logged = all;
+        }
+        Ok(())
+    }
+
+    fn read(&mut self, now: Instant) -> Result<()> {
+        while let Some(sign) = self.signs.next()? {
+            match sign {
+                Ok(sign) => self.members.note(sign, now).iter().for_each(tell),
+                Err(error) if !self.has_complained => {
+                    self.has_complained = true;
+                    tracing::warn!(
+                        "a node cannot be understood, and gets no workers: {error}; start it with the Relive of this run"
+                    );
+                }
+                Err(_) => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+fn tell(change: &Change) {
+    let gone = NODE_GONE.as_secs();
+    match change {
+        Change::Joined(name) => tracing::info!("{name} has joined the run"),
+        Change::Silent(name) => {
+            tracing::warn!("{name} gives no sign of life; it is held for gone {gone} s after its last one");
+        }
+        Change::Back(name) => tracing::info!("{name} gives signs of life again"),
+        Change::Left(name) => tracing::info!("{name} has left the run"),
+        Change::Gone(name, numbers) => {
+            let count = numbers.len();
+            tracing::warn!(
+                "{name} has given no sign of life for {gone} s: the places of its {count} workers are given to others"
+            );
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use relive_engine::{Engine, EngineBuilder};
+
+    use super::super::sign::NodeSign;
+    use super::*;
+
+    #[test]
+    fn a_list_that_another_item_has_replaced_is_written_again() {
+        let engine = super::super::tables().fold(Engine::builder(), EngineBuilder::table);
+        let client = Client::in_process(engine.build().unwrap()).unwrap();
+        let (registry, begun) = (Registry::new((0, 2), false), Instant::now());
+        NodeSign::of_test(7, 2).send(&client).unwrap();
+        let look = |after: Duration| registry.look_at(begun + after, &client, &|| true).unwrap();
+        while !registry.has_some() {
+            look(Duration::ZERO);
+        }
+        let list = NodeList::get(&client).unwrap().unwrap();
+        assert_eq!(list.of(7).unwrap().places, [0, 1]);
+        list::put_bytes(&client, b"{}".to_vec(), &|| true).unwrap();
+        look(CHECK_EVERY / 2);
+        assert!(NodeList::get(&client).is_err(), "it is not looked at every time");
+        look(CHECK_EVERY);
+        assert_eq!(NodeList::get(&client).unwrap(), Some(list.clone()));
+        NodeList::default().put(&client, &|| true).unwrap();
+        look(CHECK_EVERY * 2);
+        assert_eq!(NodeList::get(&client).unwrap(), Some(list), "one that can be read is no better");
+    }
+}

@@ -1,0 +1,167 @@
+//! What a node tells the driver of the run: that it lives, what it has, and what it wants.
+
+use std::time::Duration;
+
+use relive_client::blocking::{Client, Sampler};
+use relive_client::{ErrorKind, Nest, SamplerOptions, Tensor};
+use relive_table::TableConfig;
+use serde::{Deserialize, Serialize};
+
+use crate::{Result, RlError};
+
+/// The table of signs of life.
+pub(super) const TABLE: &str = "signs";
+
+/// The version of signs and of the list. Nodes and drivers of different ones do not work together.
+pub(super) const PROTOCOL: u32 = 1;
+
+/// Signs that the driver has not read yet; those before are dropped, as newer ones say more.
+const MAX_SIGNS: u64 = 10_000;
+
+/// How long the server may take for a sign.
+const ANSWER: Duration = Duration::from_secs(2);
+
+/// Signs on their way to the driver.
+const IN_FLIGHT: usize = 16;
+
+const WHAT: &str = "a node's sign of life";
+
+/// A sign of life.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct NodeSign {
+    /// Tells it from all other nodes, also from one of the same name that was there before.
+    pub(super) id: u64,
+    /// For people.
+    pub(super) name: String,
+    pub(super) host: String,
+    /// Where others get weights; none if it passes none on to other nodes.
+    pub(super) address: Option<String>,
+    /// Workers that it has room for.
+    pub(super) wants: u32,
+    /// The numbers of its workers. A driver that is new learns of them so.
+    pub(super) holds: Vec<u32>,
+    /// Workers that run.
+    pub(super) workers: u32,
+    /// How often it has started a worker in place of one that had ended.
+    pub(super) restarts: u64,
+    /// The version of the weights that it has.
+    pub(super) version: Option<u64>,
+    /// Whether it ends, and gives its numbers back.
+    pub(super) leaves: bool,
+}
+
+#[derive(Serialize, Deserialize)]
+struct SentSign {
+    protocol: u32,
+    sign: serde_json::Value,
+}
+
+/// Never holds a node back: while nobody reads, the oldest are dropped.
+pub(super) fn table() -> TableConfig {
+    TableConfig::queue(TABLE, 1).max_size(MAX_SIGNS).rate_limiter(relive_table::RateLimiterConfig {
+        max_diff: f64::MAX,
+        ..relive_table::RateLimiterConfig::queue(1)
+    })
+}
+
+impl NodeSign {
+    /// Sends it.
+    ///
+    /// # Errors
+    /// The server is lost, or has no such table.
+    pub(super) fn send(&self, client: &Client) -> Result<()> {
+        let sign = serde_json::to_value(self).map_err(|error| RlError::state(WHAT, error))?;
+        let bytes = serde_json::to_vec(&SentSign { protocol: PROTOCOL, sign });
+        let bytes = bytes.map_err(|error| RlError::state(WHAT, error))?;
+        let text = Tensor::from_strings([bytes], []).map_err(|error| RlError::state(WHAT, error))?;
+        let step = Nest::dict([("sign", Nest::Leaf(text))]);
+        Ok(client.with_timeout(ANSWER).insert(&step, &[(TABLE, 1.0)])?)
+    }
+
+    /// # Errors
+    /// The sign of a node of another version of Relive; none at all.
+    fn from_bytes(bytes: &[u8]) -> Result<NodeSign> {
+        let sent: SentSign = serde_json::from_slice(bytes).map_err(|error| RlError::state(WHAT, error))?;
+        if sent.protocol != PROTOCOL {
+            let reason = format_args!("it is of protocol {}, not {PROTOCOL}", sent.protocol);
+            return Err(RlError::state(WHAT, reason));
+        }
+        serde_json::from_value(sent.sign).map_err(|error| RlError::state(WHAT, error))
+    }
+}
+
+/// Reads signs, each once.
+pub(super) struct NodeSigns(Sampler);
+
+impl NodeSigns {
+    pub(super) fn new(client: &Client) -> Result<NodeSigns> {
+        let options = SamplerOptions::default().num_workers(1).max_in_flight_samples_per_worker(IN_FLIGHT);
+        Ok(NodeSigns(client.sampler(TABLE, options)?))
+    }
+
+    /// The next one, if one has come. A sign that cannot be read is an error in its place.
+    ///
+    /// # Errors
+    /// The server is lost.
+    pub(super) fn next(&mut self) -> Result<Option<Result<NodeSign>>> {
+        let sample = match self.0.next_with_timeout(Duration::ZERO) {
+            None => return Ok(None),
+            Some(Err(error)) if error.kind() == ErrorKind::Timeout => return Ok(None),
+            Some(sample) => sample?,
+        };
+        let columns = sample.columns()?;
+        let bytes = columns.first().and_then(Tensor::strings).and_then(<[_]>::first);
+        Ok(Some(
+            bytes
+                .ok_or_else(|| RlError::state(WHAT, "it has no string"))
+                .and_then(|bytes| NodeSign::from_bytes(bytes)),
+        ))
+    }
+}
+
+#[cfg(test)]
+impl NodeSign {
+    /// One of a node that has room for so many workers.
+    pub(super) fn of_test(id: u64, wants: u32) -> NodeSign {
+        let address = Some(format!("10.0.0.{id}:7000"));
+        let (name, host) = (format!("node-{id}"), "host".to_owned());
+        NodeSign {
+            id,
+            name,
+            host,
+            address,
+            wants,
+            holds: Vec::new(),
+            workers: 0,
+            restarts: 0,
+            version: None,
+            leaves: false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use relive_engine::Engine;
+
+    use super::*;
+
+    #[test]
+    fn signs_come_in_order_and_those_of_another_version_are_refused() {
+        let client = Client::in_process(Engine::builder().table(table()).build().unwrap()).unwrap();
+        let mut signs = NodeSigns::new(&client).unwrap();
+        for id in [3, 1] {
+            NodeSign::of_test(id, 2).send(&client).unwrap();
+        }
+        let mut next = || loop {
+            if let Some(sign) = signs.next().unwrap() {
+                break sign.unwrap();
+            }
+        };
+        assert_eq!([next(), next()], [NodeSign::of_test(3, 2), NodeSign::of_test(1, 2)]);
+        let other = br#"{"protocol":7,"sign":{"a":1}}"#;
+        let error = NodeSign::from_bytes(other).unwrap_err().to_string();
+        assert!(error.contains("protocol 7, not 1"), "{error}");
+        assert!(NodeSign::from_bytes(b"{").is_err());
+    }
+}

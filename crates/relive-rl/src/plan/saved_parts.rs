@@ -1,0 +1,81 @@
+//! The parts of a run whose state is saved, by name.
+
+use std::collections::BTreeMap;
+
+use parking_lot::Mutex;
+use relive_env::State;
+
+use crate::{Result, state};
+
+/// Tells the state of a part; none if the part has none.
+pub(crate) type SavePart = Box<dyn Fn() -> Option<Vec<u8>> + Send + Sync>;
+
+/// The parts that a run has made, and the states that they had when it was saved.
+#[derive(Default)]
+pub(crate) struct SavedParts {
+    saved: BTreeMap<String, Vec<u8>>,
+    parts: Mutex<BTreeMap<String, SavePart>>,
+}
+
+impl SavedParts {
+    /// The states in what [`save`](Self::save) gave.
+    ///
+    /// # Errors
+    /// The bytes are no such states.
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Result<SavedParts> {
+        let mut sections = Vec::new();
+        state::restore("the parts of a run", bytes, |state| visit(state, &mut sections))?;
+        let saved =
+            sections.into_iter().map(|[name, part]| (String::from_utf8_lossy(&name).into_owned(), part));
+        Ok(SavedParts { saved: saved.collect(), parts: Mutex::default() })
+    }
+
+    /// The state that the part of a name had, if it was saved.
+    pub(crate) fn saved(&self, name: &str) -> Option<&[u8]> {
+        self.saved.get(name).map(Vec::as_slice)
+    }
+
+    /// From now on the part is saved with the run.
+    pub(crate) fn keep(&self, name: &str, tell: SavePart) {
+        self.parts.lock().insert(name.to_owned(), tell);
+    }
+
+    /// The state that the part of a name has, if there is such a part.
+    pub(crate) fn now(&self, name: &str) -> Option<Vec<u8>> {
+        self.parts.lock().get(name)?()
+    }
+
+    /// The states of all parts.
+    pub(crate) fn save(&self) -> Vec<u8> {
+        let parts = self.parts.lock();
+        let told = parts.iter().filter_map(|(name, tell)| Some([name.as_bytes().to_vec(), tell()?]));
+        let mut sections: Vec<_> = told.collect();
+        state::save(|state| visit(state, &mut sections))
+    }
+}
+
+fn visit(state: &mut State<'_>, sections: &mut Vec<[Vec<u8>; 2]>) {
+    state.list(sections, Default::default, |state, section| {
+        section.iter_mut().for_each(|part| state.bytes(part));
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_come_back_by_their_names_however_many_there_are() {
+        let kept = SavedParts::default();
+        for number in 0..40_u8 {
+            kept.keep(&format!("part {number}"), Box::new(move || (number != 7).then(|| vec![number; 3])));
+        }
+        let bytes = kept.save();
+        let restored = SavedParts::from_bytes(&bytes).unwrap();
+        assert_eq!(restored.saved("part 39"), Some(&[39; 3][..]));
+        assert_eq!((restored.saved.len(), restored.saved("part 7")), (39, None));
+        for cut in [0, 5, bytes.len() - 1] {
+            assert!(SavedParts::from_bytes(&bytes[..cut]).is_err(), "{cut}");
+        }
+    }
+}

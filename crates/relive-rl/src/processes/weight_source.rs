@@ -1,0 +1,262 @@
+//! Where a worker takes weights: at its node, which has them pushed, or at the run's server.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{Builder, JoinHandle};
+use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex};
+use relive_client::blocking::Client;
+
+use crate::contracts::WeightStore;
+use crate::nodes::box_of_worker;
+use crate::tables::weights::{self, Packed, Stamp};
+use crate::{Result, RlError};
+
+/// How long a box is waited at before it is looked whether the worker goes on.
+const SLICE: Duration = Duration::from_millis(250);
+
+/// How much later than the run's server a node may have weights before they are taken from there.
+const LATE: Duration = Duration::from_secs(1);
+
+/// The weights of a worker, and the ways to newer ones.
+pub(super) struct WeightSource {
+    run: Client,
+    store: WeightStore,
+    near: Option<Near>,
+    shared: Arc<Arrivals>,
+}
+
+/// The way to the worker's node.
+struct Near {
+    client: Client,
+    reader: String,
+}
+
+#[derive(Default)]
+struct Arrivals {
+    state: Mutex<Arrived>,
+    arrived: Condvar,
+    is_over: AtomicBool,
+}
+
+#[derive(Default)]
+struct Arrived {
+    held: Option<Stamp>,
+    /// Since when it has not had the newest.
+    behind_since: Option<Instant>,
+    /// Whether the node has not given what the run has, and this was told.
+    is_lost: bool,
+}
+
+/// Takes what the node pushes, until it is dropped.
+pub(super) struct WeightFeed {
+    shared: Arc<Arrivals>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl WeightSource {
+    /// The first weights, from the node of the worker of a number if it has one.
+    ///
+    /// # Errors
+    /// The run's server is lost.
+    pub(super) fn begin(run: &Client, near: Option<&Client>, number: u32) -> Result<WeightSource> {
+        let near = near.map(|client| Near { client: client.clone(), reader: box_of_worker(number) });
+        let source = WeightSource {
+            run: run.clone(),
+            store: WeightStore::default(),
+            near,
+            shared: Arc::new(Arrivals::default()),
+        };
+        let first = source.near.as_ref().and_then(|near| weights::get(&near.client, LATE).ok());
+        let first = first.map_or_else(|| weights::get(run, weights::TIMEOUT), Ok)?;
+        source.shared.offer(&source.store, &first)?;
+        Ok(source)
+    }
+
+    /// What the policies of the worker act by.
+    pub(super) fn store(&self) -> &WeightStore {
+        &self.store
+    }
+
+    /// Whether weights are pushed, so that it need not be looked for newer ones between two items.
+    pub(super) fn is_pushed(&self) -> bool {
+        self.near.is_some()
+    }
+
+    /// Takes what the node pushes, on a thread of its own; none where there is no node.
+    ///
+    /// # Errors
+    /// There is no thread to be had.
+    pub(super) fn feed(&self) -> Result<Option<WeightFeed>> {
+        let Some(Near { client, reader }) = &self.near else { return Ok(None) };
+        let (client, reader, store) = (client.clone(), reader.clone(), self.store.clone());
+        let shared = Arc::clone(&self.shared);
+        shared.is_over.store(false, Ordering::Relaxed);
+        let own = Arc::clone(&shared);
+        let work = move || {
+            while !own.is_over.load(Ordering::Relaxed) {
+                let taken = weights::wait(&client, &reader, SLICE);
+                let taken =
+                    taken.and_then(|packed| packed.map_or(Ok(false), |packed| own.offer(&store, &packed)));
+                match taken {
+                    Ok(true) => own.note_back(),
+                    Ok(false) => {}
+                    Err(error) => {
+                        tracing::debug!("no weights from the node: {error}");
+                        // A refusal comes at once.
+                        std::thread::park_timeout(SLICE);
+                    }
+                }
+            }
+        };
+        let thread = Builder::new().name("relive-rl-weights".to_owned()).spawn(work);
+        let thread =
+            thread.map_err(|error| RlError::file("the thread of a worker's weights".as_ref(), error))?;
+        Ok(Some(WeightFeed { shared, thread: Some(thread) }))
+    }
+
+    /// Has weights at least as new as these, whatever it takes: a round is made by them.
+    ///
+    /// # Errors
+    /// The run's server is lost.
+    pub(super) fn require(&self, wanted: Stamp) -> Result<()> {
+        let mut state = self.shared.state.lock();
+        let until = Instant::now() + LATE;
+        let waits = self.near.is_some() && !state.is_lost;
+        while waits && state.held < Some(wanted) {
+            if self.shared.arrived.wait_until(&mut state, until).timed_out() {
+                break;
+            }
+        }
+        let is_there = state.held >= Some(wanted);
+        drop(state);
+        if is_there { Ok(()) } else { self.fetch() }
+    }
+
+    /// Takes weights as new as these if they are not there, or on their way through the node.
+    ///
+    /// # Errors
+    /// The run's server is lost.
+    pub(super) fn note_newest(&self, newest: Stamp) -> Result<()> {
+        let mut state = self.shared.state.lock();
+        if state.held >= Some(newest) {
+            state.behind_since = None;
+            return Ok(());
+        }
+        let since = *state.behind_since.get_or_insert_with(Instant::now);
+        let waits = self.near.is_some() && !state.is_lost && since.elapsed() < LATE;
+        drop(state);
+        if waits { Ok(()) } else { self.fetch() }
+    }
+
+    /// Takes the newest weights from the run's server.
+    fn fetch(&self) -> Result<()> {
+        let packed = weights::get(&self.run, weights::TIMEOUT)?;
+        if self.near.is_some() && !std::mem::replace(&mut self.shared.state.lock().is_lost, true) {
+            tracing::warn!("no weights come from the node: taking them from the run's server");
+        }
+        self.shared.offer(&self.store, &packed).map(drop)
+    }
+}
+
+impl Arrivals {
+    /// Keeps weights that are newer than those that are there; whether they are.
+    fn offer(&self, store: &WeightStore, packed: &Packed) -> Result<bool> {
+        if self.state.lock().held >= Some(packed.stamp) {
+            return Ok(false);
+        }
+        let weights = packed.unpack()?;
+        let mut state = self.state.lock();
+        if state.held >= Some(packed.stamp) {
+            return Ok(false);
+        }
+        store.publish(weights);
+        (state.held, state.behind_since) = (Some(packed.stamp), None);
+        drop(state);
+        self.arrived.notify_all();
+        Ok(true)
+    }
+
+    fn note_back(&self) {
+        if std::mem::take(&mut self.state.lock().is_lost) {
+            tracing::info!("weights come from the node again");
+        }
+    }
+}
+
+impl Drop for WeightFeed {
+    fn drop(&mut self) {
+        self.shared.is_over.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            thread.thread().unpark();
+            // A panic was printed.
+            let _ = thread.join();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use relive_engine::Engine;
+
+    use super::*;
+    use crate::Weights;
+
+    fn client() -> Client {
+        let tables = [weights::table(), weights::fresh("worker-3")];
+        let engine = tables.into_iter().fold(Engine::builder(), relive_engine::EngineBuilder::table);
+        Client::in_process(engine.build().unwrap()).unwrap()
+    }
+
+    fn put(client: &Client, epoch: u64, version: u64) -> Stamp {
+        let packed = Packed::of(&Weights::new(version, []), epoch).unwrap();
+        packed.put(client, &["worker-3".to_owned()], &|| true).unwrap();
+        packed.stamp
+    }
+
+    fn version(source: &WeightSource) -> u64 {
+        source.store().newest().unwrap().version()
+    }
+
+    #[test]
+    fn weights_of_the_node_come_first_and_those_of_the_run_when_it_has_none() {
+        let (run, node) = (client(), client());
+        put(&run, 1, 5);
+        put(&node, 1, 4);
+        let source = WeightSource::begin(&run, Some(&node), 3).unwrap();
+        assert_eq!(version(&source), 4);
+        let feeding = source.feed().unwrap();
+        source.require(put(&node, 1, 6)).unwrap();
+        assert!(version(&source) == 6 && !source.shared.state.lock().is_lost, "they were pushed");
+        let wanted = put(&run, 1, 7);
+        source.note_newest(wanted).unwrap();
+        assert_eq!(version(&source), 6, "they may be on their way");
+        source.require(wanted).unwrap();
+        assert!(version(&source) == 7 && source.shared.state.lock().is_lost);
+        source.note_newest(put(&run, 1, 8)).unwrap();
+        assert_eq!(version(&source), 8, "the node is not waited for any more");
+        put(&node, 1, 3);
+        let wanted = put(&node, 1, 9);
+        while version(&source) != 9 || source.shared.state.lock().is_lost {
+            std::thread::yield_now();
+        }
+        drop(feeding);
+        // A driver that goes on from a checkpoint makes an earlier version again, which is later all the same.
+        assert!(put(&run, 2, 2) > wanted);
+        source.fetch().unwrap();
+        assert_eq!(version(&source), 2);
+    }
+
+    #[test]
+    fn a_worker_without_a_node_takes_what_is_newer_only() {
+        let run = client();
+        let first = put(&run, 1, 5);
+        let source = WeightSource::begin(&run, None, 0).unwrap();
+        put(&run, 1, 6);
+        source.note_newest(first).unwrap();
+        assert_eq!(version(&source), 5);
+        source.note_newest(Stamp { epoch: 1, version: 6 }).unwrap();
+        assert!(version(&source) == 6 && source.feed().unwrap().is_none());
+    }
+}

@@ -1,0 +1,304 @@
+//! The side of a run that learns, where its workers are processes.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::{Builder, JoinHandle};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use relive_client::blocking::Client;
+
+use crate::contracts::WeightStore;
+use crate::identity::Identity;
+use crate::limits::NODE_GONE;
+use crate::nodes::Registry;
+use crate::stop::Stop;
+use crate::tables::job::{self, Now};
+use crate::tables::lease::Lease;
+use crate::tables::orders::{self, Order};
+use crate::tables::results::{FromWorker, Reader, WorkerEvent};
+use crate::tables::weights::{Packed, Stamp};
+use crate::watching::WorkerStats;
+use crate::{Result, RlError};
+
+/// Time from one look for newer weights to the next; a look that finds some takes as long as it takes, and ten times that is waited then.
+const PUBLISH_EVERY: Duration = Duration::from_millis(10);
+
+/// How long a pull waits for a result before it gives way to others.
+const SLICE: Duration = Duration::from_millis(20);
+
+/// How long workers are waited for at the end, who may have been killed: they look at the job far more often.
+const GOODBYE: Duration = Duration::from_secs(3);
+
+/// The same of nodes: those that were killed are known to be gone before.
+const GOODBYE_OF_NODES: Duration = NODE_GONE.saturating_mul(2);
+
+/// Publishes weights and signs of life, and hears what the workers tell.
+pub(crate) struct Driver {
+    pub(super) client: Client,
+    identity: Identity,
+    pub(super) weights: WeightStore,
+    now: Mutex<Now>,
+    /// Rounds so far, of all drivers of the run.
+    round: AtomicU64,
+    is_over: AtomicBool,
+    /// Told when the run is to end early.
+    stop: Stop,
+    /// Processes with several workers each.
+    nodes: Registry,
+    /// How often each worker has joined the run without leaving it.
+    pub(super) members: Mutex<BTreeMap<u32, u32>>,
+    /// What is shown of them.
+    stats: WorkerStats,
+    /// Why it cannot publish any more.
+    failed: Mutex<Option<RlError>>,
+}
+
+/// Publishes until it is dropped.
+pub(crate) struct Publishing {
+    driver: Arc<Driver>,
+    thread: Option<JoinHandle<Lease>>,
+}
+
+impl Driver {
+    /// Puts the job of a run with so many workers into its table; the first `started` of them are not those of nodes.
+    ///
+    /// # Errors
+    /// The server is lost.
+    pub(crate) fn new(
+        client: &Client,
+        identity: &Identity,
+        weights: WeightStore,
+        (started, workers, checkpoints): (usize, usize, u64),
+        stop: &Stop,
+    ) -> Result<Driver> {
+        let follows = job::is_there(client)?;
+        let before = if follows { job::get(client).ok().flatten().map_or(0, |job| job.now.epoch) } else { 0 };
+        // Higher than those of any driver before, which results may come of still: there is no round each nanosecond.
+        let epoch = rounds_from().max(before + 1);
+        let now = Now { workers: workers as u64, checkpoints, epoch, ..Now::default() };
+        job::put(client, identity, now, &|| !stop.is_stopped())?;
+        Ok(Driver {
+            client: client.clone(),
+            identity: identity.clone(),
+            weights,
+            now: Mutex::new(now),
+            round: AtomicU64::new(epoch),
+            is_over: AtomicBool::new(false),
+            stop: stop.clone(),
+            nodes: Registry::new((started, workers), follows),
+            members: Mutex::default(),
+            stats: WorkerStats::default(),
+            failed: Mutex::new(None),
+        })
+    }
+
+    /// What is shown of the workers.
+    pub(crate) fn stats(&self) -> &WorkerStats {
+        &self.stats
+    }
+
+    /// Workers that the run has.
+    pub(crate) fn workers(&self) -> usize {
+        usize::try_from(self.now.lock().workers).unwrap_or(usize::MAX)
+    }
+
+    /// Whether a server that does not answer is waited for.
+    fn goes_on(&self) -> bool {
+        !self.stop.is_stopped() && !self.is_over.load(Ordering::Relaxed)
+    }
+
+    /// Puts the newest weights where workers and nodes find them, unless they are there; which they are.
+    fn publish(&self) -> Result<Option<Stamp>> {
+        let mut now = self.now.lock();
+        if let Some(newer) = self.weights.newer_than(now.version) {
+            let goes_on = || self.goes_on();
+            let packed = Packed::of(&newer, now.epoch)?;
+            packed.put(&self.client, &self.nodes.readers(), &goes_on)?;
+            now.version = Some(newer.version());
+            job::put(&self.client, &self.identity, *now, &goes_on)?;
+        }
+        Ok(now.stamp())
+    }
+
+    /// Processes with several workers each.
+    pub(crate) fn nodes(&self) -> &Registry {
+        &self.nodes
+    }
+
+    /// Tells the workers that the run is over. Where the tables are those of this process, it waits until they know.
+    ///
+    /// # Errors
+    /// The server is lost.
+    pub(crate) fn end(&self, waits: bool) -> Result<()> {
+        let mut now = self.now.lock();
+        now.is_over = true;
+        job::put(&self.client, &self.identity, *now, &|| self.goes_on())?;
+        drop(now);
+        let since = Instant::now();
+        let mut reader = Reader::new(&self.client)?;
+        let has_workers = || !self.members.lock().is_empty() && since.elapsed() < GOODBYE;
+        let has_nodes = || self.nodes.has_some() && since.elapsed() < GOODBYE_OF_NODES;
+        while waits && (has_workers() || has_nodes()) {
+            if let Some(told) = reader.next_within(SLICE)? {
+                self.note(&told);
+            }
+            self.nodes.look(&self.client, &|| false)?;
+        }
+        Ok(())
+    }
+
+    /// Notes who joins and who leaves.
+    fn note(&self, told: &FromWorker) {
+        if matches!(told.event, WorkerEvent::Joined { .. }) {
+            self.stats.joined(told.worker);
+        }
+        self.nodes.note_worker(told.worker, told.event == WorkerEvent::Left);
+        let mut members = self.members.lock();
+        let joined = members.entry(told.worker).or_default();
+        match told.event {
+            WorkerEvent::Left => *joined = joined.saturating_sub(1),
+            WorkerEvent::Joined { anew: true } => *joined = 1,
+            WorkerEvent::Joined { anew: false } => *joined += 1,
+            WorkerEvent::Made { .. } | WorkerEvent::Failed(_) => *joined = (*joined).max(1),
+        }
+        if told.event == (WorkerEvent::Joined { anew: false }) && *joined == 2 {
+            tracing::warn!(
+                "worker {} has joined again, as one does that was started anew; if the one before has not ended, two have the same number, and need \
+                 different ones",
+                told.worker
+            );
+        }
+        if *joined == 0 {
+            members.remove(&told.worker);
+        }
+    }
+
+    /// What the next worker tells, none if none does in time. The reader is made with the first call.
+    pub(super) fn next(&self, reader: &mut Option<Reader>) -> Result<Option<FromWorker>> {
+        let reader = match reader {
+            Some(reader) => reader,
+            place => place.insert(Reader::new(&self.client)?),
+        };
+        let told = reader.next_within(SLICE)?;
+        told.iter().for_each(|told| self.note(told));
+        Ok(told)
+    }
+
+    /// Publishes the newest weights; the order for the next round, which is made by them.
+    pub(super) fn begin_round(&self) -> Result<Order> {
+        let weights = self.publish()?;
+        let weights = weights
+            .ok_or(RlError::Order { call: "a round of workers", needs: "weights: a plan with a learner" })?;
+        Ok(Order { round: self.round.fetch_add(1, Ordering::Relaxed), weights })
+    }
+
+    /// Gives an order to these workers.
+    pub(super) fn order(&self, workers: &[usize], order: Order) -> Result<()> {
+        orders::give(&self.client, workers, order, &|| self.goes_on())
+    }
+
+    /// # Errors
+    /// Why weights and signs of life are not published any more.
+    pub(crate) fn check(&self) -> Result<()> {
+        self.failed.lock().take().map_or(Ok(()), Err)
+    }
+
+    /// Publishes from now on, in the place of the learner that it has, or takes: that of a server of its own.
+    ///
+    /// # Errors
+    /// Those of [`Lease::take_own`]; there is no thread to be had.
+    pub(crate) fn published(self: Arc<Driver>, lease: Option<Lease>) -> Result<(Arc<Driver>, Publishing)> {
+        let publishing = self.publishing(lease.map_or_else(|| Lease::take_own(&self.client), Ok)?)?;
+        Ok((self, publishing))
+    }
+
+    /// Publishes weights and signs of life on a thread of its own.
+    ///
+    /// # Errors
+    /// There is no thread to be had.
+    fn publishing(self: &Arc<Driver>, mut lease: Lease) -> Result<Publishing> {
+        let driver = Arc::clone(self);
+        let work = move || {
+            let mut pause = PUBLISH_EVERY;
+            while !driver.is_over.load(Ordering::Relaxed) {
+                std::thread::park_timeout(pause);
+                let since = Instant::now();
+                let looked =
+                    driver.publish().and_then(|_| driver.nodes.look(&driver.client, &|| driver.goes_on()));
+                if let Err(error) = looked.and_then(|()| lease.renew()) {
+                    *driver.failed.lock() = Some(error);
+                    break;
+                }
+                pause = PUBLISH_EVERY.max(since.elapsed() * 10);
+            }
+            lease
+        };
+        let thread = Builder::new().name("relive-rl-publish".to_owned()).spawn(work);
+        let thread = thread.map_err(|error| RlError::file("a thread that publishes".as_ref(), error))?;
+        Ok(Publishing { driver: Arc::clone(self), thread: Some(thread) })
+    }
+}
+
+impl Publishing {
+    /// Ends it; the lease, which is then to be released.
+    pub(crate) fn end(mut self) -> Option<Lease> {
+        self.stop()
+    }
+
+    fn stop(&mut self) -> Option<Lease> {
+        self.driver.is_over.store(true, Ordering::Relaxed);
+        let thread = self.thread.take()?;
+        thread.thread().unpark();
+        // A panic was printed; there is no lease then, and the next driver waits until it is silent.
+        thread.join().ok()
+    }
+}
+
+impl Drop for Publishing {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// Nanoseconds since 1970.
+fn rounds_from() -> u64 {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(now.as_nanos()).unwrap_or(0)
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use relive_engine::Engine;
+    use relive_env::Environment;
+
+    use super::*;
+    use crate::remote::tables;
+
+    pub(in crate::remote) fn driver() -> Driver {
+        let engine =
+            tables::beside_the_agents(1).fold(Engine::builder(), relive_engine::EngineBuilder::table);
+        let client = Client::in_process(engine.build().unwrap()).unwrap();
+        let spec = relive_env::make("catch/0", 1).unwrap().spec().clone();
+        let identity = Identity::new(("none", Vec::new()), "catch/0", &spec, 1);
+        Driver::new(&client, &identity, WeightStore::default(), (1, 1, 0), &Stop::new()).unwrap()
+    }
+
+    /// Members that are left where a worker has joined in these ways, one after the other, and one has left.
+    fn left_after(joined: &[bool]) -> usize {
+        let driver = driver();
+        let joined = joined.iter().map(|anew| WorkerEvent::Joined { anew: *anew });
+        for event in joined.chain([WorkerEvent::Left]) {
+            driver.note(&FromWorker { worker: 0, event });
+        }
+        driver.members.into_inner().len()
+    }
+
+    #[test]
+    fn a_worker_that_takes_the_place_of_a_killed_one_is_the_only_one_of_its_number() {
+        assert_eq!(left_after(&[false]), 0);
+        assert_eq!(left_after(&[true, true]), 0);
+        assert_eq!(left_after(&[false, false]), 1, "two of the same number");
+    }
+}

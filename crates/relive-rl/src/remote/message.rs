@@ -1,0 +1,217 @@
+//! What goes from workers to the driver of a run.
+
+use std::time::Duration;
+
+use relive_env::{ArraySpec, Buffer, EnvironmentSpec, State, StepType, TimeStep};
+use relive_tensor::Nest;
+
+use crate::contracts::MakePolicy;
+use crate::seeds::{Who, actor_key};
+use crate::{Acted, Episode, Purpose, Result, RlError, Rollout, Seat};
+
+/// Something that a worker makes in its process and the driver of the run learns from in another: a rollout, or what an agent makes of one there.
+///
+/// One list of fields serves both ways, as in saved states.
+pub trait Message: Send + Sized + 'static {
+    /// One without anything in it, to be [filled](Self::visit).
+    ///
+    /// # Errors
+    /// There is no memory of such a layout.
+    fn empty(layouts: &Layouts) -> Result<Self>;
+
+    /// Writes all fields, or fills them in.
+    ///
+    /// # Errors
+    /// They are not laid out as in this run.
+    fn visit(&mut self, state: &mut State<'_>) -> Result<()>;
+}
+
+/// What rows of a run's environments look like.
+#[derive(Debug, Clone)]
+pub struct Layouts {
+    /// What the environments take and give.
+    pub spec: EnvironmentSpec,
+    /// What the policy writes beside its actions.
+    pub extras: Nest<ArraySpec>,
+}
+
+impl Layouts {
+    /// Those of an agent's run in such an environment.
+    pub(crate) fn of(agent: &dyn MakePolicy, spec: &EnvironmentSpec, seed: u64) -> Result<Layouts> {
+        let keys = [actor_key(seed, Who::Actor(0))];
+        let policy = agent.policy(&Seat::alone(spec, Purpose::Training, &keys))?;
+        Ok(Layouts { spec: spec.clone(), extras: policy.extras() })
+    }
+}
+
+impl Message for Rollout {
+    fn empty(layouts: &Layouts) -> Result<Rollout> {
+        Ok(Rollout {
+            steps: 0,
+            rows: 0,
+            observations: Buffer::for_nest(&layouts.spec.observations, 0)?,
+            actions: Buffer::for_nest(&layouts.spec.actions, 0)?,
+            extras: Buffer::for_nest(&layouts.extras, 0)?,
+            answers: Vec::new(),
+            weights: None,
+            acted: Vec::new(),
+        })
+    }
+
+    fn visit(&mut self, state: &mut State<'_>) -> Result<()> {
+        let (mut steps, mut rows) = (self.steps as u64, self.rows as u64);
+        state.field(&mut steps);
+        state.field(&mut rows);
+        self.steps = usize::try_from(steps).unwrap_or(usize::MAX);
+        self.rows = usize::try_from(rows).unwrap_or(usize::MAX);
+        let cells = self.steps.saturating_mul(self.rows);
+        visit_buffer(state, &mut self.observations, cells.saturating_add(self.rows))?;
+        visit_buffer(state, &mut self.actions, cells)?;
+        visit_buffer(state, &mut self.extras, cells)?;
+        state.list(&mut self.answers, TimeStep::restart, visit_answer);
+        self.acted.visit(state)
+    }
+}
+
+impl Message for Vec<Acted> {
+    fn empty(_: &Layouts) -> Result<Self> {
+        Ok(Vec::new())
+    }
+
+    fn visit(&mut self, state: &mut State<'_>) -> Result<()> {
+        state.list(self, Acted::default, |state, acted| {
+            state.field(&mut acted.worker);
+            state.field(&mut acted.env_steps);
+            let (mut is_known, mut version) = (acted.version.is_some(), acted.version.unwrap_or_default());
+            state.field(&mut is_known);
+            state.field(&mut version);
+            acted.version = is_known.then_some(version);
+            acted.times.visit(state);
+            let none = || Episode { length: 0, episode_return: 0.0, duration: Duration::ZERO, ended_at: 0 };
+            state.list(&mut acted.episodes, none, visit_episode);
+        });
+        Ok(())
+    }
+}
+
+fn visit_episode(state: &mut State<'_>, episode: &mut Episode) {
+    let mut seconds = episode.duration.as_secs_f64();
+    state.field(&mut episode.length);
+    state.field(&mut episode.episode_return);
+    state.field(&mut seconds);
+    state.field(&mut episode.ended_at);
+    episode.duration = Duration::try_from_secs_f64(seconds).unwrap_or_default();
+}
+
+fn visit_answer(state: &mut State<'_>, answer: &mut TimeStep) {
+    let mut kind: u8 = match answer.step_type {
+        StepType::First => 0,
+        StepType::Mid => 1,
+        StepType::Last => 2,
+    };
+    state.field(&mut kind);
+    answer.step_type = match kind {
+        0 => StepType::First,
+        1 => StepType::Mid,
+        _ => StepType::Last,
+    };
+    state.field(&mut answer.reward);
+    state.field(&mut answer.discount);
+}
+
+/// The rows of a buffer, of which there are so many.
+fn visit_buffer(state: &mut State<'_>, buffer: &mut Buffer, rows: usize) -> Result<()> {
+    let mut leaves: Vec<Vec<u8>> = (0..buffer.num_leaves())
+        .map(|leaf| buffer.leaf_bytes(leaf).map(<[u8]>::to_vec).unwrap_or_default())
+        .collect();
+    leaves.iter_mut().for_each(|leaf| state.bytes(leaf));
+    let is_written =
+        |(index, leaf): (usize, &Vec<u8>)| buffer.leaf_bytes(index).is_some_and(|own| own == leaf);
+    if buffer.rows() == rows && leaves.iter().enumerate().all(is_written) {
+        return Ok(());
+    }
+    let refused = || RlError::state("a rollout", "its rows are of another layout than those of this run");
+    // A damaged count makes no more memory than there are bytes for.
+    if leaves.iter().any(|leaf| !leaf.is_empty() && leaf.len() < rows) {
+        return Err(refused());
+    }
+    let mut filled = buffer.with_rows(rows)?;
+    for (index, leaf) in leaves.iter().enumerate() {
+        let place = filled.leaf_bytes_mut(index).filter(|place| place.len() == leaf.len());
+        place.ok_or_else(refused)?.copy_from_slice(leaf);
+    }
+    *buffer = filled;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use relive_tensor::DType;
+
+    use super::*;
+    use crate::{Part, Times, state};
+
+    fn layouts() -> Layouts {
+        let spec = EnvironmentSpec::new(ArraySpec::new("", DType::Float32, [2]), ArraySpec::discrete("", 3));
+        Layouts { spec, extras: Nest::Leaf(ArraySpec::new("", DType::Float64, [])) }
+    }
+
+    fn rollout() -> Rollout {
+        let (layouts, episode_return, duration) = (layouts(), -1.5, Duration::from_millis(250));
+        let buffer = |nest, rows| Buffer::for_nest(nest, rows).unwrap();
+        let mut rollout = Rollout {
+            steps: 3,
+            rows: 2,
+            observations: buffer(&layouts.spec.observations, 8),
+            actions: buffer(&layouts.spec.actions, 6),
+            extras: buffer(&layouts.extras, 6),
+            answers: vec![TimeStep::transition(0.5); 6],
+            weights: None,
+            acted: vec![Acted {
+                worker: 1,
+                env_steps: 6,
+                episodes: vec![Episode { length: 4, episode_return, duration, ended_at: 4 }],
+                version: Some(9),
+                times: Times::default(),
+            }],
+        };
+        rollout.acted[0].times.add(Part::Step, Duration::from_millis(3));
+        rollout.answers[4] = TimeStep::termination(2.0);
+        rollout.observations.leaf_mut::<f32>(0).unwrap()[15] = 7.0;
+        rollout
+    }
+
+    fn to_bytes(rollout: &mut Rollout) -> Vec<u8> {
+        state::save(|state| rollout.visit(state).unwrap())
+    }
+
+    fn from_bytes(bytes: &[u8]) -> Result<Rollout> {
+        let (mut rollout, mut visited) = (Rollout::empty(&layouts())?, Ok(()));
+        state::restore("a rollout", bytes, |state| visited = rollout.visit(state))?;
+        visited.map(|()| rollout)
+    }
+
+    #[test]
+    fn rollouts_come_back_as_they_were() {
+        let bytes = to_bytes(&mut rollout());
+        let mut back = from_bytes(&bytes).unwrap();
+        assert_eq!((back.steps, back.rows, back.observations.rows()), (3, 2, 8));
+        assert_eq!(back.observations.leaf::<f32>(0).unwrap()[15], 7.0);
+        assert_eq!((back.answers[4], back.acted[0].episodes.len()), (TimeStep::termination(2.0), 1));
+        assert_eq!(back.acted[0].times.of(Part::Step), Duration::from_millis(3));
+        assert_eq!(to_bytes(&mut back), bytes);
+    }
+
+    #[test]
+    fn damaged_rollouts_are_refused() {
+        let bytes = to_bytes(&mut rollout());
+        for end in [0, 15, 40, bytes.len() - 1] {
+            assert!(from_bytes(&bytes[..end]).is_err(), "{end}");
+        }
+        for rows in [0, 1, 3, u64::MAX] {
+            let mut changed = bytes.clone();
+            changed[8..16].copy_from_slice(&rows.to_le_bytes());
+            assert!(from_bytes(&changed).is_err(), "{rows}");
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! What the workers of a run make, as streams of its driver: in rounds, or as it comes.
+
+use std::ops::RangeBounds;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::{Duration, Instant};
+
+use relive_flow::{Flow, Polled, Pull, Source, Tagged, Turn};
+
+use super::driver::Driver;
+use super::{Layouts, Message};
+use crate::tables::orders::Order;
+use crate::tables::results::{FromWorker, Reader, WorkerEvent};
+use crate::{Result, RlError, state};
+
+/// When a round that was ordered is ordered again of those that have not made it: a worker that was killed has lost its order. One that joins in its
+/// place gets it at once; this is for one that was cut off and comes back.
+const ORDER_AGAIN_AFTER: Duration = Duration::from_secs(2);
+
+/// What a worker tells that a plan needs to know.
+enum Heard<T> {
+    /// Items, and the round that they were made for.
+    Made { worker: u32, round: u64, items: Vec<T> },
+    /// It has joined the run, maybe in the place of one that was killed.
+    Joined { worker: u32 },
+}
+
+impl Driver {
+    /// What each worker makes in a round, in their order. A round is begun when it is asked for.
+    pub(crate) fn rounds<T: Message>(self: &Arc<Driver>, layouts: Layouts) -> Flow<Vec<T>> {
+        self.nodes().fix();
+        let driver = Arc::clone(self);
+        let rounds = Rounds { driver, layouts, reader: None, begun: None };
+        Flow::from_pull("rounds of workers", rounds).try_for_each(|round: Result<Vec<T>>| round)
+    }
+
+    /// What workers make, as it comes: lists of what came together.
+    pub(crate) fn as_they_come<T: Message>(self: &Arc<Driver>, layouts: Layouts) -> Flow<Vec<T>> {
+        let driver = Arc::clone(self);
+        let results = Flow::from_pull("workers", AsTheyCome { driver, layouts, reader: None });
+        results.try_for_each(|result: Result<Vec<T>>| result)
+    }
+}
+
+/// A round that was begun.
+struct Round<T> {
+    order: Order,
+    made: Vec<Option<T>>,
+    ordered: Instant,
+}
+
+struct Rounds<T> {
+    driver: Arc<Driver>,
+    layouts: Layouts,
+    reader: Option<Reader>,
+    begun: Option<Round<T>>,
+}
+
+impl<T: Message> Rounds<T> {
+    fn poll(&mut self) -> Result<Option<Vec<T>>> {
+        if self.begun.is_none() {
+            self.begun = Some(self.begin()?);
+        }
+        let (Some(begun), driver) = (&mut self.begun, &self.driver) else { return Ok(None) };
+        if begun.ordered.elapsed() >= ORDER_AGAIN_AFTER {
+            begun.ordered = Instant::now();
+            begun.order(driver, ..)?;
+        }
+        let (worker, round, items) = match heard(driver, &mut self.reader, &self.layouts)? {
+            None => return Ok(None),
+            // The one before it may have been killed with its order.
+            Some(Heard::Joined { worker }) => {
+                begun.order(driver, place(worker)..=place(worker))?;
+                return Ok(None);
+            }
+            Some(Heard::Made { worker, round, items }) => (place(worker), round, items),
+        };
+        // What comes late is of a round that another has made, or of a driver before this.
+        if round == begun.order.round
+            && let Some(place @ None) = begun.made.get_mut(worker)
+        {
+            *place = items.into_iter().next();
+        }
+        if begun.made.iter().any(Option::is_none) {
+            return Ok(None);
+        }
+        Ok(self.begun.take().map(|round| round.made.into_iter().flatten().collect()))
+    }
+
+    fn begin(&self) -> Result<Round<T>> {
+        let order = self.driver.begin_round()?;
+        let made = std::iter::repeat_with(|| None).take(self.driver.workers()).collect();
+        let round = Round { order, made, ordered: Instant::now() };
+        round.order(&self.driver, ..)?;
+        Ok(round)
+    }
+}
+
+impl<T> Round<T> {
+    /// Orders it of those of some workers that have not made it.
+    fn order(&self, driver: &Driver, of: impl RangeBounds<usize>) -> Result<()> {
+        let made = self.made.iter().enumerate();
+        let missing = made.filter(|(worker, made)| made.is_none() && of.contains(worker));
+        let missing: Vec<usize> = missing.map(|(worker, _)| worker).collect();
+        driver.order(&missing, self.order)
+    }
+}
+
+/// What the next worker tells, none if none does in time.
+fn heard<T: Message>(
+    driver: &Driver,
+    reader: &mut Option<Reader>,
+    layouts: &Layouts,
+) -> Result<Option<Heard<T>>> {
+    let Some(FromWorker { worker, event }) = driver.next(reader)? else { return Ok(None) };
+    match event {
+        WorkerEvent::Made { round, items } => {
+            let items = items.iter().map(|bytes| filled(bytes, layouts));
+            Ok(Some(Heard::Made { worker, round, items: items.collect::<Result<_>>()? }))
+        }
+        WorkerEvent::Failed(text) => Err(RlError::Worker { worker, text }),
+        WorkerEvent::Joined { .. } => Ok(Some(Heard::Joined { worker })),
+        WorkerEvent::Left => Ok(None),
+    }
+}
+
+impl<T: Message> Pull<Result<Vec<T>>> for Rounds<T> {
+    fn poll_next(&mut self, turn: &mut Turn<'_>) -> Polled<Result<Vec<T>>> {
+        match self.poll().transpose() {
+            Some(item) => Poll::Ready(Some(Ok(Tagged { item, source: None }))),
+            None => again(turn),
+        }
+    }
+}
+
+struct AsTheyCome {
+    driver: Arc<Driver>,
+    layouts: Layouts,
+    reader: Option<Reader>,
+}
+
+impl<T: Message> Pull<Result<Vec<T>>> for AsTheyCome {
+    fn poll_next(&mut self, turn: &mut Turn<'_>) -> Polled<Result<Vec<T>>> {
+        match heard(&self.driver, &mut self.reader, &self.layouts) {
+            Ok(Some(Heard::Made { worker, items, .. })) => {
+                Poll::Ready(Some(Ok(Tagged { item: Ok(items), source: Some(Source(worker)) })))
+            }
+            Ok(Some(Heard::Joined { .. }) | None) => again(turn),
+            Err(error) => Poll::Ready(Some(Ok(Tagged { item: Err(error), source: None }))),
+        }
+    }
+}
+
+/// The place of a worker in a round.
+fn place(worker: u32) -> usize {
+    usize::try_from(worker).unwrap_or(usize::MAX)
+}
+
+/// Nothing came while it was waited for: others have their turn, and then it is asked again.
+fn again<T>(turn: &mut Turn<'_>) -> Polled<T> {
+    turn.wake_at(Instant::now());
+    Poll::Pending
+}
+
+fn filled<T: Message>(bytes: &[u8], layouts: &Layouts) -> Result<T> {
+    let (mut item, mut visited) = (T::empty(layouts)?, Ok(()));
+    state::restore("a result", bytes, |state| visited = item.visit(state))?;
+    visited.map(|()| item)
+}
+
+#[cfg(test)]
+mod tests {
+    use relive_env::Environment;
+    use relive_tensor::Tensor;
+
+    use super::*;
+    use crate::remote::driver::tests::driver;
+    use crate::tables::orders;
+    use crate::tables::results::Results;
+    use crate::{Acted, Weights};
+
+    #[test]
+    fn a_worker_that_joins_gets_the_order_that_the_one_before_it_has_lost() {
+        let driver = Arc::new(driver());
+        driver.weights.publish(Weights::new(1, vec![("w".to_owned(), Tensor::scalar(1_i64))]));
+        let spec = relive_env::make("catch/0", 1).unwrap().spec().clone();
+        let layouts = Layouts { extras: spec.actions.clone(), spec };
+        let mut rounds: Rounds<Vec<Acted>> =
+            Rounds { driver: Arc::clone(&driver), layouts, reader: None, begun: None };
+        assert!(rounds.poll().unwrap().is_none());
+        let order = || {
+            let mut orders = orders::Orders::of(&driver.client, 0).unwrap();
+            orders.next_within(Duration::from_millis(200)).unwrap()
+        };
+        let lost = order().unwrap();
+        assert_eq!(order(), None, "it was given once");
+        let joined = FromWorker { worker: 0, event: WorkerEvent::Joined { anew: true } };
+        Results::new(&driver.client).unwrap().put(&joined, || true).unwrap();
+        let since = Instant::now();
+        // Less than a slice may be too early.
+        while driver.members.lock().is_empty() {
+            assert!(rounds.poll().unwrap().is_none());
+        }
+        assert_eq!(order(), Some(lost));
+        assert!(since.elapsed() < ORDER_AGAIN_AFTER, "it was not the clock");
+    }
+}

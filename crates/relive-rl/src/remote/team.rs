@@ -1,0 +1,179 @@
+//! The learners of a run, as learner 0 brings them together.
+
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use relive_client::blocking::Client;
+use relive_cluster::reduce::{Meeting, Ring, RingOptions};
+
+use super::{Layouts, Message};
+use crate::contracts::Peers;
+use crate::identity::Identity;
+use crate::stop::Stop;
+use crate::tables::learners::Joining;
+use crate::{Result, state};
+
+/// How long the others may take to be there: each starts a process, which may have a large library to load.
+const MEETING: Duration = Duration::from_mins(5);
+
+/// How long a call waits for learners that live. They wait for experience, which takes as long as the environments take; one whose process ends
+/// or is stopped is noticed in seconds.
+const TIMEOUT: Duration = Duration::from_hours(24);
+
+/// How long a call goes on waiting once the run is to stop: as a rule it ends by itself.
+const AFTER_STOP: Duration = Duration::from_secs(5);
+
+/// The learners of a run.
+pub(crate) struct Team {
+    pub(crate) peers: Peers,
+    /// What rollouts of the run look like.
+    layouts: Layouts,
+    /// Until all have met.
+    meeting: Mutex<Option<(Meeting, Joining)>>,
+    stop: Stop,
+    /// Gradient steps that this learner took part in.
+    steps: AtomicU64,
+}
+
+impl Team {
+    /// Opens a meeting on this machine, if the run is to have several learners. It has so many actors and makes so many steps.
+    ///
+    /// # Errors
+    /// Nobody can listen there; those of `layouts`.
+    pub(crate) fn of_run(
+        (learners, actors, env_steps): (Option<u32>, usize, u64),
+        stop: &Stop,
+        identity: &Identity,
+        layouts: impl FnOnce() -> Result<Layouts>,
+    ) -> Result<Option<Arc<Team>>> {
+        let Some(count) = learners.filter(|count| *count > 1) else { return Ok(None) };
+        let token = format!("{:016x}{:016x}", random(), random());
+        let meeting = Meeting::open("127.0.0.1:0", options(count, identity, &token))?;
+        let (meeting_at, workers) = (meeting.address().to_string(), actors as u64);
+        let joining = Joining { count, meeting: meeting_at, token, workers, env_steps };
+        let (peers, stop) = (Peers::expected(count), stop.clone());
+        let (meeting, steps) = (Mutex::new(Some((meeting, joining))), AtomicU64::new(0));
+        Ok(Some(Arc::new(Team { peers, layouts: layouts()?, meeting, stop, steps })))
+    }
+
+    /// Writes into the run's table how the others join.
+    ///
+    /// # Errors
+    /// The table cannot be written.
+    pub(crate) fn announce(&self, client: &Client, identity: &Identity) -> Result<()> {
+        let mut meeting = self.meeting.lock();
+        meeting.as_mut().map_or(Ok(()), |(_, joining)| joining.put(client, identity))
+    }
+
+    /// Joins the learners of a run as one of them.
+    ///
+    /// # Errors
+    /// It is refused, or not all come.
+    pub(crate) fn join(
+        joining: &Joining,
+        rank: u32,
+        identity: &Identity,
+        (layouts, stop): (Layouts, &Stop),
+    ) -> Result<Team> {
+        let ring = Ring::join(&joining.meeting, rank, options(joining.count, identity, &joining.token))?;
+        let peers = Peers::from(ring.checked_by(unless_stopped(stop)));
+        Ok(Team { peers, layouts, meeting: Mutex::default(), stop: stop.clone(), steps: AtomicU64::new(0) })
+    }
+
+    /// Waits for the others, who get the state of this learner; no longer than until the run is to stop.
+    ///
+    /// # Errors
+    /// Not all come.
+    pub(crate) fn meet(&self, mut state: Vec<u8>) -> Result<()> {
+        let Some((meeting, _)) = self.meeting.lock().take() else { return Ok(()) };
+        let is_on =
+            || if self.stop.is_stopped() { Err("the run was told to stop".to_owned()) } else { Ok(()) };
+        let ring = meeting.ring(is_on);
+        if self.stop.is_stopped() {
+            return Ok(());
+        }
+        self.peers.meet(ring?.checked_by(unless_stopped(&self.stop)))?;
+        self.peers.broadcast(&mut state)
+    }
+
+    /// The state of learner 0, as it was when all had met.
+    pub(crate) fn state(&self) -> Result<Vec<u8>> {
+        let mut state = Vec::new();
+        self.peers.broadcast(&mut state)?;
+        Ok(state)
+    }
+
+    /// Sends something to all other learners.
+    pub(crate) fn send<T: Message>(&self, item: &mut T) -> Result<()> {
+        let mut visited = Ok(());
+        let mut bytes = state::save(|state| visited = item.visit(state));
+        visited?;
+        self.peers.broadcast(&mut bytes)
+    }
+
+    /// What learner 0 has sent.
+    pub(crate) fn receive<T: Message>(&self) -> Result<T> {
+        let mut bytes = Vec::new();
+        self.peers.broadcast(&mut bytes)?;
+        let (mut item, mut visited) = (T::empty(&self.layouts)?, Ok(()));
+        state::restore("what learner 0 has sent", &bytes, |state| visited = item.visit(state))?;
+        visited.map(|()| item)
+    }
+
+    /// This learner took part in so many more steps.
+    pub(crate) fn note(&self, steps: u64) {
+        self.steps.fetch_add(steps, Ordering::Relaxed);
+    }
+
+    /// Gradient steps that it took part in.
+    pub(crate) fn steps(&self) -> u64 {
+        self.steps.load(Ordering::Relaxed)
+    }
+
+    /// Whether all are still there.
+    ///
+    /// # Errors
+    /// Who is lost, or has left.
+    pub(crate) fn check(&self) -> Result<()> {
+        self.peers.check()
+    }
+
+    /// The run is over.
+    pub(crate) fn leave(&self) {
+        self.peers.leave();
+    }
+
+    /// The run has failed; nothing if it is over.
+    pub(crate) fn fail(&self, reason: &str) {
+        self.peers.fail(reason);
+    }
+}
+
+fn options(ranks: u32, identity: &Identity, token: &str) -> RingOptions {
+    RingOptions {
+        ranks,
+        job: format!("{} in {}", identity.agent, identity.environment),
+        token: token.to_owned(),
+        meeting: MEETING,
+        timeout: TIMEOUT,
+        ..RingOptions::default()
+    }
+}
+
+/// Ends a call that goes on for a while after the run was told to stop.
+fn unless_stopped(stop: &Stop) -> impl Fn() -> std::result::Result<(), String> + Send + Sync + 'static {
+    let (stop, since) = (stop.clone(), OnceLock::new());
+    move || match stop.is_stopped() && since.get_or_init(Instant::now).elapsed() >= AFTER_STOP {
+        true => Err("the run was told to stop".to_owned()),
+        false => Ok(()),
+    }
+}
+
+/// Keys of it are the system's random numbers.
+fn random() -> u64 {
+    RandomState::new().hash_one(Instant::now())
+}

@@ -1,0 +1,113 @@
+//! The loop of a run: pulls at the plan, counts and reports what comes, and evaluates on the way.
+
+use std::time::Instant;
+
+use super::pace::is_due;
+use super::session::{COUNT_EVERY, OnReport, Session, shown_nodes};
+use super::{Report, RunOptions};
+use crate::plan::next_progress;
+use crate::remote::Team;
+use crate::times::Lap;
+use crate::{Part, Result};
+
+impl Session {
+    /// Steps that evaluations and checkpoints are counted by: those in the environment, or of the learner where there are to be none.
+    pub(super) fn steps(&self, options: &RunOptions) -> u64 {
+        if options.env_steps == 0 { self.counters.learner_steps() } else { self.counters.env_steps() }
+    }
+
+    /// Whether it has made all steps that it was to make.
+    fn is_done(&self, options: &RunOptions) -> bool {
+        match options.learner_steps {
+            Some(most) if self.counters.learner_steps() >= most => true,
+            Some(_) if options.env_steps == 0 => false,
+            _ => self.counters.env_steps() >= options.env_steps,
+        }
+    }
+
+    /// Pulls at the plan once; whether the run goes on.
+    fn advance(&mut self, options: &RunOptions, on_report: OnReport<'_>) -> Result<bool> {
+        let position = self.position_shown();
+        let Session { crew, plan, published, plan_state, .. } = self;
+        let monitor = plan.monitor();
+        let check = || {
+            published.as_ref().map_or(Ok(()), |(driver, _)| driver.check())?;
+            crew.team().map_or(Ok(()), Team::check)?;
+            let nodes = || shown_nodes(published.as_ref());
+            plan_state.as_mut().map_or(Ok(()), |state| state.show_now_and_then(&monitor, position, nodes))
+        };
+        let Some(progress) = next_progress(plan, &options.stop, check)? else { return Ok(false) };
+        if let Some((driver, _)) = &self.published {
+            driver.nodes().note_acted(&progress.acted);
+        }
+        for acted in &progress.acted {
+            self.counters.note_env_steps(acted.env_steps);
+            self.counters.note_times(&acted.times);
+            self.workers.acted(acted);
+            self.acted_by = acted.version.or(self.acted_by);
+        }
+        let of_workers = progress.acted.iter().map(|acted| (acted.worker, &acted.episodes));
+        let mut episodes: Vec<_> =
+            of_workers.flat_map(|(worker, episodes)| episodes.iter().map(move |e| (worker, e))).collect();
+        // In the order of their ends, which is the same however environments are shared out among workers.
+        episodes.sort_by_key(|(_, episode)| episode.ended_at);
+        for (worker, episode) in episodes {
+            let worker = usize::try_from(worker).unwrap_or(usize::MAX);
+            on_report(&Report::Actor(self.counters.note_episode(worker, episode)))?;
+        }
+        if let Some(learnt) = progress.learnt {
+            let before = self.counters.learner_steps();
+            self.counters.note_learnt(learnt.steps, learnt.samples);
+            if self.pace.is_due(before, self.counters.learner_steps(), Instant::now()) {
+                let mut metrics = learnt.metrics;
+                #[expect(clippy::cast_precision_loss, reason = "a count for people")]
+                metrics.extend(self.version_lag().map(|lag| ("version_lag", lag as f64)));
+                on_report(&Report::Learner(self.counters.learner_report(metrics)))?;
+            }
+        }
+        if self.engine.is_none() && !progress.acted.is_empty() && self.counted.elapsed() >= COUNT_EVERY {
+            // Nobody else will read these results.
+            self.count()?;
+        }
+        Ok(true)
+    }
+
+    /// Pulls at the plan until all steps are made, or the run is to stop, with evaluations on the way. After each pull
+    /// `after` gets the session, and the [steps](Self::steps) before it and now.
+    pub(super) fn run(
+        &mut self,
+        options: &RunOptions,
+        on_report: OnReport<'_>,
+        after: &mut dyn FnMut(&mut Session, [u64; 2]) -> Result<()>,
+    ) -> Result<()> {
+        while !self.is_done(options) {
+            let before = self.steps(options);
+            if !self.advance(options, on_report)? {
+                break;
+            }
+            let now = self.steps(options);
+            if options.evaluation.is_some_and(|evaluation| is_due(evaluation.every, before, now)) {
+                self.evaluate(on_report)?;
+            }
+            after(self, [before, now])?;
+        }
+        Ok(())
+    }
+
+    /// The evaluation at the end, unless there was one just before. It is no part of a saved run: one that goes on from there takes the way of a run that did
+    /// not end.
+    pub(super) fn evaluate_at_end(&mut self, on_report: OnReport<'_>) -> Result<()> {
+        if self.counters.is_evaluated() { Ok(()) } else { self.evaluate(on_report) }
+    }
+
+    fn evaluate(&mut self, on_report: OnReport<'_>) -> Result<()> {
+        let Some((evaluation, worker)) = &mut self.evaluator else { return Ok(()) };
+        let (count, mut lap) = (usize::try_from(evaluation.episodes).unwrap_or(usize::MAX), Lap::begin());
+        let episodes = worker.episodes(count)?;
+        self.crew.times().add(Part::Evaluate, lap.lap());
+        for episode in episodes {
+            on_report(&Report::Evaluator(self.counters.note_evaluation(&episode)))?;
+        }
+        Ok(())
+    }
+}

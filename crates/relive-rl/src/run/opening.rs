@@ -1,0 +1,145 @@
+//! Opening the tables of a run, and reading the state that it goes on from.
+
+use relive_client::blocking::Client;
+use relive_engine::{Engine, EngineBuilder, Rules};
+use relive_random::Key;
+use relive_table::{Snapshot, TableConfig};
+
+use super::RunOptions;
+use super::counters::{self, Counters};
+use crate::identity::Identity;
+use crate::plan::{Agent, MakeEnvironment, SavedParts, unlimited};
+use crate::seeds::{Who, actor_key, environment_seed};
+use crate::tables::lease::Lease;
+use crate::tables::{learners, run};
+use crate::watching::{log_tables, plan_table, stop_table};
+use crate::{Purpose, Result, Seat, remote, state};
+
+/// Where the run of a server is, and what to do if it is another one.
+const PLACE: &str = "the server's table `run`";
+const ADVICE: &str =
+    "ask for the same, use another server, or drop the tables of that run (relive table drop)";
+
+/// Where the tables of a run are.
+pub(super) enum Tables {
+    /// In this process; with what was saved, if it is resumed.
+    Own(Option<Snapshot>),
+    /// On a server, for this driver alone; with a state that is newer than that in the server's table, if there is one.
+    Server { client: Client, lease: Lease, state: Option<Vec<u8>> },
+}
+
+/// The tables of a run, opened.
+pub(super) struct Opened {
+    /// Of the run's own tables.
+    pub(super) engine: Option<Engine>,
+    pub(super) client: Client,
+    /// Of a server.
+    pub(super) lease: Option<Lease>,
+    /// A state that is newer than that of the table `run`.
+    newer: Option<Vec<u8>>,
+    /// Checkpoints before.
+    pub(super) checkpoints: u64,
+}
+
+impl Opened {
+    /// Opens the tables of a run.
+    ///
+    /// # Errors
+    /// They cannot be.
+    pub(super) fn of(agent: &dyn Agent, options: &RunOptions, tables: Tables) -> Result<Opened> {
+        let snapshot = match tables {
+            Tables::Server { client, lease, state } => {
+                return Ok(Opened { engine: None, client, lease: Some(lease), newer: state, checkpoints: 0 });
+            }
+            Tables::Own(snapshot) => snapshot,
+        };
+        let configs = configs(agent, options)?;
+        let checkpoints = snapshot.as_ref().map_or(0, run::number_of_states);
+        let engine = engine(options.seed, checkpoints, configs, snapshot)?;
+        let client = Client::in_process(engine.clone())?;
+        Ok(Opened { engine: Some(engine), client, lease: None, newer: None, checkpoints })
+    }
+
+    /// The state that the run goes on from, if there is one.
+    ///
+    /// # Errors
+    /// It is that of another run.
+    pub(super) fn state(&mut self, identity: &Identity) -> Result<Option<Vec<u8>>> {
+        saved_state(&self.client, identity, self.newer.take())
+    }
+
+    /// The counters and the parts that a state has; on a server the counters may be newer than it.
+    ///
+    /// # Errors
+    /// The state is damaged.
+    pub(super) fn resumed(&self, state: Option<&[u8]>) -> Result<(Counters, SavedParts)> {
+        let (mut counters, mut saved) = (Counters::new(), SavedParts::default());
+        if let Some(bytes) = state {
+            let mut parts = Vec::new();
+            state::restore("a run", bytes, |state| counters::visit_with(state, &mut counters, &mut parts))?;
+            saved = SavedParts::from_bytes(&parts)?;
+        }
+        let newer = if self.engine.is_none() { run::counters(&self.client)? } else { None };
+        if let Some(newer) = newer {
+            counters.take_over_newer(&newer)?;
+            tracing::info!("resumed from {PLACE} at step {}", counters.env_steps());
+        }
+        Ok((counters, saved))
+    }
+}
+
+/// All tables of a run whose own they are.
+fn configs(agent: &dyn Agent, options: &RunOptions) -> Result<Vec<TableConfig>> {
+    let own = agent.tables()?;
+    let mut all = if options.processes.is_some() {
+        remote::tables_of_run(own, options.actors)
+    } else {
+        let own = own.into_iter();
+        let mut all = match &options.data {
+            Some(_) => own.map(unlimited).collect::<Result<Vec<_>>>()?,
+            None => own.collect(),
+        };
+        all.extend([run::state_table(), plan_table(), stop_table()]);
+        all.extend(log_tables(0));
+        all
+    };
+    all.extend(options.learners.map(|_| learners::table()));
+    Ok(all)
+}
+
+/// Whether the run that a server has, if there is one, is that which is asked for, and its agent can act in the environment.
+pub(super) fn expect_run(
+    server: &Client,
+    agent: &dyn Agent,
+    options: &RunOptions,
+    make: &MakeEnvironment,
+) -> Result<()> {
+    let (environment, seed) = (options.environment.as_str(), options.seed);
+    let spec = make.spec(environment_seed(environment, seed, Who::Actor(0)))?;
+    let keys = [actor_key(seed, Who::Actor(0))];
+    agent.policy(&Seat::alone(&spec, Purpose::Training, &keys))?;
+    let identity = Identity::new((agent.name(), agent.settings()), environment, &spec, seed);
+    saved_state(server, &identity, None).map(drop)
+}
+
+fn engine(
+    seed: u64,
+    checkpoints: u64,
+    tables: Vec<TableConfig>,
+    snapshot: Option<Snapshot>,
+) -> Result<Engine> {
+    let key = Key::from_seed(seed).child("replay").nth(checkpoints);
+    let builder = Engine::builder().seed(key.stream().bits());
+    let builder = tables.into_iter().fold(builder, EngineBuilder::table);
+    Ok(match snapshot {
+        Some(snapshot) => builder.build_from(snapshot, Rules::Given)?.engine,
+        None => builder.build()?,
+    })
+}
+
+/// The state that a run goes on from, if there is one: `newer`, or what is in the table `run`.
+fn saved_state(client: &Client, identity: &Identity, newer: Option<Vec<u8>>) -> Result<Option<Vec<u8>>> {
+    let Some((saved, bytes)) = run::state(client)? else { return Ok(newer) };
+    saved.expect(identity, PLACE, ADVICE)?;
+    Ok(Some(newer.unwrap_or(bytes)))
+}

@@ -1,0 +1,51 @@
+//! When something is due that is done now and then.
+
+use std::time::{Duration, Instant};
+
+/// Learner steps from one report to the next, of a learner that is fast.
+const REPORT_EVERY: u64 = 100;
+
+/// Time after which a learner step is reported, however few there were since the last report.
+const REPORT_AFTER: Duration = Duration::from_secs(1);
+
+/// Whether what is done every so many steps is to be done now, as they have gone from `before` to `now`.
+pub(crate) fn is_due(every: u64, before: u64, now: u64) -> bool {
+    every > 0 && before / every != now / every
+}
+
+/// When the learner is to be reported.
+#[derive(Debug)]
+pub(super) struct ReportPace(Instant);
+
+impl ReportPace {
+    pub(super) fn begin(now: Instant) -> ReportPace {
+        ReportPace(now)
+    }
+
+    /// Whether a report is due, as the learner has gone on from `before` to `steps`; then the time to the next begins.
+    pub(super) fn is_due(&mut self, before: u64, steps: u64, now: Instant) -> bool {
+        let is_due = is_due(REPORT_EVERY, before, steps) || now.duration_since(self.0) >= REPORT_AFTER;
+        if is_due {
+            self.0 = now;
+        }
+        is_due
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fast_learners_are_reported_by_steps_and_slow_ones_by_time() {
+        let begun = Instant::now();
+        let reported = |step: Duration, steps: u32| {
+            let mut pace = ReportPace::begin(begun);
+            let due = |at: &u32| pace.is_due(u64::from(*at) - 1, u64::from(*at), begun + step * *at);
+            (1..=steps).filter(due).collect::<Vec<_>>()
+        };
+        assert_eq!(reported(Duration::from_millis(1), 301), [100, 200, 300]);
+        assert_eq!(reported(Duration::from_millis(400), 9), [3, 6, 9]);
+        assert_eq!(reported(Duration::from_millis(15), 150), [67, 100], "by whichever comes first");
+    }
+}

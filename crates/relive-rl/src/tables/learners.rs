@@ -1,0 +1,75 @@
+//! What the other learners of a run need to know, in a table.
+
+use std::time::Duration;
+
+use relive_client::blocking::Client;
+use relive_client::{ErrorKind, Tensor};
+use relive_env::State;
+use relive_table::TableConfig;
+
+use super::item;
+use crate::identity::Identity;
+use crate::{Result, RlError, state};
+
+/// The table whose one item says how learners join the run.
+const TABLE: &str = "learners";
+const WHAT: &str = "the item of the table `learners`";
+
+/// How long the item is waited for: whoever joins was started when it was there.
+const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// How learners join a run.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Joining {
+    /// How many there are, learner 0 among them.
+    pub(crate) count: u32,
+    /// Where they meet.
+    pub(crate) meeting: String,
+    /// What they show there.
+    pub(crate) token: String,
+    /// Workers of the run.
+    pub(crate) workers: u64,
+    /// Steps in the environment that the run is to make.
+    pub(crate) env_steps: u64,
+}
+
+pub(crate) fn table() -> TableConfig {
+    TableConfig::new(TABLE).max_size(1)
+}
+
+impl Joining {
+    pub(crate) fn put(&mut self, client: &Client, identity: &Identity) -> Result<()> {
+        item::put(client, TABLE, (identity, &state::save(|state| self.visit(state))), &|| true)
+    }
+
+    /// # Errors
+    /// There is none; the server is lost.
+    pub(crate) fn get(client: &Client) -> Result<(Identity, Joining)> {
+        let samples = match client.with_timeout(TIMEOUT).sample(TABLE, 1) {
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Timeout) => {
+                return Err(RlError::Order { call: "another learner", needs: "a run of several learners" });
+            }
+            samples => samples?,
+        };
+        let sample = samples.first().ok_or_else(|| RlError::state(WHAT, "it is empty"))?;
+        let columns = sample.columns()?;
+        let [of, fields] = columns.as_slice() else {
+            return Err(RlError::state(WHAT, format_args!("it has {} columns, not 2", columns.len())));
+        };
+        let bytes = |column: &Tensor| column.to_vec::<u8>().map_err(|error| RlError::state(WHAT, error));
+        let mut joining = Joining::default();
+        state::restore(WHAT, &bytes(fields)?, |state| joining.visit(state))?;
+        Ok((Identity::from_bytes(&bytes(of)?)?, joining))
+    }
+
+    fn visit(&mut self, state: &mut State<'_>) {
+        state.field(&mut self.count);
+        for text in [&mut self.meeting, &mut self.token] {
+            let mut bytes = std::mem::take(text).into_bytes();
+            state.bytes(&mut bytes);
+            *text = String::from_utf8_lossy(&bytes).into_owned();
+        }
+        state.field(&mut self.workers);
+        state.field(&mut self.env_steps);
+    }
+}

@@ -1,0 +1,269 @@
+//! One driver for a run: the one item of a table says who learns, and that it still does.
+
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
+use std::time::{Duration, Instant};
+
+use relive_client::blocking::Client;
+use relive_client::{Nest, Tensor};
+use relive_table::TableConfig;
+
+use super::item::is_timeout;
+use crate::limits::LEARNER_SILENCE;
+use crate::stop::Stop;
+use crate::{Result, RlError};
+
+/// The table of whoever learns.
+pub(crate) const TABLE: &str = "learner";
+
+/// How often a learner gives a sign of life, and for how long there must be none before another one takes its place. All that an observer
+/// compares is what it has seen itself: no clock of another machine counts.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct LeaseTimes {
+    pub(crate) beat: Duration,
+    pub(crate) silence: Duration,
+    pub(crate) look: Duration,
+}
+
+/// Those of every run.
+pub(crate) const TIMES: LeaseTimes =
+    LeaseTimes { beat: Duration::from_secs(1), silence: LEARNER_SILENCE, look: Duration::from_millis(200) };
+
+/// Waiting for an item that is there, or is not.
+const TIMEOUT: Duration = Duration::from_millis(200);
+
+/// How long a server may take for an answer.
+const ANSWER: Duration = Duration::from_secs(5);
+
+/// Who learns. Of two the greater stays: the later one, and of two at the same moment any.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Term {
+    generation: u64,
+    id: u64,
+}
+
+/// What the item says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct DriverSign {
+    mark: Term,
+    beat: u64,
+    /// Whether the learner has ended in order.
+    pub(crate) has_ended: bool,
+}
+
+#[cfg(test)]
+impl DriverSign {
+    /// One that differs from others by a number.
+    pub(crate) fn of_test(beat: u64) -> DriverSign {
+        DriverSign { mark: Term { generation: 1, id: 1 }, beat, has_ended: false }
+    }
+}
+
+/// The place of a run's learner, while it renews it.
+pub(crate) struct Lease {
+    client: Client,
+    times: LeaseTimes,
+    sign: DriverSign,
+    renewed: Instant,
+    has_left: bool,
+}
+
+pub(crate) fn table() -> TableConfig {
+    TableConfig::new(TABLE).max_size(1)
+}
+
+impl Lease {
+    /// Takes the place of the learner, as soon as it is clear that there is no other.
+    ///
+    /// # Errors
+    /// [`OtherLearner`](RlError::OtherLearner) if there is; the server is lost, or `stop` was told.
+    pub(crate) fn take(client: &Client, times: LeaseTimes, stop: &Stop) -> Result<Lease> {
+        let before = read(client)?;
+        if let Some(sign) = before.filter(|sign| !sign.has_ended) {
+            expect_silence(client, sign, times, stop)?;
+        }
+        Lease::begin(client, times, before)
+    }
+
+    /// Takes the place on a server of the process's own, where there is no other: what a sign there says is of a run that was saved.
+    ///
+    /// # Errors
+    /// What is there is no sign.
+    pub(crate) fn take_own(client: &Client) -> Result<Lease> {
+        Lease::begin(client, TIMES, read(client)?)
+    }
+
+    fn begin(client: &Client, times: LeaseTimes, before: Option<DriverSign>) -> Result<Lease> {
+        let generation = before.map_or(0, |sign| sign.mark.generation).saturating_add(1);
+        let id = RandomState::new().hash_one(std::process::id());
+        let sign = DriverSign { mark: Term { generation, id }, beat: 0, has_ended: false };
+        write(client, sign)?;
+        Ok(Lease { client: client.clone(), times, sign, renewed: Instant::now(), has_left: false })
+    }
+
+    /// A sign of life, if it is time for one.
+    ///
+    /// # Errors
+    /// [`OtherLearner`](RlError::OtherLearner) if another one has taken the place; the server is lost.
+    pub(crate) fn renew(&mut self) -> Result<()> {
+        if self.renewed.elapsed() < self.times.beat {
+            return Ok(());
+        }
+        // What is older than this came back with a checkpoint of the server.
+        if read(&self.client)?.is_some_and(|sign| sign.mark > self.sign.mark) {
+            return Err(RlError::OtherLearner);
+        }
+        self.sign.beat += 1;
+        match write(&self.client, self.sign) {
+            // A server that does not answer answers nobody: it is waited for as everywhere else.
+            Err(RlError::Replay(error)) if is_timeout(&error) => return Ok(()),
+            written => written?,
+        }
+        self.renewed = Instant::now();
+        Ok(())
+    }
+
+    /// Leaves the place to the next one, who need not wait then.
+    ///
+    /// # Errors
+    /// The server is lost.
+    pub(crate) fn release(mut self) -> Result<()> {
+        self.leave()
+    }
+
+    fn leave(&mut self) -> Result<()> {
+        if std::mem::replace(&mut self.has_left, true) {
+            return Ok(());
+        }
+        if read(&self.client)?.is_some_and(|sign| sign.mark > self.sign.mark) {
+            return Ok(());
+        }
+        write(&self.client, DriverSign { has_ended: true, ..self.sign })
+    }
+}
+
+impl Drop for Lease {
+    /// Leaves the place, if that can be: without it the next one waits for the silence.
+    fn drop(&mut self) {
+        if let Err(error) = self.leave() {
+            tracing::debug!("the place of the driver is not left: {error}");
+        }
+    }
+}
+
+/// Waits until there was no sign of life for as long as it takes.
+fn expect_silence(client: &Client, first: DriverSign, times: LeaseTimes, stop: &Stop) -> Result<()> {
+    let silence = times.silence.as_secs_f64();
+    tracing::info!(
+        "there was a driver before, which has not ended in order: waiting {silence} s for signs of it"
+    );
+    let since = Instant::now();
+    while since.elapsed() < times.silence {
+        if stop.is_stopped() {
+            return Err(RlError::Stopped);
+        }
+        match read(client)? {
+            Some(sign) if sign.has_ended => return Ok(()),
+            Some(sign) if sign != first => return Err(RlError::OtherLearner),
+            _ => std::thread::sleep(times.look),
+        }
+    }
+    Ok(())
+}
+
+fn write(client: &Client, sign: DriverSign) -> Result<()> {
+    let DriverSign { mark: Term { generation, id }, beat, has_ended } = sign;
+    let fields = [generation, id, beat, u64::from(has_ended)];
+    let values = Tensor::from_slice(&fields, [4]).map_err(|error| RlError::state(WHAT, error))?;
+    let step = Nest::dict([("sign", Nest::Leaf(values))]);
+    Ok(client.with_timeout(ANSWER).insert(&step, &[(TABLE, 1.0)])?)
+}
+
+/// What the table says, if it has an item.
+pub(crate) fn read(client: &Client) -> Result<Option<DriverSign>> {
+    let samples = match client.with_timeout(TIMEOUT).sample(TABLE, 1) {
+        Err(error) if is_timeout(&error) => return Ok(None),
+        samples => samples?,
+    };
+    let Some(sample) = samples.first() else { return Ok(None) };
+    let columns = sample.columns()?;
+    let values = columns.first().map(Tensor::to_vec::<u64>).transpose();
+    match values.map_err(|error| RlError::state(WHAT, error))?.as_deref() {
+        Some([generation, id, beat, has_ended]) => {
+            let mark = Term { generation: *generation, id: *id };
+            Ok(Some(DriverSign { mark, beat: *beat, has_ended: *has_ended == 1 }))
+        }
+        _ => Err(RlError::state(WHAT, "it is not four numbers; drop the table `learner`")),
+    }
+}
+
+const WHAT: &str = "a driver's sign of life";
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use relive_engine::Engine;
+
+    use super::*;
+
+    /// Quick ones; the silence is long beside the beat, so that a slow machine does not cut it.
+    const QUICK: LeaseTimes = LeaseTimes {
+        beat: Duration::ZERO,
+        silence: Duration::from_millis(1_500),
+        look: Duration::from_millis(1),
+    };
+
+    fn client() -> Client {
+        Client::in_process(Engine::builder().table(table()).build().unwrap()).unwrap()
+    }
+
+    fn take(client: &Client) -> Result<Lease> {
+        Lease::take(client, QUICK, &Stop::new())
+    }
+
+    #[test]
+    fn a_second_learner_is_refused_while_the_first_lives() {
+        let client = client();
+        let mut first = take(&client).unwrap();
+        let is_over = AtomicBool::new(false);
+        std::thread::scope(|threads| {
+            threads.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    first.renew().unwrap();
+                }
+            });
+            let second = take(&client).map(drop);
+            is_over.store(true, Ordering::Relaxed);
+            assert!(matches!(second, Err(RlError::OtherLearner)), "{second:?}");
+        });
+        // Without a sign of life there is nobody.
+        assert!(take(&client).is_ok());
+        assert!(matches!(first.renew(), Err(RlError::OtherLearner)), "it woke up again");
+    }
+
+    #[test]
+    fn whoever_ends_in_order_leaves_the_place_at_once() {
+        let client = client();
+        take(&client).unwrap().release().unwrap();
+        let forever = LeaseTimes { silence: Duration::MAX, ..QUICK };
+        assert!(Lease::take(&client, forever, &Stop::new()).is_ok());
+    }
+
+    #[test]
+    fn of_two_at_the_same_moment_one_stays() {
+        let client = client();
+        let [mut one, mut two] = [(); 2].map(|()| {
+            let sign = DriverSign { mark: Term { generation: 1, id: 0 }, beat: 0, has_ended: false };
+            Lease { client: client.clone(), times: QUICK, sign, renewed: Instant::now(), has_left: false }
+        });
+        (one.sign.mark.id, two.sign.mark.id) = (5, 9);
+        write(&client, two.sign).unwrap();
+        write(&client, one.sign).unwrap();
+        assert!(two.renew().is_ok());
+        assert!(matches!(one.renew(), Err(RlError::OtherLearner)));
+        // Whoever has lost the place does not give it away.
+        one.release().unwrap();
+        assert!(two.renew().is_ok());
+    }
+}

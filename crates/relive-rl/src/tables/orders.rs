@@ -1,0 +1,72 @@
+//! Orders to the workers of a synchronous plan: which round they are to make, and by which weights.
+
+use std::time::Duration;
+
+use relive_client::blocking::{Client, Sampler};
+use relive_client::{ErrorKind, Nest, SamplerOptions, Tensor};
+use relive_table::TableConfig;
+
+use super::item::{self, GoesOn};
+use super::weights::Stamp;
+use crate::{Result, RlError};
+
+/// An order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Order {
+    pub(crate) round: u64,
+    /// The weights that it is made by.
+    pub(crate) weights: Stamp,
+}
+
+/// The queue of a worker's orders.
+pub(crate) fn table(worker: usize) -> TableConfig {
+    TableConfig::queue(name(worker), MAX_ORDERS)
+}
+
+/// An order is given again if nothing comes of it; those that a worker finds when it comes back are few.
+const MAX_ORDERS: u32 = 1_000;
+
+fn name(worker: usize) -> String {
+    format!("orders/{worker}")
+}
+
+/// Gives an order to workers, to all at once. A worker that gets it twice makes the round twice, which the driver takes once.
+pub(crate) fn give(client: &Client, workers: &[usize], order: Order, goes_on: GoesOn<'_>) -> Result<()> {
+    if workers.is_empty() {
+        return Ok(());
+    }
+    let leaf = |number: u64| Nest::Leaf(Tensor::scalar(number));
+    let Order { round, weights: Stamp { epoch, version } } = order;
+    let step = Nest::dict([("epoch", leaf(epoch)), ("round", leaf(round)), ("version", leaf(version))]);
+    let tables: Vec<String> = workers.iter().map(|worker| name(*worker)).collect();
+    item::insert(client, &tables.iter().map(String::as_str).collect::<Vec<_>>(), &step, goes_on)
+}
+
+/// The orders of a worker, as they come.
+pub(crate) struct Orders(Sampler);
+
+impl Orders {
+    pub(crate) fn of(client: &Client, worker: usize) -> Result<Orders> {
+        let options = SamplerOptions::default().num_workers(1).max_in_flight_samples_per_worker(1);
+        Ok(Orders(client.sampler(&name(worker), options)?))
+    }
+
+    /// The next order, none if there is none in time.
+    pub(crate) fn next_within(&mut self, timeout: Duration) -> Result<Option<Order>> {
+        let sample = match self.0.next_with_timeout(timeout) {
+            None => return Ok(None),
+            Some(Err(error)) if error.kind() == ErrorKind::Timeout => return Ok(None),
+            Some(sample) => sample?,
+        };
+        let columns = sample.columns()?;
+        let number = |column: usize| {
+            let numbers = columns.get(column).map(Tensor::to_vec::<u64>).transpose();
+            let numbers = numbers.map_err(|error| RlError::state("an order", error))?;
+            numbers.and_then(|numbers| numbers.first().copied()).ok_or_else(|| {
+                RlError::state("an order", format_args!("{} columns, not 3 numbers", columns.len()))
+            })
+        };
+        let weights = Stamp { epoch: number(0)?, version: number(2)? };
+        Ok(Some(Order { round: number(1)?, weights }))
+    }
+}

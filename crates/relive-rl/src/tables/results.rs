@@ -1,0 +1,182 @@
+//! What workers make, on its way to the driver of the run.
+
+use std::time::Duration;
+
+use relive_client::blocking::{Client, Sampler, TrajectoryWriter};
+use relive_client::{ErrorKind, Nest, SamplerOptions, Tensor, TrajectoryWriterOptions};
+use relive_env::State;
+use relive_table::TableConfig;
+
+use crate::{Result, RlError, state};
+
+/// The queue of results.
+pub(crate) const TABLE: &str = "results";
+
+/// Results that the driver has not read yet; then workers wait.
+const MAX_RESULTS: u32 = 16;
+
+/// Results on their way to the driver, beside those in the queue.
+const IN_FLIGHT: usize = 4;
+
+/// How long a worker waits for room before it looks whether the run goes on.
+pub(crate) const TIMEOUT: Duration = Duration::from_millis(200);
+
+pub(crate) fn table() -> TableConfig {
+    TableConfig::queue(TABLE, MAX_RESULTS)
+}
+
+/// What a worker tells the driver of the run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct FromWorker {
+    pub(crate) worker: u32,
+    pub(crate) event: WorkerEvent,
+}
+
+/// What it tells.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum WorkerEvent {
+    /// It has joined the run. Whether one of its number that had joined before is known to have ended: it was started in its place.
+    Joined { anew: bool },
+    /// Items of its stream: one for a round if the plan has rounds, otherwise as many as were made in a moment.
+    Made { round: u64, items: Vec<Vec<u8>> },
+    /// It has failed; a text for people.
+    Failed(String),
+    /// It has seen that the run is over.
+    Left,
+}
+
+impl FromWorker {
+    fn to_bytes(&self) -> Vec<u8> {
+        let (mut kind, mut round, mut parts) = match &self.event {
+            WorkerEvent::Joined { anew: false } => (0_u8, 0, Vec::new()),
+            WorkerEvent::Made { round, items } => (1, *round, items.clone()),
+            WorkerEvent::Failed(text) => (2, 0, vec![text.clone().into_bytes()]),
+            WorkerEvent::Left => (3, 0, Vec::new()),
+            WorkerEvent::Joined { anew: true } => (4, 0, Vec::new()),
+        };
+        let mut worker = self.worker;
+        state::save(|state| visit(state, &mut worker, &mut kind, &mut round, &mut parts))
+    }
+
+    fn from_bytes(bytes: &[u8]) -> Result<FromWorker> {
+        let (mut worker, mut kind, mut round, mut parts) = (0, 0, 0, Vec::new());
+        state::restore(WHAT, bytes, |state| visit(state, &mut worker, &mut kind, &mut round, &mut parts))?;
+        let event = match kind {
+            0 => WorkerEvent::Joined { anew: false },
+            1 => WorkerEvent::Made { round, items: parts },
+            2 => WorkerEvent::Failed(String::from_utf8_lossy(&parts.concat()).into_owned()),
+            3 => WorkerEvent::Left,
+            4 => WorkerEvent::Joined { anew: true },
+            kind => return Err(RlError::state(WHAT, format_args!("it is of kind {kind}"))),
+        };
+        Ok(FromWorker { worker, event })
+    }
+}
+
+fn visit(state: &mut State<'_>, worker: &mut u32, kind: &mut u8, round: &mut u64, parts: &mut Vec<Vec<u8>>) {
+    state.field(worker);
+    state.field(kind);
+    state.field(round);
+    state.list(parts, Vec::new, |state, part| {
+        state.bytes(part);
+    });
+}
+
+const WHAT: &str = "a result";
+
+/// Writes results into the queue.
+pub(crate) struct Results {
+    writer: TrajectoryWriter,
+}
+
+impl Results {
+    pub(crate) fn new(client: &Client) -> Result<Results> {
+        let writer = client.trajectory_writer(TrajectoryWriterOptions::new(1).chunk_length(1))?;
+        Ok(Results { writer })
+    }
+
+    /// Writes what is told; `goes_on` is asked now and then while there is no room. Whether it was written.
+    pub(crate) fn put(&mut self, told: &FromWorker, goes_on: impl Fn() -> bool) -> Result<bool> {
+        // A string, since those may have any length.
+        let bytes =
+            Tensor::from_strings([told.to_bytes()], []).map_err(|error| RlError::state(WHAT, error))?;
+        self.writer.append(&Nest::dict([("result", Nest::Leaf(bytes))]))?;
+        let column = self.writer.history().column("result")?.step(-1)?;
+        let item = Nest::dict([("result", Nest::Leaf(column))]);
+        if !until(&goes_on, || self.writer.create_item(TABLE, 1.0, item.clone()))? {
+            return Ok(false);
+        }
+        // No result is made while the one before is not there: the queue is what bounds how far a worker is ahead.
+        until(&goes_on, || self.writer.flush(TIMEOUT))
+    }
+}
+
+/// Calls again while there is no room and the run goes on; whether it was done.
+fn until<T>(goes_on: &impl Fn() -> bool, mut call: impl FnMut() -> relive_client::Result<T>) -> Result<bool> {
+    loop {
+        match call() {
+            Err(error) if error.kind() == ErrorKind::Timeout && goes_on() => {}
+            Err(error) if error.kind() == ErrorKind::Timeout => return Ok(false),
+            done => return Ok(done.map(|_| true)?),
+        }
+    }
+}
+
+/// Reads results out of the queue.
+pub(crate) struct Reader(Sampler);
+
+impl Reader {
+    pub(crate) fn new(client: &Client) -> Result<Reader> {
+        let options = SamplerOptions::default().num_workers(1).max_in_flight_samples_per_worker(IN_FLIGHT);
+        Ok(Reader(client.sampler(TABLE, options)?))
+    }
+
+    /// The next that is told, none if there is none in time.
+    ///
+    /// # Errors
+    /// The server is lost; what is there is no result.
+    pub(crate) fn next_within(&mut self, timeout: Duration) -> Result<Option<FromWorker>> {
+        let sample = match self.0.next_with_timeout(timeout) {
+            None => return Ok(None),
+            Some(Err(error)) if error.kind() == ErrorKind::Timeout => return Ok(None),
+            Some(sample) => sample?,
+        };
+        let columns = sample.columns()?;
+        let bytes = columns.first().and_then(Tensor::strings).and_then(<[_]>::first);
+        let bytes = bytes.ok_or_else(|| RlError::state(WHAT, "it has no string"))?;
+        FromWorker::from_bytes(bytes).map(Some)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use relive_engine::Engine;
+
+    use super::*;
+
+    #[test]
+    fn what_is_told_comes_in_order_and_waits_for_room() {
+        let client = Client::in_process(Engine::builder().table(table()).build().unwrap()).unwrap();
+        let told = [
+            WorkerEvent::Joined { anew: false },
+            WorkerEvent::Joined { anew: true },
+            WorkerEvent::Made { round: 7, items: vec![vec![1, 2, 3], Vec::new()] },
+            WorkerEvent::Failed("it has no wheels".to_owned()),
+            WorkerEvent::Left,
+        ];
+        let told = told.map(|event| FromWorker { worker: 3, event });
+        let mut results = Results::new(&client).unwrap();
+        for told in &told {
+            assert!(results.put(told, || true).unwrap());
+        }
+        let mut reader = Reader::new(&client).unwrap();
+        for told in told {
+            assert_eq!(reader.next_within(TIMEOUT).unwrap(), Some(told));
+        }
+        assert_eq!(reader.next_within(Duration::ZERO).unwrap(), None);
+        drop(reader);
+        let left = FromWorker { worker: 0, event: WorkerEvent::Left };
+        let written = (0..=MAX_RESULTS).filter(|_| results.put(&left, || false).unwrap()).count();
+        assert_eq!(u32::try_from(written), Ok(MAX_RESULTS), "the queue is full then");
+    }
+}

@@ -1,0 +1,79 @@
+//! The tables that a server has, and those that a run wants of it.
+
+use relive_client::blocking::Client;
+use relive_table::{RateLimiterConfig, TableConfig};
+
+use crate::{Result, RlError};
+
+/// Adds what the server does not have yet. What it has must be as it would be added.
+pub(crate) fn add(client: &Client, wanted: &[TableConfig]) -> Result<()> {
+    for table in missing(client, wanted)? {
+        let added = client.add_table(table.clone());
+        // Another process may have added it in the same moment.
+        if added.is_err() && !is_there(client, table)? {
+            added?;
+        }
+    }
+    Ok(())
+}
+
+/// Looks whether the server has all of them still.
+///
+/// # Errors
+/// [`TablesGone`](RlError::TablesGone) if it has not; it has others of these names; the server is lost.
+pub(crate) fn expect(client: &Client, wanted: &[TableConfig]) -> Result<()> {
+    let gone: Vec<String> =
+        missing(client, wanted)?.into_iter().map(|table| format!("`{}`", table.name)).collect();
+    if gone.is_empty() { Ok(()) } else { Err(RlError::TablesGone { tables: gone.join(", ") }) }
+}
+
+/// What the server does not have.
+fn missing<'t>(client: &Client, wanted: &'t [TableConfig]) -> Result<Vec<&'t TableConfig>> {
+    let mut missing = Vec::new();
+    for table in wanted {
+        if !is_there(client, table)? {
+            missing.push(table);
+        }
+    }
+    Ok(missing)
+}
+
+/// # Errors
+/// It is, but with other rules; the server is lost.
+fn is_there(client: &Client, wanted: &TableConfig) -> Result<bool> {
+    let info = client.server_info()?;
+    let Some(found) = info.table(&wanted.name) else { return Ok(false) };
+    let differences = differences(&found.config, wanted);
+    if differences.is_empty() {
+        return Ok(true);
+    }
+    Err(RlError::OtherTable { table: wanted.name.clone(), differences: differences.join("; ") })
+}
+
+/// What is otherwise than it must be. Into how many shards a table is divided, and bounds on its bytes, are the operator's.
+fn differences(found: &TableConfig, wanted: &TableConfig) -> Vec<String> {
+    let columns = |table: &TableConfig| match &table.signature {
+        Some(signature) => format!("of {} columns", signature.flatten_with_paths().len()),
+        None => "none".to_owned(),
+    };
+    let pairs = |table: &TableConfig| {
+        [
+            ("sampler", table.sampler.to_string()),
+            ("remover", table.remover.to_string()),
+            ("max_size", table.max_size.to_string()),
+            ("max_times_sampled", table.max_times_sampled.max(0).to_string()),
+            ("rate limiter", limits(&table.rate_limiter)),
+            ("signature", columns(table)),
+        ]
+    };
+    let both = pairs(found).into_iter().zip(pairs(wanted));
+    let differing = both.filter(|(found, wanted)| found != wanted);
+    differing.map(|((name, found), (_, wanted))| format!("its {name} is {found}, not {wanted}")).collect()
+}
+
+fn limits(limiter: &RateLimiterConfig) -> String {
+    let RateLimiterConfig { samples_per_insert, min_size_to_sample, min_diff, max_diff } = limiter;
+    format!(
+        "{samples_per_insert} samples per insert from {min_size_to_sample} items on, cursor in {min_diff:e}..={max_diff:e}"
+    )
+}

@@ -1,0 +1,121 @@
+//! Logs what a process of a run waits for: a server or a driver that is silent.
+
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread::scope;
+use std::time::{Duration, Instant};
+
+use relive_client::ServerInfo;
+use relive_client::blocking::Client;
+
+use super::lease::{self, DriverSign};
+use crate::Result;
+use crate::limits::LEARNER_SILENCE;
+
+/// Time between two looks.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+
+/// How long a server may take for an answer.
+const TIMEOUT: Duration = Duration::from_secs(2);
+
+/// What is missed where nothing happens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Missed {
+    /// The driver of the run, by its workers.
+    Driver,
+    /// Nothing but the server.
+    Server,
+}
+
+/// Runs `work`, and meanwhile says in the log what it waits for: a server that does not answer, or the driver of the run.
+pub(crate) fn watched<T>(client: &Client, missed: Missed, work: impl FnOnce() -> T) -> T {
+    scope(|threads| {
+        let (going_on, ended) = channel::<()>();
+        let _end: Sender<()> = going_on;
+        threads.spawn(move || {
+            let mut watch = SilenceWatch { missed, seen: None, since: Instant::now(), told: None };
+            while ended.recv_timeout(LOOK_EVERY) == Err(RecvTimeoutError::Timeout) {
+                let looked = client.with_timeout(TIMEOUT).server_info();
+                watch.look(looked.ok().map(|info| watch.sign(&info, client)), Instant::now());
+            }
+        });
+        work()
+    })
+}
+
+/// What is missing.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Missing {
+    Server,
+    Driver,
+}
+
+struct SilenceWatch {
+    missed: Missed,
+    /// The newest sign of life of the driver.
+    seen: Option<DriverSign>,
+    /// When it was last another one.
+    since: Instant,
+    told: Option<Missing>,
+}
+
+impl SilenceWatch {
+    fn sign(&self, info: &ServerInfo, client: &Client) -> Option<DriverSign> {
+        let has_sign = info.table(lease::TABLE).is_some_and(|table| table.current_size > 0);
+        if self.missed == Missed::Server || !has_sign {
+            return None;
+        }
+        let sign: Result<Option<DriverSign>> = lease::read(client);
+        sign.ok().flatten().filter(|sign| !sign.has_ended)
+    }
+
+    /// Notes the sign that was seen; no answer if the server has given none.
+    fn look(&mut self, answer: Option<Option<DriverSign>>, now: Instant) {
+        let Some(seen) = answer else {
+            return self.tell(Some(Missing::Server));
+        };
+        if seen != self.seen || self.told == Some(Missing::Server) {
+            (self.seen, self.since) = (seen, now);
+            return self.tell(None);
+        }
+        if self.missed == Missed::Driver && now.duration_since(self.since) >= LEARNER_SILENCE {
+            self.tell(Some(Missing::Driver));
+        }
+    }
+
+    fn tell(&mut self, wanting: Option<Missing>) {
+        if self.told == wanting {
+            return;
+        }
+        match wanting {
+            Some(Missing::Server) => tracing::info!("the server does not answer: waiting for it"),
+            Some(Missing::Driver) => tracing::info!("no driver is at work: waiting for one"),
+            None => tracing::info!("going on"),
+        }
+        self.told = wanting;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_missing_is_told_after_a_while_and_once() {
+        let start = Instant::now();
+        let mut watch = SilenceWatch { missed: Missed::Driver, seen: None, since: start, told: None };
+        let mut after = |seconds: u64, answer: Option<Option<DriverSign>>| {
+            watch.look(answer, start + Duration::from_secs(seconds));
+            watch.told
+        };
+        assert_eq!(after(4, Some(None)), None);
+        assert_eq!(after(5, Some(None)), Some(Missing::Driver));
+        let sign = |beat| Some(Some(DriverSign::of_test(beat)));
+        assert_eq!(after(10, sign(3)), None);
+        assert_eq!(after(14, sign(3)), None);
+        assert_eq!(after(15, sign(3)), Some(Missing::Driver));
+        assert_eq!(after(16, None), Some(Missing::Server));
+        assert_eq!(after(17, sign(3)), None);
+        assert_eq!(after(21, sign(3)), None);
+        assert_eq!(after(22, sign(3)), Some(Missing::Driver));
+    }
+}

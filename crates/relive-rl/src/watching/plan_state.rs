@@ -1,0 +1,184 @@
+//! The state of a run's plan in a table, for those who look at the run from outside.
+
+use std::time::{Duration, Instant};
+
+use relive_client::Tensor;
+use relive_client::blocking::Client;
+use relive_flow::{Flow, Monitor};
+use relive_table::TableConfig;
+use serde_json::{Value, json};
+
+use super::{StopOrders, WorkerStats, host_name};
+use crate::identity::Identity;
+use crate::stop::Stop;
+use crate::tables::item;
+use crate::times::SharedTimes;
+use crate::{Result, RlError, Times};
+
+/// The table whose one item is the newest state of the plan.
+const TABLE: &str = "plan";
+
+/// Time from one writing of it to the next.
+const SHOW_EVERY: Duration = Duration::from_secs(1);
+
+/// How long a server may take for an answer.
+const TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The graph of a plan, with the items that have gone through each operator.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Graph {
+    /// For people.
+    pub text: String,
+    /// In the language of Mermaid, which notebooks and GitHub draw.
+    pub mermaid: String,
+    /// As [`Monitor::to_json`] writes it.
+    pub json: String,
+}
+
+impl Graph {
+    pub(crate) fn of<T: Send + 'static>(plan: &Flow<T>) -> Graph {
+        Graph { text: plan.show(), mermaid: plan.mermaid(), json: plan.monitor().to_json() }
+    }
+}
+
+pub(crate) fn table() -> TableConfig {
+    TableConfig::new(TABLE).max_size(1)
+}
+
+/// Writes the state of the plan into its table now and then.
+pub(crate) struct PlanStateWriter {
+    client: Client,
+    identity: Identity,
+    shown: Instant,
+    stop: Stop,
+    times: SharedTimes,
+    workers: WorkerStats,
+    orders: StopOrders,
+    host: String,
+}
+
+/// How it stands with a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// It learns.
+    Running,
+    /// It has all its steps, or was told to end.
+    Over,
+    /// Its driver has failed, or has lost the server: the next one goes on.
+    Left,
+}
+
+impl Phase {
+    fn name(self) -> &'static str {
+        match self {
+            Phase::Running => "running",
+            Phase::Over => "over",
+            Phase::Left => "left",
+        }
+    }
+}
+
+/// How far a run is, beside its operators.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Position {
+    pub(crate) env_steps: u64,
+    pub(crate) learner_steps: u64,
+    /// Versions of the weights since those that were acted by last.
+    pub(crate) version_lag: Option<u64>,
+    /// The version of the newest weights.
+    pub(crate) newest_version: Option<u64>,
+    /// What was heard of so far, beside what is in [`PlanStateWriter`].
+    pub(crate) times: Times,
+}
+
+impl PlanStateWriter {
+    pub(crate) fn new(
+        client: &Client,
+        identity: &Identity,
+        stop: &Stop,
+        (times, workers): (&SharedTimes, &WorkerStats),
+    ) -> PlanStateWriter {
+        PlanStateWriter {
+            client: client.clone(),
+            identity: identity.clone(),
+            shown: Instant::now(),
+            stop: stop.clone(),
+            times: times.clone(),
+            workers: workers.clone(),
+            orders: StopOrders::new(client),
+            host: host_name(),
+        }
+    }
+
+    /// Writes it, if it is time, and sees whether the run is told to end.
+    pub(crate) fn show_now_and_then(
+        &mut self,
+        plan: &Monitor,
+        position: Position,
+        nodes: impl FnOnce() -> Value,
+    ) -> Result<()> {
+        if self.shown.elapsed() < SHOW_EVERY {
+            return Ok(());
+        }
+        self.show(plan, position, nodes, Phase::Running)?;
+        if self.orders.is_stop()? {
+            tracing::info!("told to end the run from outside");
+            self.stop.stop();
+        }
+        Ok(())
+    }
+
+    /// Writes it.
+    pub(crate) fn show(
+        &mut self,
+        plan: &Monitor,
+        position: Position,
+        nodes: impl FnOnce() -> Value,
+        phase: Phase,
+    ) -> Result<()> {
+        self.shown = Instant::now();
+        let operators: Value = serde_json::from_str(&plan.to_json())
+            .map_err(|error| RlError::state("the graph of a plan", error))?;
+        let mut times = position.times;
+        times.merge(&self.times.so_far());
+        let state = json!({
+            "agent": self.identity.agent,
+            "environment": self.identity.environment,
+            "phase": phase.name(),
+            "driver": {"id": self.orders.id(), "host": self.host, "pid": std::process::id()},
+            "env_steps": position.env_steps,
+            "learner_steps": position.learner_steps,
+            "version_lag": position.version_lag,
+            "time_by_part": times.seconds(),
+            "operators": operators,
+            "workers": self.workers.listed(position.newest_version),
+            "workers_in_all": self.workers.len(),
+            "nodes": nodes(),
+        });
+        // Who leaves has lost the server, as a rule.
+        let goes_on = || phase != Phase::Left && !self.stop.is_stopped();
+        item::put(&self.client, TABLE, (&self.identity, state.to_string().as_bytes()), &goes_on)
+    }
+}
+
+/// The state of the plan of the run on a server, a second old at most while the run goes on: a JSON object with `agent`, `environment`, `phase`
+/// (`running`; `over`, which stays as the last that was to be seen; `left` by a driver that has failed, for the next one), `env_steps`, `learner_steps`, `version_lag` (how many versions of the weights there were since those that were acted by last), `time_by_part` (as [`Summary`](super::Summary) has it) and `operators`, as
+/// [`Monitor::to_json`] lists them. `driver` has its `host`, `pid` and `id`; `workers` has the first thousand of `workers_in_all`: for each its number
+/// `worker`, `env_steps`, `episodes`, `restarts`, `weights_version`, `version_lag` and how long ago it was heard of, `seen_seconds`. `nodes` has for each its `name`, `host`, `address`,
+/// `workers` that run and the `places` that they have, `restarts`, `env_steps`, `weights_version`, `seen_seconds` and `state` (`up`, `silent`, `gone`).
+/// None if there is no run.
+///
+/// # Errors
+/// The server is lost.
+pub fn look(client: &Client) -> Result<Option<String>> {
+    let client = client.with_timeout(TIMEOUT);
+    let info = client.server_info()?;
+    if info.table(TABLE).is_none_or(|table| table.current_size == 0) {
+        return Ok(None);
+    }
+    let samples = client.sample(TABLE, 1)?;
+    let columns = samples.first().map(relive_client::Sample::columns).transpose()?.unwrap_or_default();
+    let state = columns.get(1).map(Tensor::to_vec::<u8>).transpose();
+    let state = state.map_err(|error| RlError::state("the item of the table `plan`", error))?;
+    Ok(state.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))
+}
