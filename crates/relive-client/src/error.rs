@@ -120,7 +120,8 @@ impl Error {
         Error(Arc::new(Inner { kind, message: message.into(), source: None }))
     }
 
-    pub(crate) fn with_source(
+    /// An error of a crate above this one, which is `source` as well.
+    pub fn with_source(
         kind: ErrorKind,
         message: impl Into<String>,
         source: impl StdError + Send + Sync + 'static,
