@@ -228,7 +228,7 @@ pub(crate) fn open_tier(folder: &std::path::Path, max_bytes: Option<u64>, words:
         let (spill, max_bytes) = (words.spill, words.max_bytes);
         let text =
             format!("{spill} needs {max_bytes}, the memory that chunks may take before they move to disk");
-        return Err(Error::new(ErrorKind::Tables, text));
+        return Err(Error::new(ErrorKind::Memory, text));
     };
     let tier = Tier::open(folder)?;
     tracing::info!(target: "relive::server", folder = %tier.folder().display(), "chunks beyond {budget} bytes move to disk");

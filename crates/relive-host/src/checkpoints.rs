@@ -204,7 +204,11 @@ impl Checkpoints {
 
 impl fmt::Debug for Checkpoints {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { location, save, load, fallback, format, keep, every, at_shutdown, .. } = self;
         let mut debug = f.debug_struct("Checkpoints");
-        debug.field("location", &self.location).field("load", &self.load).finish_non_exhaustive()
+        debug.field("location", location).field("saved_by", &save.is_some()).field("load", load);
+        debug.field("fallback", fallback).field("format", format).field("keep", keep).field("every", every);
+        debug.field("at_shutdown", at_shutdown).field("rules", &self.rules).field("salvage", &self.salvage);
+        debug.field("other_tables", &self.other_tables).finish_non_exhaustive()
     }
 }

@@ -23,8 +23,10 @@ pub struct Error {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The rules of the tables, or the bound on memory, cannot be used.
+    /// The tables, or how often checkpoints are to be written, cannot be.
     Tables,
+    /// The bound on memory cannot be, or the disk tier lacks one.
+    Memory,
     /// The state of the tables in the checkpoint is one that no table of these rules can be in.
     Restore,
     /// An address is none, is in use, or is not one of this machine.
@@ -88,8 +90,11 @@ impl StdError for Error {
 
 impl From<BuildError> for Error {
     fn from(error: BuildError) -> Self {
-        let kind =
-            if matches!(error, BuildError::Restore(_)) { ErrorKind::Restore } else { ErrorKind::Tables };
+        let kind = match error {
+            BuildError::Restore(_) => ErrorKind::Restore,
+            BuildError::MaxBytes | BuildError::NoBudget => ErrorKind::Memory,
+            _ => ErrorKind::Tables,
+        };
         Self::new(kind, error)
     }
 }
@@ -117,9 +122,11 @@ impl From<Error> for relive_client::Error {
     fn from(error: Error) -> Self {
         use relive_client::ErrorKind as Kind;
         let kind = match error.kind {
-            ErrorKind::Tables | ErrorKind::Bind | ErrorKind::Security | ErrorKind::Location => {
-                Kind::InvalidArgument
-            }
+            ErrorKind::Tables
+            | ErrorKind::Memory
+            | ErrorKind::Bind
+            | ErrorKind::Security
+            | ErrorKind::Location => Kind::InvalidArgument,
             ErrorKind::Restore | ErrorKind::InUse => Kind::FailedPrecondition,
             ErrorKind::Damaged => Kind::DataLoss,
             ErrorKind::Storage | ErrorKind::LastCheckpoint | ErrorKind::Ended => Kind::Internal,

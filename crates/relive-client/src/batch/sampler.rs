@@ -31,7 +31,7 @@ use crate::{Error, ErrorKind, Result, Sample};
 ///
 /// # async fn run() -> Result<(), relive_client::Error> {
 /// let client = Client::connect("localhost:8000")?;
-/// let mut batches = client.batch_sampler("replay", BatchOptions::new(256))?;
+/// let mut batches = client.batches("replay", BatchOptions::new(256))?;
 /// while let Some(batch) = batches.next().await {
 ///     let batch = batch?;
 ///     let mut observations = vec![0; batch.columns()?[0].size_bytes(batch.len()).expect("numbers")];

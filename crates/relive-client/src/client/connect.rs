@@ -61,7 +61,7 @@ pub(crate) enum Connection {
 }
 
 impl Client {
-    /// A client of the server at `address`: `host:port` or `http://host:port`. Must be called inside a Tokio runtime;
+    /// A client of the server at `address`: a `SocketAddr`, `host:port` or `http://host:port`. Must be called inside a Tokio runtime;
     /// [`blocking::Client`](crate::blocking::Client) needs none.
     ///
     /// A list with commas, `host1:port,host2:port`, and a name whose addresses are all servers, `dns:///name:port`, make a client of
@@ -69,7 +69,7 @@ impl Client {
     ///
     /// # Errors
     /// `InvalidArgument` for an address that cannot be one. Whether a server is there shows with the first call.
-    pub fn connect(address: &str) -> Result<Client> {
+    pub fn connect(address: impl ToString) -> Result<Client> {
         Client::connect_with(address, ClientOptions::default())
     }
 
@@ -77,11 +77,12 @@ impl Client {
     ///
     /// # Errors
     /// As [`connect`](Self::connect).
-    pub fn connect_with(address: &str, options: ClientOptions) -> Result<Client> {
-        if many::is_many(address) {
+    pub fn connect_with(address: impl ToString, options: ClientOptions) -> Result<Client> {
+        let address = address.to_string();
+        if many::is_many(&address) {
             return Client::connect_many_with(&[address], options);
         }
-        Client::connect_one(address, options)
+        Client::connect_one(&address, options)
     }
 
     /// A client of one server, whatever the address looks like.

@@ -21,10 +21,10 @@ impl Client {
     ///
     /// # async fn run() -> Result<(), relive_client::Error> {
     /// let client = Client::connect_many(&["replay-0:8000", "replay-1:8000"])?;
-    /// let mut batches = client.batch_sampler("replay", BatchOptions::new(256))?;
+    /// let mut batches = client.batches("replay", BatchOptions::new(256))?;
     /// if let Some(batch) = batches.next().await {
     ///     let keys: Vec<(u64, f64)> = batch?.infos().map(|info| (info.key, 1.0)).collect();
-    ///     client.mutate_priorities("replay", &keys, &[]).await?;
+    ///     client.update_priorities("replay", &keys).await?;
     /// }
     /// # Ok(())
     /// # }
