@@ -11,7 +11,6 @@ use relive_client::tls::{ClientTls, Identity};
 use relive_host::Endpoint;
 use relive_server::ServerOptions;
 use relive_server::access::Role;
-use relive_server::tls::ServerTls;
 use serde::Deserialize;
 
 use crate::config::BytesEntry;
@@ -187,12 +186,17 @@ impl ClientSecurity {
         self.tls_ca.is_some() || self.tls_cert.is_some() || self.tls_server_name.is_some()
     }
 
-    /// TLS for a port of this process, by the certificate that it shows to others; none without one.
-    pub(crate) fn server_tls(&self) -> Result<Option<ServerTls>> {
-        let unusable = |error| Failure::text(Kind::Usage, error);
-        let (Some(chain), Some(key)) = (&self.tls_cert, &self.tls_key) else { return Ok(None) };
-        let identity = Identity::from_files(chain, key).map_err(unusable)?;
-        ServerTls::with_files(identity, None).map(Some).map_err(unusable)
+    /// Whether there is a certificate that this process shows to others.
+    pub(crate) fn has_certificate(&self) -> bool {
+        self.tls_cert.is_some() && self.tls_key.is_some()
+    }
+
+    /// A port of this process with the certificate that it shows to others; without one it has no TLS.
+    pub(crate) fn certified(&self, endpoint: Endpoint) -> Endpoint {
+        match (&self.tls_cert, &self.tls_key) {
+            (Some(cert), Some(key)) => endpoint.tls_files(cert, key, None),
+            _ => endpoint,
+        }
     }
 
     pub(crate) fn apply(&self, options: ClientOptions) -> Result<ClientOptions> {

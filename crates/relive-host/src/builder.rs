@@ -124,7 +124,7 @@ impl ServerBuilder {
     pub async fn bind(self, endpoint: impl Into<Endpoint>) -> Result<Server> {
         let checked = endpoint.into().check().await?;
         let mut server = self.in_process().await?;
-        server.serve(checked.listen()?);
+        server.listen(checked.listen()?)?;
         Ok(server)
     }
 

@@ -167,12 +167,12 @@ impl Checked {
     pub(crate) fn listen(self) -> Result<Bound> {
         let (listener, address) = listening(self.main)?;
         let entrance = self.tls.into_iter().fold(Entrance::from(listener), Entrance::tls);
-        let mut entrances = Entrances::from(self.access.into_iter().fold(entrance, Entrance::access));
+        let mut entrances = vec![self.access.into_iter().fold(entrance, Entrance::access)];
         let mut open_address = None;
         if let Some((reserved, role)) = self.open {
             let (listener, address) = listening(reserved)?;
             tracing::warn!(target: "relive::server", %address, %role, "listening for everybody, without TLS and tokens");
-            entrances = entrances.and(Entrance::from(listener).access(Access::Everybody(role)));
+            entrances.push(Entrance::from(listener).access(Access::Everybody(role)));
             open_address = Some(address);
         }
         Ok(Bound { entrances, address, open_address })
@@ -188,7 +188,8 @@ fn listening(reserved: Reserved) -> Result<(TcpListener, SocketAddr)> {
 /// An [`Endpoint`] that listens: its address is known before there are tables.
 #[derive(Debug)]
 pub struct Bound {
-    entrances: Entrances,
+    /// One at least; processes of this machine are asked for what the first one asks for.
+    entrances: Vec<Entrance>,
     address: SocketAddr,
     open_address: Option<SocketAddr>,
 }
@@ -206,6 +207,13 @@ impl Bound {
         self.open_address
     }
 
+    /// Both, for the same tables: the address is this one's.
+    #[must_use]
+    pub fn and(mut self, other: Self) -> Self {
+        self.entrances.extend(other.entrances);
+        self
+    }
+
     /// Serves tables that exist already, for as long as the future is polled.
     ///
     /// # Errors
@@ -216,6 +224,8 @@ impl Bound {
         options: ServerOptions,
         shutdown: impl Future<Output = ()> + Send,
     ) -> impl Future<Output = std::io::Result<()>> + Send {
-        relive_server::serve(self.entrances, engine, options, shutdown)
+        let mut entrances = self.entrances.into_iter();
+        let first = Entrances::from(entrances.next().expect("an endpoint has one"));
+        relive_server::serve(entrances.fold(first, Entrances::and), engine, options, shutdown)
     }
 }

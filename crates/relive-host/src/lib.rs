@@ -15,6 +15,7 @@
 //! What an operator should know goes to the log, under the target `relive::server`.
 
 mod address;
+mod background;
 mod begin;
 mod builder;
 mod checkpoints;
@@ -24,6 +25,7 @@ mod server;
 mod words;
 
 pub use address::Address;
+pub use background::{Background, Serve};
 pub use builder::ServerBuilder;
 pub use checkpoints::Checkpoints;
 pub use endpoint::{Bound, Endpoint};

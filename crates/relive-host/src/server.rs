@@ -10,7 +10,7 @@ use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 
 use crate::begin::Folders;
-use crate::endpoint::{Bound, Endpoint};
+use crate::endpoint::Bound;
 use crate::{Error, ErrorKind, Result, ServerBuilder};
 
 /// A replay server that runs on the caller's Tokio runtime. Dropping it stops it without waiting.
@@ -63,21 +63,28 @@ impl Server {
         Self { engine, options, http, listening: None, folders: Some(folders), ended }
     }
 
-    /// Opens a port for a server that has none, on the calling Tokio runtime.
+    /// Opens a port for a server that has none: serves what comes in at `bound`, in a task of the calling Tokio runtime.
+    ///
+    /// ```
+    /// use relive_host::{Endpoint, Server};
+    /// use relive_table::TableConfig;
+    ///
+    /// # #[tokio::main]
+    /// # async fn main() -> relive_host::Result<()> {
+    /// let mut server = Server::builder().table(TableConfig::queue("steps", 100)).in_process().await?;
+    /// server.listen(Endpoint::new(":0").bind().await?)?;
+    /// assert_ne!(server.address().port(), 0);
+    /// # server.stop().await
+    /// # }
+    /// ```
     ///
     /// # Errors
-    /// `Bind` and `Security`, as [`ServerBuilder::bind`]; `Bind` if the server listens already.
-    pub async fn listen(&mut self, endpoint: impl Into<Endpoint>) -> Result<()> {
+    /// `Bind` if the server listens already.
+    pub fn listen(&mut self, bound: Bound) -> Result<()> {
         if let Some(Listening { address, .. }) = &self.listening {
             let text = format!("the server listens at {address} already");
             return Err(Error::new(ErrorKind::Bind, text));
         }
-        self.serve(endpoint.into().bind().await?);
-        Ok(())
-    }
-
-    /// Serves what comes in at `bound`, in a task.
-    pub(crate) fn serve(&mut self, bound: Bound) {
         let (address, open_address) = (bound.address(), bound.open_address());
         let (stop, stopped) = oneshot::channel::<()>();
         let (folders, ended) = (self.folders.take(), self.ended.clone());
@@ -92,6 +99,7 @@ impl Server {
             served
         });
         self.listening = Some(Listening { address, open_address, stop, task });
+        Ok(())
     }
 
     /// The address that clients connect to. Its port is 0 as long as an [in-process](ServerBuilder::in_process) server has
@@ -102,7 +110,7 @@ impl Server {
         self.listening.as_ref().map_or(nowhere, |listening| listening.address)
     }
 
-    /// The address of the [entrance without TLS and tokens](Endpoint::open_entrance), if there is one.
+    /// The address of the [entrance without TLS and tokens](crate::Endpoint::open_entrance), if there is one.
     #[must_use]
     pub fn open_address(&self) -> Option<SocketAddr> {
         self.listening.as_ref().and_then(|listening| listening.open_address)

@@ -78,7 +78,7 @@ pub(crate) async fn run(options: Options) -> Result {
     let bound = builder.options(security.bound(ServerOptions::default())).bind(security.endpoint(address));
     let server = bound.await;
     drop(bar);
-    let server = server.map_err(|error| failure(&config.source, &error))?;
+    let server = server.map_err(|error| failure(&config.source, error))?;
     beginning.abort();
     config.tables.iter().for_each(warn_of_standstill);
     announce(server.address(), &config);
@@ -87,7 +87,7 @@ pub(crate) async fn run(options: Options) -> Result {
         () = signals.first() => {}
         () = server.ended() => {}
     }
-    server.stop().await.map_err(|error| failure(&config.source, &error))
+    Ok(server.stop().await?)
 }
 
 fn catch() -> Result<Signals> {
@@ -118,12 +118,10 @@ impl Options {
 }
 
 /// Why there is no server; `source` is the configuration.
-fn failure(source: &str, error: &Error) -> Failure {
+fn failure(source: &str, error: Error) -> Failure {
     match error.kind() {
         ErrorKind::Tables | ErrorKind::Restore => Failure::usage(format!("{source}: {error}")),
-        ErrorKind::Memory | ErrorKind::Security | ErrorKind::Location => Failure::usage(error),
-        ErrorKind::Bind => Failure::text(Kind::Bind, error),
-        _ => Failure::text(Kind::Runtime, error),
+        _ => error.into(),
     }
 }
 
