@@ -22,7 +22,6 @@ import pickle
 import secrets
 import socket
 import sys
-import tempfile
 import time
 from collections.abc import Iterable
 from concurrent.futures import Future
@@ -165,32 +164,13 @@ class _OwnRun(_Launcher):
     def __init__(self, workers: Workers, agent: Any, environment: Any) -> None:
         token = secrets.token_hex(32)
         super().__init__(workers, agent, environment, token)
-        self._tokens = _TokenFile("workers", token)
         host = workers.host or self._ray.util.get_node_ip_address()
-        self.other_machines = {"host": host, "token_file": self._tokens.path, "token": token}
-
-    def close(self) -> None:
-        super().close()
-        self._tokens.close()
+        self.other_machines = {"host": host, "token": token}
 
 
 def _bundle(options: dict[str, Any]) -> dict[str, float]:
     bundle = {"CPU": options["num_cpus"], "GPU": options["num_gpus"], **options["resources"]}
     return {name: amount for name, amount in bundle.items() if amount}
-
-
-class _TokenFile:
-    """The file by which a server knows a token."""
-
-    def __init__(self, holder: str, token: str) -> None:
-        self._folder = tempfile.TemporaryDirectory(prefix="relive-ray-")
-        path = pathlib.Path(self._folder.name, "tokens")
-        path.touch(mode=0o600)
-        path.write_text(f"{holder} write {token}\n")
-        self.path = os.fspath(path)
-
-    def close(self) -> None:
-        self._folder.cleanup()
 
 
 class Replay:
@@ -209,19 +189,13 @@ class Replay:
     def __init__(self, tables: Iterable[Table], *, host: str | None = None, port: int | None = None, **options: Any) -> None:
         address = str(ipaddress.ip_address(host)) if host is not None else str(imported().util.get_node_ip_address())
         token = secrets.token_hex(32)
-        self._tokens = _TokenFile("replay", token)
-        try:
-            self.server = Server(tables, port, host=address, token_file=self._tokens.path, **options)
-        except BaseException:
-            self._tokens.close()
-            raise
+        self.server = Server(tables, port, host=address, token=token, **options)
         where = f"[{address}]" if ":" in address else address
         self.client = Client(f"{where}:{self.server.port}", token=token)
 
     def stop(self) -> None:
         """Ends the server; calls of its clients fail from then on, or wait as their timeouts say."""
         self.server.stop()
-        self._tokens.close()
 
     def __enter__(self) -> Replay:
         return self

@@ -199,10 +199,11 @@ class ReplayBuffer:
         *,
         host: str | None = None,
         tls: ServerTls | None = None,
+        token: str | None = None,
         token_file: str | os.PathLike[str] | None = None,
     ) -> int:
         """Opens a port for clients of other processes, and gives it; see :meth:`relive.Server.listen`."""
-        return self.server.listen(port, host=host, tls=tls, token_file=token_file)
+        return self.server.listen(port, host=host, tls=tls, token=token, token_file=token_file)
 
     def close(self) -> None:
         """Ends the buffer and lets go of its transitions."""

@@ -310,16 +310,18 @@ class Server:
       port: the port; ``None`` and 0 take a free one, which :attr:`port` tells.
       checkpointer: where checkpoints are written and read from; a fresh temporary folder by default.
       host: the address to serve on: ``"127.0.0.1"`` unless given, so that only this machine reaches the server; ``"*"`` for all of
-        the machine. Without ``tls`` and ``token_file`` whoever reaches a server can do anything with its tables; the log has a
-        warning then.
+        the machine. Without ``tls``, ``token`` and ``token_file`` whoever reaches a server can do anything with its tables; the log
+        has a warning then.
       max_bytes: bytes of chunks that the server keeps in memory, in all tables and on their way to and from them. While there
         are more, inserts wait, and in the end raise ``ResourceExhaustedError``. ``None``: no bound.
       max_bytes_wait: seconds that inserts wait for memory.
       spill_dir: a folder on a fast disk. Shortly before the chunks take ``max_bytes``, those that were not read lately move
         there, and are read from there when they are sampled; inserts wait only while the disk does not keep up.
       tls: the server's certificate: everything goes over TLS then.
+      token: a token that clients must show, 16 to 1024 characters: who has it may read and write. Clients within the process need
+        none, and may do all.
       token_file: a file of tokens, of which clients must show one: lines ``NAME ROLE TOKEN``, as ``relive token`` makes them. It is
-        read again when it changes. Clients within the process need none.
+        read again when it changes. Instead of ``token``, where clients have tokens or roles of their own.
       open_port: a second port, without TLS and tokens, for dm-reverb's clients, which know neither; 0 takes a free one.
       open_role: what clients may do there: ``"read"``, ``"write"`` or ``"admin"``.
       max_connections: connections open at once; more are closed as they come. Readers and writers of a client have one each.
@@ -352,6 +354,7 @@ class Server:
         max_bytes_wait: float = 60.0,
         spill_dir: str | os.PathLike[str] | None = None,
         tls: ServerTls | None = None,
+        token: str | None = None,
         token_file: str | os.PathLike[str] | None = None,
         open_port: int | None = None,
         open_role: str = "write",
@@ -372,7 +375,9 @@ class Server:
         _check_max_bytes(max_bytes)
         _check_seed(seed)
         if not listen:
-            _check_no_port(port=port, host=host, tls=tls, token_file=token_file, open_port=open_port, http=http)
+            _check_no_port(
+                port=port, host=host, tls=tls, token=token, token_file=token_file, open_port=open_port, http=http
+            )
         self._tables = tables
         checkpoints = _checkpoints(checkpointer)
         memory = {
@@ -386,6 +391,7 @@ class Server:
             raise ValueError(f"max_bytes_in_flight must be at least 1, but it is {max_bytes_in_flight}")
         security = _security(
             tls=tls,
+            token=token,
             token_file=token_file,
             open_port=open_port,
             open_role=open_role,
@@ -400,11 +406,11 @@ class Server:
     def _host(self, host: str | None, security: dict[str, Any]) -> str | None:
         """What the compiled server is told, to which nothing means everywhere."""
         is_usual, host = host is None, self._usual_host if host is None else host
-        is_open = security["tls"] is None and security["token_file"] is None
+        is_open = all(security[guard] is None for guard in ("tls", "token", "token_file"))
         if is_open and not is_usual and not _is_loopback(host):
             _log.warning(
                 "a server listens on %s without TLS and tokens: whoever reaches it can read, write and drop its tables; give it "
-                "tls= and token_file=, or host=%r",
+                "tls= and token=, or host=%r",
                 "all addresses" if host == _EVERYWHERE else host,
                 _LOOPBACK,
             )
@@ -416,6 +422,7 @@ class Server:
         *,
         host: str | None = None,
         tls: ServerTls | None = None,
+        token: str | None = None,
         token_file: str | os.PathLike[str] | None = None,
     ) -> int:
         """Opens a port for a server that was made with ``listen=False``, and gives it; the arguments are those of the server.
@@ -426,7 +433,7 @@ class Server:
           ClosedError: the server was stopped.
         """
         _check_port(port)
-        security = _security(tls=tls, token_file=token_file)
+        security = _security(tls=tls, token=token, token_file=token_file)
         self._native.listen(self._host(host, security), port, security)
         return self.port
 
@@ -488,8 +495,10 @@ class Server:
 
 def _security(**given: Any) -> dict[str, Any]:
     """What the compiled server is told of who may come in."""
-    usual = {"tls": None, "token_file": None, "open_port": None, "open_role": "write"}
+    usual = {"tls": None, "token": None, "token_file": None, "open_port": None, "open_role": "write"}
     bounds = {"max_connections": _MAX_CONNECTIONS, "max_bytes_in_flight": _MAX_BYTES_IN_FLIGHT}
+    if given.get("token") is not None and given.get("token_file") is not None:
+        raise ValueError("token and token_file exclude each other; write the token into the file, with a name and a role")
     return {**usual, **bounds, **given}
 
 

@@ -95,7 +95,7 @@ async fn write(client: Client, progress: Arc<Progress>) -> Result<Duration> {
 }
 
 async fn read(client: Client, progress: Arc<Progress>) -> Result<Duration> {
-    let mut batches = client.batch_sampler("replay", BatchOptions::new(BATCH))?;
+    let mut batches = client.batches("replay", BatchOptions::new(BATCH))?;
     let mut pause = Pause::new();
     let mut out = vec![0; BATCH * 400];
     while !progress.is_over.load(Ordering::Relaxed) {

@@ -9,19 +9,20 @@
 #![expect(clippy::print_stdout, reason = "a program that reports")]
 
 use std::error::Error;
-use std::net::{Ipv4Addr, SocketAddr};
 use std::process::{Child, Command};
 use std::sync::{Arc, Mutex};
 
 use relive_client::blocking::Client;
 use relive_env::State;
 use relive_flow::{Async, Flow};
+use relive_host::Background;
 use relive_rl::plan::{Crew, MakeEnvironment, Progress};
 use relive_rl::processes::{Message, Layouts, Worker, work};
 use relive_rl::run::{Processes, RunOptions, Stop, Watch, train};
 use relive_rl::{
     ActStep, Acted, Agent, Learner, Learnt, Policy, Result, RlError, Rollout, Saveable, Seat, Weights,
 };
+use relive_server::ServerOptions;
 
 const ITEMS: u64 = 5_000_000;
 const WORKERS: usize = 2;
@@ -117,18 +118,12 @@ fn act(address: &str, number: u32) -> std::result::Result<(), Box<dyn Error>> {
 }
 
 /// Serves a run's tables and starts its workers.
-fn serving(runtime: &tokio::runtime::Runtime, workers: usize, children: Arc<Mutex<Vec<Child>>>) -> Watch {
-    let handle = runtime.handle().clone();
+fn serving(background: &Background, workers: usize, children: Arc<Mutex<Vec<Child>>>) -> Watch {
+    let bound = background.bind(":0").expect("a free port");
+    let address = bound.address().to_string();
+    let serve = background.serving(bound, None, ServerOptions::default(), "the run's tables");
     Watch::new(move |engine| {
-        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-        let listener = handle.block_on(relive_server::bind(address)).expect("a free port");
-        let address = listener.local_addr().expect("it is bound").to_string();
-        let engine = engine.clone();
-        handle.spawn(async move {
-            let (entrances, options) =
-                (relive_server::Entrances::from(listener), relive_server::ServerOptions::default());
-            relive_server::serve(entrances, engine, options, std::future::pending()).await
-        });
+        serve(engine);
         for number in 0..workers {
             let program = std::env::current_exe().expect("this program");
             let child = Command::new(program).args(["worker", &address, &number.to_string()]).spawn();
@@ -146,14 +141,14 @@ fn main() -> std::result::Result<(), Box<dyn Error>> {
     }
     let env_steps = arguments.first().map_or(Ok(ITEMS), |text| text.parse())?;
     let actors = arguments.get(1).map_or(Ok(WORKERS), |text| text.parse())?;
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+    let background = Background::new()?;
     let children = Arc::new(Mutex::new(Vec::new()));
     let options = RunOptions {
         environment: "catch/0".to_owned(),
         env_steps,
         actors,
         processes: Some(Processes::default()),
-        watch: Some(serving(&runtime, actors, Arc::clone(&children))),
+        watch: Some(serving(&background, actors, Arc::clone(&children))),
         ..RunOptions::default()
     };
     let agent: Arc<dyn Agent> = Arc::new(Counting);

@@ -85,6 +85,18 @@ impl Failure {
     }
 }
 
+impl From<relive_host::Error> for Failure {
+    fn from(error: relive_host::Error) -> Self {
+        use relive_host::ErrorKind as Host;
+        let kind = match error.kind() {
+            Host::Tables | Host::Restore | Host::Memory | Host::Security | Host::Location => Kind::Usage,
+            Host::Bind => Kind::Bind,
+            _ => Kind::Runtime,
+        };
+        Self::text(kind, error)
+    }
+}
+
 impl From<io::Error> for Failure {
     /// Of writing results; other uses say more.
     fn from(error: io::Error) -> Self {

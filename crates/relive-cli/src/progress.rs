@@ -1,8 +1,8 @@
 //! Bars for work with checkpoints, on stderr if that is a terminal.
 
 use std::sync::Arc;
-use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::thread;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -42,20 +42,37 @@ impl Bar {
     }
 }
 
-/// Does `work`, and draws how far it is meanwhile.
-pub(crate) fn with_bar<T>(what: &'static str, work: impl FnOnce(Arc<CheckpointProgress>) -> T) -> T {
-    let progress = Arc::<CheckpointProgress>::default();
-    thread::scope(|scope| {
-        // Dropped when the work is done, also by a panic.
-        let (_done, waiting) = channel::<()>();
-        let shown = Arc::clone(&progress);
-        scope.spawn(move || {
+/// A bar that follows what counts up, until it is dropped.
+pub(crate) struct Drawn {
+    done: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Drawn {
+    pub(crate) fn new(what: &'static str, progress: Arc<CheckpointProgress>) -> Self {
+        let (done, waiting) = channel();
+        let thread = thread::spawn(move || {
             let bar = Bar::new(what);
             while waiting.recv_timeout(TICK) == Err(RecvTimeoutError::Timeout) {
-                bar.draw(shown.counts());
+                bar.draw(progress.counts());
             }
             bar.finish();
         });
-        work(progress)
-    })
+        Self { done: Some(done), thread: Some(thread) }
+    }
+}
+
+impl Drop for Drawn {
+    fn drop(&mut self) {
+        self.done = None;
+        // A bar that panicked has said so, and what it followed is done.
+        self.thread.take().map(JoinHandle::join);
+    }
+}
+
+/// Does `work`, and draws how far it is meanwhile.
+pub(crate) fn with_bar<T>(what: &'static str, work: impl FnOnce(Arc<CheckpointProgress>) -> T) -> T {
+    let progress = Arc::<CheckpointProgress>::default();
+    let _drawn = Drawn::new(what, Arc::clone(&progress));
+    work(progress)
 }

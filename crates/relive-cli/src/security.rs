@@ -4,16 +4,14 @@ use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use clap::Args;
 use relive_client::ClientOptions;
 use relive_client::tls::{ClientTls, Identity};
-use relive_server::access::{Access, Role, Tokens};
-use relive_server::tls::ServerTls;
-use relive_server::{Entrance, Entrances, ServerOptions};
+use relive_host::Endpoint;
+use relive_server::ServerOptions;
+use relive_server::access::Role;
 use serde::Deserialize;
-use tokio::net::TcpListener;
 
 use crate::config::BytesEntry;
 use crate::failure::{Failure, Kind, Result};
@@ -99,23 +97,19 @@ impl ServerSecurity {
         Ok(both)
     }
 
-    /// The entrances of a server, of which `listener` is the first.
-    pub(crate) async fn entrances(&self, listener: TcpListener) -> Result<Entrances> {
-        let mut entrance = Entrance::from(listener);
-        if let Some(tls) = self.tls()? {
-            entrance = entrance.tls(tls);
+    /// A server at `address`.
+    pub(crate) fn endpoint(&self, address: SocketAddr) -> Endpoint {
+        let mut endpoint = Endpoint::new(address);
+        if let (Some(cert), Some(key)) = (&self.tls_cert, &self.tls_key) {
+            endpoint = endpoint.tls_files(cert, key, self.tls_client_ca.clone());
         }
         if let Some(path) = &self.token_file {
-            let tokens = Tokens::open(path).map_err(|error| Failure::text(Kind::Usage, error))?;
-            entrance = entrance.access(Access::Tokens(Arc::new(tokens)));
+            endpoint = endpoint.token_file(path);
         }
-        let entrances = Entrances::from(entrance);
-        let Some(address) = self.plaintext else { return Ok(entrances) };
-        let listener =
-            relive_server::bind(address).await.map_err(|error| Failure::text(Kind::Bind, error))?;
-        let role = self.plaintext_role.unwrap_or(Role::Write);
-        tracing::warn!(%address, %role, "listening for everybody, without TLS and tokens");
-        Ok(entrances.and(Entrance::from(listener).access(Access::Everybody(role))))
+        match self.plaintext {
+            Some(address) => endpoint.open_entrance(address, self.plaintext_role.unwrap_or(Role::Write)),
+            None => endpoint,
+        }
     }
 
     /// `options` with the bounds that are given.
@@ -128,13 +122,6 @@ impl ServerSecurity {
             Some(bytes) => options.max_bytes_in_flight(bytes),
             None => options,
         }
-    }
-
-    fn tls(&self) -> Result<Option<ServerTls>> {
-        let unusable = |error| Failure::text(Kind::Usage, error);
-        let (Some(chain), Some(key)) = (&self.tls_cert, &self.tls_key) else { return Ok(None) };
-        let identity = Identity::from_files(chain, key).map_err(unusable)?;
-        ServerTls::with_files(identity, self.tls_client_ca.as_deref()).map(Some).map_err(unusable)
     }
 
     /// What an operator should know about who can come in.
@@ -199,12 +186,17 @@ impl ClientSecurity {
         self.tls_ca.is_some() || self.tls_cert.is_some() || self.tls_server_name.is_some()
     }
 
-    /// TLS for a port of this process, by the certificate that it shows to others; none without one.
-    pub(crate) fn server_tls(&self) -> Result<Option<ServerTls>> {
-        let unusable = |error| Failure::text(Kind::Usage, error);
-        let (Some(chain), Some(key)) = (&self.tls_cert, &self.tls_key) else { return Ok(None) };
-        let identity = Identity::from_files(chain, key).map_err(unusable)?;
-        ServerTls::with_files(identity, None).map(Some).map_err(unusable)
+    /// Whether there is a certificate that this process shows to others.
+    pub(crate) fn has_certificate(&self) -> bool {
+        self.tls_cert.is_some() && self.tls_key.is_some()
+    }
+
+    /// A port of this process with the certificate that it shows to others; without one it has no TLS.
+    pub(crate) fn certified(&self, endpoint: Endpoint) -> Endpoint {
+        match (&self.tls_cert, &self.tls_key) {
+            (Some(cert), Some(key)) => endpoint.tls_files(cert, key, None),
+            _ => endpoint,
+        }
     }
 
     pub(crate) fn apply(&self, options: ClientOptions) -> Result<ClientOptions> {

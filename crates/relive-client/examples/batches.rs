@@ -42,7 +42,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             Client::connect_with(address, ClientOptions::default().transport(choice))?
         }
     };
-    let batches = client.batch_sampler(table, BatchOptions::new(batch))?;
+    let batches = client.batches(table, BatchOptions::new(batch))?;
     let (started, items) = read(batches, until).await?;
     report(&format!("{place} ({})", client.transport()), bytes, items, started.elapsed());
     Ok(())

@@ -550,7 +550,7 @@ impl Client {
         }
         let runtime = wait::runtime()?;
         let _inside = runtime.enter();
-        let sampler = client.batch_sampler(table, options).or_raise(py)?;
+        let sampler = client.batches(table, options).or_raise(py)?;
         Ok(BatchIterator::new(client, sampler, pad, limit != wait::FOREVER).into_out(out))
     }
 }

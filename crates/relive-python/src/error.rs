@@ -10,6 +10,11 @@ pub(crate) fn raise(py: Python<'_>, error: &Error) -> PyErr {
     raise_kind(py, error.kind(), error.to_string())
 }
 
+/// The exception of what keeps a server from starting, or ended it.
+pub(crate) fn raise_host(py: Python<'_>, error: impl Into<relive_host::Error>) -> PyErr {
+    raise(py, &Error::from(error.into()))
+}
+
 /// An exception of a kind with a text of its own.
 pub(crate) fn raise_kind(py: Python<'_>, kind: ErrorKind, text: String) -> PyErr {
     static ERRORS: PyOnceLock<Py<PyModule>> = PyOnceLock::new();

@@ -7,10 +7,12 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use relive_client::ClientOptions;
 use relive_client::tls::{ClientTls, Identity, TlsError};
-use relive_server::access::{Access, Role, Tokens};
+use relive_host::Endpoint;
+use relive_server::ServerOptions;
+use relive_server::access::Role;
 use relive_server::tls::ServerTls;
-use relive_server::{Entrance, Entrances, ServerOptions};
-use tokio::net::TcpListener;
+
+use crate::server::address;
 
 /// What a server asks of its clients.
 #[derive(FromPyObject)]
@@ -18,6 +20,7 @@ use tokio::net::TcpListener;
 pub(crate) struct ServerSecurity {
     tls: Option<ServerCertificates>,
     token_file: Option<PathBuf>,
+    token: Option<String>,
     open_port: Option<u16>,
     open_role: String,
     max_connections: Option<usize>,
@@ -45,28 +48,22 @@ impl ServerSecurity {
         }
     }
 
-    /// The entrances of a server, of which `listener` is the first, and the port of the one that is open to everybody, at which
-    /// `listen` listens.
-    pub(crate) fn entrances(
-        self,
-        listener: TcpListener,
-        listen: impl FnOnce(u16) -> PyResult<TcpListener>,
-    ) -> PyResult<(Entrances, Option<u16>)> {
-        let mut entrance = Entrance::from(listener);
-        if let Some(tls) = self.tls {
-            entrance = entrance.tls(tls.read()?);
+    /// A server at `port` of `host`.
+    pub(crate) fn endpoint(self, host: Option<&str>, port: u16) -> PyResult<Endpoint> {
+        let mut endpoint = Endpoint::new(address(host, port));
+        if let Some(ServerCertificates { cert, key, client_ca }) = self.tls {
+            endpoint = endpoint.tls_files(cert, key, client_ca);
         }
         if let Some(path) = self.token_file {
-            let tokens = Tokens::open(path).map_err(|error| PyValueError::new_err(error.to_string()))?;
-            entrance = entrance.access(Access::Tokens(Arc::new(tokens)));
+            endpoint = endpoint.token_file(path);
         }
-        let entrances = Entrances::from(entrance);
-        let Some(port) = self.open_port else { return Ok((entrances, None)) };
+        if let Some(token) = self.token {
+            endpoint = endpoint.token("clients", Role::Write, token);
+        }
+        let Some(port) = self.open_port else { return Ok(endpoint) };
         let role: Role =
             self.open_role.parse().map_err(|error| PyValueError::new_err(format!("open_role: {error}")))?;
-        let listener = listen(port)?;
-        let port = listener.local_addr()?.port();
-        Ok((entrances.and(Entrance::from(listener).access(Access::Everybody(role))), Some(port)))
+        Ok(endpoint.open_entrance(address(host, port), role))
     }
 }
 

@@ -1,27 +1,23 @@
 //! A server in this process.
 
-use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
-use std::sync::{Arc, OnceLock};
-use std::thread::JoinHandle;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use relive_checkpoint::{Root, Tier};
+use relive_checkpoint::Root;
 use relive_client::ErrorKind;
-use relive_engine::{Engine, EngineBuilder};
-
-use relive_server::{HttpServer, Monitor, ServerOptions, bind, serve};
+use relive_engine::Engine;
+use relive_host::{Address, ServerBuilder, Words};
+use relive_server::ServerOptions;
 use relive_table::CheckpointProgress;
-use tokio::net::TcpListener;
-use tokio::runtime::Runtime;
-use tokio::sync::{oneshot, watch};
+use tokio::runtime::{Builder, Runtime};
 
 use crate::address::IN_PROCESS;
-use crate::checkpoints::{self, Begun, Checkpoints, Spill, begin_without};
-use crate::error::{invalid, raise_kind};
+use crate::checkpoints::Checkpoints;
+use crate::error::{raise_host, raise_kind};
 use crate::finalization;
 use crate::local::{self, Place};
 use crate::security::ServerSecurity;
@@ -31,6 +27,17 @@ use crate::wait::{self, seconds};
 /// Time that connections get to end when a server stops.
 const DRAIN: Duration = Duration::from_millis(500);
 
+/// What messages call the arguments.
+const WORDS: Words = Words {
+    http: "http",
+    spill: "spill_dir",
+    max_bytes: "max_bytes",
+    salvage: "salvage=True",
+    given_rules: "config=\"code\"",
+    other_tables: None,
+    load: |place| format!("{place:?} as the path"),
+};
+
 /// Tables served within the process, through memory, and on a port.
 #[pyclass(frozen, module = "relive._native")]
 pub(crate) struct Server {
@@ -38,13 +45,8 @@ pub(crate) struct Server {
     place: Place,
     ports: OnceLock<Ports>,
     engine: Engine,
-    /// Where checkpoints are written.
-    root: Arc<Root>,
-    tier: Option<Arc<Tier>>,
     running: Mutex<Option<Running>>,
-    monitor: Monitor,
     http_address: Option<String>,
-    end: watch::Sender<bool>,
     process: u32,
 }
 
@@ -67,40 +69,10 @@ struct Memory {
     spill_dir: Option<PathBuf>,
 }
 
-impl Memory {
-    fn bound(&self, mut builder: EngineBuilder) -> PyResult<EngineBuilder> {
-        if let Some(max_bytes) = self.max_bytes {
-            builder = builder.max_bytes(max_bytes);
-        }
-        match self.max_bytes_wait {
-            Some(wait) => Ok(builder.max_bytes_wait(seconds(Some(wait))?)),
-            None => Ok(builder),
-        }
-    }
-
-    /// The disk tier with its budget.
-    fn tier(self, py: Python<'_>) -> PyResult<Option<Spill>> {
-        let Some(folder) = self.spill_dir else { return Ok(None) };
-        let budget_bytes = self.max_bytes.ok_or_else(|| {
-            PyValueError::new_err(
-                "spill_dir needs max_bytes, the memory that chunks may take before they move to disk",
-            )
-        })?;
-        let tier = Tier::open(folder).map_err(|error| checkpoints::raise(py, &error))?;
-        Ok(Some(Spill { tier: Arc::new(tier), budget_bytes }))
-    }
-}
-
 struct Running {
-    /// None if no port is open.
-    listening: Option<Listening>,
-    http: Option<HttpServer>,
-}
-
-/// The thread that serves the ports.
-struct Listening {
-    stop: oneshot::Sender<()>,
-    thread: JoinHandle<std::io::Result<()>>,
+    server: relive_host::Server,
+    /// The thread that accepts connections; none if no port is open.
+    runtime: Option<Runtime>,
 }
 
 #[pymethods]
@@ -121,42 +93,41 @@ impl Server {
         http: Option<&str>,
         seed: Option<u64>,
     ) -> PyResult<Server> {
-        let runtime = runtime_of_server()?;
-        let monitor = Monitor::new();
-        let http = http.map(|address| py.detach(|| runtime.block_on(show(address, &monitor)))).transpose()?;
-        let http_address = http.as_ref().map(|http| http.address().to_string());
-        let mut builder = memory.bound(engine_of(&tables)?)?;
-        if let Some(seed) = seed {
-            builder = builder.seed(seed);
-        }
-        let spill = memory.tier(py)?;
-        let tier = spill.as_ref().map(|spill| Arc::clone(&spill.tier));
-        let Begun { engine, root } = match checkpoints {
-            Some(checkpoints) => checkpoints.begin(py, builder, spill)?,
-            None => begin_without(builder, spill)?,
+        let mut builder = memory.bound(builder_of(&tables)?)?.words(WORDS);
+        builder = seed.into_iter().fold(builder, ServerBuilder::seed);
+        builder = http.into_iter().fold(builder, |builder, address| builder.http(address));
+        builder = builder
+            .checkpoints(
+                checkpoints
+                    .map_or_else(|| Ok(relive_host::Checkpoints::temporary()), Checkpoints::settings)?,
+            )
+            .options(security.bound(ServerOptions::default().drain_timeout(DRAIN)));
+        let running = match port {
+            Some(port) => {
+                let (endpoint, runtime) = (security.endpoint(host, port)?, listening_runtime()?);
+                let server = py.detach(|| runtime.block_on(builder.bind(endpoint)));
+                Running { server: server.map_err(|error| raise_host(py, error))?, runtime: Some(runtime) }
+            }
+            None => {
+                let runtime = passing_runtime()?;
+                let server = py.detach(|| runtime.block_on(builder.in_process()));
+                Running { server: server.map_err(|error| raise_host(py, error))?, runtime: None }
+            }
         };
-        let listener = match port {
-            Some(port) => Some(py.detach(|| runtime.block_on(listen(host, port)))?),
-            None => None,
-        };
+        let engine = running.server.engine().clone();
         for (table, handle) in tables.iter().zip(engine.tables().iter()) {
             table.get().serve_as(handle)?;
         }
         let server = Server {
             place: local::new_place(),
             ports: OnceLock::new(),
+            http_address: running.server.http_address().map(|address| address.to_string()),
             engine,
-            root,
-            tier,
-            running: Mutex::new(Some(Running { listening: None, http })),
-            monitor,
-            http_address,
-            end: watch::Sender::new(false),
+            running: Mutex::new(None),
             process: std::process::id(),
         };
-        if let Some(listener) = listener {
-            server.serve_at(py, runtime, listener, host, security)?;
-        }
+        server.note_ports(&running);
+        *server.running.lock() = Some(running);
         local::put(server.place, server.engine.clone());
         Ok(server)
     }
@@ -169,16 +140,22 @@ impl Server {
         port: u16,
         security: ServerSecurity,
     ) -> PyResult<()> {
-        if !self.is_running() {
-            return Err(raise_kind(py, ErrorKind::Closed, "listen: the server was stopped".to_owned()));
-        }
-        if let Some(Ports { port, .. }) = self.ports.get() {
-            let text = format!("listen: the server listens at port {port} already");
-            return Err(raise_kind(py, ErrorKind::FailedPrecondition, text));
-        }
-        let runtime = runtime_of_server()?;
-        let listener = py.detach(|| runtime.block_on(listen(host, port)))?;
-        self.serve_at(py, runtime, listener, host, security)
+        let (endpoint, runtime) = (security.endpoint(host, port)?, listening_runtime()?);
+        // The lock is not held meanwhile: who waits for it may hold the interpreter.
+        let bound = self.check_no_port(py).and_then(|()| {
+            py.detach(|| runtime.block_on(endpoint.bind())).map_err(|error| raise_host(py, error))
+        })?;
+        let mut running = self.running.lock();
+        self.check_no_port(py)?;
+        let Some(running) = &mut *running else { return Err(stopped(py)) };
+        let listening = {
+            let _inside = runtime.enter();
+            running.server.listen(bound)
+        };
+        listening.map_err(|error| raise_host(py, error))?;
+        running.runtime = Some(runtime);
+        self.note_ports(running);
+        Ok(())
     }
 
     /// The port that is served; none if there is none.
@@ -217,97 +194,57 @@ impl Server {
             return Ok(());
         }
         let Some(running) = self.running.lock().take() else { return Ok(()) };
-        match self.end(py, running) {
-            Ok(ended) => ended.map_err(|error| PyRuntimeError::new_err(error.to_string())),
-            Err(_) => Err(PyRuntimeError::new_err("the server's thread had ended with a panic")),
-        }
+        self.end(py, running)
     }
 
     /// Writes all tables, as they are at one moment, into the folder or bucket `path`, in place of what was written there before. Gives
     /// where the checkpoint is.
     fn save(&self, py: Python<'_>, path: &str) -> PyResult<String> {
         let write = || Root::new(path).keep(1).save(self.engine.snapshot(), &CheckpointProgress::default());
-        py.detach(write).map(|saved| saved.location).map_err(|error| checkpoints::raise(py, &error))
+        py.detach(write).map(|saved| saved.location).map_err(|error| raise_host(py, error))
     }
 
     /// Waits until the server is stopped from another thread, or for `timeout` seconds; whether it was stopped.
     #[pyo3(signature = (timeout = None))]
     fn wait(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<bool> {
         let timeout = seconds(timeout)?;
-        let mut ended = self.end.subscribe();
-        // A sender that is gone means the same as a message.
-        let ended = async move { drop(ended.wait_for(|ended| *ended).await) };
-        wait::wait_quietly(py, async { tokio::time::timeout(timeout, ended).await.is_ok() })
+        let Some(ended) = self.running.lock().as_ref().map(|running| running.server.ended()) else {
+            return Ok(true);
+        };
+        wait::wait_quietly(py, async move { tokio::time::timeout(timeout, ended).await.is_ok() })
     }
 }
 
 impl Server {
-    /// Serves what comes in at `listener`, in a thread.
-    fn serve_at(
-        &self,
-        py: Python<'_>,
-        runtime: Runtime,
-        listener: TcpListener,
-        host: Option<&str>,
-        security: ServerSecurity,
-    ) -> PyResult<()> {
-        let port = listener.local_addr()?.port();
-        let options = ServerOptions::default().drain_timeout(DRAIN).monitor(self.monitor.clone());
-        let options = security.bound(options);
-        let (entrances, open_port) = {
-            let _inside = runtime.enter();
-            security
-                .entrances(listener, |open_port| py.detach(|| runtime.block_on(listen(host, open_port))))?
-        };
-        let (stop, stopped) = oneshot::channel();
-        let (served, end) = (self.engine.clone(), self.end.clone());
-        let thread = std::thread::Builder::new().name("relive-server".to_owned()).spawn(move || {
-            let ended = runtime.block_on(serve(entrances, served, options, async { drop(stopped.await) }));
-            if let Err(error) = &ended {
-                tracing::error!(target: "relive", "the server on port {port} ended badly: {error}");
+    fn check_no_port(&self, py: Python<'_>) -> PyResult<()> {
+        match self.ports.get() {
+            Some(Ports { port, .. }) => {
+                let text = format!("listen: the server listens at port {port} already");
+                Err(raise_kind(py, ErrorKind::FailedPrecondition, text))
             }
-            end.send_replace(true);
-            ended
-        })?;
-        if let Some(running) = &mut *self.running.lock() {
-            running.listening = Some(Listening { stop, thread });
+            None => Ok(()),
         }
-        let _ = self.ports.set(Ports { port, open_port });
-        local::put(Place::from(port), self.engine.clone());
-        Ok(())
+    }
+
+    /// Has clients of this process that connect to the port find the tables without it.
+    fn note_ports(&self, running: &Running) {
+        if running.runtime.is_some() {
+            let port = running.server.address().port();
+            let open_port = running.server.open_address().map(|address| address.port());
+            let _ = self.ports.set(Ports { port, open_port });
+            local::put(Place::from(port), self.engine.clone());
+        }
     }
 
     /// Takes no new clients, ends what waits, and waits for the connections to end.
-    fn end(&self, py: Python<'_>, running: Running) -> std::thread::Result<std::io::Result<()>> {
+    fn end(&self, py: Python<'_>, running: Running) -> PyResult<()> {
         local::stop(self.place, &self.engine);
         if let Some(Ports { port, .. }) = self.ports.get() {
             local::stop(Place::from(*port), &self.engine);
         }
-        py.detach(|| {
-            self.engine.close();
-            let ended = match running.listening {
-                Some(Listening { stop, thread }) => {
-                    drop(stop);
-                    thread.join()
-                }
-                None => Ok(self.shut_down()),
-            };
-            self.end.send_replace(true);
-            drop(running.http);
-            // The next server of this folder may be waiting, and this object may be kept for long.
-            self.root.release();
-            if let Some(tier) = &self.tier {
-                tier.close();
-            }
-            ended
-        })
-    }
-
-    /// Ends the tables, with a last checkpoint if one is to be written: for a server without a thread that does.
-    fn shut_down(&self) -> std::io::Result<()> {
-        let Some(last) = self.engine.shut_down() else { return Ok(()) };
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        runtime.block_on(last).map(drop).map_err(std::io::Error::other)
+        let Running { server, runtime } = running;
+        let runtime = runtime.map_or_else(passing_runtime, Ok)?;
+        py.detach(move || runtime.block_on(server.stop())).map_err(|error| raise_host(py, error))
     }
 }
 
@@ -317,55 +254,52 @@ impl Drop for Server {
             // A fork's copy: the threads are the parent's.
             std::mem::forget(self.running.get_mut().take());
         } else if let Some(running) = self.running.get_mut().take() {
-            // Nobody is there to hear of a panic; it was reported where it happened.
+            // Nobody is there to hear how it ended; what went wrong was logged.
             drop(finalization::attach(|py| self.end(py, running)));
         }
     }
 }
 
-fn engine_of(tables: &[Py<Table>]) -> PyResult<EngineBuilder> {
+impl Memory {
+    fn bound(self, mut builder: ServerBuilder) -> PyResult<ServerBuilder> {
+        builder = self.max_bytes.into_iter().fold(builder, ServerBuilder::max_bytes);
+        builder = self.spill_dir.into_iter().fold(builder, ServerBuilder::spill);
+        match self.max_bytes_wait {
+            Some(wait) => Ok(builder.max_bytes_wait(seconds(Some(wait))?)),
+            None => Ok(builder),
+        }
+    }
+}
+
+fn stopped(py: Python<'_>) -> PyErr {
+    raise_kind(py, ErrorKind::Closed, "listen: the server was stopped".to_owned())
+}
+
+fn builder_of(tables: &[Py<Table>]) -> PyResult<ServerBuilder> {
     if let Some(table) = tables.iter().find(|table| table.get().is_served()) {
         return Err(PyValueError::new_err(format!(
             "table {:?} was given to a server before; Table.replace() makes an empty one of the same rules",
             table.get().config().name
         )));
     }
-    let add = |builder: EngineBuilder, table: &Py<Table>| {
+    let add = |builder: ServerBuilder, table: &Py<Table>| {
         let table = table.get();
         builder.table_with_extensions(table.config().clone(), table.build_extensions())
     };
-    Ok(tables.iter().fold(Engine::builder(), add))
+    Ok(tables.iter().fold(relive_host::Server::builder(), add))
 }
 
-fn runtime_of_server() -> PyResult<Runtime> {
-    Ok(tokio::runtime::Builder::new_current_thread().enable_all().build()?)
+/// A thread that accepts connections for as long as the server lives.
+fn listening_runtime() -> PyResult<Runtime> {
+    Ok(Builder::new_multi_thread().worker_threads(1).thread_name("relive-server").enable_all().build()?)
 }
 
-/// Metrics, health and the dashboard at `address`, `host:port`.
-async fn show(address: &str, monitor: &Monitor) -> PyResult<HttpServer> {
-    let wrong = |why: &dyn std::fmt::Display| {
-        PyValueError::new_err(format!(
-            "http must be an address such as 127.0.0.1:9090, not {address:?}: {why}"
-        ))
-    };
-    let mut found = tokio::net::lookup_host(address).await.map_err(|error| wrong(&error))?;
-    let found = found.next().ok_or_else(|| wrong(&"it has no address"))?;
-    Ok(HttpServer::start(bind(found).await.map_err(invalid)?, monitor.clone())?)
+/// For what the calling thread does itself.
+fn passing_runtime() -> PyResult<Runtime> {
+    Ok(Builder::new_current_thread().enable_all().build()?)
 }
 
-/// Both address families if the machine has both, as dm-reverb does.
-async fn listen(host: Option<&str>, port: u16) -> PyResult<TcpListener> {
-    let Some(host) = host else {
-        let all_v6 = SocketAddr::new(IpAddr::from([0_u16; 8]), port);
-        return match bind(all_v6).await {
-            Err(error) if error.source.kind() != std::io::ErrorKind::AddrInUse => {
-                bind(SocketAddr::new(IpAddr::from([0_u8; 4]), port)).await.map_err(invalid)
-            }
-            bound => bound.map_err(invalid),
-        };
-    };
-    let mut addresses = tokio::net::lookup_host((host, port)).await?;
-    let address =
-        addresses.next().ok_or_else(|| PyValueError::new_err(format!("host {host:?} has no address")))?;
-    bind(address).await.map_err(invalid)
+/// Both address families of the machine without a `host`, as dm-reverb has it.
+pub(crate) fn address(host: Option<&str>, port: u16) -> Address {
+    Address::of_host(host.unwrap_or("*"), port)
 }

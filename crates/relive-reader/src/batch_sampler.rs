@@ -36,7 +36,7 @@ use crate::streams::Streams;
 ///
 /// # async fn run() -> Result<(), relive_client::Error> {
 /// let client = Client::connect("localhost:8000")?;
-/// let mut batches = client.batch_sampler("replay", BatchOptions::new(256))?;
+/// let mut batches = client.batches("replay", BatchOptions::new(256))?;
 /// while let Some(batch) = batches.next().await {
 ///     let batch = batch?;
 ///     let mut observations = vec![0; batch.columns()?[0].size_bytes(batch.len()).expect("numbers")];
@@ -79,7 +79,7 @@ enum Source {
 }
 
 impl BatchSampler {
-    /// A reader of batches of `table`: what `Client::batch_sampler` gives.
+    /// A reader of batches of `table`: what `Client::batches` gives.
     ///
     /// # Errors
     /// `InvalidArgument` for options out of range; `NotFound` for an unknown table of this process (a server tells

@@ -12,8 +12,8 @@ use relive::{Client, Nest, SelectorKind, Server, TableConfig, Tensor};
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let table = TableConfig::new("replay").sampler(SelectorKind::Prioritized { exponent: 1.0 });
-    let server = Server::builder().table(table).bind("127.0.0.1:0".parse()?).await?;
-    let client = Client::connect(&server.address().to_string())?;
+    let server = Server::builder().table(table).bind("127.0.0.1:0").await?;
+    let client = Client::connect(server.address())?;
 
     for error in [1.0_f64, 2.0, 7.0] {
         client.insert(&Nest::Leaf(Tensor::scalar(error)), &[("replay", error)]).await?;
@@ -23,7 +23,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     // What was learned is not surprising any more.
     let updates: Vec<(u64, f64)> =
         client.sample("replay", 100).await?.iter().map(|sample| (sample.info().key, 1.0)).collect();
-    client.mutate_priorities("replay", &updates, &[]).await?;
+    client.update_priorities("replay", &updates).await?;
     println!("after the update:    {:?}", count(&client).await?);
     server.stop().await?;
     Ok(())

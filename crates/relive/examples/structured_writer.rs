@@ -16,12 +16,9 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let in_order = |name: &str| TableConfig::new(name).sampler(SelectorKind::Fifo).max_times_sampled(1);
-    let server = Server::builder()
-        .table(in_order("pairs"))
-        .table(in_order("ends"))
-        .bind("127.0.0.1:0".parse()?)
-        .await?;
-    let client = Client::connect(&server.address().to_string())?;
+    let server =
+        Server::builder().table(in_order("pairs")).table(in_order("ends")).bind("127.0.0.1:0").await?;
+    let client = Client::connect(server.address())?;
 
     let step_number = SourceColumn::at(0);
     let mut writer = client.structured_writer(vec![

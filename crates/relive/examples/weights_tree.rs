@@ -17,14 +17,13 @@ use relive_client::blocking::Client;
 use relive_client::{Nest, Tensor};
 use relive_engine::{Engine, EngineBuilder};
 use relive_flow::Flow;
+use relive_host::{Background, Serve};
 use relive_rl::plan::{Crew, Learn, MakeEnvironment, Progress};
 use relive_rl::processes::{Connect, Node, NodeWorkers, Running, Worker, host, node_tables, work};
 use relive_rl::run::{Begun, Processes, RunOptions, Stop, Watch, train};
 use relive_rl::{ActStep, Agent, Learner, Learnt, Policy, Purpose, Result, Rollout, Saveable, Seat, Weights};
-use relive_server::{Entrance, Entrances, ServerOptions};
+use relive_server::ServerOptions;
 use relive_table::TableConfig;
-use tokio::net::TcpListener;
-use tokio::runtime::Runtime;
 
 const NODES: usize = 8;
 const WORKERS_OF_EACH: u32 = 8;
@@ -150,19 +149,13 @@ fn environment(name: &str) -> Result<MakeEnvironment> {
     Ok(MakeEnvironment::new(move |seed| Ok(relive_env::make(&name, seed)?)))
 }
 
-fn runtime() -> Runtime {
-    tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap()
-}
-
-fn serve(runtime: &Runtime, listener: TcpListener, engine: &Engine) {
-    let (entrances, engine) = (Entrances::from(Entrance::from(listener)), engine.clone());
-    runtime.spawn(relive_server::serve(entrances, engine, ServerOptions::default(), std::future::pending()));
-}
-
-fn bound(runtime: &Runtime) -> (TcpListener, SocketAddr) {
-    let listener = runtime.block_on(relive_server::bind("127.0.0.1:0".parse().unwrap())).unwrap();
-    let address = listener.local_addr().unwrap();
-    (listener, address)
+/// Where tables are served as long as the first lives.
+fn serving() -> (Background, SocketAddr, Serve) {
+    let background = Background::new().unwrap();
+    let bound = background.bind(":0").unwrap();
+    let address = bound.address();
+    let serve = background.serving(bound, None, ServerOptions::default(), "the run's tables");
+    (background, address, serve)
 }
 
 /// Workers as threads of a node's process, which take weights from its tables.
@@ -201,10 +194,10 @@ impl NodeWorkers for Threads {
 
 /// A node, in a process of its own; says at the end when each worker had which version.
 fn node(join: &str) {
-    let (runtime, stop) = (runtime(), Stop::new());
+    let stop = Stop::new();
     let engine = node_tables().fold(Engine::builder(), EngineBuilder::table).build().unwrap();
-    let (listener, address) = bound(&runtime);
-    serve(&runtime, listener, &engine);
+    let (_background, address, serve) = serving();
+    serve(&engine);
     let run = Client::connect(join).unwrap();
     let near = Client::in_process(engine.clone()).unwrap();
     let mut workers = Threads { run: run.clone(), near, stop: stop.clone(), workers: BTreeMap::new() };
@@ -242,19 +235,8 @@ fn lines(child: Child) -> String {
 
 /// Milliseconds from the moment at which a version is there to the one at which the last worker has it.
 fn tree() -> Vec<f64> {
-    let runtime = runtime();
-    let (listener, address) = bound(&runtime);
-    let (place, handle) = (Mutex::new(Some(listener)), runtime.handle().clone());
-    let watch = Watch::new(move |engine| {
-        let Some(listener) = place.lock().unwrap().take() else { return };
-        let (entrances, engine) = (Entrances::from(Entrance::from(listener)), engine.clone());
-        handle.spawn(relive_server::serve(
-            entrances,
-            engine,
-            ServerOptions::default(),
-            std::future::pending(),
-        ));
-    });
+    let (_background, address, serve) = serving();
+    let watch = Watch::new(move |engine| serve(engine));
     let nodes: Arc<Mutex<Vec<Child>>> = Arc::default();
     let (started, join) = (Arc::clone(&nodes), address.to_string());
     let begun = Begun::new(move || started.lock().unwrap().extend(children(&["node", &join], NODES)));
@@ -305,10 +287,9 @@ fn fetch(address: &str) {
 }
 
 fn transfers() -> Vec<f64> {
-    let (runtime, engine) =
-        (runtime(), Engine::builder().table(TableConfig::new("one").max_size(1)).build().unwrap());
-    let (listener, address) = bound(&runtime);
-    serve(&runtime, listener, &engine);
+    let engine = Engine::builder().table(TableConfig::new("one").max_size(1)).build().unwrap();
+    let (_background, address, serve) = serving();
+    serve(&engine);
     let mut counting = Counting { version: 0, bytes: vec![1; BYTES] };
     counting.fill();
     let item = Tensor::from_slice(&counting.bytes, [u32::try_from(BYTES).unwrap()]).unwrap();

@@ -11,8 +11,8 @@ const STEPS_PER_ITEM: i64 = 3;
 #[expect(clippy::print_stdout, reason = "an example shows what it found")]
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let server = Server::builder().table(TableConfig::new("replay")).bind("127.0.0.1:0".parse()?).await?;
-    let client = Client::connect(&server.address().to_string())?;
+    let server = Server::builder().table(TableConfig::new("replay")).bind("127.0.0.1:0").await?;
+    let client = Client::connect(server.address())?;
 
     // Keeping three steps is enough for items of three.
     let mut writer = client.trajectory_writer(TrajectoryWriterOptions::new(3))?;

@@ -1,8 +1,6 @@
 #![doc = include_str!("../docs/crate.md")]
 #![forbid(unsafe_code)]
 
-mod server;
-
 pub use relive_client::{
     AppendFault, AppendMismatch, BatchOptions, BatchSampler, CellState, ChunkTotals, Client, ClientOptions,
     Column, ColumnHistory, ColumnLayout, Comparison, Condition, Error, ErrorKind, History, ItemInfo,
@@ -13,13 +11,17 @@ pub use relive_client::{
     TrajectoryWriterOptions, Transport, TransportChoice, Waiter, WaiterOperation, Waits, WeakCell, Windows,
     blocking, note_fork, reference_step,
 };
-pub use relive_server::{HttpServer, Monitor, ServerOptions, access, tls};
+pub use relive_engine::{Engine, EngineError};
+pub use relive_host::{
+    Address, Checkpoints, Endpoint, Error as ServerError, ErrorKind as ServerErrorKind, Format, Rules,
+    Server, ServerBuilder,
+};
+pub use relive_server::{ServerOptions, access, tls};
 pub use relive_table::{
-    Changed, CheckpointStatus, ErrorBuffer, LoggedChange, Paused, RateLimiterConfig, SelectorKind,
-    TableChange, TableConfig, TableInfo,
+    Changed, CheckpointProgress, CheckpointStatus, ErrorBuffer, LoggedChange, Paused, RateLimiterConfig,
+    SavedCheckpoint, SelectorKind, Snapshot, TableChange, TableConfig, TableInfo,
 };
 pub use relive_tensor::{Codec, CodecSet, DType, Nest, Shape, Signature, Tensor, TensorSpec};
-pub use server::{Server, ServerBuilder, ServerError};
 
 #[cfg(feature = "rl")]
 pub use {
@@ -29,5 +31,3 @@ pub use {
 
 #[cfg(feature = "gpu")]
 pub use relive_gpu as gpu;
-
-pub use {relive_engine as engine, relive_server as serving, relive_table as table, relive_tensor as tensor};

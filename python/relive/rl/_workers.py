@@ -43,8 +43,8 @@ class Launcher(Protocol):
 
     @property
     def other_machines(self) -> dict[str, Any] | None:
-        """``{"host": …, "token_file": …, "token": …}`` where workers may be on other machines: the address by which they know this one, the token that they
-        show, and the file by which the tables know it."""
+        """``{"host": …, "token": …}`` where workers may be on other machines: the address by which they know this one, and the token
+        that they show."""
 
     @property
     def by_nodes(self) -> bool:

@@ -3,9 +3,10 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use relive::serving::{ServerOptions, bind, serve};
+use relive::ServerOptions;
 use relive_checkpoint::Store;
 use relive_engine::{Engine, EngineError};
+use relive_host::Background;
 
 use crate::arguments::Arguments;
 use crate::clients::{self, Calls, Clock, Done, Phase, Way};
@@ -27,17 +28,16 @@ pub(crate) fn measure(arguments: &Arguments) -> Outcome {
     println!("\n# Under load, {items} items");
     let target = Target::default();
     let engine = full(rules(items).checkpointer(saving_to(Arc::clone(&target))), items)?;
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
-    let listener = runtime.block_on(bind("127.0.0.1:0".parse()?))?;
-    let address = format!("localhost:{}", listener.local_addr()?.port());
-    runtime.spawn(serve(listener, engine.clone(), ServerOptions::default(), std::future::pending()));
+    let background = Background::new()?;
+    let bound = background.bind(":0")?;
+    let address = format!("localhost:{}", bound.address().port());
+    background.serving(bound, None, ServerOptions::default(), "the tables")(&engine);
     let ways = [("over TCP", Way::Tcp(address)), ("in process", Way::InProcess(engine.clone()))];
     for (name, way) in ways {
         println!("\n## Clients {name}");
         let observed = observe(arguments, &engine, &way, &target)?;
         observed.print();
     }
-    runtime.shutdown_background();
     Ok(())
 }
 

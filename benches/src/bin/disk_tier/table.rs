@@ -51,7 +51,7 @@ impl Filled {
     pub(crate) fn sample(&self, time: Duration) -> Outcome<f64> {
         let mut out = vec![0; BATCH * ITEM_BYTES];
         let mut batches =
-            self.runtime.block_on(async { self.client.batch_sampler("t", BatchOptions::new(BATCH)) })?;
+            self.runtime.block_on(async { self.client.batches("t", BatchOptions::new(BATCH)) })?;
         let (mut count, begun) = (0_u64, Instant::now());
         while begun.elapsed() < time {
             let batch = self.runtime.block_on(batches.next()).ok_or("batches do not end")??;

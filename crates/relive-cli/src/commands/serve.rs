@@ -6,20 +6,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use relive_checkpoint::Tier;
-use relive_engine::EngineError;
-use relive_server::{Engine, HttpServer, Monitor, ServerOptions};
-use relive_table::TableConfig;
-use relive_tensor::ColdStore;
+use relive_host::{Error, ErrorKind, Server, ServerBuilder, Words};
+use relive_server::ServerOptions;
+use relive_table::{CheckpointProgress, TableConfig};
 
 use crate::allocator;
 use crate::checkpoints::Checkpoints;
 use crate::config::{self, Config};
 use crate::failure::{Failure, Kind, Result};
 use crate::output;
+use crate::progress::Drawn;
 use crate::security::ServerSecurity;
 use crate::signals::Signals;
-use crate::units::{bytes, number, parse_bytes, parse_seconds};
+use crate::units::{number, parse_bytes, parse_seconds};
 
 /// Options of `relive serve`.
 #[derive(Debug, Args)]
@@ -55,34 +54,40 @@ pub(crate) struct Options {
     checkpoints: Checkpoints,
 }
 
+/// What messages call the options.
+const WORDS: Words = Words {
+    http: "--http",
+    spill: "--spill-dir",
+    max_bytes: "--max-bytes",
+    salvage: "--salvage",
+    given_rules: "--config-from code",
+    other_tables: Some("--checkpoint-tables"),
+    load: |place| format!("--checkpoint {place}"),
+};
+
 /// Serves until SIGINT or SIGTERM. Prints one line on stdout when clients can connect.
 pub(crate) async fn run(options: Options) -> Result {
     let (signals, beginning) = (catch()?, tokio::spawn(catch()?.end_at_once()));
     let config = config::load(&options.config)?;
-    // What does not go together is told before a checkpoint is loaded.
     let security = options.security.clone().or(&config.security)?;
+    let progress = Arc::default();
+    let builder = options.builder(&config, Arc::clone(&progress))?;
     allocator::give_back_from_now_on();
-    let monitor = Monitor::new();
-    // Before the tables, so that it can be seen that a checkpoint is being loaded.
-    let http = show(options.http.or(config.http), &monitor).await?;
-    let tier = options.tier(&config)?;
-    let engine = build(&config, &options, tier.clone())?;
-    warn_of_full_memory(&engine);
-    config.tables.iter().for_each(warn_of_standstill);
     let address = SocketAddr::new(options.bind.unwrap_or(config.bind), options.port.unwrap_or(config.port));
+    let bar = Drawn::new("loading", progress);
+    let bound = builder.options(security.bound(ServerOptions::default())).bind(security.endpoint(address));
+    let server = bound.await;
+    drop(bar);
+    let server = server.map_err(|error| failure(&config.source, error))?;
     beginning.abort();
-    let listener = relive_server::bind(address).await.map_err(|error| Failure::text(Kind::Bind, error))?;
-    let address = listener.local_addr().map_err(broken)?;
-    let entrances = security.entrances(listener).await?;
-    announce(address, &config);
-    security.warn(address);
-    let options = security.bound(ServerOptions::default().monitor(monitor));
-    let served = relive_server::serve(entrances, engine, options, signals.first()).await;
-    drop(http);
-    if let Some((tier, _)) = tier {
-        tier.close();
+    config.tables.iter().for_each(warn_of_standstill);
+    announce(server.address(), &config);
+    security.warn(server.address());
+    tokio::select! {
+        () = signals.first() => {}
+        () = server.ended() => {}
     }
-    served.map_err(ended)
+    Ok(server.stop().await?)
 }
 
 fn catch() -> Result<Signals> {
@@ -91,60 +96,32 @@ fn catch() -> Result<Signals> {
     })
 }
 
-/// Metrics, health and the dashboard, if they are asked for.
-async fn show(address: Option<SocketAddr>, monitor: &Monitor) -> Result<Option<HttpServer>> {
-    let Some(address) = address else { return Ok(None) };
-    let listener = relive_server::bind(address).await;
-    let listener = listener.map_err(|error| Failure::text(Kind::Bind, format!("--http: {error}")))?;
-    let http = HttpServer::start(listener, monitor.clone()).map_err(broken)?;
-    let address = http.address();
-    tracing::info!(%address, "metrics and dashboard at http://{address}/");
-    if !address.ip().is_loopback() {
-        tracing::warn!(%address, "metrics and dashboard are open to other machines; there is no access control");
-    }
-    Ok(Some(http))
-}
-
-fn build(config: &Config, options: &Options, tier: Option<(Arc<Tier>, u64)>) -> Result<Engine> {
-    let add = |builder: relive_server::EngineBuilder, table: &TableConfig| builder.table(table.clone());
-    let mut builder = config.tables.iter().fold(Engine::builder(), add);
-    if let Some(max_bytes) = options.max_bytes.or(config.max_bytes) {
-        builder = builder.max_bytes(max_bytes);
-    }
-    if let Some((tier, _)) = &tier {
-        builder = builder.cold_store(Arc::clone(tier) as Arc<dyn ColdStore>);
-    }
-    if let Some(longest_wait) = options.max_bytes_wait.or(config.max_bytes_wait) {
-        builder = builder.max_bytes_wait(longest_wait);
-    }
-    options.checkpoints.build(config, builder, tier)
-}
-
 impl Options {
-    /// The disk tier and the memory that chunks may take.
-    fn tier(&self, config: &Config) -> Result<Option<(Arc<Tier>, u64)>> {
-        let Some(folder) = self.spill_dir.as_ref().or(config.spill_dir.as_ref()) else { return Ok(None) };
-        let budget = self.max_bytes.or(config.max_bytes).ok_or_else(|| {
-            Failure::usage(
-                "--spill-dir needs --max-bytes, the memory that chunks may take before they move to disk",
-            )
-        })?;
-        let tier = Tier::open(folder).map_err(|error| Failure::text(Kind::Runtime, error))?;
-        tracing::info!(folder = %tier.folder().display(), "chunks beyond {} move to disk", bytes(budget));
-        Ok(Some((Arc::new(tier), budget)))
+    fn builder(&self, config: &Config, progress: Arc<CheckpointProgress>) -> Result<ServerBuilder> {
+        let checkpoints = self.checkpoints.settings(&config.checkpoints, progress)?;
+        let mut builder = Server::builder().words(WORDS).checkpoints(checkpoints);
+        builder = config.tables.iter().cloned().fold(builder, ServerBuilder::table);
+        if let Some(max_bytes) = self.max_bytes.or(config.max_bytes) {
+            builder = builder.max_bytes(max_bytes);
+        }
+        if let Some(longest_wait) = self.max_bytes_wait.or(config.max_bytes_wait) {
+            builder = builder.max_bytes_wait(longest_wait);
+        }
+        if let Some(folder) = self.spill_dir.as_ref().or(config.spill_dir.as_ref()) {
+            builder = builder.spill(folder);
+        }
+        if let Some(address) = self.http.or(config.http) {
+            builder = builder.http(address);
+        }
+        Ok(builder)
     }
 }
 
-/// What a checkpoint has is loaded all the same.
-fn warn_of_full_memory(engine: &Engine) {
-    let memory = engine.memory();
-    let resident = memory.chunks.resident_bytes();
-    if let Some(limit) = memory.max_bytes.filter(|limit| resident > *limit) {
-        tracing::warn!(
-            "the checkpoint's chunks take {}, and max_bytes is {}: inserts wait until items are removed",
-            bytes(resident),
-            bytes(limit),
-        );
+/// Why there is no server; `source` is the configuration.
+fn failure(source: &str, error: Error) -> Failure {
+    match error.kind() {
+        ErrorKind::Tables | ErrorKind::Restore => Failure::usage(format!("{source}: {error}")),
+        _ => error.into(),
     }
 }
 
@@ -173,16 +150,4 @@ fn announce(address: SocketAddr, config: &Config) {
     }
     let tables = config.tables.iter().map(|table| table.name.as_str()).collect::<Vec<_>>().join(", ");
     tracing::info!(%address, tables, "listening");
-}
-
-/// Why a server ended that should have gone on, or could not do what it does at the end.
-fn ended(error: std::io::Error) -> Failure {
-    match error.get_ref().and_then(|inner| inner.downcast_ref::<EngineError>()) {
-        Some(error) => Failure::text(Kind::Runtime, format!("{error}; earlier checkpoints stay valid")),
-        None => broken(error),
-    }
-}
-
-fn broken(error: std::io::Error) -> Failure {
-    Failure::new(Kind::Runtime, anyhow::Error::new(error).context("the listening socket broke"))
 }

@@ -38,7 +38,7 @@ fn a_server_goes_on_from_its_newest_checkpoint() {
     checkpoint(&root, &[1.0], &[]);
     let served = start(TOML, &root, &["--checkpoint-keep", "1", "--no-checkpoint-at-shutdown"]);
     let client = write(&served, &[2.0, 3.0]);
-    client.mutate_priorities("replay", &[], &[client.sample("replay", 1).unwrap()[0].info().key]).unwrap();
+    client.delete_items("replay", &[client.sample("replay", 1).unwrap()[0].info().key]).unwrap();
     let new = client.checkpoint().unwrap();
     assert_eq!(Path::new(&new).parent(), Some(root.as_path()));
     assert_eq!(names(&root), ["checkpoint-0000000002.relive"]);

@@ -37,11 +37,11 @@ pub struct Client {
 }
 
 impl Client {
-    /// A client of the server at `address`: `host:port` or `http://host:port`.
+    /// A client of the server at `address`: a `SocketAddr`, `host:port` or `http://host:port`.
     ///
     /// # Errors
     /// As [`crate::Client::connect`], and `Internal` when the system gives no threads.
-    pub fn connect(address: &str) -> Result<Client> {
+    pub fn connect(address: impl ToString) -> Result<Client> {
         Client::connect_with(address, ClientOptions::default())
     }
 
@@ -49,7 +49,7 @@ impl Client {
     ///
     /// # Errors
     /// As [`connect`](Self::connect).
-    pub fn connect_with(address: &str, options: ClientOptions) -> Result<Client> {
+    pub fn connect_with(address: impl ToString, options: ClientOptions) -> Result<Client> {
         let runtime = runtime()?;
         let inner = {
             let _inside = runtime.enter();
@@ -137,6 +137,22 @@ impl Client {
     /// As [`crate::Client::status`].
     pub fn status(&self) -> Result<ServerStatus> {
         self.runtime.block_on(self.inner.status())
+    }
+
+    /// Sets the priorities of items, by their keys.
+    ///
+    /// # Errors
+    /// As [`crate::Client::update_priorities`].
+    pub fn update_priorities(&self, table: &str, priorities: &[(u64, f64)]) -> Result<()> {
+        self.mutate_priorities(table, priorities, &[])
+    }
+
+    /// Deletes items by their keys.
+    ///
+    /// # Errors
+    /// As [`crate::Client::delete_items`].
+    pub fn delete_items(&self, table: &str, keys: &[u64]) -> Result<()> {
+        self.mutate_priorities(table, &[], keys)
     }
 
     /// Sets priorities and deletes items.
@@ -286,10 +302,10 @@ impl Client {
     /// A reader of batches.
     ///
     /// # Errors
-    /// As [`crate::Client::batch_sampler`].
-    pub fn batch_sampler(&self, table: &str, options: BatchOptions) -> Result<BatchSampler> {
+    /// As [`crate::Client::batches`].
+    pub fn batches(&self, table: &str, options: BatchOptions) -> Result<BatchSampler> {
         let _inside = self.runtime.enter();
-        Ok(BatchSampler::new(Arc::clone(&self.runtime), self.inner.batch_sampler(table, options)?))
+        Ok(BatchSampler::new(Arc::clone(&self.runtime), self.inner.batches(table, options)?))
     }
 }
 

@@ -40,8 +40,24 @@ impl Client {
         }
     }
 
-    /// Sets priorities (`updates`: key and priority) and deletes items (`deletes`: keys) of `table`. Keys that the
-    /// table does not have are ignored.
+    /// Sets the priorities of items, by their keys; keys that the table does not have are ignored.
+    ///
+    /// # Errors
+    /// As [`mutate_priorities`](Self::mutate_priorities).
+    pub async fn update_priorities(&self, table: &str, priorities: &[(u64, f64)]) -> Result<()> {
+        self.mutate_priorities(table, priorities, &[]).await
+    }
+
+    /// Deletes items by their keys; keys that the table does not have are ignored.
+    ///
+    /// # Errors
+    /// As [`mutate_priorities`](Self::mutate_priorities).
+    pub async fn delete_items(&self, table: &str, keys: &[u64]) -> Result<()> {
+        self.mutate_priorities(table, &[], keys).await
+    }
+
+    /// In one call sets priorities (`updates`: key and priority) and deletes items (`deletes`: keys) of `table`. Keys
+    /// that the table does not have are ignored.
     ///
     /// # Errors
     /// `NotFound` for an unknown table, `InvalidArgument` for a priority that the table's selectors do not take,

@@ -38,15 +38,15 @@ pub struct Client {
 }
 
 impl Client {
-    /// A client of the server at `address`: `host:port` or `http://host:port`. Must be called inside a Tokio runtime;
-    /// [`blocking::Client`](crate::blocking::Client) needs none.
+    /// A client of the server at `address`: a `SocketAddr`, `host:port` or `http://host:port`. Must be called inside a
+    /// Tokio runtime; [`blocking::Client`](crate::blocking::Client) needs none.
     ///
     /// A list with commas, `host1:port,host2:port`, and a name whose addresses are all servers, `dns:///name:port`,
     /// make a client of [many servers](Self::connect_many).
     ///
     /// # Errors
     /// `InvalidArgument` for an address that cannot be one. Whether a server is there shows with the first call.
-    pub fn connect(address: &str) -> Result<Client> {
+    pub fn connect(address: impl ToString) -> Result<Client> {
         Client::connect_with(address, ClientOptions::default())
     }
 
@@ -54,8 +54,8 @@ impl Client {
     ///
     /// # Errors
     /// As [`connect`](Self::connect).
-    pub fn connect_with(address: &str, options: ClientOptions) -> Result<Client> {
-        Backend::connect(address, options).map(Client::of)
+    pub fn connect_with(address: impl ToString, options: ClientOptions) -> Result<Client> {
+        Backend::connect(&address.to_string(), options).map(Client::of)
     }
 
     /// A client of all servers at `addresses` as if they were one: each is `host:port`, or `dns:///name:port` for all
@@ -73,10 +73,10 @@ impl Client {
     ///
     /// # async fn run() -> Result<(), relive_client::Error> {
     /// let client = Client::connect_many(&["replay-0:8000", "replay-1:8000"])?;
-    /// let mut batches = client.batch_sampler("replay", BatchOptions::new(256))?;
+    /// let mut batches = client.batches("replay", BatchOptions::new(256))?;
     /// if let Some(batch) = batches.next().await {
     ///     let keys: Vec<(u64, f64)> = batch?.infos().map(|info| (info.key, 1.0)).collect();
-    ///     client.mutate_priorities("replay", &keys, &[]).await?;
+    ///     client.update_priorities("replay", &keys).await?;
     /// }
     /// # Ok(())
     /// # }

@@ -53,7 +53,7 @@ impl Client {
     /// # Errors
     /// `InvalidArgument` for options out of range; `NotFound` for an unknown table of this process (a server tells
     /// with the first batch).
-    pub fn batch_sampler(&self, table: &str, options: BatchOptions) -> Result<BatchSampler> {
+    pub fn batches(&self, table: &str, options: BatchOptions) -> Result<BatchSampler> {
         BatchSampler::new(&self.backend, table, &options)
     }
 

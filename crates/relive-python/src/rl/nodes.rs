@@ -7,16 +7,16 @@ use pyo3::prelude::*;
 use relive_client::ClientOptions;
 use relive_client::blocking::Client;
 use relive_engine::{Engine, EngineBuilder};
+use relive_host::{Background, Endpoint};
 use relive_rl::RlError;
 use relive_rl::processes::{Connect, Hosted, Node, NodeWorkers, Running, node_tables};
 use relive_rl::run::Stop;
-use relive_server::access::{Access, Role, Tokens};
-use relive_server::{Entrance, ServerOptions};
-use tokio::runtime::{Builder, Runtime};
+use relive_server::ServerOptions;
+use relive_server::access::Role;
 
 use super::foreign::Raised;
 use super::raise::raise;
-use crate::error::invalid;
+use crate::error::{invalid, raise_host};
 use crate::finalization;
 use crate::security::ClientSecurity;
 
@@ -51,39 +51,6 @@ impl NodeWorkers for PythonWorkers {
     }
 }
 
-/// Serves a node's weights for as long as it lives.
-struct Port {
-    runtime: Option<Runtime>,
-    address: SocketAddr,
-}
-
-impl Port {
-    fn start(ip: IpAddr, engine: &Engine, token: Option<&str>) -> PyResult<Port> {
-        let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
-        let listener = runtime.block_on(relive_server::bind(SocketAddr::new(ip, 0))).map_err(invalid)?;
-        let address = listener.local_addr()?;
-        let mut entrance = Entrance::from(listener);
-        if let Some(token) = token {
-            let tokens = Tokens::one("nodes", Role::Read, token).map_err(invalid)?;
-            entrance = entrance.access(Access::Tokens(Arc::new(tokens)));
-        }
-        let served =
-            relive_server::serve(entrance, engine.clone(), ServerOptions::default(), std::future::pending());
-        runtime.spawn(async move {
-            if let Err(error) = served.await {
-                tracing::warn!(target: "relive", %error, "the node's weights are not served any more");
-            }
-        });
-        Ok(Port { runtime: Some(runtime), address })
-    }
-}
-
-impl Drop for Port {
-    fn drop(&mut self) {
-        self.runtime.take().into_iter().for_each(Runtime::shutdown_background);
-    }
-}
-
 /// Is a node of the run at an address until that is over, with room for so many workers; how many it had at most, and how many were started anew.
 #[pyfunction]
 #[pyo3(signature = (address, workers, *, actors, name, host, ip, token = None))]
@@ -101,15 +68,22 @@ pub(crate) fn host_for_run(
     let raised = Raised::default();
     let tables = node_tables().fold(Engine::builder(), EngineBuilder::table);
     let engine = tables.build().map_err(invalid)?;
-    let port = Port::start(ip, &engine, token.as_deref())?;
+    // Serves the node's weights for as long as it lives.
+    let background = Background::new().map_err(|error| raise_host(py, error))?;
+    let mut endpoint = Endpoint::new(SocketAddr::new(ip, 0));
+    if let Some(token) = &token {
+        endpoint = endpoint.token("nodes", Role::Read, token);
+    }
+    let bound = background.bind(endpoint).map_err(|error| raise_host(py, error))?;
+    let port = bound.address().to_string();
+    background.serving(bound, None, ServerOptions::default(), "the node's weights")(&engine);
     let options = ClientSecurity::new(token, None)?.apply(ClientOptions::default());
-    let mut workers =
-        PythonWorkers { object: workers, near: port.address.to_string(), raised: raised.clone() };
+    let mut workers = PythonWorkers { object: workers, near: port.clone(), raised: raised.clone() };
     let hosted = py.detach(|| {
         let client = Client::connect_with(address, options.clone())?;
         let connect: Connect =
             Arc::new(move |address: &str| Ok(Client::connect_with(address, options.clone())?));
-        let (far, stop) = (Some(port.address.to_string()), Stop::new());
+        let (far, stop) = (Some(port), Stop::new());
         let node = Node { client: &client, name, host, address: far, actors, engine, connect, stop: &stop };
         relive_rl::processes::host(&node, &mut workers)
     });

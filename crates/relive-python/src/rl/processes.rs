@@ -1,27 +1,25 @@
 //! Runs whose workers are processes of Python: the tables that they are served, and what each of them does.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use pyo3::prelude::*;
 use relive_client::ClientOptions;
 use relive_client::blocking::Client;
+use relive_host::{Background, Endpoint, Serve};
 use relive_rl::learners::{Follower, learn};
 use relive_rl::plan::MakeEnvironment;
 use relive_rl::processes::{Worker, work};
 use relive_rl::run::{Begun, Stop, Watch};
 use relive_rl::{Agent, Result, RlError};
-use relive_server::access::{Access, Tokens};
-use relive_server::{Entrance, ServerOptions};
-use tokio::runtime::{Builder, Runtime};
+use relive_server::ServerOptions;
+use relive_server::access::Role;
 
 use super::foreign::Raised;
 use super::given_agent::{agent_of, within};
 use super::raise::raise;
 use super::source::Source;
-use crate::error::invalid;
-use crate::lock::Brief;
+use crate::error::raise_host;
 use crate::logs;
 use crate::security::ClientSecurity;
 
@@ -31,30 +29,31 @@ use crate::security::ClientSecurity;
 pub(super) struct OtherMachines {
     /// The address of this machine that they know.
     host: IpAddr,
-    /// Has the token that they show.
-    token_file: PathBuf,
+    /// What they must show.
+    token: String,
 }
 
 /// Serves the tables of a run at a free port, for as long as it lives.
 pub(super) struct Serving {
-    runtime: Option<Runtime>,
-    entrance: Arc<Brief<Option<Entrance>>>,
+    _background: Background,
+    serve: Serve,
     address: SocketAddr,
 }
 
 impl Serving {
     /// Serves this machine, or others as well.
-    pub(super) fn start(others: Option<OtherMachines>) -> PyResult<Serving> {
-        let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
-        let host = others.as_ref().map_or(IpAddr::V4(Ipv4Addr::LOCALHOST), |others| others.host);
-        let listener = runtime.block_on(relive_server::bind(SocketAddr::from((host, 0)))).map_err(invalid)?;
-        let address = listener.local_addr()?;
-        let mut entrance = Entrance::from(listener);
-        if let Some(OtherMachines { token_file, .. }) = others {
-            let tokens = Tokens::open(token_file).map_err(invalid)?;
-            entrance = entrance.access(Access::Tokens(Arc::new(tokens)));
-        }
-        Ok(Serving { runtime: Some(runtime), entrance: Arc::new(Brief::new(Some(entrance))), address })
+    pub(super) fn start(py: Python<'_>, others: Option<OtherMachines>) -> PyResult<Serving> {
+        let background = Background::new().map_err(|error| raise_host(py, error))?;
+        let endpoint = match others {
+            Some(OtherMachines { host, token }) => {
+                Endpoint::new(SocketAddr::from((host, 0))).token("workers", Role::Write, token)
+            }
+            None => Endpoint::new(":0"),
+        };
+        let bound = background.bind(endpoint).map_err(|error| raise_host(py, error))?;
+        let address = bound.address();
+        let serve = background.serving(bound, None, ServerOptions::default(), "the run's tables");
+        Ok(Serving { _background: background, serve, address })
     }
 
     /// Where they are served.
@@ -64,19 +63,8 @@ impl Serving {
 
     /// Serves the tables that it is shown.
     pub(super) fn watch(&self) -> Watch {
-        let handle = self.runtime.as_ref().map(|runtime| runtime.handle().clone());
-        let bound = Arc::clone(&self.entrance);
-        Watch::new(move |engine| {
-            let (Some(entrance), Some(handle)) = (bound.take(), &handle) else { return };
-            let engine = engine.clone();
-            handle.spawn(async move {
-                let options = ServerOptions::default();
-                let served = relive_server::serve(entrance, engine, options, std::future::pending());
-                if let Err(error) = served.await {
-                    tracing::warn!(target: "relive", %error, "the run's tables are not served any more");
-                }
-            });
-        })
+        let serve = Arc::clone(&self.serve);
+        Watch::new(move |engine| serve(engine))
     }
 
     /// Calls a function of Python with the address when the run has something to join.
@@ -87,12 +75,6 @@ impl Serving {
                 stop.stop();
             }
         })
-    }
-}
-
-impl Drop for Serving {
-    fn drop(&mut self) {
-        self.runtime.take().into_iter().for_each(Runtime::shutdown_background);
     }
 }
 

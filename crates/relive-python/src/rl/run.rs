@@ -137,7 +137,8 @@ fn processes(supervisor: &Bound<'_, PyAny>) -> PyResult<Processes> {
 
 /// The tables of the run for the workers that `supervisor` starts.
 fn served(supervisor: &Bound<'_, PyAny>) -> PyResult<Serving> {
-    Serving::start(supervisor.getattr(intern!(supervisor.py(), "other_machines"))?.extract()?)
+    let py = supervisor.py();
+    Serving::start(py, supervisor.getattr(intern!(py, "other_machines"))?.extract()?)
 }
 
 fn deadline(timeout: Option<f64>) -> PyResult<Option<Instant>> {

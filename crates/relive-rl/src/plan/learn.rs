@@ -133,7 +133,7 @@ impl UpdatePriorities for Flow<Progress> {
                 let mut left = &priorities[..];
                 for (table, count) in &tables {
                     let (theirs, others) = left.split_at((*count).min(left.len()));
-                    client.mutate_priorities(table, theirs, &[])?;
+                    client.update_priorities(table, theirs)?;
                     left = others;
                 }
                 times.add(Part::Priorities, lap.lap());

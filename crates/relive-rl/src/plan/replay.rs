@@ -65,7 +65,7 @@ impl Crew {
             return Ok(Flow::from_iter(&name, std::iter::empty()));
         }
         let in_turn = self.table_in_turn(table)?;
-        let batches = self.client().batch_sampler(table, BatchOptions::new(batch_size).prefetch(0))?;
+        let batches = self.client().batches(table, BatchOptions::new(batch_size).prefetch(0))?;
         let (waits, count) = (in_turn.is_none(), i64::try_from(batch_size).unwrap_or(i64::MAX));
         let times = self.times().clone();
         let batches = Flow::from_pull(&name, Batches { batches, in_turn, count, times });

@@ -26,7 +26,7 @@ fn batch<A: Adder>(make: impl Fn(&Client, &EnvironmentSpec) -> A) -> (Environmen
         step = environment.step(Action::Nest(action.row(0)), screen.row_mut(0)).unwrap();
         adder.add(action.view(), step, screen.view()).unwrap();
     }
-    let mut batches = client.batch_sampler("replay", BatchOptions::new(16)).unwrap();
+    let mut batches = client.batches("replay", BatchOptions::new(16)).unwrap();
     (spec, batches.next_within(None).unwrap().unwrap())
 }
 

@@ -36,7 +36,7 @@ async fn exact_batches_take_what_they_need_and_nothing_else() {
     let server = start().await;
     insert(&server, 0..20).await;
     for (client, first) in [(server.client(), 0), (server.client_in_process(), 10)] {
-        let mut batches = client.batch_sampler("t", BatchOptions::new(4).prefetch(0)).unwrap();
+        let mut batches = client.batches("t", BatchOptions::new(4).prefetch(0)).unwrap();
         assert_eq!((batches.table(), batches.prefetched()), ("t", (0, 0)));
         let before = size(&client).await;
         assert_eq!(numbers(&next(&mut batches).await), [first, first + 1, first + 2, first + 3]);
@@ -56,7 +56,7 @@ async fn a_timeout_keeps_a_part_of_a_batch() {
         for prefetch in [0, 2] {
             insert(&server, first..first + 3).await;
             let options = BatchOptions::new(5).prefetch(prefetch).max_batches(1).timeout(SHORT);
-            let mut batches = client.batch_sampler("t", options).unwrap();
+            let mut batches = client.batches("t", options).unwrap();
             let error = loop {
                 let error = batches.next().await.unwrap().unwrap_err();
                 assert!(error.is_timeout(), "{error}");
@@ -79,7 +79,7 @@ async fn dropped_waits_lose_nothing() {
     let server = start().await;
     let mut first = 0;
     for client in server.every_client() {
-        let mut batches = client.batch_sampler("t", BatchOptions::new(8).prefetch(0)).unwrap();
+        let mut batches = client.batches("t", BatchOptions::new(8).prefetch(0)).unwrap();
         for item in first..first + 8 {
             // Waits that end at any moment, also while the insert is under way.
             let inserting = insert(&server, item..item + 1);
@@ -111,7 +111,7 @@ async fn a_given_up_wait_takes_its_request_back() {
     let server = start().await;
     let mut first = 0;
     for client in server.every_client() {
-        let mut batches = client.batch_sampler("t", BatchOptions::new(3).prefetch(0)).unwrap();
+        let mut batches = client.batches("t", BatchOptions::new(3).prefetch(0)).unwrap();
         insert(&server, first..first + 1).await;
         let is_seen = async {
             waiters(&client, 1).await;
@@ -137,7 +137,7 @@ async fn prefetched_batches_and_their_end() {
     insert(&server, 0..20).await;
     let client = server.client();
     let options = BatchOptions::new(3).prefetch(2).max_batches(4).num_workers(1);
-    let mut batches = client.batch_sampler("t", options).unwrap();
+    let mut batches = client.batches("t", options).unwrap();
     while batches.prefetched() != (2, 0) {
         tokio::task::yield_now().await;
     }
@@ -150,7 +150,7 @@ async fn prefetched_batches_and_their_end() {
     assert!(batches.next().await.is_none());
     assert_eq!(size(&client).await, 8, "never more than for four batches");
 
-    let mut local = server.client_in_process().batch_sampler("t", BatchOptions::new(3).prefetch(1)).unwrap();
+    let mut local = server.client_in_process().batches("t", BatchOptions::new(3).prefetch(1)).unwrap();
     assert_eq!(numbers(&next(&mut local).await), [12, 13, 14]);
     assert_eq!((size(&client).await, local.prefetched()), (2, (1, 0)));
 }
@@ -160,7 +160,7 @@ async fn several_workers_fill_one_batch() {
     let server = TestServer::start([TableConfig::new("t")]).await;
     insert(&server, 0..3).await;
     let options = BatchOptions::new(100).num_workers(3);
-    let mut batches = server.client().batch_sampler("t", options).unwrap();
+    let mut batches = server.client().batches("t", options).unwrap();
     for _ in 0..5 {
         let batch = next(&mut batches).await;
         assert_eq!((batch.len(), batch.infos().len()), (100, 100));
@@ -171,7 +171,7 @@ async fn several_workers_fill_one_batch() {
 #[tokio::test]
 async fn a_stopped_server_ends_a_wait_at_once() {
     let server = start().await;
-    let mut local = server.client_in_process().batch_sampler("t", BatchOptions::new(2)).unwrap();
+    let mut local = server.client_in_process().batches("t", BatchOptions::new(2)).unwrap();
     let client = server.client_in_process();
     let blocked = tokio::spawn(async move { (local.next().await, local.next().await) });
     while client.status().await.unwrap().tables[0].waiters.is_empty() {
@@ -189,7 +189,7 @@ async fn a_stopped_server_ends_a_wait_at_once() {
 async fn a_server_that_went_away_is_told_of_after_the_timeout() {
     let server = start().await;
     let options = BatchOptions::new(2).timeout(Duration::from_millis(300));
-    let mut batches = server.client().batch_sampler("t", options).unwrap();
+    let mut batches = server.client().batches("t", options).unwrap();
     assert!(batches.next_within(Some(SHORT)).await.unwrap().unwrap_err().is_timeout());
     server.stop().await;
     let error = batches.next_within(Some(LONG)).await.unwrap().unwrap_err();
@@ -199,13 +199,13 @@ async fn a_server_that_went_away_is_told_of_after_the_timeout() {
 #[tokio::test]
 async fn unknown_tables_and_wrong_options() {
     let server = start().await;
-    let error = server.client_in_process().batch_sampler("no", BatchOptions::new(1)).unwrap_err();
+    let error = server.client_in_process().batches("no", BatchOptions::new(1)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotFound);
-    let mut batches = server.client().batch_sampler("no", BatchOptions::new(1)).unwrap();
+    let mut batches = server.client().batches("no", BatchOptions::new(1)).unwrap();
     let error = batches.next().await.unwrap().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotFound);
     for client in server.every_client() {
-        let error = client.batch_sampler("t", BatchOptions::new(0)).unwrap_err();
+        let error = client.batches("t", BatchOptions::new(0)).unwrap_err();
         assert!(error.to_string().contains("batch_size must be at least 1"), "{error}");
     }
 }
@@ -216,7 +216,7 @@ async fn small_items_are_copied_from_the_second_batch_on() {
     insert(&server, 0..5).await;
     let client = server.client_in_process();
     let options = BatchOptions::new(4).max_batches(4);
-    let mut batches = client.batch_sampler("t", options).unwrap();
+    let mut batches = client.batches("t", options).unwrap();
     let handed_out = next(&mut batches).await;
     assert!(handed_out.samples()[0].inserted_at().is_some());
     for item in [5, 6] {

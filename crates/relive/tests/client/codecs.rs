@@ -72,7 +72,7 @@ async fn every_reader_gets_the_same_under_every_codec() {
                 let keys: Vec<u64> = samples.iter().map(|sample| sample.info().key).collect();
                 let items = client.get_items("t", &keys).await.unwrap();
                 assert_eq!(items[5].as_ref().unwrap().columns().unwrap(), samples[5].columns().unwrap());
-                let mut batches = client.batch_sampler("t", BatchOptions::new(16)).unwrap();
+                let mut batches = client.batches("t", BatchOptions::new(16)).unwrap();
                 let batch = batches.next_within(Some(LONG)).await.unwrap().unwrap();
                 let mut wide = vec![0; 16 * 8 * 200];
                 batch.gather_into(2, &mut wide).unwrap();

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use relive::engine::Engine;
 use relive::{
     Client, ClientOptions, Nest, Sample, Server, ServerBuilder, ServerOptions, TableConfig, Tensor,
     TransportChoice,
 };
+use relive_engine::Engine;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
@@ -72,7 +72,7 @@ pub(crate) fn client(address: SocketAddr, timeout: Duration) -> Client {
 
 pub(crate) fn client_by(way: TransportChoice, address: SocketAddr, timeout: Duration) -> Client {
     let options = ClientOptions::default().timeout(timeout).transport(way);
-    Client::connect_with(&address.to_string(), options).unwrap()
+    Client::connect_with(address, options).unwrap()
 }
 
 /// Forwards connections; `cut` ends those that are open, `cut_after` ends them when that many bytes went to the server.
@@ -147,7 +147,7 @@ async fn forward(near: TcpStream, far: TcpStream, budget: Arc<AtomicUsize>) {
     tokio::select! { () = upwards => {}, () = downwards => {} }
 }
 
-pub(crate) fn leaf<T: relive::tensor::Element>(value: T) -> Nest<Tensor> {
+pub(crate) fn leaf<T: relive_tensor::Element>(value: T) -> Nest<Tensor> {
     Nest::Leaf(Tensor::scalar(value))
 }
 

@@ -23,7 +23,7 @@ async fn unknown_tables() {
 
     assert_eq!(client.sample("nope", 1).await.unwrap_err().kind(), ErrorKind::NotFound);
     assert_eq!(client.reset("nope").await.unwrap_err().kind(), ErrorKind::NotFound);
-    assert_eq!(client.mutate_priorities("nope", &[], &[]).await.unwrap_err().kind(), ErrorKind::NotFound);
+    assert_eq!(client.update_priorities("nope", &[]).await.unwrap_err().kind(), ErrorKind::NotFound);
     assert_eq!(client.insert(&leaf(1), &[("nope", 1.0)]).await.unwrap_err().kind(), ErrorKind::NotFound);
     assert_eq!(client.insert(&leaf(1), &[]).await.unwrap_err().kind(), ErrorKind::InvalidArgument);
 }
@@ -95,7 +95,7 @@ async fn a_priority_that_the_table_refuses() {
     assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
     client.insert(&leaf(1), &[("t", 1.0)]).await.unwrap();
     let key = client.sample("t", 1).await.unwrap()[0].info().key;
-    let error = client.mutate_priorities("t", &[(key, f64::INFINITY)], &[]).await.unwrap_err();
+    let error = client.update_priorities("t", &[(key, f64::INFINITY)]).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
 }
 

@@ -24,7 +24,7 @@ async fn create(writer: &mut TrajectoryWriter, columns: Vec<Column>) {
 /// The next batch of a client that asks for nothing ahead, from the table that is named after its way.
 async fn batch(client: &Client, size: usize) -> SampleBatch {
     let table = client.negotiate().await.unwrap().to_string();
-    let mut batches = client.batch_sampler(&table, BatchOptions::new(size).prefetch(0)).unwrap();
+    let mut batches = client.batches(&table, BatchOptions::new(size).prefetch(0)).unwrap();
     batches.next().await.unwrap().unwrap()
 }
 

@@ -1,11 +1,11 @@
 //! A client of tables in the same process.
 
-use relive::engine::Engine;
-use relive::table::SavedCheckpoint;
 use relive::{
     Client, ErrorKind, Nest, SelectorKind, SourceColumn, StructuredConfig, TableConfig, Tensor,
     TrajectoryWriterOptions, Transport, Windows, blocking,
 };
+use relive_engine::Engine;
+use relive_table::SavedCheckpoint;
 
 use crate::common::LONG;
 
@@ -50,9 +50,7 @@ async fn a_checkpoint_of_the_engine() {
 async fn unknown_and_closed_tables() {
     let engine = engine();
     let client = Client::in_process(engine.clone());
-    for error in
-        [client.reset("c").await.unwrap_err(), client.mutate_priorities("c", &[], &[1]).await.unwrap_err()]
-    {
+    for error in [client.reset("c").await.unwrap_err(), client.delete_items("c", &[1]).await.unwrap_err()] {
         assert_eq!(error.kind(), ErrorKind::NotFound);
         assert!(error.to_string().contains("Priority table c was not found"), "{error}");
     }

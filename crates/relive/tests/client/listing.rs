@@ -16,7 +16,7 @@ async fn start() -> (TestServer, Vec<u64>) {
     }
     writer.close().await.unwrap();
     // The first five were evicted. Another leaves from the middle, so that the places of items are not in their order.
-    server.client().mutate_priorities("t", &[], &[keys[100]]).await.unwrap();
+    server.client().delete_items("t", &[keys[100]]).await.unwrap();
     keys.remove(100);
     (server, keys.split_off(5))
 }

@@ -129,7 +129,7 @@ fn chi_square(counts: &HashMap<i64, u32>, expected: impl Fn(i64) -> f64, items: 
 }
 
 async fn count_values(client: &Client, batches: usize) -> (HashMap<i64, u32>, Vec<(i64, f64, u64)>) {
-    let mut sampler = client.batch_sampler("t", BatchOptions::new(200).max_batches(batches)).unwrap();
+    let mut sampler = client.batches("t", BatchOptions::new(200).max_batches(batches)).unwrap();
     let (mut counts, mut told) = (HashMap::new(), Vec::new());
     while let Some(batch) = sampler.next().await {
         for sample in batch.unwrap().samples() {
@@ -193,7 +193,7 @@ async fn updates_and_deletes_go_to_the_server_that_has_the_item() {
     // Keys of samples.
     let batch: Vec<u64> =
         fleet.client.sample("t", 50).await.unwrap().iter().map(|sample| sample.info().key).collect();
-    fleet.client.mutate_priorities("t", &[], &batch).await.unwrap();
+    fleet.client.delete_items("t", &batch).await.unwrap();
     let left = fleet.client.get_items("t", &batch).await.unwrap();
     assert!(left.iter().all(Option::is_none));
     let mut listed = 0;
@@ -307,7 +307,7 @@ impl Load {
         let writers = writers.collect();
         let readers = (0..2).map(|_| client.clone()).map(|client| {
             tokio::spawn(async move {
-                let mut batches = client.batch_sampler("t", BatchOptions::new(64)).unwrap();
+                let mut batches = client.batches("t", BatchOptions::new(64)).unwrap();
                 let (mut pause, mut last) = (Duration::ZERO, Instant::now());
                 while Instant::now() < end {
                     batches.next().await.unwrap().unwrap();

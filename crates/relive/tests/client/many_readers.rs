@@ -80,7 +80,7 @@ async fn exact_batches_take_nothing_that_they_do_not_give() {
     let size = || async { client.server_info().await.unwrap().table("t").unwrap().current_size };
     fill(&servers[0].client(), 0..2, |_| 1.0).await;
     fill(&servers[1].client(), 2..3, |_| 1.0).await;
-    let mut batches = client.batch_sampler("t", BatchOptions::new(4).prefetch(0)).unwrap();
+    let mut batches = client.batches("t", BatchOptions::new(4).prefetch(0)).unwrap();
     let mut waited = Duration::from_millis(100);
     loop {
         let error = batches.next_within(Some(waited)).await.unwrap().unwrap_err();

@@ -2,11 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use relive::engine::Engine;
 use relive::{
     Client, ClientOptions, ErrorKind, Nest, Server, TableConfig, Tensor, TrajectoryWriter,
     TrajectoryWriterOptions,
 };
+use relive_engine::Engine;
 
 use crate::common::LONG;
 
@@ -65,7 +65,7 @@ async fn a_writer_of_this_process_waits_and_goes_on() {
     assert_eq!((chunks.chunks, chunks.shared_bytes, chunks.spilled_bytes), (3, 0, 0));
     assert!(chunks.resident_bytes() >= 3 * STEP as u64 && status.chunks.chunks >= 3);
 
-    client.mutate_priorities("t", &[], &keys).await.unwrap();
+    client.delete_items("t", &keys).await.unwrap();
     let (key, mut writer) = tokio::time::timeout(LONG, writing).await.unwrap().unwrap();
     key.unwrap();
     writer.close().await.unwrap();
@@ -111,15 +111,14 @@ async fn the_time_of_the_client_ends_the_wait_too() {
 
 #[tokio::test]
 async fn a_writer_of_a_server_is_told_in_the_end() {
-    let address = "127.0.0.1:0".parse().unwrap();
     let server = Server::builder()
         .table(table())
         .max_bytes(2 * STEP as u64)
         .max_bytes_wait(Duration::from_millis(100))
-        .bind(address)
+        .bind(":0")
         .await
         .unwrap();
-    let client = Client::connect(&server.address().to_string()).unwrap();
+    let client = Client::connect(server.address()).unwrap();
     let mut writer = client.trajectory_writer(options()).unwrap();
     for value in 0..2 {
         write(&mut writer, value).await.unwrap();
@@ -142,8 +141,8 @@ async fn a_writer_of_a_server_is_told_in_the_end() {
 #[tokio::test]
 async fn an_item_larger_than_its_table_is_refused() {
     let small = || table().max_bytes(STEP as u64 / 2);
-    let server = Server::builder().table(small()).bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
-    let remote = Client::connect(&server.address().to_string()).unwrap();
+    let server = Server::builder().table(small()).bind("127.0.0.1:0").await.unwrap();
+    let remote = Client::connect(server.address()).unwrap();
     let local = Client::in_process(Engine::builder().table(small()).build().unwrap());
     for client in [remote, local] {
         let mut writer = client.trajectory_writer(options()).unwrap();

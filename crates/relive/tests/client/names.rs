@@ -83,8 +83,7 @@ async fn unchecked_structures_that_differ_name_nothing_and_hinder_nobody() {
         assert_eq!(server.engine().table(table).unwrap().info().current_size, 3);
         for client in server.every_client() {
             for prefetch in [0, 1] {
-                let mut batches =
-                    client.batch_sampler(table, BatchOptions::new(2).prefetch(prefetch)).unwrap();
+                let mut batches = client.batches(table, BatchOptions::new(2).prefetch(prefetch)).unwrap();
                 let error = batches.next().await.unwrap().unwrap().names().unwrap_err().to_string();
                 assert!(
                     error.contains("first writer wrote {a, b}, and another writer wrote {x, y}"),
@@ -215,7 +214,7 @@ async fn names_come_with_the_batches() {
     let mut writer = writer(&server.client());
     for client in server.every_client() {
         for prefetch in [0, 2] {
-            let mut batches = client.batch_sampler("u", BatchOptions::new(3).prefetch(prefetch)).unwrap();
+            let mut batches = client.batches("u", BatchOptions::new(3).prefetch(prefetch)).unwrap();
             let (batch, ()) = tokio::join!(batches.next(), add(&mut writer, "u", ["z", "a"]));
             let expected = Nest::dict([("a", ()), ("z", ())]);
             assert_eq!(batch.unwrap().unwrap().names().unwrap().unwrap().as_ref(), &expected);
@@ -232,11 +231,11 @@ async fn names_come_with_the_batches() {
     let plain = vec![newest(&writer, "reward"), newest(&writer, "action/0")];
     writer.create_item("t", 1.0, plain).await.unwrap();
     for client in server.every_client() {
-        let mut batches = client.batch_sampler("t", BatchOptions::new(2)).unwrap();
+        let mut batches = client.batches("t", BatchOptions::new(2)).unwrap();
         assert_eq!(batches.next().await.unwrap().unwrap().names().unwrap(), None);
     }
     // Somebody names them later, with batches under way.
-    let mut batches = client.batch_sampler("t", BatchOptions::new(2).prefetch(1)).unwrap();
+    let mut batches = client.batches("t", BatchOptions::new(2).prefetch(1)).unwrap();
     batches.next().await.unwrap().unwrap();
     assert!(client.name_columns("t", &Nest::dict([("p", ()), ("q", ())])).await.unwrap());
     let named = async { while batches.next().await.unwrap().unwrap().names().unwrap().is_none() {} };
@@ -257,7 +256,7 @@ async fn a_batch_of_another_number_of_columns_has_no_names() {
     writer.create_item("t", 1.0, plain).await.unwrap();
     writer.close().await.unwrap();
     for client in server.every_client() {
-        let mut batches = client.batch_sampler("t", BatchOptions::new(2)).unwrap();
+        let mut batches = client.batches("t", BatchOptions::new(2)).unwrap();
         let error = batches.next().await.unwrap().unwrap().names().unwrap_err();
         assert!(error.to_string().contains("have 1 columns, but its first writer wrote {a, b}"), "{error}");
     }
@@ -272,8 +271,8 @@ async fn a_checkpoint_keeps_names() {
     first.close().await.unwrap();
     let tables = ["t", "u"].map(TableConfig::new);
     let builder =
-        tables.into_iter().fold(relive::engine::Engine::builder(), relive::engine::EngineBuilder::table);
-    let restored = builder.build_from(server.engine().snapshot(), relive::engine::Rules::Stored).unwrap();
+        tables.into_iter().fold(relive_engine::Engine::builder(), relive_engine::EngineBuilder::table);
+    let restored = builder.build_from(server.engine().snapshot(), relive_engine::Rules::Stored).unwrap();
     let client = Client::in_process(restored.engine);
     assert_eq!(client.column_names("t").await.unwrap(), Some(Nest::dict([("a", ()), ("b", ())])));
     assert!(refused(&client, "t", ["x", "y"]).await.contains("{a, b}"));

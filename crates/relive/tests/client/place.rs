@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use relive::engine::{Engine, EngineBuilder, SampleRequest};
-use relive::table::Sampled;
 use relive::{Client, ClientOptions, TableConfig, Tensor, Transport, TransportChoice};
+use relive_engine::{Engine, EngineBuilder, SampleRequest};
+use relive_table::Sampled;
 
 use crate::common::{LONG, TestServer, WAYS, client_by};
 

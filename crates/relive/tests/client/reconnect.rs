@@ -160,7 +160,7 @@ async fn a_dropped_sampler_takes_no_more_than_it_asked_for() {
 async fn a_client_that_finds_no_room_waits_until_there_is() {
     let options = ServerOptions::default().workers(1).max_connections(1);
     let server = Server::builder().table(fifo()).options(options);
-    let server = server.bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
+    let server = server.bind("127.0.0.1:0").await.unwrap();
     let first = client_by(TransportChoice::Tcp, server.address(), LONG);
     first.server_info().await.unwrap();
     let proxy = Proxy::start(server.address()).await;

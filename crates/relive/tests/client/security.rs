@@ -8,8 +8,8 @@ use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair}
 use relive::access::{Access, Role, Tokens};
 use relive::tls::{ClientTls, Identity, ServerTls};
 use relive::{
-    BatchOptions, Client, ClientOptions, ErrorKind, Nest, SamplerOptions, Server, TableConfig, Tensor,
-    Transport, TransportChoice,
+    BatchOptions, Client, ClientOptions, Endpoint, ErrorKind, Nest, SamplerOptions, Server, TableConfig,
+    Tensor, Transport, TransportChoice,
 };
 
 use crate::common::{LONG, WAYS};
@@ -44,10 +44,6 @@ impl Authority {
     }
 }
 
-fn anywhere() -> SocketAddr {
-    "127.0.0.1:0".parse().unwrap()
-}
-
 fn table() -> TableConfig {
     TableConfig::new("replay")
 }
@@ -57,7 +53,7 @@ fn options() -> ClientOptions {
 }
 
 fn connect(address: SocketAddr, options: ClientOptions) -> Client {
-    Client::connect_with(&address.to_string(), options).unwrap()
+    Client::connect_with(address, options).unwrap()
 }
 
 fn step(value: f32) -> Nest<Tensor> {
@@ -69,7 +65,7 @@ async fn insert(client: &Client) -> relive::Result<()> {
 }
 
 async fn sample(client: &Client) -> relive::Result<f32> {
-    let mut batches = client.batch_sampler("replay", BatchOptions::new(4))?;
+    let mut batches = client.batches("replay", BatchOptions::new(4))?;
     let batch = batches.next().await.expect("there is no last one")?;
     let mut bytes = vec![0; 16];
     batch.gather_into(0, &mut bytes)?;
@@ -79,7 +75,8 @@ async fn sample(client: &Client) -> relive::Result<f32> {
 #[tokio::test]
 async fn everything_goes_over_tls() {
     let authority = Authority::new();
-    let server = Server::builder().table(table()).tls(authority.server()).bind(anywhere()).await.unwrap();
+    let server =
+        Server::builder().table(table()).bind(Endpoint::new(":0").tls(authority.server())).await.unwrap();
     for way in WAYS {
         let client = connect(server.address(), options().tls(authority.client()).transport(way));
         insert(&client).await.unwrap();
@@ -101,7 +98,8 @@ async fn everything_goes_over_tls() {
 #[tokio::test]
 async fn who_is_not_trusted_is_told_at_once() {
     let authority = Authority::new();
-    let server = Server::builder().table(table()).tls(authority.server()).bind(anywhere()).await.unwrap();
+    let server =
+        Server::builder().table(table()).bind(Endpoint::new(":0").tls(authority.server())).await.unwrap();
     let elsewhere = Authority::new();
     let error = insert(&connect(server.address(), options().tls(elsewhere.client()))).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::PermissionDenied, "{error}");
@@ -119,7 +117,7 @@ async fn who_is_not_trusted_is_told_at_once() {
 async fn clients_may_have_to_prove_who_they_are() {
     let authority = Authority::new();
     let tls = ServerTls::new(authority.identity(), Some(authority.pem().as_bytes())).unwrap();
-    let server = Server::builder().table(table()).tls(tls).bind(anywhere()).await.unwrap();
+    let server = Server::builder().table(table()).bind(Endpoint::new(":0").tls(tls)).await.unwrap();
     let known = ClientTls::new(Some(authority.pem().as_bytes()), Some(authority.identity())).unwrap();
     let client = connect(server.address(), options().tls(known));
     insert(&client).await.unwrap();
@@ -149,8 +147,8 @@ impl TokenFile {
 #[tokio::test]
 async fn tokens_have_roles_by_every_way() {
     let file = TokenFile::new();
-    let builder = Server::builder().table(table()).access(file.access());
-    let server = builder.bind(anywhere()).await.unwrap();
+    let endpoint = Endpoint::new(":0").access(file.access());
+    let server = Server::builder().table(table()).bind(endpoint).await.unwrap();
     for way in WAYS {
         let by = |token: &str| connect(server.address(), options().transport(way).token(token));
         insert(&by("token-of-the-hand")).await.unwrap();
@@ -175,8 +173,9 @@ async fn tokens_have_roles_by_every_way() {
 #[tokio::test]
 async fn an_open_entrance_must_be_asked_for_and_has_a_role() {
     let (authority, file) = (Authority::new(), TokenFile::new());
-    let builder = Server::builder().table(table()).tls(authority.server()).access(file.access());
-    let server = builder.open_entrance(anywhere(), Role::Write).bind(anywhere()).await.unwrap();
+    let endpoint = Endpoint::new(":0").tls(authority.server()).access(file.access());
+    let endpoint = endpoint.open_entrance(":0", Role::Write);
+    let server = Server::builder().table(table()).bind(endpoint).await.unwrap();
     let open = connect(server.open_address().unwrap(), options().transport(TransportChoice::Tcp));
     insert(&open).await.unwrap();
     assert_eq!(sample(&open).await.unwrap(), 1.0);

@@ -56,7 +56,7 @@ async fn batches_lie_where_the_server_has_put_them() {
     let server = start(TableConfig::new("t"), 3).await;
     for (choice, is_shared) in WAYS.into_iter().zip([false, false, true]) {
         let client = client_by(choice, server.address, LONG);
-        let mut batches = client.batch_sampler("t", BatchOptions::new(50)).unwrap();
+        let mut batches = client.batches("t", BatchOptions::new(50)).unwrap();
         let batch = next(&mut batches).await;
         let memory = batch.column_memory(0).unwrap();
         assert_eq!((memory.is_shared(), memory.len()), (is_shared, 50 * 8), "{choice:?}");
@@ -73,7 +73,7 @@ async fn a_batch_that_is_kept_stays_as_it_is() {
     for choice in WAYS {
         let client = client_by(choice, server.address, LONG);
         let options = BatchOptions::new(10).prefetch(3).max_batches(100);
-        let mut batches = client.batch_sampler("t", options).unwrap();
+        let mut batches = client.batches("t", options).unwrap();
         let mut kept = Vec::new();
         while let Some(batch) = batches.next().await {
             kept.push(batch.unwrap());
@@ -92,7 +92,7 @@ async fn a_batch_that_is_kept_stays_as_it_is() {
 async fn memory_is_used_again() {
     let server = start(TableConfig::new("t"), 3).await;
     let client = client_by(TransportChoice::SharedMemory, server.address, LONG);
-    let mut batches = client.batch_sampler("t", BatchOptions::new(10).prefetch(2)).unwrap();
+    let mut batches = client.batches("t", BatchOptions::new(10).prefetch(2)).unwrap();
     let mut places = std::collections::BTreeSet::new();
     for _ in 0..200 {
         let batch = next(&mut batches).await;
@@ -105,7 +105,7 @@ async fn memory_is_used_again() {
 async fn cut_connections_are_opened_again() {
     let server = start(TableConfig::new("t"), 1).await;
     let proxy = Proxy::start(server.address).await;
-    let mut batches = proxy.client().batch_sampler("t", BatchOptions::new(5).max_batches(60)).unwrap();
+    let mut batches = proxy.client().batches("t", BatchOptions::new(5).max_batches(60)).unwrap();
     let mut come = 0;
     while let Some(batch) = batches.next().await {
         assert_eq!(column(&batch.unwrap()), [0; 5]);
@@ -123,7 +123,7 @@ async fn a_new_server_at_the_address_goes_on() {
         let server = start(TableConfig::new("t"), 1).await;
         let address = server.address;
         let mut batches =
-            client_by(choice, address, LONG).batch_sampler("t", BatchOptions::new(2).prefetch(1)).unwrap();
+            client_by(choice, address, LONG).batches("t", BatchOptions::new(2).prefetch(1)).unwrap();
         let kept = next(&mut batches).await;
         server.stop().await;
         let server = TestServer::start_at(address, [TableConfig::new("t")]).await;
@@ -138,7 +138,7 @@ async fn a_table_that_is_not_there_is_told() {
     let server = start(fifo(), 0).await;
     for choice in WAYS {
         let client = client_by(choice, server.address, LONG);
-        let mut batches = client.batch_sampler("nowhere", BatchOptions::new(2)).unwrap();
+        let mut batches = client.batches("nowhere", BatchOptions::new(2)).unwrap();
         let error = batches.next().await.unwrap().unwrap_err();
         assert_eq!(error.kind(), ErrorKind::NotFound, "{choice:?}: {error}");
         assert!(error.to_string().contains("nowhere"), "{error}");
@@ -150,7 +150,7 @@ async fn many_small_batches_ahead_block_neither_side() {
     let server = start(TableConfig::new("t"), 3).await;
     for choice in WAYS {
         let client = client_by(choice, server.address, LONG);
-        let mut batches = client.batch_sampler("t", BatchOptions::new(1).prefetch(5_000)).unwrap();
+        let mut batches = client.batches("t", BatchOptions::new(1).prefetch(5_000)).unwrap();
         for _ in 0..20_000 {
             next(&mut batches).await;
         }
@@ -164,7 +164,7 @@ async fn a_reader_that_was_there_before_its_server_has_its_way_all_the_same() {
         let address = listener.local_addr().unwrap();
         drop(listener);
         let client = client_by(choice, address, LONG);
-        let mut batches = client.batch_sampler("t", BatchOptions::new(2)).unwrap();
+        let mut batches = client.batches("t", BatchOptions::new(2)).unwrap();
         assert!(batches.next_within(Some(Duration::from_millis(30))).await.unwrap().is_err());
         let server = TestServer::start_at(address, [TableConfig::new("t")]).await;
         server.client_in_process().insert(&leaf(3_i64), &[("t", 1.0)]).await.unwrap();

@@ -76,7 +76,7 @@ async fn delete(world: &World, client: &Client, items: &[(u64, u64)]) -> Outcome
     for group in old.chunks(1000) {
         let (numbers, keys): (Vec<u64>, Vec<u64>) = group.iter().copied().unzip();
         let begun = world.model.begin_delete(&numbers);
-        client.mutate_priorities(TABLE, &[], &keys).await?;
+        client.delete_items(TABLE, &keys).await?;
         world.model.confirm_delete(&numbers, begun);
     }
     Ok(())

@@ -44,7 +44,7 @@ pub(crate) async fn calls(world: Arc<World>, client: Client) -> Outcome {
 /// Reads streams of batches, which are fetched ahead: only what the items hold can be checked.
 pub(crate) async fn stream(world: Arc<World>, client: Client) -> Outcome {
     loop {
-        let mut batches = client.batch_sampler(TABLE, BatchOptions::new(BATCH).max_batches(BATCHES))?;
+        let mut batches = client.batches(TABLE, BatchOptions::new(BATCH).max_batches(BATCHES))?;
         while let Some(batch) = batches.next().await {
             let batch = match batch {
                 Ok(batch) => batch,

@@ -29,7 +29,7 @@ async fn update(world: &World, client: &Client) -> Outcome {
     let numbers = samples.iter().map(content::number).collect::<Outcome<Vec<u64>>>()?;
     let updates: Vec<(u64, f64)> = samples.iter().map(|sample| (sample.info().key, UPDATED)).collect();
     let begun = world.model.begin_update(&numbers);
-    client.mutate_priorities(TABLE, &updates, &[]).await?;
+    client.update_priorities(TABLE, &updates).await?;
     world.model.confirm_update(&numbers, begun);
     Ok(())
 }

@@ -13,7 +13,7 @@ pub(super) async fn run(client: Client, plan: Plan) -> Tally {
     let mut tally = Tally::new();
     let batch_size = usize::try_from(plan.batch).unwrap_or(usize::MAX);
     // The next batch is on its way while one is decoded.
-    let result = match client.batch_sampler(&plan.table, BatchOptions::new(batch_size).prefetch(1)) {
+    let result = match client.batches(&plan.table, BatchOptions::new(batch_size).prefetch(1)) {
         Ok(mut batches) => {
             timeout_at(plan.end, sample_from(&mut batches, &plan, &mut tally)).await.unwrap_or(Ok(()))
         }

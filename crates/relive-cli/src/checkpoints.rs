@@ -1,0 +1,254 @@
+//! The checkpoints of `relive serve`: flags, and the keys of configurations that say the same.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use relive_engine::limits::MIN_CHECKPOINT_INTERVAL;
+use relive_host::{Format, Rules};
+use relive_table::CheckpointProgress;
+use serde::Deserialize;
+
+use crate::failure::{Failure, Result};
+use crate::units::parse_duration;
+
+/// The format in which checkpoints are written.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum FormatChoice {
+    /// Relive's own: chunks are written once and shared by successive checkpoints
+    #[default]
+    Relive,
+    /// dm-reverb's: each checkpoint is a folder with everything in it
+    Reverb,
+}
+
+impl From<FormatChoice> for Format {
+    fn from(choice: FormatChoice) -> Self {
+        match choice {
+            FormatChoice::Relive => Self::Relive,
+            FormatChoice::Reverb => Self::Reverb,
+        }
+    }
+}
+
+/// Whose rules restored tables have.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum ConfigFrom {
+    /// Those of the configuration
+    Code,
+    /// Those of the checkpoint
+    #[default]
+    Checkpoint,
+}
+
+impl From<ConfigFrom> for Rules {
+    fn from(choice: ConfigFrom) -> Self {
+        match choice {
+            ConfigFrom::Code => Self::Given,
+            ConfigFrom::Checkpoint => Self::Stored,
+        }
+    }
+}
+
+/// Options about checkpoints.
+#[derive(Debug, Default, Args)]
+#[command(next_help_heading = "Checkpoints")]
+pub(crate) struct Checkpoints {
+    /// Folder or bucket (s3://…, gs://…, az://…) of checkpoints: the newest one is loaded at the start, and new ones are
+    /// written there: when a client asks, every so often, and at the end [default: the configuration's, else none]
+    #[arg(long, value_name = "DIR|URL")]
+    checkpoint_dir: Option<String>,
+    /// Write a checkpoint every so often, as in 90s, 10m or 1h, at least 1s apart [default: the configuration's, else never]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    checkpoint_every: Option<Duration>,
+    /// How many checkpoints to keep: older ones are removed once a newer one is whole [default: the configuration's, else 3]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    checkpoint_keep: Option<u32>,
+    /// Format of the checkpoints that are written; either is loaded [default: the configuration's, else relive]
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    checkpoint_format: Option<FormatChoice>,
+    /// Whose rules count where the configuration and the checkpoint that is loaded differ [default: the configuration's, else
+    /// checkpoint]
+    #[arg(long, value_enum, value_name = "WHOSE")]
+    config_from: Option<ConfigFrom>,
+    /// Take tables that clients have added to an earlier server: those that the checkpoint has and the configuration has not, with the
+    /// rules that they have there
+    #[arg(long)]
+    checkpoint_tables: bool,
+    /// Write no checkpoint when the server ends
+    #[arg(long)]
+    no_checkpoint_at_shutdown: bool,
+    /// Load this checkpoint at the start, instead of the newest one of --checkpoint-dir
+    #[arg(long, value_name = "PATH|URL")]
+    checkpoint: Option<String>,
+    /// Load what is whole of a damaged checkpoint, and log what is not
+    #[arg(long)]
+    salvage: bool,
+}
+
+/// What a configuration says of checkpoints.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Keys {
+    /// `checkpoint_dir`
+    pub(crate) dir: Option<String>,
+    /// `checkpoint_every`
+    pub(crate) every: Option<Duration>,
+    /// `checkpoint_keep`
+    pub(crate) keep: Option<u32>,
+    /// `checkpoint_format`
+    pub(crate) format: Option<FormatChoice>,
+    /// `config_from`
+    pub(crate) config_from: Option<ConfigFrom>,
+    /// `checkpoint_at_shutdown`
+    pub(crate) at_shutdown: Option<bool>,
+}
+
+impl Checkpoints {
+    /// What the server is to do; flags count before keys.
+    pub(crate) fn settings(
+        &self,
+        keys: &Keys,
+        progress: Arc<CheckpointProgress>,
+    ) -> Result<relive_host::Checkpoints> {
+        let location = self.checkpoint_dir.as_ref().or(keys.dir.as_ref());
+        if location.is_none() {
+            self.check_idle(keys)?;
+        }
+        self.check_interval(keys)?;
+        let mut settings = location.map_or_else(Default::default, relive_host::Checkpoints::at);
+        if let Some(place) = &self.checkpoint {
+            settings = settings.load(place);
+        }
+        if let Some(every) = self.checkpoint_every.or(keys.every) {
+            settings = settings.every(every);
+        }
+        if let Some(keep) = self.checkpoint_keep.or(keys.keep) {
+            settings = settings.keep(usize::try_from(keep).unwrap_or(usize::MAX));
+        }
+        Ok(settings
+            .format(self.checkpoint_format.or(keys.format).unwrap_or_default().into())
+            .at_shutdown(!self.no_checkpoint_at_shutdown && keys.at_shutdown.unwrap_or(true))
+            .rules(self.config_from.or(keys.config_from).unwrap_or_default().into())
+            .other_tables(self.checkpoint_tables)
+            .salvage(self.salvage)
+            .progress(progress))
+    }
+
+    fn check_interval(&self, keys: &Keys) -> Result {
+        let given = [("--checkpoint-every", self.checkpoint_every), ("checkpoint_every", keys.every)];
+        match given.into_iter().find_map(|(name, every)| Some((name, every?))) {
+            Some((name, every)) if every < MIN_CHECKPOINT_INTERVAL => Err(Failure::usage(format!(
+                "{name} is {every:?}, at least {MIN_CHECKPOINT_INTERVAL:?} is possible"
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    /// What says how checkpoints are to be written or read, where there are none, is a slip.
+    fn check_idle(&self, keys: &Keys) -> Result {
+        let loads = self.checkpoint.is_some();
+        let idle = [
+            ("--checkpoint-every", self.checkpoint_every.is_some()),
+            ("--checkpoint-keep", self.checkpoint_keep.is_some()),
+            ("--checkpoint-format", self.checkpoint_format.is_some()),
+            ("--no-checkpoint-at-shutdown", self.no_checkpoint_at_shutdown),
+            ("--config-from", self.config_from.is_some() && !loads),
+            ("--salvage", self.salvage && !loads),
+            ("checkpoint_every", keys.every.is_some()),
+            ("checkpoint_keep", keys.keep.is_some()),
+            ("checkpoint_format", keys.format.is_some()),
+            ("config_from", keys.config_from.is_some() && !loads),
+            ("checkpoint_at_shutdown", keys.at_shutdown.is_some()),
+        ];
+        match idle.into_iter().find(|(_, is_set)| *is_set) {
+            Some((name, _)) => Err(Failure::usage(format!(
+                "{name} says what to do with checkpoints, and there is no folder of them; give --checkpoint-dir"
+            ))),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn keys() -> Keys {
+        Keys {
+            dir: Some("/keys".to_owned()),
+            every: Some(Duration::from_secs(60)),
+            keep: Some(7),
+            format: Some(FormatChoice::Reverb),
+            config_from: Some(ConfigFrom::Code),
+            at_shutdown: Some(false),
+        }
+    }
+
+    /// All settings, as text.
+    fn settings(flags: &Checkpoints, keys: &Keys) -> Result<String> {
+        flags.settings(keys, Arc::default()).map(|settings| format!("{settings:?}"))
+    }
+
+    fn text(settings: &relive_host::Checkpoints) -> String {
+        format!("{settings:?}")
+    }
+
+    #[test]
+    fn keys_count_unless_a_flag_says_otherwise() {
+        let at = relive_host::Checkpoints::at;
+        let expected = at("/keys").every(Duration::from_secs(60)).keep(7).at_shutdown(false);
+        let expected = expected.format(Format::Reverb).rules(Rules::Given);
+        assert_eq!(settings(&Checkpoints::default(), &keys()).unwrap(), text(&expected));
+        let flags = Checkpoints {
+            checkpoint_dir: Some("/flags".to_owned()),
+            checkpoint_every: Some(Duration::from_secs(5)),
+            checkpoint_keep: Some(1),
+            checkpoint_format: Some(FormatChoice::Relive),
+            config_from: Some(ConfigFrom::Checkpoint),
+            ..Checkpoints::default()
+        };
+        let expected = at("/flags").every(Duration::from_secs(5)).keep(1).at_shutdown(false);
+        assert_eq!(settings(&flags, &keys()).unwrap(), text(&expected));
+    }
+
+    #[test]
+    fn without_a_folder_nothing_is_written_and_nothing_may_be_asked_for() {
+        let none = relive_host::Checkpoints::default();
+        assert_eq!(settings(&Checkpoints::default(), &Keys::default()).unwrap(), text(&none));
+        let flags = Checkpoints { salvage: true, ..Checkpoints::default() };
+        assert!(settings(&flags, &Keys::default()).is_err());
+        let flags = Checkpoints { checkpoint: Some("c".to_owned()), ..flags };
+        let expected = none.load("c").salvage(true);
+        assert_eq!(settings(&flags, &Keys::default()).unwrap(), text(&expected));
+        assert!(settings(&Checkpoints::default(), &Keys { keep: Some(2), ..Keys::default() }).is_err());
+    }
+
+    #[test]
+    fn checkpoints_that_come_too_often_are_refused_with_their_time() {
+        let flags = |every| Checkpoints {
+            checkpoint_dir: Some("d".to_owned()),
+            checkpoint_every: every,
+            ..Checkpoints::default()
+        };
+        let refusal = |flags: Checkpoints, keys: Keys| match settings(&flags, &keys).unwrap_err() {
+            Failure::Error { error, .. } => error.to_string(),
+            Failure::OutputClosed => String::new(),
+        };
+        let short = Some(Duration::from_millis(999));
+        let told = refusal(flags(short), Keys::default());
+        assert_eq!(told, "--checkpoint-every is 999ms, at least 1s is possible");
+        let told = refusal(flags(None), Keys { every: short, ..Keys::default() });
+        assert_eq!(told, "checkpoint_every is 999ms, at least 1s is possible");
+        let keys = Keys { every: short, ..Keys::default() };
+        assert!(settings(&flags(Some(Duration::from_secs(1))), &keys).is_ok(), "the flag counts");
+    }
+
+    #[test]
+    fn a_folder_alone_means_three_of_our_own_and_one_at_the_end() {
+        let flags = Checkpoints { checkpoint_dir: Some("d".to_owned()), ..Checkpoints::default() };
+        let expected = relive_host::Checkpoints::at("d").format(Format::Relive).keep(3).at_shutdown(true);
+        assert_eq!(settings(&flags, &Keys::default()).unwrap(), text(&expected));
+    }
+}

@@ -1,0 +1,214 @@
+//! Where to listen, as users write it.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use relive_server::BindError;
+use tokio::net::{TcpListener, TcpSocket};
+
+use crate::{Error, ErrorKind, Result};
+
+/// Connections that the system accepts for a server before it takes them over, as in tokio's own listeners.
+const BACKLOG: u32 = 1024;
+
+/// Where to listen: a [`SocketAddr`], a port, or a text with an address and a port. Port 0 takes a free one.
+///
+/// | Text | Who reaches it |
+/// |---|---|
+/// | `127.0.0.1:8000`, `[::1]:8000`, `10.0.0.7:8000` | as the address says |
+/// | `:8000`, `localhost:8000`, the number 8000 | this machine alone, over IPv4 |
+/// | `*:8000` | whoever reaches this machine, over IPv6 and IPv4 |
+/// | `name:8000` | whoever reaches the first address of the name |
+///
+/// ```
+/// use relive_host::Address;
+/// assert_eq!(Address::from(8000_u16), Address::from("127.0.0.1:8000"));
+/// ```
+#[derive(Debug, Clone)]
+pub struct Address(Form);
+
+#[derive(Debug, Clone)]
+enum Form {
+    Socket(SocketAddr),
+    Text(String),
+}
+
+impl Address {
+    /// Port `port` of `host`: an IP address, a name, or `*`.
+    #[must_use]
+    pub fn of_host(host: &str, port: u16) -> Self {
+        match host.parse::<IpAddr>() {
+            Ok(ip) => Self(Form::Socket(SocketAddr::new(ip, port))),
+            Err(_) => Self(Form::Text(format!("{host}:{port}"))),
+        }
+    }
+
+    /// The addresses to try, one after the other. `what` is the name of the setting, for the error.
+    async fn candidates(&self, what: &str) -> Result<Vec<SocketAddr>> {
+        let text = match &self.0 {
+            Form::Socket(address) => return Ok(vec![*address]),
+            Form::Text(text) => text,
+        };
+        let wrong = |why: &dyn fmt::Display| {
+            let text = format!("{what} must be an address such as 127.0.0.1:8000, not {text:?}: {why}");
+            Error::new(ErrorKind::Bind, text)
+        };
+        if let Ok(address) = text.parse() {
+            return Ok(vec![address]);
+        }
+        let (host, port) = text.rsplit_once(':').ok_or_else(|| wrong(&"the port is missing"))?;
+        let port: u16 = port.parse().map_err(|_| wrong(&"the port must be a number from 0 to 65535"))?;
+        match host {
+            "" | "localhost" => Ok(vec![SocketAddr::from((Ipv4Addr::LOCALHOST, port))]),
+            "*" => Ok(vec![
+                SocketAddr::from((Ipv6Addr::UNSPECIFIED, port)),
+                SocketAddr::from((Ipv4Addr::UNSPECIFIED, port)),
+            ]),
+            name => {
+                let mut found = tokio::net::lookup_host((name, port)).await.map_err(|error| wrong(&error))?;
+                found.next().map(|first| vec![first]).ok_or_else(|| wrong(&"the name has no address"))
+            }
+        }
+    }
+
+    /// Takes the port without listening yet: clients are refused, and try again, until [`Reserved::listen`].
+    pub(crate) async fn reserve(&self, what: &str) -> Result<Reserved> {
+        let candidates = self.candidates(what).await?;
+        // The system might give the same free port to another who does not listen yet either.
+        match candidates.iter().any(|address| address.port() == 0) {
+            true => Ok(Reserved::Free(candidates)),
+            false => Ok(Reserved::Taken(open(&candidates)?)),
+        }
+    }
+
+    pub(crate) async fn listen(&self, what: &str) -> Result<TcpListener> {
+        self.reserve(what).await?.listen()
+    }
+}
+
+/// A port to listen at.
+pub(crate) enum Reserved {
+    /// It is taken.
+    Taken((TcpSocket, SocketAddr)),
+    /// A free one is taken in the end, at the first of these addresses that can be had.
+    Free(Vec<SocketAddr>),
+}
+
+impl Reserved {
+    pub(crate) fn listen(self) -> Result<TcpListener> {
+        let (socket, address) = match self {
+            Self::Taken(taken) => taken,
+            Self::Free(candidates) => open(&candidates)?,
+        };
+        socket.listen(BACKLOG).map_err(|source| BindError { address, source }.into())
+    }
+}
+
+/// A socket at the first address that can be had; one in use ends the search.
+fn open(candidates: &[SocketAddr]) -> Result<(TcpSocket, SocketAddr), BindError> {
+    let mut rest = candidates.iter();
+    let mut next = || rest.next().copied();
+    let mut address = next().expect("there is one at least");
+    loop {
+        match (socket_at(address), next()) {
+            (Err(error), Some(other)) if error.source.kind() != std::io::ErrorKind::AddrInUse => {
+                address = other;
+            }
+            (socket, _) => return Ok((socket?, address)),
+        }
+    }
+}
+
+fn socket_at(address: SocketAddr) -> Result<TcpSocket, BindError> {
+    let made = || {
+        let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+        // As in tokio's listeners: connections of an earlier server that are ending do not hold the port.
+        socket.set_reuseaddr(true)?;
+        socket.bind(address)?;
+        Ok(socket)
+    };
+    made().map_err(|source| BindError { address, source })
+}
+
+impl PartialEq for Address {
+    fn eq(&self, other: &Self) -> bool {
+        self.to_string() == other.to_string()
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Form::Socket(address) => address.fmt(f),
+            Form::Text(text) => f.write_str(text),
+        }
+    }
+}
+
+impl From<SocketAddr> for Address {
+    fn from(address: SocketAddr) -> Self {
+        Self(Form::Socket(address))
+    }
+}
+
+impl From<u16> for Address {
+    fn from(port: u16) -> Self {
+        Self(Form::Socket(SocketAddr::from((Ipv4Addr::LOCALHOST, port))))
+    }
+}
+
+impl From<&str> for Address {
+    fn from(text: &str) -> Self {
+        Self(Form::Text(text.to_owned()))
+    }
+}
+
+impl From<String> for Address {
+    fn from(text: String) -> Self {
+        Self(Form::Text(text))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn bound(address: impl Into<Address>) -> SocketAddr {
+        address.into().listen("bind").await.unwrap().local_addr().unwrap()
+    }
+
+    #[tokio::test]
+    async fn what_users_have_in_hand_is_understood() {
+        for near in ["127.0.0.1:0", ":0", "localhost:0"] {
+            assert_eq!(bound(near).await.ip(), IpAddr::from(Ipv4Addr::LOCALHOST), "{near}");
+        }
+        assert_eq!(bound(0_u16).await.ip(), IpAddr::from(Ipv4Addr::LOCALHOST));
+        assert_eq!(bound(SocketAddr::from(([0, 0, 0, 0], 0))).await.ip(), IpAddr::from([0, 0, 0, 0]));
+        assert!(bound("*:0").await.ip().is_unspecified());
+        assert_eq!(Address::of_host("::1", 7).to_string(), "[::1]:7");
+    }
+
+    #[tokio::test]
+    async fn what_is_no_address_says_why() {
+        for (text, why) in [
+            ("9090", "the port is missing"),
+            ("127.0.0.1:x", "the port must be a number from 0 to 65535"),
+            (":65536", "the port must be a number from 0 to 65535"),
+        ] {
+            let error = Address::from(text).listen("http").await.unwrap_err();
+            let told = format!("http must be an address such as 127.0.0.1:8000, not {text:?}: {why}");
+            assert_eq!((error.kind(), error.to_string()), (ErrorKind::Bind, told));
+        }
+    }
+
+    #[tokio::test]
+    async fn a_fixed_port_is_taken_before_anybody_listens() {
+        let address = bound(":0").await;
+        let reserved = Address::from(address).reserve("bind").await.unwrap();
+        assert!(tokio::net::TcpStream::connect(address).await.is_err(), "nobody listens yet");
+        let listener = reserved.listen().unwrap();
+        let error = Address::from(address).reserve("bind").await.err().unwrap();
+        assert!(error.to_string().contains("another server uses this port"), "{error}");
+        tokio::net::TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+    }
+}

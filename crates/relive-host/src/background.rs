@@ -1,0 +1,108 @@
+//! Tables that are made elsewhere, served in the background.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use relive_engine::Engine;
+use relive_server::{HttpServer, Monitor, ServerOptions};
+use tokio::runtime::{Builder, Runtime};
+
+use crate::address::Address;
+use crate::endpoint::{Bound, Endpoint};
+use crate::{Error, ErrorKind, Result};
+
+/// Serves tables that are made elsewhere, such as those of a run, on a thread of its own until it is dropped. Nothing is
+/// loaded or saved, and the tables stay as they are.
+///
+/// ```
+/// use relive_engine::Engine;
+/// use relive_host::Background;
+/// use relive_server::ServerOptions;
+/// use relive_table::TableConfig;
+///
+/// let background = Background::new()?;
+/// let bound = background.bind(":0")?;
+/// let address = bound.address();
+/// let serve = background.serving(bound, None, ServerOptions::default(), "the run's tables");
+/// serve(&Engine::builder().table(TableConfig::queue("steps", 10)).build()?);
+/// let client = relive_client::blocking::Client::connect(address)?;
+/// assert!(client.server_info()?.table("steps").is_some());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Background {
+    runtime: Option<Runtime>,
+}
+
+/// Serves the tables that it is shown.
+pub type Serve = Arc<dyn Fn(&Engine) + Send + Sync>;
+
+impl Background {
+    /// A thread that waits for tables.
+    ///
+    /// # Errors
+    /// `Ended` if the system gives no thread.
+    pub fn new() -> Result<Self> {
+        let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build();
+        Ok(Self { runtime: Some(runtime.map_err(|error| Error::new(ErrorKind::Ended, error))?) })
+    }
+
+    fn runtime(&self) -> &Runtime {
+        self.runtime.as_ref().expect("it is there until this is dropped")
+    }
+
+    /// Begins to listen, so that the address is known before there are tables. Not for callers on a Tokio runtime.
+    ///
+    /// # Errors
+    /// As [`Endpoint::bind`].
+    pub fn bind(&self, endpoint: impl Into<Endpoint>) -> Result<Bound> {
+        self.runtime().block_on(endpoint.into().bind())
+    }
+
+    /// Shows at `address` what `monitor` sees: metrics, health and the dashboard. Not for callers on a Tokio runtime.
+    ///
+    /// # Errors
+    /// `Bind` for an address that cannot be had.
+    pub fn show(&self, address: impl Into<Address>, monitor: Monitor) -> Result<HttpServer> {
+        self.runtime().block_on(async {
+            let listener = address.into().listen("http").await?;
+            HttpServer::start(listener, monitor).map_err(|error| Error::new(ErrorKind::Ended, error))
+        })
+    }
+
+    /// Serves the tables that it is shown: the first ones at `first`, and others after them at `then`, if there are to be
+    /// such. `what` is the name of the tables in the log.
+    #[must_use]
+    pub fn serving(
+        &self,
+        first: Bound,
+        then: Option<Endpoint>,
+        options: ServerOptions,
+        what: &'static str,
+    ) -> Serve {
+        let (handle, first) = (self.runtime().handle().clone(), Mutex::new(Some(first)));
+        Arc::new(move |engine| {
+            let bound = first.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let (engine, options, then) = (engine.clone(), options.clone(), then.clone());
+            handle.spawn(async move {
+                let bound = match (bound, then) {
+                    (Some(bound), _) => Ok(bound),
+                    (None, Some(endpoint)) => endpoint.bind().await,
+                    (None, None) => return,
+                };
+                let served = match bound {
+                    Ok(bound) => bound.serve(engine, options, std::future::pending()).await,
+                    Err(error) => Err(std::io::Error::other(error)),
+                };
+                if let Err(error) = served {
+                    tracing::warn!(target: "relive::server", "{what} are not served any more: {error}");
+                }
+            });
+        })
+    }
+}
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        self.runtime.take().into_iter().for_each(Runtime::shutdown_background);
+    }
+}

@@ -1,0 +1,236 @@
+//! The tables of a server, with what a checkpoint holds that is to be loaded.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use relive_checkpoint::{
+    Error as CheckpointError, Format, LoadOptions, Loaded, Location, Root, Tier, locate,
+};
+use relive_engine::{BuildError, Engine, EngineBuilder, EngineError, Restored, Rules};
+use relive_table::{Snapshot, TableConfig};
+use relive_tensor::ColdStore;
+
+use crate::checkpoints::Checkpoints;
+use crate::{Error, ErrorKind, Result, Words};
+
+/// What a server holds of its machine, which it lets go of when it ends.
+#[derive(Debug, Default)]
+pub(crate) struct Folders {
+    pub(crate) root: Option<Arc<Root>>,
+    pub(crate) tier: Option<Arc<Tier>>,
+}
+
+impl Folders {
+    /// Lets the next server have them, which may be waiting; this one's tables may be kept for long.
+    pub(crate) fn release(&self) {
+        if let Some(root) = &self.root {
+            root.release();
+        }
+        if let Some(tier) = &self.tier {
+            tier.close();
+        }
+    }
+}
+
+/// A disk tier with the memory that chunks may take.
+pub(crate) type Spill = (Arc<Tier>, u64);
+
+/// What is needed to begin.
+pub(crate) struct Begin {
+    pub(crate) engine: EngineBuilder,
+    /// Names of the tables that `engine` was given.
+    pub(crate) names: Vec<String>,
+    pub(crate) checkpoints: Checkpoints,
+    pub(crate) spill: Option<Spill>,
+    pub(crate) words: Words,
+}
+
+impl Begin {
+    /// Loads the checkpoint, if there is one. This takes as long as reading it does.
+    pub(crate) fn run(mut self) -> Result<(Engine, Folders)> {
+        if let Some((tier, _)) = &self.spill {
+            self.engine = self.engine.cold_store(Arc::clone(tier) as Arc<dyn ColdStore>);
+        }
+        let (root, load) = self.root();
+        let started = Instant::now();
+        let loaded = self.load(root.as_ref(), load.as_deref())?;
+        let root = root.map(Arc::new);
+        let builder = std::mem::take(&mut self.engine);
+        let builder = self.written(builder, root.as_ref());
+        let engine = match loaded {
+            Some(loaded) => self.restore(builder, loaded, started)?,
+            None => builder.build()?,
+        };
+        warn_of_full_memory(&engine);
+        Ok((engine, Folders { root, tier: self.spill.map(|(tier, _)| tier) }))
+    }
+
+    /// The server's folder or bucket, and the checkpoint that is to be loaded instead of its newest.
+    fn root(&self) -> (Option<Root>, Option<String>) {
+        let settings = &self.checkpoints;
+        let Some(location) = &settings.location else { return (None, settings.load.clone()) };
+        let (location, load) = match locate(location) {
+            Ok(Location::Checkpoint { root, .. }) => (root, Some(location.clone())),
+            // What is not there will be made; what cannot be one is told when it is written to.
+            _ => (location.clone(), None),
+        };
+        let root = Root::new(location).format(settings.format).keep(settings.keep);
+        let root = settings.fallback.iter().fold(root, |root, place| root.fallback(place));
+        let root = self.spill.iter().fold(root, |root, (tier, _)| root.tier(Arc::clone(tier)));
+        (Some(root), settings.load.clone().or(load))
+    }
+
+    fn load(&self, root: Option<&Root>, load: Option<&str>) -> Result<Option<Loaded>> {
+        let settings = &self.checkpoints;
+        if settings.is_new {
+            return Ok(None);
+        }
+        if let Some(root) = root.filter(|_| !settings.is_shared) {
+            root.lock()?;
+        }
+        let mut options = LoadOptions::new().salvage(settings.salvage);
+        options = settings.progress.iter().cloned().fold(options, LoadOptions::progress);
+        options =
+            self.spill.iter().fold(options, |options, (tier, budget)| options.tier(tier.clone(), *budget));
+        let loaded = match (load, root) {
+            (Some(place), Some(root)) => root.load(place, &options).map(Some),
+            (Some(place), None) => relive_checkpoint::load(place, &options).map(Some),
+            (None, Some(root)) => root.load_latest(&options),
+            (None, None) => return Ok(None),
+        };
+        if let (Ok(None), Some(root)) = (&loaded, root) {
+            let location = root.location();
+            tracing::info!(target: "relive::server", location, "no checkpoint to load, beginning with empty tables");
+        }
+        loaded.map_err(|error| self.unloadable(root, load.is_some(), error))
+    }
+
+    fn unloadable(&self, root: Option<&Root>, is_chosen: bool, error: CheckpointError) -> Error {
+        let which = if is_chosen { "the checkpoint" } else { "the newest checkpoint" };
+        let advice = match error.kind() {
+            relive_checkpoint::ErrorKind::Damaged => self.advice(root.filter(|_| !is_chosen), &error),
+            _ => String::new(),
+        };
+        Error::from(error).told(|text| format!("cannot load {which}: {text}{advice}"))
+    }
+
+    /// What to do about damage.
+    fn advice(&self, root: Option<&Root>, damage: &CheckpointError) -> String {
+        let is_salvaging = self.checkpoints.salvage;
+        let salvage = match is_salvaging {
+            true => "; nothing of it can be salvaged".to_owned(),
+            false => format!("; {} loads what is whole", self.words.salvage),
+        };
+        let Some(root) = root else { return salvage };
+        let older = root.older(damage).advice(root.location(), is_salvaging, self.words.load);
+        format!("{salvage}; {older}")
+    }
+
+    /// Has checkpoints written where and when they are to be.
+    fn written(&self, builder: EngineBuilder, root: Option<&Arc<Root>>) -> EngineBuilder {
+        let settings = &self.checkpoints;
+        let builder = match (&settings.save, root) {
+            (Some(save), _) => {
+                let save = Arc::clone(save);
+                builder.checkpointer(move |snapshot, progress| save(snapshot, progress))
+            }
+            (None, Some(root)) => {
+                let root = Arc::clone(root);
+                builder.checkpointer(move |snapshot, progress| {
+                    root.save(snapshot, progress).map_err(EngineError::checkpoint)
+                })
+            }
+            (None, None) => return builder,
+        };
+        let builder = builder.checkpoint_at_close(settings.at_shutdown);
+        settings.every.into_iter().fold(builder, EngineBuilder::checkpoint_every)
+    }
+
+    fn restore(&self, builder: EngineBuilder, loaded: Loaded, started: Instant) -> Result<Engine> {
+        let Loaded { snapshot, location, losses, .. } = loaded;
+        for line in relive_checkpoint::summary_of_losses(&losses) {
+            tracing::warn!(target: "relive::server", "lost: {line}");
+        }
+        let mut builder = builder.loaded_from(&*location);
+        for table in self.other_tables(&snapshot) {
+            tracing::info!(
+                target: "relive::server",
+                table = table.name,
+                "not configured, taken from the checkpoint with its rules"
+            );
+            builder = builder.table(table);
+        }
+        let restored = builder
+            .build_from(snapshot, self.checkpoints.rules)
+            .map_err(|error| self.misfit(&location, error))?;
+        self.tell(&location, &restored, started);
+        Ok(restored.engine)
+    }
+
+    /// Tables that only the checkpoint has, if they are to be taken: clients had added them.
+    fn other_tables(&self, snapshot: &Snapshot) -> Vec<TableConfig> {
+        let there = snapshot.tables.iter().map(|table| table.config.as_ref());
+        let is_taken = self.checkpoints.other_tables;
+        there.filter(|table| is_taken && !self.names.contains(&table.name)).cloned().collect()
+    }
+
+    fn misfit(&self, location: &str, error: BuildError) -> Error {
+        let advice = match (&error, self.words.other_tables) {
+            (BuildError::UnknownTable { .. }, Some(setting)) => {
+                format!("; {setting} takes such tables as they are there")
+            }
+            _ => String::new(),
+        };
+        Error::from(error).told(|text| format!("{location} does not fit the tables: {text}{advice}"))
+    }
+
+    fn tell(&self, location: &str, restored: &Restored, started: Instant) {
+        let items: u64 = restored.engine.tables().iter().map(|table| table.info().current_size).sum();
+        let (took, what) = (started.elapsed(), if items == 1 { "item" } else { "items" });
+        tracing::info!(target: "relive::server", checkpoint = location, ?took, "checkpoint loaded: {items} {what}");
+        let rules = self.words.given_rules;
+        let winner = match self.checkpoints.rules {
+            Rules::Given => format!("the configuration counts, as {rules} says"),
+            Rules::Stored => format!("the checkpoint counts; with {rules} the configuration does"),
+        };
+        for difference in &restored.differences {
+            tracing::warn!(target: "relive::server", "{difference}: {winner}");
+        }
+        let is_reverb = locate(location).is_ok_and(|place| place.format() == Some(Format::Reverb));
+        if let Some(root) = &self.checkpoints.location
+            && is_reverb
+            && self.checkpoints.format == Format::Relive
+        {
+            tracing::info!(
+                target: "relive::server",
+                "new checkpoints are in Relive's format; those of dm-reverb's stay until \
+                 `relive checkpoint prune {root} --keep N` removes them",
+            );
+        }
+    }
+}
+
+/// What a checkpoint has is loaded all the same.
+fn warn_of_full_memory(engine: &Engine) {
+    let memory = engine.memory();
+    let resident = memory.chunks.resident_bytes();
+    if let Some(limit) = memory.max_bytes.filter(|limit| resident > *limit) {
+        tracing::warn!(
+            target: "relive::server",
+            "the checkpoint's chunks take {resident} bytes, and max_bytes is {limit}: inserts wait until items are removed",
+        );
+    }
+}
+
+/// The disk tier below `folder`.
+pub(crate) fn open_tier(folder: &std::path::Path, max_bytes: Option<u64>, words: &Words) -> Result<Spill> {
+    let Some(budget) = max_bytes else {
+        let (spill, max_bytes) = (words.spill, words.max_bytes);
+        let text =
+            format!("{spill} needs {max_bytes}, the memory that chunks may take before they move to disk");
+        return Err(Error::new(ErrorKind::Memory, text));
+    };
+    let tier = Tier::open(folder)?;
+    tracing::info!(target: "relive::server", folder = %tier.folder().display(), "chunks beyond {budget} bytes move to disk");
+    Ok((Arc::new(tier), budget))
+}

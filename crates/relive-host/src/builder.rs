@@ -1,0 +1,196 @@
+//! The settings of a server, and the order in which it starts.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use relive_engine::{BuildError, Engine, EngineBuilder};
+use relive_server::{HttpServer, Monitor, ServerOptions};
+use relive_table::{Extension, TableConfig};
+
+use crate::address::Address;
+use crate::begin::{Begin, open_tier};
+use crate::checkpoints::Checkpoints;
+use crate::endpoint::Endpoint;
+use crate::server::Server;
+use crate::{Error, ErrorKind, Result, Words};
+
+/// A [`Server`] to be.
+#[derive(Default)]
+pub struct ServerBuilder {
+    tables: Vec<(TableConfig, Vec<Box<dyn Extension>>)>,
+    seed: Option<u64>,
+    max_bytes: Option<u64>,
+    max_bytes_wait: Option<Duration>,
+    spill: Option<PathBuf>,
+    checkpoints: Checkpoints,
+    http: Option<Address>,
+    options: ServerOptions,
+    words: Words,
+}
+
+impl ServerBuilder {
+    /// Adds a table.
+    #[must_use]
+    pub fn table(self, config: TableConfig) -> Self {
+        self.table_with_extensions(config, Vec::new())
+    }
+
+    /// Adds a table whose operations run `extensions`.
+    #[must_use]
+    pub fn table_with_extensions(mut self, config: TableConfig, extensions: Vec<Box<dyn Extension>>) -> Self {
+        self.tables.push((config, extensions));
+        self
+    }
+
+    /// Makes every random choice of the tables follow from `seed`; see [`EngineBuilder::seed`].
+    #[must_use]
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = Some(seed);
+        self
+    }
+
+    /// Bounds what chunks take in memory; see [`EngineBuilder::max_bytes`]. Clients that insert more wait, and get an error
+    /// in the end.
+    #[must_use]
+    pub fn max_bytes(mut self, max_bytes: u64) -> Self {
+        self.max_bytes = Some(max_bytes);
+        self
+    }
+
+    /// How long inserts wait for memory; see [`EngineBuilder::max_bytes_wait`].
+    #[must_use]
+    pub fn max_bytes_wait(mut self, longest_wait: Duration) -> Self {
+        self.max_bytes_wait = Some(longest_wait);
+        self
+    }
+
+    /// A folder on a fast disk: shortly before chunks take [`max_bytes`](Self::max_bytes), those that were not read lately
+    /// move there, and are read from there when they are sampled. Inserts wait only while the disk does not keep up.
+    #[must_use]
+    pub fn spill(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.spill = Some(folder.into());
+        self
+    }
+
+    /// Where checkpoints are, when they are written, and which one is loaded at the start. Without this there are none.
+    #[must_use]
+    pub fn checkpoints(mut self, checkpoints: Checkpoints) -> Self {
+        self.checkpoints = checkpoints;
+        self
+    }
+
+    /// Shows metrics (`/metrics`, for Prometheus), health (`/healthz`, `/readyz`) and a dashboard (`/`) over HTTP at
+    /// `address`, from before the checkpoint is loaded. Whoever reaches it can read names and numbers of the tables.
+    ///
+    /// ```
+    /// use relive_host::ServerBuilder;
+    /// use relive_table::TableConfig;
+    ///
+    /// # #[tokio::main]
+    /// # async fn main() -> relive_host::Result<()> {
+    /// let steps = TableConfig::queue("steps", 100);
+    /// let server = ServerBuilder::default().table(steps).http(":0").bind(":0").await?;
+    /// assert!(server.http_address().is_some());
+    /// server.stop().await
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn http(mut self, address: impl Into<Address>) -> Self {
+        self.http = Some(address.into());
+        self
+    }
+
+    /// How the server treats its connections.
+    #[must_use]
+    pub fn options(mut self, options: ServerOptions) -> Self {
+        self.options = options;
+        self
+    }
+
+    /// What messages call the settings.
+    #[must_use]
+    pub fn words(mut self, words: Words) -> Self {
+        self.words = words;
+        self
+    }
+
+    /// Starts serving at `endpoint`, on the calling Tokio runtime: an [`Address`] in any of its forms, or an [`Endpoint`]
+    /// with TLS and tokens.
+    ///
+    /// # Errors
+    /// `Tables`, `Bind` and `Security` for settings that cannot be used, before anything is loaded; `Restore`, `Location`,
+    /// `Damaged`, `InUse` and `Storage` about the checkpoint and the disk tier.
+    pub async fn bind(self, endpoint: impl Into<Endpoint>) -> Result<Server> {
+        let checked = endpoint.into().check().await?;
+        let mut server = self.in_process().await?;
+        server.listen(checked.listen()?)?;
+        Ok(server)
+    }
+
+    /// Starts a server without a port: only this process reaches the tables, until [`Server::listen`] opens one.
+    ///
+    /// # Errors
+    /// As [`bind`](Self::bind).
+    pub async fn in_process(self) -> Result<Server> {
+        self.check()?;
+        let Self { tables, seed, max_bytes, max_bytes_wait, spill, checkpoints, http, options, words } = self;
+        let monitor = options.monitor.clone().unwrap_or_default();
+        let http = match http {
+            Some(address) => Some(show(&address, &monitor, &words).await?),
+            None => None,
+        };
+        let names = tables.iter().map(|(config, _)| config.name.clone()).collect();
+        let mut engine = tables.into_iter().fold(Engine::builder(), |engine, (config, extensions)| {
+            engine.table_with_extensions(config, extensions)
+        });
+        engine = seed.into_iter().fold(engine, EngineBuilder::seed);
+        engine = max_bytes.into_iter().fold(engine, EngineBuilder::max_bytes);
+        engine = max_bytes_wait.into_iter().fold(engine, EngineBuilder::max_bytes_wait);
+        let spill = spill.map(|folder| open_tier(&folder, max_bytes, &words)).transpose()?;
+        let begin = Begin { engine, names, checkpoints, spill, words };
+        let begun = tokio::task::spawn_blocking(|| begin.run()).await;
+        let (engine, folders) =
+            begun.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))?;
+        Ok(Server::new(engine, folders, http, options.monitor(monitor)))
+    }
+
+    /// # Errors
+    /// What can be told before anything is loaded.
+    fn check(&self) -> Result<()> {
+        if self.tables.is_empty() && !self.checkpoints.other_tables {
+            return Err(BuildError::NoTables.into());
+        }
+        self.tables.iter().try_for_each(|(config, _)| config.validate()).map_err(BuildError::from)?;
+        Ok(self.checkpoints.check()?)
+    }
+}
+
+/// Serves metrics, health and the dashboard.
+async fn show(address: &Address, monitor: &Monitor, words: &Words) -> Result<HttpServer> {
+    let listener = address.listen(words.http).await.map_err(|error| {
+        error.told(|text| {
+            if text.starts_with(words.http) { text.to_owned() } else { format!("{}: {text}", words.http) }
+        })
+    })?;
+    let http =
+        HttpServer::start(listener, monitor.clone()).map_err(|error| Error::new(ErrorKind::Ended, error))?;
+    let address = http.address();
+    tracing::info!(target: "relive::server", %address, "metrics and dashboard at http://{address}/");
+    if !address.ip().is_loopback() {
+        tracing::warn!(
+            target: "relive::server",
+            %address,
+            "metrics and dashboard are open to other machines; there is no access control"
+        );
+    }
+    Ok(http)
+}
+
+impl fmt::Debug for ServerBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let tables: Vec<_> = self.tables.iter().map(|(config, _)| &config.name).collect();
+        let mut debug = f.debug_struct("ServerBuilder");
+        debug.field("tables", &tables).field("checkpoints", &self.checkpoints).finish_non_exhaustive()
+    }
+}

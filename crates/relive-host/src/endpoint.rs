@@ -1,0 +1,231 @@
+//! Where clients come in, and what is asked of them there.
+
+use std::future::Future;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use relive_engine::Engine;
+use relive_server::access::{Access, Role, Tokens};
+use relive_server::tls::{Identity, ServerTls, TlsError};
+use relive_server::{Entrance, Entrances, ServerOptions};
+use tokio::net::TcpListener;
+
+use crate::address::{Address, Reserved};
+use crate::{Error, ErrorKind, Result};
+
+/// An address, and what is asked of those who come in there. An address alone, in any form that [`Address`] takes, is open
+/// to everybody who reaches it, without TLS.
+///
+/// ```no_run
+/// use relive_host::Endpoint;
+/// use relive_server::access::Role;
+///
+/// let endpoint = Endpoint::new("*:8000")
+///     .tls_files("server.pem", "server.key", None)
+///     .token_file("tokens")
+///     .open_entrance("10.0.0.7:8001", Role::Write);
+/// ```
+#[derive(Debug, Clone)]
+pub struct Endpoint {
+    address: Address,
+    tls: Option<Tls>,
+    access: Option<Asked>,
+    open: Option<(Address, Role)>,
+}
+
+#[derive(Debug, Clone)]
+enum Tls {
+    Ready(ServerTls),
+    Files { cert: PathBuf, key: PathBuf, client_ca: Option<PathBuf> },
+}
+
+#[derive(Debug, Clone)]
+enum Asked {
+    Ready(Access),
+    File(PathBuf),
+    Token { name: String, role: Role, token: String },
+}
+
+impl Endpoint {
+    /// Everybody who reaches `address` may do everything.
+    pub fn new(address: impl Into<Address>) -> Self {
+        Self { address: address.into(), tls: None, access: None, open: None }
+    }
+
+    /// Encrypts everything, and proves to clients who this server is; see `docs/security.md`.
+    #[must_use]
+    pub fn tls(mut self, tls: ServerTls) -> Self {
+        self.tls = Some(Tls::Ready(tls));
+        self
+    }
+
+    /// [`tls`](Self::tls) with the certificate of the server and of those who signed it, its key, and the authorities of
+    /// whom clients must show a certificate, if they must: files in PEM, read when the server starts.
+    #[must_use]
+    pub fn tls_files(
+        mut self,
+        cert: impl Into<PathBuf>,
+        key: impl Into<PathBuf>,
+        client_ca: Option<PathBuf>,
+    ) -> Self {
+        self.tls = Some(Tls::Files { cert: cert.into(), key: key.into(), client_ca });
+        self
+    }
+
+    /// Says who may do what.
+    #[must_use]
+    pub fn access(mut self, access: Access) -> Self {
+        self.access = Some(Asked::Ready(access));
+        self
+    }
+
+    /// Clients must show one of the tokens in this file; see [`Tokens::open`]. A running server follows its changes.
+    #[must_use]
+    pub fn token_file(mut self, path: impl Into<PathBuf>) -> Self {
+        self.access = Some(Asked::File(path.into()));
+        self
+    }
+
+    /// Clients must show this token, and have this role then. Errors call it by its name.
+    #[must_use]
+    pub fn token(mut self, name: impl Into<String>, role: Role, token: impl Into<String>) -> Self {
+        self.access = Some(Asked::Token { name: name.into(), role, token: token.into() });
+        self
+    }
+
+    /// Listens at a second address without TLS and tokens, for dm-reverb's clients, which know neither. Who comes in there
+    /// has `role`.
+    #[must_use]
+    pub fn open_entrance(mut self, address: impl Into<Address>, role: Role) -> Self {
+        self.open = Some((address.into(), role));
+        self
+    }
+
+    /// Begins to listen. Clients are answered once the result [serves](Bound::serve).
+    ///
+    /// # Errors
+    /// An address that cannot be had; certificates or tokens that cannot be used.
+    pub async fn bind(self) -> Result<Bound> {
+        self.check().await?.listen()
+    }
+
+    /// Reads what can be wrong, and takes fixed ports.
+    pub(crate) async fn check(self) -> Result<Checked> {
+        let tls = self.tls.map(Tls::read).transpose().map_err(unusable)?;
+        let access = self.access.map(Asked::read).transpose()?;
+        let main = self.address.reserve("the address of a server").await?;
+        let open = match self.open {
+            Some((address, role)) => Some((address.reserve("the open entrance").await?, role)),
+            None => None,
+        };
+        Ok(Checked { main, tls, access, open })
+    }
+}
+
+impl<A: Into<Address>> From<A> for Endpoint {
+    fn from(address: A) -> Self {
+        Self::new(address)
+    }
+}
+
+impl Tls {
+    fn read(self) -> Result<ServerTls, TlsError> {
+        match self {
+            Self::Ready(tls) => Ok(tls),
+            Self::Files { cert, key, client_ca } => {
+                ServerTls::with_files(Identity::from_files(&cert, &key)?, client_ca.as_deref())
+            }
+        }
+    }
+}
+
+impl Asked {
+    fn read(self) -> Result<Access> {
+        let tokens = match self {
+            Self::Ready(access) => return Ok(access),
+            Self::File(path) => Tokens::open(path).map_err(unusable)?,
+            Self::Token { name, role, token } => Tokens::one(&name, role, &token).map_err(unusable)?,
+        };
+        Ok(Access::Tokens(Arc::new(tokens)))
+    }
+}
+
+fn unusable(error: impl std::error::Error + Send + Sync + 'static) -> Error {
+    Error::new(ErrorKind::Security, error)
+}
+
+/// An endpoint that can be listened at.
+pub(crate) struct Checked {
+    main: Reserved,
+    tls: Option<ServerTls>,
+    access: Option<Access>,
+    open: Option<(Reserved, Role)>,
+}
+
+impl Checked {
+    pub(crate) fn listen(self) -> Result<Bound> {
+        let (listener, address) = listening(self.main)?;
+        let entrance = self.tls.into_iter().fold(Entrance::from(listener), Entrance::tls);
+        let mut entrances = vec![self.access.into_iter().fold(entrance, Entrance::access)];
+        let mut open_address = None;
+        if let Some((reserved, role)) = self.open {
+            let (listener, address) = listening(reserved)?;
+            tracing::warn!(target: "relive::server", %address, %role, "listening for everybody, without TLS and tokens");
+            entrances.push(Entrance::from(listener).access(Access::Everybody(role)));
+            open_address = Some(address);
+        }
+        Ok(Bound { entrances, address, open_address })
+    }
+}
+
+fn listening(reserved: Reserved) -> Result<(TcpListener, SocketAddr)> {
+    let listener = reserved.listen()?;
+    let address = listener.local_addr().map_err(|error| Error::new(ErrorKind::Bind, error))?;
+    Ok((listener, address))
+}
+
+/// An [`Endpoint`] that listens: its address is known before there are tables.
+#[derive(Debug)]
+pub struct Bound {
+    /// One at least; processes of this machine are asked for what the first one asks for.
+    entrances: Vec<Entrance>,
+    address: SocketAddr,
+    open_address: Option<SocketAddr>,
+}
+
+impl Bound {
+    /// The address that clients connect to.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The address of the [entrance without TLS and tokens](Endpoint::open_entrance), if there is one.
+    #[must_use]
+    pub fn open_address(&self) -> Option<SocketAddr> {
+        self.open_address
+    }
+
+    /// Both, for the same tables: the address is this one's.
+    #[must_use]
+    pub fn and(mut self, other: Self) -> Self {
+        self.entrances.extend(other.entrances);
+        self
+    }
+
+    /// Serves tables that exist already, for as long as the future is polled.
+    ///
+    /// # Errors
+    /// See [`relive_server::serve`].
+    pub fn serve(
+        self,
+        engine: Engine,
+        options: ServerOptions,
+        shutdown: impl Future<Output = ()> + Send,
+    ) -> impl Future<Output = std::io::Result<()>> + Send {
+        let mut entrances = self.entrances.into_iter();
+        let first = Entrances::from(entrances.next().expect("an endpoint has one"));
+        relive_server::serve(entrances.fold(first, Entrances::and), engine, options, shutdown)
+    }
+}

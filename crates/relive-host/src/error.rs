@@ -1,0 +1,136 @@
+//! Why a server does not start, or ended badly.
+
+use std::error::Error as StdError;
+use std::fmt;
+use std::io;
+
+use relive_checkpoint::ErrorKind as CheckpointKind;
+use relive_engine::{BuildError, EngineError};
+use relive_server::BindError;
+
+/// A result whose error is [`Error`].
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Why a server does not start, or ended badly. The text says what was wrong, where, and what to do.
+#[derive(Debug)]
+pub struct Error {
+    kind: ErrorKind,
+    text: String,
+    source: Box<dyn StdError + Send + Sync>,
+}
+
+/// What kind of failure an [`Error`] is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The tables, or how often checkpoints are to be written, cannot be.
+    Tables,
+    /// The bound on memory cannot be, or the disk tier lacks one.
+    Memory,
+    /// The state of the tables in the checkpoint is one that no table of these rules can be in.
+    Restore,
+    /// An address is none, is in use, or is not one of this machine.
+    Bind,
+    /// A certificate, a key or a token cannot be used.
+    Security,
+    /// There is no checkpoint where one is to be, or the place cannot have any.
+    Location,
+    /// The checkpoint is damaged.
+    Damaged,
+    /// Another server has the folder of the checkpoints or of the disk tier.
+    InUse,
+    /// The storage of checkpoints or of the disk tier refused something.
+    Storage,
+    /// The last checkpoint could not be written. Earlier ones stay valid.
+    LastCheckpoint,
+    /// The server ended by itself.
+    Ended,
+}
+
+impl Error {
+    pub(crate) fn new(kind: ErrorKind, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
+        let source = source.into();
+        Self { kind, text: source.to_string(), source }
+    }
+
+    /// The same with another text, which is made of its own one.
+    pub(crate) fn told(self, text: impl FnOnce(&str) -> String) -> Self {
+        Self { text: text(&self.text), ..self }
+    }
+
+    /// What kind of failure it is.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        self.kind
+    }
+
+    /// What an ended server's task gives.
+    pub(crate) fn ended(error: io::Error) -> Self {
+        match error.get_ref().is_some_and(|inner| inner.is::<EngineError>()) {
+            true => Self::new(ErrorKind::LastCheckpoint, error)
+                .told(|text| format!("{text}; earlier checkpoints stay valid")),
+            false => {
+                Self::new(ErrorKind::Ended, error).told(|text| format!("the listening socket broke: {text}"))
+            }
+        }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl StdError for Error {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        Some(&*self.source)
+    }
+}
+
+impl From<BuildError> for Error {
+    fn from(error: BuildError) -> Self {
+        let kind = match error {
+            BuildError::Restore(_) => ErrorKind::Restore,
+            BuildError::MaxBytes | BuildError::NoBudget => ErrorKind::Memory,
+            _ => ErrorKind::Tables,
+        };
+        Self::new(kind, error)
+    }
+}
+
+impl From<BindError> for Error {
+    fn from(error: BindError) -> Self {
+        Self::new(ErrorKind::Bind, error)
+    }
+}
+
+impl From<relive_checkpoint::Error> for Error {
+    fn from(error: relive_checkpoint::Error) -> Self {
+        let kind = match error.kind() {
+            CheckpointKind::Location => ErrorKind::Location,
+            CheckpointKind::Damaged => ErrorKind::Damaged,
+            CheckpointKind::InUse => ErrorKind::InUse,
+            _ => ErrorKind::Storage,
+        };
+        Self::new(kind, error)
+    }
+}
+
+/// So that a program that serves and connects has one error type, and Python's exceptions come from one list of kinds.
+impl From<Error> for relive_client::Error {
+    fn from(error: Error) -> Self {
+        use relive_client::ErrorKind as Kind;
+        let kind = match error.kind {
+            ErrorKind::Tables
+            | ErrorKind::Memory
+            | ErrorKind::Bind
+            | ErrorKind::Security
+            | ErrorKind::Location => Kind::InvalidArgument,
+            ErrorKind::Restore | ErrorKind::InUse => Kind::FailedPrecondition,
+            ErrorKind::Damaged => Kind::DataLoss,
+            ErrorKind::Storage | ErrorKind::LastCheckpoint | ErrorKind::Ended => Kind::Internal,
+        };
+        Self::with_source(kind, error.to_string(), error)
+    }
+}

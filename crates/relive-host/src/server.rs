@@ -1,0 +1,173 @@
+//! A server that runs.
+
+use std::future::Future;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+
+use relive_engine::Engine;
+use relive_server::{HttpServer, ServerOptions};
+use tokio::sync::{oneshot, watch};
+use tokio::task::JoinHandle;
+
+use crate::begin::Folders;
+use crate::endpoint::Bound;
+use crate::{Error, ErrorKind, Result, ServerBuilder};
+
+/// A replay server that runs on the caller's Tokio runtime. Dropping it stops it without waiting.
+///
+/// ```
+/// use relive_host::Server;
+/// use relive_table::TableConfig;
+///
+/// # #[tokio::main]
+/// # async fn main() -> relive_host::Result<()> {
+/// let server = Server::builder().table(TableConfig::queue("steps", 100)).bind("127.0.0.1:0").await?;
+/// assert_ne!(server.address().port(), 0);
+/// server.stop().await
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct Server {
+    engine: Engine,
+    options: ServerOptions,
+    http: Option<HttpServer>,
+    /// Where others come in, if they can.
+    listening: Option<Listening>,
+    /// Of a server that does not listen: then the task has them.
+    folders: Option<Folders>,
+    ended: watch::Sender<bool>,
+}
+
+#[derive(Debug)]
+struct Listening {
+    address: SocketAddr,
+    open_address: Option<SocketAddr>,
+    stop: oneshot::Sender<()>,
+    task: JoinHandle<io::Result<()>>,
+}
+
+impl Server {
+    /// Begins a server without tables.
+    #[must_use]
+    pub fn builder() -> ServerBuilder {
+        ServerBuilder::default()
+    }
+
+    pub(crate) fn new(
+        engine: Engine,
+        folders: Folders,
+        http: Option<HttpServer>,
+        options: ServerOptions,
+    ) -> Self {
+        let ended = watch::Sender::new(false);
+        Self { engine, options, http, listening: None, folders: Some(folders), ended }
+    }
+
+    /// Opens a port for a server that has none: serves what comes in at `bound`, in a task of the calling Tokio runtime.
+    ///
+    /// ```
+    /// use relive_host::{Endpoint, Server};
+    /// use relive_table::TableConfig;
+    ///
+    /// # #[tokio::main]
+    /// # async fn main() -> relive_host::Result<()> {
+    /// let mut server = Server::builder().table(TableConfig::queue("steps", 100)).in_process().await?;
+    /// server.listen(Endpoint::new(":0").bind().await?)?;
+    /// assert_ne!(server.address().port(), 0);
+    /// # server.stop().await
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// `Bind` if the server listens already.
+    pub fn listen(&mut self, bound: Bound) -> Result<()> {
+        if let Some(Listening { address, .. }) = &self.listening {
+            let text = format!("the server listens at {address} already");
+            return Err(Error::new(ErrorKind::Bind, text));
+        }
+        let (address, open_address) = (bound.address(), bound.open_address());
+        let (stop, stopped) = oneshot::channel::<()>();
+        let (folders, ended) = (self.folders.take(), self.ended.clone());
+        let served = bound.serve(self.engine.clone(), self.options.clone(), async { drop(stopped.await) });
+        let task = tokio::spawn(async move {
+            let served = served.await;
+            if let Err(error) = &served {
+                tracing::error!(target: "relive::server", "the server at {address} ended badly: {error}");
+            }
+            folders.iter().for_each(Folders::release);
+            ended.send_replace(true);
+            served
+        });
+        self.listening = Some(Listening { address, open_address, stop, task });
+        Ok(())
+    }
+
+    /// The address that clients connect to. Its port is 0 as long as an [in-process](ServerBuilder::in_process) server has
+    /// none.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        let nowhere = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        self.listening.as_ref().map_or(nowhere, |listening| listening.address)
+    }
+
+    /// The address of the [entrance without TLS and tokens](crate::Endpoint::open_entrance), if there is one.
+    #[must_use]
+    pub fn open_address(&self) -> Option<SocketAddr> {
+        self.listening.as_ref().and_then(|listening| listening.open_address)
+    }
+
+    /// Where metrics, health and the dashboard are, if [`ServerBuilder::http`] asked for them.
+    #[must_use]
+    pub fn http_address(&self) -> Option<SocketAddr> {
+        self.http.as_ref().map(HttpServer::address)
+    }
+
+    /// The tables, for use in this process without a connection.
+    #[must_use]
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    /// Ends when the server has ended, by [`stop`](Self::stop) or by itself.
+    pub fn ended(&self) -> impl Future<Output = ()> + Send + use<> {
+        let mut ended = self.ended.subscribe();
+        // A sender that is gone means the same as a message.
+        async move { drop(ended.wait_for(|ended| *ended).await) }
+    }
+
+    /// Stops in order: confirmations of inserts that did happen are still sent, waiting calls get an error, and the last
+    /// checkpoint is written if there is to be one.
+    ///
+    /// # Errors
+    /// `LastCheckpoint` if that could not be written; `Ended` if the listener had broken before, or the task was ended from
+    /// outside.
+    pub async fn stop(mut self) -> Result<()> {
+        let served = match self.listening.take() {
+            Some(Listening { stop, task, .. }) => {
+                drop(stop);
+                task.await.map_err(|error| {
+                    Error::new(ErrorKind::Ended, error)
+                        .told(|text| format!("the server's task ended before its time: {text}"))
+                })?
+            }
+            None => match self.engine.shut_down() {
+                Some(last) => last.await.map(drop).map_err(io::Error::other),
+                None => Ok(()),
+            },
+        };
+        self.http = None;
+        self.folders.take().iter().for_each(Folders::release);
+        self.ended.send_replace(true);
+        served.map_err(Error::ended)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // A server that listens is ended by its task, to which this is the sign.
+        if self.listening.take().is_none() {
+            drop(self.engine.shut_down());
+            self.ended.send_replace(true);
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! How servers start and stop.
+
+use std::path::Path;
+use std::time::Duration;
+
+use relive_client::{Client, Nest, Tensor};
+use relive_host::{Checkpoints, Endpoint, ErrorKind, Format, Server, ServerBuilder};
+use relive_server::access::Role;
+use relive_table::{SavedCheckpoint, TableConfig};
+use tokio::net::TcpListener;
+
+fn builder() -> ServerBuilder {
+    Server::builder().table(TableConfig::queue("steps", 100))
+}
+
+fn at(folder: &Path) -> Checkpoints {
+    Checkpoints::at(folder.to_str().unwrap())
+}
+
+async fn insert(client: &Client) {
+    client.insert(&Nest::Leaf(Tensor::scalar(1.0_f32)), &[("steps", 1.0)]).await.unwrap();
+}
+
+fn items(server: &Server) -> u64 {
+    server.engine().table("steps").unwrap().info().current_size
+}
+
+fn kind<T>(result: relive_host::Result<T>) -> ErrorKind {
+    result.err().unwrap().kind()
+}
+
+#[tokio::test]
+async fn a_server_goes_on_from_what_its_predecessor_wrote_last() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = builder().checkpoints(at(folder.path())).bind(":0").await.unwrap();
+    insert(&Client::connect(server.address()).unwrap()).await;
+    let other = builder().checkpoints(at(folder.path())).bind(":0").await;
+    assert_eq!(kind(other), ErrorKind::InUse);
+    server.stop().await.unwrap();
+    let server = builder().checkpoints(at(folder.path())).bind(":0").await.unwrap();
+    assert_eq!(items(&server), 1);
+    server.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_server_without_a_port_writes_its_last_checkpoint_too_and_can_get_a_port() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = builder().checkpoints(at(folder.path())).in_process().await.unwrap();
+    assert_eq!(server.address().port(), 0);
+    insert(&Client::in_process(server.engine().clone())).await;
+    server.stop().await.unwrap();
+    let mut server = builder().checkpoints(at(folder.path())).in_process().await.unwrap();
+    let bound = Endpoint::new(":0").token("clients", Role::Read, "a-token-of-16-chars").bind().await.unwrap();
+    server.listen(bound).unwrap();
+    let options = relive_client::ClientOptions::default().token("a-token-of-16-chars");
+    let client = Client::connect_with(server.address(), options).unwrap();
+    assert_eq!(client.server_info().await.unwrap().table("steps").unwrap().current_size, 1);
+    let again = server.listen(Endpoint::new(":0").bind().await.unwrap()).unwrap_err();
+    assert!(again.to_string().contains("listens at 127.0.0.1:"), "{again}");
+    server.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn what_is_wrong_is_told_before_anything_is_loaded_or_locked() {
+    let folder = tempfile::tempdir().unwrap();
+    let checkpoints = folder.path().join("checkpoints");
+    let builder = || builder().checkpoints(at(&checkpoints));
+    let taken = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    assert_eq!(kind(builder().bind(taken.local_addr().unwrap()).await), ErrorKind::Bind);
+    assert_eq!(kind(builder().bind("nowhere").await), ErrorKind::Bind);
+    let guarded = Endpoint::new(":0").token_file(folder.path().join("tokens"));
+    assert_eq!(kind(builder().bind(guarded).await), ErrorKind::Security);
+    let guarded = Endpoint::new(":0").tls_files("no.pem", "no.pem", None);
+    assert_eq!(kind(builder().bind(guarded).await), ErrorKind::Security);
+    let invalid = builder().table(TableConfig::new("none").max_size(0)).bind(":0").await;
+    assert_eq!(kind(invalid), ErrorKind::Tables);
+    let often = at(&checkpoints).every(Duration::from_millis(999));
+    assert_eq!(kind(self::builder().checkpoints(often).bind(":0").await), ErrorKind::Tables);
+    assert_eq!(kind(builder().spill(folder.path()).bind(":0").await), ErrorKind::Memory);
+    assert!(!checkpoints.exists());
+    assert_eq!(kind(Server::builder().bind(":0").await), ErrorKind::Tables);
+}
+
+#[tokio::test]
+async fn damage_is_told_with_what_to_do_and_becomes_a_clients_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let reverb = at(folder.path()).format(Format::Reverb);
+    builder().checkpoints(reverb).bind(":0").await.unwrap().stop().await.unwrap();
+    let path = std::fs::read_dir(folder.path()).unwrap().next().unwrap().unwrap().path();
+    std::fs::write(path.join("tables.tfrecord"), "damage").unwrap();
+    let error = builder().checkpoints(at(folder.path())).bind(":0").await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Damaged);
+    let text = error.to_string();
+    assert!(text.starts_with("cannot load the newest checkpoint: "), "{text}");
+    assert!(text.contains("; Checkpoints::salvage loads what is whole; there is no older one"), "{text}");
+    let error = relive_client::Error::from(error);
+    assert_eq!((error.kind(), error.to_string()), (relive_client::ErrorKind::DataLoss, text));
+}
+
+#[tokio::test]
+async fn a_checkpoint_of_other_tables_is_refused_or_taken_with_them() {
+    let folder = tempfile::tempdir().unwrap();
+    builder().checkpoints(at(folder.path())).bind(":0").await.unwrap().stop().await.unwrap();
+    let other = || Server::builder().table(TableConfig::new("other"));
+    let error = other().checkpoints(at(folder.path())).bind(":0").await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Tables);
+    assert!(error.to_string().ends_with("; Checkpoints::other_tables takes such tables as they are there"));
+    let server = other().checkpoints(at(folder.path()).other_tables(true)).bind(":0").await.unwrap();
+    assert!(server.engine().table("steps").is_ok() && server.engine().table("other").is_ok());
+    server.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn checkpoints_may_be_written_by_a_function() {
+    let checkpoints = Checkpoints::default().saved_by(|snapshot, _| {
+        let location = format!("{} tables", snapshot.tables.len());
+        Ok(SavedCheckpoint { location, written_bytes: 0, total_bytes: 0 })
+    });
+    let server = builder().checkpoints(checkpoints).bind(":0").await.unwrap();
+    let engine = server.engine().clone();
+    server.stop().await.unwrap();
+    let last = engine.checkpoint_status().last.expect("one is written at shutdown");
+    assert_eq!(last.saved().expect("it was written").location, "1 tables");
+}
+
+#[tokio::test]
+async fn a_last_checkpoint_that_cannot_be_written_is_an_error_of_the_end() {
+    let checkpoints = Checkpoints::default()
+        .saved_by(|_, _| Err(relive_engine::EngineError::checkpoint(std::io::Error::other("no room"))));
+    let server = builder().checkpoints(checkpoints).bind(":0").await.unwrap();
+    let ended = server.ended();
+    let error = server.stop().await.unwrap_err();
+    ended.await;
+    assert_eq!(error.kind(), ErrorKind::LastCheckpoint);
+    assert!(error.to_string().ends_with("no room; earlier checkpoints stay valid"), "{error}");
+}
+
+#[tokio::test]
+async fn a_server_that_is_dropped_lets_go_of_its_folders() {
+    let folder = tempfile::tempdir().unwrap();
+    let (checkpoints, spill) = (folder.path().join("checkpoints"), folder.path().join("spill"));
+    let begin = || builder().checkpoints(at(&checkpoints)).max_bytes(1 << 20).spill(&spill);
+    let server = begin().bind(":0").await.unwrap();
+    assert_eq!(kind(begin().bind(":0").await), ErrorKind::InUse);
+    let ended = server.ended();
+    drop(server);
+    ended.await;
+    begin().bind(":0").await.unwrap().stop().await.unwrap();
+}
