@@ -66,7 +66,7 @@ impl Error {
 
     /// What an ended server's task gives.
     pub(crate) fn ended(error: io::Error) -> Self {
-        match error.get_ref().is_some_and(|inner| inner.is::<EngineError>()) {
+        match error.get_ref().is_some_and(<dyn std::error::Error + Send + Sync>::is::<EngineError>) {
             true => Self::new(ErrorKind::LastCheckpoint, error)
                 .told(|text| format!("{text}; earlier checkpoints stay valid")),
             false => {
