@@ -5,7 +5,8 @@ use std::fmt;
 use std::io;
 use std::sync::Arc;
 
-use relive_engine::{EngineError, ErrorKind as EngineErrorKind};
+use relive_engine::EngineError;
+use relive_table::ErrorKind;
 use relive_transport::tls::refusal;
 use relive_wire::text;
 use tonic::{Code, Status};
@@ -15,92 +16,6 @@ const STREAM_REMOVED_TEXT: &str = "Stream removed";
 
 /// A result whose error is [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
-
-/// What kind of thing went wrong; the message of the [`Error`] says the rest.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum ErrorKind {
-    /// A deadline passed: the call's own, or the rate limiter's while sampling.
-    Timeout,
-    /// No server answers at the address, or the connection broke and did not come back in time.
-    Unavailable,
-    /// An argument, a step, a column or an item cannot be accepted as it is.
-    InvalidArgument,
-    /// A table, column or step that was named does not exist (any more).
-    NotFound,
-    /// What was received cannot be decoded, or what was sent is lost.
-    DataLoss,
-    /// The server gave up the operation, for example because it stops.
-    Cancelled,
-    /// The writer or sampler was closed before this call.
-    Closed,
-    /// The other side broke the protocol, or does not speak it.
-    Protocol,
-    /// The server does not offer this operation.
-    Unimplemented,
-    /// The server refuses because of a limit.
-    ResourceExhausted,
-    /// The server does not let this client do that.
-    PermissionDenied,
-    /// The operation is not possible in the present state.
-    FailedPrecondition,
-    /// The server failed.
-    Internal,
-}
-
-impl ErrorKind {
-    fn from_code(code: Code) -> ErrorKind {
-        match code {
-            Code::DeadlineExceeded => ErrorKind::Timeout,
-            Code::Unavailable => ErrorKind::Unavailable,
-            Code::InvalidArgument | Code::OutOfRange => ErrorKind::InvalidArgument,
-            Code::NotFound => ErrorKind::NotFound,
-            Code::DataLoss => ErrorKind::DataLoss,
-            Code::Cancelled | Code::Aborted => ErrorKind::Cancelled,
-            Code::Unimplemented => ErrorKind::Unimplemented,
-            Code::ResourceExhausted => ErrorKind::ResourceExhausted,
-            Code::PermissionDenied | Code::Unauthenticated => ErrorKind::PermissionDenied,
-            Code::FailedPrecondition | Code::AlreadyExists => ErrorKind::FailedPrecondition,
-            Code::Ok | Code::Unknown | Code::Internal => ErrorKind::Internal,
-        }
-    }
-
-    fn from_engine(kind: EngineErrorKind) -> ErrorKind {
-        match kind {
-            EngineErrorKind::NotFound => ErrorKind::NotFound,
-            EngineErrorKind::InvalidArgument => ErrorKind::InvalidArgument,
-            EngineErrorKind::Timeout => ErrorKind::Timeout,
-            EngineErrorKind::Closed => ErrorKind::Cancelled,
-            EngineErrorKind::Exhausted => ErrorKind::ResourceExhausted,
-            EngineErrorKind::DataLoss => ErrorKind::DataLoss,
-            _ => ErrorKind::Internal,
-        }
-    }
-
-    fn text(self) -> &'static str {
-        match self {
-            ErrorKind::Timeout => "timeout",
-            ErrorKind::Unavailable => "unavailable",
-            ErrorKind::InvalidArgument => "invalid argument",
-            ErrorKind::NotFound => "not found",
-            ErrorKind::DataLoss => "data loss",
-            ErrorKind::Cancelled => "cancelled",
-            ErrorKind::Closed => "closed",
-            ErrorKind::Protocol => "protocol error",
-            ErrorKind::Unimplemented => "unimplemented",
-            ErrorKind::ResourceExhausted => "resource exhausted",
-            ErrorKind::PermissionDenied => "permission denied",
-            ErrorKind::FailedPrecondition => "failed precondition",
-            ErrorKind::Internal => "internal error",
-        }
-    }
-}
-
-impl fmt::Display for ErrorKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.text())
-    }
-}
 
 /// How errors say that no rate limiter let a sample through in time.
 pub(crate) const SAMPLE_TIMEOUT: &str = "Rate Limiter: Timeout exceeded before a sample was let through.";
@@ -146,13 +61,12 @@ impl Error {
 
     /// What a table of this process answered to `operation`, in the words of a server.
     pub(crate) fn from_engine(operation: &str, error: EngineError) -> Error {
-        let kind = ErrorKind::from_engine(error.kind());
         let text = match error.kind() {
-            EngineErrorKind::Timeout => format!("{operation}: {SAMPLE_TIMEOUT} ({error})"),
-            EngineErrorKind::Closed => format!("{operation}: {} ({error})", text::TABLE_CLOSED),
+            ErrorKind::Timeout => format!("{operation}: {SAMPLE_TIMEOUT} ({error})"),
+            ErrorKind::Cancelled => format!("{operation}: {} ({error})", text::TABLE_CLOSED),
             _ => format!("{operation}: {error}"),
         };
-        Error::with_source(kind, text, error)
+        Error::with_source(error.kind(), text, error)
     }
 
     /// The same error as one of `operation`, in whose course another call has failed.
@@ -260,7 +174,7 @@ fn kind_of(status: &Status) -> ErrorKind {
     } else if is_broken_stream(status) {
         ErrorKind::Unavailable
     } else {
-        ErrorKind::from_code(status.code())
+        ErrorKind::from_grpc_code(status.code() as i32)
     }
 }
 

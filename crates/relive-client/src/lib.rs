@@ -21,7 +21,7 @@ pub use client::{
     ChunkTotals, Client, ClientOptions, ItemInfo, ItemPage, MemoryStatus, ServerInfo, ServerStatus, StateId,
     TableStatus, Transport, TransportChoice, Waiter, WaiterOperation, Waits,
 };
-pub use error::{Error, ErrorKind, Result};
+pub use error::{Error, Result};
 pub use history::{CellState, Column, ColumnHistory, History, WeakCell};
 pub use many::{PartialFailure, ServerChange, ServerEvent, ServerStanding, ServerState};
 pub use pattern::{
@@ -30,8 +30,8 @@ pub use pattern::{
 };
 pub use relive_batch::{ColumnMemory, SampleInfo};
 pub use relive_table::{
-    Changed, CheckpointCounts, CheckpointPhase, CheckpointStatus, CheckpointTrigger, FinishedCheckpoint,
-    LoggedChange, Paused, RunningCheckpoint, SavedCheckpoint, TableChange, TableInfo,
+    Changed, CheckpointCounts, CheckpointPhase, CheckpointStatus, CheckpointTrigger, ErrorKind,
+    FinishedCheckpoint, LoggedChange, Paused, RunningCheckpoint, SavedCheckpoint, TableChange, TableInfo,
 };
 pub use relive_tensor::{Codec, CodecSet, ColumnLayout, DType, Nest, Shape, Tensor};
 pub use relive_transport::tls;

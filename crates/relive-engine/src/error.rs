@@ -4,7 +4,7 @@ use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
 
-use relive_table::{ConfigError, InsertError, PriorityError, RestoreError};
+use relive_table::{ConfigError, ErrorKind, InsertError, PriorityError, RestoreError};
 
 use crate::limits::{MAX_TABLES, MIN_CHECKPOINT_INTERVAL};
 
@@ -159,26 +159,6 @@ pub enum EngineError {
     },
 }
 
-/// What kind of failure an [`EngineError`] is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum ErrorKind {
-    /// A name that does not exist.
-    NotFound,
-    /// An argument that can never work.
-    InvalidArgument,
-    /// A deadline passed.
-    Timeout,
-    /// The table is closed.
-    Closed,
-    /// Something outside of the tables failed, such as a disk.
-    Internal,
-    /// A limit is reached; later the same call may work.
-    Exhausted,
-    /// Data is lost or damaged.
-    DataLoss,
-}
-
 impl EngineError {
     /// The error of a checkpointer that failed with `error`.
     pub fn checkpoint(error: impl Error + Send + Sync + 'static) -> Self {
@@ -190,7 +170,7 @@ impl EngineError {
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::UnknownTable { .. } | Self::Dropped { .. } => ErrorKind::NotFound,
-            Self::Closed { .. } => ErrorKind::Closed,
+            Self::Closed { .. } => ErrorKind::Cancelled,
             Self::Timeout { .. } => ErrorKind::Timeout,
             Self::Priority { .. }
             | Self::Insert { .. }
@@ -202,7 +182,9 @@ impl EngineError {
             | Self::LastTable { .. }
             | Self::CheckpointRefused { .. } => ErrorKind::InvalidArgument,
             Self::Checkpoint { .. } => ErrorKind::Internal,
-            Self::QueueFull { .. } | Self::TooManyTables { .. } | Self::Memory { .. } => ErrorKind::Exhausted,
+            Self::QueueFull { .. } | Self::TooManyTables { .. } | Self::Memory { .. } => {
+                ErrorKind::ResourceExhausted
+            }
             Self::Cold { .. } => ErrorKind::DataLoss,
         }
     }

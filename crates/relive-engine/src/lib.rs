@@ -31,8 +31,9 @@ mod table;
 pub use catalogue::{PeekedItem, SampleFuture, TableHandle};
 pub use checkpoint::PendingCheckpoint;
 pub use engine::{Difference, Engine, EngineBuilder, MemoryGate, Restored, Rules};
-pub use error::{BuildError, EngineError, ErrorKind};
+pub use error::{BuildError, EngineError};
 pub use memory::{MemoryStatus, MemoryWaiter, process_bytes};
+pub use relive_table::ErrorKind;
 pub use table::{
     Accepted, Confirmations, CopiedSamples, ItemPage, ListedItem, Mutation, Operation, Outcome,
     SampleRequest, TableStatus, WaiterInfo,

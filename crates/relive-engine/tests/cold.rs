@@ -234,7 +234,7 @@ async fn a_writer_whose_data_finds_no_place_is_told_why() {
     assert!(memory.reason().ends_with("; chunks cannot be moved to disk: disk full"), "{}", memory.reason());
     let mut gate = engine.memory_gate(&"actor".into());
     let error = gate.opened(|| 0).await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Exhausted);
+    assert_eq!(error.kind(), ErrorKind::ResourceExhausted);
     assert!(error.to_string().contains("as chunks cannot be moved to disk (disk full)"), "{error}");
 }
 

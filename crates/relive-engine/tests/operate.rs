@@ -153,9 +153,9 @@ fn a_closed_engine_takes_no_tables() {
     let engine = engine();
     engine.close();
     let refused = engine.add_table(TableConfig::new("new"), &me()).unwrap_err();
-    assert_eq!(refused.kind(), ErrorKind::Closed);
+    assert_eq!(refused.kind(), ErrorKind::Cancelled);
     let change = engine.change_table("replay", &TableChange::new().max_size(5), &me()).unwrap_err();
-    assert_eq!(change.kind(), ErrorKind::Closed);
+    assert_eq!(change.kind(), ErrorKind::Cancelled);
 }
 
 #[test]

@@ -172,11 +172,11 @@ fn closing_fails_all_that_waits_and_confirms_none_of_it() {
     assert!(poll(&mut sampler).is_pending());
     engine.close();
     empty.close();
-    assert_eq!(writer.settled().pop().unwrap().unwrap_err().kind(), ErrorKind::Closed);
-    assert!(matches!(poll(&mut sampler), Poll::Ready(Err(error)) if error.kind() == ErrorKind::Closed));
+    assert_eq!(writer.settled().pop().unwrap().unwrap_err().kind(), ErrorKind::Cancelled);
+    assert!(matches!(poll(&mut sampler), Poll::Ready(Err(error)) if error.kind() == ErrorKind::Cancelled));
     let mut late = table.sample(request(1));
-    assert!(matches!(poll(&mut late), Poll::Ready(Err(error)) if error.kind() == ErrorKind::Closed));
-    assert_eq!(table.reset().unwrap_err().kind(), ErrorKind::Closed);
+    assert!(matches!(poll(&mut late), Poll::Ready(Err(error)) if error.kind() == ErrorKind::Cancelled));
+    assert_eq!(table.reset().unwrap_err().kind(), ErrorKind::Cancelled);
     assert_eq!(table.info().current_size, 1, "what was confirmed is still there");
 }
 

@@ -7,25 +7,6 @@ use relive_client::{AppendFault, AppendMismatch, Error, ErrorKind};
 
 use crate::layout::{Leaves, Path};
 
-/// The exception class of each kind.
-fn class_name(kind: ErrorKind) -> &'static str {
-    match kind {
-        ErrorKind::Timeout => "DeadlineExceededError",
-        ErrorKind::Unavailable => "UnavailableError",
-        ErrorKind::InvalidArgument => "InvalidArgumentError",
-        ErrorKind::NotFound => "NotFoundError",
-        ErrorKind::DataLoss => "DataLossError",
-        ErrorKind::Cancelled => "CancelledError",
-        ErrorKind::Closed => "ClosedError",
-        ErrorKind::Protocol => "ProtocolError",
-        ErrorKind::Unimplemented => "UnimplementedError",
-        ErrorKind::ResourceExhausted => "ResourceExhaustedError",
-        ErrorKind::PermissionDenied => "PermissionDeniedError",
-        ErrorKind::FailedPrecondition => "FailedPreconditionError",
-        _ => "InternalError",
-    }
-}
-
 /// The exception of a client's error.
 pub(crate) fn raise(py: Python<'_>, error: &Error) -> PyErr {
     raise_kind(py, error.kind(), error.to_string())
@@ -35,7 +16,7 @@ pub(crate) fn raise(py: Python<'_>, error: &Error) -> PyErr {
 pub(crate) fn raise_kind(py: Python<'_>, kind: ErrorKind, text: String) -> PyErr {
     static ERRORS: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
     let module = ERRORS.get_or_try_init(py, || py.import("relive.errors").map(Bound::unbind));
-    match module.and_then(|module| module.bind(py).getattr(class_name(kind))) {
+    match module.and_then(|module| module.bind(py).getattr(kind.python_class())) {
         Ok(class) => match class.call1((text,)) {
             Ok(exception) => PyErr::from_value(exception),
             Err(error) => error,

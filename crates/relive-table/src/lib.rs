@@ -9,6 +9,7 @@ mod change;
 mod checkpoint;
 mod config;
 mod error;
+mod error_kind;
 mod item;
 mod random;
 mod snapshot;
@@ -23,6 +24,7 @@ pub use checkpoint::{
 };
 pub use config::{ConfigError, MAX_SHARDS, MAX_TABLE_NAME_BYTES, MAX_TABLE_SIZE, TableConfig};
 pub use error::InsertError;
+pub use error_kind::ErrorKind;
 pub use extension::{Context, Effect, Extension, InsertOnFirstSample, Metric, PriorityDiffusion, Statistics};
 pub use item::{ItemData, ItemView, NewItem, Sampled, SampledRow};
 pub use limiter::{

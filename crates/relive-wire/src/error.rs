@@ -1,6 +1,6 @@
 //! Why a message cannot become a value of the domain.
 
-use relive_table::ConfigError;
+use relive_table::{ConfigError, ErrorKind};
 use relive_tensor::{ChunkError, TensorError, TrajectoryError};
 
 use crate::reader::MalformedMessage;
@@ -187,6 +187,16 @@ pub enum WireError {
 }
 
 impl WireError {
+    /// What kind of error it is for whoever sent the message.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::UnknownChunk { .. } => ErrorKind::Internal,
+            Self::Request { .. } => ErrorKind::ResourceExhausted,
+            _ => ErrorKind::InvalidArgument,
+        }
+    }
+
     pub(crate) fn malformed_sample(item: u64, error: MalformedMessage) -> Self {
         Self::MalformedSample { item, reason: error.to_string() }
     }

@@ -1,41 +1,36 @@
-//! The one table from errors to gRPC codes, with the texts that dm-reverb's clients compare.
+//! Errors as gRPC statuses: the code of their [kind](ErrorKind), and texts, those that dm-reverb's clients compare among them.
 
-use relive_engine::{EngineError, ErrorKind};
+use relive_engine::EngineError;
+use relive_table::ErrorKind;
 use relive_wire::{WireError, text};
 use tonic::{Code, Status};
 
 /// The status of a failed operation on a table.
 pub(crate) fn of_engine(error: &EngineError) -> Status {
-    match error.kind() {
-        ErrorKind::NotFound => Status::new(Code::NotFound, error.to_string()),
-        ErrorKind::Timeout => {
-            Status::new(Code::DeadlineExceeded, format!("{} ({error})", text::SAMPLE_TIMEOUT))
-        }
-        ErrorKind::Closed => Status::new(Code::Cancelled, text::TABLE_CLOSED),
-        ErrorKind::Internal => Status::new(Code::Internal, error.to_string()),
-        ErrorKind::Exhausted => Status::new(Code::ResourceExhausted, error.to_string()),
-        ErrorKind::DataLoss => Status::new(Code::DataLoss, error.to_string()),
-        _ => Status::new(Code::InvalidArgument, error.to_string()),
-    }
+    let text = match error.kind() {
+        ErrorKind::Timeout => format!("{} ({error})", text::SAMPLE_TIMEOUT),
+        ErrorKind::Cancelled => text::TABLE_CLOSED.to_owned(),
+        _ => error.to_string(),
+    };
+    of_kind(error.kind(), text)
 }
 
 /// The status of an insert stream that ends early. A closed table is reported as UNAVAILABLE: the items were not
 /// inserted, and the writer should bring them to the server's successor.
 pub(crate) fn of_insert(error: &EngineError) -> Status {
     match error.kind() {
-        ErrorKind::Closed => stopping(),
+        ErrorKind::Cancelled => stopping(),
         _ => of_engine(error),
     }
 }
 
 /// The status of a request that could not be understood.
 pub(crate) fn of_wire(error: &WireError) -> Status {
-    let code = match error {
-        WireError::UnknownChunk { .. } => Code::Internal,
-        WireError::Request { .. } => Code::ResourceExhausted,
-        _ => Code::InvalidArgument,
-    };
-    Status::new(code, error.to_string())
+    of_kind(error.kind(), error.to_string())
+}
+
+fn of_kind(kind: ErrorKind, text: String) -> Status {
+    Status::new(kind.grpc_code().map_or(Code::Internal, Code::from), text)
 }
 
 /// The status of a stream whose reader cannot be sent an item in a codec that it knows.

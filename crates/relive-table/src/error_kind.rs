@@ -1,0 +1,150 @@
+//! The kinds of errors, with what each is called elsewhere: one closed table.
+
+use core::fmt;
+
+/// What kind of thing went wrong; the error's message says the rest.
+///
+/// The same kinds are used in one process and over the network. Each has a gRPC status code and a Python exception, and
+/// a status that comes back has the kind that was sent:
+///
+/// ```
+/// use relive_table::ErrorKind;
+///
+/// assert_eq!(ErrorKind::NotFound.grpc_code(), Some(5));
+/// assert_eq!(ErrorKind::from_grpc_code(5), ErrorKind::NotFound);
+/// assert_eq!(ErrorKind::NotFound.python_class(), "NotFoundError");
+/// assert_eq!(ErrorKind::NotFound.to_string(), "not found");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// A deadline passed: the call's own, or the rate limiter's while sampling.
+    Timeout,
+    /// No server answers at the address, or the connection broke and did not come back in time.
+    Unavailable,
+    /// An argument, a step, a column or an item cannot be accepted as it is.
+    InvalidArgument,
+    /// A table, column or step that was named does not exist (any more).
+    NotFound,
+    /// What was stored or received cannot be decoded, or what was sent is lost.
+    DataLoss,
+    /// The operation was given up, for example because the table was closed or the server stops.
+    Cancelled,
+    /// The writer or sampler was closed before this call.
+    Closed,
+    /// The other side broke the protocol, or does not speak it.
+    Protocol,
+    /// The server does not offer this operation.
+    Unimplemented,
+    /// A limit is reached; later the same call may work.
+    ResourceExhausted,
+    /// The server does not let this client do that.
+    PermissionDenied,
+    /// The operation is not possible in the present state.
+    FailedPrecondition,
+    /// The server failed, or something outside of the tables, such as a disk.
+    Internal,
+}
+
+/// A line of the table.
+struct Row {
+    kind: ErrorKind,
+    text: &'static str,
+    /// The gRPC code that says it; none of what only one side of a connection knows.
+    code: Option<i32>,
+    /// Other codes that are understood as this kind.
+    also: &'static [i32],
+    python: &'static str,
+}
+
+const fn row(
+    kind: ErrorKind,
+    text: &'static str,
+    code: Option<i32>,
+    also: &'static [i32],
+    python: &'static str,
+) -> Row {
+    Row { kind, text, code, also, python }
+}
+
+/// The codes by their names: OK 0, CANCELLED 1, UNKNOWN 2, INVALID_ARGUMENT 3, DEADLINE_EXCEEDED 4, NOT_FOUND 5,
+/// ALREADY_EXISTS 6, PERMISSION_DENIED 7, RESOURCE_EXHAUSTED 8, FAILED_PRECONDITION 9, ABORTED 10, OUT_OF_RANGE 11,
+/// UNIMPLEMENTED 12, INTERNAL 13, UNAVAILABLE 14, DATA_LOSS 15, UNAUTHENTICATED 16.
+#[rustfmt::skip]
+const TABLE: [Row; 13] = [
+    row(ErrorKind::Timeout, "timeout", Some(4), &[], "DeadlineExceededError"),
+    row(ErrorKind::Unavailable, "unavailable", Some(14), &[], "UnavailableError"),
+    row(ErrorKind::InvalidArgument, "invalid argument", Some(3), &[11], "InvalidArgumentError"),
+    row(ErrorKind::NotFound, "not found", Some(5), &[], "NotFoundError"),
+    row(ErrorKind::DataLoss, "data loss", Some(15), &[], "DataLossError"),
+    row(ErrorKind::Cancelled, "cancelled", Some(1), &[10], "CancelledError"),
+    row(ErrorKind::Closed, "closed", None, &[], "ClosedError"),
+    row(ErrorKind::Protocol, "protocol error", None, &[], "ProtocolError"),
+    row(ErrorKind::Unimplemented, "unimplemented", Some(12), &[], "UnimplementedError"),
+    row(ErrorKind::ResourceExhausted, "resource exhausted", Some(8), &[], "ResourceExhaustedError"),
+    row(ErrorKind::PermissionDenied, "permission denied", Some(7), &[16], "PermissionDeniedError"),
+    row(ErrorKind::FailedPrecondition, "failed precondition", Some(9), &[6], "FailedPreconditionError"),
+    row(ErrorKind::Internal, "internal error", Some(13), &[0, 2], "InternalError"),
+];
+
+impl ErrorKind {
+    /// All kinds.
+    pub fn all() -> impl Iterator<Item = Self> {
+        TABLE.iter().map(|row| row.kind)
+    }
+
+    fn row(self) -> &'static Row {
+        TABLE.iter().find(|row| row.kind == self).expect("the table has every kind")
+    }
+
+    /// The number of the gRPC status code that says it; `None` of a kind that only one side of a connection knows.
+    pub fn grpc_code(self) -> Option<i32> {
+        self.row().code
+    }
+
+    /// The kind that a gRPC status code says; [`Internal`](Self::Internal) of unknown numbers.
+    pub fn from_grpc_code(code: i32) -> Self {
+        let is_meant = |row: &&Row| row.code == Some(code) || row.also.contains(&code);
+        TABLE.iter().find(is_meant).map_or(Self::Internal, |row| row.kind)
+    }
+
+    /// The name of the exception in Python's `relive.errors`.
+    pub fn python_class(self) -> &'static str {
+        self.row().python
+    }
+}
+
+impl fmt::Display for ErrorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.row().text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The exceptions as Python declares them.
+    const PYTHON: &str = include_str!("../../../python/relive/errors.py");
+
+    #[test]
+    fn what_is_sent_comes_back_and_every_code_means_one_kind() {
+        for kind in ErrorKind::all() {
+            if let Some(code) = kind.grpc_code() {
+                assert_eq!(ErrorKind::from_grpc_code(code), kind);
+            }
+        }
+        for code in 0..=16 {
+            let meant = |row: &&Row| row.code == Some(code) || row.also.contains(&code);
+            assert_eq!(TABLE.iter().filter(meant).count(), 1, "{code}");
+        }
+        assert_eq!(ErrorKind::from_grpc_code(17), ErrorKind::Internal);
+    }
+
+    #[test]
+    fn every_kind_is_an_exception_of_its_own_in_python_and_python_has_no_others() {
+        let declared = |kind: ErrorKind| format!("\nclass {}(ReverbError, ", kind.python_class());
+        assert!(ErrorKind::all().all(|kind| PYTHON.contains(&declared(kind))));
+        assert_eq!(PYTHON.matches("(ReverbError, ").count(), TABLE.len());
+    }
+}
