@@ -1,8 +1,8 @@
 //! Makes dm-reverb's message descriptors for Python out of the protocol files of `relive-wire`.
 //!
-//! Python makes its message classes out of the descriptors at run time; no code is generated. They are those of dm-reverb, file
-//! by file, since programs compare names, fields and files: without Relive's own fields, with chunks as messages and not as bytes,
-//! and with TensorFlow's messages in TensorFlow's files.
+//! Python makes its message classes out of the descriptors at run time; no code is generated. They are those of
+//! dm-reverb, file by file, since programs compare names, fields and files: without Relive's own fields, with chunks as
+//! messages and not as bytes, and with TensorFlow's messages in TensorFlow's files.
 
 use std::env;
 use std::error::Error;
@@ -34,7 +34,8 @@ const CHUNKS: [(&str, &str); 2] = [("InsertStreamRequest", "chunks"), ("SampleEn
 /// What a chunk is.
 const CHUNK: &str = ".deepmind.reverb.ChunkData";
 
-/// The file that has all of TensorFlow's messages, and the files that have them in TensorFlow, which import those before them.
+/// The file that has all of TensorFlow's messages, and the files that have them in TensorFlow, which import those
+/// before them.
 const STRUCTURES: &str = "tensorflow/structures.proto";
 const TYPES: &str = "tensorflow/core/framework/types.proto";
 const SHAPE: &str = "tensorflow/core/framework/tensor_shape.proto";
