@@ -1,11 +1,20 @@
-//! Compiles the protocol files for Python, with protox, so that no protoc binary is needed.
+//! Makes dm-reverb's message descriptors for Python out of the protocol files of `relive-wire`.
 //!
-//! Python makes its message classes out of the descriptors at run time; no code is generated.
+//! Python makes its message classes out of the descriptors at run time; no code is generated. They are those of
+//! dm-reverb, file by file, since programs compare names, fields and files: without Relive's own fields, with chunks as
+//! messages and not as bytes, and with TensorFlow's messages in TensorFlow's files.
 
 use std::env;
 use std::error::Error;
 use std::fs;
 use std::path::PathBuf;
+
+use protox::prost_reflect::prost::Message;
+use protox::prost_reflect::prost_types::field_descriptor_proto::Type;
+use protox::prost_reflect::prost_types::{DescriptorProto, FileDescriptorProto, FileDescriptorSet};
+
+/// The protocol, in the one form that people write.
+const PROTOCOL: &str = "../relive-wire/proto";
 
 const ROOTS: [&str; 3] = [
     "reverb/cc/reverb_service.proto",
@@ -13,11 +22,91 @@ const ROOTS: [&str; 3] = [
     "reverb/server_executable/reverb_config.proto",
 ];
 
+/// How the names of Relive's own fields begin.
+const OWN_FIELDS: &str = "relive_";
+
+/// Where Relive's own messages are.
+const OWN_FILES: &str = "relive/";
+
+/// Fields that are chunks, which the server and the client take as the bytes that come: the message and the field.
+const CHUNKS: [(&str, &str); 2] = [("InsertStreamRequest", "chunks"), ("SampleEntry", "data")];
+
+/// What a chunk is.
+const CHUNK: &str = ".deepmind.reverb.ChunkData";
+
+/// The file that has all of TensorFlow's messages, and the files that have them in TensorFlow, which import those
+/// before them.
+const STRUCTURES: &str = "tensorflow/structures.proto";
+const TYPES: &str = "tensorflow/core/framework/types.proto";
+const SHAPE: &str = "tensorflow/core/framework/tensor_shape.proto";
+const TENSOR: &str = "tensorflow/core/framework/tensor.proto";
+const STRUCT: &str = "tensorflow/core/protobuf/struct.proto";
+
+/// The only file of dm-reverb that uses tensors themselves.
+const SCHEMA: &str = "reverb/cc/schema.proto";
+
 fn main() -> Result<(), Box<dyn Error>> {
-    println!("cargo:rerun-if-changed=proto");
-    let mut compiler = protox::Compiler::new(["proto"])?;
-    compiler.include_imports(true).open_files(ROOTS)?;
+    println!("cargo:rerun-if-changed={PROTOCOL}");
+    let protocol = protox::compile(ROOTS, [PROTOCOL])?;
+    let mut file = Vec::new();
+    for written in protocol.file.into_iter().filter(|file| !file.name().starts_with(OWN_FILES)) {
+        match written.name() {
+            STRUCTURES => file.extend(tensorflows(written)),
+            _ => file.push(reverbs(written)),
+        }
+    }
     let path = PathBuf::from(env::var("OUT_DIR")?).join("descriptors.bin");
-    fs::write(path, compiler.encode_file_descriptor_set())?;
+    fs::write(path, FileDescriptorSet { file }.encode_to_vec())?;
     Ok(())
+}
+
+/// A file as dm-reverb has it.
+fn reverbs(mut file: FileDescriptorProto) -> FileDescriptorProto {
+    let structures: &[&str] = if file.name() == SCHEMA { &[TENSOR, STRUCT] } else { &[STRUCT] };
+    let dependencies = std::mem::take(&mut file.dependency).into_iter();
+    file.dependency = dependencies
+        .filter(|name| !name.starts_with(OWN_FILES))
+        .flat_map(|name| match name.as_str() {
+            STRUCTURES => structures.iter().map(|name| (*name).to_owned()).collect(),
+            _ => vec![name],
+        })
+        .collect();
+    file.message_type.iter_mut().for_each(as_in_reverb);
+    file
+}
+
+/// Leaves Relive's own fields out, and makes chunks messages.
+fn as_in_reverb(message: &mut DescriptorProto) {
+    message.field.retain(|field| !field.name().starts_with(OWN_FIELDS));
+    let name = message.name().to_owned();
+    for field in &mut message.field {
+        if CHUNKS.contains(&(name.as_str(), field.name())) {
+            field.set_type(Type::Message);
+            field.type_name = Some(CHUNK.to_owned());
+        }
+    }
+    message.nested_type.iter_mut().for_each(as_in_reverb);
+}
+
+/// TensorFlow's messages in TensorFlow's files.
+fn tensorflows(whole: FileDescriptorProto) -> [FileDescriptorProto; 4] {
+    let FileDescriptorProto { package, syntax, mut message_type, enum_type, .. } = whole;
+    message_type.iter_mut().for_each(as_in_reverb);
+    let file = |name: &str, imports: &[&str]| FileDescriptorProto {
+        name: Some(name.to_owned()),
+        package: package.clone(),
+        syntax: syntax.clone(),
+        dependency: imports.iter().map(|name| (*name).to_owned()).collect(),
+        ..FileDescriptorProto::default()
+    };
+    let mut take = |name: &str| {
+        let (taken, left) = std::mem::take(&mut message_type).into_iter().partition(|it| it.name() == name);
+        message_type = left;
+        taken
+    };
+    let shape = FileDescriptorProto { message_type: take("TensorShapeProto"), ..file(SHAPE, &[]) };
+    let tensor = FileDescriptorProto { message_type: take("TensorProto"), ..file(TENSOR, &[SHAPE, TYPES]) };
+    let types = FileDescriptorProto { enum_type, ..file(TYPES, &[]) };
+    let structs = FileDescriptorProto { message_type, ..file(STRUCT, &[TENSOR, SHAPE, TYPES]) };
+    [types, shape, tensor, structs]
 }

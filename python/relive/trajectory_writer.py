@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import Any
@@ -9,11 +10,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from relive import _native, errors, nest
-from relive._column_history import ColumnHistory as _ColumnHistory
+from relive import _native, errors
 from relive._native import TrajectoryColumn
 
-__all__ = ["TrajectoryColumn", "TrajectoryWriter", "_ColumnHistory"]
+__all__ = ["TrajectoryColumn", "TrajectoryWriter"]
+
+# Called for each step or item, where the cost of one more Python call shows.
+_FREQUENT = ("append", "append_item", "append_sequence", "create_item", "create_items", "create_window_items")
 
 
 class TrajectoryWriter:
@@ -26,27 +29,20 @@ class TrajectoryWriter:
 
     A writer belongs to one thread at a time. Leaving it as a context manager flushes it, unless the reason is an interrupt or
     a ``ReverbError`` other than a refused argument (``ValueError``).
-
-    ``TrajectoryWriter(obj)`` with an object that has the calls of dm-reverb's compiled writer (``Append``,
-    ``CreateItem``, ``Flush`` …) is a writer over that object, for tests that watch those calls.
     """
 
     # Whether :meth:`close` raises if items are lost.
     _tells_of_loss = False
 
-    def __new__(cls, internal_writer: Any = None) -> TrajectoryWriter:
-        if cls is not TrajectoryWriter:
-            return super().__new__(cls)
-        if isinstance(internal_writer, _native.TrajectoryWriter):
-            from relive._native_writer import NativeWriter
-
-            return super().__new__(NativeWriter)
-        from relive._wrapped_writer import WrappedWriter
-
-        return super().__new__(WrappedWriter)
-
-    def __init__(self, internal_writer: Any) -> None:
-        """Only the classes that ``__new__`` chooses from are ever made."""
+    def __init__(self, internal_writer: _native.TrajectoryWriter) -> None:
+        if not isinstance(internal_writer, _native.TrajectoryWriter):
+            raise TypeError(
+                f"a trajectory writer is made by Client.trajectory_writer, not out of {type(internal_writer).__name__}; "
+                "over a stand-in for the compiled writer reverb.TrajectoryWriter of the package relive-as-reverb works"
+            )
+        self._writer = internal_writer
+        # Attributes of the object go before the methods of its class, and have their signatures.
+        vars(self).update({name: getattr(internal_writer, name) for name in _FREQUENT})
 
     @property
     def history(self) -> Any:
@@ -58,17 +54,22 @@ class TrajectoryWriter:
 
         Raises ``RuntimeError`` before the first append.
         """
-        raise NotImplementedError
+        return self._writer.history
 
     @property
     def episode_steps(self) -> int:
         """Complete steps of the episode."""
-        raise NotImplementedError
+        return self._writer.episode_steps
 
     @property
     def step_is_open(self) -> bool:
         """Whether the newest step is partial."""
-        raise NotImplementedError
+        return self._writer.step_is_open
+
+    @property
+    def pending_items(self) -> int:
+        """Items that the server has not confirmed yet."""
+        return self._writer.pending_items
 
     def append(self, data: Any, *, partial_step: bool = False) -> None:
         """Appends a step, or with ``partial_step`` a part of one, which the next call goes on with.
@@ -79,7 +80,7 @@ class TrajectoryWriter:
           TypeError: a leaf that is no tensor, or a mapping, sequence or leaf where earlier steps had another of these.
           RuntimeError: the writer is closed, or has failed.
         """
-        raise NotImplementedError
+        self._writer.append(data, partial_step=partial_step)
 
     def append_sequence(self, data: Any) -> None:
         """Appends as many steps as the leading dimension of all leaves of ``data`` says.
@@ -87,15 +88,7 @@ class TrajectoryWriter:
         Raises:
           ValueError: leaves without a leading dimension, or with different ones; and as ``append``.
         """
-        arrays = [np.asarray(leaf) for leaf in nest.flatten(data)]
-        lengths = {array.shape[:1] for array in arrays}
-        if len(lengths) != 1 or () in lengths:
-            raise ValueError(
-                "the leaves of a sequence must have the same leading dimension, the steps; "
-                f"the shapes are {[array.shape for array in arrays]}"
-            )
-        for step in range(len(arrays[0])):
-            self.append(nest.unflatten_as(data, [array[step] for array in arrays]))
+        self._writer.append_sequence(data)
 
     def create_item(self, table: str, priority: float, trajectory: Any) -> int:
         """Makes an item of a nest of columns of ``history``, and gives its key.
@@ -109,7 +102,7 @@ class TrajectoryWriter:
             table's: those of its signature, or else of its first item.
           RuntimeError: the writer is closed, or the server has refused an item.
         """
-        raise NotImplementedError
+        return self._writer.create_item(table, priority, trajectory)
 
     def append_item(self, table: str, priority: float, data: Any) -> int:
         """Appends a step, makes an item of it without a leading dimension, and gives its key.
@@ -120,9 +113,7 @@ class TrajectoryWriter:
         Raises:
           As ``append`` and ``create_item``.
         """
-        self.append(data)
-        newest = nest.map_structure(lambda column: column[-1], self.history)
-        return self.create_item(table, priority, newest)
+        return self._writer.append_item(table, priority, data)
 
     def create_items(
         self, table: str, priorities: npt.ArrayLike, trajectories: Iterable[Any]
@@ -131,8 +122,7 @@ class TrajectoryWriter:
 
         Raises ``ValueError`` if there are more or fewer priorities than trajectories.
         """
-        pairs = zip(np.asarray(priorities).tolist(), trajectories, strict=True)
-        return np.array([self.create_item(table, priority, item) for priority, item in pairs], np.uint64)
+        return self._writer.create_items(table, priorities, trajectories)
 
     def create_window_items(
         self, table: str, priorities: npt.ArrayLike, ends: Sequence[int], *, length: int = 1, squeeze: bool = False
@@ -149,14 +139,7 @@ class TrajectoryWriter:
         Raises:
           ValueError: as ``create_item``; also ``squeeze`` with another ``length`` than 1.
         """
-        if squeeze and length != 1:
-            raise ValueError(f"only items of one step can be squeezed, but length is {length}")
-
-        def window(end: int) -> Any:
-            key: Any = end if squeeze else slice(end - length + 1, end + 1 or None)
-            return nest.map_structure(lambda column: column[key], self.history)
-
-        return self.create_items(table, priorities, [window(end) for end in ends])
+        return self._writer.create_window_items(table, priorities, ends, length=length, squeeze=squeeze)
 
     def flush(self, block_until_num_items: int = 0, timeout_ms: int | None = None) -> None:
         """Waits until at most ``block_until_num_items`` items are not confirmed by the server.
@@ -170,7 +153,7 @@ class TrajectoryWriter:
           DeadlineExceededError: there are still more items after ``timeout_ms``.
           RuntimeError: the server has refused an item.
         """
-        raise NotImplementedError
+        self._writer.flush(block_until_num_items, timeout_ms)
 
     def end_episode(self, clear_buffers: bool = True, timeout_ms: int | None = None) -> None:
         """Flushes and begins a new episode.
@@ -183,7 +166,7 @@ class TrajectoryWriter:
           DeadlineExceededError: not all items are confirmed after ``timeout_ms``; the episode goes on.
           RuntimeError: the server has refused an item.
         """
-        raise NotImplementedError
+        self._writer.end_episode(bool(clear_buffers), timeout_ms)
 
     def configure(
         self, path: tuple[int | str, ...], *, num_keep_alive_refs: int, max_chunk_length: int | None
@@ -199,7 +182,7 @@ class TrajectoryWriter:
           ValueError: a number out of range.
           RuntimeError: the column holds steps that are not stored yet.
         """
-        raise NotImplementedError
+        self._writer.configure(path, num_keep_alive_refs=num_keep_alive_refs, max_chunk_length=max_chunk_length)
 
     def close(self) -> None:
         """Ends the writer without waiting; items that are not confirmed are dropped. A second close does nothing.
@@ -209,7 +192,9 @@ class TrajectoryWriter:
           FailedPreconditionError: items are not confirmed for another reason, such as a rate limiter; :meth:`flush` waits for
             them. As with dm-reverb, writers of ``reverb.Client`` drop items with no more than a warning in the log.
         """
-        raise NotImplementedError
+        # An error that is on its way already is worth more than its consequence, which the log has.
+        is_failing = sys.exc_info()[0] is not None
+        self._writer.close(tell=self._tells_of_loss and not is_failing)
 
     def __enter__(self) -> TrajectoryWriter:
         return self

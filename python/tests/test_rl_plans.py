@@ -45,6 +45,14 @@ def test_defaults_are_those_of_rust(config: type[rl.PPOConfig | rl.A2CConfig | r
         assert value == pytest.approx(there[name]), name
 
 
+def test_those_of_dqn_are_a_part_of_rusts_with_their_defaults() -> None:
+    there = json.loads(_native.agent_for_environment("dqn", "none of ours"))
+    here = json.loads(rl.DQNConfig()._json())
+    # What else there is chooses among losses: the agents of `relive.rl.agents` have it.
+    assert there.keys() - here.keys() == {"atoms", "demonstrations", "loss", "quantile_samples", "value_range"}
+    assert here == pytest.approx({name: there[name] for name in here})
+
+
 def test_cart_pole_is_learned_and_kept(tmp_path: pathlib.Path) -> None:
     result = rl.PPO(rl.PPOConfig.for_environment("CartPole-v1")).train("CartPole-v1", steps=20_000, seed=1)
     assert result.is_complete and result.env_steps >= 20_000 and result.mean_return_last_100 > 60.0

@@ -1,4 +1,4 @@
-"""The trajectory writer against servers; without one it is in test_wrapped_writer.py."""
+"""The trajectory writer against servers."""
 
 from __future__ import annotations
 

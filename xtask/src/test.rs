@@ -35,12 +35,14 @@ fn workspace(root: &Path, buckets: &Server) -> Result<()> {
     process::run(&mut command)
 }
 
-/// The Python package as users install it: types, then tests, the examples among them.
+/// The Python package as users install it: types, then tests, the examples among them; then the module `reverb` over it.
 fn python(root: &Path, buckets: &Server) -> Result<()> {
     let python = PACKAGE_TESTS.python(root)?;
     wheel::install(root, &python, Profile::Dev)?;
     process::run(Command::new(&python).current_dir(root.join("python")).args(["-m", "mypy"]))?;
-    process::run(wheel::pytest(root, &python).arg("python/tests").envs(buckets.environment()))
+    process::run(wheel::pytest(root, &python).arg("python/tests").envs(buckets.environment()))?;
+    let stand_in = root.join("python/relive-as-reverb");
+    process::run(wheel::pytest(root, &python).arg(stand_in.join("tests")).env("PYTHONPATH", stand_in))
 }
 
 /// The waiting protocol under every interleaving. Loom replaces the very types that it watches, by a cfg that

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use chrono::DateTime;
 use relive_table::Timestamp;
 
 /// Longest time that an option takes: a week. More is a slip.
@@ -153,23 +154,8 @@ pub(crate) fn time(duration: Duration) -> String {
 /// A point in time, such as `2026-11-20 11:16:35 UTC`.
 pub(crate) fn utc(time: Timestamp) -> String {
     let (seconds, _) = time.to_parts();
-    let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
-    let (year, month, day) = civil(days);
-    let (hour, minute, second) = (second / 3_600, second / 60 % 60, second % 60);
-    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02} UTC")
-}
-
-/// Year, month and day of a day since 1970-01-01, by way of years that begin in March and eras of 400 years
-/// (H. Hinnant, chrono-Compatible Low-Level Date Algorithms, `civil_from_days`).
-fn civil(days: i64) -> (i64, i64, i64) {
-    let days = days + 719_468;
-    let (era, day) = (days.div_euclid(146_097), days.rem_euclid(146_097));
-    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
-    let day_of_year = day - (365 * year + year / 4 - year / 100);
-    let month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month + 2) / 5 + 1;
-    let (month, is_next) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
-    (era * 400 + year + is_next, month, day)
+    let at = DateTime::from_timestamp(seconds, 0).expect("64 bits of nanoseconds end in the year 2262");
+    at.format("%Y-%m-%d %H:%M:%S UTC").to_string()
 }
 
 #[cfg(test)]

@@ -13,8 +13,8 @@
 //! * Chunks may have a bound in memory; writers wait before it ([`MemoryGate`]).
 //! * Every waiter can be listed with what it waits for, how much is missing, and since when ([`WaiterInfo`]).
 //!
-//! Inside, arrows point down: `engine` (all tables together), `spill` (moving chunks to disk), `catalogue` (handles, and
-//! the list of tables), `shards` (one table in several parts), `table` (one table under one lock), and `memory`;
+//! Inside, arrows point down: `engine` (all tables together), `spill` (moving chunks to disk), `catalogue` (handles,
+//! and the list of tables), `shards` (one table in several parts), `table` (one table under one lock), and `memory`;
 //! `checkpoint` has who shares which checkpoint.
 
 mod catalogue;

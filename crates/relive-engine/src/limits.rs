@@ -36,19 +36,20 @@ pub const MAX_LISTED_CHANGES: usize = 100;
 /// Places of items that [`peek`](crate::TableHandle::peek) looks at under one lock.
 pub const SLOTS_PER_PEEK_STEP: usize = 64;
 
-/// Time for which the lock of a table goes to the first to come, before it goes to whoever has waited longest: much more than
-/// a batch of samples takes, much less than anybody notices.
+/// Time for which the lock of a table goes to the first to come, before it goes to whoever has waited longest: much
+/// more than a batch of samples takes, much less than anybody notices.
 pub const UNFAIR_FOR_NANOS: u64 = 500_000;
 
-/// Time for which a capture of tables goes on before it lets others have its processor: below what systems give a thread at a
-/// time, so that it is not stopped while it holds a lock.
+/// Time for which a capture of tables goes on before it lets others have its processor: below what systems give a
+/// thread at a time, so that it is not stopped while it holds a lock.
 pub const CAPTURE_BEFORE_YIELD: Duration = Duration::from_millis(1);
 
-/// Shortest time between checkpoints by the clock: a shorter one is a slip, and would keep a disk busy with nothing else.
+/// Shortest time between checkpoints by the clock: a shorter one is a slip, and would keep a disk busy with nothing
+/// else.
 pub const MIN_CHECKPOINT_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Columns of a structure that writers give their items: as many as any agent's steps have, few enough that the structure
-/// costs a server next to nothing.
+/// Columns of a structure that writers give their items: as many as any agent's steps have, few enough that the
+/// structure costs a server next to nothing.
 pub const MAX_NAMED_COLUMNS: usize = 4_096;
 
 /// Depth of such a structure: what the protocol takes of a signature.
@@ -63,12 +64,12 @@ pub const MAX_NAME_BYTES: usize = 64 << 10;
 /// Time after which an insert that an extension asked for is given up, if the other table's limiter still forbids it.
 pub const EXTENSION_INSERT_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// How long a writer waits for memory before it is told that there is none, unless the builder says otherwise: long enough
-/// for a reader to catch up, short enough to be noticed.
+/// How long a writer waits for memory before it is told that there is none, unless the builder says otherwise: long
+/// enough for a reader to catch up, short enough to be noticed.
 pub const MEMORY_WAIT: Duration = Duration::from_secs(60);
 
-/// Time between two looks of one who waits for memory. Tables tell when they free chunks; this is for chunks that are freed
-/// elsewhere.
+/// Time between two looks of one who waits for memory. Tables tell when they free chunks; this is for chunks that are
+/// freed elsewhere.
 pub const MEMORY_RECHECK: Duration = Duration::from_millis(3);
 
 /// What each waiter adds to that time, so that all of them together look 10,000 times a second at most.

@@ -14,8 +14,8 @@ pub(crate) use self::model::{
     AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering, fence, spawn, unlock_fair,
 };
 
-/// Gives a lock to whoever has waited for it longest, where an ordinary unlock lets the first to come have it, which is mostly
-/// the thread that has just had it.
+/// Gives a lock to whoever has waited for it longest, where an ordinary unlock lets the first to come have it, which is
+/// mostly the thread that has just had it.
 #[cfg(not(relive_loom))]
 pub(crate) fn unlock_fair<T>(guard: MutexGuard<'_, T>) {
     MutexGuard::unlock_fair(guard);

@@ -282,8 +282,8 @@ fn the_last_checkpoint_waits_for_the_one_that_runs() {
     assert_eq!(last.wait().unwrap().location, "1 items");
 }
 
-/// One thread sets the priorities of two tables in turn, so that at any moment all items up to one have the new value and all
-/// others have the old one, and the tables differ by one item at most.
+/// One thread sets the priorities of two tables in turn, so that at any moment all items up to one have the new value
+/// and all others have the old one, and the tables differ by one item at most.
 #[test]
 fn items_that_change_all_the_time_are_captured_at_one_moment() {
     const ITEMS: u64 = 10_000;

@@ -68,7 +68,8 @@ async fn nothing_is_taken_that_was_not_asked_for_and_what_nobody_gets_stays() {
     asked.ask(1).await;
     asked.next().await;
     assert_eq!(size(), 1);
-    // The fourth is sent alone, so that it does not wait for the others; then there is nothing, and nobody waits for it.
+    // The fourth is sent alone, so that it does not wait for the others; then there is nothing, and nobody waits for
+    // it.
     asked.ask(1).await;
     assert_eq!(asked.next().await.0, FrameKind::Samples);
     asked.0.shutdown().await.unwrap();

@@ -14,7 +14,8 @@ pub const MAX_TABLE_SIZE: u64 = i32::MAX as u64;
 /// The longest name of a table, which stands in every metric of it.
 pub const MAX_TABLE_NAME_BYTES: usize = 1024;
 
-/// The most shards of a table: above the cores of most machines, few enough that whoever samples can look at all of them.
+/// The most shards of a table: above the cores of most machines, few enough that whoever samples can look at all of
+/// them.
 pub const MAX_SHARDS: u32 = 64;
 
 /// A table's rules. Made with [`TableConfig::new`] and changed field by field; checked by
@@ -29,8 +30,8 @@ pub struct TableConfig {
     pub remover: SelectorKind,
     /// The number of items that the table keeps, from 1 to [`MAX_TABLE_SIZE`]. Default: one million.
     pub max_size: u64,
-    /// The bytes that the table keeps, at least 1: of its items' chunks as they are stored, each chunk counted once however
-    /// many items share it, wherever it lies. An item that alone has more is refused. Default: no bound.
+    /// The bytes that the table keeps, at least 1: of its items' chunks as they are stored, each chunk counted once
+    /// however many items share it, wherever it lies. An item that alone has more is refused. Default: no bound.
     pub max_bytes: Option<u64>,
     /// An item is deleted by its sample number `max_times_sampled`; below 1: never. Default: 0.
     pub max_times_sampled: i32,
@@ -38,11 +39,12 @@ pub struct TableConfig {
     pub rate_limiter: RateLimiterConfig,
     /// What the items' columns look like, for clients to check against; the table itself only keeps it.
     pub signature: Option<Arc<Signature>>,
-    /// Into how many parts an engine divides the table, each with a lock and a remover of its own, from 1 to [`MAX_SHARDS`]; a
-    /// [`Table`](crate::Table) is one of them. No state of the table: a checkpoint does not keep it. Default: 1.
+    /// Into how many parts an engine divides the table, each with a lock and a remover of its own, from 1 to
+    /// [`MAX_SHARDS`]; a [`Table`](crate::Table) is one of them. No state of the table: a checkpoint does not keep it.
+    /// Default: 1.
     pub shards: u32,
-    /// Where the random stream of the table begins: an empty table of the same rules and seed gives the same picks for the same
-    /// operations in the same order. No state of the table, either. Default: the engine gives one.
+    /// Where the random stream of the table begins: an empty table of the same rules and seed gives the same picks for
+    /// the same operations in the same order. No state of the table, either. Default: the engine gives one.
     pub seed: Option<u64>,
     /// Whether rules are accepted by which nothing could ever be sampled, as dm-reverb accepts them. Default: false.
     pub allow_never_sampled: bool,
@@ -238,7 +240,8 @@ impl TableConfig {
         self
     }
 
-    /// Sets into how many parts an engine divides the table, so that inserts on several threads do not wait for each other.
+    /// Sets into how many parts an engine divides the table, so that inserts on several threads do not wait for each
+    /// other.
     pub fn shards(mut self, shards: u32) -> Self {
         self.shards = shards;
         self
@@ -259,9 +262,9 @@ impl TableConfig {
     /// Checks the rules, as someone who makes a table wants them checked.
     ///
     /// # Errors
-    /// As [`validate_ranges`](Self::validate_ranges); unless [`allow_never_sampled`](Self::allow_never_sampled) is set also a
-    /// `max_size` below the limiter's `min_size_to_sample`, and a `max_diff` so far below `min_diff` that inserts
-    /// stop before the first sample may pass: whoever sampled would wait for ever.
+    /// As [`validate_ranges`](Self::validate_ranges); unless [`allow_never_sampled`](Self::allow_never_sampled) is set
+    /// also a `max_size` below the limiter's `min_size_to_sample`, and a `max_diff` so far below `min_diff` that
+    /// inserts stop before the first sample may pass: whoever sampled would wait for ever.
     ///
     /// ```
     /// use relive_table::{RateLimiterConfig, TableConfig};
@@ -277,10 +280,10 @@ impl TableConfig {
     /// Checks that a table can have these rules, such as those of a table in a checkpoint.
     ///
     /// # Errors
-    /// An empty name; a `max_size` of 0 or above [`MAX_TABLE_SIZE`]; a `max_bytes` of 0; an exponent that is not finite; bounds that
-    /// [`RateLimiterConfig::validate`] refuses; shards beyond [`MAX_SHARDS`] or `max_size`, or with rules that only a table in one
-    /// piece can keep: another sampler than `Uniform` and `Prioritized`, a rate limiter that looks at more than
-    /// the size, `max_bytes`.
+    /// An empty name; a `max_size` of 0 or above [`MAX_TABLE_SIZE`]; a `max_bytes` of 0; an exponent that is not
+    /// finite; bounds that [`RateLimiterConfig::validate`] refuses; shards beyond [`MAX_SHARDS`] or `max_size`, or with
+    /// rules that only a table in one piece can keep: another sampler than `Uniform` and `Prioritized`, a rate limiter
+    /// that looks at more than the size, `max_bytes`.
     ///
     /// ```
     /// use relive_table::TableConfig;

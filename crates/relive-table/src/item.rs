@@ -21,7 +21,8 @@ pub struct NewItem {
 
 /// The part of an item that never changes. Shared by the table and everyone who sampled it.
 ///
-/// In memory as it is written here: what readers look at lies beside the reference counts, in as few cache lines as can be.
+/// In memory as it is written here: what readers look at lies beside the reference counts, in as few cache lines as can
+/// be.
 #[derive(Debug)]
 #[repr(C)]
 pub struct ItemData {
@@ -79,7 +80,7 @@ pub struct Sampled {
     /// Whether the sample had to wait for the rate limiter. The table does not wait, so it says false; whoever
     /// waits fills it in.
     pub rate_limited: bool,
-    /// Keeps the item's data in memory where a disk tier could move it. The table leaves it empty; whoever has seen to it
-    /// that the data is in memory fills it in.
+    /// Keeps the item's data in memory where a disk tier could move it. The table leaves it empty; whoever has seen to
+    /// it that the data is in memory fills it in.
     pub at_hand: AtHand,
 }

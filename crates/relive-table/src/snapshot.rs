@@ -36,7 +36,8 @@ pub struct TableSnapshot {
 pub struct TableCounters {
     /// Completed inserts of new items.
     pub inserts: i64,
-    /// Completed samples. Once the limiter's ratio was changed in use, the number that gives its cursor with the present one.
+    /// Completed samples. Once the limiter's ratio was changed in use, the number that gives its cursor with the
+    /// present one.
     pub samples: i64,
     /// Items that left the table; `inserts - deletes` is the number of items.
     pub deletes: i64,

@@ -69,8 +69,9 @@ impl ItemStructure {
     }
 }
 
-/// Whether the columns of both structures have the same names, in the same order. A list is as good as a tuple, and a dict as a
-/// named tuple; places without columns do not count. A single column without any container has no name, and fits any other.
+/// Whether the columns of both structures have the same names, in the same order. A list is as good as a tuple, and a
+/// dict as a named tuple; places without columns do not count. A single column without any container has no name, and
+/// fits any other.
 #[must_use]
 pub fn have_same_columns<A, B>(one: &Nest<A>, other: &Nest<B>) -> bool {
     match (one, other) {

@@ -8,7 +8,8 @@ use crate::shape::Shape;
 pub struct ColumnLayout {
     /// Type of the elements.
     pub dtype: DType,
-    /// Rows of each sample; none if the column is squeezed, so that each sample has one cell without a leading dimension.
+    /// Rows of each sample; none if the column is squeezed, so that each sample has one cell without a leading
+    /// dimension.
     pub rows: Option<u32>,
     /// Shape of one row.
     pub cell_shape: Shape,

@@ -21,8 +21,8 @@ pub const MAX_CELL_BYTES: u64 = 1 << 30;
 /// A [`Chunker`](crate::Chunker) cuts its chunk early once it holds this many bytes, 512 MiB.
 pub const CHUNKER_CUT_BYTES: u64 = 1 << 29;
 
-/// Most bytes of a chunk that got longer than the tuner asked for because no item was made meanwhile, 32 KiB: an item that takes one of its steps
-/// keeps all of them, and larger chunks cost no less for a byte.
+/// Most bytes of a chunk that got longer than the tuner asked for because no item was made meanwhile, 32 KiB: an item
+/// that takes one of its steps keeps all of them, and larger chunks cost no less for a byte.
 pub const PACED_CHUNK_BYTES: u64 = 1 << 15;
 
 /// Memory that dm-reverb counts per string element besides its characters, in bytes. It makes

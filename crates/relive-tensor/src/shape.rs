@@ -108,8 +108,9 @@ impl Shape {
     }
 }
 
-/// Whether sizes are the same. Sizes are few, so that comparing them takes less than a call for it; and of no sizes there is no memory, whose
-/// address some processors take 100 ns to find missing (vectors are loaded under a mask that hides the fault).
+/// Whether sizes are the same. Sizes are few, so that comparing them takes less than a call for it; and of no sizes
+/// there is no memory, whose address some processors take 100 ns to find missing (vectors are loaded under a mask that
+/// hides the fault).
 pub(crate) fn are_same(some: &[u32], others: &[u32]) -> bool {
     some.len() == others.len() && some.iter().zip(others).all(|(some, other)| some == other)
 }

@@ -1,4 +1,5 @@
-//! Memory that is going to be read, fetched ahead, so that many waits for it become one; and the copying of small pieces.
+//! Memory that is going to be read, fetched ahead, so that many waits for it become one; and the copying of small
+//! pieces.
 
 use std::hint::black_box;
 
@@ -27,8 +28,9 @@ pub fn touch<'a>(payloads: impl Iterator<Item = &'a [u8]>) {
     black_box(seen);
 }
 
-/// Copies `from`, each of `size` bytes, to `to`, one behind the other. Sizes of a number or a few are moved at once; calling a function for them
-/// takes longer than the copy. Where one of `from` has another size, its place stays as it is.
+/// Copies `from`, each of `size` bytes, to `to`, one behind the other. Sizes of a number or a few are moved at once;
+/// calling a function for them takes longer than the copy. Where one of `from` has another size, its place stays as it
+/// is.
 pub fn copy_all(to: &mut [u8], from: &[&[u8]], size: usize) {
     fn at_once<const N: usize>(to: &mut [u8], from: &[&[u8]]) {
         for (to, from) in to.as_chunks_mut::<N>().0.iter_mut().zip(from) {

@@ -9,13 +9,18 @@ each.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from relive import _union, errors, nest
+import numpy as np
+import numpy.typing as npt
+
+from relive import errors, nest
 from relive._chunker_options import AutoTunedChunkerOptions, ChunkerOptions, ConstantChunkerOptions
-from relive._column_history import ColumnHistory
-from relive.trajectory_writer import TrajectoryColumn, TrajectoryWriter
+from relive.trajectory_writer import TrajectoryColumn
+
+from reverb import _union
+from reverb._column_history import ColumnHistory
 
 _COLUMN = re.compile(r"(?<= for column )\d+\b")
 
@@ -26,8 +31,8 @@ _THROUGHPUT_WEIGHT = 1.0
 _NO_TIMEOUT_MS = -1
 
 
-class WrappedWriter(TrajectoryWriter):
-    """The calls of ``relive.TrajectoryWriter``, over an object with ``Append``, ``AppendPartial``, ``CreateItem``,
+class WrappedWriter:
+    """The calls of a trajectory writer, over an object with ``Append``, ``AppendPartial``, ``CreateItem``,
     ``Flush``, ``EndEpisode``, ``Close``, ``ConfigureChunker``, ``max_num_keep_alive_refs`` and ``episode_steps``."""
 
     def __init__(self, internal_writer: Any) -> None:
@@ -82,6 +87,18 @@ class WrappedWriter(TrajectoryWriter):
         self._remember(references)
         self._step_is_open = partial_step
 
+    def append_sequence(self, data: Any) -> None:
+        """See ``relive.TrajectoryWriter``."""
+        arrays = [np.asarray(leaf) for leaf in nest.flatten(data)]
+        lengths = {array.shape[:1] for array in arrays}
+        if len(lengths) != 1 or () in lengths:
+            raise ValueError(
+                "the leaves of a sequence must have the same leading dimension, the steps; "
+                f"the shapes are {[array.shape for array in arrays]}"
+            )
+        for step in range(len(arrays[0])):
+            self.append(nest.unflatten_as(data, [array[step] for array in arrays]))
+
     def create_item(self, table: str, priority: float, trajectory: Any) -> Any:
         """Makes an item of a nest of columns, and gives what the writer gives for it.
 
@@ -92,6 +109,32 @@ class WrappedWriter(TrajectoryWriter):
             raise TypeError(f"All leaves of `trajectory` must be `TrajectoryColumn` but got {trajectory}")
         squeezed = [column.is_squeezed for column in columns]
         return self._writer.CreateItem(table, priority, [list(column) for column in columns], squeezed)
+
+    def append_item(self, table: str, priority: float, data: Any) -> int:
+        """See ``relive.TrajectoryWriter``."""
+        self.append(data)
+        newest = nest.map_structure(lambda column: column[-1], self.history)
+        return self.create_item(table, priority, newest)
+
+    def create_items(
+        self, table: str, priorities: npt.ArrayLike, trajectories: Iterable[Any]
+    ) -> npt.NDArray[np.uint64]:
+        """See ``relive.TrajectoryWriter``."""
+        pairs = zip(np.asarray(priorities).tolist(), trajectories, strict=True)
+        return np.array([self.create_item(table, priority, item) for priority, item in pairs], np.uint64)
+
+    def create_window_items(
+        self, table: str, priorities: npt.ArrayLike, ends: Sequence[int], *, length: int = 1, squeeze: bool = False
+    ) -> npt.NDArray[np.uint64]:
+        """See ``relive.TrajectoryWriter``."""
+        if squeeze and length != 1:
+            raise ValueError(f"only items of one step can be squeezed, but length is {length}")
+
+        def window(end: int) -> Any:
+            key: Any = end if squeeze else slice(end - length + 1, end + 1 or None)
+            return nest.map_structure(lambda column: column[key], self.history)
+
+        return self.create_items(table, priorities, [window(end) for end in ends])
 
     def flush(self, block_until_num_items: int = 0, timeout_ms: int | None = None) -> None:
         """Waits until at most ``block_until_num_items`` items are not confirmed.

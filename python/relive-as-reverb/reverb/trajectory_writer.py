@@ -5,12 +5,11 @@ from typing import Any
 from relive import _native, nest
 from relive import trajectory_writer as _relive
 from relive._native import TrajectoryColumn as TrajectoryColumn
-from relive._native_writer import NativeWriter
-from relive._wrapped_writer import WrappedWriter, _chunker_options
 from relive.client import Client as _Client
-from relive.trajectory_writer import _ColumnHistory as _ColumnHistory
 
 from reverb import _borrowed, _texts
+from reverb._column_history import ColumnHistory as _ColumnHistory
+from reverb._wrapped_writer import WrappedWriter, _chunker_options
 
 _APPEND = (
     _texts.rule(
@@ -46,7 +45,7 @@ class TrajectoryWriter(_relive.TrajectoryWriter):
         return object.__new__(_Native if isinstance(internal_writer, _native.TrajectoryWriter) else _Wrapped)
 
 
-class _Wrapped(TrajectoryWriter, WrappedWriter):
+class _Wrapped(WrappedWriter, TrajectoryWriter):
     """Over what programs put in the place of the compiled writer."""
 
     def flush(self, block_until_num_items: int = 0, timeout_ms: int | None = None) -> None:
@@ -58,7 +57,7 @@ class _Wrapped(TrajectoryWriter, WrappedWriter):
             super().end_episode(clear_buffers, timeout_ms)
 
 
-class _Native(TrajectoryWriter, NativeWriter):
+class _Native(TrajectoryWriter):
     """Over the compiled writer, with dm-reverb's texts in its errors."""
 
     # Whom to ask for the signatures that texts show.

@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 import relive
-from relive import errors, pybind, trajectory_writer
-from relive.trajectory_writer import TrajectoryColumn, TrajectoryWriter, _ColumnHistory
+from relive import errors, pybind
+from reverb import trajectory_writer
+from reverb._column_history import ColumnHistory as _ColumnHistory
+from reverb.trajectory_writer import TrajectoryColumn, TrajectoryWriter
 
 
 class Ref:

@@ -239,10 +239,10 @@ impl TableHandle {
         }
     }
 
-    /// Proposes `structure` as what the items of this table look like, whose columns are its leaves in the flattening order.
-    /// The first proposal is kept, as long as the table lives; [`reset`](Self::reset) does not forget it. Once another one of
-    /// as many columns is proposed, none counts any more: items would come back under wrong names. A table with a signature
-    /// keeps that one. Tells whether `structure` is the one that counts.
+    /// Proposes `structure` as what the items of this table look like, whose columns are its leaves in the flattening
+    /// order. The first proposal is kept, as long as the table lives; [`reset`](Self::reset) does not forget it. Once
+    /// another one of as many columns is proposed, none counts any more: items would come back under wrong names. A
+    /// table with a signature keeps that one. Tells whether `structure` is the one that counts.
     ///
     /// ```
     /// use relive_engine::Engine;
@@ -265,8 +265,9 @@ impl TableHandle {
         self.front().shared.columns.propose(self.name(), structure)
     }
 
-    /// What all items of this table look like, for a writer who keeps to the answer: the structure of its signature, or else the
-    /// one that was proposed first, which `structure` is if none was. Of two who propose at the same time one is the first.
+    /// What all items of this table look like, for a writer who keeps to the answer: the structure of its signature, or
+    /// else the one that was proposed first, which `structure` is if none was. Of two who propose at the same time one
+    /// is the first.
     ///
     /// # Errors
     /// As [`name_columns`](Self::name_columns).
@@ -355,8 +356,8 @@ impl TableHandle {
 
     /// Up to `limit` items in the order of their insertion, beginning at `from`: 0, or what the page before says.
     ///
-    /// A page looks through the whole table, in parts, so that others come in between: items that come or leave meanwhile may
-    /// or may not be on it. Large pages are better than many.
+    /// A page looks through the whole table, in parts, so that others come in between: items that come or leave
+    /// meanwhile may or may not be on it. Large pages are better than many.
     #[must_use]
     pub fn items(&self, from: u64, limit: usize) -> ItemPage {
         match &self.cores {
@@ -365,7 +366,8 @@ impl TableHandle {
         }
     }
 
-    /// The items of these keys, each `None` if there is none; each as if it had just been sampled, with a probability of 0.
+    /// The items of these keys, each `None` if there is none; each as if it had just been sampled, with a probability
+    /// of 0.
     ///
     /// # Errors
     /// Data of an item lies on disk and cannot be read back.

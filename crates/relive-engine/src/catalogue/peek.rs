@@ -19,8 +19,8 @@ pub struct PeekedItem {
 }
 
 impl TableHandle {
-    /// About `most` items, or all if there are no more, from all over the table: places of some dozens of neighbours, as many
-    /// under one lock. It does not count as sampling.
+    /// About `most` items, or all if there are no more, from all over the table: places of some dozens of neighbours,
+    /// as many under one lock. It does not count as sampling.
     ///
     /// ```
     /// use relive_engine::Engine;

@@ -1,8 +1,8 @@
 //! Threads that others go before.
 
-/// How much nicer the thread of a checkpoint is than others: beside one of them that wants the same processor it gets a tenth
-/// of it, and all that nobody wants. Much less would make checkpoints so slow on a busy machine that the memory of items which
-/// leave meanwhile, and stay for the checkpoint, matters more.
+/// How much nicer the thread of a checkpoint is than others: beside one of them that wants the same processor it gets a
+/// tenth of it, and all that nobody wants. Much less would make checkpoints so slow on a busy machine that the memory
+/// of items which leave meanwhile, and stay for the checkpoint, matters more.
 #[cfg(target_os = "linux")]
 const NICER: i32 = 10;
 

@@ -1,7 +1,7 @@
 //! Who shares which checkpoint: plain data, changed under one lock.
 //!
-//! One checkpoint runs at a time. Whoever asks while one runs has a part in the next one, since the running one may have been
-//! cut before: what the caller has just written might not be in it.
+//! One checkpoint runs at a time. Whoever asks while one runs has a part in the next one, since the running one may
+//! have been cut before: what the caller has just written might not be in it.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

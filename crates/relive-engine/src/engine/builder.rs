@@ -43,8 +43,8 @@ impl Engine {
 impl EngineBuilder {
     /// Has `save` write the checkpoints; it says what it wrote, and counts how far it is.
     ///
-    /// It is called by one thread at a time, one of its own for each checkpoint, which has a low priority. If it panics, that
-    /// checkpoint fails and the next one may work.
+    /// It is called by one thread at a time, one of its own for each checkpoint, which has a low priority. If it
+    /// panics, that checkpoint fails and the next one may work.
     #[must_use]
     pub fn checkpointer(
         mut self,
@@ -57,9 +57,10 @@ impl EngineBuilder {
         self
     }
 
-    /// Writes a checkpoint every so often, from one such time after the engine was made, until it is closed or dropped. One that
-    /// takes longer than that is not followed at once by the next: those that were missed are left out. A failure is logged,
-    /// told by [`checkpoint_status`](crate::Engine::checkpoint_status), and keeps no later one from being written.
+    /// Writes a checkpoint every so often, from one such time after the engine was made, until it is closed or dropped.
+    /// One that takes longer than that is not followed at once by the next: those that were missed are left out. A
+    /// failure is logged, told by [`checkpoint_status`](crate::Engine::checkpoint_status), and keeps no later one from
+    /// being written.
     #[must_use]
     pub fn checkpoint_every(mut self, interval: Duration) -> Self {
         self.checkpoints.every = Some(interval);
@@ -96,10 +97,10 @@ impl EngineBuilder {
         self
     }
 
-    /// Makes [`max_bytes`](Self::max_bytes) a budget: shortly before the chunks take so much memory, those that were not
-    /// read lately move to `store`, and are read from there when they are sampled. Writers wait only while the disk does not
-    /// keep up. Descriptions of items and chunks, some hundred bytes each, stay in memory and
-    /// do not count, nor do chunks under [`MIN_MOVABLE_BYTES`](relive_tensor::MIN_MOVABLE_BYTES).
+    /// Makes [`max_bytes`](Self::max_bytes) a budget: shortly before the chunks take so much memory, those that were
+    /// not read lately move to `store`, and are read from there when they are sampled. Writers wait only while the disk
+    /// does not keep up. Descriptions of items and chunks, some hundred bytes each, stay in memory and do not count,
+    /// nor do chunks under [`MIN_MOVABLE_BYTES`](relive_tensor::MIN_MOVABLE_BYTES).
     ///
     /// An engine that is made of a snapshot can move only those chunks of it that are in a
     /// [ledger of movable chunks](Ledger::of_movable_chunks).
@@ -109,8 +110,8 @@ impl EngineBuilder {
         self
     }
 
-    /// Bounds what the chunks of all tables, and those on their way to and from them, take in memory. While they take more,
-    /// writers wait ([`MemoryGate`](crate::MemoryGate)); each may go beyond the bound by what it brings at once.
+    /// Bounds what the chunks of all tables, and those on their way to and from them, take in memory. While they take
+    /// more, writers wait ([`MemoryGate`](crate::MemoryGate)); each may go beyond the bound by what it brings at once.
     #[must_use]
     pub fn max_bytes(mut self, max_bytes: u64) -> Self {
         self.max_bytes = Some(max_bytes);
@@ -135,8 +136,9 @@ impl EngineBuilder {
     /// Makes the engine.
     ///
     /// # Errors
-    /// Of tables: there are none or too many, two have one name, or a configuration is out of range. Of the whole: a bound of no bytes,
-    /// a disk tier without a bound, checkpoints with nothing to write them or too often. Or the system gives no thread.
+    /// Of tables: there are none or too many, two have one name, or a configuration is out of range. Of the whole: a
+    /// bound of no bytes, a disk tier without a bound, checkpoints with nothing to write them or too often. Or the
+    /// system gives no thread.
     pub fn build(self) -> Result<Engine, BuildError> {
         let ledger = if self.cold.is_some() { Ledger::of_movable_chunks() } else { Ledger::default() };
         self.assemble(Arc::new(ledger), |config, extensions, rng, memory| {
@@ -193,8 +195,8 @@ impl EngineBuilder {
     }
 }
 
-/// The random stream of a table: its own, or else the next of the engine's. A table with a seed takes one as well, so that it changes
-/// nothing about the others.
+/// The random stream of a table: its own, or else the next of the engine's. A table with a seed takes one as well, so
+/// that it changes nothing about the others.
 pub(crate) fn stream_of(config: &TableConfig, seeds: &mut Xoshiro256PlusPlus) -> Xoshiro256PlusPlus {
     let next = Xoshiro256PlusPlus::from_rng(seeds);
     config.seed.map_or(next, Xoshiro256PlusPlus::seed_from_u64)

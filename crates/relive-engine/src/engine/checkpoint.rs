@@ -12,8 +12,8 @@ use crate::error::EngineError;
 use crate::sync::wall_clock;
 
 impl Engine {
-    /// Has the checkpointer write a snapshot of all tables, and says what it wrote. Blocks for as long as that takes, while the
-    /// tables go on; see [`request_checkpoint`](Self::request_checkpoint).
+    /// Has the checkpointer write a snapshot of all tables, and says what it wrote. Blocks for as long as that takes,
+    /// while the tables go on; see [`request_checkpoint`](Self::request_checkpoint).
     ///
     /// # Errors
     /// `InvalidArgument` without a checkpointer; what the checkpointer says.
@@ -23,8 +23,8 @@ impl Engine {
 
     /// Asks for a checkpoint, which holds everything that is in the tables now, and perhaps what comes a little later.
     ///
-    /// One is written at a time, on a thread of its own. Whoever asks while one runs shares the next one with all others who do.
-    /// Works on a closed engine, too.
+    /// One is written at a time, on a thread of its own. Whoever asks while one runs shares the next one with all
+    /// others who do. Works on a closed engine, too.
     ///
     /// ```
     /// use relive_engine::Engine;
@@ -78,8 +78,8 @@ impl Engine {
     }
 
     /// Closes every table for good, and begins the last checkpoint if
-    /// [`checkpoint_at_close`](crate::EngineBuilder::checkpoint_at_close) asks for one: everything that was ever confirmed is in
-    /// it. `None` if it does not, or if this was called before.
+    /// [`checkpoint_at_close`](crate::EngineBuilder::checkpoint_at_close) asks for one: everything that was ever
+    /// confirmed is in it. `None` if it does not, or if this was called before.
     pub fn shut_down(&self) -> Option<PendingCheckpoint> {
         self.close();
         let wanted = self.checkpoints()?.at_close.swap(false, Ordering::Relaxed);

@@ -18,8 +18,8 @@ struct Panicked {
     message: String,
 }
 
-/// Begins a job on a thread of its own, which goes on with the jobs that come up meanwhile. A thread writes one checkpoint: once
-/// its priority is low it cannot be raised for the next cut.
+/// Begins a job on a thread of its own, which goes on with the jobs that come up meanwhile. A thread writes one
+/// checkpoint: once its priority is low it cannot be raised for the next cut.
 pub(super) fn launch(engine: &Engine, mut job: Job) {
     loop {
         let (of_thread, its_job) = (engine.clone(), job.clone());

@@ -66,12 +66,12 @@ impl Engine {
 /// Where one writer waits while the engine's chunks take more than [`max_bytes`](crate::EngineBuilder::max_bytes) in
 /// memory. Asked before chunks are brought; they may go beyond the bound by what each writer brings at once.
 ///
-/// Chunks that the writer has brought already and that are in no table do not hold it back: nothing but its own items could
-/// set them free. It says how many bytes those are.
+/// Chunks that the writer has brought already and that are in no table do not hold it back: nothing but its own items
+/// could set them free. It says how many bytes those are.
 ///
-/// A waiter looks again when a change of a table has freed chunks, and every few milliseconds, since readers free chunks
-/// too. It waits for [`max_bytes_wait`](crate::EngineBuilder::max_bytes_wait) at most. Without a bound, and once the engine
-/// is closed, the gate is always open. Dropping it ends the wait.
+/// A waiter looks again when a change of a table has freed chunks, and every few milliseconds, since readers free
+/// chunks too. It waits for [`max_bytes_wait`](crate::EngineBuilder::max_bytes_wait) at most. Without a bound, and once
+/// the engine is closed, the gate is always open. Dropping it ends the wait.
 ///
 /// ```
 /// use relive_engine::Engine;
@@ -111,8 +111,8 @@ impl MemoryGate {
         self.engine.bound().is_open_beside(own_bytes)
     }
 
-    /// Waits until the gate is open for a writer that has brought `own_bytes` of chunks that are in no table; only asked
-    /// for if it is closed otherwise.
+    /// Waits until the gate is open for a writer that has brought `own_bytes` of chunks that are in no table; only
+    /// asked for if it is closed otherwise.
     ///
     /// # Errors
     /// `Exhausted` after the longest wait, with what takes the memory. The next call waits anew.
@@ -159,8 +159,9 @@ impl MemoryGate {
         poll_fn(|cx| attempt.0.poll_open(cx, &own_bytes)).await
     }
 
-    /// Takes a place for `bytes` that the writer is about to bring, until [`unreserve`](Self::unreserve) or another call: the
-    /// gate counts them for others from now on, so that many who begin at once do not bring too much together.
+    /// Takes a place for `bytes` that the writer is about to bring, until [`unreserve`](Self::unreserve) or another
+    /// call: the gate counts them for others from now on, so that many who begin at once do not bring too much
+    /// together.
     pub fn reserve(&mut self, bytes: u64) {
         self.unreserve();
         self.engine.bound().reserve(bytes);

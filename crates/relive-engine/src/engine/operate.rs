@@ -14,11 +14,11 @@ use crate::sync::wall_clock;
 use crate::table::TableCore;
 
 impl Engine {
-    /// Changes rules of the table `name` while it is in use, all of them or none, and lets whoever may go on do so. The cursor
-    /// of the rate limiter stays where it is.
+    /// Changes rules of the table `name` while it is in use, all of them or none, and lets whoever may go on do so. The
+    /// cursor of the rate limiter stays where it is.
     ///
-    /// Items beyond smaller bounds leave by the remover's choice before this returns: a thousand at a time, so that nobody
-    /// else waits for all of them. `who` is told in logs and in [`changes`](Self::changes).
+    /// Items beyond smaller bounds leave by the remover's choice before this returns: a thousand at a time, so that
+    /// nobody else waits for all of them. `who` is told in logs and in [`changes`](Self::changes).
     ///
     /// ```
     /// use relive_engine::Engine;
@@ -33,8 +33,8 @@ impl Engine {
     /// ```
     ///
     /// # Errors
-    /// `NotFound` for an unknown table, `InvalidArgument` for rules out of range and for a table in shards, `Closed` for a
-    /// closed table.
+    /// `NotFound` for an unknown table, `InvalidArgument` for rules out of range and for a table in shards, `Closed`
+    /// for a closed table.
     pub fn change_table(
         &self,
         name: &str,

@@ -21,7 +21,8 @@ pub enum Rules {
     /// snapshot has none, and the number of shards.
     #[default]
     Stored,
-    /// Those that the builder was given. Items beyond a smaller `max_size` or `max_bytes` leave by the remover's choice.
+    /// Those that the builder was given. Items beyond a smaller `max_size` or `max_bytes` leave by the remover's
+    /// choice.
     Given,
 }
 
@@ -35,7 +36,8 @@ pub struct Restored {
 }
 
 impl EngineBuilder {
-    /// Makes the engine with the state that `snapshot` has for each of the tables. Tables that it does not have are empty.
+    /// Makes the engine with the state that `snapshot` has for each of the tables. Tables that it does not have are
+    /// empty.
     ///
     /// Keys, priorities, counts of samples and times of insertion stay as they were, and so do the counters. The rate
     /// limiters are not asked. Extensions are told by [`Extension::on_restore`].
@@ -54,7 +56,8 @@ impl EngineBuilder {
     /// ```
     ///
     /// # Errors
-    /// As [`build`](Self::build); a table of the snapshot that the builder was not given; a state that no table can be in.
+    /// As [`build`](Self::build); a table of the snapshot that the builder was not given; a state that no table can be
+    /// in.
     pub fn build_from(self, snapshot: Snapshot, rules: Rules) -> Result<Restored, BuildError> {
         let Snapshot { tables, ledger } = snapshot;
         self.check_known(&tables)?;

@@ -51,7 +51,8 @@ impl Engine {
         self.inner.tables.get(name).ok_or_else(|| self.inner.tables.unknown(name))
     }
 
-    /// Every table that there is at this moment, in the order in which they came: whoever locks several takes them in it.
+    /// Every table that there is at this moment, in the order in which they came: whoever locks several takes them in
+    /// it.
     #[must_use]
     pub fn tables(&self) -> Arc<[TableHandle]> {
         self.inner.tables.all()

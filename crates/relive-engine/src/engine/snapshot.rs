@@ -21,10 +21,10 @@ pub(crate) struct Captured {
 impl Engine {
     /// Every table at one and the same moment, items in the order of their insertion.
     ///
-    /// The tables go on meanwhile. They are locked together for as long as it takes to remember where each of them stands,
-    /// whatever is in them; then references to their items are collected, about a thousand under one lock. What inserts and
-    /// sample requests wait for is no part of a snapshot, nor is what an extension has asked for in another table and is not
-    /// done yet. Of two calls at once the second waits for the first.
+    /// The tables go on meanwhile. They are locked together for as long as it takes to remember where each of them
+    /// stands, whatever is in them; then references to their items are collected, about a thousand under one lock. What
+    /// inserts and sample requests wait for is no part of a snapshot, nor is what an extension has asked for in another
+    /// table and is not done yet. Of two calls at once the second waits for the first.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         let mut snapshot = self.capture().snapshot;

@@ -1,7 +1,8 @@
 //! The bound on what all chunks of an engine take in memory: writers wait before it, and in the end they are told.
 //!
-//! What counts are the chunks themselves, wherever they lie: in tables, with streams that bring them, with readers that have
-//! not let go of them. So writers are asked to wait before they bring chunks ([`MemoryGate`](crate::MemoryGate)), not when they insert items.
+//! What counts are the chunks themselves, wherever they lie: in tables, with streams that bring them, with readers that
+//! have not let go of them. So writers are asked to wait before they bring chunks ([`MemoryGate`](crate::MemoryGate)),
+//! not when they insert items.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -73,8 +74,8 @@ impl Memory {
         &self.ledger
     }
 
-    /// Wakes the first waiter that is not awake yet, if there is room. Called where chunks may have been freed; no table
-    /// may be locked.
+    /// Wakes the first waiter that is not awake yet, if there is room. Called where chunks may have been freed; no
+    /// table may be locked.
     pub(crate) fn freed(&self) {
         if self.waiting.load(Ordering::Relaxed) == 0 || !self.is_open() {
             return;

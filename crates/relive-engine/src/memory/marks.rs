@@ -2,9 +2,10 @@
 
 /// Where chunks begin and end to leave memory, and where writers wait.
 ///
-/// The budget is what the process may take for chunks, which is more than the bytes of their frames: allocators round sizes up,
-/// and keep what was freed a moment ago; chunks still come in while others are being written. A process with 1.9 GB of
-/// frames of 40 kB, and 200,000 chunks in all, had 2.2 GB. So chunks begin to leave well before the budget is used up.
+/// The budget is what the process may take for chunks, which is more than the bytes of their frames: allocators round
+/// sizes up, and keep what was freed a moment ago; chunks still come in while others are being written. A process with
+/// 1.9 GB of frames of 40 kB, and 200,000 chunks in all, had 2.2 GB. So chunks begin to leave well before the budget is
+/// used up.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Marks {
     /// From here on, chunks leave.

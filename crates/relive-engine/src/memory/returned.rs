@@ -10,8 +10,8 @@ use crate::sync::Mutex;
 /// Chunks that are looked at under one lock.
 const LOOKED_AT_ONCE: usize = 256;
 
-/// The chunks in the order in which they came. One that was read since it was last passed goes to the end once more, so the
-/// first to leave are those that nobody has read for longest.
+/// The chunks in the order in which they came. One that was read since it was last passed goes to the end once more, so
+/// the first to leave are those that nobody has read for longest.
 ///
 /// It costs each of them 16 bytes. It may have chunks that are gone, or have left in another way; they are passed over.
 #[derive(Debug)]

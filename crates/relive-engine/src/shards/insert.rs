@@ -9,7 +9,8 @@ use super::sharded::ShardedTable;
 use crate::error::EngineError;
 use crate::table::{Accepted, Confirmations};
 
-/// Items that are brought together to their shards, for each shard: few enough that most shards take theirs under one lock.
+/// Items that are brought together to their shards, for each shard: few enough that most shards take theirs under one
+/// lock.
 const STAGE_PER_SHARD: usize = 32;
 
 /// Items on their way to their shards.
@@ -56,8 +57,8 @@ impl ShardedTable {
         accepted
     }
 
-    /// The items that can be inserted in any order. One that is refused for its priority comes alone, so that what was before
-    /// it is inserted, and what is behind it is not.
+    /// The items that can be inserted in any order. One that is refused for its priority comes alone, so that what was
+    /// before it is inserted, and what is behind it is not.
     fn stage(&self, first: NewItem, items: &mut std::iter::Peekable<impl Iterator<Item = NewItem>>) -> Stage {
         let is_first_accepted = self.accepts(first.priority);
         let mut stage = Stage::new();

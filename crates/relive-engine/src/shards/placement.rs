@@ -2,8 +2,8 @@
 
 /// The shard of an item, of `shards`.
 ///
-/// Keys are mostly drawn at random, but nobody says that they must be: a writer may count. So all bits are mixed (the last
-/// step of MurmurHash3), in another way than the shards' own tables of keys do it.
+/// Keys are mostly drawn at random, but nobody says that they must be: a writer may count. So all bits are mixed (the
+/// last step of MurmurHash3), in another way than the shards' own tables of keys do it.
 pub(super) fn shard_of(key: u64, shards: usize) -> usize {
     let mut mixed = key;
     mixed = (mixed ^ (mixed >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
@@ -13,8 +13,8 @@ pub(super) fn shard_of(key: u64, shards: usize) -> usize {
     usize::try_from(place).expect("the product's upper half is below the number of shards")
 }
 
-/// `max_size` divided among shards that hold so many items: evenly, but a shard that holds more than its part keeps it if the
-/// others can do with less, so that nothing leaves because of where keys lie. Each gets at least 1.
+/// `max_size` divided among shards that hold so many items: evenly, but a shard that holds more than its part keeps it
+/// if the others can do with less, so that nothing leaves because of where keys lie. Each gets at least 1.
 pub(super) fn divide(max_size: u64, held: &[u64]) -> Vec<u64> {
     let least = least_sizes(max_size, held);
     let mut fullest_first: Vec<usize> = (0..least.len()).collect();

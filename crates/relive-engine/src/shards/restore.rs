@@ -12,7 +12,8 @@ use super::sharded::{ShardedTable, rules_of_shard};
 use crate::memory::Memory;
 
 impl ShardedTable {
-    /// A table with this content. Tells also how many items have left: those beyond `max_size`, by the removers' choices.
+    /// A table with this content. Tells also how many items have left: those beyond `max_size`, by the removers'
+    /// choices.
     ///
     /// # Errors
     /// As [`Table::restored`].

@@ -45,8 +45,8 @@ impl Unsettled {
 impl ShardedTable {
     /// Takes samples for a request until it is complete or there are no more.
     ///
-    /// They are taken in rounds: the shard of each sample is drawn by what all have at the beginning of the round. A shard that
-    /// then has fewer items than it was drawn for gives what it has, and the rest is drawn again.
+    /// They are taken in rounds: the shard of each sample is drawn by what all have at the beginning of the round. A
+    /// shard that then has fewer items than it was drawn for gives what it has, and the rest is drawn again.
     pub(super) fn take(
         &self,
         request: &mut WaitingSample,
@@ -139,8 +139,8 @@ impl ShardedTable {
         }
     }
 
-    /// How many samples the rate limiter allows in a row while the table holds so many items: as each may be the last of its
-    /// item, the table may be one item smaller after each.
+    /// How many samples the rate limiter allows in a row while the table holds so many items: as each may be the last
+    /// of its item, the table may be one item smaller after each.
     fn allowed(&self, size: u64) -> usize {
         let required = u64::try_from(self.config.rate_limiter.min_size_to_sample).unwrap_or(0).max(1);
         match size.checked_sub(required) {

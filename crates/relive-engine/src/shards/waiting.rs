@@ -1,7 +1,7 @@
 //! Who waits for samples of a table in shards.
 //!
-//! No wake-up is lost: a request notes that it waits, and then looks at each shard under its lock; who changes a shard looks
-//! after its lock whether somebody waits. Whichever has the lock of a shard first, the other sees what it did.
+//! No wake-up is lost: a request notes that it waits, and then looks at each shard under its lock; who changes a shard
+//! looks after its lock whether somebody waits. Whichever has the lock of a shard first, the other sees what it did.
 
 use std::sync::Arc;
 use std::task::Waker;

@@ -83,8 +83,8 @@ impl Spiller<'_> {
         self.compact()
     }
 
-    /// What is to leave next: of what was never away and of what has come back as much as there is of each, so that neither
-    /// keeps its place at the cost of the other.
+    /// What is to leave next: of what was never away and of what has come back as much as there is of each, so that
+    /// neither keeps its place at the cost of the other.
     fn step(&self, sweep: &mut Sweep, is_idle: bool) -> Step {
         let (returned, resident) = (self.tier.returned.size_bytes(), self.tier.resident_bytes());
         let share = part(self.step_bytes, returned, resident);

@@ -131,8 +131,8 @@ impl Change<'_> {
         })
     }
 
-    /// Fails everything that waits, and whatever comes later, with `why`. Inserts that waited were not confirmed and are not
-    /// kept.
+    /// Fails everything that waits, and whatever comes later, with `why`. Inserts that waited were not confirmed and
+    /// are not kept.
     pub(crate) fn end(&mut self, why: &EngineError) {
         let closed = self.state.ended.insert(why.clone()).clone();
         for waiter in self.state.samples.drain(..) {

@@ -37,7 +37,8 @@ impl TableCore {
         let (mut slot, mut wanted, mut more) = (0, from..=u64::MAX, false);
         while let Some(next) = self.collect(slot, &wanted, &mut items) {
             slot = next;
-            // Twice the page is kept at most; the half with the later items is not on it, nor is any that is later still.
+            // Twice the page is kept at most; the half with the later items is not on it, nor is any that is later
+            // still.
             if items.len() > limit.saturating_mul(2) {
                 more |= cut(&mut items, limit);
                 wanted = from..=latest(&items).unwrap_or(u64::MAX);

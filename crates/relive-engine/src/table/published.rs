@@ -4,8 +4,8 @@ use relive_table::Table;
 
 use crate::sync::{AtomicU64, Ordering};
 
-/// What a shard has, told to those who do not take its lock. Each number is from one of its last states, perhaps not from
-/// the same.
+/// What a shard has, told to those who do not take its lock. Each number is from one of its last states, perhaps not
+/// from the same.
 #[derive(Debug)]
 pub(crate) struct Published {
     items: AtomicU64,

@@ -21,7 +21,8 @@ pub struct SampleRequest {
     pub who: Arc<str>,
 }
 
-/// Samples for which memory is taken before the lock; a learner's batch usually fits. Larger requests take more as it fills.
+/// Samples for which memory is taken before the lock; a learner's batch usually fits. Larger requests take more as it
+/// fills.
 const SAMPLES_IN_ADVANCE: usize = 1_024;
 
 impl SampleRequest {

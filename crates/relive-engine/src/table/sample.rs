@@ -52,8 +52,8 @@ impl TableCore {
         }
     }
 
-    /// Samples up to so many items for somebody who does not wait; tells how many items there are then, and what is left to
-    /// be done.
+    /// Samples up to so many items for somebody who does not wait; tells how many items there are then, and what is
+    /// left to be done.
     pub(crate) fn take_samples(
         &self,
         count: usize,

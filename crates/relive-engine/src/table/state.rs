@@ -103,9 +103,9 @@ impl State {
 
     /// Ends a use of a table.
     ///
-    /// An ordinary unlock lets the first to come have the lock, which is mostly the thread that has just had it: nobody is
-    /// put to sleep and woken. But a thread that comes again and again keeps others out for as long as it likes, so that now
-    /// and then the lock is given to whoever has waited longest.
+    /// An ordinary unlock lets the first to come have the lock, which is mostly the thread that has just had it: nobody
+    /// is put to sleep and woken. But a thread that comes again and again keeps others out for as long as it likes, so
+    /// that now and then the lock is given to whoever has waited longest.
     pub(crate) fn unlock(mut state: MutexGuard<'_, Self>, now: Timestamp) {
         // A clock that was set back hands on, too.
         let since = now.as_nanos().wrapping_sub(state.handed_on_at.as_nanos());

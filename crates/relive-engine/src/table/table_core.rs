@@ -27,8 +27,8 @@ pub(crate) struct TableCore {
 pub(crate) struct Shared {
     pub(crate) name: Box<str>,
     pub(crate) state: Mutex<State>,
-    /// Encoded bytes that the table's items refer to. Changes are counted after the lock, so that what an item brought may come after what it
-    /// took away, and the sum be below zero meanwhile.
+    /// Encoded bytes that the table's items refer to. Changes are counted after the lock, so that what an item brought
+    /// may come after what it took away, and the sum be below zero meanwhile.
     pub(crate) referenced_bytes: AtomicI64,
     pub(crate) undelivered: AtomicU64,
     /// What others see of the table without its lock, if it is a shard.

@@ -1,7 +1,7 @@
 //! Who may do what.
 //!
-//! A listener is open to everybody with a [`Role`], or asks for a token, which has one. A call needs a role; the higher ones may
-//! do what the lower ones may.
+//! A listener is open to everybody with a [`Role`], or asks for a token, which has one. A call needs a role; the higher
+//! ones may do what the lower ones may.
 
 mod check;
 mod line;

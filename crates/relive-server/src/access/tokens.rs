@@ -79,8 +79,8 @@ struct Seen {
 }
 
 impl Tokens {
-    /// Reads the tokens in the file at `path`: a line `NAME ROLE TOKEN` for each, and lines after `#` for people. The role is `read`,
-    /// `write` or `admin`; for the token may stand `sha256:` and its SHA-256 in hexadecimal digits.
+    /// Reads the tokens in the file at `path`: a line `NAME ROLE TOKEN` for each, and lines after `#` for people. The
+    /// role is `read`, `write` or `admin`; for the token may stand `sha256:` and its SHA-256 in hexadecimal digits.
     ///
     /// # Errors
     /// It cannot be read, a line is wrong, or there is no token in it.

@@ -139,7 +139,8 @@ impl Sender {
         })
     }
 
-    /// Sends a batch that `table` copies, if it can do so at once; gives its bytes. Otherwise the table may have given samples.
+    /// Sends a batch that `table` copies, if it can do so at once; gives its bytes. Otherwise the table may have given
+    /// samples.
     pub(super) async fn send_rows(
         &mut self,
         frames: &Frames,
@@ -203,7 +204,8 @@ impl Sender {
     /// Memory of this connection's own.
     fn data(&mut self, len: usize) -> &mut [u8] {
         if self.data.len() < len {
-            // Zeros that nobody writes to take no memory: what is sent from where it is stored leaves its place untouched.
+            // Zeros that nobody writes to take no memory: what is sent from where it is stored leaves its place
+            // untouched.
             self.data = vec![0; len];
         }
         self.data.get_mut(..len).unwrap_or_default()
@@ -227,8 +229,8 @@ fn counting(frames: &Frames, load: &Load) -> FrameWriter {
     frames.writer().counting(Arc::clone(load.moved()))
 }
 
-/// Those of the samples that go into one frame, which is full with `full_bytes`: at least one. Then the others, and the bytes of the chunks of
-/// the first.
+/// Those of the samples that go into one frame, which is full with `full_bytes`: at least one. Then the others, and the
+/// bytes of the chunks of the first.
 fn first_part(samples: &[Sampled], full_bytes: u64) -> (&[Sampled], &[Sampled], u64) {
     let (mut count, mut bytes) = (0, 0);
     for sampled in samples {
@@ -252,7 +254,8 @@ async fn announce(frames: &Frames, slot: &Slot, descriptor: &OwnedFd) -> io::Res
 }
 
 impl Rows {
-    /// Batches of `samples` items like the newest of `table`; none if it has none that are copied, or not so many at once.
+    /// Batches of `samples` items like the newest of `table`; none if it has none that are copied, or not so many at
+    /// once.
     pub(super) fn of(table: &TableHandle, samples: usize) -> Option<Self> {
         let layouts = table.row_columns()?;
         let columns: Vec<BatchColumn> = layouts.iter().cloned().map(BatchColumn::even).collect();

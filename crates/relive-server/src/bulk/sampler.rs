@@ -53,7 +53,8 @@ struct Reader {
     stop: Stop,
 }
 
-/// The longest pause between two attempts to have a table copy batches that it does not: an attempt takes memory and the table's lock.
+/// The longest pause between two attempts to have a table copy batches that it does not: an attempt takes memory and
+/// the table's lock.
 const MAX_PAUSE_BATCHES: u32 = 64;
 
 /// The client is gone.
@@ -128,7 +129,8 @@ impl Reader {
         self.wanted > 0 && (self.on_their_way == 0 || self.on_their_way < self.window_bytes)
     }
 
-    /// Finds out what the next batches may be like, after one that the table did not copy: ever more seldom while it copies none.
+    /// Finds out what the next batches may be like, after one that the table did not copy: ever more seldom while it
+    /// copies none.
     fn learn(&mut self) {
         let (left, last) = self.pause;
         if left > 0 {
@@ -151,8 +153,8 @@ impl Reader {
         }
     }
 
-    /// Sends what was taken. A batch whose samples come bit by bit goes out as they come, so that the client knows what it
-    /// has, and has it whatever becomes of this connection.
+    /// Sends what was taken. A batch whose samples come bit by bit goes out as they come, so that the client knows what
+    /// it has, and has it whatever becomes of this connection.
     async fn send(&mut self, frames: &Frames, samples: Vec<Sampled>) -> Result<u64, Failure> {
         let is_whole = samples.len() == self.batch_size;
         self.missing -= samples.len().min(self.missing);
@@ -168,7 +170,8 @@ impl Reader {
         }
     }
 
-    /// Takes what the batch lacks, or a part of it, while listening. When the client ends the connection, nothing is taken.
+    /// Takes what the batch lacks, or a part of it, while listening. When the client ends the connection, nothing is
+    /// taken.
     async fn take(&mut self, frames: &mut Frames) -> Result<Result<Vec<Sampled>, Ended>, Failure> {
         let who = Arc::clone(&self.peer);
         let limit = self.missing.min(MAX_SAMPLES_PER_REQUEST);

@@ -153,7 +153,8 @@ impl Writer {
         Ok(body)
     }
 
-    /// Waits for memory and room; what waits in tables is settled and confirmed meanwhile, since others may need that to go on.
+    /// Waits for memory and room; what waits in tables is settled and confirmed meanwhile, since others may need that
+    /// to go on.
     async fn pass(
         &mut self,
         frames: &Frames,

@@ -72,7 +72,8 @@ impl InsertSession {
         cx.waker().wake_by_ref();
     }
 
-    /// The next request, once there is memory for it: it is decoded only then. A stream that brings nothing does not wait.
+    /// The next request, once there is memory for it: it is decoded only then. A stream that brings nothing does not
+    /// wait.
     fn poll_request(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<InsertStreamRequest, Status>>> {
         if !self.inserter.has_reserved() {
             let size_bytes = match ready!(self.requests.poll_begun(cx)) {

@@ -51,8 +51,8 @@ impl<Q: Message + Default> Messages<Q> {
         Self { check, ..self }
     }
 
-    /// Waits until the next message has begun, or `None` once the client has closed its side. Gives its size, with its header;
-    /// what came of it stays.
+    /// Waits until the next message has begun, or `None` once the client has closed its side. Gives its size, with its
+    /// header; what came of it stays.
     pub(super) fn poll_begun(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<u64, Status>>> {
         loop {
             if !self.begun.is_empty() && self.begun.len() < HEADER_BYTES {

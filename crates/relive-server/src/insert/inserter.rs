@@ -1,5 +1,5 @@
-//! What an insert stream brings, whichever way it comes: chunks that are held for its items, and items on their way into
-//! tables.
+//! What an insert stream brings, whichever way it comes: chunks that are held for its items, and items on their way
+//! into tables.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -62,8 +62,8 @@ impl Inserter {
         self.gate.has_reserved()
     }
 
-    /// Waits until there is memory for a request of so many bytes, and takes its place. Memory first: there may be none for long, and
-    /// what is in flight is to move.
+    /// Waits until there is memory for a request of so many bytes, and takes its place. Memory first: there may be none
+    /// for long, and what is in flight is to move.
     pub(crate) fn poll_reserve(&mut self, size_bytes: u64, cx: &mut Context<'_>) -> Poll<Result<(), Status>> {
         match self.gate.poll_open(cx, || unheld_bytes(&self.held)) {
             Poll::Pending => Poll::Pending,
@@ -76,7 +76,8 @@ impl Inserter {
         }
     }
 
-    /// So many bytes of the request have come, and the rest has not. Ready once there is room for them: nothing is to be read before.
+    /// So many bytes of the request have come, and the rest has not. Ready once there is room for them: nothing is to
+    /// be read before.
     pub(crate) fn poll_come(&mut self, bytes: u64, cx: &mut Context<'_>) -> Poll<()> {
         self.load.as_mut().map_or(Poll::Ready(()), |load| load.poll_grow(bytes, cx))
     }
@@ -159,8 +160,8 @@ fn expect_chunks(chunks: &[Bytes]) -> Result<(), Status> {
     Ok(())
 }
 
-/// Bytes of chunks that the stream brought and no table has: items to come need them, and one stream is let go on with so
-/// many.
+/// Bytes of chunks that the stream brought and no table has: items to come need them, and one stream is let go on with
+/// so many.
 fn unheld_bytes(held: &Held) -> u64 {
     let unheld = held.values().take(MAX_UNHELD_CHUNKS).filter(|chunk| !chunk.is_held());
     unheld.map(|chunk| chunk.size_bytes()).sum::<u64>().min(MAX_UNHELD_BYTES)

@@ -45,8 +45,8 @@ impl ConnectionSlots {
         Arc::new(Self { limit, state: Mutex::default() })
     }
 
-    /// A place for a connection that has come. If there is none left, the connection leaves that has asked for nothing for longest; none if all
-    /// are being answered.
+    /// A place for a connection that has come. If there is none left, the connection leaves that has asked for nothing
+    /// for longest; none if all are being answered.
     pub(super) fn take(self: &Arc<Self>) -> Option<Arc<ConnectionSlot>> {
         let mut state = self.state.lock();
         if state.taken.len() >= self.limit {

@@ -1,4 +1,5 @@
-//! `/plan`: the plan of the run whose tables these are and who acts for it, as the run writes it into one of them every second.
+//! `/plan`: the plan of the run whose tables these are and who acts for it, as the run writes it into one of them every
+//! second.
 
 use axum::Json;
 use axum::extract::State;

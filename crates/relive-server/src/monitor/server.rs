@@ -27,8 +27,8 @@ use crate::limits::{HTTP_HEAD_TIMEOUT, MAX_HTTP_CONNECTIONS, MAX_HTTP_HEAD_BYTES
 
 /// Metrics, health and the dashboard of a server, on a thread of its own. Dropping it ends them.
 ///
-/// There is no access control: whoever reaches the address can read names and numbers of the tables, and nothing of what is
-/// in them. Nothing can be changed.
+/// There is no access control: whoever reaches the address can read names and numbers of the tables, and nothing of
+/// what is in them. Nothing can be changed.
 #[derive(Debug)]
 pub struct HttpServer {
     address: SocketAddr,
@@ -133,8 +133,8 @@ async fn answer(
     builder.serve_connection(TokioIo::new(socket), service).await
 }
 
-/// What is answered. A stream of events is under way until its client has enough, all else once it begins: who does not read what it has asked
-/// for keeps no place.
+/// What is answered. A stream of events is under way until its client has enough, all else once it begins: who does not
+/// read what it has asked for keeps no place.
 struct Answer {
     body: Body,
     _answering: Option<InUse>,

@@ -27,7 +27,8 @@ pub(crate) struct Services {
 struct Shared {
     engine: Engine,
     started: Instant,
-    /// Changes with every start, and with every table that comes or goes, so that clients know when to ask for signatures again.
+    /// Changes with every start, and with every table that comes or goes, so that clients know when to ask for
+    /// signatures again.
     tables_state_id: Uint128,
     stopping: watch::Receiver<bool>,
     /// Where processes of this machine find the server.

@@ -1,4 +1,5 @@
-//! Errors as gRPC statuses: the code of their [kind](ErrorKind), and texts, those that dm-reverb's clients compare among them.
+//! Errors as gRPC statuses: the code of their [kind](ErrorKind), and texts, those that dm-reverb's clients compare
+//! among them.
 
 use relive_engine::EngineError;
 use relive_table::ErrorKind;

@@ -37,7 +37,8 @@ struct State {
     next_id: u64,
     meters: HashMap<u64, Arc<Meter>>,
     hosts: Hosts,
-    /// Those who wait with a request that has begun, and with one that has not, in the order of their streams and of their coming.
+    /// Those who wait with a request that has begun, and with one that has not, in the order of their streams and of
+    /// their coming.
     growing: BTreeMap<u64, Waker>,
     coming: BTreeMap<u64, Waker>,
     /// The stream whose load may go beyond the bound.
@@ -46,8 +47,8 @@ struct State {
     telling: LogThrottle,
 }
 
-/// The time in which somebody waits for room, with pauses shorter than a stalled client has to move: who gives up waiting and comes
-/// again must not set its clock back.
+/// The time in which somebody waits for room, with pauses shorter than a stalled client has to move: who gives up
+/// waiting and comes again must not set its clock back.
 #[derive(Debug, Default, Clone, Copy)]
 struct Contention {
     since_ms: u64,
@@ -177,7 +178,8 @@ impl Traffic {
         self.wake(state, wakers, WOKEN_FOR_ROOM);
     }
 
-    /// Wakes some of those who wait, besides `wakers`, if there is room: those who have begun, or else those who have not.
+    /// Wakes some of those who wait, besides `wakers`, if there is room: those who have begun, or else those who have
+    /// not.
     fn wake(&self, mut state: MutexGuard<'_, State>, mut wakers: Vec<Waker>, most: usize) {
         let has_begun = !state.growing.is_empty();
         while self.has_room()

@@ -1,7 +1,7 @@
 //! What the clients of one host have wasted, over all their connections.
 //!
-//! Whoever is cut, or ends its connection just before that, would have all its time again with the next one. So what was wasted is
-//! charged to the address that the connection came from, as long as others wait.
+//! Whoever is cut, or ends its connection just before that, would have all its time again with the next one. So what
+//! was wasted is charged to the address that the connection came from, as long as others wait.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};

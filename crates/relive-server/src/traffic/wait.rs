@@ -32,7 +32,8 @@ pub(super) struct Waiting {
 }
 
 impl Waiting {
-    /// Ready once `attempt` succeeds, which is tried again when there may be room. `going_on` is the stream of a load that has begun.
+    /// Ready once `attempt` succeeds, which is tried again when there may be room. `going_on` is the stream of a load
+    /// that has begun.
     pub(super) fn poll(
         waiting: &mut Option<Self>,
         account: &StreamAccount,

@@ -1,10 +1,10 @@
-//! What clients have sent and no stream of theirs has read: it lies in the windows of HTTP/2, which are a bound for a connection, and
-//! not for all of them together.
+//! What clients have sent and no stream of theirs has read: it lies in the windows of HTTP/2, which are a bound for a
+//! connection, and not for all of them together.
 //!
-//! Bytes are counted where they come from the socket, and taken off where a stream takes them. A connection is not read any further while it has
-//! more than a little unread and all together have too much. Since its answers to questions whether it lives are not read
-//! either, it ends if that goes on for long; so it does not matter that bytes for streams that are over are counted until the connection has no
-//! stream at all.
+//! Bytes are counted where they come from the socket, and taken off where a stream takes them. A connection is not read
+//! any further while it has more than a little unread and all together have too much. Since its answers to questions
+//! whether it lives are not read either, it ends if that goes on for long; so it does not matter that bytes for streams
+//! that are over are counted until the connection has no stream at all.
 
 use std::pin::Pin;
 use std::sync::Arc;

@@ -98,7 +98,8 @@ impl<'a> Context<'a> {
     }
 
     /// Asks for another priority of an item of this table. An unknown key is ignored; a priority that a selector
-    /// refuses is not taken, and counted in [`TableInfo::num_refused_requests`](crate::TableInfo::num_refused_requests).
+    /// refuses is not taken, and counted in
+    /// [`TableInfo::num_refused_requests`](crate::TableInfo::num_refused_requests).
     pub fn update_priority(&mut self, key: u64, priority: f64) {
         self.requests.priorities.push(PriorityRequest { key, priority, only_raise: false });
     }

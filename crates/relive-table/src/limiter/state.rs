@@ -99,8 +99,8 @@ impl RateLimiter {
         self.paused = paused;
     }
 
-    /// Goes on under other bounds. The counters stay, and the cursor stays where it is: a new ratio is for inserts to come.
-    /// Otherwise a table with a long past would wait for as many operations as the new ratio asks of all of it.
+    /// Goes on under other bounds. The counters stay, and the cursor stays where it is: a new ratio is for inserts to
+    /// come. Otherwise a table with a long past would wait for as many operations as the new ratio asks of all of it.
     ///
     /// # Errors
     /// Bounds that [`RateLimiterConfig::validate`] refuses. Nothing has changed.
@@ -111,8 +111,8 @@ impl RateLimiter {
         Ok(())
     }
 
-    /// The number of samples with which the present ratio alone gives the cursor: what is kept where there is no room for
-    /// more. The same as [`samples`](Self::samples) unless the ratio was changed.
+    /// The number of samples with which the present ratio alone gives the cursor: what is kept where there is no room
+    /// for more. The same as [`samples`](Self::samples) unless the ratio was changed.
     pub(crate) fn samples_of_cursor(&self) -> i64 {
         #[expect(clippy::cast_possible_truncation, reason = "saturates, and counts are whole")]
         let carried = self.carried.round() as i64;

@@ -17,7 +17,8 @@ pub struct Rank(pub(crate) f64);
 /// Ranks of updates that are done side by side.
 pub type Ranks = SmallVec<[Rank; MAX_SIDE_BY_SIDE]>;
 
-/// Updates that are done side by side: enough to keep a processor's memory requests busy, and to meet in the nodes of trees.
+/// Updates that are done side by side: enough to keep a processor's memory requests busy, and to meet in the nodes of
+/// trees.
 pub const MAX_SIDE_BY_SIDE: usize = 64;
 
 /// What a selector chose.
@@ -55,14 +56,14 @@ pub trait Select {
     /// Gives a slot another priority. False, and no change, if it is not there.
     fn update(&mut self, slot: Slot, rank: Rank) -> bool;
 
-    /// The ranks of `priorities`, if the updates of slots to them are certain to be accepted one after the other, whatever
-    /// slots they are. If in doubt it says no, and each update is to be admitted on its own.
+    /// The ranks of `priorities`, if the updates of slots to them are certain to be accepted one after the other,
+    /// whatever slots they are. If in doubt it says no, and each update is to be admitted on its own.
     fn admit_many(&self, priorities: &[f64]) -> Option<Ranks> {
         priorities.iter().map(|&priority| self.admit(None, priority).ok()).collect()
     }
 
-    /// What so many calls of [`update`](Self::update) do, done side by side where that is faster. All slots are there; of one
-    /// that comes several times the last rank counts.
+    /// What so many calls of [`update`](Self::update) do, done side by side where that is faster. All slots are there;
+    /// of one that comes several times the last rank counts.
     fn update_many(&mut self, slots: &[Slot], ranks: &[Rank]) {
         for (&slot, &rank) in slots.iter().zip(ranks) {
             let updated = self.update(slot, rank);
@@ -73,8 +74,8 @@ pub trait Select {
     /// Takes a slot out. False, and no change, if it is not there.
     fn remove(&mut self, slot: Slot) -> bool;
 
-    /// Chooses a slot and leaves it in the set; `None` if and only if the set is empty. What a choice changes, if anything,
-    /// is the chances of later ones.
+    /// Chooses a slot and leaves it in the set; `None` if and only if the set is empty. What a choice changes, if
+    /// anything, is the chances of later ones.
     ///
     /// Draws at most one 64-bit word, and how many it draws depends on the kind of the selector and on whether
     /// it is empty, never on the word's value.
@@ -85,8 +86,8 @@ pub trait Select {
         self.len() as f64
     }
 
-    /// The slots that are picked next, if each pick is taken out and the newest slots stay: as many as can be told at once, up
-    /// to `count`. None by default.
+    /// The slots that are picked next, if each pick is taken out and the newest slots stay: as many as can be told at
+    /// once, up to `count`. None by default.
     fn next_to_leave(&self, count: usize) -> impl Iterator<Item = Slot> {
         let _ = count;
         core::iter::empty()

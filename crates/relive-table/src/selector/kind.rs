@@ -11,8 +11,9 @@ pub enum SelectorKind {
     Lifo,
     /// Any item, each with probability 1 / size.
     Uniform,
-    /// Any item of those that were not chosen in the present epoch, each with probability 1 / their number. Once all were
-    /// chosen a new epoch begins. Items that come during an epoch join it. As a remover it is the same as `Uniform`.
+    /// Any item of those that were not chosen in the present epoch, each with probability 1 / their number. Once all
+    /// were chosen a new epoch begins. Items that come during an epoch join it. As a remover it is the same as
+    /// `Uniform`.
     WithoutReplacement,
     /// The item of lowest priority; of equal ones that which was inserted or updated longest ago.
     MinHeap,

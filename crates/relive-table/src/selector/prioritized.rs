@@ -98,8 +98,8 @@ impl Select for Prioritized {
             .iter()
             .map(|&priority| weight_of(self.exponent, priority).ok().map(Rank))
             .collect::<Option<_>>()?;
-        // The weights that they replace are left out of account, so that the order of the updates does not matter. Half of the
-        // limit, as sums are rounded.
+        // The weights that they replace are left out of account, so that the order of the updates does not matter. Half
+        // of the limit, as sums are rounded.
         let most = weights.iter().fold(self.weights.total(), |sum, rank| sum + rank.0);
         (most <= MAX_TOTAL_WEIGHT / 2.0).then_some(weights)
     }

@@ -72,8 +72,8 @@ impl SumTree {
         }
     }
 
-    /// [`set`](Self::set) for each of `weights`, an index and a weight. Of an index that comes several times the last weight
-    /// counts.
+    /// [`set`](Self::set) for each of `weights`, an index and a weight. Of an index that comes several times the last
+    /// weight counts.
     ///
     /// Sums that several of them are part of are added up once, and no addition waits for one of the same level, while
     /// `set` goes up the levels one sum after the other.

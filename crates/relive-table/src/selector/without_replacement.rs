@@ -7,11 +7,11 @@ use super::error::PriorityError;
 use super::{Pick, Rank, Select, Slot};
 use crate::random::index_below;
 
-/// Picks every slot of an epoch with the same probability among those that were not picked in it. When none is left a new
-/// epoch begins with all slots. A slot that comes during an epoch joins it. Priorities play no part.
+/// Picks every slot of an epoch with the same probability among those that were not picked in it. When none is left a
+/// new epoch begins with all slots. A slot that comes during an epoch joins it. Priorities play no part.
 ///
-/// The slots lie in one array, those already picked in this epoch first: a pick moves its slot over the border, so that every
-/// operation takes constant time. 8 bytes per slot.
+/// The slots lie in one array, those already picked in this epoch first: a pick moves its slot over the border, so that
+/// every operation takes constant time. 8 bytes per slot.
 #[derive(Clone, Debug, Default)]
 pub struct WithoutReplacement {
     slots: Dense,

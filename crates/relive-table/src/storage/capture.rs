@@ -12,11 +12,12 @@ use crate::snapshot::StoredItem;
 /// Slots that a word of the bit set stands for.
 const WORD: usize = u64::BITS as usize;
 
-/// A capture of a table, as [`Table::end_capture`](crate::Table::end_capture) gives it back: drop it where no lock is held.
+/// A capture of a table, as [`Table::end_capture`](crate::Table::end_capture) gives it back: drop it where no lock is
+/// held.
 ///
-/// The slots are walked in order. Who changes an item that the walk has not reached saves it first, once; what came in after
-/// the cut is known by its sequence number. So every item of the moment of the cut is saved or walked over exactly once, as
-/// it was then.
+/// The slots are walked in order. Who changes an item that the walk has not reached saves it first, once; what came in
+/// after the cut is known by its sequence number. So every item of the moment of the cut is saved or walked over
+/// exactly once, as it was then.
 #[derive(Debug)]
 pub struct Capture {
     /// Sequence number of the first item that came after the cut.

@@ -7,8 +7,8 @@ use relive_tensor::{Account, AccountSnapshot, Ledger};
 
 use super::episodes::{Episodes, SharedEpisodes};
 
-/// What several [`Table`](crate::Table)s that are shards of one count together: chunks that items of several refer to, episodes
-/// whose items lie in several, and the order of inserts. Cheap to clone.
+/// What several [`Table`](crate::Table)s that are shards of one count together: chunks that items of several refer to,
+/// episodes whose items lie in several, and the order of inserts. Cheap to clone.
 ///
 /// All of it is made so that shards on several processors seldom write to the same memory.
 #[derive(Clone, Debug)]

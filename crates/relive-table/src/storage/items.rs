@@ -18,7 +18,8 @@ const END: Slot = Slot::MAX;
 /// The seed of the key hash. It is fixed because a table's behaviour must not depend on anything but its inputs.
 const HASH_SEED: u64 = 0x5265_6c69_7665_2e31;
 
-/// An entry on a cache line of its own. The line is around the entry: an enum that is so aligned would need a number for what it is.
+/// An entry on a cache line of its own. The line is around the entry: an enum that is so aligned would need a number
+/// for what it is.
 #[derive(Debug)]
 #[repr(align(64))]
 struct Line(Entry);
@@ -29,16 +30,17 @@ enum Entry {
     Vacant(Vacant),
 }
 
-/// A slot without an item. As aligned as a record: where one is exchanged for the other, bytes would be read back in other
-/// pieces than they were just written in, for which a processor waits until all that it wrote before is in its cache.
+/// A slot without an item. As aligned as a record: where one is exchanged for the other, bytes would be read back in
+/// other pieces than they were just written in, for which a processor waits until all that it wrote before is in its
+/// cache.
 #[derive(Debug)]
 #[repr(align(8))]
 struct Vacant {
     next: Slot,
 }
 
-/// A cache line per slot and about 10 bytes per key, beside what an item's `Arc` points to. The slot vacated last is filled
-/// first, so that a full table with a Fifo remover walks through its memory in order.
+/// A cache line per slot and about 10 bytes per key, beside what an item's `Arc` points to. The slot vacated last is
+/// filled first, so that a full table with a Fifo remover walks through its memory in order.
 #[derive(Debug)]
 pub(crate) struct Items {
     entries: Vec<Line>,
@@ -161,8 +163,8 @@ impl Items {
         self.entries.len()
     }
 
-    /// Brings what the records of some slots refer to near, all at once. Who then raises their reference counts one after the
-    /// other waits no more for memory.
+    /// Brings what the records of some slots refer to near, all at once. Who then raises their reference counts one
+    /// after the other waits no more for memory.
     pub(crate) fn touch(&self, slots: Range<usize>) {
         for record in self.records_in(slots) {
             core::hint::black_box(Arc::strong_count(record.data()));

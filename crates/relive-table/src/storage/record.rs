@@ -18,8 +18,8 @@ pub(crate) struct LayoutId(u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct KindId(u32);
 
-/// How the rows of a table lie, each layout once. Items with the same columns are of one kind, though they lie in different ways: in the
-/// chunk at the end of an episode, which is shorter, columns are nearer to each other.
+/// How the rows of a table lie, each layout once. Items with the same columns are of one kind, though they lie in
+/// different ways: in the chunk at the end of an episode, which is shorter, columns are nearer to each other.
 #[derive(Debug, Default)]
 pub(crate) struct Layouts {
     known: Vec<Known>,
@@ -38,7 +38,8 @@ struct Known {
     records: u32,
 }
 
-/// Layouts that are told apart; items with others are read in another way. Tables have one, and some for each length of the chunks.
+/// Layouts that are told apart; items with others are read in another way. Tables have one, and some for each length of
+/// the chunks.
 const MAX_LAYOUTS: usize = 1_024;
 
 impl Layouts {
@@ -114,7 +115,8 @@ impl Layouts {
         Some(at)
     }
 
-    /// The kind of these columns; a new one takes the place of one that no layout is of, but perhaps the one that is `vacant`.
+    /// The kind of these columns; a new one takes the place of one that no layout is of, but perhaps the one that is
+    /// `vacant`.
     fn kind_for(&mut self, columns: Arc<[ColumnLayout]>, vacant: Option<u32>) -> Option<KindId> {
         if let Some(kind) = self.kind_of(&columns) {
             return Some(kind);

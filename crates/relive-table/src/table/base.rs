@@ -43,8 +43,8 @@ impl Table {
         Self::of(config, extensions, ledger, contents, Sequence::default())
     }
 
-    /// One of several tables that together are one: the shard number `shard`, from 0 on. Its rules are its own, its `max_size`
-    /// is its share.
+    /// One of several tables that together are one: the shard number `shard`, from 0 on. Its rules are its own, its
+    /// `max_size` is its share.
     ///
     /// # Errors
     /// As [`new`](Self::new).

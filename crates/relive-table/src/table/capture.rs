@@ -12,8 +12,8 @@ impl Table {
     /// [`fetch_captured`](Self::fetch_captured). A capture that runs already is given up.
     ///
     /// Takes the same short time for any number of items, but for one bit each that is set to 0. Until
-    /// [`end_capture`](Self::end_capture), an operation that changes or removes an item which was not fetched yet keeps a
-    /// copy of what the capture needs: a reference, the priority and the number of samples.
+    /// [`end_capture`](Self::end_capture), an operation that changes or removes an item which was not fetched yet keeps
+    /// a copy of what the capture needs: a reference, the priority and the number of samples.
     ///
     /// ```
     /// # use relive_tensor::{Chunk, Codec, SequenceRange, Slice, Tensor, TrajectoryBuilder, encode_chunk};
@@ -58,8 +58,8 @@ impl Table {
         }
     }
 
-    /// Adds the items that lie in the next `slots` places, and those that had to be kept since the last call, to `out`, in no
-    /// order. Whether there are more; false if no capture runs.
+    /// Adds the items that lie in the next `slots` places, and those that had to be kept since the last call, to `out`,
+    /// in no order. Whether there are more; false if no capture runs.
     pub fn fetch_captured(&mut self, slots: usize, out: &mut Vec<StoredItem>) -> bool {
         let State { capture, contents, .. } = &mut self.state;
         capture.as_mut().is_some_and(|capture| capture.fetch(&contents.items, slots, out))

@@ -16,8 +16,8 @@ impl Table {
     /// Items beyond smaller bounds are still there afterwards: [`shrink`](Self::shrink) has them leave, some at a time.
     ///
     /// # Errors
-    /// Rules that [`TableConfig::validate`](crate::TableConfig::validate) refuses, but for a table that could not be sampled before,
-    /// either. Nothing has changed.
+    /// Rules that [`TableConfig::validate`](crate::TableConfig::validate) refuses, but for a table that could not be
+    /// sampled before, either. Nothing has changed.
     pub fn change(&mut self, change: &TableChange) -> Result<(), ConfigError> {
         let state = &mut self.state;
         let config = change.applied_to(&state.config);
@@ -34,8 +34,8 @@ impl Table {
         Ok(())
     }
 
-    /// Evicts up to `most` items that are beyond the bounds since they were [changed](Self::change), by the remover's choice.
-    /// Returns how many; fewer than `most` were all.
+    /// Evicts up to `most` items that are beyond the bounds since they were [changed](Self::change), by the remover's
+    /// choice. Returns how many; fewer than `most` were all.
     pub fn shrink<R: Rng + ?Sized>(&mut self, most: usize, rng: &mut R, freed: &mut Freed) -> usize {
         let evicted = self.evict_excess(most, rng, freed).len();
         self.state.is_shrinking = self.state.is_over();

@@ -61,8 +61,8 @@ impl Table {
         self.state.get(key)
     }
 
-    /// What the chunks of the items take, each counted once: in memory, on disk, and shared with other tables of the same
-    /// ledger. Of shards only all together can tell, by [`Common::bytes`](crate::Common::bytes).
+    /// What the chunks of the items take, each counted once: in memory, on disk, and shared with other tables of the
+    /// same ledger. Of shards only all together can tell, by [`Common::bytes`](crate::Common::bytes).
     pub fn bytes(&self) -> AccountSnapshot {
         self.state.contents.account.snapshot()
     }
@@ -93,8 +93,8 @@ impl Table {
         self.state.contents.items.num_slots()
     }
 
-    /// The items at some places, of which there are [`num_slots`](Self::num_slots). An item keeps its place while it lives;
-    /// later ones take the places of those that left.
+    /// The items at some places, of which there are [`num_slots`](Self::num_slots). An item keeps its place while it
+    /// lives; later ones take the places of those that left.
     pub fn items_in_slots(&self, slots: Range<usize>) -> impl Iterator<Item = ItemView<'_>> {
         self.state.contents.items.records_in(slots).map(Record::view)
     }

@@ -20,26 +20,28 @@ pub type Evicted = SmallVec<[u64; 1]>;
 pub enum InsertOutcome {
     /// The item is new. It is in the table, unless it is itself among those that were evicted.
     Inserted {
-        /// The items that had to leave because the table was full: at most one for `max_size`, any number for `max_bytes`.
+        /// The items that had to leave because the table was full: at most one for `max_size`, any number for
+        /// `max_bytes`.
         evicted: Evicted,
     },
     /// The key was there already: its priority has changed, and nothing else. This is no insert to the rate limiter.
     Updated,
 }
 
-/// Items that an insert evicts at most while a table shrinks, which goes on beside it: far more than it adds, few enough to
-/// keep it short.
+/// Items that an insert evicts at most while a table shrinks, which goes on beside it: far more than it adds, few
+/// enough to keep it short.
 const EVICTIONS_WHILE_SHRINKING: usize = 64;
 
 impl Table {
     /// Inserts an item, and evicts the remover's choices as long as the table then holds more than `max_size` items or
-    /// `max_bytes`: the new item itself may be among them. Of an item whose key is there already only the priority is taken.
+    /// `max_bytes`: the new item itself may be among them. Of an item whose key is there already only the priority is
+    /// taken.
     ///
     /// Whether the rate limiter allows it has been asked before, of [`can_insert`](Self::can_insert).
     ///
     /// # Errors
-    /// [`InsertError`] if a selector refuses the priority, or the item alone is over `max_bytes`. Nothing has changed, and
-    /// the item's data is in `freed`.
+    /// [`InsertError`] if a selector refuses the priority, or the item alone is over `max_bytes`. Nothing has changed,
+    /// and the item's data is in `freed`.
     pub fn insert<R: Rng + ?Sized>(
         &mut self,
         item: NewItem,
@@ -62,9 +64,9 @@ impl Table {
         Ok(InsertOutcome::Inserted { evicted })
     }
 
-    /// Brings near what inserts of items of these keys are going to look at, and the items that they are going to evict, all at
-    /// once: their waits for memory become one. It changes nothing and decides nothing; keys beyond [`MAX_SIDE_BY_SIDE`] are
-    /// passed over.
+    /// Brings near what inserts of items of these keys are going to look at, and the items that they are going to
+    /// evict, all at once: their waits for memory become one. It changes nothing and decides nothing; keys beyond
+    /// [`MAX_SIDE_BY_SIDE`] are passed over.
     pub fn expect_inserts(&self, keys: &[u64]) {
         let State { config, contents, .. } = &self.state;
         let keys = keys.get(..MAX_SIDE_BY_SIDE).unwrap_or(keys);
@@ -76,7 +78,8 @@ impl Table {
         contents.items.touch_whole(&leaving);
     }
 
-    /// Checks whether an item fits into the table at all. One whose key is there already does: it brings only a priority.
+    /// Checks whether an item fits into the table at all. One whose key is there already does: it brings only a
+    /// priority.
     ///
     /// # Errors
     /// [`InsertError::TooLarge`].

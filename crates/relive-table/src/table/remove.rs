@@ -24,7 +24,8 @@ impl Table {
         self.replace_contents(empty, freed);
     }
 
-    /// Empties the shard number `shard`; from now on it counts in `common`, which is [emptied](Common::emptied) for all of them.
+    /// Empties the shard number `shard`; from now on it counts in `common`, which is [emptied](Common::emptied) for all
+    /// of them.
     pub fn reset_shard(&mut self, common: &Common, shard: usize, freed: &mut Freed) {
         let empty = Contents::of_shard(&self.state.config, common, shard);
         self.replace_contents(empty, freed);

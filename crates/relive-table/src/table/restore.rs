@@ -87,12 +87,12 @@ impl Table {
         TableSnapshot { config: Arc::clone(config), counters: self.state.counters(), items, structure: None }
     }
 
-    /// A table of the rules `config` with the items and counters of `snapshot`, whose own rules are not looked at. Chunks are
-    /// counted in `ledger`.
+    /// A table of the rules `config` with the items and counters of `snapshot`, whose own rules are not looked at.
+    /// Chunks are counted in `ledger`.
     ///
-    /// The rate limiter is not asked. Items that alone are over `config.max_bytes` leave; after them, items beyond that and
-    /// beyond `config.max_size` leave by the remover's choice. Extensions are told of
-    /// the items that stay, by [`Extension::on_restore`].
+    /// The rate limiter is not asked. Items that alone are over `config.max_bytes` leave; after them, items beyond that
+    /// and beyond `config.max_size` leave by the remover's choice. Extensions are told of the items that stay, by
+    /// [`Extension::on_restore`].
     ///
     /// # Errors
     /// Rules out of range; items that are not in the order of insertion, share a key or have a priority that a selector

@@ -1,8 +1,8 @@
 //! Sampling small items by copying their columns.
 //!
-//! An item that is handed out is shared: its reference count is raised and lowered, and whoever reads it takes the way by its data and its
-//! chunks. Of an item of some hundred bytes these ways are most of the cost. Where batches are wanted, its columns are copied out of
-//! the table at once.
+//! An item that is handed out is shared: its reference count is raised and lowered, and whoever reads it takes the way
+//! by its data and its chunks. Of an item of some hundred bytes these ways are most of the cost. Where batches are
+//! wanted, its columns are copied out of the table at once.
 
 use std::sync::Arc;
 
@@ -18,7 +18,8 @@ use crate::table::Table;
 /// The most samples that are copied at once.
 pub const MAX_ROWS_AT_ONCE: usize = 4_096;
 
-/// Items that are copied side by side: enough to keep a processor's memory requests busy, and small ones fit its first cache.
+/// Items that are copied side by side: enough to keep a processor's memory requests busy, and small ones fit its first
+/// cache.
 const STAGE: usize = 64;
 
 impl Table {
@@ -27,11 +28,12 @@ impl Table {
         self.state.contents.items.layouts().newest()
     }
 
-    /// Samples `count` items, if the rate limiter allows as many, all have these columns and lie as rows, and copying is all that their
-    /// sampling causes: no extension looks on, none is deleted. Each column is copied to its place, one sample behind the other.
+    /// Samples `count` items, if the rate limiter allows as many, all have these columns and lie as rows, and copying
+    /// is all that their sampling causes: no extension looks on, none is deleted. Each column is copied to its place,
+    /// one sample behind the other.
     ///
-    /// Otherwise `others` gets the samples that were taken, as [`sample_many`](Self::sample_many) would give them: all, some if the
-    /// rate limiter allowed no more, or none; and what is given is empty.
+    /// Otherwise `others` gets the samples that were taken, as [`sample_many`](Self::sample_many) would give them: all,
+    /// some if the rate limiter allowed no more, or none; and what is given is empty.
     ///
     /// The table decides about items as they were inserted: not all items that could be copied are known to be.
     pub fn sample_rows<R: Rng + ?Sized>(

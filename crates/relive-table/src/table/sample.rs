@@ -48,8 +48,8 @@ impl Table {
 }
 
 impl State {
-    /// Whether an item leaves with its sample of this number. One that came with a greater number stays, as in dm-reverb,
-    /// unless the limit was changed in use: then it may have come before.
+    /// Whether an item leaves with its sample of this number. One that came with a greater number stays, as in
+    /// dm-reverb, unless the limit was changed in use: then it may have come before.
     fn is_last_sample(&self, times_sampled: i32) -> bool {
         let limit = self.config.max_times_sampled;
         limit >= 1 && (times_sampled == limit || self.is_limit_changed && times_sampled > limit)

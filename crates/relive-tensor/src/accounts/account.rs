@@ -7,8 +7,8 @@ use super::word::{Counted, Word};
 
 /// The chunks that one holder's items refer to, each counted once: what a table takes.
 ///
-/// Made by [`Ledger::open_account`](super::Ledger::open_account). [`Chunk::hold`](crate::Chunk::hold) and [`Chunk::release`](crate::Chunk::release) keep it, one call for each item and distinct
-/// chunk of it.
+/// Made by [`Ledger::open_account`](super::Ledger::open_account). [`Chunk::hold`](crate::Chunk::hold) and
+/// [`Chunk::release`](crate::Chunk::release) keep it, one call for each item and distinct chunk of it.
 ///
 /// Alone in its cache lines: parts of an account count side by side.
 #[derive(Debug)]
@@ -55,9 +55,9 @@ impl Account {
         Self { number, chunks, encoded_bytes, raw_bytes, shared_bytes, spilled_bytes, whole }
     }
 
-    /// Another part of the same account, for somebody who holds chunks at the same time: to chunks they are one holder, but
-    /// each counts in sums of its own, so that they do not wait for each other. A part may release what another has held. Only
-    /// the sums of all parts together mean something: [`snapshot_of`](Self::snapshot_of).
+    /// Another part of the same account, for somebody who holds chunks at the same time: to chunks they are one holder,
+    /// but each counts in sums of its own, so that they do not wait for each other. A part may release what another has
+    /// held. Only the sums of all parts together mean something: [`snapshot_of`](Self::snapshot_of).
     #[must_use]
     pub fn part(self: &Arc<Self>) -> Arc<Self> {
         let whole = self.whole.as_ref().unwrap_or(self);

@@ -52,8 +52,8 @@ impl Counted<'_> {
         released.is_ok()
     }
 
-    /// All changes of the list, and of whether there is one, are made under its lock. What was found before the lock may
-    /// have changed.
+    /// All changes of the list, and of whether there is one, are made under its lock. What was found before the lock
+    /// may have changed.
     fn hold_among_several(&self, books: &Ledger, account: &Account) {
         let mut lists = books.lists();
         let Lists { open, several } = &mut *lists;
@@ -114,8 +114,8 @@ impl Counted<'_> {
     /// chunk.
     ///
     /// All such changes are made under the lock of the lists, so what the word says and where the frame is change
-    /// together. Holders change the word without the lock; each change of the word counts what it finds there, so the sums come
-    /// out the same whichever is first.
+    /// together. Holders change the word without the lock; each change of the word counts what it finds there, so the
+    /// sums come out the same whichever is first.
     pub(crate) fn note_moved(&self, books: &Ledger, is_moved: bool, change: impl FnOnce() -> bool) -> bool {
         let lists = books.lists();
         if !change() {

@@ -74,8 +74,8 @@ impl LedgerSnapshot {
 }
 
 impl Ledger {
-    /// A ledger of chunks whose frames can be moved to disk while they live, which costs each of them some 150 bytes. Those
-    /// under [`MIN_MOVABLE_BYTES`] stay where they are.
+    /// A ledger of chunks whose frames can be moved to disk while they live, which costs each of them some 150 bytes.
+    /// Those under [`MIN_MOVABLE_BYTES`] stay where they are.
     #[must_use]
     pub fn of_movable_chunks() -> Self {
         Self { movable: true, ..Self::default() }

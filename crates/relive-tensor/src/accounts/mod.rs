@@ -1,5 +1,5 @@
-//! Who holds which chunks and how much they take: ledgers of all chunks, accounts of tables, exact also where tables share
-//! chunks.
+//! Who holds which chunks and how much they take: ledgers of all chunks, accounts of tables, exact also where tables
+//! share chunks.
 
 mod account;
 mod holding;

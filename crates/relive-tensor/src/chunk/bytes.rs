@@ -132,8 +132,8 @@ impl Movable {
         self.lock().far.replace(bytes)
     }
 
-    /// Takes the frame out of memory if it lies elsewhere, too, and nobody has it at hand: who is to have it later finds it
-    /// elsewhere.
+    /// Takes the frame out of memory if it lies elsewhere, too, and nobody has it at hand: who is to have it later
+    /// finds it elsewhere.
     pub(super) fn take_near(&self) -> Option<Bytes> {
         let mut frames = self.lock();
         frames.far.as_ref()?;

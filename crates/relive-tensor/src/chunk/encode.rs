@@ -15,8 +15,8 @@ use crate::tensor::{Tensor, to_u64};
 /// to back.
 ///
 /// With `use_delta`, columns that [`delta::applies`] to are coded as differences before compression. Strings are never
-/// compressed, whatever the codec; what [`Codec::Lz4`] and [`Codec::Zstd`] do not make shorter by a sixteenth is left as it is
-/// ([`Codec::Raw`]), while [`Codec::Snappy`] has a form of its own for that.
+/// compressed, whatever the codec; what [`Codec::Lz4`] and [`Codec::Zstd`] do not make shorter by a sixteenth is left
+/// as it is ([`Codec::Raw`]), while [`Codec::Snappy`] has a form of its own for that.
 ///
 /// # Errors
 /// [`ChunkError`] if a column cannot be encoded or the frame grows beyond [`MAX_CHUNK_BYTES`]. The parts are

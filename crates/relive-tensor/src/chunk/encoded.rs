@@ -42,8 +42,9 @@ impl Chunk {
         })
     }
 
-    /// Rows of a column where they lie for as long as the chunk lives, of `row_bytes` each. `None` if not all columns are stored as they are,
-    /// the chunk's bytes can be moved, or the rows are not there; and of bools, whose bytes have to be looked at.
+    /// Rows of a column where they lie for as long as the chunk lives, of `row_bytes` each. `None` if not all columns
+    /// are stored as they are, the chunk's bytes can be moved, or the rows are not there; and of bools, whose bytes
+    /// have to be looked at.
     #[must_use]
     pub fn rows_in_place(&self, index: usize, row_bytes: usize, first: u32, rows: u32) -> Option<&[u8]> {
         let header = self.column(index).filter(|header| self.is_plain() && header.dtype != DType::Bool)?;
@@ -56,8 +57,8 @@ impl Chunk {
 }
 
 impl<'a> EncodedTensor<'a> {
-    /// The first rows where they lie for as long as the chunk lives, if they are stored as they are; `None` also if the chunk's bytes can
-    /// be moved. Nobody has looked whether bytes of bools are some.
+    /// The first rows where they lie for as long as the chunk lives, if they are stored as they are; `None` also if the
+    /// chunk's bytes can be moved. Nobody has looked whether bytes of bools are some.
     pub(crate) fn plain_in_place(&self, rows: u32) -> Option<&'a [u8]> {
         let (plain, row_bytes) = self.plain(self.payload.in_place()?)?;
         plain.get(..row_bytes.checked_mul(usize::try_from(rows).ok()?)?)
@@ -71,9 +72,9 @@ impl EncodedTensor<'_> {
         self.shape.num_elements()?.checked_mul(to_u64(self.dtype.size_bytes()?))
     }
 
-    /// Copies rows from number `first` on, as many as fill `dst`, if the elements are stored as they are, so that the other
-    /// rows need not be decoded. `None`, and `dst` as it was, for strings, for what is compressed or coded as differences,
-    /// for rows that are not there, and for broken payloads.
+    /// Copies rows from number `first` on, as many as fill `dst`, if the elements are stored as they are, so that the
+    /// other rows need not be decoded. `None`, and `dst` as it was, for strings, for what is compressed or coded as
+    /// differences, for rows that are not there, and for broken payloads.
     ///
     /// # Errors
     /// [`ChunkFault`] if bytes of a bool tensor are no bools.
@@ -84,8 +85,8 @@ impl EncodedTensor<'_> {
         Some(check_bytes(self.dtype, dst).map_err(ChunkFault::from))
     }
 
-    /// Rows where they lie, if [`copy_plain_rows`](Self::copy_plain_rows) would copy them. `None` also for bools, whose bytes
-    /// have to be looked at.
+    /// Rows where they lie, if [`copy_plain_rows`](Self::copy_plain_rows) would copy them. `None` also for bools, whose
+    /// bytes have to be looked at.
     #[must_use]
     pub fn plain_rows(&self, first: u32, rows: u32) -> Option<&[u8]> {
         self.plain_rows_of(&self.payload, first, rows)
@@ -114,8 +115,8 @@ impl EncodedTensor<'_> {
     /// Decodes a tensor of fixed-size elements straight into all of `dst`.
     ///
     /// # Errors
-    /// [`ChunkFault`] if `dst` has not exactly the size of the decoded tensor, if the tensor is of strings, if the payload
-    /// is broken, or if bytes of a bool tensor are no bools. What `dst` then holds is unspecified.
+    /// [`ChunkFault`] if `dst` has not exactly the size of the decoded tensor, if the tensor is of strings, if the
+    /// payload is broken, or if bytes of a bool tensor are no bools. What `dst` then holds is unspecified.
     pub fn decode_into(&self, dst: &mut [u8]) -> Result<(), ChunkFault> {
         let expected = self.size_bytes();
         if expected != Some(to_u64(dst.len())) {

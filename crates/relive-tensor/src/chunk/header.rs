@@ -52,8 +52,8 @@ impl ColumnHeader {
         self.dtype == other.dtype && are_same(self.cell_dims(), other.cell_dims())
     }
 
-    /// Whether the payload has the length that the elements have when they are stored as they are. What has another one is compressed,
-    /// or is in several pieces.
+    /// Whether the payload has the length that the elements have when they are stored as they are. What has another one
+    /// is compressed, or is in several pieces.
     #[must_use]
     pub fn seems_plain(&self) -> bool {
         let len = u64::from(self.span.end.saturating_sub(self.span.start));

@@ -32,8 +32,8 @@ pub struct AtHand {
 }
 
 impl AtHand {
-    /// Keeps those of `chunks` in memory that are there, and gives those that are not. Chunks whose frames cannot be moved
-    /// need neither.
+    /// Keeps those of `chunks` in memory that are there, and gives those that are not. Chunks whose frames cannot be
+    /// moved need neither.
     #[must_use]
     pub fn of(chunks: &[Arc<Chunk>]) -> (Self, Vec<Arc<Chunk>>) {
         let (mut frames, mut away) = (Vec::new(), Vec::new());
@@ -61,13 +61,15 @@ impl Chunk {
         !self.state().get().is_moved()
     }
 
-    /// Whether the frame has a [place](Self::set_place) outside of that memory, and can [leave](Self::leave_memory) for it.
+    /// Whether the frame has a [place](Self::set_place) outside of that memory, and can [leave](Self::leave_memory) for
+    /// it.
     #[must_use]
     pub fn is_stored(&self) -> bool {
         self.state().get().is_stored()
     }
 
-    /// The frame if it is in memory, where it stays for as long as what is given lives; `None` also if it cannot be moved.
+    /// The frame if it is in memory, where it stays for as long as what is given lives; `None` also if it cannot be
+    /// moved.
     #[must_use]
     pub fn frame_in_memory(&self) -> Option<Bytes> {
         self.movable()?.near()
@@ -85,8 +87,9 @@ impl Chunk {
         self.state().take_touched()
     }
 
-    /// Gives the frame a place outside of this process's own memory, or another one than before; `bytes` lie there, and must be
-    /// the same bytes. The frame stays in memory if it is there. The place is kept for as long as the chunk lives.
+    /// Gives the frame a place outside of this process's own memory, or another one than before; `bytes` lie there, and
+    /// must be the same bytes. The frame stays in memory if it is there. The place is kept for as long as the chunk
+    /// lives.
     ///
     /// False, and nothing has changed, if the frame cannot be moved or `bytes` are of another length.
     pub fn set_place(&self, bytes: Bytes) -> bool {
@@ -100,8 +103,8 @@ impl Chunk {
         true
     }
 
-    /// Has the frame be where its place is, and frees the memory that it takes. False, and nothing has changed, if the frame
-    /// was not in memory, has no place, or somebody has it at hand.
+    /// Has the frame be where its place is, and frees the memory that it takes. False, and nothing has changed, if the
+    /// frame was not in memory, has no place, or somebody has it at hand.
     pub fn leave_memory(&self) -> bool {
         let Some(movable) = self.movable() else { return false };
         let mut before = None;
@@ -111,8 +114,9 @@ impl Chunk {
         })
     }
 
-    /// Has the frame be in memory again, at `bytes`, which must be the same bytes, made of a vector; the place is kept. Gives
-    /// the frame, which is another one than `bytes` if it was in memory already. It cannot leave while what is given lives.
+    /// Has the frame be in memory again, at `bytes`, which must be the same bytes, made of a vector; the place is kept.
+    /// Gives the frame, which is another one than `bytes` if it was in memory already. It cannot leave while what is
+    /// given lives.
     ///
     /// `None`, and nothing has changed, if the frame cannot be moved or `bytes` are of another length.
     #[must_use]

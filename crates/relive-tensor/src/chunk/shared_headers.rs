@@ -8,14 +8,14 @@ use super::header::ColumnHeader;
 use super::headers::Headers;
 use super::stored::Chunk;
 
-/// Headers that are remembered. Payloads of messages begin in different places, as numbers before them take 1 to 10 bytes: their keys, episodes
-/// and steps.
+/// Headers that are remembered. Payloads of messages begin in different places, as numbers before them take 1 to 10
+/// bytes: their keys, episodes and steps.
 const RECENT: usize = 8;
 
 /// The headers of the chunks that came last.
 ///
-/// Whoever makes many chunks keeps one of these: chunks of which the same is said take less memory, and readers find what is said of one in
-/// the processor's cache when they have read another.
+/// Whoever makes many chunks keeps one of these: chunks of which the same is said take less memory, and readers find
+/// what is said of one in the processor's cache when they have read another.
 #[derive(Debug, Default)]
 pub struct SharedHeaders {
     recent: SmallVec<[Arc<[ColumnHeader]>; RECENT]>,
@@ -41,8 +41,8 @@ impl SharedHeaders {
 }
 
 impl Chunk {
-    /// Whether the same is said of the columns of both chunks, as far as that can be told at once: of one column, or of several that
-    /// [share](SharedHeaders::share) it.
+    /// Whether the same is said of the columns of both chunks, as far as that can be told at once: of one column, or of
+    /// several that [share](SharedHeaders::share) it.
     #[must_use]
     pub fn is_clearly_like(&self, other: &Self) -> bool {
         let is_same = match (self.headers(), other.headers()) {

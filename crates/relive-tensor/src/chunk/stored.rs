@@ -29,14 +29,15 @@ pub struct ChunkParts {
     pub delta_encoded: bool,
     /// The bytes that the columns' spans point into.
     pub frame: Arc<[u8]>,
-    /// Whether `frame` is the very message that a client sent, to be sent on as it is. Otherwise it is the payloads alone.
+    /// Whether `frame` is the very message that a client sent, to be sent on as it is. Otherwise it is the payloads
+    /// alone.
     pub verbatim: bool,
 }
 
 /// Consecutive steps of one or more columns, encoded and immutable.
 ///
-/// That a value exists means that its payloads decode: [`Chunk::new`] has walked each of them. Memory beyond the frame is
-/// small (see the test of its size), as servers hold millions of chunks of a few hundred bytes.
+/// That a value exists means that its payloads decode: [`Chunk::new`] has walked each of them. Memory beyond the frame
+/// is small (see the test of its size), as servers hold millions of chunks of a few hundred bytes.
 ///
 /// In memory as it is written here: what readers look at comes first, in as few cache lines as can be.
 #[repr(C)]
@@ -65,8 +66,8 @@ impl Chunk {
     /// Validates the parts of a chunk. All chunks come through here, whoever made the parts.
     ///
     /// # Errors
-    /// [`ChunkError`] if there are no or too many columns; a payload lies outside of the frame, has no leading dimension or
-    /// is not what its dtype, shape and codec say; frame or content are over [`MAX_CHUNK_BYTES`].
+    /// [`ChunkError`] if there are no or too many columns; a payload lies outside of the frame, has no leading
+    /// dimension or is not what its dtype, shape and codec say; frame or content are over [`MAX_CHUNK_BYTES`].
     pub fn new(parts: ChunkParts) -> Result<Self, ChunkError> {
         let ChunkParts { key, range, columns, delta_encoded, frame, verbatim } = parts;
         let whole = |fault| Err(ChunkError { key, column: None, fault });

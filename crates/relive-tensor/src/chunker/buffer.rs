@@ -9,8 +9,8 @@ use crate::dtype::DType;
 use crate::shape::Shape;
 use crate::tensor::{Tensor, TensorError};
 
-/// Rows that can be kept without a copy are, if they come in one piece of at least this many bytes: they are copied once, when
-/// the chunk is cut. For smaller ones keeping track costs more than the copy.
+/// Rows that can be kept without a copy are, if they come in one piece of at least this many bytes: they are copied
+/// once, when the chunk is cut. For smaller ones keeping track costs more than the copy.
 const SHARED_PIECE_BYTES: usize = 1024;
 
 /// Bytes of a tail whose memory is kept for the next chunk.

@@ -116,13 +116,13 @@ impl Chunker {
         self.columns.len() - 1
     }
 
-    /// Takes rows of some columns, each as many, for consecutive steps from `first_step` on. Tells `sink` where they go, and
-    /// which chunks are full.
+    /// Takes rows of some columns, each as many, for consecutive steps from `first_step` on. Tells `sink` where they
+    /// go, and which chunks are full.
     ///
     /// # Errors
-    /// [`ChunkerError`] if type or shape of a row differ from the column's first one, the columns differ in their number of rows, the
-    /// episode changes while rows are buffered, a step does not come after the column's last buffered one, or a row is over
-    /// [`MAX_CELL_BYTES`]. Nothing is taken then.
+    /// [`ChunkerError`] if type or shape of a row differ from the column's first one, the columns differ in their
+    /// number of rows, the episode changes while rows are buffered, a step does not come after the column's last
+    /// buffered one, or a row is over [`MAX_CELL_BYTES`]. Nothing is taken then.
     pub fn append<S: ChunkSink>(
         &mut self,
         episode_id: u64,
@@ -230,8 +230,8 @@ impl Chunker {
         self.columns.iter_mut().for_each(|column| column.buffer.clear());
     }
 
-    /// Copies `rows` rows from `offset` on, `[rows, *cell]`, of the tensor number `index` of the chunk `key` while that is being
-    /// filled. `None` if it is not, or has not that many rows.
+    /// Copies `rows` rows from `offset` on, `[rows, *cell]`, of the tensor number `index` of the chunk `key` while that
+    /// is being filled. `None` if it is not, or has not that many rows.
     ///
     /// # Errors
     /// [`TensorError`] never occurs for rows that were taken; it is what making a tensor may say.
@@ -251,8 +251,8 @@ impl Chunker {
         Some(column.buffer.copy(*dtype, cell, offset..end))
     }
 
-    /// The length that items wait for: a chunk is cut once it has so many steps and an item needs it. With a constant length,
-    /// every chunk is cut there.
+    /// The length that items wait for: a chunk is cut once it has so many steps and an item needs it. With a constant
+    /// length, every chunk is cut there.
     #[must_use]
     pub fn max_chunk_length(&self) -> u32 {
         match (&self.tuned, self.length) {
@@ -275,8 +275,8 @@ impl Chunker {
         }
     }
 
-    /// Takes note that items were made of the rows so far; `is_awaited` says whether one of them needs the chunk that is being filled.
-    /// Whether that should be [cut](Self::flush) for it now. Without effect under a constant length.
+    /// Takes note that items were made of the rows so far; `is_awaited` says whether one of them needs the chunk that
+    /// is being filled. Whether that should be [cut](Self::flush) for it now. Without effect under a constant length.
     pub fn note_items(&mut self, is_awaited: bool) -> bool {
         let length = self.max_chunk_length();
         let Some(tuned) = &mut self.tuned else { return false };
@@ -302,7 +302,8 @@ impl Chunker {
         self.open.map(|open| open.key)
     }
 
-    /// Takes note of an item that is about to be sent, see [`AutoTuner::record_item`]. Without effect under a constant length.
+    /// Takes note of an item that is about to be sent, see [`AutoTuner::record_item`]. Without effect under a constant
+    /// length.
     pub fn record_item(&mut self, cells: u32, chunks: &[ChunkStatistic]) {
         if let Some(tuned) = &mut self.tuned {
             tuned.tuner.record_item(cells, chunks);

@@ -71,7 +71,8 @@ impl<'a> Cut<'a> {
         Ok(ChunkParts { key, range, columns, delta_encoded, frame, verbatim })
     }
 
-    /// The chunk as it is, if `how` says so of each of its columns, which are no strings, and no more than a chunk may have.
+    /// The chunk as it is, if `how` says so of each of its columns, which are no strings, and no more than a chunk may
+    /// have.
     ///
     /// # Errors
     /// [`ChunkError`] if the frame grows beyond [`MAX_CHUNK_BYTES`](crate::limits::MAX_CHUNK_BYTES).

@@ -19,8 +19,8 @@ pub enum ChunkLength {
         /// Newest cells of the column that stay referencable, at least 1.
         num_keep_alive_refs: u32,
     },
-    /// Found while writing: chunks end where items end, which then wait for nothing, as long as they stay small. Where items are made
-    /// every step, the length is the one with the least cost, see [`AutoTuner`](super::AutoTuner).
+    /// Found while writing: chunks end where items end, which then wait for nothing, as long as they stay small. Where
+    /// items are made every step, the length is the one with the least cost, see [`AutoTuner`](super::AutoTuner).
     AutoTuned {
         /// Newest cells of the column that stay referencable, at least 1; no chunk gets longer.
         num_keep_alive_refs: u32,

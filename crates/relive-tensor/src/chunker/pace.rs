@@ -4,9 +4,9 @@ use crate::limits::PACED_CHUNK_BYTES;
 
 /// Counts the steps between items.
 ///
-/// Items of sequences are made every few steps. A chunk that ends where an item ends serves it as well as one chunk for each step, and is
-/// found, counted and described once: so chunks get as long as the steps between the last two items, and what comes by one call
-/// need not be cut at all.
+/// Items of sequences are made every few steps. A chunk that ends where an item ends serves it as well as one chunk for
+/// each step, and is found, counted and described once: so chunks get as long as the steps between the last two items,
+/// and what comes by one call need not be cut at all.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Pace {
     /// Steps since the last item.

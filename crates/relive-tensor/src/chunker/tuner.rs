@@ -27,8 +27,9 @@ pub struct ChunkStatistic {
 /// Finds the chunk length of a column with the least cost, in the way of dm-reverb.
 ///
 /// The cost of a length is the bytes stored per step plus, weighted, the bytes sent per step of an item: longer chunks
-/// compress better, shorter ones carry fewer steps that an item does not need. A score is taken whenever 10 items and 5 new
-/// chunks were seen; if it is better than the last one, the length goes on in the same direction (+2 or -1), else it turns back.
+/// compress better, shorter ones carry fewer steps that an item does not need. A score is taken whenever 10 items and 5
+/// new chunks were seen; if it is better than the last one, the length goes on in the same direction (+2 or -1), else
+/// it turns back.
 ///
 /// ```
 /// use relive_tensor::{AutoTuner, ChunkStatistic};
@@ -81,7 +82,8 @@ impl AutoTuner {
         self.max_chunk_length
     }
 
-    /// Takes note of an item that is about to be sent: of its `cells` in this column and the distinct chunks they lie in.
+    /// Takes note of an item that is about to be sent: of its `cells` in this column and the distinct chunks they lie
+    /// in.
     pub fn record_item(&mut self, cells: u32, chunks: &[ChunkStatistic]) {
         if cells == 0 || chunks.is_empty() {
             return;

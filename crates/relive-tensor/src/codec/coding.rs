@@ -42,8 +42,8 @@ impl Codec {
         snappy::stored_head(len)
     }
 
-    /// Checks that `src` decodes to exactly `expected_len` bytes, without keeping them. Snappy and LZ4 are walked tag by
-    /// tag and produce nothing; Zstandard runs through a small buffer.
+    /// Checks that `src` decodes to exactly `expected_len` bytes, without keeping them. Snappy and LZ4 are walked tag
+    /// by tag and produce nothing; Zstandard runs through a small buffer.
     ///
     /// # Errors
     /// [`CodecError`] with the place and kind of the damage.
@@ -107,8 +107,8 @@ impl Codec {
         }
     }
 
-    /// Whether what was encoded to `encoded` bytes is worth being decoded, instead of being stored as its `len` bytes: whoever
-    /// reads stored bytes copies them, or finds them where they lie.
+    /// Whether what was encoded to `encoded` bytes is worth being decoded, instead of being stored as its `len` bytes:
+    /// whoever reads stored bytes copies them, or finds them where they lie.
     pub(crate) const fn pays(encoded: usize, len: usize) -> bool {
         encoded <= len - len / MIN_SAVED_PART
     }

@@ -1,6 +1,7 @@
 //! Raw Snappy blocks.
 //!
-//! A block is the varint of its decoded length, then elements. The two low bits of an element's first byte are its kind:
+//! A block is the varint of its decoded length, then elements. The two low bits of an element's first byte are its
+//! kind:
 //!
 //! | bits | element | length | what follows |
 //! |---|---|---|---|

@@ -60,8 +60,8 @@ fn decode_at_once(src: &[u8], dst: &mut [u8]) -> io::Result<usize> {
     })
 }
 
-/// Decodes, small payloads into memory that is kept, others through a small buffer. Frames whose window is over 128 MiB are
-/// refused by the library.
+/// Decodes, small payloads into memory that is kept, others through a small buffer. Frames whose window is over 128 MiB
+/// are refused by the library.
 pub(super) fn validate(src: &[u8], expected_len: usize) -> Result<(), CodecError> {
     check_not_empty(src)?;
     if expected_len > MAX_BLOCK_BYTES {

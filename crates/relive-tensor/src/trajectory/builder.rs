@@ -15,8 +15,8 @@ use crate::chunk::Chunk;
 /// is faster up to here.
 const LINEAR_SEARCH_CHUNKS: usize = 64;
 
-/// Collects chunks, columns and slices of a [`Trajectory`], and validates them at the end. It can be used again: trajectories that are cut out
-/// of their chunks alike then share how.
+/// Collects chunks, columns and slices of a [`Trajectory`], and validates them at the end. It can be used again:
+/// trajectories that are cut out of their chunks alike then share how.
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -123,8 +123,9 @@ impl TrajectoryBuilder {
         }
     }
 
-    /// The trajectory, if every column has rows, every slice lies inside its chunk, the slices of a column agree in type and
-    /// row shape, and squeezed columns have exactly one row. All trajectories come through here. The builder is then as empty as a new one.
+    /// The trajectory, if every column has rows, every slice lies inside its chunk, the slices of a column agree in
+    /// type and row shape, and squeezed columns have exactly one row. All trajectories come through here. The builder
+    /// is then as empty as a new one.
     ///
     /// # Errors
     /// [`TrajectoryError`] names the column, the chunk, what was asked and what is there.

@@ -14,8 +14,8 @@ use crate::tensor::Tensor;
 impl Trajectory {
     /// Decodes all columns, in the flattening order: the slices of each one after the other, squeezed where asked.
     ///
-    /// Each tensor of a chunk is decoded once, however many slices name it; one that a single slice takes whole is decoded
-    /// straight into its place. Columns that are cut out of one decoded tensor share its memory.
+    /// Each tensor of a chunk is decoded once, however many slices name it; one that a single slice takes whole is
+    /// decoded straight into its place. Columns that are cut out of one decoded tensor share its memory.
     ///
     /// # Errors
     /// [`TrajectoryError`] if a chunk holds bytes that are no bools.
@@ -42,7 +42,8 @@ impl Trajectory {
 /// The tensors of the chunks that slices refer to.
 struct Sources<'a> {
     trajectory: &'a Trajectory,
-    /// Where the tensors of each chunk start in `tensors`. Chunks are few and numbered, so this takes the place of a map.
+    /// Where the tensors of each chunk start in `tensors`. Chunks are few and numbered, so this takes the place of a
+    /// map.
     first: SmallVec<[usize; 8]>,
     /// Empty if no tensor is needed twice.
     tensors: Vec<Source>,

@@ -45,8 +45,8 @@ pub enum TrajectoryError {
     /// More slices or columns than 32 bits can count.
     #[error("the trajectory has more slices than can be counted")]
     TooManySlices,
-    /// With this column the trajectory decodes to more than [`MAX_TRAJECTORY_BYTES`], or the column has more rows than 32
-    /// bits can count.
+    /// With this column the trajectory decodes to more than [`MAX_TRAJECTORY_BYTES`], or the column has more rows than
+    /// 32 bits can count.
     #[error(
         "column {column} has {rows} rows; the limits are 2^32 rows and {MAX_TRAJECTORY_BYTES} bytes for all columns"
     )]

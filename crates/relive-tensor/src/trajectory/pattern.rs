@@ -7,8 +7,9 @@ use foldhash::fast::FixedState;
 
 use super::slice::{ColumnSpan, Slice};
 
-/// The slices of all columns. In the item's first chunk offsets count from a first row, which each item has of its own; those before it wrap
-/// around. Small columns share a chunk of many steps, while large ones beside them have one for each step.
+/// The slices of all columns. In the item's first chunk offsets count from a first row, which each item has of its own;
+/// those before it wrap around. Small columns share a chunk of many steps, while large ones beside them have one for
+/// each step.
 #[derive(Clone, Debug)]
 pub(super) enum Pattern {
     /// One column of one slice, which needs no memory elsewhere.
@@ -78,7 +79,8 @@ impl Slices {
     }
 }
 
-/// Patterns that are remembered. Windows of a sequence that was added at once lie in its chunks in as many ways as there are windows.
+/// Patterns that are remembered. Windows of a sequence that was added at once lie in its chunks in as many ways as
+/// there are windows.
 const RECENT: usize = 16;
 
 /// The patterns that came last.

@@ -1,7 +1,7 @@
 //! Items as rows: the columns of a small item where they lie in one block of memory.
 //!
-//! Reading an item otherwise takes the way by its description, its chunks and their descriptions. A row is where its bytes are; what
-//! many rows have in common, which is all but two numbers, is described once.
+//! Reading an item otherwise takes the way by its description, its chunks and their descriptions. A row is where its
+//! bytes are; what many rows have in common, which is all but two numbers, is described once.
 
 use std::sync::Arc;
 
@@ -16,8 +16,8 @@ use crate::tensor::check_bytes;
 /// Bytes of the largest item that is a row, all columns together: of larger ones, the way to them is a small part.
 pub const MAX_ROW_BYTES: usize = 4_096;
 
-/// Bytes of the largest item that is made a row by copying it, because it lies in several chunks or is compressed: no more than its
-/// description takes.
+/// Bytes of the largest item that is made a row by copying it, because it lies in several chunks or is compressed: no
+/// more than its description takes.
 pub const MAX_PACKED_BYTES: usize = 512;
 
 /// Where the columns of one item lie, as a [`RowLayout`] says.

@@ -17,7 +17,8 @@ pub struct Slice {
     pub index: u32,
 }
 
-/// How one column is cut out of the list of all slices: it ends at `slices_end` and starts where the column before ends.
+/// How one column is cut out of the list of all slices: it ends at `slices_end` and starts where the column before
+/// ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ColumnSpan {
     /// End of the column's slices, exclusive.

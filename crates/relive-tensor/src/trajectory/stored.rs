@@ -13,7 +13,8 @@ use crate::shape::Shape;
 /// The data of an item: for every column, slices of chunks to be concatenated. Made by
 /// [`TrajectoryBuilder`](super::TrajectoryBuilder), which checks that every slice is there.
 ///
-/// An item of one column and one slice takes no heap memory of its own, and items of one builder share how they are cut out of their chunks.
+/// An item of one column and one slice takes no heap memory of its own, and items of one builder share how they are cut
+/// out of their chunks.
 #[derive(Clone, Debug)]
 pub struct Trajectory {
     pub(super) chunks: SmallVec<[Arc<Chunk>; 1]>,
@@ -50,7 +51,8 @@ impl Trajectory {
         self.pattern.slices().len()
     }
 
-    /// Whether its columns are slices of its chunks as those of `other`, but for the [rows](Self::first_row) that they are counted from.
+    /// Whether its columns are slices of its chunks as those of `other`, but for the [rows](Self::first_row) that they
+    /// are counted from.
     #[must_use]
     pub fn is_cut_like(&self, other: &Self) -> bool {
         self.chunks.len() == other.chunks.len() && self.pattern == other.pattern

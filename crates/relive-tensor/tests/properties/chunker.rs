@@ -305,8 +305,8 @@ fn lengths_that_make_no_sense_are_refused() {
     assert!(matches!(Chunker::new(invalid, false), Err(ChunkerError::Length { .. })));
 }
 
-/// Lengths of chunks while items of the newest five cells are written after every step, each cell being `cell_bytes` long
-/// and each chunk `overhead` bytes more.
+/// Lengths of chunks while items of the newest five cells are written after every step, each cell being `cell_bytes`
+/// long and each chunk `overhead` bytes more.
 fn tuned_lengths(num_keep_alive_refs: u32, steps: i32, size_bytes: impl Fn(u64) -> u64) -> Vec<u32> {
     let length = ChunkLength::auto_tuned(num_keep_alive_refs, 1.0).expect("valid");
     let mut chunker = chunker_of(1, length, false);

@@ -1,4 +1,5 @@
-//! The run of an agent whose tables these are, as it tells of itself: the whole, its operators, its workers and its nodes.
+//! The run of an agent whose tables these are, as it tells of itself: the whole, its operators, its workers and its
+//! nodes.
 
 use serde_json::Value as Json;
 
