@@ -75,7 +75,7 @@ impl Begin {
             _ => (location.clone(), None),
         };
         let root = Root::new(location).format(settings.format).keep(settings.keep);
-        let root = settings.fallback.iter().fold(root, |root, place| root.fallback(place));
+        let root = settings.fallback.iter().fold(root, Root::fallback);
         let root = self.spill.iter().fold(root, |root, (tier, _)| root.tier(Arc::clone(tier)));
         (Some(root), settings.load.clone().or(load))
     }

@@ -77,6 +77,7 @@ impl Client {
     ///
     /// # Errors
     /// As [`connect`](Self::connect).
+    #[expect(clippy::needless_pass_by_value, reason = "so that an address can be given as it is at hand")]
     pub fn connect_with(address: impl ToString, options: ClientOptions) -> Result<Client> {
         let address = address.to_string();
         if many::is_many(&address) {
