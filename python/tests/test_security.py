@@ -123,6 +123,21 @@ def test_clients_within_the_process_need_no_token(guarded: relive.Server) -> Non
     client.reset("table")
 
 
+def test_one_token_needs_no_file() -> None:
+    token = "the-token-of-all-of-them"
+    with relive.Server([table()], token=token) as server:
+        client = relive.Client(f"localhost:{server.port}", transport="tcp", token=token)
+        client.insert([np.zeros(4, np.float32)], {"table": 1.0})
+        assert len(list(client.sample("table", 1))) == 1
+        with pytest.raises(PermissionDeniedError, match='"clients" has the role write'):
+            client.reset("table")
+        with pytest.raises(PermissionDeniedError, match="asks for a token, and none was sent"):
+            relive.Client(f"localhost:{server.port}", transport="tcp").server_info(PATIENCE_S)
+    with relive.Server([table()], listen=False) as server:
+        port = server.listen(token=token)
+        assert relive.Client(f"localhost:{port}", transport="tcp", token=token).server_info(PATIENCE_S)
+
+
 def test_what_cannot_be_used_is_told(tmp_path: Path, token_file: Path) -> None:
     with pytest.raises(ValueError, match="belong together"):
         relive.ClientTls(cert="client.pem")
@@ -135,6 +150,10 @@ def test_what_cannot_be_used_is_told(tmp_path: Path, token_file: Path) -> None:
     token_file.write_text("eye read short\n")
     with pytest.raises(ValueError, match="line 1 of the token file .* the token has 5 characters"):
         relive.Server([table()], token_file=token_file)
+    with pytest.raises(ValueError, match="the token has 5 characters"):
+        relive.Server([table()], token="short")
+    with pytest.raises(ValueError, match="token and token_file exclude each other"):
+        relive.Server([table()], token="0123456789abcdef", token_file=token_file)
     with pytest.raises(ValueError, match="'root' is no role|\"root\" is no role"):
         relive.Server([table()], open_port=0, open_role="root")
 

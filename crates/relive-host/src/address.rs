@@ -1,7 +1,7 @@
 //! Where to listen, as users write it.
 
 use std::fmt;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use relive_server::BindError;
 use tokio::net::{TcpListener, TcpSocket};
@@ -24,31 +24,22 @@ const BACKLOG: u32 = 1024;
 /// use relive_host::Address;
 /// assert_eq!(Address::from(8000_u16), Address::from("127.0.0.1:8000"));
 /// ```
-#[derive(Debug, Clone)]
-pub struct Address(Form);
-
-#[derive(Debug, Clone)]
-enum Form {
-    Socket(SocketAddr),
-    Text(String),
-}
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Address(String);
 
 impl Address {
     /// Port `port` of `host`: an IP address, a name, or `*`.
     #[must_use]
     pub fn of_host(host: &str, port: u16) -> Self {
-        match host.parse::<IpAddr>() {
-            Ok(ip) => Self(Form::Socket(SocketAddr::new(ip, port))),
-            Err(_) => Self(Form::Text(format!("{host}:{port}"))),
-        }
+        Self(
+            host.parse::<Ipv6Addr>()
+                .map_or_else(|_| format!("{host}:{port}"), |ip| SocketAddr::from((ip, port)).to_string()),
+        )
     }
 
     /// The addresses to try, one after the other. `what` is the name of the setting, for the error.
     async fn candidates(&self, what: &str) -> Result<Vec<SocketAddr>> {
-        let text = match &self.0 {
-            Form::Socket(address) => return Ok(vec![*address]),
-            Form::Text(text) => text,
-        };
+        let text = &self.0;
         let wrong = |why: &dyn fmt::Display| {
             let text = format!("{what} must be an address such as 127.0.0.1:8000, not {text:?}: {why}");
             Error::new(ErrorKind::Bind, text)
@@ -130,47 +121,34 @@ fn socket_at(address: SocketAddr) -> Result<TcpSocket, BindError> {
     made().map_err(|source| BindError { address, source })
 }
 
-impl PartialEq for Address {
-    fn eq(&self, other: &Self) -> bool {
-        self.to_string() == other.to_string()
-    }
-}
-
-impl fmt::Display for Address {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.0 {
-            Form::Socket(address) => address.fmt(f),
-            Form::Text(text) => f.write_str(text),
-        }
-    }
-}
-
 impl From<SocketAddr> for Address {
     fn from(address: SocketAddr) -> Self {
-        Self(Form::Socket(address))
+        Self(address.to_string())
     }
 }
 
 impl From<u16> for Address {
     fn from(port: u16) -> Self {
-        Self(Form::Socket(SocketAddr::from((Ipv4Addr::LOCALHOST, port))))
+        Self(SocketAddr::from((Ipv4Addr::LOCALHOST, port)).to_string())
     }
 }
 
 impl From<&str> for Address {
     fn from(text: &str) -> Self {
-        Self(Form::Text(text.to_owned()))
+        Self(text.to_owned())
     }
 }
 
 impl From<String> for Address {
     fn from(text: String) -> Self {
-        Self(Form::Text(text))
+        Self(text)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::net::IpAddr;
+
     use super::*;
 
     async fn bound(address: impl Into<Address>) -> SocketAddr {
@@ -185,7 +163,7 @@ mod tests {
         assert_eq!(bound(0_u16).await.ip(), IpAddr::from(Ipv4Addr::LOCALHOST));
         assert_eq!(bound(SocketAddr::from(([0, 0, 0, 0], 0))).await.ip(), IpAddr::from([0, 0, 0, 0]));
         assert!(bound("*:0").await.ip().is_unspecified());
-        assert_eq!(Address::of_host("::1", 7).to_string(), "[::1]:7");
+        assert_eq!(Address::of_host("::1", 7), Address::from("[::1]:7"));
     }
 
     #[tokio::test]

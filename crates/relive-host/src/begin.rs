@@ -74,7 +74,7 @@ impl Begin {
             // What is not there will be made; what cannot be one is told when it is written to.
             _ => (location.clone(), None),
         };
-        let root = Root::new(location).format(settings.format).keep(settings.keep);
+        let root = settings.keep.into_iter().fold(Root::new(location).format(settings.format), Root::keep);
         let root = settings.fallback.iter().fold(root, Root::fallback);
         let root = self.spill.iter().fold(root, |root, (tier, _)| root.tier(Arc::clone(tier)));
         (Some(root), settings.load.clone().or(load))
@@ -131,8 +131,8 @@ impl Begin {
         let settings = &self.checkpoints;
         let builder = match (&settings.save, root) {
             (Some(save), _) => {
-                let save = Arc::clone(save);
-                builder.checkpointer(move |snapshot, progress| save(snapshot, progress))
+                let save = save.clone();
+                builder.checkpointer(move |snapshot, progress| save.save(snapshot, progress))
             }
             (None, Some(root)) => {
                 let root = Arc::clone(root);
@@ -142,7 +142,7 @@ impl Begin {
             }
             (None, None) => return builder,
         };
-        let builder = builder.checkpoint_at_close(settings.at_shutdown);
+        let builder = builder.checkpoint_at_close(!settings.not_at_shutdown);
         settings.every.into_iter().fold(builder, EngineBuilder::checkpoint_every)
     }
 

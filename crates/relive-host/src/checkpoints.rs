@@ -8,14 +8,30 @@ use relive_checkpoint::Format;
 use relive_engine::{BuildError, EngineError, Rules, limits::MIN_CHECKPOINT_INTERVAL};
 use relive_table::{CheckpointProgress, SavedCheckpoint, Snapshot};
 
-/// Checkpoints that are kept unless another number is asked for.
-const DEFAULT_KEEP: usize = 3;
-
 /// Writes a snapshot of all tables, and says where.
-type Save =
-    dyn Fn(Snapshot, &CheckpointProgress) -> Result<SavedCheckpoint, EngineError> + Send + Sync + 'static;
+#[derive(Clone)]
+pub(crate) struct Save(Arc<Saving>);
 
-/// Where a server's checkpoints are, when they are written, and with which one the server begins.
+type Saving = dyn Fn(Snapshot, &CheckpointProgress) -> Result<SavedCheckpoint, EngineError> + Send + Sync;
+
+impl Save {
+    pub(crate) fn save(
+        &self,
+        snapshot: Snapshot,
+        progress: &CheckpointProgress,
+    ) -> Result<SavedCheckpoint, EngineError> {
+        (self.0)(snapshot, progress)
+    }
+}
+
+impl fmt::Debug for Save {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Save")
+    }
+}
+
+/// Where a server's checkpoints are, when they are written, and with which one the server begins. The default: none are
+/// written, and none is loaded.
 ///
 /// ```
 /// # let folder = tempfile::tempdir()?;
@@ -40,16 +56,16 @@ type Save =
 /// # run(folder).unwrap();
 /// # Ok::<(), std::io::Error>(())
 /// ```
-#[derive(Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Checkpoints {
     pub(crate) location: Option<String>,
-    pub(crate) save: Option<Arc<Save>>,
+    pub(crate) save: Option<Save>,
     pub(crate) load: Option<String>,
     pub(crate) fallback: Option<String>,
     pub(crate) format: Format,
-    pub(crate) keep: usize,
+    pub(crate) keep: Option<usize>,
     pub(crate) every: Option<Duration>,
-    pub(crate) at_shutdown: bool,
+    pub(crate) not_at_shutdown: bool,
     pub(crate) rules: Rules,
     pub(crate) salvage: bool,
     pub(crate) other_tables: bool,
@@ -57,28 +73,6 @@ pub struct Checkpoints {
     /// The folder is not there before something is written to it.
     pub(crate) is_new: bool,
     pub(crate) is_shared: bool,
-}
-
-impl Default for Checkpoints {
-    /// None are written, and none is loaded.
-    fn default() -> Self {
-        Self {
-            location: None,
-            save: None,
-            load: None,
-            fallback: None,
-            format: Format::default(),
-            keep: DEFAULT_KEEP,
-            every: None,
-            at_shutdown: true,
-            rules: Rules::default(),
-            salvage: false,
-            other_tables: false,
-            progress: None,
-            is_new: false,
-            is_shared: false,
-        }
-    }
 }
 
 impl Checkpoints {
@@ -95,7 +89,7 @@ impl Checkpoints {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let name = format!("relive-checkpoints-{}-{}", std::process::id(), now.as_nanos());
         let folder = std::env::temp_dir().join(name).to_string_lossy().into_owned();
-        Self { is_new: true, at_shutdown: false, ..Self::at(folder) }
+        Self { is_new: true, not_at_shutdown: true, ..Self::at(folder) }
     }
 
     /// Has `save` write the checkpoints; see [`EngineBuilder::checkpointer`](relive_engine::EngineBuilder::checkpointer).
@@ -107,7 +101,7 @@ impl Checkpoints {
         + Sync
         + 'static,
     ) -> Self {
-        self.save = Some(Arc::new(save));
+        self.save = Some(Save(Arc::new(save)));
         self
     }
 
@@ -136,7 +130,7 @@ impl Checkpoints {
     /// How many are kept, at least the newest. Default: 3.
     #[must_use]
     pub fn keep(mut self, checkpoints: usize) -> Self {
-        self.keep = checkpoints;
+        self.keep = Some(checkpoints);
         self
     }
 
@@ -151,7 +145,7 @@ impl Checkpoints {
     /// confirmed. Default: yes.
     #[must_use]
     pub fn at_shutdown(mut self, yes: bool) -> Self {
-        self.at_shutdown = yes;
+        self.not_at_shutdown = !yes;
         self
     }
 
@@ -199,16 +193,5 @@ impl Checkpoints {
             Some(got) if got < MIN_CHECKPOINT_INTERVAL => Err(BuildError::CheckpointInterval { got }),
             _ => Ok(()),
         }
-    }
-}
-
-impl fmt::Debug for Checkpoints {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { location, save, load, fallback, format, keep, every, at_shutdown, .. } = self;
-        let mut debug = f.debug_struct("Checkpoints");
-        debug.field("location", location).field("saved_by", &save.is_some()).field("load", load);
-        debug.field("fallback", fallback).field("format", format).field("keep", keep).field("every", every);
-        debug.field("at_shutdown", at_shutdown).field("rules", &self.rules).field("salvage", &self.salvage);
-        debug.field("other_tables", &self.other_tables).finish_non_exhaustive()
     }
 }

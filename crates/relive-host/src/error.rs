@@ -66,13 +66,12 @@ impl Error {
 
     /// What an ended server's task gives.
     pub(crate) fn ended(error: io::Error) -> Self {
-        match error.get_ref().is_some_and(<dyn std::error::Error + Send + Sync>::is::<EngineError>) {
-            true => Self::new(ErrorKind::LastCheckpoint, error)
-                .told(|text| format!("{text}; earlier checkpoints stay valid")),
-            false => {
-                Self::new(ErrorKind::Ended, error).told(|text| format!("the listening socket broke: {text}"))
-            }
+        let of_checkpoint = error.get_ref().and_then(|inner| inner.downcast_ref::<EngineError>());
+        if of_checkpoint.is_some() {
+            return Self::new(ErrorKind::LastCheckpoint, error)
+                .told(|text| format!("{text}; earlier checkpoints stay valid"));
         }
+        Self::new(ErrorKind::Ended, error).told(|text| format!("the listening socket broke: {text}"))
     }
 }
 

@@ -1,5 +1,7 @@
 //! How servers start and stop.
 
+#![expect(clippy::unwrap_used, reason = "a test all over")]
+
 use std::path::Path;
 use std::time::Duration;
 

@@ -95,7 +95,7 @@ impl Server {
     ) -> PyResult<Server> {
         let mut builder = memory.bound(builder_of(&tables)?)?.words(WORDS);
         builder = seed.into_iter().fold(builder, ServerBuilder::seed);
-        builder = http.into_iter().fold(builder, |builder, address| builder.http(address));
+        builder = http.into_iter().fold(builder, ServerBuilder::http);
         builder = builder
             .checkpoints(
                 checkpoints
@@ -141,21 +141,22 @@ impl Server {
         security: ServerSecurity,
     ) -> PyResult<()> {
         let (endpoint, runtime) = (security.endpoint(host, port)?, listening_runtime()?);
+        self.check_listens_not(py, self.is_running())?;
         // The lock is not held meanwhile: who waits for it may hold the interpreter.
-        let bound = self.check_no_port(py).and_then(|()| {
-            py.detach(|| runtime.block_on(endpoint.bind())).map_err(|error| raise_host(py, error))
-        })?;
-        let mut running = self.running.lock();
-        self.check_no_port(py)?;
-        let Some(running) = &mut *running else { return Err(stopped(py)) };
-        let listening = {
-            let _inside = runtime.enter();
-            running.server.listen(bound)
-        };
-        listening.map_err(|error| raise_host(py, error))?;
-        running.runtime = Some(runtime);
-        self.note_ports(running);
-        Ok(())
+        let bound = py.detach(|| runtime.block_on(endpoint.bind())).map_err(|error| raise_host(py, error))?;
+        let listening = self.running.lock().as_mut().map(|running| {
+            {
+                let _inside = runtime.enter();
+                running.server.listen(bound)?;
+            }
+            running.runtime = Some(runtime);
+            self.note_ports(running);
+            Ok::<(), relive_host::Error>(())
+        });
+        match listening {
+            Some(Ok(())) => Ok(()),
+            missed => self.check_listens_not(py, missed.is_some()),
+        }
     }
 
     /// The port that is served; none if there is none.
@@ -216,11 +217,14 @@ impl Server {
 }
 
 impl Server {
-    fn check_no_port(&self, py: Python<'_>) -> PyResult<()> {
+    /// # Errors
+    /// The server was stopped, or has a port.
+    fn check_listens_not(&self, py: Python<'_>, is_running: bool) -> PyResult<()> {
+        let raised = |kind, text: String| Err(raise_kind(py, kind, format!("listen: {text}")));
         match self.ports.get() {
+            _ if !is_running => raised(ErrorKind::Closed, "the server was stopped".to_owned()),
             Some(Ports { port, .. }) => {
-                let text = format!("listen: the server listens at port {port} already");
-                Err(raise_kind(py, ErrorKind::FailedPrecondition, text))
+                raised(ErrorKind::FailedPrecondition, format!("the server listens at port {port} already"))
             }
             None => Ok(()),
         }
@@ -269,10 +273,6 @@ impl Memory {
             None => Ok(builder),
         }
     }
-}
-
-fn stopped(py: Python<'_>) -> PyErr {
-    raise_kind(py, ErrorKind::Closed, "listen: the server was stopped".to_owned())
 }
 
 fn builder_of(tables: &[Py<Table>]) -> PyResult<ServerBuilder> {

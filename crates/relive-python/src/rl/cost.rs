@@ -33,7 +33,7 @@ pub(crate) fn measure_costs(
     let seconds = Duration::try_from_secs_f64(seconds).map_err(invalid)?;
     let ((agent, is_foreign), source) = (agent_of(agent, &raised)?, Source::of(environment)?);
     finalization::stay_when_ended();
-    let (serving, stop) = (Serving::start(None)?, Stop::new());
+    let (serving, stop) = (Serving::start(py, None)?, Stop::new());
     let (tell, told) = channel();
     let (run_raised, run_stop, is_foreign) =
         (raised.clone(), stop.clone(), is_foreign || source.is_foreign());

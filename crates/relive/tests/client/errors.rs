@@ -191,7 +191,7 @@ async fn items_that_cannot_be() {
 #[test]
 fn the_blocking_face_needs_no_runtime() {
     let (address, stop) = std::thread::scope(|scope| scope.spawn(start_in_thread).join().unwrap());
-    let client = relive::blocking::Client::connect(&address.to_string()).unwrap();
+    let client = relive::blocking::Client::connect(address).unwrap();
     let mut writer = client.trajectory_writer(TrajectoryWriterOptions::new(2)).unwrap();
     for i in 0..3_i64 {
         writer.append(&leaf(i)).unwrap();

@@ -414,7 +414,7 @@ async fn a_name_stands_for_all_its_addresses_and_a_server_counts_once() {
     let server = TestServer::start([uniform()]).await;
     let port = server.address.port();
     let options = ClientOptions::default().timeout(LONG);
-    let named = Client::connect_with(&format!("dns:///localhost:{port}"), options.clone()).unwrap();
+    let named = Client::connect_with(format!("dns:///localhost:{port}"), options.clone()).unwrap();
     fill(&named, 0..3, |_| 1.0).await;
     assert_eq!(named.servers()[0].address, format!("127.0.0.1:{port}"));
     let twice = [format!("127.0.0.1:{port}"), format!("localhost:{port}")];

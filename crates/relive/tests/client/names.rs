@@ -397,7 +397,7 @@ async fn a_server_that_begins_anew_is_told_again() {
 fn the_blocking_client_does_it_without_a_runtime_around() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let server = runtime.block_on(start());
-    let client = blocking::Client::connect(&server.address.to_string()).unwrap();
+    let client = blocking::Client::connect(server.address).unwrap();
     let options = TrajectoryWriterOptions::new(2).validate_items(false);
     let mut writer = client.trajectory_writer(options).unwrap();
     writer.append(&step(1)).unwrap();
