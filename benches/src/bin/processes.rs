@@ -17,7 +17,7 @@ use relive_client::blocking::Client;
 use relive_env::State;
 use relive_flow::{Async, Flow};
 use relive_rl::plan::{Crew, MakeEnvironment, Progress};
-use relive_rl::processes::{Message, Layouts, Worker, work};
+use relive_rl::processes::{Layouts, Message, Worker, work};
 use relive_rl::run::{Processes, RunOptions, Stop, Watch, train};
 use relive_rl::{
     ActStep, Acted, Agent, Learner, Learnt, Policy, Result, RlError, Rollout, Saveable, Seat, Weights,
