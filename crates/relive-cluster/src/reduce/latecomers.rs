@@ -34,9 +34,11 @@ impl Latecomers {
 
     /// What has to be looked at when there is something to read.
     pub(super) fn fds(&self) -> impl Iterator<Item = PollFd<'_>> {
-        let listener = PollFd::new(&self.listener, PollFlags::IN);
+        // Those for which there is no room wait, and are not looked for meanwhile.
+        let has_room = self.connected.len() < MAX_LATECOMERS;
+        let listener = has_room.then(|| PollFd::new(&self.listener, PollFlags::IN));
         let sockets = self.connected.iter().map(|latecomer| PollFd::new(&latecomer.socket, PollFlags::IN));
-        std::iter::once(listener).chain(sockets)
+        listener.into_iter().chain(sockets)
     }
 
     /// Accepts whoever has come, and answers those that have said who they are.

@@ -93,7 +93,9 @@ impl Watch {
         let now = Instant::now();
         let peer = |(rank, socket)| Peer { rank, socket, inbox: Inbox::default(), heard: now, is_open: true };
         let (listening, peers) = (Arc::clone(&shared), peers.into_iter().map(peer).collect());
-        std::thread::Builder::new().name("relive-ring".to_owned()).spawn(move || listening.listen(peers, latecomers))?;
+        std::thread::Builder::new()
+            .name("relive-ring".to_owned())
+            .spawn(move || listening.listen(peers, latecomers))?;
         Ok(Watch(shared))
     }
 
