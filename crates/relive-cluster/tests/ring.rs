@@ -32,6 +32,39 @@ fn members<R: Send + 'static>(
     std::iter::once(first).chain(others.into_iter().map(|other| other.join().unwrap())).collect()
 }
 
+#[test]
+fn whoever_comes_when_all_are_there_is_told_at_once() {
+    let options = options(2);
+    let meeting = Meeting::open("127.0.0.1:0", options.clone()).unwrap();
+    let address = meeting.address().to_string();
+    let (to, own) = (address.clone(), options.clone());
+    let other = std::thread::spawn(move || Ring::join(&to, 1, own).unwrap());
+    let ring = meeting.ring(|| Ok(())).unwrap();
+    let other = other.join().unwrap();
+    // These say nothing, and hold nobody up.
+    let silent: Vec<_> = (0..15).map(|_| std::net::TcpStream::connect(&address).unwrap()).collect();
+    let stranger = RingOptions { token: "another".into(), ..options.clone() };
+    for (options, told) in [(options, "rank 1 is taken by"), (stranger, "its token is not the ring's")] {
+        let since = Instant::now();
+        match Ring::join(&address, 1, options.clone()) {
+            Err(RingError::Refused { reason, .. }) => assert!(reason.contains(told), "{reason}"),
+            joined => panic!("{joined:?}"),
+        }
+        assert!(since.elapsed() < options.meeting, "it has not waited for a meeting");
+    }
+    drop(silent);
+    let working = std::thread::spawn(move || {
+        let mut numbers = [1.0];
+        other.all_reduce(&mut numbers, Reduction::Sum).unwrap();
+        other.leave();
+        numbers
+    });
+    let mut numbers = [2.0];
+    ring.all_reduce(&mut numbers, Reduction::Sum).unwrap();
+    ring.leave();
+    assert_eq!((working.join().unwrap(), numbers), ([3.0], [3.0]));
+}
+
 /// Numbers whose sums depend on their order.
 fn numbers(rank: u32, len: usize) -> Vec<f32> {
     (0..len)

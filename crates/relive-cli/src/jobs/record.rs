@@ -1,11 +1,13 @@
 //! The jobs of this machine: a small file for each, while it runs.
 
 use std::fs::{self, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use relive_rl::watching::printable;
+use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
 
 use super::process::Process;
@@ -13,6 +15,9 @@ use crate::failure::{Failure, Result};
 
 /// The longest name of a job.
 const MAX_NAME: usize = 64;
+
+/// Bytes that are read of a job's file, which has some hundred.
+const MAX_BYTES: u64 = 64 << 10;
 
 /// What names have behind them as files.
 const EXTENSION: &str = "json";
@@ -66,6 +71,13 @@ pub(crate) fn expect_name(name: &str) -> std::result::Result<String, String> {
 }
 
 impl Job {
+    /// Whether all that is shown of it can be printed as it is: the folder may have files of others.
+    fn is_printable(&self) -> bool {
+        let Job { name, agent, environment, address, http, token: _ } = self;
+        let mut texts = [agent, environment, address].into_iter().chain(http);
+        expect_name(name).is_ok() && texts.all(|text| printable(text) == *text)
+    }
+
     /// Has this process listed as a job until what it gives is dropped. With no place for the file it is not listed.
     ///
     /// # Errors
@@ -139,9 +151,17 @@ fn file(folder: &Path, name: &str) -> PathBuf {
     folder.join(format!("{name}.{EXTENSION}"))
 }
 
-/// None if it is no file of a job.
+/// None if it is no file of a job. Whatever else is in the folder, such as a pipe or a device, holds nobody up.
 fn read(path: &Path) -> Option<Record> {
-    serde_json::from_str(&fs::read_to_string(path).ok()?).ok()
+    let nonblocking = i32::try_from(OFlags::NONBLOCK.bits()).ok()?;
+    let file = OpenOptions::new().read(true).custom_flags(nonblocking).open(path).ok()?;
+    if !file.metadata().ok()?.is_file() {
+        return None;
+    }
+    let mut bytes = Vec::new();
+    file.take(MAX_BYTES).read_to_end(&mut bytes).ok()?;
+    let record: Record = serde_json::from_slice(&bytes).ok()?;
+    record.job.is_printable().then_some(record)
 }
 
 /// Where the files may be: the user's folder that ends with the session, or the one that stays.

@@ -157,6 +157,27 @@ fn what_is_no_job_is_refused() {
 }
 
 #[test]
+fn what_is_no_file_of_a_job_holds_nobody_up_and_is_not_printed() {
+    let jobs = no_jobs();
+    let inside = jobs.join("relive/jobs");
+    std::fs::create_dir_all(inside.join("folder.json")).unwrap();
+    let pipe = std::process::Command::new("mkfifo").arg(inside.join("pipe.json")).status().unwrap();
+    assert!(pipe.success());
+    std::os::unix::fs::symlink("/dev/zero", inside.join("endless.json")).unwrap();
+    let large = std::fs::File::create(inside.join("large.json")).unwrap();
+    large.set_len(1 << 40).unwrap();
+    for (name, agent) in [("good", "ppo"), ("bad", "\\u001b[2J"), ("../x", "ppo")] {
+        let text = format!(
+            r#"{{"name":"{name}","agent":"{agent}","environment":"catch/0","address":"127.0.0.1:1","host":"elsewhere","pid":1,"started":0,"boot":"none","since":0}}"#
+        );
+        std::fs::write(inside.join(format!("{}.json", name.replace('/', "-"))), text).unwrap();
+    }
+    let (code, stdout, stderr) = job(&jobs, &["ls"]);
+    assert_eq!(code, Some(0), "{stderr}");
+    assert!(stdout.contains("good") && stdout.lines().count() == 2 && !stdout.contains('\u{1b}'), "{stdout}");
+}
+
+#[test]
 fn jobs_ask_for_their_token_and_are_found_with_it() {
     let (jobs, address) = (no_jobs(), free_address());
     let [token, wrong] =

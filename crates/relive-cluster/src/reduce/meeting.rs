@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use rustix::net::sockopt;
 
 use super::greeting::{Greeting, MemberAddress, answer, refused, welcome};
+use super::latecomers::Latecomers;
 use super::limits::{GREETING_TIMEOUT, LOOK_EVERY, SOCKET_BUFFER_BYTES};
 use super::message::Reader;
 use super::transfer::Links;
@@ -81,7 +82,8 @@ impl Meeting {
                 .send(socket)
                 .map_err(|error| told(format!("member {rank} has gone: {error}")))?;
         }
-        linked(0, &self.options, (places, peers), &data)
+        let latecomers = Latecomers::of(self.listener, &self.options);
+        linked(0, &self.options, (places, peers), &data, Some(latecomers))
             .map_err(|(rank, error)| told(format!("member {rank}: {error}")))
     }
 
@@ -144,7 +146,7 @@ impl Ring {
             own.set_ip(first);
             places[0].address = own.to_string();
         }
-        linked(rank, &options, (places, vec![(0, socket)]), &data)
+        linked(rank, &options, (places, vec![(0, socket)]), &data, None)
             .map_err(|(rank, error)| told(format!("member {rank}: {error}")))
     }
 }
@@ -195,6 +197,7 @@ fn linked(
     options: &RingOptions,
     (places, peers): (Vec<MemberAddress>, Vec<(u32, TcpStream)>),
     data: &Data,
+    latecomers: Option<Latecomers>,
 ) -> Result<Ring, (u32, io::Error)> {
     if options.ranks == 1 {
         return Ok(Ring::alone());
@@ -210,7 +213,7 @@ fn linked(
     let from_before =
         accepted(data, before, options, until).and_then(tuned).map_err(|error| (before, error))?;
     let links = Links::new(to_next, from_before);
-    let watch = Watch::start(rank, places, peers, options).map_err(|error| (rank, error))?;
+    let watch = Watch::start(rank, places, peers, options, latecomers).map_err(|error| (rank, error))?;
     Ok(Ring::linked(rank, options, links, watch))
 }
 

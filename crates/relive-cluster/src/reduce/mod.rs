@@ -32,6 +32,7 @@
 
 mod error;
 mod greeting;
+mod latecomers;
 mod limits;
 mod meeting;
 mod message;

@@ -20,6 +20,7 @@ use parking_lot::{Condvar, Mutex};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::greeting::MemberAddress;
+use super::latecomers::Latecomers;
 use super::limits::{BEATS_IN_SILENCE, SLICE};
 use super::message::{Inbox, Reader, Writer};
 use super::{RingError, RingOptions};
@@ -70,6 +71,7 @@ impl Watch {
         places: Vec<MemberAddress>,
         peers: Vec<(u32, TcpStream)>,
         options: &RingOptions,
+        latecomers: Option<Latecomers>,
     ) -> std::io::Result<Watch> {
         let mut writing = Vec::new();
         for (rank, socket) in &peers {
@@ -91,7 +93,9 @@ impl Watch {
         let now = Instant::now();
         let peer = |(rank, socket)| Peer { rank, socket, inbox: Inbox::default(), heard: now, is_open: true };
         let (listening, peers) = (Arc::clone(&shared), peers.into_iter().map(peer).collect());
-        std::thread::Builder::new().name("relive-ring".to_owned()).spawn(move || listening.listen(peers))?;
+        std::thread::Builder::new()
+            .name("relive-ring".to_owned())
+            .spawn(move || listening.listen(peers, latecomers))?;
         Ok(Watch(shared))
     }
 
@@ -176,7 +180,7 @@ impl Watched {
         }
     }
 
-    fn listen(&self, mut peers: Vec<Peer>) {
+    fn listen(&self, mut peers: Vec<Peer>, mut latecomers: Option<Latecomers>) {
         let beat = self.silence / BEATS_IN_SILENCE;
         let mut next_beat = Instant::now();
         while peers.iter().any(|peer| peer.is_open) {
@@ -186,11 +190,13 @@ impl Watched {
             }
             wait(
                 &peers,
+                latecomers.as_ref(),
                 next_beat.saturating_duration_since(Instant::now()).clamp(Duration::from_millis(1), beat),
             );
             for peer in peers.iter_mut().filter(|peer| peer.is_open) {
                 self.hear(peer);
             }
+            latecomers.iter_mut().for_each(|latecomers| latecomers.answer(&self.places));
         }
     }
 
@@ -267,9 +273,10 @@ impl Watched {
 }
 
 /// Waits until one of them has sent something.
-fn wait(peers: &[Peer], most: Duration) {
+fn wait(peers: &[Peer], latecomers: Option<&Latecomers>, most: Duration) {
     let open = peers.iter().filter(|peer| peer.is_open);
     let mut fds: Vec<_> = open.map(|peer| PollFd::new(&peer.socket, PollFlags::IN)).collect();
+    fds.extend(latecomers.into_iter().flat_map(Latecomers::fds));
     // It is looked in any case what there is.
     let _ = poll(&mut fds, Timespec::try_from(most).ok().as_ref());
 }

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::sign::PROTOCOL;
 use crate::tables::item::{self, GoesOn};
+use crate::watching::printable;
 use crate::{Result, RlError};
 
 /// The table whose one item is the newest list.
@@ -90,7 +91,13 @@ impl NodeList {
                 there: format!("{}, protocol {}", written.relive, written.protocol),
             });
         }
-        serde_json::from_value(written.list).map_err(|error| RlError::state(WHAT, error))
+        let list: NodeList =
+            serde_json::from_value(written.list).map_err(|error| RlError::state(WHAT, error))?;
+        let mut addresses = list.nodes.iter().filter_map(|node| node.source.address.as_deref());
+        match addresses.all(|address| printable(address) == address) {
+            true => Ok(list),
+            false => Err(RlError::state(WHAT, "an address in it has characters that none has")),
+        }
     }
 
     /// What the node of an id is told.
@@ -126,5 +133,10 @@ mod tests {
         let error =
             NodeList::from_bytes(br#"{"protocol":2,"relive":"9.1.0","list":[]}"#).unwrap_err().to_string();
         assert!(error.contains("9.1.0, protocol 2") && error.contains("the same version"), "{error}");
+        let source = Source { address: Some("\u{1b}[2J".to_owned()), reader: None };
+        NodeList { most: None, nodes: vec![Assignment { id: 1, places: Vec::new(), source }] }
+            .put(&client, &|| true)
+            .unwrap();
+        assert!(NodeList::get(&client).unwrap_err().to_string().contains("address"));
     }
 }

@@ -7,6 +7,7 @@ use relive_client::{ErrorKind, Nest, SamplerOptions, Tensor};
 use relive_table::TableConfig;
 use serde::{Deserialize, Serialize};
 
+use crate::watching::printable;
 use crate::{Result, RlError};
 
 /// The table of signs of life.
@@ -86,7 +87,14 @@ impl NodeSign {
             let reason = format_args!("it is of protocol {}, not {PROTOCOL}", sent.protocol);
             return Err(RlError::state(WHAT, reason));
         }
-        serde_json::from_value(sent.sign).map_err(|error| RlError::state(WHAT, error))
+        let sign: NodeSign =
+            serde_json::from_value(sent.sign).map_err(|error| RlError::state(WHAT, error))?;
+        if sign.address.as_deref().is_some_and(|address| printable(address) != address) {
+            return Err(RlError::state(WHAT, "its address has characters that none has"));
+        }
+        // They go into the log and onto the screens of others.
+        let [name, host] = [&sign.name, &sign.host].map(|text| printable(text).into_owned());
+        Ok(NodeSign { name, host, ..sign })
     }
 }
 
@@ -163,5 +171,19 @@ mod tests {
         let error = NodeSign::from_bytes(other).unwrap_err().to_string();
         assert!(error.contains("protocol 7, not 1"), "{error}");
         assert!(NodeSign::from_bytes(b"{").is_err());
+    }
+
+    #[test]
+    fn names_can_be_printed_and_addresses_that_cannot_are_refused() {
+        let read = |sign: &NodeSign| {
+            let sign = serde_json::to_value(sign).unwrap();
+            NodeSign::from_bytes(&serde_json::to_vec(&SentSign { protocol: PROTOCOL, sign }).unwrap())
+        };
+        let obeyed = || "\u{1b}[2J".to_owned();
+        let sign = NodeSign { name: obeyed(), host: obeyed(), ..NodeSign::of_test(1, 1) };
+        let sign = read(&sign).unwrap();
+        assert_eq!([sign.name, sign.host], ["\\u{1b}[2J", "\\u{1b}[2J"]);
+        let sign = NodeSign { address: Some(obeyed()), ..NodeSign::of_test(1, 1) };
+        assert!(read(&sign).unwrap_err().to_string().contains("address"));
     }
 }

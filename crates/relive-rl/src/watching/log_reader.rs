@@ -8,6 +8,7 @@ use relive_client::{ErrorKind, Tensor};
 use serde::Serialize;
 
 use super::log_writer::{LogPage, PREFIX};
+use super::printable;
 use crate::{Result, RlError};
 
 /// How long a server may take for an answer.
@@ -97,6 +98,7 @@ impl ReadSoFar {
     /// Takes what was not seen yet.
     fn take(&mut self, written: LogPage, lines: &mut Vec<LogLine>) {
         let LogPage { origin, host, page } = written;
+        let [origin, host] = [origin, host].map(|text| printable(&text).into_owned());
         if page.began != self.began {
             (self.began, self.next) = (page.began, 0);
         }
@@ -111,7 +113,7 @@ impl ReadSoFar {
                 host: host.clone(),
                 unix_ms: line.unix_ms,
                 dropped_before: std::mem::take(&mut dropped_before),
-                text: line.text,
+                text: printable(&line.text).into_owned(),
             });
         }
     }
@@ -159,6 +161,18 @@ mod tests {
         anew.push("started anew");
         drop(LogWriter::start(&client, Origin::Worker(1), &anew).unwrap());
         assert_eq!(told(&reader.read().unwrap().unwrap()), [("worker 1", "started anew", 0)]);
+    }
+
+    #[test]
+    fn what_others_have_written_can_be_printed() {
+        let client = client();
+        let page = r#"{"origin":"worker \u001b","host":"h\u0007","page":{"began":1,"first":0,"lines":[{"unix_ms":0,"text":"\u001b[2J"}]}}"#;
+        let step =
+            relive_client::Nest::dict([("lines", crate::tables::item::leaf(page.as_bytes()).unwrap())]);
+        client.insert(&step, &[("logs/1", 1.0)]).unwrap();
+        let lines = LogReader::new(&client).read().unwrap().unwrap();
+        let LogLine { origin, host, text, .. } = &lines[0];
+        assert_eq!([origin, host, text], ["worker \\u{1b}", "h\\u{7}", "\\u{1b}[2J"]);
     }
 
     #[test]

@@ -8,6 +8,7 @@ use relive_flow::{Flow, Monitor};
 use relive_table::TableConfig;
 use serde_json::{Value, json};
 
+use super::printable::printable_json;
 use super::{StopOrders, WorkerStats, host_name};
 use crate::identity::Identity;
 use crate::stop::Stop;
@@ -162,14 +163,14 @@ impl PlanStateWriter {
 }
 
 /// The state of the plan of the run on a server, a second old at most while the run goes on: a JSON object with `agent`, `environment`, `phase`
-/// (`running`; `over`, which stays as the last that was to be seen; `left` by a driver that has failed, for the next one), `env_steps`, `learner_steps`, `version_lag` (how many versions of the weights there were since those that were acted by last), `time_by_part` (as [`Summary`](super::Summary) has it) and `operators`, as
+/// (`running`; `over`, which stays as the last that was to be seen; `left` by a driver that has failed, for the next one), `env_steps`, `learner_steps`, `version_lag` (how many versions of the weights there were since those that were acted by last), `time_by_part` (as [`Summary`](crate::run::Summary) has it) and `operators`, as
 /// [`Monitor::to_json`] lists them. `driver` has its `host`, `pid` and `id`; `workers` has the first thousand of `workers_in_all`: for each its number
 /// `worker`, `env_steps`, `episodes`, `restarts`, `weights_version`, `version_lag` and how long ago it was heard of, `seen_seconds`. `nodes` has for each its `name`, `host`, `address`,
 /// `workers` that run and the `places` that they have, `restarts`, `env_steps`, `weights_version`, `seen_seconds` and `state` (`up`, `silent`, `gone`).
-/// None if there is no run.
+/// Texts in it are [printable](super::printable). None if there is no run.
 ///
 /// # Errors
-/// The server is lost.
+/// The server is lost, or what is in its table is no such object.
 pub fn look(client: &Client) -> Result<Option<String>> {
     let client = client.with_timeout(TIMEOUT);
     let info = client.server_info()?;
@@ -179,6 +180,31 @@ pub fn look(client: &Client) -> Result<Option<String>> {
     let samples = client.sample(TABLE, 1)?;
     let columns = samples.first().map(relive_client::Sample::columns).transpose()?.unwrap_or_default();
     let state = columns.get(1).map(Tensor::to_vec::<u8>).transpose();
-    let state = state.map_err(|error| RlError::state("the item of the table `plan`", error))?;
-    Ok(state.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))
+    let Some(bytes) = state.map_err(|error| RlError::state(WHAT, error))? else { return Ok(None) };
+    // Nodes and whoever has the token have a part in it.
+    let state = serde_json::from_slice(&bytes).map_err(|error| RlError::state(WHAT, error))?;
+    Ok(Some(printable_json(state).to_string()))
+}
+
+const WHAT: &str = "the item of the table `plan`";
+
+#[cfg(test)]
+mod tests {
+    use relive_engine::Engine;
+    use relive_env::Environment;
+
+    use super::*;
+
+    #[test]
+    fn what_is_no_state_is_an_error_and_texts_can_be_printed() {
+        let client = Client::in_process(Engine::builder().table(table()).build().unwrap()).unwrap();
+        assert_eq!(look(&client).unwrap(), None);
+        let spec = relive_env::make("catch/0", 1).unwrap().spec().clone();
+        let identity = Identity::new(("none", Vec::new()), "catch/0", &spec, 1);
+        let put = |state: &str| item::put(&client, TABLE, (&identity, state.as_bytes()), &|| true).unwrap();
+        put(r#"{"nodes":[{"name":"\u001b[2J"}]}"#);
+        assert_eq!(look(&client).unwrap().unwrap(), r#"{"nodes":[{"name":"\\u{1b}[2J"}]}"#);
+        put("\u{1b}[2J");
+        assert!(look(&client).unwrap_err().to_string().contains("the table `plan`"));
+    }
 }

@@ -1,0 +1,69 @@
+//! Texts of others, as a terminal may print them.
+
+use std::borrow::Cow;
+
+use serde_json::Value;
+
+/// A text in which characters that a terminal obeys are written out, as in `\u{1b}`: control characters other than tabs, and those that change the direction of what follows.
+/// What comes from another process goes through this before a person sees it.
+///
+/// ```
+/// use relive_rl::watching::printable;
+///
+/// assert_eq!(printable("node 7"), "node 7");
+/// assert_eq!(printable("\u{1b}[2Jgone"), "\\u{1b}[2Jgone");
+/// ```
+#[must_use]
+pub fn printable(text: &str) -> Cow<'_, str> {
+    if !text.contains(is_obeyed) {
+        return Cow::Borrowed(text);
+    }
+    let mut printable = String::with_capacity(text.len());
+    for character in text.chars() {
+        match is_obeyed(character) {
+            true => printable.extend(character.escape_unicode()),
+            false => printable.push(character),
+        }
+    }
+    Cow::Owned(printable)
+}
+
+/// All texts of a value, names of fields as well.
+pub(super) fn printable_json(value: Value) -> Value {
+    match value {
+        Value::String(text) => Value::String(printable(&text).into_owned()),
+        Value::Array(values) => values.into_iter().map(printable_json).collect(),
+        Value::Object(fields) => {
+            let fields = fields.into_iter();
+            fields.map(|(name, value)| (printable(&name).into_owned(), printable_json(value))).collect()
+        }
+        other => other,
+    }
+}
+
+fn is_obeyed(character: char) -> bool {
+    let is_tab = character == '\t';
+    (character.is_control() && !is_tab)
+        || matches!(character, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_a_terminal_obeys_is_written_out_wherever_it_is() {
+        for (text, printed) in [
+            ("höst-1\t\u{1f916}", "höst-1\t\u{1f916}"),
+            ("a\nb\r\u{7}\u{9b}0m", "a\\u{a}b\\u{d}\\u{7}\\u{9b}0m"),
+            ("exe.\u{202e}gpj", "exe.\\u{202e}gpj"),
+        ] {
+            assert_eq!(printable(text), printed);
+        }
+        let value = printable_json(json!({"\u{1b}": [{"name": "\u{1b}[2J", "steps": 7, "is_up": true}]}));
+        let expected = json!({"\\u{1b}": [{"name": "\\u{1b}[2J", "steps": 7, "is_up": true}]});
+        assert_eq!(value, expected);
+    }
+}
