@@ -47,14 +47,14 @@ class Single:
         _, self._fill_action = nest.filler(self.spec.actions)
 
     def reset(self, answers: Answers) -> None:
-        """Begins an episode."""
+        """Starts an episode."""
         time_step = self._environment.reset()
         if self._spaces is not None:
             self._spaces.expect_same(self.who)
         self._put(time_step, "reset", answers)
 
     def step(self, actions: list[Any], answers: Answers) -> None:
-        """Acts once."""
+        """Takes one step."""
         self._put(self._environment.step(self._fill_action([leaf[0] for leaf in actions])), "step", answers)
 
     def _put(self, time_step: Any, method: str, answers: Answers) -> None:
