@@ -12,16 +12,16 @@ import numpy.typing as npt
 from relive import _native
 from relive.trajectory_writer import TrajectoryWriter
 
-# Called for each step or item, where the cost of one more Python call shows.
+# Called for each step or item, where one more Python call is measurable.
 _FREQUENT = ("append", "append_item", "append_sequence", "create_item", "create_items", "create_window_items")
 
 
 class NativeWriter(TrajectoryWriter):
-    """Hands every call on; see ``TrajectoryWriter`` for what they do."""
+    """Forwards every call; see ``TrajectoryWriter`` for their meaning."""
 
     def __init__(self, internal_writer: _native.TrajectoryWriter) -> None:
         self._writer = internal_writer
-        # Attributes of the object go before the methods of its class, and have their signatures.
+        # Attributes of the object take precedence over methods of its class, and have their signatures.
         vars(self).update({name: getattr(internal_writer, name) for name in _FREQUENT})
 
     @property
@@ -75,6 +75,6 @@ class NativeWriter(TrajectoryWriter):
         self._writer.configure(path, num_keep_alive_refs=num_keep_alive_refs, max_chunk_length=max_chunk_length)
 
     def close(self) -> None:
-        # An error that is on its way already is worth more than its consequence, which the log has.
+        # An exception in progress is more useful than its consequence, which is logged.
         is_failing = sys.exc_info()[0] is not None
         self._writer.close(tell=self._tells_of_loss and not is_failing)
