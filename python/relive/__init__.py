@@ -1,8 +1,9 @@
 """Relive: an experience-replay data server, and clients for it.
 
-The names are those of dm-reverb, so that ``import relive as reverb`` runs what was written for it; no TensorFlow is
-needed. Beyond them: :meth:`Client.batches` (stacked arrays), :meth:`Client.update_priorities` (arrays of keys),
-:meth:`TrajectoryWriter.append_sequence`, :class:`ReplayBuffer` (for one process), :mod:`relive.torch`, :mod:`relive.jax` and :mod:`relive.gymnasium`.
+The names are those of dm-reverb: ``import relive as reverb`` runs programs written for it, and needs no TensorFlow.
+Relive adds :meth:`Client.batches` (stacked arrays), :meth:`Client.update_priorities` (arrays of keys),
+:meth:`TrajectoryWriter.append_sequence`, :class:`ReplayBuffer` (for one process), :mod:`relive.torch`,
+:mod:`relive.jax` and :mod:`relive.gymnasium`.
 """
 
 from __future__ import annotations
@@ -77,7 +78,7 @@ __all__ = [
     "structured",
 ]
 
-# What needs more imports than most programs want; loaded when it is first asked for.
+# Names whose imports most programs do not need; loaded at first use.
 _LAZY = {
     "PatternDataset": ("relive.pattern_dataset", "PatternDataset"),
     "ReplayBuffer": ("relive.replay_buffer", "ReplayBuffer"),
@@ -110,7 +111,7 @@ def __dir__() -> list[str]:
 
 
 _native.install_logging()
-# The last words of a program, that a writer had items left for one, are not lost. What is registered last is called first.
+# Sends the items that writers still hold at exit. The handler registered last runs first.
 atexit.register(_native.flush_logs)
 atexit.register(_native.end_writers)
 atexit.register(_native.end_runs)

@@ -1,4 +1,4 @@
-"""The settings of a replay buffer, and the file that they lie in beside the checkpoint of its table."""
+"""The settings of a replay buffer, and the file that stores them beside the checkpoint of its table."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _FILE = "replay_buffer.json"
 
 @dataclasses.dataclass(frozen=True)
 class BufferSettings:
-    """What a buffer is made of; see :class:`relive.ReplayBuffer` for their meaning.
+    """The settings of a buffer; see :class:`relive.ReplayBuffer` for their meaning.
 
     Raises:
       ValueError: a number out of its range.
@@ -42,10 +42,10 @@ class BufferSettings:
 
 
 def load(folder: str) -> dict[str, Any]:
-    """What :meth:`BufferSettings.save` wrote.
+    """Loads the result of :meth:`BufferSettings.save`.
 
     Raises:
-      OSError: nothing was saved there.
+      OSError: the folder has no saved settings.
     """
     with open(os.path.join(folder, _FILE), encoding="utf-8") as file:
         settings: dict[str, Any] = json.load(file)

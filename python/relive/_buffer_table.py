@@ -17,15 +17,16 @@ from relive.specs import ArraySpec
 
 
 class BufferTable:
-    """Steps in, batches out. There is no server before the first step, which says what the columns of the table are."""
+    """Takes steps and returns batches. The server is created at the first step, which determines the table's
+    columns."""
 
     def __init__(self, table: Table) -> None:
         self._table = table
         self._name = table.name
         self._server: Server | None = None
-        # Names of the columns; those of a buffer that was loaded, or has a server already, are asked for.
+        # Names of the columns; queried from the table if the buffer was loaded or already has a server.
         self._columns: set[str] | None = None
-        # Steps that the writer keeps.
+        # The number of steps that the writer keeps.
         self._kept = 1
         self._iterators: dict[int, BatchIterator] = {}
         self._is_flushed = True
@@ -40,7 +41,7 @@ class BufferTable:
         return self._start(self._table) if self._server is None else self._server
 
     def load(self, checkpoint: str) -> None:
-        """Begins with the table in a folder, and writes nothing there."""
+        """Starts with the table in a folder, and writes nothing there."""
         with tempfile.TemporaryDirectory() as folder:
             self._start(self._table, DefaultCheckpointer(folder, fallback_checkpoint_path=checkpoint))
 
@@ -64,14 +65,14 @@ class BufferTable:
         self._is_flushed = False
 
     def add_rows(self, count: int, rows: Mapping[str, Any], priority: float) -> None:
-        """Adds ``count`` steps, the leading dimension of each column, as an item each."""
+        """Adds ``count`` steps, the leading dimension of each column, as one item each."""
         if self._server is None:
             self._columns = set(rows)
             self._start(self._table.replace(signature=nest.map_structure(lambda leaf: _spec(np.asarray(leaf)[0]), rows)))
         elif self._columns is None or rows.keys() != self._columns:
             self._check_columns(rows)
         if count > self._kept:
-            # Items are made of what a writer keeps.
+            # Items can only refer to steps that the writer keeps.
             self.flush()
             self._writer = self._client.trajectory_writer(num_keep_alive_refs=count)
             self._kept = count
@@ -80,7 +81,7 @@ class BufferTable:
         self._is_flushed = False
 
     def _check_columns(self, step: Mapping[str, Any]) -> None:
-        """Raises ``ValueError`` for a step whose columns have other names than those of the steps before."""
+        """Raises ``ValueError`` for a step whose columns have other names than those of earlier steps."""
         if self._columns is None:
             structure = self._client.server_info()[self._name].structure
             self._columns = set(step if structure is None else structure)
@@ -91,23 +92,23 @@ class BufferTable:
             )
 
     def flush(self) -> None:
-        """Waits until the table has what was added."""
+        """Waits until the table has all added steps."""
         if not self._is_flushed:
             self._writer.flush()
             self._is_flushed = True
 
     def sample(self, batch_size: int) -> Batch:
-        """A batch.
+        """Returns a batch.
 
         Raises:
-          ValueError: there is nothing to sample.
+          ValueError: the table is empty.
         """
         self.flush()
         if self._server is None or not self._table.can_sample(1):
             raise ValueError("the buffer is empty: add steps before sampling")
         iterator = self._iterators.get(batch_size)
         if iterator is None:
-            # Nothing is fetched ahead, so that one that is not used costs nothing.
+            # Without prefetching, so that an unused iterator costs nothing.
             iterator = self._client.batches(self._name, batch_size, prefetch=0)
             self._iterators[batch_size] = iterator
         return next(iterator)

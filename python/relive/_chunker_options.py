@@ -1,4 +1,4 @@
-"""How many steps of a column are stored together, as dm-reverb's interface has it."""
+"""Options for the number of steps of a column that are stored together, in dm-reverb's interface."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ class ConstantChunkerOptions(ChunkerOptions):
     """Chunks of a fixed length.
 
     Args:
-      max_chunk_length: steps of a chunk.
-      num_keep_alive_refs: steps that items can still refer to.
+      max_chunk_length: the number of steps in a chunk.
+      num_keep_alive_refs: the number of steps that items can still refer to.
     """
 
     max_chunk_length: int
@@ -24,11 +24,11 @@ class ConstantChunkerOptions(ChunkerOptions):
 
 @dataclasses.dataclass(frozen=True)
 class AutoTunedChunkerOptions(ChunkerOptions):
-    """Chunks whose length is tuned to the items.
+    """Chunks whose length adapts to the items.
 
     Args:
-      num_keep_alive_refs: steps that items can still refer to; the only thing that equality looks at.
-      throughput_weight: how much the bytes that are sent count, against those that are stored.
+      num_keep_alive_refs: the number of steps that items can still refer to; equality only compares this.
+      throughput_weight: the weight of sent bytes relative to stored bytes.
     """
 
     num_keep_alive_refs: int

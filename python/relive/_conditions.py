@@ -1,4 +1,4 @@
-"""Conditions: which steps make an item of a pattern."""
+"""Conditions: the steps that create an item of a pattern."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from relive import _protos, nest
 
 
 class ConditionBuilder:
-    """A number that a condition looks at; comparing it with an integer gives the ``Condition`` message.
+    """A number that a condition checks; comparing it with an integer returns the ``Condition`` message.
 
     ``==``, ``!=``, ``<``, ``<=``, ``>`` and ``>=`` compare; ``% n`` takes the remainder first, which only ``==`` and
-    ``!=`` can follow. Anything but an integer is a ``TypeError``.
+    ``!=`` can follow. Other operands than integers raise ``TypeError``.
     """
 
     __hash__ = None  # type: ignore[assignment]
@@ -76,26 +76,26 @@ class ConditionBuilder:
 
 
 class Condition:
-    """What conditions can look at."""
+    """The values that conditions can check."""
 
     @staticmethod
     def step_index() -> ConditionBuilder:
-        """The number of the newest step in its episode, from 0."""
+        """The index of the newest step in its episode, from 0."""
         return ConditionBuilder(_flag("step_index"))
 
     @staticmethod
     def steps_since_applied() -> ConditionBuilder:
-        """Steps since the pattern last made an item."""
+        """The number of steps since the pattern last created an item."""
         return ConditionBuilder(_flag("steps_since_applied"))
 
     @staticmethod
     def is_end_episode() -> Any:
-        """Holds when the episode ends; a whole condition, to be compared with nothing."""
+        """Holds when the episode ends; a complete condition, which needs no comparison."""
         return ConditionBuilder(_flag("is_end_episode")) == 1
 
     @staticmethod
     def data(step_structure: Any) -> Any:
-        """A nest like ``step_structure`` of the values in the newest step: single integers or booleans."""
+        """A nest like ``step_structure`` of the newest step's values: single integers or booleans."""
         columns = iter(range(len(nest.flatten(step_structure))))
         return nest.map_structure(lambda _: ConditionBuilder(_column(next(columns))), step_structure)
 

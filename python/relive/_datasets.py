@@ -1,4 +1,4 @@
-"""What the datasets that sample from a table have in common."""
+"""The common parts of the datasets that sample from a table."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from relive.specs import ArraySpec
 
 _log = logging.getLogger("relive")
 
-# How long an iterator waits for the table's signature before it goes on without comparing.
+# How long an iterator waits for the table's signature before it continues without a comparison.
 _SIGNATURE_TIMEOUT_SECONDS = 30.0
 
 _INFO_DTYPES: tuple[Any, ...] = (np.uint64, np.float64, np.int64, np.float64, np.int32)
@@ -27,7 +27,7 @@ _Self = TypeVar("_Self", bound="SampleDataset")
 
 
 class SamplerOptions(NamedTuple):
-    """How a dataset samples; -1 stands for a default or for no limit."""
+    """Options of a dataset's sampling; -1 stands for a default or for no limit."""
 
     max_in_flight_samples_per_worker: int
     num_workers: int
@@ -49,7 +49,7 @@ class SamplerOptions(NamedTuple):
 
 
 class SampleDataset:
-    """Samples of a table, taken whenever the dataset is iterated."""
+    """Samples of a table, taken when the dataset is iterated."""
 
     _timesteps: ClassVar[bool]
 
@@ -65,18 +65,18 @@ class SampleDataset:
         rate_limiter_timeout_ms: int = -1,
         max_samples: int = -1,
     ) -> None:
-        """Nothing is connected before the dataset is iterated.
+        """Connects when the dataset is iterated.
 
         Args:
-          server_address: the server, ``host:port``, or many as :class:`relive.Client` takes them, or a client.
+          server_address: the server, ``host:port``, or many servers as for :class:`relive.Client`, or a client.
           table: the table.
-          dtypes: a nest of data types, one per column; the data of samples gets its structure, with tuples for lists.
-          shapes: a nest of the same structure of shapes, ``None`` for sizes that are not known.
-          max_in_flight_samples_per_worker: samples that a worker may have asked for and not handed out, at least 1.
-          num_workers_per_iterator: streams that fetch at the same time; -1 for one.
-          max_samples_per_stream: samples after which a stream is replaced by a new one; -1 for 10,000.
+          dtypes: a nest of data types, one per column; the samples' data has its structure, with tuples for lists.
+          shapes: a nest of shapes with the same structure, ``None`` for unknown sizes.
+          max_in_flight_samples_per_worker: the number of samples that a worker may request ahead, at least 1.
+          num_workers_per_iterator: the number of streams that fetch in parallel; -1 for one.
+          max_samples_per_stream: the number of samples after which a stream is replaced; -1 for 10,000.
           rate_limiter_timeout_ms: milliseconds without a sample after which the dataset ends; -1 for never.
-          max_samples: samples after which the dataset ends; -1 for never.
+          max_samples: the number of samples after which the dataset ends; -1 for never.
 
         Raises:
           ValueError: a number out of range, different structures, or a data type that no column can have.
@@ -108,11 +108,11 @@ class SampleDataset:
         *,
         get_signature_timeout_ms: int | None = None,
     ) -> _Self:
-        """A dataset with the data types and shapes of the table's signature.
+        """Creates a dataset with the data types and shapes of the table's signature.
 
         Args:
-          server_address: as for the constructor, like everything that is not listed here.
-          get_signature_timeout_secs: seconds to wait for the server; ``None`` waits for ever.
+          server_address: as for the constructor, like all arguments that are not listed here.
+          get_signature_timeout_secs: seconds to wait for the server; ``None`` waits forever.
           get_signature_timeout_ms: the same in milliseconds, as Acme passes it.
 
         Raises:
@@ -137,23 +137,23 @@ class SampleDataset:
 
     @property
     def element_spec(self) -> ReplaySample:
-        """What an element looks like, as nests of ``ArraySpec``."""
+        """The specs of an element, as nests of ``ArraySpec``."""
         info = SampleInfo(*(ArraySpec((), dtype) for dtype in _INFO_DTYPES))
         return ReplaySample(info, self._data_spec)
 
     def __iter__(self) -> Iterator[ReplaySample]:
-        """Samples until the table or the options end it; the information is numpy scalars.
+        """Yields samples until the table or the options end the dataset; the information is numpy scalars.
 
         Raises, when iterated:
-          ValueError: what was asked for, or a sample, does not fit the table's signature; or a sample does not fit what
-            was asked for.
-          RuntimeError: there is no such table, or the server stopped.
+          ValueError: the requested specs, or a sample, do not match the table's signature; or a sample does not match
+            the requested specs.
+          RuntimeError: the table does not exist, or the server stopped.
         """
         client = _client(self._address)
         check = self._check(client)
         options = self._options._asdict()
         if self._timesteps:
-            # Also a squeezed column counts as one step.
+            # A squeezed column also counts as one step.
             options["keep_rows"] = True
         with contextlib.closing(client._sampler(self._table, **options)) as sampler:
             while True:
@@ -168,7 +168,7 @@ class SampleDataset:
                 yield from self._elements(_info(info), columns, check)
 
     def as_tf_dataset(self) -> Any:
-        """The same samples as a ``tf.data.Dataset``; TensorFlow must be installed."""
+        """Returns the same samples as a ``tf.data.Dataset``; TensorFlow must be installed."""
         from relive._tf import datasets
         from relive._tf.specs import dtypes_and_shapes
 
@@ -189,7 +189,7 @@ class SampleDataset:
     def _elements(
         self, info: SampleInfo, columns: list[npt.NDArray[Any]], check: Check
     ) -> Iterator[ReplaySample]:
-        """The elements that one sample makes."""
+        """Yields the elements of one sample."""
         raise NotImplementedError
 
     def _pack(self, columns: Sequence[Any]) -> Any:
@@ -204,17 +204,17 @@ class SampleDataset:
 
 
 class Check:
-    """Compares samples with what was asked for, and with the table's signature if it has one."""
+    """Compares samples with the requested specs, and with the table's signature if it has one."""
 
     def __init__(self, table: str, requested: Sequence[ArraySpec], signature: Sequence[ArraySpec] | None) -> None:
         self._table = table
         self._requested = requested
         self._signature = signature
-        # Most samples look like the one before them.
+        # Most samples have the same specs as the previous one.
         self._last: list[tuple[Any, ...]] | None = None
 
     def __call__(self, columns: Sequence[npt.NDArray[Any]]) -> None:
-        """Raises ``InvalidArgumentError`` if the columns do not fit."""
+        """Raises ``InvalidArgumentError`` if the columns do not match."""
         layout = [(column.dtype, column.shape) for column in columns]
         if layout == self._last:
             return
@@ -225,7 +225,7 @@ class Check:
 
 
 def lists_to_tuples(structure: Any) -> Any:
-    """The structure with tuples for lists, as datasets of TensorFlow have it."""
+    """The structure with tuples for lists, as in TensorFlow's datasets."""
     if not nest.is_nested(structure):
         return structure
     parts = [lists_to_tuples(part) for _, part in nest.children(structure)]
@@ -267,7 +267,7 @@ def _signature(client: Client, table: str) -> list[ArraySpec] | None:
     except errors.DeadlineExceededError:
         _log.warning("no signature of table %r came in time; its samples are not compared with it", table)
         return None
-    # Whoever samples from an unknown table is told so by the server.
+    # For an unknown table, sampling raises the server's error.
     return None if info is None or info.structure is None else nest.flatten(info.structure)
 
 

@@ -1,4 +1,4 @@
-"""What other packages call specs, recognised by what it looks like, so that none of them is imported."""
+"""Specs of other packages, recognised by their attributes, so that none of the packages is imported."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _SPACES = ("gymnasium.spaces", "gym.spaces")
 
 
 def without_spaces(structure: Any) -> Any:
-    """The structure with dicts and tuples for spaces that have parts; one of these is a mapping, but of spaces only."""
+    """Converts composite spaces to dicts and tuples; one of these spaces is a mapping, but of spaces only."""
     if _is_a(structure, "Dict"):
         return {key: without_spaces(part) for key, part in structure.spaces.items()}
     if _is_a(structure, "Tuple"):
@@ -23,11 +23,11 @@ def without_spaces(structure: Any) -> Any:
 
 
 def convert(leaf: Any) -> specs.ArraySpec:
-    """The ``ArraySpec`` of a foreign spec.
+    """Converts a foreign spec to an ``ArraySpec``.
 
     Raises:
-      TypeError: it is nothing known.
-      ValueError: it is known, but no column can be like that.
+      TypeError: an unknown kind of spec.
+      ValueError: a known kind that no column can represent.
     """
     if _module_is(leaf, *_SPACES):
         return _from_space(leaf)

@@ -1,4 +1,4 @@
-"""Batches as arrays of a framework, and back."""
+"""Conversions of batches to the arrays of a framework, and back."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 
 def converted(data: dict[str, Any], to: str) -> dict[str, Any]:
-    """Arrays of numpy as those of ``"numpy"``, ``"torch"`` or ``"jax"``.
+    """Converts numpy arrays to those of ``"numpy"``, ``"torch"`` or ``"jax"``.
 
     Raises:
       ValueError: ``to`` is none of these.
@@ -28,5 +28,6 @@ def converted(data: dict[str, Any], to: str) -> dict[str, Any]:
 
 
 def as_numpy(values: Any) -> Any:
-    """Values of a framework as numpy can have them: PyTorch's may have a gradient, or be on a device."""
+    """Converts a framework's values to a form that numpy accepts: PyTorch tensors may have a gradient, or be on a
+    device."""
     return values.detach().cpu() if hasattr(values, "detach") else values

@@ -13,7 +13,7 @@ _OTHERS = (
     "control/cartpole-swingup", "control/pendulum-swingup", "pixels/catch",
 )  # fmt: skip
 
-# bsuite's families, and how many settings each has.
+# bsuite's families, and the number of settings of each.
 _SETTINGS = {
     "bandit": 20, "bandit_noise": 20, "bandit_scale": 20, "cartpole": 20, "cartpole_noise": 20, "cartpole_scale": 20,
     "cartpole_swingup": 20, "catch": 20, "catch_noise": 20, "catch_scale": 20, "deep_sea": 21, "deep_sea_stochastic": 21,
@@ -23,19 +23,19 @@ _SETTINGS = {
 
 
 def native_names() -> Iterator[str]:
-    """All names that ``relive.rl.make`` takes."""
+    """All names that ``relive.rl.make`` accepts."""
     yield from _OTHERS
     for family, count in _SETTINGS.items():
         yield from (f"{family}/{number}" for number in range(count))
 
 
 def gymnasium_id(name: str) -> str:
-    """What a native environment is called in Gymnasium: ``catch/0`` is ``relive/catch-0``."""
+    """The Gymnasium id of a native environment: ``catch/0`` is ``relive/catch-0``."""
     return f"{_NAMESPACE}/{name.replace('/', '-')}"
 
 
 def register() -> None:
-    """Tells Gymnasium of all native environments. Nothing is imported for them before one is made."""
+    """Registers all native environments with Gymnasium. Their modules are imported when the first one is created."""
     for name in native_names():
         gymnasium.register(
             gymnasium_id(name),

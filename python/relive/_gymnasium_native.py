@@ -16,7 +16,7 @@ from relive.rl.environments import NativeEnvironment
 
 
 class NativeEnv(AsGymnasium):
-    """What ``gymnasium.make("relive/catch-0")`` gives. ``reset(seed=…)`` begins anew with that seed."""
+    """The environment of ``gymnasium.make("relive/catch-0")``. ``reset(seed=…)`` starts anew with that seed."""
 
     def __init__(self, name: str, render_mode: None = None) -> None:
         super().__init__(NativeEnvironment(name, seed=_any_seed()))
@@ -27,13 +27,14 @@ class NativeEnv(AsGymnasium):
             self.action_space.seed(seed)
         observation, info = super().reset(options=options)
         if seed is not None:
-            # A generator that nothing here draws from; wrappers may.
+            # A generator for wrappers; the environment does not draw from it.
             gymnasium.Env.reset(self, seed=seed)
         return observation, info
 
 
 class NativeVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
-    """What ``gymnasium.make_vec("relive/catch-0", num_envs=8)`` gives: environments that begin anew by the step after their last."""
+    """The vector of ``gymnasium.make_vec("relive/catch-0", num_envs=8)``; its environments reset at the step after
+    their last."""
 
     metadata: dict[str, Any] = {"autoreset_mode": AutoresetMode.NEXT_STEP, "render_modes": []}
 
@@ -48,7 +49,7 @@ class NativeVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
     def reset(
         self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[npt.NDArray[Any], dict[str, Any]]:
-        """Begins episodes in all environments, in environment ``i`` with the seed ``seed + i``."""
+        """Starts episodes in all environments, in environment ``i`` with the seed ``seed + i``."""
         super().reset(seed=seed if isinstance(seed, int) else None)
         seeds = [seed + number for number in range(self.num_envs)] if isinstance(seed, int) else seed or [None] * self.num_envs
         if len(seeds) != self.num_envs:
@@ -61,7 +62,8 @@ class NativeVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
     def step(
         self, actions: Any
     ) -> tuple[npt.NDArray[Any], npt.NDArray[np.float64], npt.NDArray[np.bool_], npt.NDArray[np.bool_], dict[str, Any]]:
-        """Acts in all environments; where an episode has ended the action is ignored, and a new one begins."""
+        """Takes one step in all environments; where an episode has ended, the action is ignored and a new one
+        starts."""
         answers = [environment._native.step(action) for environment, action in zip(self._environments, actions, strict=True)]
         kinds, rewards, discounts, observations = zip(*answers, strict=True)
         last = np.array(kinds) == 2
@@ -70,5 +72,5 @@ class NativeVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
 
 
 def _any_seed() -> int:
-    """One that bsuite's environments take, too."""
+    """A seed that bsuite's environments also accept."""
     return int(np.random.SeedSequence().generate_state(1)[0])

@@ -1,4 +1,4 @@
-"""What the items of patterns look like."""
+"""The signature of the items of patterns."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from relive.specs import ArraySpec, Shape
 
 
 def infer_signature(configs: Sequence[Any], step_spec: Any) -> Any:
-    """The signature of a table that gets the items of ``configs``, from what a step looks like.
+    """Returns the signature of a table for the items of ``configs``, from the spec of a step.
 
     Args:
       configs: configurations with the same table and the same structure of patterns.
@@ -23,7 +23,7 @@ def infer_signature(configs: Sequence[Any], step_spec: Any) -> Any:
 
     Raises:
       ValueError: no configurations, several tables, several structures, or columns that differ between patterns in data
-        type, rank or a dimension that is not the leading one.
+        type, rank or a dimension other than the leading one.
     """
     check_configs(configs)
     steps = nest.flatten(specs.as_spec(step_spec))

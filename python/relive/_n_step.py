@@ -1,4 +1,4 @@
-"""Returns over several steps, of many environments at once."""
+"""N-step returns of many environments at once."""
 
 from __future__ import annotations
 
@@ -11,35 +11,35 @@ import numpy.typing as npt
 
 from relive import nest
 
-# What a step says about the end of its episode.
+# The fields with which a step reports the end of its episode.
 _DONE, _TERMINATED, _TRUNCATED = "done", "terminated", "truncated"
 
-# Columns whose values are those after the last step of a window; of others the values are those before the first.
+# Columns with the values after the last step of a window; other columns have the values before the first.
 _NEXT = "next_"
 
 
 class NStep:
-    """Makes transitions over up to ``n_step`` steps of steps that many environments make side by side.
+    """Creates transitions over up to ``n_step`` steps from the parallel steps of many environments.
 
-    A window of m steps from step t on gives the columns of step t, but ``reward`` is the sum of γ^k r_{t+k} for k from 0 to m - 1;
-    ``terminated``, ``truncated``, ``done`` and what begins with ``next_`` is of its last step; and ``discount`` is γ^m, or 0 if the
-    last step has terminated the episode (Sutton and Barto, Reinforcement Learning, 2nd ed., equation 7.1). m is
-    ``n_step``, and less in the windows that the end of an episode cuts off.
+    A window of m steps from step t on has the columns of step t, except: ``reward`` is the sum of γ^k r_{t+k} for k
+    from 0 to m - 1; ``terminated``, ``truncated``, ``done`` and columns that begin with ``next_`` are those of its last
+    step; and ``discount`` is γ^m, or 0 if the last step terminated the episode (Sutton and Barto, Reinforcement
+    Learning, 2nd ed., equation 7.1). m is ``n_step``, or less for windows at the end of an episode.
     """
 
     def __init__(self, n_step: int, discount: float) -> None:
         self._n_step = n_step
         self._discount = discount
         self._steps: collections.deque[dict[str, Any]] = collections.deque(maxlen=n_step)
-        # How many of these steps belong to the episode that each environment is in.
+        # How many of these steps belong to each environment's current episode.
         self._ages: npt.NDArray[np.int64] = np.zeros(0, np.int64)
 
     def push(self, step: Mapping[str, Any]) -> tuple[int, dict[str, Any]]:
-        """Takes one step of all environments, the leading dimension of each column. Gives how many transitions are complete now,
-        and their columns.
+        """Takes one step of all environments, the leading dimension of each column. Returns the number of transitions
+        that are complete now, and their columns.
 
         Raises:
-          ValueError: a column is missing or not expected, or there are other environments than before.
+          ValueError: a column is missing or unexpected, or the number of environments changed.
         """
         _check(step)
         rewards = np.asarray(step["reward"])
@@ -50,7 +50,7 @@ class NStep:
                 f"reward must have one number for each environment, shape {self._ages.shape}, but its shape is {rewards.shape}; "
                 "a buffer with n_step has the same environments all the time, and add is for a single one"
             )
-        # The caller may write over the arrays.
+        # The caller may overwrite the arrays.
         self._steps.append(nest.map_structure(lambda leaf: np.array(leaf), dict(step)))
         self._ages = np.minimum(self._ages + 1, self._n_step)
         has_ended = _flag(step, _TERMINATED) | _flag(step, _DONE) | _flag(step, _TRUNCATED)
@@ -102,7 +102,7 @@ def _check(step: Mapping[str, Any]) -> None:
 def _terminated(step: Mapping[str, Any]) -> npt.NDArray[np.bool_]:
     if _TERMINATED in step:
         return _flag(step, _TERMINATED)
-    # Where both are said, "done" mostly means either.
+    # If a step has both, "done" mostly means either.
     return _flag(step, _DONE) & ~_flag(step, _TRUNCATED)
 
 

@@ -1,4 +1,4 @@
-"""Patterns: which steps of which columns make an item."""
+"""Patterns: the steps and columns of an item."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ Pattern = Any
 """A nest of ``PatternNode`` messages."""
 
 ReferenceStep = Any
-"""A nest of nodes to be indexed."""
+"""A nest of nodes that can be indexed."""
 
 
 class ReferenceNode:
-    """Stands for a column of a step; indexing it says which steps of the column are meant, from the newest back.
+    """A placeholder for a column of a step; indexing it selects steps of the column, from the newest back.
 
     ``node[-1]`` is the newest step, without a leading dimension; ``node[-3:]`` the newest three, ``node[-3:-1]`` the
     two before the newest, ``node[-6::2]`` every other one of six.
@@ -28,11 +28,11 @@ class ReferenceNode:
         self._column = column
 
     def __getitem__(self, key: int | slice) -> Any:
-        """The ``PatternNode`` message for the steps ``key``.
+        """Returns the ``PatternNode`` message for the steps ``key``.
 
         Raises:
           ValueError: a key that is neither an integer nor a slice, or a slice without a start.
-          TypeError: a slice of something that is no integer.
+          TypeError: a slice of values that are not integers.
         """
         node = _protos.message(_protos.PATTERNS, "PatternNode")(flat_source_index=self._column)
         if hasattr(key, "__index__"):
@@ -48,7 +48,7 @@ class ReferenceNode:
 
 
 def create_reference_step(step_structure: Any) -> ReferenceStep:
-    """A nest like ``step_structure`` whose leaves can be indexed to make patterns.
+    """Returns a nest like ``step_structure`` whose leaves can be indexed to create patterns.
 
     >>> step = create_reference_step({"obs": None, "action": None})
     >>> pattern = {"history": step["obs"][-4:], "action": step["action"][-1]}
@@ -58,19 +58,19 @@ def create_reference_step(step_structure: Any) -> ReferenceStep:
 
 
 def pattern_from_transform(step_structure: Any, transform: Callable[[ReferenceStep], Pattern]) -> Pattern:
-    """The pattern that ``transform`` makes of a reference step."""
+    """Returns the pattern that ``transform`` creates from a reference step."""
     return transform(create_reference_step(step_structure))
 
 
 def create_config(
     pattern: Pattern, table: str, conditions: Sequence[Any] | None = (), priority: Any | None = None
 ) -> Any:
-    """A configuration of a structured writer, a ``StructuredWriterConfig`` message.
+    """Returns a configuration of a structured writer, a ``StructuredWriterConfig`` message.
 
     Args:
-      pattern: a nest of what indexing a reference step gives; items get its structure.
-      table: the table that items are written to.
-      conditions: what must hold, all of it, for a step to make an item; see ``Condition``.
+      pattern: a nest of results of indexing a reference step; items get its structure.
+      table: the table of the items.
+      conditions: conditions that must all hold for a step to create an item; see ``Condition``.
       priority: the priority of the items, 1 by default; see ``constant_priority_fn`` and ``td_error``.
 
     Raises:
@@ -89,9 +89,9 @@ def create_config(
 
 
 def unpack_pattern(config: Any) -> Pattern:
-    """The pattern of a configuration: a nest of ``PatternNode``, or a list of them if it says nothing of a structure.
+    """Returns the pattern of a configuration: a nest of ``PatternNode``, or a list of them if it has no structure.
 
-    Raises ``ValueError`` if the structure has another number of leaves than there are nodes.
+    Raises ``ValueError`` if the numbers of leaves and nodes differ.
     """
     if not config.HasField("pattern_structure"):
         return list(config.flat)
@@ -99,7 +99,7 @@ def unpack_pattern(config: Any) -> Pattern:
 
 
 def constant_priority_fn(value: float) -> Any:
-    """Gives every item the priority ``value``, as a ``Priority`` message."""
+    """Returns the priority ``value`` for every item, as a ``Priority`` message."""
     priority = _protos.message(_protos.PATTERNS, "Priority")()
     priority.constant_fn.value = value
     return priority
@@ -108,7 +108,7 @@ def constant_priority_fn(value: float) -> Any:
 def td_error(
     max_priority_weight: float, step_structure: Any, get_field_from_step_fn: Callable[[Any], Any]
 ) -> Any:
-    """Gives items the priority w max|x| + (1 - w) mean|x| of a column x of temporal-difference errors.
+    """Returns the priority w max|x| + (1 - w) mean|x| of a column x of temporal-difference errors.
 
     That is equation (4) of Kapturowski et al., "Recurrent Experience Replay in Distributed Reinforcement Learning"
     (2019).
@@ -116,11 +116,11 @@ def td_error(
     Args:
       max_priority_weight: w, from 0 to 1.
       step_structure: a nest like the steps.
-      get_field_from_step_fn: picks the column out of a step.
+      get_field_from_step_fn: selects the column of a step.
 
     Raises:
       ValueError: w out of its range.
-      TypeError: what was picked is not one leaf of the step.
+      TypeError: the selection is not one leaf of the step.
     """
     if not 0 <= max_priority_weight <= 1:
         raise ValueError(f"max_priority_weight must be from 0 to 1, but it is {max_priority_weight}")
@@ -148,7 +148,8 @@ def _put_slice(node: Any, key: slice) -> None:
 
 
 def _message(name: str, value: Any, what: str) -> Any:
-    """``value`` as a message of our own type; messages of the same name from dm-reverb's own files are taken too."""
+    """Converts ``value`` to a message of our own type; messages of the same name from dm-reverb's own files are
+    accepted."""
     wanted = _protos.message(_protos.PATTERNS, name)
     if isinstance(value, wanted):
         return value

@@ -1,10 +1,10 @@
-"""dm-reverb's message types, made at run time from the descriptors inside of ``relive._native``.
+"""dm-reverb's message types, created at run time from the descriptors in ``relive._native``.
 
-They live in a descriptor pool of their own, so that no other package's protobuf files can clash with them, and they are
-made when they are first asked for: ``import relive`` does not import protobuf.
+They have their own descriptor pool, so that they cannot clash with other packages' protobuf files. They are created at
+first use: ``import relive`` does not import protobuf.
 
 ``share_with_tensorflow`` puts them into the default pool instead, on top of TensorFlow's own message types, so that a
-message made by TensorFlow can be part of one of dm-reverb's.
+message of TensorFlow can be part of one of dm-reverb's.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ _shares_if_imported = False
 
 
 def share_with_tensorflow() -> bool:
-    """Puts the message types into protobuf's default pool, beside TensorFlow's, which is imported for it.
+    """Puts the message types into protobuf's default pool, together with TensorFlow's, and imports TensorFlow.
 
-    Works only before the first message type has been made, and where TensorFlow is installed; says whether it did.
+    This only works before the first message type is created, and if TensorFlow is installed; returns whether it worked.
     """
     global _shared
     with _lock:
@@ -46,13 +46,13 @@ def share_with_tensorflow() -> bool:
 
 
 def share_with_tensorflow_if_imported() -> None:
-    """The same, if TensorFlow turns out to be imported when the first message type is made."""
+    """Does the same if TensorFlow is already imported when the first message type is created."""
     global _shares_if_imported
     _shares_if_imported = True
 
 
 def message(file: str, name: str) -> Any:
-    """The message class ``name`` of a file, for example ``message(SCHEMA, "TableInfo")``.
+    """Returns the message class ``name`` of a file, for example ``message(SCHEMA, "TableInfo")``.
 
     Raises ``AttributeError`` if the file has no such message.
     """
@@ -64,7 +64,7 @@ def message(file: str, name: str) -> Any:
 
 @functools.cache
 def names(file: str) -> dict[str, Any]:
-    """What the Python module of a .proto file has: its message classes, enum values and ``DESCRIPTOR``."""
+    """The content of the Python module of a .proto file: its message classes, enum values and ``DESCRIPTOR``."""
     with _lock:
         descriptor = _pool().FindFileByName(file)
         found: dict[str, Any] = {"DESCRIPTOR": descriptor}
@@ -76,7 +76,7 @@ def names(file: str) -> dict[str, Any]:
 
 
 def attribute(file: str, name: str) -> Any:
-    """What ``module.name`` is in the Python module of a .proto file; the body of its ``__getattr__``."""
+    """Returns ``module.name`` of the Python module of a .proto file; the body of its ``__getattr__``."""
     if name.startswith("__"):
         raise AttributeError(name)
     return message(file, name)
@@ -91,7 +91,7 @@ def _class_of(descriptor: Any) -> Any:
 
 
 def _make_picklable(made: Any) -> None:
-    """Protobuf looks classes up in the default pool when it unpickles, where these are not."""
+    """When protobuf unpickles, it looks for classes in the default pool, which does not have these."""
     copyreg.pickle(made, _reduce)
     for nested in made.DESCRIPTOR.nested_types:
         _make_picklable(getattr(made, nested.name))

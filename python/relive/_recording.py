@@ -1,4 +1,4 @@
-"""From the steps of an episode to items, by a writer."""
+"""Conversion of an episode's steps to items, with a writer."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ Priority = float | Callable[[Any], float]
 
 @dataclasses.dataclass(frozen=True)
 class Step:
-    """What was done and what came of it; the action in memory of its own."""
+    """An action and its result; the action in its own memory."""
 
     action: Any
     reward: float
     terminated: bool
     truncated: bool
     state: Any = None
-    """What the agent carried when it took the action; ``None`` if nobody asked for it."""
+    """The agent's state when it took the action; ``None`` if it is not recorded."""
 
     @property
     def is_last(self) -> bool:
@@ -35,7 +35,7 @@ class Step:
 
 
 class Items:
-    """A writer, and how its items are to be."""
+    """A writer, and the options of its items."""
 
     def __init__(self, writer: TrajectoryWriter, table: str, priority: Priority, timeout: float | None) -> None:
         self._writer = writer
@@ -70,10 +70,10 @@ class Items:
 
 
 class Rows(abc.ABC):
-    """Turns an episode into rows of the writer's history, and items of them.
+    """Converts an episode to rows of the writer's history, and to items of them.
 
-    The row of an observation is begun when it is seen, before the environment may write over it, and ended by the
-    action.
+    The row of an observation is started when the observation arrives, before the environment may overwrite it, and
+    completed by the action.
     """
 
     @abc.abstractmethod
@@ -86,8 +86,8 @@ class Rows(abc.ABC):
 
 
 class TransitionRows(Rows):
-    """Row t holds o_t and a_t. What came of the windows that are complete after step t lies in row t and, at the end of
-    an episode, where that are several, in the rows after it."""
+    """Row t holds o_t and a_t. Row t also holds the results of the window that is complete after step t; at the end of
+    an episode, several windows complete, and the following rows hold their results."""
 
     def __init__(self, items: Items, kind: Transitions) -> None:
         self._items = items
@@ -115,7 +115,7 @@ class TransitionRows(Rows):
             self._create(start=now + 1 - length, end=now + 1, outcome=now + index)
 
     def _complete_windows(self, is_last: bool) -> list[int]:
-        """The lengths of the windows that end now: the full one, and at the end of an episode all shorter ones."""
+        """The lengths of the windows that end now: the full one, and at the end of an episode also all shorter ones."""
         if is_last:
             return list(range(len(self._rewards), 0, -1))
         return [len(self._rewards)] if len(self._rewards) == self._rewards.maxlen else []
@@ -135,7 +135,7 @@ class TransitionRows(Rows):
 
 
 class _StepRows(Rows):
-    """Row t holds all columns of step t; the last one has the last observation only."""
+    """Row t holds all columns of step t; the last row only has the last observation."""
 
     def __init__(self, items: Items, columns: dict[str, Any]) -> None:
         self._items = items
@@ -173,15 +173,15 @@ class _StepRows(Rows):
 
     @abc.abstractmethod
     def _after_row(self) -> None:
-        """Makes the items that a new row completes."""
+        """Creates the items that a new row completes."""
 
     @abc.abstractmethod
     def _at_end(self) -> None:
-        """Makes the items that the end of an episode completes."""
+        """Creates the items that the end of an episode completes."""
 
 
 class SequenceRows(_StepRows):
-    """An item for every window of rows that is complete, and at the end of an episode one that padding completes."""
+    """One item for every complete window of rows, and at the end of an episode one that padding completes."""
 
     def __init__(self, items: Items, columns: dict[str, Any], kind: Sequences) -> None:
         super().__init__(items, columns)
@@ -234,7 +234,7 @@ T = TypeVar("T")
 
 
 def _only(outcomes: list[dict[str, T]]) -> dict[str, T]:
-    """The one there is, or nothing."""
+    """The only element, or nothing."""
     return outcomes[0] if outcomes else {}
 
 

@@ -1,4 +1,4 @@
-"""What a recorder makes items of."""
+"""The kinds of items that a recorder creates."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 
 @dataclasses.dataclass(frozen=True)
 class Transitions:
-    """An item for every step: what was seen and done, and what came of it within ``n_steps`` steps.
+    """One item per step: observation, action, and the result over ``n_steps`` steps.
 
-    For step t, with γ the discount and m = ``n_steps``, or the number of steps to the end of the episode if that is
+    For step t, let γ be the discount and m be ``n_steps``, or the number of steps to the end of the episode if that is
     less:
 
     ==================  =========================  =====================================================
@@ -23,8 +23,8 @@ class Transitions:
     next_observation    the observation space's    o_{t+m}
     ==================  =========================  =====================================================
 
-    so that ``reward + discount * value(next_observation)`` is the n-step target (Sutton and Barto, Reinforcement
-    Learning, 2nd ed., equation 7.1). An episode that is merely truncated keeps its bootstrap.
+    Thus ``reward + discount * value(next_observation)`` is the n-step target (Sutton and Barto, Reinforcement Learning,
+    2nd ed., equation 7.1). A truncated episode keeps its bootstrap.
 
     Args:
       n_steps: the number of steps, at least 1.
@@ -43,7 +43,7 @@ class Transitions:
 
 @dataclasses.dataclass(frozen=True)
 class Sequences:
-    """An item for every ``period`` steps: ``length`` rows, one for each step.
+    """One item per ``period`` steps: ``length`` rows, one for each step.
 
     ==================  =========================  ===============================================================
     column              shape, type                content of row t
@@ -57,18 +57,17 @@ class Sequences:
     state               as ``state`` says          the recorder's ``agent_state`` at a_t; not without ``state``
     ==================  =========================  ===============================================================
 
-    After the last step comes a row with the last observation, zeros, and a mask that is false; it counts as one of the
-    rows. Sequences do not go beyond the end of an episode.
+    After the last step, a row with the last observation, zeros, and a mask that is false follows; it counts as one of
+    the rows. Sequences do not extend beyond the end of an episode.
 
     Args:
-      length: the rows of a sequence, at least 1.
-      period: the rows from the beginning of a sequence to that of the next one, from 1 to ``length``, which is the
+      length: the number of rows in a sequence, at least 1.
+      period: the number of rows from the start of a sequence to the start of the next, from 1 to ``length``, the
         default.
-      pad: whether steps at the end of an episode which no sequence holds yet get one that is filled up with rows of
-      zeros.
+      pad: whether steps at the end of an episode that are in no sequence yet get one that is padded with rows of zeros.
         Without it they are dropped.
-      state: a nest of array specs of what the agent carries from step to step, such as the state of its LSTM before it saw o_t.
-        Tell it before each step: ``recorder.agent_state = …``; a learner begins with that of the first row.
+      state: a nest of array specs of the agent's state from step to step, such as the state of its LSTM before it saw
+        o_t. Set it before each step: ``recorder.agent_state = …``; a learner starts with that of the first row.
     """
 
     length: int
@@ -85,10 +84,10 @@ class Sequences:
 
 @dataclasses.dataclass(frozen=True)
 class Episodes:
-    """An item for every episode, with the columns of :class:`Sequences` and a row more than there were steps.
+    """One item per episode, with the columns of :class:`Sequences` and one row more than steps.
 
     Args:
-      max_length: the most steps that an episode may have; by default as many as the environment's specification allows.
+      max_length: the largest number of steps in an episode; by default that of the environment's specification.
       state: as for :class:`Sequences`.
     """
 

@@ -8,7 +8,7 @@ import threading
 import time
 import traceback
 
-# How often it is looked whether the parent is still there.
+# How often a process checks that its parent is alive.
 _LOOK_SECONDS = 1.0
 
 Told = tuple[Exception, str]
@@ -16,7 +16,7 @@ Told = tuple[Exception, str]
 
 
 class RemoteTraceback(Exception):
-    """Where another process has failed: the cause of what it has raised."""
+    """The location of an error in another process: the cause of the exception raised here."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
@@ -27,7 +27,8 @@ class RemoteTraceback(Exception):
 
 
 def told(error: BaseException) -> Told:
-    """The exception on its way to another process; a RuntimeError with its text where it cannot go there, or would end that process."""
+    """Prepares an exception for another process: a RuntimeError with its text if it cannot be sent, or would end that
+    process."""
     text = "".join(traceback.format_exception(error))
     if not isinstance(error, Exception):
         return RuntimeError(f"{type(error).__name__}: {error}"), text
@@ -39,14 +40,14 @@ def told(error: BaseException) -> Told:
 
 
 def raised(of: Told, where: str) -> Exception:
-    """The exception as it is raised here, with where it comes from as its cause."""
+    """The exception to raise here, with its original location as the cause."""
     error, text = of
     error.__cause__ = RemoteTraceback(f"{where}:\n{text}")
     return error
 
 
 def end_with_parent() -> None:
-    """Ends this process when its parent is gone, also while it does something else."""
+    """Ends this process when its parent is gone, even while it is busy."""
     parent = os.getppid()
 
     def look() -> None:

@@ -1,4 +1,5 @@
-"""Nests as ``tensorflow.StructuredValue`` messages, which signatures and patterns are on dm-reverb's wire and disk."""
+"""Nests as ``tensorflow.StructuredValue`` messages, the form of signatures and patterns on dm-reverb's wire and
+disk."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ import numpy.typing as npt
 from relive import _protos, nest, specs
 from relive.specs import ArraySpec, BoundedArraySpec
 
-# TensorFlow's numbers of data types.
+# TensorFlow's numbers for data types.
 _DTYPE_NUMBERS = {
     "float32": 1,
     "float64": 2,
@@ -38,7 +39,7 @@ _DTYPE_NUMBERS = {
 }
 _DTYPE_NAMES = {number: name for name, number in _DTYPE_NUMBERS.items()}
 
-# Where TensorFlow keeps the elements of small tensors.
+# The fields in which TensorFlow stores the elements of small tensors.
 _VALUE_FIELDS = {
     "float32": "float_val",
     "float64": "double_val",
@@ -56,27 +57,27 @@ _VALUE_FIELDS = {
 
 
 def encode_signature(signature: Any) -> Any:
-    """A nest of specs as a message.
+    """Converts a nest of specs to a message.
 
-    Raises ``ValueError`` for a leaf that is no spec, and a container that the message type does not know.
+    Raises ``ValueError`` for a leaf that is not a spec, and for a container that the message type does not support.
     """
     return _encode(specs.as_spec(signature), _put_spec)
 
 
 def decode_signature(message: Any) -> Any:
-    """The nest of ``ArraySpec`` that a message stands for, ``None`` for an empty message."""
+    """Converts a message to a nest of ``ArraySpec``, an empty message to ``None``."""
     return None if message.WhichOneof("kind") is None else _decode(message, _take_spec)
 
 
 def encode_structure(structure: Any) -> Any:
-    """The containers of a nest as a message; its leaves are left out."""
+    """Converts the containers of a nest to a message without its leaves."""
     return _encode(structure, lambda value, _: value.none_value.SetInParent())
 
 
 def fill_structure(message: Any, leaves: list[Any]) -> Any:
-    """The nest whose containers are in a message, around ``leaves``.
+    """Rebuilds the nest from the containers in a message and from ``leaves``.
 
-    Raises ``ValueError`` if the message has another number of leaves.
+    Raises ``ValueError`` if the numbers of leaves differ.
     """
     return nest.unflatten_as(_decode(message, lambda _: None), leaves)
 
@@ -128,7 +129,7 @@ def _decode(value: Any, take_leaf: Callable[[Any], Any]) -> Any:
 
 @functools.cache
 def _namedtuple(name: str, fields: tuple[str, ...]) -> Any:
-    """The same class each time, so that structures that were read twice compare as the same type."""
+    """Returns the same class each time, so that structures that were read twice have the same type."""
     return collections.namedtuple(name, fields)
 
 
@@ -188,7 +189,7 @@ def _dtype_of(number: int) -> np.dtype[Any]:
 
 
 def _array_of(tensor: Any) -> npt.NDArray[Any]:
-    """A tensor message as an array; a single value in it stands for all elements."""
+    """Converts a tensor message to an array; a single value in it stands for all elements."""
     dtype = _dtype_of(tensor.dtype)
     shape = tuple(dim.size for dim in tensor.tensor_shape.dim)
     if tensor.tensor_content:

@@ -1,4 +1,4 @@
-"""What the items of a table look like."""
+"""The structure of the items of a table."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from relive import nest
 
 @dataclasses.dataclass(frozen=True)
 class Structure:
-    """The structure that the columns of items are given back in."""
+    """The structure in which the columns of items are returned."""
 
     nest: Any
     """A nest with a leaf for each column."""
     is_promised: bool
-    """Whether all items have it, by the table's signature. Otherwise it is the one that the first writer named."""
+    """Whether the table's signature ensures it for all items. Otherwise the first writer has proposed it."""
 
     @functools.cached_property
     def _fill(self) -> tuple[int, Callable[[Sequence[Any]], Any]]:
@@ -25,13 +25,14 @@ class Structure:
 
     @property
     def num_leaves(self) -> int:
-        """How many columns items have that are like this."""
+        """The number of columns of items with this structure."""
         return self._fill[0]
 
     def pack(self, columns: Sequence[Any]) -> Any:
-        """The columns in this structure; as a list if they are another number, by a writer that named them otherwise.
+        """Returns the columns in this structure, or as a list if a writer with other names wrote another number of
+        columns.
 
-        Raises ``ValueError`` if the items were promised to have this structure.
+        Raises ``ValueError`` if the signature ensures this structure.
         """
         wanted, fill = self._fill
         if len(columns) == wanted:
@@ -40,5 +41,5 @@ class Structure:
 
 
 def packed(structure: Structure | None, columns: list[Any]) -> Any:
-    """The columns in their structure; the list of them if that is not known."""
+    """Returns the columns in their structure, or as a list if that is unknown."""
     return columns if structure is None else structure.pack(columns)

@@ -19,24 +19,25 @@ if TYPE_CHECKING:
 class Batch(NamedTuple):
     """``B`` items of a table.
 
-    The arrays belong to the caller, who may write to them; their memory is used again for later batches once the
-    last reference is gone.
+    The caller owns the arrays and may write to them. Their memory is reused for later batches once the last reference
+    is gone.
     """
 
     info: SampleInfo
-    """Arrays ``[B]`` of key (uint64), probability (float64), table_size (int64), priority (float64) and times_sampled
-    (int32)."""
+    """Arrays of shape ``[B]``: key (uint64), probability (float64), table_size (int64), priority (float64) and
+    times_sampled (int32)."""
     data: Any
-    """The columns, each ``[B, steps, …]``, or ``[B, …]`` for squeezed ones; with ``out`` that very nest."""
+    """The columns, each ``[B, steps, …]``, or ``[B, …]`` if squeezed. With ``out``, this is the same nest as
+    ``out``."""
     lengths: Any = None
-    """With padding: for each column the number of steps of each item (int64, ``[B]``), ``None`` for squeezed ones."""
+    """With padding: the number of steps of each item (int64, ``[B]``) per column; ``None`` for squeezed columns."""
 
     def weights(self, beta: float, *, normalized: bool = True) -> npt.NDArray[np.float32]:
-        """The importance weights (N·P)^-β of the items (Schaul et al., Prioritized Experience Replay, 2016, section 3.4): float32,
-        ``[B]``.
+        """Returns the importance weights (N·P)^-β of the items (Schaul et al., Prioritized Experience Replay, 2016,
+        section 3.4): float32, ``[B]``.
 
-        N is the size of the table and P the probability of the item when it was sampled. ``normalized`` divides by the largest of
-        the batch, so that updates are only ever scaled down.
+        N is the size of the table and P the probability of the item when it was sampled. ``normalized`` divides by the
+        largest weight of the batch, so that updates are only ever scaled down.
         """
         chances = np.asarray(self.info.table_size, np.float64) * np.asarray(self.info.probability, np.float64)
         weights = chances**-beta
@@ -46,9 +47,9 @@ class Batch(NamedTuple):
 
 
 class BatchIterator:
-    """Iterates over batches; made by :meth:`relive.Client.batches`.
+    """An iterator over batches, created by :meth:`relive.Client.batches`.
 
-    It is also a context manager: leaving it ends the streams at once.
+    It is also a context manager; leaving it ends the streams at once.
     """
 
     def __init__(
@@ -74,7 +75,8 @@ class BatchIterator:
                 raise ValueError(f"{name} must be at least {least}, but it is {value}")
         self._table = table
         self._structure: Structure | None = None
-        # What the batch before was called: the same object as long as it is the same. Nothing came yet.
+        # The names of the previous batch: the same object for as long as they do not change. Initially no batch has
+        # arrived.
         self._names: Any = _NOTHING_CAME
         self._out = out
         given = None if out is None else [(_name(path), leaf) for path, leaf in nest.iterate(out)]
@@ -96,9 +98,9 @@ class BatchIterator:
         return Batch(SampleInfo._make(info), data, ragged)
 
     def _take_names(self, names: Any, columns: int) -> None:
-        """Has the first batch say what those after it look like.
+        """Lets the first batch fix the names that later batches must have.
 
-        Raises ``ValueError`` if a later one has other names.
+        Raises ``ValueError`` if a later batch has other names.
         """
         if self._names is _NOTHING_CAME:
             self._structure = None if names is None else Structure(names, is_promised=True)
@@ -114,7 +116,7 @@ class BatchIterator:
         return packed(self._structure, columns) if self._out is None else nest.unflatten_as(self._out, columns)
 
     def _check_out(self, columns: int) -> None:
-        """Raises ``ValueError`` if ``out`` does not have the structure of the items."""
+        """Raises ``ValueError`` if the structure of ``out`` differs from that of the items."""
         structure = self._structure
         if self._out is None or structure is None or structure.num_leaves != columns:
             return
@@ -125,11 +127,11 @@ class BatchIterator:
 
     @property
     def prefetched(self) -> tuple[int, int]:
-        """Complete batches that wait to be taken, and samples that were asked for and have not come yet."""
+        """The complete batches that are waiting, and the samples that were requested and have not arrived."""
         return self._native.prefetched
 
     def close(self) -> None:
-        """Ends the iterator; items that were fetched ahead are dropped."""
+        """Ends the iterator and drops items that were fetched ahead."""
         self._native.close()
 
     def __enter__(self) -> BatchIterator:
@@ -141,7 +143,7 @@ class BatchIterator:
         self.close()
 
 
-# Stands for the names of no batch.
+# The placeholder before the first batch.
 _NOTHING_CAME = object()
 
 
@@ -154,5 +156,5 @@ def _same(one: Any, other: Any) -> bool:
 
 
 def _name(path: nest.Path) -> str:
-    """How errors call the array at ``path``."""
+    """The name of the array at ``path`` in error messages."""
     return "out" + "".join(f"[{element!r}]" for element in path)

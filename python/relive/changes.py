@@ -1,4 +1,4 @@
-"""What operators have changed about tables in use, as :meth:`relive.Client.change_table` and ``status`` tell it."""
+"""Changes that operators made to tables in use, as reported by :meth:`relive.Client.change_table` and ``status``."""
 
 from __future__ import annotations
 
@@ -8,30 +8,30 @@ from typing import Any
 
 @dataclasses.dataclass(frozen=True)
 class LoggedChange:
-    """Something that was changed about a table while it was in use."""
+    """A change that was made to a table while it was in use."""
 
     at: float
-    """When, in seconds since the epoch by the server's clock."""
+    """The time of the change, in seconds since the epoch by the server's clock."""
     who: str
-    """Who asked for it: a peer's address, or a process."""
+    """The peer's address, or the process, that requested the change."""
     table: str
-    """Name of the table."""
+    """The table's name."""
     what: str
-    """A rule as it is called in configurations, or one of ``"inserts"``, ``"samples"``, ``"table"``, ``"items"``."""
+    """The rule's name in configurations, or one of ``"inserts"``, ``"samples"``, ``"table"``, ``"items"``."""
     old: str
-    """What it was before."""
+    """The value before the change."""
     new: str
-    """What it is since."""
+    """The value after the change."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Changed:
-    """What a change of a table's rules did."""
+    """The effect of a change to a table's rules."""
 
     changes: tuple[LoggedChange, ...]
-    """The rules that are other than before."""
+    """The rules whose values changed."""
     evicted: int
-    """Items that left because of smaller bounds."""
+    """The number of items that smaller bounds evicted."""
 
     @classmethod
     def _from_native(cls, native: tuple[list[dict[str, Any]], int]) -> Changed:

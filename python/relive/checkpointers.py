@@ -1,4 +1,4 @@
-"""Checkpointers: where a server writes its state, and reads it from when it starts."""
+"""Checkpointers: where a server writes its checkpoints, and which one it loads when it starts."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ _CONFIGS = ("checkpoint", "code")
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class Checkpointer:
-    """Where checkpoints are, as the server is told."""
+    """The checkpoint options, as passed to the server."""
 
     path: str
     """The folder or bucket of the checkpoints."""
     group: str = ""
-    """A name that dm-reverb's interface has and no checkpointer supports."""
+    """Part of dm-reverb's interface; no checkpointer supports it."""
     fallback_checkpoint_path: str | None = None
-    """One checkpoint, read when ``path`` has none."""
+    """A checkpoint that is loaded if ``path`` has none."""
     format: str = "relive"
     """The format in which checkpoints are written."""
     keep: int = 3
-    """How many are kept."""
+    """The number of checkpoints to keep."""
     every_s: float | None = None
-    """Seconds from one to the next that nobody asks for."""
+    """Seconds between automatic checkpoints."""
     at_shutdown: bool = False
-    """Whether one is written when the server stops."""
+    """Whether the server writes a checkpoint when it stops."""
     config: str = "checkpoint"
-    """Whose rules restored tables have."""
+    """Whether restored tables take their rules from the checkpoint or from the code."""
     salvage: bool = False
-    """Whether a damaged checkpoint is loaded as far as it is whole."""
+    """Whether the intact part of a damaged checkpoint is loaded."""
 
     def __repr__(self) -> str:
         return f"TFRecordCheckpointer(root_dir={self.path}, group={self.group})"
@@ -43,32 +43,33 @@ class CheckpointerBase(abc.ABC):
 
     @abc.abstractmethod
     def internal_checkpointer(self) -> Checkpointer:
-        """What the server is told."""
+        """The options, as passed to the server."""
 
 
 class DefaultCheckpointer(CheckpointerBase):
     """Checkpoints in a folder or a bucket.
 
-    A server that is given one loads the newest checkpoint there, whatever its format, and writes new ones when a client asks
-    (:meth:`relive.Client.checkpoint`), by the clock, and when it stops. One server at a time writes to a folder.
+    The server loads the newest checkpoint there, whatever its format. It writes a new one when a client asks
+    (:meth:`relive.Client.checkpoint`), at the interval ``every``, and when it stops. Only one server at a time may
+    write to a folder.
 
     Args:
-      path: the folder, made if it does not exist, or the URL of a bucket (``s3://bucket/run``, ``gs://…``, ``az://…``). The path of
-        one checkpoint loads that one instead of the newest.
+      path: the folder, which is created if it does not exist, or the URL of a bucket (``s3://bucket/run``, ``gs://…``,
+        ``az://…``). The path of a single checkpoint loads that one instead of the newest.
       group: must stay empty.
-      fallback_checkpoint_path: a checkpoint of either format, or a folder of them, that is loaded when ``path`` has none.
-      format: in which format checkpoints are written: ``"relive"``, in which successive checkpoints share their data, or
-        ``"reverb"``, which dm-reverb's servers read.
-      keep: how many checkpoints to keep, at least 1.
-      every: write a checkpoint every so often: seconds, at least 1, or a ``datetime.timedelta``.
-      at_shutdown: write a checkpoint when the server is stopped.
-      config: whose rules restored tables have: those of the ``"checkpoint"``, as with dm-reverb, or those of the ``"code"``. Where they
-        differ, the log says how.
-      salvage: load what is whole of a damaged checkpoint, and log what is lost, instead of refusing it.
+      fallback_checkpoint_path: a checkpoint of either format, or a folder of them, that is loaded if ``path`` has none.
+      format: the format of new checkpoints: ``"relive"``, in which successive checkpoints share their data, or
+        ``"reverb"``, which dm-reverb's servers can read.
+      keep: the number of checkpoints to keep, at least 1.
+      every: the interval between automatic checkpoints, in seconds (at least 1) or as a ``datetime.timedelta``.
+      at_shutdown: whether to write a checkpoint when the server stops.
+      config: where restored tables take their rules from: ``"checkpoint"``, as with dm-reverb, or ``"code"``. The log
+        lists the differences.
+      salvage: whether to load the intact part of a damaged checkpoint and log what is lost, instead of refusing it.
 
     Raises:
-      TypeError: a path that is no path.
-      ValueError: an option that has no such value.
+      TypeError: a path of another type.
+      ValueError: an invalid value of an option.
 
     Example:
       >>> import relive, tempfile
@@ -110,7 +111,7 @@ class DefaultCheckpointer(CheckpointerBase):
         self.salvage = bool(salvage)
 
     def internal_checkpointer(self) -> Checkpointer:
-        """What the server is told."""
+        """The options, as passed to the server."""
         return Checkpointer(
             self.path,
             self.group,
@@ -125,17 +126,17 @@ class DefaultCheckpointer(CheckpointerBase):
 
 
 class TempDirCheckpointer(DefaultCheckpointer):
-    """Checkpoints in a new temporary folder, which stays when the program ends."""
+    """Checkpoints in a new temporary folder, which is kept when the program ends."""
 
     def __init__(self) -> None:
-        # Takes longer to import than the rest of the package, and most programs do not need it.
+        # Its import takes longer than that of the rest of the package, and most programs do not need it.
         import tempfile
 
         super().__init__(tempfile.mkdtemp())
 
 
 def default_checkpointer(group: str | None = None) -> CheckpointerBase:
-    """What a server uses when it is given none: a ``TempDirCheckpointer``. The group is not used."""
+    """The default checkpointer of a server: a ``TempDirCheckpointer``. The group is ignored."""
     del group
     return TempDirCheckpointer()
 

@@ -1,4 +1,4 @@
-"""What becomes of a server's checkpoints, as :meth:`relive.Client.checkpoint_status` tells it."""
+"""The state of a server's checkpoints, as reported by :meth:`relive.Client.checkpoint_status`."""
 
 from __future__ import annotations
 
@@ -11,43 +11,44 @@ class RunningCheckpoint:
     """A checkpoint that is being written."""
 
     trigger: str
-    """Why: ``"interval"``, ``"request"`` or ``"close"``."""
+    """The reason: ``"interval"``, ``"request"`` or ``"close"``."""
     phase: str
-    """``"capturing"`` while references to the items are collected, ``"writing"`` while these are written."""
+    """``"capturing"`` while the server collects references to the items, ``"writing"`` while it writes them."""
     began_at: float
-    """When it began, in seconds since the epoch by the server's clock."""
+    """The time at which it started, in seconds since the epoch by the server's clock."""
     elapsed_s: float
-    """How long it has run."""
+    """The time since it started."""
     items_done: int
-    """Items written."""
+    """The number of items written so far."""
     items_total: int
-    """Items that it will have; 0 until that is known."""
+    """The number of items in total; 0 until that is known."""
     bytes_done: int
-    """Bytes of data written."""
+    """The bytes of data written so far."""
     bytes_total: int
-    """Bytes of data that were not stored before; 0 until that is known."""
+    """The bytes of data that were not stored before; 0 until that is known."""
 
 
 @dataclasses.dataclass(frozen=True)
 class FinishedCheckpoint:
-    """A checkpoint that has ended, well or badly."""
+    """A checkpoint that has ended, successfully or not."""
 
     trigger: str
-    """Why: ``"interval"``, ``"request"`` or ``"close"``."""
+    """The reason: ``"interval"``, ``"request"`` or ``"close"``."""
     began_at: float
-    """When it began, in seconds since the epoch by the server's clock. It holds what was in the tables shortly after."""
+    """The time at which it started, in seconds since the epoch by the server's clock. Its content dates from shortly
+    after that."""
     took_s: float
-    """How long it took."""
+    """The time that it took."""
     longest_pause_s: float
-    """The longest time for which it kept others from a table."""
+    """The longest time for which it blocked access to a table."""
     path: str | None
-    """Where it is, on the server's machine; ``None`` if it failed."""
+    """Its path on the server's machine; ``None`` if it failed."""
     written_bytes: int
-    """Bytes that were written for it."""
+    """The bytes written for it."""
     total_bytes: int
-    """Bytes of it and of all that it refers to, most of which may have been there before."""
+    """The bytes of it and of everything that it refers to; earlier checkpoints may have written most of them."""
     error: str | None
-    """Why it failed. Earlier checkpoints stay valid then."""
+    """The reason for its failure. Earlier checkpoints stay valid."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,19 +56,19 @@ class CheckpointStatus:
     """A server's checkpoints at one moment."""
 
     enabled: bool
-    """Whether the server has somewhere to write them."""
+    """Whether the server has a location for checkpoints."""
     running: RunningCheckpoint | None
-    """The one that is being written."""
+    """The checkpoint that is being written."""
     queued: bool
-    """Whether another one begins when that one ends. Whoever asks now shares it."""
+    """Whether another one starts when the current one ends. Requests made now share it."""
     last: FinishedCheckpoint | None
-    """The one that ended last, well or badly."""
+    """The checkpoint that ended last, successfully or not."""
     last_saved: FinishedCheckpoint | None
-    """The last that was written: what a restart finds. The same as ``last`` unless that one failed."""
+    """The last successful checkpoint, which a restart loads. The same as ``last`` unless that one failed."""
     next_due_s: float | None
-    """Seconds until the next one that nobody has to ask for; ``None`` if they are not written by the clock."""
+    """The seconds until the next automatic checkpoint; ``None`` if there are no automatic checkpoints."""
     loaded: str | None
-    """Path or URL of the checkpoint with which the server began; ``None`` if it began with empty tables."""
+    """The path or URL of the checkpoint that the server loaded at start; ``None`` if it started with empty tables."""
 
     @classmethod
     def _from_native(cls, native: dict[str, Any]) -> CheckpointStatus:

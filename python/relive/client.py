@@ -25,15 +25,15 @@ if TYPE_CHECKING:
     from relive.server import Table
     from relive.structured_writer import StructuredWriter
 
-# Samples that `Client.sample` asks for ahead of the caller.
+# The number of samples that `Client.sample` requests ahead of the caller.
 _MAX_SAMPLES_AHEAD = 64
 
-# Items of one page of `Client.items`: as many as a server gives, since it looks through the whole table for each page.
+# Items of one page of `Client.items`: the server's maximum, since it scans the whole table for each page.
 _ITEMS_PER_PAGE = 100_000
 
 
 class ItemInfo(NamedTuple):
-    """What a table knows about an item, without its data."""
+    """The metadata of an item in a table, without its data."""
 
     key: int
     priority: float
@@ -43,33 +43,33 @@ class ItemInfo(NamedTuple):
 
 
 class Client:
-    """A client of the server at ``server_address``, ``host:port``, or of many servers.
+    """A client of one server at ``server_address``, ``host:port``, or of many servers.
 
-    Many servers are given as a list of addresses, as one string with commas between them, or as ``dns:///name:port`` for all addresses
-    that a name has. They then are as one: see ``docs/many-servers.md``. A server that is away is left out until it answers
-    again, and no call waits for it; :meth:`servers` and :meth:`server_changes` tell.
+    For many servers, pass a list of addresses, one string with commas between them, or ``dns:///name:port`` for all
+    addresses of a name. The client uses them as one; see ``docs/many-servers.md``. A server that is away is left out
+    until it answers again, and no call waits for it; :meth:`servers` and :meth:`server_changes` report its state.
 
-    Nothing is connected before the first call. ``transport`` is the way to the server: ``"in-process"`` for one of this
-    process, which is reached through memory; ``"shm"`` for one of this machine and user, whose batches come in memory that is
-    shared with it; ``"unix"`` for the same through a socket; ``"tcp"``; or ``"auto"``, the first of these that there is. The
-    property :attr:`transport` says which one is in use. Clients can be pickled, and go on after a fork with connections of
+    The client connects at the first call. ``transport`` selects the connection: ``"in-process"`` uses the memory of a
+    server in this process; ``"shm"`` receives batches in memory shared with a server of the same machine and user;
+    ``"unix"`` uses a socket to such a server; ``"tcp"``; ``"auto"`` is the first of these that is available. The
+    property :attr:`transport` returns the one in use. Clients can be pickled. After a fork they open connections of
     their own.
 
-    Every call that waits can be interrupted by Ctrl-C, lets other threads run, and takes a timeout. ``timeout`` is the one
-    of calls that are given none, in seconds. Without any, a call waits as long as it takes and says in the log of
-    :mod:`logging` (logger ``relive``) what it waits for.
+    Every call that waits can be interrupted with Ctrl-C, lets other threads run, and takes a timeout in seconds.
+    ``timeout`` is the default for calls without one. Without any timeout, a call waits indefinitely and logs what it is
+    waiting for to the logger ``relive`` of :mod:`logging`.
 
-    ``token`` is shown to a server that asks for one. With ``tls``, or an address ``https://host:port``, which is trusted as the
-    system says, everything goes over TLS.
+    ``token`` is sent to a server that requires one. All traffic uses TLS if ``tls`` is given, or if the address is
+    ``https://host:port``; the latter trusts the system's authorities.
 
     Raises:
-      ValueError: an address or a transport that cannot be, certificates that cannot be used.
+      ValueError: an invalid address or transport, or unusable certificates.
     """
 
-    # Whether it does as dm-reverb's client where this package's does otherwise: in what lists of numbers are, in the texts of some errors,
-    # in waiting for a server of this process that was stopped, and in closing writers that have items left.
+    # Whether it behaves like dm-reverb's client where this package differs: how lists of numbers are read, the texts of
+    # some errors, waiting for a stopped server of this process, and closing writers that have items left.
     _as_reverb = False
-    # Whether the columns of a step that is inserted must have the names of the table's.
+    # Whether the columns of an inserted step must have the names of the table's columns.
     _checks_names = True
 
     def __init__(
@@ -94,38 +94,38 @@ class Client:
 
     @property
     def server_address(self) -> str:
-        """The address as it was given; those of many servers with commas between."""
+        """The address as given; those of many servers with commas between them."""
         return self._server_address
 
     @property
     def transport(self) -> str:
-        """How items and batches travel now: ``"in-process"``, ``"shm"``, ``"unix"`` or ``"tcp"``.
+        """The transport of items and batches: ``"in-process"``, ``"shm"``, ``"unix"`` or ``"tcp"``.
 
-        The server is asked the first time. As long as none answers, ``"tcp"``.
+        The first access asks the server. Until a server answers, the value is ``"tcp"``.
 
         Raises:
-          FailedPreconditionError: the way that was asked for does not lead to the server.
+          FailedPreconditionError: the requested transport does not reach the server.
         """
         return self._native.transport
 
     # Many servers.
 
     def servers(self) -> list[ServerState]:
-        """How each of many servers stands now; nothing for a client of one, which watches nothing."""
+        """Returns the state of each of many servers; empty for a client of one server, which does not watch it."""
         return [ServerState._make(state) for state in self._native.servers()]
 
     def server_changes(self) -> list[ServerChange]:
-        """The last 256 times that one of many servers was left out or taken back, the oldest first.
+        """Returns the last 256 times that one of many servers was left out or taken back, oldest first.
 
-        They are also in the log of :mod:`logging` (logger ``relive``), as warnings when a server is left out.
+        They are also logged to the logger ``relive`` of :mod:`logging`, as warnings when a server is left out.
         """
         return [ServerChange._make(change) for change in self._native.server_changes()]
 
     def server(self, address: str) -> Client:
-        """A client of one of many servers alone, by its address as :meth:`servers` tells it.
+        """Returns a client of only one of the servers, by its address in :meth:`servers`.
 
         Raises:
-          ValueError: the client has no server there.
+          ValueError: the client has no server with this address.
         """
         known = [state.address for state in self.servers()]
         if address not in known:
@@ -135,15 +135,15 @@ class Client:
     # Writing.
 
     def insert(self, data: Any, priorities: Mapping[str, float], *, timeout: float | None = None) -> None:
-        """Writes one step as one item of each table in ``priorities``, and waits until the server has confirmed it.
+        """Writes one step as one item of each table in ``priorities``, and waits for the server's confirmation.
 
         The columns of the items keep a leading dimension of 1.
 
         Raises:
-          ValueError: no priorities, an unknown table, a step that the table's signature does not allow, or whose columns have other
-            names than the table's, a NaN priority.
-          TypeError: a value of the step is no tensor; ``None`` is none, either.
-          DeadlineExceededError: not confirmed within ``timeout`` seconds.
+          ValueError: no priorities, an unknown table, a NaN priority, a step that does not match the table's signature,
+            or a step whose columns have other names than the table's.
+          TypeError: a value of the step is not a tensor; ``None`` is not one, either.
+          DeadlineExceededError: the server did not confirm within ``timeout`` seconds.
         """
         if not priorities:
             raise ValueError("priorities must name at least one table with a priority")
@@ -160,17 +160,17 @@ class Client:
         *,
         codec: str = "auto",
     ) -> Writer:
-        """A writer whose items are the newest steps of all columns; :meth:`trajectory_writer` can do more.
+        """Returns a writer whose items are the newest steps of all columns; :meth:`trajectory_writer` is more flexible.
 
         Args:
-          max_sequence_length: most steps of an item, at least 1.
-          delta_encoded: whether integers are stored as differences from step to step before they are compressed.
-          chunk_length: steps that are stored together.
-          max_in_flight_items: items that may wait for the server's confirmation.
+          max_sequence_length: the largest number of steps in an item, at least 1.
+          delta_encoded: whether integers are stored as differences from step to step before compression.
+          chunk_length: the number of steps that are stored together.
+          max_in_flight_items: the largest number of unconfirmed items.
           codec: as for :meth:`trajectory_writer`.
 
         Raises:
-          ValueError: a length or bound below 1, a ``chunk_length`` above ``max_sequence_length``, an unknown codec.
+          ValueError: a length or bound below 1, a ``chunk_length`` above ``max_sequence_length``, or an unknown codec.
         """
         return Writer(
             self._native,
@@ -192,23 +192,24 @@ class Client:
         get_signature_timeout_ms: int | None = None,
         codec: str = "auto",
     ) -> TrajectoryWriter:
-        """A writer of steps and of items that refer to any of the newest ``num_keep_alive_refs`` steps of a column.
+        """Returns a writer of steps and of items that refer to any of the newest ``num_keep_alive_refs`` steps of a
+        column.
 
         Args:
-          num_keep_alive_refs: steps of each column that items can refer to, at least 1.
+          num_keep_alive_refs: the number of steps of each column that items can refer to, at least 1.
           validate_items: whether items are checked against their table's signature before they are sent.
-          chunk_length: steps that are stored together; tuned to the items unless given.
-          max_pending_items: items that may wait for the server's confirmation before ``create_item`` waits; 10,000.
-          max_pending_bytes: bytes that may; 256 MiB.
-          get_signature_timeout_ms: accepted since programs for older versions of dm-reverb pass it; this call does not
+          chunk_length: the number of steps that are stored together; by default it adapts to the items.
+          max_pending_items: the number of unconfirmed items at which ``create_item`` waits; 10,000 by default.
+          max_pending_bytes: the same bound in bytes; 256 MiB by default.
+          get_signature_timeout_ms: accepted for programs written for older versions of dm-reverb; this call does not
             wait for the server.
-          codec: how steps are compressed: ``"raw"`` (not at all), ``"snappy"``, ``"lz4"``, ``"zstd"``, or ``"auto"``: with
-            Snappy, or stored as they are where that is tried in vain. All readers get the same data. Codecs but
-            ``"auto"`` and ``"snappy"`` need a Relive server; with another one the writer's later calls raise
-            :class:`relive.errors.UnimplementedError`, and nothing is sent.
+          codec: the compression of steps: ``"raw"`` (none), ``"snappy"``, ``"lz4"``, ``"zstd"``, or ``"auto"``, which
+            uses Snappy and stores incompressible data as it is. All readers get the same data. Codecs other than
+            ``"auto"`` and ``"snappy"`` need a Relive server; with another server the writer sends nothing and its later
+            calls raise :class:`relive.errors.UnimplementedError`.
 
         Raises:
-          ValueError: an option out of range, an unknown codec.
+          ValueError: an option out of range, or an unknown codec.
         """
         if num_keep_alive_refs < 1:
             raise ValueError(f"num_keep_alive_refs ({num_keep_alive_refs}) must be a positive integer")
@@ -227,14 +228,14 @@ class Client:
         return writer
 
     def structured_writer(self, configs: Sequence[Any], *, codec: str = "auto") -> StructuredWriter:
-        """A writer that makes items by itself, from the patterns of :mod:`relive.structured`.
+        """Returns a writer that creates items automatically, from the patterns of :mod:`relive.structured`.
 
         Args:
-          configs: the patterns, as :func:`relive.structured.create_config` makes them.
+          configs: the patterns, created by :func:`relive.structured.create_config`.
           codec: as for :meth:`trajectory_writer`.
 
         Raises:
-          ValueError: no configuration, or one that is wrong (the error names its position); an unknown codec.
+          ValueError: no configuration, an invalid one (the error names its position), or an unknown codec.
         """
         from relive.structured_writer import StructuredWriter
 
@@ -255,17 +256,17 @@ class Client:
 
         Args:
           table: the table.
-          num_samples: how many items, at least 1.
-          emit_timesteps: whether an item comes as a list of one :class:`ReplaySample` per step, or as one
+          num_samples: the number of items, at least 1.
+          emit_timesteps: whether to return an item as a list of one :class:`ReplaySample` per step, or as one
             :class:`ReplaySample` whose columns have a leading dimension.
-          unpack_as_table_signature: whether data has the structure of the table's signature, without one that of the first
-            item that was written, or is a list of columns.
-          timeout: how many seconds to wait for each item.
+          unpack_as_table_signature: whether data has the structure of the table's signature (without a signature, that
+            of the first item written) or is a list of columns.
+          timeout: the number of seconds to wait for each item.
 
         Raises:
-          RuntimeError: there is no such table.
+          RuntimeError: the table does not exist.
           ValueError: ``num_samples`` below 1; columns of different lengths with ``emit_timesteps``.
-          DeadlineExceededError: no item came within ``timeout`` seconds.
+          DeadlineExceededError: no item arrived within ``timeout`` seconds.
         """
         if num_samples < 1:
             raise ValueError(f"max_samples ({num_samples}) must be at least 1: num_samples is the number of items")
@@ -289,34 +290,35 @@ class Client:
         pad: bool = False,
         out: Any = None,
     ) -> BatchIterator:
-        """An iterator of batches: data columns ``[batch_size, steps, …]`` and arrays of what is known of the items.
+        """Iterates over batches: data columns ``[batch_size, steps, …]`` and arrays of the items' metadata.
 
-        A squeezed column has no dimension for the steps. Data has the structure of the table's signature or, without one,
-        of the first item that was written; items with another number of columns come as a list.
+        A squeezed column has no dimension for the steps. Data has the structure of the table's signature or, without
+        one, of the first item written; items with another number of columns are returned as a list.
 
         Args:
           table: the table.
-          batch_size: items of a batch, at least 1.
-          timeout: seconds that a batch may take; a batch that is incomplete by then loses nothing, the next call goes
-            on with it.
-          prefetch: batches that are asked for before they are wanted. 0 is exact: only what is handed out is sampled,
-            as the table is at that moment. By default 0 within the process and 2 over a network.
-          num_workers: streams that fetch at the same time.
-          max_batches: ends after that many; by default never.
-          pad: whether items of different lengths are padded with zeros to the longest of the batch; their lengths are
-            in ``batch.lengths``. Without it they are an error.
-          out: arrays that every batch is written to, in the structure of the items; ``batch.data`` is then this very nest.
-            They have the shapes and data types of a batch's columns, are C-contiguous and writable, and share no memory; with
-            ``pad`` they may have room for more steps. ``None`` in the place of an array makes a new one for that column, as
-            columns of strings need. The interpreter is released while they are written to, so that other threads must leave
-            them alone until the next batch is there.
+          batch_size: the number of items in a batch, at least 1.
+          timeout: the number of seconds to wait for a batch. A timeout loses no items; the next call continues the
+            incomplete batch.
+          prefetch: the number of batches to request ahead. With 0, sampling is exact: only batches that are returned
+            are sampled, from the table as it is at that moment. The default is 0 within the process and 2 over a
+            network.
+          num_workers: the number of streams that fetch in parallel.
+          max_batches: the number of batches after which the iterator ends; by default it never ends.
+          pad: whether to pad items of different lengths with zeros to the longest of the batch; their lengths are in
+            ``batch.lengths``. Without it, different lengths are an error.
+          out: arrays that receive every batch, in the structure of the items; ``batch.data`` is then this same nest.
+            They have the shapes and data types of a batch's columns, are C-contiguous and writable, and share no
+            memory; with ``pad`` they may have room for more steps. ``None`` instead of an array allocates a new one for
+            that column, which columns of strings need. The interpreter lock is released while they are written to, so
+            other threads must not access them until the next batch is returned.
 
         Raises:
-          ValueError: a number out of range, arrays of ``out`` that cannot be written to; the error names the path. While
-            iterating: items of different shapes, ``out`` of another structure, shape or data type.
-          TypeError: something in ``out`` is no array.
+          ValueError: a number out of range, or arrays of ``out`` that are not writable; the error names the path. While
+            iterating: items of different shapes, or ``out`` of another structure, shape or data type.
+          TypeError: a value in ``out`` is not an array.
           DeadlineExceededError: while iterating, no complete batch within ``timeout`` seconds.
-          RuntimeError: while iterating, there is no such table, or the server stopped.
+          RuntimeError: while iterating, the table does not exist, or the server stopped.
         """
         return BatchIterator(
             self, table, batch_size, timeout=timeout, prefetch=prefetch, num_workers=num_workers,
@@ -324,9 +326,9 @@ class Client:
         )
 
     def items(self, table: str, *, timeout: float | None = None) -> Iterator[ItemInfo]:
-        """All items of ``table`` in the order of their insertion, without their data and without sampling them.
+        """Returns all items of ``table`` in insertion order, without their data and without sampling them.
 
-        Pages are read one after the other; items that are inserted or deleted meanwhile may or may not appear.
+        It reads page by page; items that are inserted or deleted in the meantime may or may not appear.
         """
         cursor: int | None = None
         while True:
@@ -338,7 +340,7 @@ class Client:
     def get_items(
         self, table: str, keys: Sequence[int] | npt.NDArray[np.uint64], *, timeout: float | None = None
     ) -> list[ReplaySample | None]:
-        """The items with these keys, ``None`` for those that the table does not have. It does not count as sampling."""
+        """Returns the items with these keys, ``None`` for unknown keys. This does not count as sampling."""
         structure = self._structure(table, timeout)
         found = self._native.get_items(table, keys, timeout)
         return [
@@ -356,12 +358,12 @@ class Client:
         *,
         timeout: float | None = None,
     ) -> None:
-        """Deletes the items ``deletes``, then sets the priorities ``updates``. Unknown keys are passed over.
+        """Deletes the items ``deletes``, then sets the priorities ``updates``. Unknown keys are ignored.
 
         Raises:
-          RuntimeError: there is no such table.
-          ValueError: a priority that the table's selectors do not take; the ones before it are set.
-          TypeError: a key that is no integer of 64 bits, a priority that is no number.
+          RuntimeError: the table does not exist.
+          ValueError: a priority that the table's selectors do not accept; the ones before it are set.
+          TypeError: a key that is not a 64-bit integer, or a priority that is not a number.
         """
         updates = updates or {}
         if not isinstance(updates, Mapping):
@@ -388,11 +390,11 @@ class Client:
         self._native.mutate_priorities(table, keys, priorities, (), timeout)
 
     def delete_items(self, table: str, keys: npt.ArrayLike, *, timeout: float | None = None) -> None:
-        """Deletes the items ``keys``; unknown keys are passed over."""
+        """Deletes the items ``keys``; unknown keys are ignored."""
         self._native.mutate_priorities(table, (), (), keys, timeout)
 
     def reset(self, table: str, *, timeout: float | None = None) -> None:
-        """Removes all items of ``table`` and sets its counters to 0."""
+        """Removes all items of ``table`` and resets its counters to 0."""
         self._native.reset(table, timeout)
 
     # Changing tables in use.
@@ -411,27 +413,27 @@ class Client:
         max_diff: float | None = None,
         timeout: float | None = None,
     ) -> Changed:
-        """Changes rules of ``table`` while it is in use, all of them or none; what is not given stays.
+        """Changes rules of ``table`` while it is in use, either all of them or none; omitted rules keep their values.
 
-        Whoever may go on then does. Items beyond smaller bounds leave by the remover's choice before this returns. The
-        cursor of the rate limiter stays where it is: a new ratio is for inserts to come. The change is logged by the server
-        and in ``changes`` of :meth:`status`.
+        Calls that the new rules allow continue. Items beyond smaller bounds are evicted by the remover before this
+        returns. The rate limiter's cursor keeps its value: a new ratio applies to future inserts. The server logs the
+        change and lists it in ``changes`` of :meth:`status`.
 
         Args:
-          table: name of the table.
-          max_size: items that the table keeps.
-          max_bytes: bytes of chunks that the table keeps; 0 takes this bound away.
-          max_times_sampled: samples after which an item is deleted; 0: never.
-          rate_limiter: sets the four bounds that follow, at once.
-          samples_per_insert: samples per insert that the limiter aims at.
-          min_size_to_sample: items that the table must hold before it may be sampled.
+          table: the table's name.
+          max_size: the number of items that the table keeps.
+          max_bytes: the bytes of chunks that the table keeps; 0 removes this bound.
+          max_times_sampled: the number of samples after which an item is deleted; 0: never.
+          rate_limiter: sets the four bounds below at once.
+          samples_per_insert: the limiter's target for samples per insert.
+          min_size_to_sample: the number of items that the table must hold before it can be sampled.
           min_diff: the lowest cursor that a sample may leave behind.
           max_diff: the highest cursor that an insert may leave behind.
-          timeout: seconds to wait for the server's answer.
+          timeout: the number of seconds to wait for the server's answer.
 
         Raises:
-          ValueError: an unknown table, rules out of range, nothing to change.
-          NotImplementedError: the server is not Relive's.
+          ValueError: an unknown table, rules out of range, or no rule to change.
+          NotImplementedError: the server is not a Relive server.
         """
         limiter = {} if rate_limiter is None else _bounds(rate_limiter)
         bounds = {
@@ -447,7 +449,7 @@ class Client:
     def pause_table(
         self, table: str, *, inserts: bool = True, samples: bool = True, timeout: float | None = None
     ) -> Changed:
-        """Holds back inserts, samples or both of ``table``: calls wait, and say that the table is paused.
+        """Holds back inserts, samples or both of ``table``: calls wait, and report that the table is paused.
 
         Raises:
           As :meth:`change_table`.
@@ -457,7 +459,7 @@ class Client:
     def resume_table(
         self, table: str, *, inserts: bool = True, samples: bool = True, timeout: float | None = None
     ) -> Changed:
-        """Lets inserts, samples or both of ``table`` go on.
+        """Resumes inserts, samples or both of ``table``.
 
         Raises:
           As :meth:`change_table`.
@@ -466,22 +468,22 @@ class Client:
         return self._change(table, timeout, **{name: False for name, chosen in resumed.items() if chosen})
 
     def add_table(self, table: Table, *, timeout: float | None = None) -> None:
-        """Adds an empty table of the rules of ``table`` to the server, which goes on. ``table`` itself stays unused.
+        """Adds an empty table with the rules of ``table`` to the running server. ``table`` itself stays unused.
 
-        A server that is started again finds the table in its checkpoint, and wants it among its tables, too.
+        A restarted server finds the table in its checkpoint, and then requires it among its tables.
 
         Raises:
-          ValueError: the server has a table of this name; ``table`` has extensions.
-          NotImplementedError: the server is not Relive's.
+          ValueError: the server already has a table of this name, or ``table`` has extensions.
+          NotImplementedError: the server is not a Relive server.
         """
         self._native.add_table(table.internal_table, timeout)
 
     def drop_table(self, table: str, *, timeout: float | None = None) -> None:
-        """Drops ``table`` with all its items. Calls that wait for it fail. A server keeps its last table.
+        """Drops ``table`` with all its items. Calls that wait for it fail. The last table cannot be dropped.
 
         Raises:
           ValueError: an unknown table, or the only one.
-          NotImplementedError: the server is not Relive's.
+          NotImplementedError: the server is not a Relive server.
         """
         self._native.drop_table(table, timeout)
         self._structures.pop(table, None)
@@ -492,7 +494,8 @@ class Client:
     # Asking.
 
     def server_info(self, timeout: float | None = None) -> dict[str, TableInfo]:
-        """The tables by name. Waits for a server to be there; no ``timeout`` or one of 0 means for ever.
+        """Returns the tables by name, waiting until the server is available. No ``timeout`` or a timeout of 0 waits
+        forever.
 
         Raises:
           DeadlineExceededError: no server answered within ``timeout`` seconds.
@@ -502,18 +505,19 @@ class Client:
         return {info.name: info for info in infos}
 
     def status(self, timeout: float | None = None) -> dict[str, Any]:
-        """What a Relive server holds: ``version``, ``uptime_s``, and ``tables``: :class:`TableInfo` by name, each with its
-        bytes and its ``waiters``: who waits for what, and since when.
+        """Returns the state of a Relive server: ``version``, ``uptime_s``, and ``tables``: :class:`TableInfo` by name,
+        each with its bytes and its ``waiters``: which callers wait, for what, and since when.
 
-        Of all chunks there are ``num_chunks``, ``encoded_bytes``, ``raw_bytes``, ``shared_bytes`` (held by several tables),
-        ``spilled_bytes`` (on disk) and ``resident_bytes`` (in memory); ``max_bytes`` is their bound, ``waiters`` are the
-        writers that wait for memory, and ``process_bytes`` is all that the server's process has. ``spill_error`` says why
-        chunks could not be moved to disk when that was last tried; it is ``None`` if they can be, or nobody asked for it.
-        ``codecs`` names the codecs that writers may choose. ``connections`` counts those that are open, and ``changes`` has the
-        last changes of tables in use, the oldest first, as :class:`relive.LoggedChange`.
+        For all chunks it reports ``num_chunks``, ``encoded_bytes``, ``raw_bytes``, ``shared_bytes`` (held by several
+        tables), ``spilled_bytes`` (on disk) and ``resident_bytes`` (in memory). ``max_bytes`` is their bound,
+        ``waiters`` are the writers that wait for memory, and ``process_bytes`` is the memory of the server's process.
+        ``spill_error`` is the reason why the last attempt to move chunks to disk failed; it is ``None`` if it succeeded
+        or spilling is off. ``codecs`` names the codecs that writers may choose. ``connections`` counts the open
+        connections, and ``changes`` lists the last changes of tables in use, oldest first, as
+        :class:`relive.LoggedChange`.
 
         Raises:
-          NotImplementedError: the server is not Relive's.
+          NotImplementedError: the server is not a Relive server.
         """
         status = dict(self._native.status(timeout))
         infos = [TableInfo._from_native(info) for info in status["tables"]]
@@ -522,33 +526,33 @@ class Client:
         return status
 
     def checkpoint(self, *, timeout: float | None = None) -> str:
-        """Makes the server write a checkpoint, and gives its path on the server's machine.
+        """Makes the server write a checkpoint, and returns its path on the server's machine.
 
-        It holds everything that was confirmed before; the server goes on meanwhile. Calls at the same time share checkpoints,
-        and one that is interrupted or runs out of time ends none.
+        It contains everything that was confirmed before; the server keeps serving. Concurrent calls share checkpoints.
+        An interrupted call, or one that times out, does not stop the checkpoint.
 
         Raises:
-          ValueError: the server has nowhere to write to.
-          RuntimeError: there is no server, or writing failed.
+          ValueError: the server has no location for checkpoints.
+          RuntimeError: no server answers, or writing failed.
         """
         return self._native.checkpoint(timeout)
 
     def checkpoint_status(self, *, timeout: float | None = None) -> CheckpointStatus:
-        """What becomes of the server's checkpoints: which one is being written and how far it is, what came of the last, and
-        when the next is due.
+        """Returns the state of the server's checkpoints: the one in progress and how far it is, the result of the last
+        one, and the time until the next one.
 
         Raises:
-          NotImplementedError: the server is not Relive's.
-          RuntimeError: there is no server.
+          NotImplementedError: the server is not a Relive server.
+          RuntimeError: no server answers.
         """
         return CheckpointStatus._from_native(self._native.checkpoint_status(timeout))
 
     def _sampler(self, table: str, **options: Any) -> _native.Sampler:
-        """The reader behind the datasets."""
+        """The reader that the datasets use."""
         return self._native.sampler(table, **options)
 
     def _structure(self, table: str, timeout: float | None, *, required: bool = False) -> Structure | None:
-        """What the items of ``table`` look like; ``None`` if that is not known."""
+        """The structure of the items of ``table``; ``None`` if it is not known."""
         known = self._structures.get(table)
         if known is None:
             infos = self.server_info(timeout)
@@ -563,14 +567,14 @@ class Client:
 
     def _structure_of(self, info: TableInfo, timeout: float | None) -> Structure | None:
         signature = info.structure
-        # A signature without leaves says nothing, as in dm-reverb.
+        # As in dm-reverb, a signature without leaves is no signature.
         if signature is not None and nest.flatten(signature):
             return Structure(signature, is_promised=True)
         named = self._native.structure(info.name, timeout)
         return None if named is None else Structure(named, is_promised=False)
 
 
-# What the compiled half is told of a change, which leaves out nothing.
+# The complete description of a change, as the compiled half takes it.
 _NO_CHANGE: dict[str, Any] = dict.fromkeys((
     "max_size", "max_bytes", "max_times_sampled", "samples_per_insert", "min_size_to_sample", "min_diff", "max_diff",
     "pause_inserts", "pause_samples",
@@ -595,7 +599,7 @@ def _client(
     token: str | None,
     tls: ClientTls | None,
 ) -> Client:
-    """A client of a class that may take the address alone, as long as nothing else was said."""
+    """Creates a client of a class that may accept only the address, if no other argument was given."""
     options = {"timeout": timeout, "token": token, "tls": tls}
     given: dict[str, Any] = {name: option for name, option in options.items() if option is not None}
     if transport != "auto":
@@ -604,7 +608,7 @@ def _client(
 
 
 def _timesteps(info: SampleInfo, columns: list[Any], structure: Structure | None) -> list[ReplaySample]:
-    """One sample per step; all have the same information."""
+    """Yields one sample per step; all have the same information."""
     shapes = [np.shape(column) for column in columns]
     lengths = {shape[:1] for shape in shapes}
     if len(lengths) != 1 or () in lengths:
@@ -613,5 +617,5 @@ def _timesteps(info: SampleInfo, columns: list[Any], structure: Structure | None
             "sample it with emit_timesteps=False"
         )
     (steps,) = lengths.pop()
-    # With the ellipsis, a scalar is an array, too.
+    # The ellipsis makes a scalar an array, too.
     return [ReplaySample(info, packed(structure, [column[step, ...] for column in columns])) for step in range(steps)]

@@ -1,8 +1,8 @@
 """The exceptions of this package.
 
 Every error that a server or the connection to it causes is a ``ReverbError``. Each kind is also the builtin exception
-that programs written for dm-reverb catch (``RuntimeError``, ``ValueError``, ``IndexError``, ``NotImplementedError``),
-so that old and new ``except`` clauses both work.
+that programs written for dm-reverb catch (``RuntimeError``, ``ValueError``, ``IndexError``, ``NotImplementedError``).
+Both old and new ``except`` clauses therefore work.
 
 | Class | also | When |
 |---|---|---|
@@ -27,10 +27,10 @@ class ReverbError(Exception):
 
 
 def _lets_flush(error: BaseException | None) -> bool:
-    """Whether a writer that is left because of ``error`` sends what it has.
+    """Whether a writer that is left because of ``error`` sends the items that it has.
 
-    A refused argument says nothing of the items before it. What comes from the server or the connection would come again,
-    and who interrupts does not want to wait.
+    A refused argument says nothing about earlier items. An error of the server or the connection would occur again, and
+    a user who interrupts the program does not want to wait.
     """
     if isinstance(error, ReverbError):
         return isinstance(error, ValueError)
@@ -38,39 +38,40 @@ def _lets_flush(error: BaseException | None) -> bool:
 
 
 class DeadlineExceededError(ReverbError, TimeoutError):
-    """The timeout given by the caller ran out before the call was done."""
+    """The timeout given by the caller ran out before the call completed."""
 
 
 class InvalidArgumentError(ReverbError, ValueError):
-    """An argument that cannot work, whatever the state of the server."""
+    """An argument that can never work, whatever the state of the server."""
 
 
 class NotFoundError(ReverbError, RuntimeError, ValueError):
-    """The table does not exist; or the store, column or trajectory of :mod:`relive.gpu`."""
+    """The table does not exist, or the store, column or trajectory of :mod:`relive.gpu`."""
 
 
 class UnavailableError(ReverbError, RuntimeError):
-    """No server answers at the address, or what :mod:`relive.gpu` needs is taken or not there. Trying again later may work."""
+    """No server answers at the address, or a resource of :mod:`relive.gpu` is in use or missing. A retry may
+    succeed."""
 
 
 class CancelledError(ReverbError, RuntimeError):
-    """The table or the server was closed while the call waited."""
+    """The table or the server was closed during the call."""
 
 
 class ClosedError(ReverbError, RuntimeError):
-    """The writer, sampler or server has been closed before the call."""
+    """The writer, sampler or server was closed before the call."""
 
 
 class FailedPreconditionError(ReverbError, RuntimeError):
-    """The call is not possible in the present state."""
+    """The current state does not allow the call."""
 
 
 class DataLossError(ReverbError, RuntimeError):
-    """Bytes that were stored or received are damaged."""
+    """Stored or received bytes are damaged."""
 
 
 class ProtocolError(ReverbError, RuntimeError):
-    """The other side sent something that the protocol does not allow."""
+    """The other side violated the protocol."""
 
 
 class PermissionDeniedError(ReverbError, RuntimeError):
@@ -78,7 +79,7 @@ class PermissionDeniedError(ReverbError, RuntimeError):
 
 
 class InternalError(ReverbError, RuntimeError):
-    """A fault inside of the server; or the system refused memory, a file or a thread to :mod:`relive.gpu`."""
+    """A fault inside the server; or the system refused memory, a file or a thread to :mod:`relive.gpu`."""
 
 
 class ResourceExhaustedError(ReverbError, IndexError):
@@ -86,4 +87,4 @@ class ResourceExhaustedError(ReverbError, IndexError):
 
 
 class UnimplementedError(ReverbError, NotImplementedError):
-    """The server does not know this call, as dm-reverb's server does not know Relive's own ones."""
+    """The server does not support this call; dm-reverb's server does not support Relive's own calls."""

@@ -1,6 +1,6 @@
-"""What can be added to a table: ``Table(..., extensions=[PriorityDiffusion(decay=0.9, before=4)])``.
+"""Extensions of a table: ``Table(..., extensions=[PriorityDiffusion(decay=0.9, before=4)])``.
 
-Extensions run inside of the server, as part of the operation that they follow.
+Extensions run inside the server, as part of the operation that triggers them.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from relive.server import TableExtensionBase
 
 __all__ = ["InsertOnFirstSample", "PriorityDiffusion", "TableExtensionBase"]
 
-# Each insert and update changes so many priorities while the table is locked.
+# Each insert and update changes up to this many priorities while the table is locked.
 _MAX_NEIGHBOURS = 1024
 
 
 @dataclasses.dataclass(frozen=True)
 class InsertOnFirstSample(TableExtensionBase):
-    """Copies an item into another table of the server when it is sampled for the first time.
+    """Copies an item into another table of the server when the item is sampled for the first time.
 
-    The copy has the same key, priority and data. It is dropped, with a line in the server's log, if the other table's
-    rate limiter does not let it in within a minute.
+    The copy has the same key, priority and data. If the other table's rate limiter blocks it for a minute, the server
+    drops the copy and logs that.
 
     Args:
       target_table: the name of the other table.
@@ -35,7 +35,7 @@ class InsertOnFirstSample(TableExtensionBase):
             raise ValueError("target_table must not be empty")
 
     def build_internal_extensions(self, table_name: str) -> Sequence[_native.TableExtension]:
-        """What the server runs."""
+        """The extensions that the server runs."""
         return [_native.TableExtension.insert_on_first_sample(self.target_table)]
 
 
@@ -43,14 +43,14 @@ class InsertOnFirstSample(TableExtensionBase):
 class PriorityDiffusion(TableExtensionBase):
     """Raises the priorities of neighbours when an item is inserted or updated.
 
-    That of the n-th neighbour becomes at least ``priority * decay**n``. Neighbours are the items of the same episode
-    that begin next before or after in time. With neighbours before only, this is prioritized sequence experience replay
-    (Brittain et al. 2019, section 4): the steps that led to a surprise are worth another look.
+    The priority of the n-th neighbour becomes at least ``priority * decay**n``. Neighbours are the items of the same
+    episode that start immediately before or after the item. With neighbours before only, this is prioritized sequence
+    experience replay (Brittain et al. 2019, section 4), which also replays the steps that led to a surprise.
 
     Args:
-      decay: from 0 to 1.
-      before: how many neighbours before an item, at most 1024.
-      after: how many after it, at most 1024.
+      decay: the factor per neighbour, from 0 to 1.
+      before: the number of neighbours before an item, at most 1024.
+      after: the number of neighbours after it, at most 1024.
 
     Raises:
       ValueError: a number out of range.
@@ -68,5 +68,5 @@ class PriorityDiffusion(TableExtensionBase):
                 raise ValueError(f"{name} must be from 0 to {_MAX_NEIGHBOURS}, but it is {value}")
 
     def build_internal_extensions(self, table_name: str) -> Sequence[_native.TableExtension]:
-        """What the server runs."""
+        """The extensions that the server runs."""
         return [_native.TableExtension.priority_diffusion(self.decay, self.before, self.after)]

@@ -1,16 +1,16 @@
-"""Writes what happens in a Gymnasium environment to a table.
+"""Writes the steps of a Gymnasium environment to a table.
 
-What an item is, is said by a kind: :class:`Transitions`, :class:`Sequences` or :class:`Episodes`.
+The kind defines the items: :class:`Transitions`, :class:`Sequences` or :class:`Episodes`.
 
 >>> kind = Transitions(n_steps=3, discount=0.99)  # doctest: +SKIP
 >>> table = relive.Table("replay", ..., signature=signature(env, kind))  # doctest: +SKIP
 >>> env = Recorder(env, client, "replay", kind)  # doctest: +SKIP
 
-and from then on ``env.reset()`` and ``env.step(action)`` as before. Observations are stored once, however many items
-show them. Spaces with parts (``Dict``, ``Tuple``) become nests.
+After that, call ``env.reset()`` and ``env.step(action)`` as before. Each observation is stored once, however many items
+contain it. Composite spaces (``Dict``, ``Tuple``) become nests.
 
-With this module imported Gymnasium has the native environments, too: ``gymnasium.make("relive/catch-0")`` is ``relive.rl.make("catch/0")``, and
-``gymnasium.make_vec("relive/CartPole-v1", num_envs=8)`` steps eight at once.
+Importing this module also registers the native environments with Gymnasium: ``gymnasium.make("relive/catch-0")`` is
+``relive.rl.make("catch/0")``, and ``gymnasium.make_vec("relive/CartPole-v1", num_envs=8)`` steps eight at once.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = ["Episodes", "Kind", "Recorder", "Sequences", "Transitions", "signatur
 
 
 def signature(env: gymnasium.Env[Any, Any], kind: Kind = Transitions()) -> Any:
-    """The signature of a table for what a :class:`Recorder` of that kind writes.
+    """Returns the signature of a table for the items that a :class:`Recorder` of that kind writes.
 
     Raises:
       ValueError: a space whose values have no fixed shape and type; the error names its path.
@@ -46,28 +46,29 @@ def signature(env: gymnasium.Env[Any, Any], kind: Kind = Transitions()) -> Any:
 class Recorder(gymnasium.Wrapper[Any, Any, Any, Any]):
     """An environment whose steps are written to a table.
 
-    When ``step`` reports the end of an episode, its items are in the table. Items that are complete earlier are sent on
-    the way, and :meth:`flush` waits for them. An episode that is abandoned, by ``reset`` or ``close`` before its end,
-    leaves the items that are complete by then, and no others.
+    When ``step`` reports the end of an episode, its items are in the table. Items that are complete earlier are sent
+    earlier; :meth:`flush` waits for them. If ``reset`` or ``close`` abandons an episode before its end, only the items
+    that are complete by then are written.
 
     Values are converted to the data types of the spaces.
 
     Args:
-      env: one environment. For a vector of them, give each its own recorder:
+      env: one environment. For a vector of environments, give each its own recorder:
         ``gymnasium.vector.SyncVectorEnv([lambda: Recorder(make(), client, table)] * 8)``.
       client: the client of the server.
       table: the table.
-      kind: what the items are.
-      priority: the priority of each item, or a function that gets the item's data, numpy arrays, and returns it.
-      timeout: seconds that the server may take to confirm the items at the end of an episode, in ``reset`` and in
-        ``close``.
-      max_pending_items: items that may wait for the server's confirmation before ``step`` waits.
+      kind: the kind of the items.
+      priority: the priority of each item, or a function that takes the item's data (numpy arrays) and returns the
+        priority.
+      timeout: how long to wait, in seconds, for the server to confirm the items at the end of an episode, in ``reset``
+        and in ``close``.
+      max_pending_items: the number of unconfirmed items at which ``step`` waits.
 
     Raises:
-      TypeError: a vector of environments, or a kind that is none.
+      TypeError: a vector of environments, or a ``kind`` that is not a kind of item.
       ValueError: a space whose values have no fixed shape and type; no bound for the length of episodes.
-      DeadlineExceededError: from ``step``, ``reset``, ``flush`` and ``close``: not confirmed in time. The items
-        are still on their way.
+      DeadlineExceededError: from ``step``, ``reset``, ``flush`` and ``close``: the items were not confirmed in time.
+        They are still being sent.
     """
 
     def __init__(
@@ -85,7 +86,7 @@ class Recorder(gymnasium.Wrapper[Any, Any, Any, Any]):
         columns = _columns(env, kind)
         super().__init__(env)
         self._observation = _Caster(columns["observation"], copies=False)
-        # Written down after the step, in which the environment may change it.
+        # Recorded after the step, during which the environment may change it.
         self._action = _Caster(columns["action"], copies=True)
         self._state_caster = _Caster(columns["state"], copies=True) if "state" in columns else None
         self._state = None if self._state_caster is None else nest.map_structure(_zeros, columns["state"])
@@ -104,13 +105,13 @@ class Recorder(gymnasium.Wrapper[Any, Any, Any, Any]):
 
     @property
     def agent_state(self) -> Any:
-        """What the agent carries from step to step, for kinds with a ``state``: the next step is written down with it.
+        """The agent's state from step to step, for kinds with a ``state``; it is recorded with the next step.
 
-        Zeros until it is set; it stays until it is set again.
+        It is zero initially and keeps its value until it is set again.
 
         Raises:
           AttributeError: the kind has no ``state``.
-          ValueError: another shape than the kind's.
+          ValueError: the shape differs from the kind's.
         """
         if self._state_caster is None:
             raise AttributeError("the recorder has no state: give its kind one, as in Sequences(20, state=ArraySpec(...))")
@@ -120,7 +121,7 @@ class Recorder(gymnasium.Wrapper[Any, Any, Any, Any]):
     def agent_state(self, value: Any) -> None:
         known = self.agent_state
         assert self._state_caster is not None
-        # What a framework gives is no longer its own here.
+        # The array must not share memory with a framework's tensor.
         state = self._state_caster(nest.map_structure(_detached, value))
         for path, was, now in ((path, leaf, _part(state, path)) for path, leaf in nest.flatten_with_path(known)):
             if was.shape != now.shape:
@@ -128,7 +129,7 @@ class Recorder(gymnasium.Wrapper[Any, Any, Any, Any]):
         self._state = state
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Begins an episode, as the environment does."""
+        """Starts an episode, as the environment does."""
         self._in_episode = False
         self._items.end_episode()
         observation, info = self.env.reset(seed=seed, options=options)
@@ -137,10 +138,10 @@ class Recorder(gymnasium.Wrapper[Any, Any, Any, Any]):
         return observation, info
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        """Takes a step in the environment and writes it down.
+        """Takes a step in the environment and records it.
 
         Raises:
-          gymnasium.error.ResetNeeded: there is no episode.
+          gymnasium.error.ResetNeeded: no episode has started.
         """
         if not self._in_episode:
             raise gymnasium.error.ResetNeeded(
@@ -160,12 +161,13 @@ class Recorder(gymnasium.Wrapper[Any, Any, Any, Any]):
         """Waits until the server has confirmed all items.
 
         Raises:
-          DeadlineExceededError: it has not within ``timeout`` seconds, by default those of the recorder.
+          DeadlineExceededError: the server has not done so within ``timeout`` seconds; the default is the recorder's
+            timeout.
         """
         self._items.flush(timeout)
 
     def close(self) -> None:
-        """Waits as :meth:`flush` does, and closes the environment. A second call does nothing."""
+        """Waits like :meth:`flush` and closes the environment. A second call does nothing."""
         if self._closed:
             return
         self._closed = True
@@ -177,7 +179,8 @@ class Recorder(gymnasium.Wrapper[Any, Any, Any, Any]):
 
 
 class _Caster:
-    """Turns values of a space into arrays of the space's data types; with ``copies``, arrays that share no memory."""
+    """Converts values of a space to arrays of the space's data types; with ``copies``, to arrays that share no
+    memory."""
 
     def __init__(self, spec: Any, *, copies: bool) -> None:
         self._spec = spec
@@ -186,7 +189,7 @@ class _Caster:
 
     def __call__(self, value: Any) -> Any:
         if isinstance(self._spec, specs.ArraySpec):
-            # Most spaces have no parts, and every step comes by here.
+            # A fast path: most spaces are not composite, and this runs for every step.
             return self._array(value, dtype=self._spec.dtype)
         return nest.unflatten_as(
             self._spec, [self._array(_part(value, path), dtype=spec.dtype) for path, spec in self._leaves]
@@ -200,7 +203,7 @@ def _part(value: Any, path: nest.Path) -> Any:
 
 
 def _columns(env: gymnasium.Env[Any, Any], kind: Kind) -> dict[str, Any]:
-    """The specs of the columns of a row, without ``next_observation``."""
+    """The specs of the columns of a row, excluding ``next_observation``."""
     spaces = {"observation": _parts(env.observation_space), "action": _parts(env.action_space)}
     columns = nest.map_structure(lambda spec: specs.ArraySpec(spec.shape, spec.dtype), specs.as_spec(spaces))
     columns["reward"] = specs.ArraySpec((), np.float32)
@@ -226,7 +229,7 @@ def _detached(value: Any) -> Any:
 
 
 def _parts(space: gymnasium.Space[Any]) -> Any:
-    """A space as a nest of spaces that have no parts."""
+    """A space as a nest of spaces that are not composite."""
     if isinstance(space, gymnasium.spaces.Dict):
         return {key: _parts(part) for key, part in space.spaces.items()}
     if isinstance(space, gymnasium.spaces.Tuple):
@@ -235,9 +238,9 @@ def _parts(space: gymnasium.Space[Any]) -> Any:
 
 
 def _rows_kept(env: gymnasium.Env[Any, Any], kind: Kind) -> int:
-    """How many rows back items refer to."""
+    """The number of rows back that items refer to."""
     if isinstance(kind, Transitions):
-        # A window with its next observation, and after an episode's end the rows of the shorter windows.
+        # A window with its next observation and, after the end of an episode, the rows of the shorter windows.
         return 2 * kind.n_steps + 1
     return (kind.length if isinstance(kind, Sequences) else _max_length(env, kind)) + 1
 

@@ -1,6 +1,6 @@
-"""Selectors: which item of a table is sampled, or removed, next.
+"""Selectors: rules that choose which item of a table to sample or remove next.
 
-A selector is a description. The same object may be used for several tables, and as sampler and remover of one.
+A selector is a description. Several tables may share one object, and a table may use it as both sampler and remover.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import abc
 import dataclasses
 
 Spec = tuple[str] | tuple[str, float]
-"""The name of a selector and its parameter, if it has one."""
+"""The name of a selector and its parameter, if any."""
 
 
 class ItemSelector(abc.ABC):
@@ -23,7 +23,7 @@ class ItemSelector(abc.ABC):
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class FifoSelector(ItemSelector):
-    """The oldest item. Probability 1."""
+    """The oldest item, with probability 1."""
 
     @property
     def _spec(self) -> Spec:
@@ -35,7 +35,7 @@ class FifoSelector(ItemSelector):
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class LifoSelector(ItemSelector):
-    """The newest item. Probability 1."""
+    """The newest item, with probability 1."""
 
     @property
     def _spec(self) -> Spec:
@@ -47,7 +47,7 @@ class LifoSelector(ItemSelector):
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class UniformSelector(ItemSelector):
-    """Any item, all with the same probability 1/size."""
+    """Any item, each with probability 1/size."""
 
     @property
     def _spec(self) -> Spec:
@@ -59,7 +59,7 @@ class UniformSelector(ItemSelector):
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class WithoutReplacementSelector(ItemSelector):
-    """Any item that was not drawn since all were; a new epoch begins when every item was drawn.
+    """Any item that was not drawn in this epoch; a new epoch begins when every item was drawn.
 
     The probability of an item is 1/(items not yet drawn in the epoch). Clients of dm-reverb see it as uniform.
     """
@@ -77,13 +77,13 @@ class PrioritizedSelector(ItemSelector):
     """Item i with probability p_i^e / sum_k p_k^e, where p are the priorities and e is the exponent.
 
     That is equation 1 of Schaul et al., "Prioritized Experience Replay" (2016), whose alpha is the exponent. Items of
-    priority 0 are drawn only when all have it. Priorities must be finite and not negative.
+    priority 0 are drawn only if all items have priority 0. Priorities must be finite and not negative.
 
     Args:
-      priority_exponent: 0 makes all items of positive priority alike, 1 is proportional.
+      priority_exponent: 0 weights all positive priorities equally; 1 is proportional to the priority.
 
     Raises:
-      TypeError: the exponent is no number.
+      TypeError: the exponent is not a number.
     """
 
     priority_exponent: float
@@ -101,12 +101,12 @@ class PrioritizedSelector(ItemSelector):
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class HeapSelector(ItemSelector):
-    """The item of the lowest or of the highest priority. Probability 1.
+    """The item of the lowest or of the highest priority, with probability 1.
 
-    Of equal priorities, the one that was inserted or updated longest ago.
+    Among items of equal priority, it chooses the one that was inserted or updated longest ago.
 
     Args:
-      min_heap: whether the lowest priority wins.
+      min_heap: whether to choose the lowest priority.
     """
 
     min_heap: bool = True
@@ -118,7 +118,7 @@ class HeapSelector(ItemSelector):
     def __repr__(self) -> str:
         return f"HeapSelector(sign={1 if self.min_heap else -1})"
 
-    # Also equal across the subclasses: they are names for the two values.
+    # Equal across the subclasses, too, since these only name the two values.
     def __eq__(self, other: object) -> bool:
         return isinstance(other, HeapSelector) and self.min_heap == other.min_heap
 
@@ -157,7 +157,7 @@ _PLAIN: dict[str, type[ItemSelector]] = {
 
 
 def from_spec(spec: Spec) -> ItemSelector:
-    """The selector that plain values describe; the inverse of ``_spec``.
+    """Returns the selector that plain values describe; the inverse of ``_spec``.
 
     Raises ``ValueError`` for an unknown name.
     """

@@ -1,7 +1,7 @@
 """Batches as JAX arrays.
 
-On the CPU they use the memory into which the batch was gathered, without a copy: it is aligned as XLA wants it, and is
-kept from being used again for as long as a JAX array needs it.
+On the CPU, the arrays share the memory into which the batch was gathered, without a copy. This memory has the alignment
+that XLA requires, and it is not reused as long as a JAX array refers to it.
 """
 
 from __future__ import annotations
@@ -29,17 +29,18 @@ def batches(
     max_batches: int | None = None,
     pad: bool = False,
 ) -> Iterator[Batch]:
-    """Batches of a table as JAX arrays: data columns ``[batch_size, steps, …]``, information ``[batch_size]``.
+    """Iterates over batches of a table as JAX arrays: data columns ``[batch_size, steps, …]``, information
+    ``[batch_size]``.
 
-    ``batch.info.key`` stays a numpy array of uint64, which JAX would cut to 32 bits by default; it goes back to
-    ``client.update_priorities``. Strings stay numpy arrays, too. Unless ``jax_enable_x64`` is set, JAX makes 32-bit
-    types of the other 64-bit ones, which takes a copy.
+    ``batch.info.key`` stays a numpy array of uint64, which ``client.update_priorities`` takes; by default JAX would cut
+    it to 32 bits. Strings also stay numpy arrays. Unless ``jax_enable_x64`` is set, JAX copies other 64-bit arrays to
+    32-bit types.
 
     Args:
       client: the client of the server.
       table: the table.
-      batch_size: items of a batch, at least 1.
-      device: the device, or the sharding over devices; JAX's default device unless given.
+      batch_size: the number of items in a batch, at least 1.
+      device: the device, or the sharding over devices; by default JAX's default device.
       timeout, prefetch, num_workers, max_batches, pad: as in :meth:`relive.Client.batches`.
 
     Raises:
@@ -58,9 +59,9 @@ def _converted(iterator: Any, device: Any) -> Iterator[Batch]:
 
 
 def to_jax(batch: Any, *, device: jax.Device | jax.sharding.Sharding | None = None) -> Any:
-    """A batch, or any nest of numpy arrays, with JAX arrays instead; see :func:`batches`.
+    """Converts a batch, or any nest of numpy arrays, to JAX arrays; see :func:`batches`.
 
-    On the CPU the arrays may use the memory of the numpy arrays, which must not be written to any more.
+    On the CPU, the JAX arrays may share the memory of the numpy arrays. Do not write to the numpy arrays afterwards.
     """
     converted = nest.map_structure(lambda leaf: _array(leaf, device), batch)
     if isinstance(batch, Batch):
@@ -71,5 +72,5 @@ def to_jax(batch: Any, *, device: jax.Device | jax.sharding.Sharding | None = No
 def _array(leaf: Any, device: Any) -> Any:
     if not isinstance(leaf, np.ndarray) or leaf.dtype == object:
         return leaf
-    # Aliases the array where it can, and holds a reference to it as long as it does.
+    # Aliases the array where possible, and then holds a reference to it.
     return jax.device_put(leaf, device, may_alias=True)

@@ -1,7 +1,7 @@
 """Nested structures: lists, deques, tuples, named tuples, mappings and attrs classes around leaves.
 
-A step, a trajectory and a signature are such structures. Everything else is a leaf, ``None`` included. The order of the
-leaves is the one that dm-tree and dm-reverb use: by position, and in mappings by sorted key.
+Steps, trajectories and signatures are such structures. Everything else is a leaf, including ``None``. Leaves are
+ordered as in dm-tree and dm-reverb: by position, and in mappings by sorted key.
 
 >>> flatten({"b": (1, 2), "a": 3})
 [3, 1, 2]
@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 Path = tuple[Any, ...]
-"""Where a leaf is: keys of mappings, positions in lists and tuples, names of fields and attributes."""
+"""The path of a leaf: keys of mappings, positions in lists and tuples, names of fields and attributes."""
 
 
 def is_namedtuple(value: object) -> bool:
@@ -26,12 +26,12 @@ def is_namedtuple(value: object) -> bool:
 
 
 def is_nested(value: object) -> bool:
-    """Whether ``value`` is a container and not a leaf."""
+    """Whether ``value`` is a container rather than a leaf."""
     return isinstance(value, (list, tuple, Mapping, collections.deque)) or _is_attrs(value)
 
 
 def children(container: Any) -> list[tuple[Any, Any]]:
-    """(path element, part) of each direct part of a container, in flattening order.
+    """Yields (path element, part) for each direct part of a container, in flattening order.
 
     Raises ``TypeError`` if the keys of a mapping cannot be sorted.
     """
@@ -55,19 +55,19 @@ def sorted_keys(mapping: Mapping[Any, Any]) -> list[Any]:
 
 
 def flatten(structure: Any) -> list[Any]:
-    """The leaves of a structure in order."""
+    """Returns the leaves of a structure in order."""
     leaves: list[Any] = []
     _collect(structure, leaves)
     return leaves
 
 
 def flatten_with_path(structure: Any) -> list[tuple[Path, Any]]:
-    """(path, leaf) of each leaf in order. The path of a structure that is a leaf itself is ``()``."""
+    """Returns (path, leaf) for each leaf in order. The path of a structure that is itself a leaf is ``()``."""
     return list(iterate(structure))
 
 
 def iterate(structure: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
-    """Yields (path, leaf) of each leaf in order."""
+    """Yields (path, leaf) for each leaf in order."""
     if not is_nested(structure):
         yield path, structure
         return
@@ -76,7 +76,7 @@ def iterate(structure: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
 
 
 def unflatten_as(structure: Any, leaves: Iterable[Any]) -> Any:
-    """``structure`` with its leaves replaced by ``leaves``; the containers keep their types.
+    """Returns ``structure`` with its leaves replaced by ``leaves``; the containers keep their types.
 
     Raises ``ValueError`` if there are more or fewer leaves than places.
     """
@@ -89,9 +89,9 @@ def unflatten_as(structure: Any, leaves: Iterable[Any]) -> Any:
 
 
 def filler(structure: Any) -> tuple[int, Callable[[Sequence[Any]], Any]]:
-    """The number of leaves, and a function that does what ``unflatten_as`` does for a sequence of as many leaves.
+    """Returns the number of leaves, and a function that applies ``unflatten_as`` to a sequence of that length.
 
-    It looks at the structure once, however often it is called, which makes it some ten times as fast.
+    It inspects the structure once, which makes repeated calls about ten times as fast.
 
     >>> count, fill = filler({"b": (0, 0), "a": 0})
     >>> count, fill([3, 1, 2])
@@ -101,7 +101,7 @@ def filler(structure: Any) -> tuple[int, Callable[[Sequence[Any]], Any]]:
 
 
 def map_structure(function: Callable[..., Any], structure: Any, *others: Any) -> Any:
-    """``function(leaf, *leaves of the others)`` for each leaf, in a structure like the first one.
+    """Returns ``function(leaf, *leaves of the others)`` for each leaf, in a structure like the first one.
 
     Raises ``ValueError``, naming the path, if the others do not have the structure of the first.
     """
@@ -114,7 +114,7 @@ def map_structure_with_path(function: Callable[..., Any], structure: Any, *other
 
 
 def map_structure_up_to(function: Callable[..., Any], shallow: Any, *others: Any) -> Any:
-    """Like ``map_structure``, but what the others have where ``shallow`` has a leaf may be nested itself.
+    """Like ``map_structure``, but where ``shallow`` has a leaf the other structures may have a nest.
 
     >>> map_structure_up_to(len, {"a": None}, {"a": [1, 2]})
     {'a': 2}
@@ -123,20 +123,20 @@ def map_structure_up_to(function: Callable[..., Any], shallow: Any, *others: Any
 
 
 def assert_same_structure(first: Any, second: Any) -> None:
-    """Raises ``ValueError`` naming the first path at which the two structures have other parts.
+    """Raises ``ValueError`` with the first path at which the two structures differ.
 
-    Lists and tuples count as the same kind, as all that matters is the order of the leaves.
+    Lists and tuples are treated as equal, since only the order of the leaves matters.
     """
     _map(lambda *_: None, (), first, (second,))
 
 
 def path_text(path: Path) -> str:
-    """The path joined with ``/``, as names of flattened columns are written: ``('a', 0)`` is ``a/0``."""
+    """Joins the path with ``/``, as in the names of flattened columns: ``('a', 0)`` becomes ``a/0``."""
     return "/".join(str(element) for element in path)
 
 
 def rebuild(container: Any, parts: list[Any]) -> Any:
-    """A container like ``container`` around other direct parts, given in flattening order."""
+    """Builds a container like ``container`` around other direct parts, given in flattening order."""
     if isinstance(container, Mapping):
         by_key = dict(zip(sorted_keys(container), parts, strict=True))
         return mapping_like(container, {key: by_key[key] for key in container})
@@ -146,14 +146,14 @@ def rebuild(container: Any, parts: list[Any]) -> Any:
 
 
 def mapping_like(mapping: Mapping[Any, Any], content: dict[Any, Any]) -> Any:
-    """``content`` as a mapping of the same type as ``mapping``."""
+    """Returns ``content`` as a mapping of the same type as ``mapping``."""
     if isinstance(mapping, collections.defaultdict):
         return type(mapping)(mapping.default_factory, content)
     return content if type(mapping) is dict else type(mapping)(content)  # type: ignore[call-arg]
 
 
 def _filler(structure: Any, first: int) -> tuple[int, Callable[[Sequence[Any]], Any]]:
-    """Of the leaves from number ``first`` on."""
+    """Fills the structure with the leaves from number ``first`` on."""
     if not is_nested(structure):
         return 1, operator.itemgetter(first)
     count, fill = 0, {}
@@ -170,7 +170,7 @@ def _filler(structure: Any, first: int) -> tuple[int, Callable[[Sequence[Any]], 
 
 
 def _collect(structure: Any, leaves: list[Any]) -> None:
-    """Like ``iterate`` without the paths, which are most of its cost: writers do this for each step."""
+    """Like ``iterate`` without the paths, which are most of its cost. Writers call it for each step."""
     if not is_nested(structure):
         leaves.append(structure)
         return

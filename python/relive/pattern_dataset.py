@@ -1,4 +1,4 @@
-"""Items cut out of a sequence of steps, without a table in between."""
+"""Items cut out of a sequence of steps, without a table."""
 
 from __future__ import annotations
 
@@ -13,22 +13,24 @@ from relive.client import Client
 from relive.replay_sample import ReplaySample, SampleInfo
 from relive.server import Server, Table
 
-# Items are taken out after each step, which makes at most one per configuration and another when the episode ends.
+# Items are taken out after each step. A step creates at most one item per configuration, and another at an episode's
+# end.
 _ITEMS_PER_CONFIG = 2
 
 
 class PatternDataset:
-    """Iterates over the items that a structured writer with ``configs`` would make of the steps of ``input_dataset``.
+    """Iterates over the items that a structured writer with ``configs`` would create from the steps of
+    ``input_dataset``.
 
     Args:
-      input_dataset: the steps: nests of tensors. The dataset can be iterated as often as this can.
-      configs: what ``relive.structured.create_config`` makes, with one table and one structure of patterns.
-      respect_episode_boundaries: whether no item may hold steps of two episodes.
-      is_end_of_episode: says of a step whether it is the last one of its episode.
+      input_dataset: the steps: nests of tensors. The dataset can be iterated as often as this input can.
+      configs: configurations from ``relive.structured.create_config`` with one table and one structure of patterns.
+      respect_episode_boundaries: whether items must not contain steps of two episodes.
+      is_end_of_episode: a function that returns whether a step is the last one of its episode.
 
     Raises:
-      ValueError: no configurations, or such that do not fit each other. While iterating: steps of different structures,
-        or an ``is_end_of_episode`` that gives something else than one boolean.
+      ValueError: no configurations, or configurations that do not match. While iterating: steps of different
+        structures, or an ``is_end_of_episode`` that does not return one boolean.
     """
 
     def __init__(
@@ -46,7 +48,7 @@ class PatternDataset:
         self._structure = _datasets.lists_to_tuples(structured_writer.unpack_pattern(self._configs[0]))
 
     def __iter__(self) -> Iterator[Any]:
-        """Yields the items' data, in the structure of the patterns with tuples for lists."""
+        """Yields the items' data in the structure of the patterns, with lists replaced by tuples."""
         with _Items(self._configs) as items:
             for step in self._steps:
                 items.append(step)
@@ -56,13 +58,13 @@ class PatternDataset:
                     yield from map(self._pack, items.take())
 
     def as_tf_dataset(self, step_spec: Any = None) -> Any:
-        """The same items as a ``tf.data.Dataset``; TensorFlow must be installed.
+        """Returns the same items as a ``tf.data.Dataset``; TensorFlow must be installed.
 
         Args:
-          step_spec: a nest of specs of the steps; by default it is that of the first step.
+          step_spec: a nest of specs of the steps; the default is the spec of the first step.
 
         Raises:
-          ValueError: no ``step_spec``, and steps that can be iterated only once, or none at all.
+          ValueError: no ``step_spec`` was given, and the steps are empty or can only be iterated once.
         """
         import tensorflow as tf
 
@@ -93,13 +95,13 @@ def pattern_dataset_with_info(
     respect_episode_boundaries: bool,
     is_end_of_episode: Callable[[Any], Any],
 ) -> Iterator[ReplaySample]:
-    """The items of a ``PatternDataset``, each as a ``ReplaySample`` whose information is zeros."""
+    """Yields the items of a ``PatternDataset``, each as a ``ReplaySample`` with an information of zeros."""
     dataset = PatternDataset(input_dataset, configs, respect_episode_boundaries, is_end_of_episode)
     return (ReplaySample(SampleInfo.zeros(), data) for data in dataset)
 
 
 class _Items:
-    """A structured writer, and the queue of a private server that its items come out of."""
+    """A structured writer, and the queue of a private server that receives its items."""
 
     def __init__(self, configs: Sequence[Any]) -> None:
         self._name: str = configs[0].table
@@ -118,11 +120,11 @@ class _Items:
         self._writer.append(step)
 
     def end_episode(self, *, clear_buffers: bool) -> None:
-        """Ends the episode, which can make items too."""
+        """Ends the episode, which may create items, too."""
         self._writer.end_episode(clear_buffers)
 
     def take(self) -> Iterator[list[Any]]:
-        """The columns of the items that were made since the last call, in their order."""
+        """Yields the columns of the items that were created since the last call, in order."""
         self._writer.flush()
         made = self._table.info.num_inserts
         for _ in range(made - self._taken):

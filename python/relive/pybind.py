@@ -1,4 +1,4 @@
-"""The names of dm-reverb's compiled module, for programs that reach for them."""
+"""The names of dm-reverb's compiled module, for programs that use them directly."""
 
 from __future__ import annotations
 
@@ -50,16 +50,16 @@ __all__ = [
 def create_default_checkpointer(
     name: str, group: str = "", fallback_checkpoint_path: str | None = None
 ) -> Checkpointer:
-    """What ``relive.checkpointers.DefaultCheckpointer`` tells the server."""
+    """The server's options for ``relive.checkpointers.DefaultCheckpointer``."""
     return Checkpointer(name, group, fallback_checkpoint_path)
 
 
 def selector_from_proto(options: bytes) -> ItemSelector:
-    """The selector of a serialised ``KeyDistributionOptions`` message.
+    """Returns the selector of a serialised ``KeyDistributionOptions`` message.
 
     Raises:
-      ValueError: a selector is named, but switched off.
-      NotImplementedError: none is named.
+      ValueError: the message names a selector that is switched off.
+      NotImplementedError: the message names no selector.
     """
     from relive import _protos, reverb_types
 

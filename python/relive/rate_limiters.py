@@ -1,12 +1,12 @@
-"""Rate limiters: how far sampling and inserting may run apart.
+"""Rate limiters: they bound the ratio of samples to inserts.
 
-A table counts its inserts i, its samples s, and holds n items. With samples per insert r, minimum size m and bounds
+A table counts its inserts i and its samples s, and holds n items. With samples per insert r, minimum size m and bounds
 ``min_diff`` and ``max_diff``:
 
 * an insert may pass while n < m, or else if (i + 1) r - s <= max_diff;
 * a sample may pass if n >= m and i r - s - 1 >= min_diff.
 
-What may not pass waits. A limiter is a description: the same object may be used for several tables.
+Other calls wait. A limiter is a description; several tables may share one object.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from typing import Any
 
 _log = logging.getLogger("relive")
 
-# "No bound" as dm-reverb writes it, so that it reads the same everywhere.
+# dm-reverb's value for "no bound", so that it reads the same everywhere.
 _NO_BOUND = sys.float_info.max
 
 
 class RateLimiter:
-    """A limiter given by its four numbers; the subclasses are easier to use.
+    """A limiter defined by its four numbers; the subclasses are easier to use.
 
     Args:
-      samples_per_insert: how often an item should be sampled on average, above 0.
-      min_size_to_sample: items that the table must hold before anything is sampled, at least 1.
-      min_diff: samples wait when ``inserts * samples_per_insert - samples`` would fall below it.
-      max_diff: inserts wait when it would rise above it.
+      samples_per_insert: how often an item is sampled on average, above 0.
+      min_size_to_sample: the number of items that the table must hold before it can be sampled, at least 1.
+      min_diff: samples wait if ``inserts * samples_per_insert - samples`` would fall below this.
+      max_diff: inserts wait if the same difference would rise above this.
 
     Raises:
       ValueError: a number out of its range, or NaN.
-      TypeError: something that is no number, or a fraction for ``min_size_to_sample``.
+      TypeError: a value that is not a number, or a fraction for ``min_size_to_sample``.
     """
 
     __slots__ = ("max_diff", "min_diff", "min_size_to_sample", "samples_per_insert")
@@ -57,7 +57,7 @@ class RateLimiter:
 
     @property
     def internal_limiter(self) -> RateLimiter:
-        """The limiter itself; dm-reverb keeps another object here."""
+        """The limiter itself; in dm-reverb this is a separate object."""
         return self
 
     def __repr__(self) -> str:
@@ -87,17 +87,17 @@ class MinSize(RateLimiter):
 
 
 class SampleToInsertRatio(RateLimiter):
-    """Keeps the samples of an item near ``samples_per_insert`` on average, within ``error_buffer``.
+    """Keeps the average number of samples per item near ``samples_per_insert``, within ``error_buffer``.
 
     Args:
-      samples_per_insert: the wished average, above 0.
-      min_size_to_sample: items that the table must hold before anything is sampled.
-      error_buffer: how many samples too few or too many are allowed, counted from the moment when the table holds
-        ``min_size_to_sample`` items; or the pair ``(min_diff, max_diff)``.
+      samples_per_insert: the target average, above 0.
+      min_size_to_sample: the number of items that the table must hold before it can be sampled.
+      error_buffer: how many samples too few or too many are allowed, counted from the moment at which the table first
+        holds ``min_size_to_sample`` items; or the pair ``(min_diff, max_diff)``.
 
     Raises:
-      ValueError: a number out of its range, or an ``error_buffer`` with which nothing could move.
-      TypeError: something that is no number.
+      ValueError: a number out of its range, or an ``error_buffer`` that would block all calls.
+      TypeError: a value that is not a number.
     """
 
     __slots__ = ()
@@ -115,12 +115,12 @@ class SampleToInsertRatio(RateLimiter):
 
 
 class Queue(RateLimiter):
-    """Each item is sampled once, and inserts wait while ``size`` items were not.
+    """Each item is sampled once, and inserts wait while ``size`` items have not been sampled.
 
-    Meant for tables with ``max_times_sampled=1``, as ``Table.queue`` makes them.
+    Intended for tables with ``max_times_sampled=1``, as created by ``Table.queue``.
 
     Raises:
-      ValueError: ``size`` is below 1, so that nothing could ever be inserted.
+      ValueError: ``size`` is below 1, which would block all inserts.
     """
 
     __slots__ = ()
@@ -132,7 +132,7 @@ class Queue(RateLimiter):
 
 
 class Stack(Queue):
-    """The same limiter as ``Queue``; the order comes from the selectors, see ``Table.stack``."""
+    """The same limiter as ``Queue``; the selectors determine the order, see ``Table.stack``."""
 
     __slots__ = ()
 

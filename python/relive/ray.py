@@ -1,15 +1,17 @@
-"""Runs on a cluster of Ray: Ray says where workers are and starts them; steps and weights travel on Relive's own connections.
+"""Runs on a Ray cluster: Ray places and starts workers; steps and weights travel over Relive's own connections.
 
-``rl.run(agent, env, on="ray", actors=64)`` acts in 64 actors of Ray and learns where it is called. :class:`Workers` says what each of them needs::
+``rl.run(agent, env, on="ray", actors=64)`` acts in 64 Ray actors and learns in the calling process. :class:`Workers`
+sets what each worker needs::
 
     result = rl.run(agent, env, on=relive.ray.Workers(num_cpus=2), actors=64, steps=1_000_000)
 
-``python -m relive.ray --join ADDRESS --actors 64`` does the same for a run of ``relive rl train … --listen ADDRESS --no-spawn``.
+``python -m relive.ray --join ADDRESS --actors 64`` does the same for a run of
+``relive rl train … --listen ADDRESS --no-spawn``.
 
 :func:`replay` serves tables to a Ray program of your own.
 
-Needs ``ray`` on all machines, of one version, and Relive, too. Ray is asked to start and to end workers, and what is free while one waits for a place:
-a run makes no calls of Ray while all of them act.
+All machines need ``ray``, in one version, and Relive. A run calls Ray to start and end workers, and to ask for free
+resources while a worker waits for a place. It makes no calls to Ray while all workers act.
 """
 
 from __future__ import annotations
@@ -35,28 +37,32 @@ from relive.rl._local_workers import Processes
 from relive.rl._workers import Supervisor, work
 from relive.server import Server, Table
 
-# A worker that has no place for so long is reported, each time.
+# A worker without a place is reported each time that this interval passes.
 _PLACE_SECONDS = 10.0
-# Strategies of placement groups, which are none of actors.
+# Strategies of placement groups; single actors do not support them.
 _GROUPS = ("STRICT_SPREAD", "PACK", "STRICT_PACK")
 
 
 class Workers:
-    """What the workers of a run need, and where Ray puts them.
+    """The resources that the workers of a run need, and their placement by Ray.
 
     Args:
-      num_cpus: processors of each worker; Ray counts them, and does not enforce it.
-      num_gpus: GPUs of each worker, or a part of one.
-      resources: other resources of each worker, as the cluster names them.
-      strategy: ``"SPREAD"`` over the machines or ``"DEFAULT"``, which fills one first; or a scheduling strategy of Ray, such as that of a placement group.
-      workers_per_node: workers of each actor of Ray, which is then a node: it has them as processes of its own, asks for the resources of all of them,
-        and passes weights on; by default each worker is an actor of Ray of its own. With it, ``strategy`` may also be what a placement group is made by:
-        ``"STRICT_SPREAD"``, ``"PACK"`` or ``"STRICT_PACK"``.
-      runtime_env: what Ray is to bring to the machines, such as ``{"pip": ["relive"]}`` or ``{"working_dir": "."}``.
-      host: the IP address by which the cluster reaches this machine; by default the one that Ray knows it by.
+      num_cpus: the number of CPUs of each worker; Ray counts them and does not enforce them.
+      num_gpus: the number of GPUs of each worker, or a fraction of one.
+      resources: other resources of each worker, by their names in the cluster.
+      strategy: ``"SPREAD"`` over the machines; ``"DEFAULT"``, which fills one machine first; or a scheduling strategy
+        of Ray, such as that of a placement group.
+      workers_per_node: the number of workers in each Ray actor. The actor is then a node: it runs the workers as its
+        own processes, requests the resources of all of them, and passes weights on. By default each worker is its own
+        Ray actor. With this option, ``strategy`` may also be one for placement groups: ``"STRICT_SPREAD"``, ``"PACK"``
+        or ``"STRICT_PACK"``.
+      runtime_env: the environment that Ray sets up on the machines, such as ``{"pip": ["relive"]}`` or
+        ``{"working_dir": "."}``.
+      host: the IP address at which the cluster reaches this machine; by default the one that Ray knows.
 
     Raises:
-      ValueError: ``host`` is no IP address; ``workers_per_node`` is below 1, or a placement group is asked for without it.
+      ValueError: ``host`` is not an IP address, ``workers_per_node`` is below 1, or a placement group lacks
+        ``workers_per_node``.
     """
 
     def __init__(
@@ -88,7 +94,7 @@ class Workers:
         return _OwnRun(self, agent, environment)
 
     def _supervisor(self, launcher: _Launcher, actors: int) -> Supervisor:
-        """What starts so many workers, one by one or some to a node."""
+        """Returns a starter of that many workers, single or grouped into nodes."""
         if self.workers_per_node is None:
             return Supervisor(launcher, actors)
         whole, rest = divmod(actors, self.workers_per_node)
@@ -97,7 +103,7 @@ class Workers:
 
 
 class _Launcher:
-    """Starts workers as actors of Ray, after :func:`ray.init` where the program has not called it."""
+    """Starts workers as Ray actors, and calls :func:`ray.init` first if the program has not."""
 
     other_machines: dict[str, Any] | None = None
 
@@ -110,7 +116,7 @@ class _Launcher:
         except Exception as error:
             raise TypeError(f"on='ray' sends agent and environment to other processes, which is not possible: {error}") from error
         self._workers, self._token = workers, token
-        # How many workers each node has, where they have some.
+        # The number of workers in each node, if workers are grouped into nodes.
         self.nodes: list[int] = []
         self._group: Any = None
 
@@ -121,7 +127,7 @@ class _Launcher:
     def start(self, address: str, number: int) -> _Worker:
         workers = self.nodes[number] if self.by_nodes else 1
         options = self._options(number, workers)
-        # Two calls at a time: where it is can be asked while it works.
+        # Two concurrent calls, so that it answers for its address while it works.
         host = self._ray.remote(max_concurrency=2, max_restarts=0, **options)(_Node if self.by_nodes else _Host).remote()
         placed = host.node.remote().future()
         what = workers if self.by_nodes else number
@@ -130,7 +136,7 @@ class _Launcher:
         return _Worker(self._ray, (host, placed, ended), (f"{'node' if self.by_nodes else 'worker'} {number}", needs))
 
     def _options(self, number: int, workers: int) -> dict[str, Any]:
-        """What an actor of Ray with so many workers needs, and where it may be."""
+        """The resources and the placement of a Ray actor with that many workers."""
         options = self._of_node(workers)
         if self._workers.options["scheduling_strategy"] in _GROUPS:
             from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
@@ -146,7 +152,7 @@ class _Launcher:
         return options
 
     def _placed(self) -> Any:
-        """The placement group, with a bundle for each node."""
+        """The placement group, with one bundle for each node."""
         if self._group is None:
             bundles = [_bundle(self._of_node(workers)) for workers in self.nodes]
             self._group = self._ray.util.placement_group(bundles, strategy=self._workers.options["scheduling_strategy"])
@@ -159,7 +165,7 @@ class _Launcher:
 
 
 class _OwnRun(_Launcher):
-    """The same for a run of this process, whose tables ask for a token that is made for it."""
+    """The same for a run of this process, whose tables require a token that is created for it."""
 
     def __init__(self, workers: Workers, agent: Any, environment: Any) -> None:
         token = secrets.token_hex(32)
@@ -174,7 +180,8 @@ def _bundle(options: dict[str, Any]) -> dict[str, float]:
 
 
 class Replay:
-    """Tables on this machine for a Ray program of your own, which its tasks and actors reach directly: no call of Ray carries an item.
+    """Tables on this machine for a Ray program of your own. Its tasks and actors connect to them directly; items do not
+    travel through Ray calls.
 
     ::
 
@@ -183,7 +190,7 @@ class Replay:
 
     Attributes:
       server: the server with the tables.
-      client: a client of it, to be handed to tasks and actors; it carries the token that the server asks for.
+      client: a client of the server, for tasks and actors; it carries the token that the server requires.
     """
 
     def __init__(self, tables: Iterable[Table], *, host: str | None = None, port: int | None = None, **options: Any) -> None:
@@ -194,7 +201,7 @@ class Replay:
         self.client = Client(f"{where}:{self.server.port}", token=token)
 
     def stop(self) -> None:
-        """Ends the server; calls of its clients fail from then on, or wait as their timeouts say."""
+        """Ends the server. Later calls of its clients fail, or wait until their timeouts."""
         self.server.stop()
 
     def __enter__(self) -> Replay:
@@ -205,23 +212,23 @@ class Replay:
 
 
 def replay(tables: Iterable[Table], *, host: str | None = None, port: int | None = None, **options: Any) -> Replay:
-    """Serves tables to a Ray program, from this machine.
+    """Serves tables from this machine to a Ray program.
 
     Args:
       tables: as for :class:`relive.Server`.
-      host: the IP address by which the cluster reaches this machine; by default the one that Ray knows it by.
-      port: where to listen; by default at a free port.
+      host: the IP address at which the cluster reaches this machine; by default the one that Ray knows.
+      port: the port to listen on; by default a free one.
       **options: further options of :class:`relive.Server`, such as ``max_bytes`` or ``checkpointer``.
 
     Raises:
       ImportError: Ray is not installed.
-      ValueError: ``host`` is no IP address.
+      ValueError: ``host`` is not an IP address.
     """
     return Replay(tables, host=host, port=port, **options)
 
 
 class _Worker:
-    """An actor of Ray that is, or will be, a worker or a node."""
+    """A Ray actor that is, or will become, a worker or a node."""
 
     def __init__(self, ray: Any, of: tuple[Any, Future[str], Future[Told | None]], told: tuple[str, dict[str, Any]]) -> None:
         self._ray, (self._name, self._needs) = ray, told
@@ -248,7 +255,8 @@ class _Worker:
         print(f"relive: {self._name} waits for Ray to find a place for {self._needs}; free in the cluster: {free_in(self._ray)}", file=sys.stderr)
 
     def raise_failure(self, seconds: float = 0.0) -> None:
-        """Raises what it has failed by; that an actor of Ray has died, or the machine that it was on, is no failure: it can be started anew."""
+        """Raises the actor's error. The death of a Ray actor or its machine is not an error, since the actor can be
+        restarted."""
         try:
             failure = self._ended.result(seconds)
         except (NotYet, self._ray.exceptions.RayActorError):
@@ -262,19 +270,19 @@ class _Worker:
         try:
             self._ended.result(seconds)
         except Exception:
-            pass  # It was killed, or has not seen that the run is over; what it has failed by was raised before.
+            pass  # It was killed, or did not see the end of the run; its error was raised before.
         self._ray.kill(self._host)
 
 
 class _Host:
-    """A worker, in the process of an actor of Ray."""
+    """A worker in the process of a Ray actor."""
 
     def node(self) -> str:
-        """The address of its machine."""
+        """Returns the address of its machine."""
         return str(imported().util.get_node_ip_address())
 
     def work(self, agent_and_environment: tuple[Any, Any], address: str, number: int, token: str | None) -> Told | None:
-        """Works until the run is over; what it has failed by."""
+        """Works until the run is over; returns its error, if any."""
         try:
             work(*agent_and_environment, address, number, token)
         except BaseException as error:
@@ -283,14 +291,14 @@ class _Host:
 
 
 class _Node:
-    """A node, in the process of an actor of Ray; its workers are processes beside it."""
+    """A node in the process of a Ray actor; its workers are separate processes."""
 
     def node(self) -> str:
-        """The address of its machine."""
+        """Returns the address of its machine."""
         return str(imported().util.get_node_ip_address())
 
     def work(self, agent_and_environment: tuple[Any, Any], address: str, actors: int, token: str | None) -> Told | None:
-        """Has so many workers until the run is over; what one has failed by."""
+        """Runs that many workers until the run is over; returns the error of one, if any."""
         try:
             workers = _NodeWorkers(agent_and_environment, address, token)
             name = f"{socket.gethostname()}-{os.getpid()}"
@@ -305,7 +313,7 @@ class _Node:
 
 
 class _NodeWorkers:
-    """The workers of a node, as :func:`relive._native.host_for_run` calls for them."""
+    """The workers of a node, with the methods that :func:`relive._native.host_for_run` calls."""
 
     def __init__(self, agent_and_environment: tuple[Any, Any], address: str, token: str | None) -> None:
         agent, environment = (None if value is None else _ByCloudpickle(value) for value in agent_and_environment)
@@ -314,18 +322,19 @@ class _NodeWorkers:
         self._address = address
 
     def hold(self, numbers: list[int], near: str) -> None:
-        """Has the workers of these numbers, which take weights at an address."""
+        """Runs the workers of these numbers, which fetch weights from an address."""
         self._launcher.weights_from = near
         self.supervisor.hold(self._address, numbers)
 
     def watch(self) -> tuple[int, int]:
-        """Starts those anew that have ended; how many run, and how often one was started anew."""
+        """Restarts workers that have ended; returns how many run, and how many restarts there were."""
         self.supervisor.check()
         return self.supervisor.running, self.supervisor.restarts
 
 
 class _ByCloudpickle:
-    """Goes to another process as Ray's pickle writes it, which knows more than Python's, and is there what was given here."""
+    """A value that is pickled with Ray's pickle, which supports more than Python's, and is unpickled as the
+    original."""
 
     def __init__(self, value: Any) -> None:
         self._value = value
@@ -337,12 +346,12 @@ class _ByCloudpickle:
 
 
 def free_in(ray: Any) -> dict[str, float]:
-    """The resources of a cluster that nobody has."""
+    """The free resources of a cluster."""
     return {name: amount for name, amount in ray.available_resources().items() if "node:" not in name and "memory" not in name}
 
 
 def first_line(error: BaseException) -> str:
-    """What an error says first."""
+    """The first line of an error."""
     return (str(error).strip().splitlines() or [""])[0]
 
 
@@ -356,7 +365,7 @@ def imported() -> Any:
 
 
 def main() -> None:
-    """Has actors of Ray act for a run that learns elsewhere, until it is over."""
+    """Runs workers as Ray actors for a run that learns elsewhere, until the run is over."""
     parser = argparse.ArgumentParser(
         prog="python -m relive.ray", description="Acts in actors of Ray for a run of `relive rl train ... --listen ADDR --no-spawn`, until it is over."
     )
@@ -392,7 +401,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    # Not this module's own: actors of Ray import theirs by its name.
+    # Not this module's own copies: Ray actors import theirs by name.
     from relive.ray import main as main_by_name
 
     main_by_name()

@@ -1,4 +1,4 @@
-"""A replay buffer for programs of one process: three lines, and the tables of a server beneath."""
+"""A replay buffer for programs of one process, in three lines and on a server's tables."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from relive._n_step import NStep
 from relive.security import ServerTls
 from relive.server import Server, Table
 
-# What a sample of a prioritized buffer has beside the columns of the steps.
+# The additional entries in a sample of a prioritized buffer.
 _WEIGHTS, _KEYS = "weights", "keys"
 
 
@@ -30,22 +30,22 @@ class ReplayBuffer:
     >>> buffer.sample()["observation"].shape
     (32, 4)
 
-    A step is a mapping of names to values; its values may be nests. The steps are items of a table of an in-process
-    :class:`relive.Server` that has no port until :meth:`serve` opens one. A buffer belongs to one thread at a time.
+    A step is a mapping of names to values, which may be nests. The steps are items of a table of an in-process
+    :class:`relive.Server`, which has no port until :meth:`serve` opens one. Only one thread at a time may use a buffer.
 
     Args:
-      capacity: transitions that are kept; the oldest leave.
-      batch_size: transitions of a batch, unless :meth:`sample` is told otherwise.
+      capacity: the number of transitions that are kept; the oldest are evicted.
+      batch_size: the number of transitions in a batch, unless given to :meth:`sample`.
       prioritized: the exponent α of prioritized replay (Schaul et al., 2016): transitions are sampled in proportion to
-        priority^α, new ones with the highest priority that there was. ``None``: all alike.
+        priority^α, and new ones get the highest priority so far. ``None``: uniform sampling.
       beta: the exponent β of the importance weights; the attribute may be changed at any time.
-      n_step: transitions go over so many steps. It needs ``discount``.
-      discount: γ. With it steps have a ``reward``, ``terminated`` or ``done``, and ``truncated`` if episodes are cut off, and the
-        buffer makes the column ``discount``: γ^m, or 0 where the episode terminated, so that
-        ``reward + discount * value(next_observation)`` is the target; ``reward`` is the discounted sum over the m steps. What begins
-        with ``next_`` is that after the last of them.
-      seed: where the random choices begin: the same calls then give the same batches.
-      table: the table's name, for those who are served.
+      n_step: the number of steps that a transition covers. It needs ``discount``.
+      discount: γ. With it, steps have a ``reward``, ``terminated`` or ``done``, and ``truncated`` if episodes are
+        truncated. The buffer adds the column ``discount``: γ^m, or 0 where the episode terminated, so that
+        ``reward + discount * value(next_observation)`` is the target. ``reward`` becomes the discounted sum over the m
+        steps. Columns whose name begins with ``next_`` are taken from the last of these steps.
+      seed: the seed of the random choices; the same calls then give the same batches.
+      table: the table's name, for clients of :meth:`serve`.
 
     Raises:
       ValueError: a number out of its range.
@@ -76,12 +76,12 @@ class ReplayBuffer:
     def add(self, step: Mapping[str, Any] | None = None, /, *, priority: float | None = None, **columns: Any) -> None:
         """Adds a step of a single environment, as a mapping or as keyword arguments.
 
-        With ``priority`` it has another one than the highest so far.
+        ``priority`` replaces the default priority, the highest so far.
 
         Raises:
-          ValueError: a step of another structure, data type or shape than the ones before, a column that is missing or that the
-            buffer makes itself, a priority that is negative or no number.
-          TypeError: a value that is no tensor.
+          ValueError: a step of another structure, data type or shape than the ones before, a missing column, a column
+            that the buffer itself adds, or a priority that is negative or not a number.
+          TypeError: a value that is not a tensor.
         """
         step = columns if step is None else {**step, **columns} if columns else step
         if self._n_step is not None:
@@ -92,9 +92,10 @@ class ReplayBuffer:
         self._table.add(step, self._highest if priority is None else priority)
 
     def add_batch(self, steps: Mapping[str, Any] | None = None, /, *, priority: float | None = None, **columns: Any) -> None:
-        """Adds a step of each of many environments: the leading dimension of every column is the environment.
+        """Adds a step of each of many environments; the leading dimension of every column is the environment.
 
-        With ``n_step`` each environment has its own episodes. Without it the leading dimension may be anything.
+        With ``n_step``, the episodes of each environment are separate. Without it, the leading dimension may be
+        anything.
 
         Raises:
           As :meth:`add`; ValueError also for columns of different leading dimensions.
@@ -120,14 +121,14 @@ class ReplayBuffer:
             raise ValueError(f"{_WEIGHTS!r} and {_KEYS!r} are what a prioritized buffer gives beside the columns; rename yours")
 
     def sample(self, batch_size: int | None = None, to: str = "numpy") -> dict[str, Any]:
-        """A batch: each column with the transitions as its leading dimension.
+        """Returns a batch: each column with the transitions as its leading dimension.
 
-        If the buffer is prioritized there are ``weights`` as well, the importance weights (N·P)^-β over the largest of the batch, and
+        A prioritized buffer adds ``weights``, the importance weights (N·P)^-β divided by the largest of the batch, and
         ``keys``, for :meth:`update`.
 
         Args:
-          batch_size: transitions of this batch.
-          to: whether the arrays are of ``"numpy"``, ``"torch"`` or ``"jax"``; ``keys`` always are numpy's.
+          batch_size: the number of transitions in this batch.
+          to: the library of the arrays: ``"numpy"``, ``"torch"`` or ``"jax"``; ``keys`` are always numpy arrays.
 
         Raises:
           ValueError: the buffer is empty, ``batch_size`` is below 1, or ``to`` is none of these.
@@ -142,12 +143,13 @@ class ReplayBuffer:
         return data
 
     def update(self, keys: npt.ArrayLike, priorities: npt.ArrayLike) -> None:
-        """Sets the priorities of the transitions ``keys``, as :meth:`sample` gave them. Those that have left are passed over.
+        """Sets the priorities of the transitions ``keys``, as returned by :meth:`sample`. Evicted ones are ignored.
 
-        Transitions of priority 0 are not sampled any more, so that most add a little to the errors that they give here.
+        Transitions of priority 0 are never sampled again, so programs usually add a small constant to the errors.
 
         Raises:
-          ValueError: different lengths, a priority that is negative or no number, a buffer that is not prioritized.
+          ValueError: different lengths, a priority that is negative or not a number, or a buffer that is not
+            prioritized.
         """
         if not self._is_prioritized:
             raise ValueError("the buffer has no priorities: make it with prioritized=0.6, for example")
@@ -157,21 +159,21 @@ class ReplayBuffer:
             self._highest = max(self._highest, float(values.max()))
 
     def __len__(self) -> int:
-        """Transitions in the buffer."""
+        """The number of transitions in the buffer."""
         return len(self._table)
 
     @property
     def server(self) -> Server:
-        """The server beneath, with the one table. Its signature is that of the first step, if there was one before this."""
+        """The underlying server, with one table. Its signature is that of the first step, if one was added before."""
         return self._table.server
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the buffer into the folder ``path``, in place of one that was saved there before.
+        """Writes the buffer into the folder ``path`` and replaces one that was saved there before.
 
-        Steps of windows that are not complete are no part of it, nor is where the random choices stand.
+        Steps of incomplete windows and the state of the random choices are not saved.
 
         Raises:
-          RuntimeError: it cannot be written.
+          RuntimeError: writing failed.
         """
         path = os.fspath(path)
         self.server._native.save(path)
@@ -179,11 +181,11 @@ class ReplayBuffer:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, seed: int | None = None) -> ReplayBuffer:
-        """The buffer that was saved at ``path``, with random choices that begin at ``seed``.
+        """Returns the buffer that was saved at ``path``, with random choices that start from ``seed``.
 
         Raises:
-          OSError: there is none.
-          DataLossError: it is damaged.
+          OSError: no buffer was saved there.
+          DataLossError: the saved buffer is damaged.
         """
         path = os.fspath(path)
         settings = load(path)
@@ -202,11 +204,11 @@ class ReplayBuffer:
         token: str | None = None,
         token_file: str | os.PathLike[str] | None = None,
     ) -> int:
-        """Opens a port for clients of other processes, and gives it; see :meth:`relive.Server.listen`."""
+        """Opens a port for clients of other processes, and returns it; see :meth:`relive.Server.listen`."""
         return self.server.listen(port, host=host, tls=tls, token=token, token_file=token_file)
 
     def close(self) -> None:
-        """Ends the buffer and lets go of its transitions."""
+        """Ends the buffer and releases its transitions."""
         self._table.close()
 
     def __enter__(self) -> ReplayBuffer:

@@ -1,4 +1,4 @@
-"""What sampling gives."""
+"""The results of sampling."""
 
 from __future__ import annotations
 
@@ -6,18 +6,19 @@ from typing import Any, NamedTuple
 
 
 class SampleInfo(NamedTuple):
-    """What is known of a sampled item: numbers from ``Client.sample``, numpy scalars from datasets, arrays of batches."""
+    """The metadata of a sampled item: numbers from ``Client.sample``, numpy scalars from datasets, arrays in
+    batches."""
 
     key: Any
-    """The item's key, unsigned with 64 bits."""
+    """The item's key, an unsigned 64-bit number."""
     probability: Any
-    """The probability with which the item was chosen, at that moment."""
+    """The probability with which the item was chosen at that moment."""
     table_size: Any
-    """Items in the table at that moment."""
+    """The number of items in the table at that moment."""
     priority: Any
     """The item's priority at that moment."""
     times_sampled: Any
-    """How often the item has been sampled, this time included."""
+    """How often the item has been sampled, including this time."""
 
     @classmethod
     def tf_dtypes(cls) -> SampleInfo:
@@ -35,7 +36,7 @@ class SampleInfo(NamedTuple):
 
     @classmethod
     def zeros(cls) -> SampleInfo:
-        """The info of data that comes from no table."""
+        """The information for data that does not come from a table."""
         return cls(key=0, probability=0.0, table_size=0, priority=0.0, times_sampled=0)
 
 
@@ -43,6 +44,6 @@ class ReplaySample(NamedTuple):
     """An item, or one step of it."""
 
     info: SampleInfo
-    """What is known of the item."""
+    """The item's metadata."""
     data: Any
-    """The item's columns, as a nest where its structure is known and else as a list."""
+    """The item's columns: a nest if its structure is known, otherwise a list."""

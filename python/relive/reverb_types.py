@@ -1,4 +1,4 @@
-"""Tables as servers describe them."""
+"""The descriptions of tables that servers send."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ _WORKER_TIMES = (
 class TableInfo:
     """Rules, sizes and counters of a table at one moment.
 
-    The fields that hold protobuf messages are made when they are first read, so that reading the others does not need
-    protobuf. The fields without the word "Relive" are dm-reverb's.
+    The fields that hold protobuf messages are created when they are first read, so that the others do not need
+    protobuf. Fields whose text does not begin with "Relive" are dm-reverb's.
     """
 
     name: str
@@ -39,59 +39,61 @@ class TableInfo:
     remover_options: Any
     """The remover as a ``KeyDistributionOptions`` message; the property ``remover`` has it as an object."""
     max_size: int
-    """Items that the table keeps."""
+    """The number of items that the table keeps."""
     max_times_sampled: int
-    """Samples after which an item is deleted; below 1 never."""
+    """The number of samples after which an item is deleted; below 1: never."""
     rate_limiter_info: Any
     """The limiter's parameters and counters as a ``RateLimiterInfo`` message."""
     signature: SpecNest | None
     """The signature as a nest of specs, or ``None``. The specs are ``tf.TensorSpec`` if the program has imported TensorFlow
     when the field is first read, else ``relive.ArraySpec``; ``structure`` always has the latter."""
     current_size: int
-    """Items in the table."""
+    """The number of items in the table."""
     num_episodes: int
-    """Episodes that these items refer to."""
+    """The number of episodes that these items refer to."""
     num_deleted_episodes: int
-    """Episodes that no item refers to any more."""
+    """The number of episodes that no item refers to any more."""
     num_unique_samples: int
-    """Items that were sampled at least once since the last reset."""
+    """The number of items that were sampled at least once since the last reset."""
     table_worker_time: Any
     """Milliseconds spent per activity, as a ``TableWorkerTime`` message."""
     waiters: Any = dataclasses.field(default=None, compare=False, repr=False)
-    """Relive: who waits for what, and since when, as a list of mappings; ``None`` from other servers."""
+    """Relive: which callers wait, for what, and since when, as a list of mappings; ``None`` from other servers."""
     limiter_cursor: float | None = dataclasses.field(default=None, compare=False, repr=False)
     """Relive: ``inserts * samples_per_insert - samples``, which the limiter keeps between its bounds."""
     max_bytes: int | None = dataclasses.field(default=None, compare=False, repr=False)
-    """Relive: bytes of chunks that the table keeps; ``None`` without such a bound. This and the following are told by
-    ``Client.status`` and ``Table.info``: dm-reverb's protocol, and with it ``Client.server_info``, has no room for them."""
+    """Relive: bytes of chunks that the table keeps; ``None`` without such a bound. Only ``Client.status`` and
+    ``Table.info`` set this field and those below: dm-reverb's protocol, and with it ``Client.server_info``, has no
+    fields for them."""
     shards: int | None = dataclasses.field(default=None, compare=False, repr=False)
-    """Relive: into how many parts the server divides the table."""
+    """Relive: the number of parts into which the server divides the table."""
     num_chunks: int | None = dataclasses.field(default=None, compare=False, repr=False)
-    """Relive: stored chunks that the items refer to, each counted once, as are all bytes but ``referenced_bytes``."""
+    """Relive: the number of stored chunks that the items refer to. Each counts once, here and in all byte counts except
+    ``referenced_bytes``."""
     encoded_bytes: int | None = dataclasses.field(default=None, compare=False, repr=False)
-    """Relive: bytes of these chunks as they are stored."""
+    """Relive: the size of these chunks as they are stored, in bytes."""
     raw_bytes: int | None = dataclasses.field(default=None, compare=False, repr=False)
-    """Relive: bytes of these chunks once decoded."""
+    """Relive: the size of these chunks when decoded, in bytes."""
     shared_bytes: int | None = dataclasses.field(default=None, compare=False, repr=False)
-    """Relive: of the encoded bytes, those that another table holds, too."""
+    """Relive: the part of the encoded bytes that another table also holds."""
     spilled_bytes: int | None = dataclasses.field(default=None, compare=False, repr=False)
-    """Relive: of the encoded bytes, those that lie on disk instead of in memory."""
+    """Relive: the part of the encoded bytes that is on disk instead of in memory."""
     resident_bytes: int | None = dataclasses.field(default=None, compare=False, repr=False)
     """Relive: the encoded bytes in memory."""
     referenced_bytes: int | None = dataclasses.field(default=None, compare=False, repr=False)
-    """Relive: bytes of the stored chunks that the items refer to; a chunk counts once for each item."""
+    """Relive: the bytes of the stored chunks that the items refer to; a chunk counts once for each item."""
     inserts_paused: bool | None = dataclasses.field(default=None, compare=False, repr=False)
-    """Relive: whether an operator has paused inserts: they wait, whatever the limiter says."""
+    """Relive: whether an operator has paused inserts; they then wait regardless of the limiter."""
     samples_paused: bool | None = dataclasses.field(default=None, compare=False, repr=False)
     """Relive: whether an operator has paused samples."""
     undelivered_samples: int | None = dataclasses.field(default=None, compare=False, repr=False)
-    """Relive: samples that were taken for callers that had gone by then."""
+    """Relive: the number of samples taken for callers that had gone by then."""
 
     @classmethod
     def from_serialized_proto(cls, proto_string: bytes) -> TableInfo:
-        """The info of a serialised ``TableInfo`` message.
+        """Parses a serialised ``TableInfo`` message.
 
-        Raises ``ValueError`` if the signature has a leaf that is no tensor.
+        Raises ``ValueError`` if the signature has a leaf that is not a tensor.
         """
         from relive import _structured_value
 
@@ -116,7 +118,7 @@ class TableInfo:
 
     @classmethod
     def _from_native(cls, native: dict[str, Any]) -> TableInfo:
-        """The info of what ``relive._native`` tells; what is missing in ``vars`` is made by ``__getattr__``."""
+        """Builds the info from the values of ``relive._native``; ``__getattr__`` makes what ``vars`` lacks."""
         info = cls.__new__(cls)
         fields = {field.name for field in dataclasses.fields(cls)} - _LAZY.keys()
         vars(info).update({name: native[name] for name in fields if name in native})
@@ -133,12 +135,12 @@ class TableInfo:
 
     @property
     def sampler(self) -> ItemSelector:
-        """The selector that chooses what is sampled."""
+        """The selector that chooses which item is sampled."""
         return self._selector("sampler")
 
     @property
     def remover(self) -> ItemSelector:
-        """The selector that chooses what leaves a full table."""
+        """The selector that chooses which item a full table evicts."""
         return self._selector("remover")
 
     @property
@@ -149,12 +151,12 @@ class TableInfo:
 
     @property
     def num_inserts(self) -> int:
-        """Inserts that the limiter has counted since the last reset."""
+        """The number of inserts that the limiter has counted since the last reset."""
         return self._counter("insert")
 
     @property
     def num_samples(self) -> int:
-        """Samples that the limiter has counted since the last reset."""
+        """The number of samples that the limiter has counted since the last reset."""
         return self._counter("sample")
 
     def _counter(self, name: str) -> int:
@@ -170,7 +172,7 @@ class TableInfo:
         return selector_from_options(getattr(self, f"{role}_options"))
 
     def _raw(self) -> dict[str, Any]:
-        """What the compiled module told, if the info came from there."""
+        """The values of the compiled module, if the info comes from it."""
         raw: dict[str, Any] = vars(self).get("_native", {})
         return raw
 
@@ -185,17 +187,17 @@ def options_of(spec: item_selectors.Spec) -> Any:
     elif name in ("min_heap", "max_heap"):
         options.heap.min_heap = name == "min_heap"
     else:
-        # Sampling without replacement is uniform for those who do not know it.
+        # Clients that do not know sampling without replacement see it as uniform.
         setattr(options, "uniform" if name == "without_replacement" else name, True)
     return options
 
 
 def selector_from_options(options: Any) -> ItemSelector:
-    """The selector that a ``KeyDistributionOptions`` message describes.
+    """Returns the selector that a ``KeyDistributionOptions`` message describes.
 
     Raises:
-      ValueError: a selector is named, but switched off.
-      NotImplementedError: none is named.
+      ValueError: the message names a selector that is switched off.
+      NotImplementedError: the message names no selector.
     """
     kind = options.WhichOneof("distribution")
     if kind is None:

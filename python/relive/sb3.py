@@ -27,19 +27,23 @@ __all__ = ["ReplayBuffer"]
 
 
 class ReplayBuffer(buffers.ReplayBuffer):
-    """The buffer ``replay_buffer_class=relive.sb3.ReplayBuffer`` of DQN, SAC, TD3 and DDPG, on a :class:`relive.ReplayBuffer`: its transitions are items
-    of a table, compressed where that helps, and sampled without Python's lock. Observations may be dicts.
+    """The buffer ``replay_buffer_class=relive.sb3.ReplayBuffer`` of DQN, SAC, TD3 and DDPG, on a
+    :class:`relive.ReplayBuffer`.
 
-    It is saved and loaded by ``model.save_replay_buffer`` and ``model.load_replay_buffer``, all in one file. Where the random choices stand is no part
-    of that, nor are windows of several steps that are not complete.
+    Its transitions are items of a table. They are compressed where that helps, and sampled without Python's interpreter
+    lock. Observations may be dicts.
+
+    ``model.save_replay_buffer`` and ``model.load_replay_buffer`` save and load it as one file. The state of the random
+    choices and incomplete windows of several steps are not saved.
 
     Args:
-      buffer_size: transitions that are kept, of all environments together; a multiple of ``n_envs`` is used.
-      observation_space, action_space, device, n_envs: as Stable-Baselines3 gives them.
-      optimize_memory_usage: must stay false: a table has no neighbouring rows to be shared, and compresses instead.
-      handle_timeout_termination: an episode that a time limit has cut off has not terminated: the value of what follows counts.
-      n_steps: transitions go over so many steps: ``replay_buffer_kwargs={"n_steps": 3, "gamma": 0.99}``.
-      gamma: the discount of these; the algorithm's own.
+      buffer_size: the number of transitions that are kept, over all environments; rounded to a multiple of ``n_envs``.
+      observation_space, action_space, device, n_envs: as passed by Stable-Baselines3.
+      optimize_memory_usage: must stay false: a table has no neighbouring rows to share, and compresses instead.
+      handle_timeout_termination: whether an episode that a time limit ended counts as not terminated, so that its
+        target bootstraps.
+      n_steps: the number of steps that a transition covers: ``replay_buffer_kwargs={"n_steps": 3, "gamma": 0.99}``.
+      gamma: the discount of these steps, equal to the algorithm's.
 
     Raises:
       ValueError: ``optimize_memory_usage``, or a number out of its range.
@@ -62,7 +66,7 @@ class ReplayBuffer(buffers.ReplayBuffer):
             raise ValueError(
                 "optimize_memory_usage=True is not supported by relive.sb3.ReplayBuffer, whose tables compress what they store; leave it out"
             )
-        # Not that of the class above, which allocates arrays for all transitions.
+        # Skips the superclass's constructor, which allocates arrays for all transitions.
         buffers.BaseBuffer.__init__(self, buffer_size, observation_space, action_space, device, n_envs)
         self.buffer_size = max(buffer_size // n_envs, 1)
         self.optimize_memory_usage = False
@@ -71,7 +75,7 @@ class ReplayBuffer(buffers.ReplayBuffer):
         self.replay = self._new()
 
     def _new(self) -> relive.ReplayBuffer:
-        # Stable-Baselines3 has seeded numpy's generator by then, if it was given a seed.
+        # Stable-Baselines3 has seeded numpy's generator by now, if it was given a seed.
         seed = int(np.random.randint(2**31))
         discount = None if self.n_steps == 1 else self.gamma
         return relive.ReplayBuffer(self.buffer_size * self.n_envs, n_step=self.n_steps, discount=discount, seed=seed)
@@ -104,7 +108,7 @@ class ReplayBuffer(buffers.ReplayBuffer):
         return _rows(observations, self.n_envs, self.obs_shape, self.observation_space.dtype)
 
     def sample(self, batch_size: int, env: VecNormalize | None = None) -> ReplayBufferSamples | DictReplayBufferSamples:  # type: ignore[override]
-        """A batch of transitions; observations and rewards are normalised by ``env``."""
+        """Returns a batch of transitions; ``env`` normalises observations and rewards."""
         data = self.replay.sample(batch_size)
         observations, following = (self._normalize_obs(data[name], env) for name in ("observation", "next_observation"))
         columns: dict[str, Any] = {
@@ -113,7 +117,7 @@ class ReplayBuffer(buffers.ReplayBuffer):
             "rewards": self._normalize_reward(data["reward"][:, None], env),
         }
         if self.n_steps != 1:
-            # Where the episode has terminated it is 0, and "dones" says that already.
+            # 0 where the episode terminated, which "dones" already says.
             columns["discounts"] = data["discount"][:, None]
         tensors = {name: self.to_torch(column, copy=False) for name, column in columns.items()}
         kind = DictReplayBufferSamples if isinstance(observations, dict) else ReplayBufferSamples
@@ -128,7 +132,7 @@ class ReplayBuffer(buffers.ReplayBuffer):
         raise NotImplementedError("transitions of a table have no places by which they could be sampled: use sample()")
 
     def reset(self) -> None:
-        """Forgets all transitions."""
+        """Removes all transitions."""
         super().reset()
         self.replay.close()
         self.replay = self._new()

@@ -1,5 +1,5 @@
-"""TLS for servers and clients: who proves to whom who they are. Everything is a file in PEM; docs/security.md tells how to make
-them, and what tokens are for."""
+"""TLS for servers and clients: which side proves its identity to which. All files are in PEM format; docs/security.md
+explains how to create them, and the purpose of tokens."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ class ServerTls:
     """The certificate of a server.
 
     Attributes:
-      cert: its certificate, and those of who signed it.
-      key: the private key to it.
-      client_ca: authorities of whom clients must show a certificate; ``None``: clients need none.
+      cert: its certificate, and those of its signers.
+      key: the private key of the certificate.
+      client_ca: the authorities that must have signed a client's certificate; ``None``: clients need no certificate.
     """
 
     cert: Path
@@ -26,13 +26,13 @@ class ServerTls:
 
 @dataclass(frozen=True, kw_only=True)
 class ClientTls:
-    """Whom a client trusts, and how it proves who it is.
+    """The authorities that a client trusts, and its own certificate.
 
     Attributes:
       ca: the authorities to trust; ``None``: the system's.
-      cert: the certificate to show to a server that asks for one.
-      key: the private key to it.
-      server_name: the name that the server's certificate must be for, if it is not the one in the address.
+      cert: the certificate to present to a server that asks for one.
+      key: the private key of the certificate.
+      server_name: the name that the server's certificate must have, if it differs from the one in the address.
     """
 
     ca: Path | None = None

@@ -26,52 +26,54 @@ _MAX_TABLE_SIZE = 2**31 - 1
 # The most shards of a table.
 _MAX_SHARDS = 64
 
-# The address at which only this machine reaches a server, and what stands for all addresses.
+# The address at which only this machine reaches a server, and the one that means all addresses.
 _LOOPBACK = "127.0.0.1"
 _EVERYWHERE = "*"
 
-# Bounds of a server that are not set.
+# Bounds that are not set.
 _MAX_CONNECTIONS = 20_000
 _MAX_BYTES_IN_FLIGHT = 4 << 30
 
 
 class TableExtensionBase(abc.ABC):
-    """What can be added to a table; see :mod:`relive.extensions` for what there is."""
+    """An extension of a table; see :mod:`relive.extensions`."""
 
     @abc.abstractmethod
     def build_internal_extensions(self, table_name: str) -> Sequence[Any]:
-        """The parts that the server runs; called once, when the table is made."""
+        """Returns the parts that the server runs; called once, when the table is created."""
 
 
 class Table:
-    """Items, and the rules by which they are sampled, removed and held back.
+    """A set of items, with the rules for sampling, removing and holding them back.
 
     Args:
-      name: the name by which clients ask for the table; not empty.
-      sampler: which item is sampled next.
-      remover: which item leaves when there are more than ``max_size`` or ``max_bytes``.
-      max_size: items that the table keeps, at least 1.
-      rate_limiter: how far samples and inserts may run apart.
-      max_times_sampled: an item is deleted after that many samples; below 1 never.
-      extensions: what else happens with items.
+      name: the name that clients use for the table; not empty.
+      sampler: the selector of the next item to sample.
+      remover: the selector of the item to evict when there are more than ``max_size`` or ``max_bytes``.
+      max_size: the number of items that the table keeps, at least 1.
+      rate_limiter: the bounds on the ratio of samples to inserts.
+      max_times_sampled: the number of samples after which an item is deleted; below 1: never.
+      extensions: further code that runs when items change.
       signature: a nest of array specs (:class:`relive.ArraySpec`, ``tf.TensorSpec``, ``dm_env.specs.Array``,
-        ``gymnasium.spaces`` …) that items are checked against, and that gives sampled data its structure.
-      max_bytes: bytes that the table keeps: of its items' chunks as they are stored, each counted once. When there are more,
-        the remover's choices leave. An item that alone has more is refused. ``None``: no bound.
-      shards: into how many parts the server divides the table, 1 to 64, so that writers on several threads do not wait for each
-        other. Each part takes its share of ``max_size``, at least 1, and removes on its own. More than one: only with the samplers
-        ``Uniform`` and ``Prioritized`` and the rate limiter ``MinSize``, without ``max_bytes`` and extensions.
-      seed: where the table's random choices begin, from 0 to 2**64 - 1: fresh tables of the same rules and seed give the same samples
-        for the same calls in the same order. With ``shards`` they do not, since items go to shards by their random keys.
+        ``gymnasium.spaces`` …). Items are checked against it, and sampled data has its structure.
+      max_bytes: the number of bytes that the table keeps, counting each of its items' chunks once, as stored. Beyond
+        it, the remover chooses the items to evict. An item that alone exceeds it is refused. ``None``: no bound.
+      shards: the number of parts into which the server divides the table, 1 to 64, so that writers on several threads
+        do not wait for each other. Each part takes its share of ``max_size``, at least 1, and evicts on its own. More
+        than one shard needs the sampler ``Uniform`` or ``Prioritized``, the rate limiter ``MinSize``, and neither
+        ``max_bytes`` nor extensions.
+      seed: the seed of the table's random choices, from 0 to 2**64 - 1. New tables with the same rules and seed give
+        the same samples for the same calls in the same order. With ``shards`` they do not, since random keys assign
+        items to shards.
 
     Raises:
-      ValueError: an empty name, a ``max_size`` or ``max_bytes`` below 1, a signature with a leaf that is no spec, ``shards`` that
-        such a table cannot have; a rate limiter that lets nothing be sampled before the table holds more than ``max_size`` items, or
-        with bounds between which nothing could ever be sampled.
+      ValueError: an empty name, a ``max_size`` or ``max_bytes`` below 1, a signature with a leaf that is not a spec, or
+        ``shards`` that such a table does not support; a rate limiter that needs more than ``max_size`` items before the
+        first sample, or whose bounds block all samples.
       TypeError: an argument of another type.
     """
 
-    # Whether rules are refused by which nothing could ever be sampled. dm-reverb takes them.
+    # Whether rules that block all samples are refused. dm-reverb accepts them.
     _must_be_samplable = True
 
     def __init__(
@@ -131,7 +133,7 @@ class Table:
         max_bytes: int | None = None,
         seed: int | None = None,
     ) -> Table:
-        """A table that hands out every item once, the oldest first; inserts wait while it is full."""
+        """A table that returns every item once, oldest first; inserts wait while it is full."""
         _check_max_size(max_size)
         return cls(
             name=name,
@@ -157,7 +159,7 @@ class Table:
         max_bytes: int | None = None,
         seed: int | None = None,
     ) -> Table:
-        """A table that hands out every item once, the newest first; inserts wait while it is full."""
+        """A table that returns every item once, newest first; inserts wait while it is full."""
         _check_max_size(max_size)
         return cls(
             name=name,
@@ -179,7 +181,7 @@ class Table:
 
     @property
     def info(self) -> TableInfo:
-        """Rules, sizes and counters at this moment, and who waits for what."""
+        """The table's current rules, sizes and counters, and its waiting callers."""
         return TableInfo._from_native(self._native.info())
 
     @property
@@ -188,7 +190,7 @@ class Table:
         return self._native
 
     def can_sample(self, num_samples: int) -> bool:
-        """Whether the rate limiter lets ``num_samples`` samples through now.
+        """Whether the rate limiter currently allows ``num_samples`` samples.
 
         Raises:
           ValueError: ``num_samples`` is below 1.
@@ -196,7 +198,7 @@ class Table:
         return self._native.can_sample(num_samples)
 
     def can_insert(self, num_inserts: int) -> bool:
-        """Whether the rate limiter lets ``num_inserts`` inserts through now.
+        """Whether the rate limiter currently allows ``num_inserts`` inserts.
 
         Raises:
           ValueError: ``num_inserts`` is below 1.
@@ -218,7 +220,7 @@ class Table:
         shards: int | None = None,
         seed: int | None = None,
     ) -> Table:
-        """An empty table of the same rules, and the same seed, but for those given."""
+        """Returns an empty table with the same rules and seed, except for those given."""
         info = self._native.info()
         return type(self)(
             name=self.name if name is None else name,
@@ -235,7 +237,7 @@ class Table:
         )
 
     def _limiter(self, info: dict[str, Any]) -> rate_limiters.RateLimiter:
-        """The rate limiter as it is now: clients may have changed it."""
+        """The current rate limiter; clients may have changed it."""
         bounds = (info["samples_per_insert"], info["min_size_to_sample"], info["min_diff"], info["max_diff"])
         now = rate_limiters.RateLimiter(*bounds)
         return self._rate_limiter if self._rate_limiter == now else now
@@ -303,44 +305,48 @@ def _check_max_bytes(max_bytes: int | None) -> None:
 
 
 class Server:
-    """Serves tables on a port of this machine, and within the process through memory.
+    """Serves tables on a port of this machine, and to clients in the process through memory.
 
     Args:
-      tables: the tables, each of another name.
-      port: the port; ``None`` and 0 take a free one, which :attr:`port` tells.
-      checkpointer: where checkpoints are written and read from; a fresh temporary folder by default.
-      host: the address to serve on: ``"127.0.0.1"`` unless given, so that only this machine reaches the server; ``"*"`` for all of
-        the machine. Without ``tls``, ``token`` and ``token_file`` whoever reaches a server can do anything with its tables; the log
-        has a warning then.
-      max_bytes: bytes of chunks that the server keeps in memory, in all tables and on their way to and from them. While there
-        are more, inserts wait, and in the end raise ``ResourceExhaustedError``. ``None``: no bound.
-      max_bytes_wait: seconds that inserts wait for memory.
-      spill_dir: a folder on a fast disk. Shortly before the chunks take ``max_bytes``, those that were not read lately move
-        there, and are read from there when they are sampled; inserts wait only while the disk does not keep up.
-      tls: the server's certificate: everything goes over TLS then.
-      token: a token that clients must show, 16 to 1024 characters: who has it may read and write. Clients within the process need
-        none, and may do all.
-      token_file: a file of tokens, of which clients must show one: lines ``NAME ROLE TOKEN``, as ``relive token`` makes them. It is
-        read again when it changes. Instead of ``token``, where clients have tokens or roles of their own.
-      open_port: a second port, without TLS and tokens, for dm-reverb's clients, which know neither; 0 takes a free one.
-      open_role: what clients may do there: ``"read"``, ``"write"`` or ``"admin"``.
-      max_connections: connections open at once; more are closed as they come. Readers and writers of a client have one each.
-      max_bytes_in_flight: bytes on their way between clients and tables, over all connections. Further inserts and samples wait,
-        and clients that do not move theirs meanwhile are cut, and try again.
+      tables: the tables, whose names must differ.
+      port: the port; ``None`` and 0 choose a free one, which :attr:`port` returns.
+      checkpointer: the location of checkpoints; by default a new temporary folder.
+      host: the address to listen on. The default is ``"127.0.0.1"``, which only this machine reaches; ``"*"`` is every
+        address of the machine. Without ``tls``, ``token`` and ``token_file``, anyone who reaches the server can do anything with
+        its tables; the server then logs a warning.
+      max_bytes: the bytes of chunks that the server keeps in memory, in all tables and in transit. Beyond it, inserts
+        wait, and eventually raise ``ResourceExhaustedError``. ``None``: no bound.
+      max_bytes_wait: the number of seconds that inserts wait for memory.
+      spill_dir: a folder on a fast disk. Shortly before the chunks reach ``max_bytes``, the server moves those that
+        were not read recently to this folder and reads them from there when they are sampled. Inserts then wait only if
+        the disk is too slow.
+      tls: the server's certificate; all traffic then uses TLS.
+      token: a token that clients must send, of 16 to 1024 characters; with it they may read and write. Clients in the
+        process need none, and may do everything.
+      token_file: a file of tokens, one of which a client must send: lines ``NAME ROLE TOKEN``, as created by
+        ``relive token``. The server reloads it when it changes. Use it in place of ``token`` if clients
+        have tokens or roles of their own.
+      open_port: a second port without TLS and tokens, for dm-reverb's clients, which support neither; 0 chooses a free
+        one.
+      open_role: what clients of that port may do: ``"read"``, ``"write"`` or ``"admin"``.
+      max_connections: the number of open connections; the server closes further ones at once. Each reader or writer of
+        a client uses one.
+      max_bytes_in_flight: the bytes in transit between clients and tables, over all connections. Beyond it, inserts and
+        samples wait; clients that do not move their data in the meantime are disconnected and retry.
       http: an address such as ``"127.0.0.1:9090"`` for metrics (``/metrics``, for Prometheus), health (``/healthz``,
-        ``/readyz``) and a dashboard; port 0 takes a free one, which :attr:`http_address` tells. Whoever reaches it can
-        read names and numbers of the tables, and change nothing.
+        ``/readyz``) and a dashboard; port 0 chooses a free one, which :attr:`http_address` returns. It exposes the
+        names and numbers of the tables to anyone who reaches it, and allows no changes.
       listen: ``False`` opens no port: only this process reaches the server, through :meth:`localhost_client`, until
         :meth:`listen` opens one.
-      seed: where all random choices of the tables begin, as far as a table has no ``seed`` of its own.
+      seed: the seed of the random choices of all tables that have no ``seed`` of their own.
 
     Raises:
-      ValueError: no tables, two of one name, a port that cannot be had, a ``max_bytes`` below 1, a ``spill_dir`` without
-        ``max_bytes``, a checkpoint with a table that is not given.
-      RuntimeError: a checkpoint that is damaged; the error names file and place.
+      ValueError: no tables, two of one name, an unavailable port, a ``max_bytes`` below 1, a ``spill_dir`` without
+        ``max_bytes``, or a checkpoint with a table that is not given.
+      RuntimeError: a damaged checkpoint; the error names file and position.
     """
 
-    # Where a server listens that is not told where. dm-reverb's listens everywhere, and its users know.
+    # The default address. dm-reverb's server listens on all addresses, and its users expect that.
     _usual_host = _LOOPBACK
 
     def __init__(
@@ -404,7 +410,7 @@ class Server:
         self._native = _native.Server(natives, native_host, listened, checkpoints, memory, security, http, seed)
 
     def _host(self, host: str | None, security: dict[str, Any]) -> str | None:
-        """What the compiled server is told, to which nothing means everywhere."""
+        """The address as the compiled server takes it: empty for all addresses."""
         is_usual, host = host is None, self._usual_host if host is None else host
         is_open = all(security[guard] is None for guard in ("tls", "token", "token_file"))
         if is_open and not is_usual and not _is_loopback(host):
@@ -425,11 +431,12 @@ class Server:
         token: str | None = None,
         token_file: str | os.PathLike[str] | None = None,
     ) -> int:
-        """Opens a port for a server that was made with ``listen=False``, and gives it; the arguments are those of the server.
+        """Opens a port for a server that was created with ``listen=False``, and returns it; the arguments are the
+        server's.
 
         Raises:
-          ValueError: a port that cannot be had, certificates or tokens that cannot be used.
-          FailedPreconditionError: the server listens already.
+          ValueError: an unavailable port, or unusable certificates or tokens.
+          FailedPreconditionError: the server already listens.
           ClosedError: the server was stopped.
         """
         _check_port(port)
@@ -439,10 +446,10 @@ class Server:
 
     @property
     def port(self) -> int:
-        """The port that is served.
+        """The port on which the server listens.
 
         Raises:
-          FailedPreconditionError: the server has none, as it was made with ``listen=False``.
+          FailedPreconditionError: the server was created with ``listen=False`` and has no port.
         """
         port = self._native.port
         if port is None:
@@ -456,14 +463,14 @@ class Server:
 
     @property
     def http_address(self) -> str | None:
-        """Where metrics and the dashboard are, as ``host:port``; ``None`` if they were not asked for."""
+        """The address of metrics and the dashboard, as ``host:port``; ``None`` if they are off."""
         return self._native.http_address
 
     def stop(self) -> None:
-        """Stops serving. Calls that wait get an error; a second stop does nothing.
+        """Stops serving. Calls that wait fail with an error; a second stop does nothing.
 
         Raises:
-          RuntimeError: the last checkpoint was to be written, and could not be.
+          RuntimeError: the final checkpoint could not be written.
         """
         self._native.stop()
 
@@ -472,7 +479,7 @@ class Server:
         self._native.wait()
 
     def localhost_client(self) -> Client:
-        """A client of this server."""
+        """Returns a client of this server."""
         port = self._native.port
         return self._client(self._native.local_address if port is None else f"localhost:{port}")
 
@@ -494,7 +501,7 @@ class Server:
 
 
 def _security(**given: Any) -> dict[str, Any]:
-    """What the compiled server is told of who may come in."""
+    """The access options, as the compiled server takes them."""
     usual = {"tls": None, "token": None, "token_file": None, "open_port": None, "open_role": "write"}
     bounds = {"max_connections": _MAX_CONNECTIONS, "max_bytes_in_flight": _MAX_BYTES_IN_FLIGHT}
     if given.get("token") is not None and given.get("token_file") is not None:
@@ -521,7 +528,8 @@ def _check_no_port(**given: Any) -> None:
 
 
 def _checkpoints(checkpointer: CheckpointerBase | None) -> dict[str, Any] | None:
-    """What the compiled server is told; without a checkpointer it makes a temporary folder when it first writes."""
+    """The checkpoint options, as the compiled server takes them; without a checkpointer it creates a temporary folder
+    at the first checkpoint."""
     if checkpointer is None:
         return None
     told = checkpointer.internal_checkpointer()

@@ -1,4 +1,4 @@
-"""What a client of many servers tells of them."""
+"""The state of many servers, as reported by their client."""
 
 from __future__ import annotations
 
@@ -11,34 +11,34 @@ class ServerState(NamedTuple):
 
     address: str
     standing: str
-    """``"up"``: it takes part. ``"away"``: it is left out until it answers again. ``"unknown"``: it was not asked yet."""
+    """``"up"``: in use. ``"away"``: left out until it answers again. ``"unknown"``: not contacted yet."""
     since_s: float
-    """For how many seconds this has been so."""
+    """The number of seconds in this state."""
     reason: str
-    """Why it is left out; empty if it is not."""
+    """The reason why it is left out; empty otherwise."""
     writers: int
-    """Streams of this client's writers that are at this server."""
+    """The number of streams of this client's writers to this server."""
     times_left: int
     """How often it was left out."""
     lost_updates: int
-    """Changes of priorities and deletions that were not made, since the server which had the keys was away."""
+    """The number of priority updates and deletions that were dropped because the server that held the keys was away."""
 
 
 class ServerChange(NamedTuple):
     """A server that was left out, or taken back."""
 
     number: int
-    """Place in the order of all changes of this client, from 0."""
+    """The position in the sequence of all changes of this client, from 0."""
     at: float
     """Seconds since the epoch, by the clock of this machine."""
     address: str
     event: str
-    """``"joined"``, ``"left"``, or ``"removed"``: its name has the address no longer."""
+    """``"joined"``, ``"left"``, or ``"removed"``: the name no longer resolves to the address."""
     reason: str
 
 
 def joined(addresses: str | Sequence[str]) -> str:
-    """The addresses of all servers as one: with commas between."""
+    """Returns the addresses of all servers as one string, with commas between them."""
     if isinstance(addresses, str):
         return addresses
     for address in addresses:

@@ -1,7 +1,7 @@
-"""Array specs: what a column looks like, without a framework.
+"""Array specs: descriptions of columns that need no framework.
 
-A signature is a nest (``relive.nest``) of ``ArraySpec``. Wherever this package takes one, it takes as well what other
-packages use for the same purpose; ``as_spec`` says which, and converts.
+A signature is a nest (``relive.nest``) of ``ArraySpec``. Wherever this package takes one, it also takes the specs of
+other packages; ``as_spec`` lists and converts them.
 
 >>> as_spec({"obs": ArraySpec((84, 84), "uint8"), "reward": np.float32(0)})["reward"]
 ArraySpec(shape=(), dtype=float32, name=None)
@@ -21,12 +21,12 @@ import numpy.typing as npt
 from relive import nest
 
 Shape = tuple["int | None", ...]
-"""Sizes of the dimensions; ``None`` for a size that may differ from array to array."""
+"""Sizes of the dimensions; ``None`` for a size that may differ between arrays."""
 
-# Types of numpy's extension package ml_dtypes which columns can have; numpy knows them only as "void".
+# Types of numpy's extension package ml_dtypes that columns can have; numpy itself knows them only as "void".
 _EXTENSION_DTYPES = frozenset({"bfloat16", "float8_e5m2", "float8_e4m3fn", "int4", "uint4"})
 
-# TensorFlow's names of types, where they differ from numpy's. Error messages use them, as dm-reverb's do.
+# TensorFlow's names of types, where they differ from numpy's. Error messages use them, like dm-reverb's.
 _DTYPE_TEXTS = {"float32": "float", "float64": "double", "float16": "half", "object": "string"}
 
 _TEXT_KINDS = "OSU"
@@ -37,14 +37,14 @@ class ArraySpec:
     """Shape, data type and name of an array.
 
     Args:
-      shape: the sizes, with ``None`` for one that is not fixed; ``None`` instead of a shape if not even the number of
-        dimensions is.
-      dtype: anything that numpy takes for a data type. Strings, of bytes or of text, are ``object``.
-      name: what the array is called, if anything.
+      shape: the sizes, with ``None`` for one that is not fixed; ``None`` instead of a shape if the number of dimensions
+        is not fixed, either.
+      dtype: anything that numpy accepts as a data type. Strings, of bytes or of text, are ``object``.
+      name: the name of the array, if any.
 
     Raises:
       ValueError: a negative size, or a data type that no column can have.
-      TypeError: something that is no shape or no data type at all.
+      TypeError: a value that is not a shape or not a data type.
     """
 
     shape: Shape | None
@@ -60,23 +60,23 @@ class ArraySpec:
         return f"{type(self).__name__}(shape={self.shape}, dtype={self.dtype}, name={self.name!r})"
 
     def accepts(self, shape: Iterable[int | None] | None, dtype: Any) -> bool:
-        """Whether arrays of that shape and data type fit. Sizes of ``None`` fit anything, on either side."""
+        """Whether arrays of that shape and data type match. A size of ``None`` matches any size, on either side."""
         return as_dtype(dtype) == self.dtype and shapes_agree(self.shape, as_shape(shape))
 
     def with_name(self, name: str | None) -> ArraySpec:
-        """The same spec under another name."""
+        """Returns the same spec with another name."""
         return ArraySpec(self.shape, self.dtype, name)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class BoundedArraySpec(ArraySpec):
-    """An array whose elements lie between two bounds, both inclusive.
+    """An array whose elements are between two bounds, both inclusive.
 
     Args:
-      minimum: the least value; a number, or an array that can be broadcast to the shape.
-      maximum: the greatest value, likewise.
+      minimum: the smallest value: a number, or an array that can be broadcast to the shape.
+      maximum: the largest value, likewise.
 
-    The bounds are kept and shown to readers; no data is checked against them.
+    The bounds are stored and passed to readers; data is not checked against them.
     """
 
     minimum: npt.NDArray[Any] = dataclasses.field(default_factory=lambda: np.zeros(()))
@@ -108,12 +108,12 @@ class BoundedArraySpec(ArraySpec):
         return hash((self.shape, self.dtype, self.name))
 
     def with_name(self, name: str | None) -> BoundedArraySpec:
-        """The same spec under another name."""
+        """Returns the same spec with another name."""
         return BoundedArraySpec(self.shape, self.dtype, self.minimum, self.maximum, name)
 
 
 def as_spec(structure: Any) -> Any:
-    """A nest of ``ArraySpec`` with the structure of ``structure``, whose leaves may be
+    """Returns a nest of ``ArraySpec`` with the structure of ``structure``, whose leaves may be
 
     * ``ArraySpec``, ``BoundedArraySpec``;
     * ``tf.TensorSpec`` and TensorFlow's bounded one;
@@ -123,7 +123,7 @@ def as_spec(structure: Any) -> Any:
     * ``jax.ShapeDtypeStruct``;
     * arrays and tensors of numpy, JAX, TensorFlow and PyTorch, PyTorch's ``meta`` device included.
 
-    None of these packages is imported for it.
+    It imports none of these packages.
 
     Raises:
       ValueError: a leaf that is none of these; the error names its path.
@@ -134,7 +134,8 @@ def as_spec(structure: Any) -> Any:
 
 
 def as_signature(structure: Any) -> Any:
-    """The signature of a table: as ``as_spec``, and ``None`` for what has no leaves, ``None`` itself included."""
+    """Returns the signature of a table: like ``as_spec``, or ``None`` for a structure without leaves, including
+    ``None``."""
     if structure is None:
         return None
     signature = as_spec(structure)
@@ -142,7 +143,7 @@ def as_signature(structure: Any) -> Any:
 
 
 def as_shape(shape: Any) -> Shape | None:
-    """A shape of any package as a tuple; ``None`` means that the number of dimensions is unknown."""
+    """Converts a shape of any package to a tuple; ``None`` means that the number of dimensions is unknown."""
     if shape is None or getattr(shape, "rank", 0) is None:
         return None
     try:
@@ -153,11 +154,11 @@ def as_shape(shape: Any) -> Shape | None:
 
 
 def as_dtype(dtype: Any) -> np.dtype[Any]:
-    """A data type of any package as numpy's; strings of every kind become ``object``.
+    """Converts a data type of any package to numpy's; strings of every kind become ``object``.
 
     Raises:
       ValueError: a type that no column can have, such as dates.
-      TypeError: something that is no data type.
+      TypeError: a value that is not a data type.
     """
     found: np.dtype[Any] = np.dtype(_numpy_name(dtype))
     if found.kind in _TEXT_KINDS:
@@ -170,7 +171,7 @@ def as_dtype(dtype: Any) -> np.dtype[Any]:
 
 
 def shapes_agree(first: Shape | None, second: Shape | None) -> bool:
-    """Whether some shape fits both; unknown sizes and ranks fit everything."""
+    """Whether some shape matches both; unknown sizes and ranks match everything."""
     if first is None or second is None:
         return True
     return len(first) == len(second) and all(
@@ -198,10 +199,10 @@ def is_tensorflow_spec(value: object) -> bool:
 
 
 def in_callers_terms(signature: Any) -> Any:
-    """A signature as the running program expects it.
+    """Returns a signature in the form that the running program expects.
 
-    Programs that use TensorFlow with dm-reverb read signatures as nests of ``tf.TensorSpec``. So they get them, once
-    they have imported TensorFlow; all others get nests of ``ArraySpec``.
+    Programs that use TensorFlow with dm-reverb read signatures as nests of ``tf.TensorSpec``. Programs that have
+    imported TensorFlow therefore get those; all others get nests of ``ArraySpec``.
     """
     if signature is None or "tensorflow" not in sys.modules:
         return signature
@@ -234,7 +235,7 @@ def _as_size(size: Any) -> int | None:
 
 
 def _numpy_name(dtype: Any) -> Any:
-    """What ``np.dtype`` understands of a data type of TensorFlow or PyTorch."""
+    """Returns a value that ``np.dtype`` accepts for a data type of TensorFlow or PyTorch."""
     if dtype is None:
         raise TypeError("None is no data type")
     as_numpy = getattr(dtype, "as_numpy_dtype", None)

@@ -1,4 +1,4 @@
-"""Writing items by patterns: each step makes the items whose patterns and conditions it fulfils.
+"""Writing items by patterns: a step creates the items whose patterns and conditions it satisfies.
 
 >>> step = create_reference_step({"obs": None, "action": None, "reward": None})
 >>> config = create_config(
@@ -7,7 +7,7 @@
 ...     conditions=[Condition.step_index() >= 1],
 ... )
 
-``client.structured_writer([config])`` gives the writer.
+``client.structured_writer([config])`` returns the writer.
 """
 
 from __future__ import annotations
@@ -51,28 +51,29 @@ __all__ = [
     "unpack_pattern",
 ]
 
-# Messages, made when they are first asked for, since that imports protobuf.
+# Messages, created at first use, since that imports protobuf.
 _MESSAGES = {"ConditionProto": "Condition", "Config": "StructuredWriterConfig"}
 
 PatternTransform = Callable[[ReferenceStep], Pattern]
-"""What makes a pattern of a reference step."""
+"""A function that derives a pattern from a reference step."""
 
-# How the compiled writer, which knows columns by their numbers only, says what is wrong with a value.
+# The form in which the compiled writer, which knows columns only by number, reports an invalid value.
 _MISMATCH = re.compile(
     r"column (\d+) \(path [^)]*\) got (dtype|shape) (.*), but expected (.*) as in its first value"
 )
 
 
 class StructuredWriter:
-    """Writes steps, and an item for each pattern and condition that a step fulfils.
+    """Writes steps, and an item for each pattern whose conditions a step satisfies.
 
-    Made by ``Client.structured_writer``. Leaving it as a context manager flushes and closes it. One that is let go without
-    either flushes, too, for as long as its server takes items and at most some seconds; what is lost then is logged.
+    Created by ``Client.structured_writer``. Leaving it as a context manager flushes and closes it. A writer that is
+    deleted without either also flushes, as long as its server accepts items and for a few seconds at most; items that
+    are lost are logged.
     """
 
     def __init__(self, native: _native.StructuredWriter, client: _native.Client | None = None) -> None:
         self._writer = native
-        # Whom to ask whether a server is there.
+        # The client that is asked whether a server is available.
         self._client = client
         self._num_leaves: int | None = None
         self._closed = False
@@ -81,10 +82,10 @@ class StructuredWriter:
     def from_configs(
         cls, client: _native.Client, configs: Sequence[Any], *, codec: str = "auto"
     ) -> StructuredWriter:
-        """A writer for ``configs``, as ``create_config`` makes them.
+        """Creates a writer for ``configs`` from ``create_config``.
 
         Raises:
-          ValueError: no configuration, or one that is wrong (the error names its position); an unknown codec.
+          ValueError: no configuration, an invalid one (the error names its position), or an unknown codec.
         """
         if not configs:
             raise ValueError("a structured writer needs at least one configuration")
@@ -97,16 +98,16 @@ class StructuredWriter:
         return cls(client.structured_writer(natives, codec=codec), client)
 
     def append(self, data: Any, *, partial_step: bool = False) -> None:
-        """Appends a step: a nest of tensors with as many leaves as the ones before, ``None`` for those that it lacks.
+        """Appends a step: a nest of tensors with the same number of leaves as before, ``None`` for missing ones.
 
         Args:
           data: the step.
-          partial_step: whether the step stays open, to be completed by the next call; a leaf can be given once only.
+          partial_step: whether the step stays open for the next call to complete it; each leaf can be given only once.
 
         Raises:
           ValueError: another number of leaves, or a leaf of another data type or shape than before.
-          TypeError: a leaf that is no tensor.
-          RuntimeError: a leaf that the open step has already, the writer is closed, or has failed.
+          TypeError: a leaf that is not a tensor.
+          RuntimeError: a leaf that the open step already has, or a writer that is closed or has failed.
         """
         leaves = nest.flatten(data)
         if self._num_leaves is None:
@@ -122,31 +123,31 @@ class StructuredWriter:
             raise _with_path(error, data) from None
 
     def flush(self, block_until_num_items: int = 0, timeout_ms: int | None = None) -> None:
-        """Waits until at most ``block_until_num_items`` items are not confirmed by the server.
+        """Waits until at most ``block_until_num_items`` items are unconfirmed.
 
         Args:
-          block_until_num_items: items that may be on their way still.
-          timeout_ms: milliseconds to wait at most; 0 does not wait, ``None`` waits for ever.
+          block_until_num_items: the number of items that may remain unconfirmed.
+          timeout_ms: the number of milliseconds to wait at most; 0 does not wait, ``None`` waits forever.
 
         Raises:
           ValueError: ``block_until_num_items`` is negative.
-          DeadlineExceededError: there are still more items after ``timeout_ms``.
-          RuntimeError: the server has refused an item.
+          DeadlineExceededError: more items are unconfirmed after ``timeout_ms``.
+          RuntimeError: the server refused an item.
         """
         if block_until_num_items < 0:
             raise ValueError(f"block_until_num_items must be >= 0, got {block_until_num_items}")
         self._writer.flush(block_until_num_items, timeout_ms)
 
     def end_episode(self, clear_buffers: bool = True, timeout_ms: int | None = None) -> None:
-        """Makes the items that wait for the end of the episode, flushes, and begins a new episode.
+        """Creates the items that complete at the end of the episode, flushes, and starts a new episode.
 
         Args:
-          clear_buffers: whether items of the new episode may not refer to steps of this one.
+          clear_buffers: whether items of the new episode cannot refer to steps of this one.
           timeout_ms: as in ``flush``.
 
         Raises:
-          DeadlineExceededError: not all items are confirmed after ``timeout_ms``; the episode goes on.
-          RuntimeError: the server has refused an item.
+          DeadlineExceededError: not all items are confirmed after ``timeout_ms``; the episode continues.
+          RuntimeError: the server refused an item.
         """
         self._writer.end_episode(bool(clear_buffers), timeout_ms)
 
@@ -156,7 +157,7 @@ class StructuredWriter:
         return self._writer.step_is_open
 
     def close(self) -> None:
-        """Ends the writer; items that are not confirmed are dropped with a warning. A second close does nothing."""
+        """Ends the writer; unconfirmed items are dropped with a warning. A second close does nothing."""
         self._closed = True
         self._writer.close()
 
@@ -167,7 +168,7 @@ class StructuredWriter:
         try:
             flush_while_there(self._writer.flush, client, LETTING_GO_S)
         except Exception:
-            # Nobody is there to catch it.
+            # No caller could catch it.
             logging.getLogger("relive").warning("a writer was let go without flush(), and items are lost", exc_info=True)
 
     def __enter__(self) -> StructuredWriter:
@@ -184,7 +185,7 @@ class StructuredWriter:
 
 
 def _with_path(error: ValueError, data: Any) -> ValueError:
-    """The error of a value that does not fit its column, with the place in the step."""
+    """The error for a value that does not match its column, with its path in the step."""
     found = _MISMATCH.search(str(error))
     if found is None:
         return error
@@ -202,7 +203,7 @@ def _with_path(error: ValueError, data: Any) -> ValueError:
 
 
 def _config_to_native(config: Any) -> dict[str, Any]:
-    """A ``StructuredWriterConfig`` message as the plain values that ``relive._native`` takes."""
+    """Converts a ``StructuredWriterConfig`` message to the plain values that ``relive._native`` takes."""
     return {
         "table": config.table,
         "structure": nest.map_structure(lambda _: 0, unpack_pattern(config)),

@@ -14,30 +14,30 @@ from relive import errors, replay_sample
 from relive._tf import checks, operations, specs
 from relive._tf.errors import as_tensorflow
 
-# What is known of an item, beside its data.
+# The metadata of an item.
 _NUM_INFO = 5
 
 
 class TFClient:
     """Samples, inserts and updates priorities, eagerly or within ``tf.function``.
 
-    The operations run in the process that made them and cannot be saved. Called eagerly they raise the class of
-    :mod:`tf.errors` that fits. Within a graph TensorFlow tells only wrong arguments (``InvalidArgumentError``) from other
-    errors of Python code (``UnknownError``, with the text of the error).
+    The operations run in the process that created them and cannot be saved. Run eagerly, they raise the matching class
+    of :mod:`tf.errors`. Within a graph, TensorFlow only distinguishes invalid arguments (``InvalidArgumentError``) from
+    other errors of Python code (``UnknownError``, with the text of the error).
     """
 
     def __init__(self, server_address: str, shared_name: str | None = None, name: str = "reverb") -> None:
-        """Connects to nothing before the first operation runs.
+        """Connects when the first operation runs.
 
         Args:
           server_address: Address of the server, ``host:port``.
-          shared_name: Accepted as dm-reverb has it, and without effect.
+          shared_name: Accepted for compatibility with dm-reverb; it has no effect.
           name: Prefix of the names of the operations.
         """
         self._server_address = server_address
         self._name = name
         self._client = clients.Client(server_address)
-        # A list of tensors has no names, whatever its tables' signatures have.
+        # A list of tensors has no names, even if the tables' signatures do.
         self._client._checks_names = False
 
     @property
@@ -47,16 +47,16 @@ class TFClient:
     def sample(
         self, table: str | tf.Tensor, data_dtypes: Any, name: str | None = None
     ) -> replay_sample.ReplaySample:
-        """One time step of ``table``: the first of the sampled item.
+        """Returns one time step of ``table``: the first of the sampled item.
 
         Args:
           table: Name of the table.
-          data_dtypes: Data type of each column, in the structure that the sample's ``data`` shall have.
+          data_dtypes: Data type of each column, in the structure of the sample's ``data``.
           name: Name of the operation.
 
         Raises:
           tf.errors.InvalidArgumentError: The item has other columns.
-          tf.errors.NotFoundError: There is no such table.
+          tf.errors.NotFoundError: The table does not exist.
         """
         dtypes = [tf.as_dtype(dtype) for dtype in tf.nest.flatten(data_dtypes)]
         info_dtypes = [spec.dtype for spec in specs.info_spec()]
@@ -71,7 +71,8 @@ class TFClient:
     def insert(
         self, data: Sequence[Any], tables: tf.Tensor, priorities: tf.Tensor, name: str | None = None
     ) -> tf.Operation | None:
-        """Writes ``data`` as an item of one time step to each of ``tables``; to one that is named twice, as two items.
+        """Writes ``data`` as an item of one time step to each of ``tables``; a table that is named twice gets two
+        items.
 
         Args:
           data: One tensor per column.
@@ -84,7 +85,7 @@ class TFClient:
 
         Raises:
           ValueError: ``tables`` or ``priorities`` have another type or shape.
-          tf.errors.InvalidArgumentError: There is no such table, or its signature does not fit.
+          tf.errors.InvalidArgumentError: A table does not exist, or its signature does not match.
         """
         if tables.dtype != tf.string or tables.shape.rank != 1:
             raise ValueError(f"tables must be a string tensor of rank 1, not {tables.dtype.name} and {tables.shape}")
@@ -102,7 +103,7 @@ class TFClient:
                 for by_table in _once_each(tables, priorities):
                     self._client.insert(list(data), by_table)
             except errors.NotFoundError as error:
-                # What dm-reverb's operation says of an unknown table.
+                # The text of dm-reverb's operation for an unknown table.
                 raise errors.InvalidArgumentError(str(error)) from error
             return []
 
@@ -112,7 +113,7 @@ class TFClient:
     def update_priorities(
         self, table: str | tf.Tensor, keys: tf.Tensor, priorities: tf.Tensor, name: str | None = None
     ) -> tf.Operation | None:
-        """Gives items of ``table`` new priorities; keys that are gone are passed over.
+        """Sets the priorities of items of ``table``; unknown keys are ignored.
 
         Args:
           table: Name of the table.
@@ -124,8 +125,8 @@ class TFClient:
           The operation within a graph, ``None`` eagerly.
 
         Raises:
-          tf.errors.InvalidArgumentError: The shapes differ or are not of rank 1, or a priority cannot be.
-          tf.errors.NotFoundError: There is no such table.
+          tf.errors.InvalidArgumentError: The shapes differ or are not of rank 1, or a priority is invalid.
+          tf.errors.NotFoundError: The table does not exist.
         """
 
         def update(table: bytes, keys: np.ndarray, priorities: np.ndarray) -> list[np.ndarray]:
@@ -150,7 +151,7 @@ class TFClient:
     def _run(
         self, function: Callable[..., list[np.ndarray]], arguments: list[tf.Tensor], dtypes: list[tf.DType], name: str
     ) -> Any:
-        """Runs ``function`` on numpy arrays: now, or as an operation of the graph that is being built."""
+        """Runs ``function`` on numpy arrays, either now or as an operation of the graph that is being built."""
         if not tf.executing_eagerly():
             return _in_graph(function, arguments, dtypes, name)
         with as_tensorflow():
@@ -182,7 +183,7 @@ class TFClient:
 def _in_graph(
     function: Callable[..., list[np.ndarray]], arguments: list[tf.Tensor], dtypes: list[tf.DType], name: str
 ) -> Any:
-    """An operation that runs ``function``, and fails with ``NotFoundError`` where it says that a table does not exist."""
+    """An operation that runs ``function``, and fails with ``NotFoundError`` if that reports a missing table."""
 
     def run(*arguments: Any) -> list[Any]:
         try:
@@ -192,7 +193,7 @@ def _in_graph(
             return [str(error).encode(), *nothing]
 
     missing, *results = tf.compat.v1.py_func(run, arguments, [tf.string, *dtypes], stateful=True, name=name)
-    # An assertion is not optimised away, as a file is that nobody looks at.
+    # An assertion is not optimised away, unlike an operation whose result is unused.
     is_there = tf.equal(operations.raise_not_found(missing), "")
     with tf.control_dependencies([tf.raw_ops.Assert(condition=is_there, data=[missing])]):
         return [tf.identity(result) for result in results] if results else tf.no_op()
@@ -207,7 +208,7 @@ def _text(name: bytes | str) -> str:
 
 
 def _once_each(tables: np.ndarray, priorities: np.ndarray) -> list[dict[str, float]]:
-    """The items, in mappings of which none has two of one table."""
+    """Groups the items into mappings that contain at most one item of each table."""
     mappings: list[dict[str, float]] = [{}]
     for table, priority in zip(map(_text, tables), priorities, strict=True):
         if all(table in mapping for mapping in mappings):

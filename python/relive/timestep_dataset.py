@@ -12,9 +12,9 @@ from relive.replay_sample import ReplaySample, SampleInfo
 
 
 class TimestepDataset(_datasets.SampleDataset):
-    """Iterates over steps of items: each is a ``ReplaySample`` with the information of its item.
+    """Iterates over the steps of items: each is a ``ReplaySample`` with the information of its item.
 
-    The steps of an item follow each other; all columns of an item must have the same number of steps.
+    The steps of an item are consecutive; all columns of an item must have the same number of steps.
     """
 
     _timesteps = True

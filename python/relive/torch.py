@@ -4,8 +4,8 @@
 >>> for info, data, _ in dataset:  # doctest: +SKIP
 ...     loss = train(data["observation"], data["action"])
 
-The tensors use the memory into which the batch was gathered; there is no further copy on the CPU. For a CUDA device
-there are the two that it takes: into page-locked memory, and from there to the device, during which Python goes on.
+The tensors share the memory into which the batch was gathered, without a further copy on the CPU. For a CUDA device,
+the data is copied to page-locked memory and from there to the device, while Python continues.
 """
 
 from __future__ import annotations
@@ -21,35 +21,36 @@ from relive import nest
 from relive.batches import Batch
 from relive.client import Client
 
-# Types of numpy's extension package ml_dtypes that PyTorch calls by the same name, and the type of the same size by
-# which the two share memory. Old versions of PyTorch lack some.
+# Types of numpy's extension package ml_dtypes with the same name in PyTorch, and the type of equal size through which
+# the two share memory. Old versions of PyTorch lack some.
 _CARRIERS: dict[str, type[np.generic]] = {"bfloat16": np.int16, "float8_e4m3fn": np.uint8, "float8_e5m2": np.uint8}
 
 
 class ReplayDataset(IterableDataset[Batch]):
-    """Endless batches of a table, as :meth:`relive.Client.batches` makes them, of PyTorch tensors.
+    """An endless dataset of batches of a table, like :meth:`relive.Client.batches`, as PyTorch tensors.
 
-    Iterate over it directly, or through a ``torch.utils.data.DataLoader`` with ``batch_size=None``: the batches are
-    made already. Workers of a loader, forked or spawned, draw batches of their own over the network; ``max_batches`` is
-    divided among them. As the server samples and gathering runs without Python's lock, most programs need no workers.
+    Iterate over it directly, or through a ``torch.utils.data.DataLoader`` with ``batch_size=None``, since the data is
+    already batched. Workers of a loader, forked or spawned, draw their own batches over the network and share
+    ``max_batches``. Most programs need no workers, since sampling and gathering run without Python's interpreter lock.
 
-    Strings, and types that PyTorch does not have, stay numpy arrays. So does ``batch.info.key``, which goes back to the
-    client: ``client.update_priorities(table, batch.info.key, priorities)``.
+    Strings, and types that PyTorch does not support, stay numpy arrays. So does ``batch.info.key``, which the client
+    takes
+    back: ``client.update_priorities(table, batch.info.key, priorities)``.
 
     Args:
       server: a client, or the address of a server, ``host:port``.
       table: the table.
-      batch_size: items of a batch, at least 1.
-      timeout: seconds that a batch may take.
-      prefetch: batches that are asked for before they are wanted; 0 samples only what is handed out. By default 0
-        within the process and 2 over a network.
-      num_workers: streams that fetch at the same time, for each iterator.
-      max_batches: batches of one iteration over the dataset; by default it never ends.
-      pad: whether items of different lengths are padded with zeros to the longest of the batch.
-      device: where the tensors of ``data`` go, and those of ``info`` but the keys. Only in the process that iterates,
-        not with a loader's workers.
-      pin_memory: whether tensors on the CPU lie in page-locked memory. By default for a CUDA device. With a
-        ``DataLoader`` use the loader's own ``pin_memory``.
+      batch_size: the number of items in a batch, at least 1.
+      timeout: the number of seconds to wait for a batch.
+      prefetch: the number of batches to request ahead; with 0, only batches that are returned are sampled. The default
+        is 0 within the process and 2 over a network.
+      num_workers: the number of streams that fetch in parallel, for each iterator.
+      max_batches: the number of batches of one iteration over the dataset; by default it never ends.
+      pad: whether to pad items of different lengths with zeros to the longest of the batch.
+      device: the device of the tensors of ``data``, and of ``info`` except the keys. It cannot be used with a loader's
+        workers.
+      pin_memory: whether tensors on the CPU are in page-locked memory; by default if the device is a CUDA device. With
+        a ``DataLoader``, use the loader's own ``pin_memory``.
 
     Raises:
       ValueError: a number out of range.
@@ -101,7 +102,7 @@ class ReplayDataset(IterableDataset[Batch]):
                 yield to_torch(batch, device=self._device, pin_memory=self._pin_memory)
 
     def __len__(self) -> int:
-        """The number of batches, where it is bounded."""
+        """The number of batches, if it is bounded."""
         if self._max_batches is None:
             raise TypeError("the dataset has no length: it was made without max_batches")
         return self._max_batches
@@ -118,9 +119,9 @@ class ReplayDataset(IterableDataset[Batch]):
 def to_torch(
     batch: Any, *, device: torch.device | str | None = None, pin_memory: bool | None = None
 ) -> Any:
-    """A batch, or any nest of numpy arrays, with tensors instead of the arrays, which keep using their memory.
+    """Converts a batch, or any nest of numpy arrays, to tensors that share the memory of the arrays.
 
-    The arguments are those of :class:`ReplayDataset`. In a :class:`relive.Batch` the keys stay a numpy array.
+    The arguments are those of :class:`ReplayDataset`. In a :class:`relive.Batch`, the keys stay a numpy array.
     """
     target = None if device is None else torch.device(device)
     pinned = pin_memory if pin_memory is not None else target is not None and target.type == "cuda"
@@ -136,7 +137,7 @@ def to_torch(
 
 
 def _tensor(leaf: Any) -> Any:
-    """The leaf as a tensor over the same memory; the leaf itself if there is no such tensor."""
+    """Returns the leaf as a tensor over the same memory, or the leaf itself if no tensor type matches."""
     if not isinstance(leaf, np.ndarray):
         return leaf
     name = leaf.dtype.name
@@ -153,10 +154,10 @@ def _placed(tensor: torch.Tensor, device: torch.device | None, pinned: bool) -> 
         tensor = tensor.pin_memory()
     if device is None:
         return tensor
-    # PyTorch keeps pinned memory from being used again until the copy is done.
+    # PyTorch does not reuse pinned memory until the copy is complete.
     return tensor.to(device, non_blocking=True)
 
 
 def _share(total: int, worker: int, num_workers: int) -> int:
-    """The part of ``total`` of one of several workers; the first ones get what is left over."""
+    """Returns the part of ``total`` that one of several workers gets; the first ones share the remainder."""
     return total // num_workers + (worker < total % num_workers)

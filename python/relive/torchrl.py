@@ -30,15 +30,18 @@ _FILE = "replay"
 
 
 class Storage(TensorStorage):
-    """The storage of a torchrl buffer: the newest ``max_size`` transitions in a table of Relive's, compressed where that helps. It takes tensordicts, and goes
-    with a :class:`Sampler`, which draws whole batches of the table: places such as ``buffer[3]`` there are none. A transition has a key for life, which is
-    its ``"index"`` in what is sampled. New ones have the highest priority that there was.
+    """The storage of a torchrl buffer: the newest ``max_size`` transitions, in a table of Relive, compressed where that
+    helps.
+
+    It stores tensordicts and needs a :class:`Sampler`, which draws whole batches from the table; indexing such as
+    ``buffer[3]`` is not supported. A transition keeps its key for life; samples return it as ``"index"``. New
+    transitions get the highest priority so far.
 
     Args:
-      max_size: transitions that are kept.
-      prioritized: the exponent α of prioritized replay; ``None``: all alike.
-      n_step, discount: transitions over several steps, as those of :class:`relive.ReplayBuffer`, whose names the columns then have.
-      seed: where the random choices begin.
+      max_size: the number of transitions that are kept.
+      prioritized: the exponent α of prioritized replay; ``None``: uniform sampling.
+      n_step, discount: transitions over several steps, as in :class:`relive.ReplayBuffer`; columns then have its names.
+      seed: the seed of the random choices.
 
     Raises:
       ValueError: a number out of its range.
@@ -47,13 +50,13 @@ class Storage(TensorStorage):
     def __init__(
         self, max_size: int, *, prioritized: float | None = None, n_step: int = 1, discount: float | None = None, seed: int | None = None
     ) -> None:
-        # Not that of the class above, which allocates tensors for all transitions.
+        # Skips the superclass's constructor, which allocates tensors for all transitions.
         AnyStorage.__init__(self, max_size)
         self.device = torch.device("cpu")
         self.prioritized, self._seed = prioritized, seed
         self._window = {"n_step": n_step, "discount": discount}
         self.replay = self._new()
-        # What the sampler has drawn: keys and transitions.
+        # The keys and transitions that the sampler has drawn.
         self._drawn: tuple[Any, Any] | None = None
 
     def _new(self) -> relive.ReplayBuffer:
@@ -61,7 +64,7 @@ class Storage(TensorStorage):
         return relive.ReplayBuffer(self.max_size, prioritized=self.prioritized, seed=self._seed, **settings)
 
     def draw(self, batch_size: int, beta: float) -> tuple[torch.Tensor, torch.Tensor]:
-        """Samples a batch, which :meth:`get` then gives; its keys and its importance weights."""
+        """Samples a batch, which :meth:`get` then returns; returns its keys and its importance weights."""
         self.replay.beta = beta
         batch = self.replay.sample(batch_size, to="torch")
         count = len(nest.flatten(batch)[0])
@@ -72,10 +75,10 @@ class Storage(TensorStorage):
         return index, weights
 
     def get(self, index: Any) -> Any:
-        """The batch that was just drawn.
+        """Returns the batch that was just drawn.
 
         Raises:
-          IndexError: another one: a table has no places.
+          IndexError: another index; a table cannot be indexed.
         """
         drawn, self._drawn = self._drawn, None
         if drawn is None or index is not drawn[0]:
@@ -83,11 +86,11 @@ class Storage(TensorStorage):
         return drawn[1]
 
     def set(self, cursor: Any, data: Any, *, set_cursor: bool = True) -> None:
-        """Adds transitions; the oldest leave.
+        """Adds transitions; the oldest are evicted.
 
         Raises:
-          TypeError: no tensordict.
-          IndexError: places that are to be written anew.
+          TypeError: the data is not a tensordict.
+          IndexError: indices that would be overwritten.
         """
         if not set_cursor:
             raise IndexError("the transitions of a relive.torchrl.Storage do not change: add new ones")
@@ -104,7 +107,7 @@ class Storage(TensorStorage):
 
     @property
     def initialized(self) -> bool:
-        """Whether it has seen a transition: a table takes all alike."""
+        """Always true: a table does not track which sampler has seen a transition."""
         return True
 
     def dumps(self, path: str | os.PathLike[str]) -> None:
@@ -113,13 +116,13 @@ class Storage(TensorStorage):
         self.replay.save(os.path.join(path, _FILE))
 
     def loads(self, path: str | os.PathLike[str]) -> None:
-        """Puts saved transitions in place of these."""
+        """Replaces the transitions with saved ones."""
         loaded = relive.ReplayBuffer.load(os.path.join(path, _FILE), seed=self._seed)
         self.replay.close()
         self.replay, self._drawn = loaded, None
 
     def state_dict(self) -> dict[str, Any]:
-        """There is none.
+        """Not supported.
 
         Raises:
           RuntimeError: always; ``dumps`` saves the buffer.
@@ -127,7 +130,7 @@ class Storage(TensorStorage):
         raise RuntimeError("a relive.torchrl.Storage has no state_dict(): save the buffer with dumps(path), and load it with loads(path)")
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """As :meth:`state_dict`."""
+        """Not supported, like :meth:`state_dict`."""
         self.state_dict()
 
     def _empty(self) -> None:
@@ -136,29 +139,31 @@ class Storage(TensorStorage):
 
 
 class Sampler(PrioritizedSampler):
-    """Draws batches of a :class:`Storage`, by priority if that has priorities. Their importance weights are ``"priority_weight"``, over the largest of the
-    batch, where those of torchrl are over the largest of the buffer.
+    """Draws batches of a :class:`Storage`, by priority if the storage has priorities.
+
+    Their importance weights are ``"priority_weight"``, normalised by the largest of the batch; torchrl normalises by
+    the largest of the buffer.
 
     Args:
       beta: the exponent β of the weights; the attribute may be changed at any time.
     """
 
     def __init__(self, beta: float = 0.4) -> None:
-        # Not that of the class above, which has a sum tree of its own; but torchrl gives priorities to its kind alone.
+        # Skips the superclass's constructor, which builds a sum tree. torchrl passes priorities only to this class.
         self.beta, self.reduction = beta, "max"
 
     def sample(self, storage: Any, batch_size: int) -> tuple[torch.Tensor, dict[str, Any]]:
-        """Keys of transitions and their weights.
+        """Returns keys of transitions and their weights.
 
         Raises:
-          TypeError: another storage.
-          ValueError: there is nothing to sample.
+          TypeError: the storage is of another class.
+          ValueError: the storage is empty.
         """
         index, weights = _ours(storage).draw(batch_size, self.beta)
         return index, {"priority_weight": weights}
 
     def update_priority(self, index: Any, priority: Any, *, storage: Any = None) -> None:
-        """Sets the priorities of transitions by their keys. Keys of transitions that have left are ignored."""
+        """Sets the priorities of transitions by key. Keys of evicted transitions are ignored."""
         own = _ours(storage)
         if own.prioritized is None:
             return
@@ -167,7 +172,7 @@ class Sampler(PrioritizedSampler):
         own.replay.update(keys, values)
 
     def add(self, index: Any) -> None:
-        """Nothing: the storage gives new transitions their priority."""
+        """Does nothing: the storage sets the priority of new transitions."""
 
     def extend(self, index: Any) -> None:
         """As :meth:`add`."""
@@ -177,25 +182,25 @@ class Sampler(PrioritizedSampler):
 
     @property
     def default_priority(self) -> float:
-        """That of a transition that has none."""
+        """The default priority."""
         return 1.0
 
     def state_dict(self) -> dict[str, Any]:
-        """Its exponent."""
+        """The exponent of the priorities."""
         return {"beta": self.beta}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Takes over an exponent."""
+        """Sets the exponent of the priorities."""
         self.beta = float(state_dict["beta"])
 
     def dumps(self, path: str | os.PathLike[str]) -> None:
-        """Nothing: the storage saves what there is."""
+        """Does nothing: the storage saves the state."""
 
     def loads(self, path: str | os.PathLike[str]) -> None:
         """As :meth:`dumps`."""
 
     def _empty(self) -> None:
-        """Nothing: the storage is emptied."""
+        """Does nothing: the storage is emptied instead."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(beta={self.beta})"

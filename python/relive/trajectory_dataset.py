@@ -14,7 +14,7 @@ from relive.replay_sample import ReplaySample, SampleInfo
 class TrajectoryDataset(_datasets.SampleDataset):
     """Iterates over items: each is a ``ReplaySample`` whose data is the columns, in the structure of ``dtypes``.
 
-    Columns have a leading dimension, the steps, unless the writer squeezed them.
+    Columns have a leading dimension for the steps, unless the writer squeezed them.
     """
 
     _timesteps = False

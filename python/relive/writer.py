@@ -14,24 +14,23 @@ import numpy as np
 
 from relive import _native, errors, nest
 
-# Steps of a chunk, unless chosen or bounded by the sequence.
+# Steps in a chunk, unless given or bounded by the sequence.
 _DEFAULT_CHUNK_LENGTH = 10
 
-# "No bound", as dm-reverb has it.
+# dm-reverb's value for "no bound".
 _UNBOUNDED_ITEMS = 1_000_000
 
-# How long a server that is away is waited for where nobody asked for it.
+# The default time to wait for a server that is away.
 _PATIENCE_S = 1.0
 
-# How long a writer that is let go waits for the confirmation of its items.
+# The time for which a deleted writer waits for the confirmation of its items.
 LETTING_GO_S = 5.0
 
 
 class Writer:
-    """Writes steps; made by :meth:`relive.Client.writer`.
+    """Writes steps; created by :meth:`relive.Client.writer`.
 
-    Unlike dm-reverb's, :meth:`flush` and :meth:`close` wait until the server has confirmed all items, and raise what went
-    wrong.
+    Unlike dm-reverb's, :meth:`flush` and :meth:`close` wait until the server has confirmed all items, and raise errors.
     """
 
     def __init__(
@@ -69,28 +68,29 @@ class Writer:
             codec=codec,
         )
         self._columns = _Columns(self._make())
-        # Columns of another kind, whose items may wait to be confirmed.
+        # Writers of earlier kinds of columns, whose items may be unconfirmed.
         self._former: _Columns | None = None
         self._closed = False
 
     def append(self, data: Any) -> None:
         """Appends one step: a nest of tensors.
 
-        Its tensors are like those of the step before in number, type and shape, unless that one ended a chunk, as each does with
-        ``chunk_length=1``. Then others are a new beginning: no item has steps of both.
+        Its tensors must equal those of the previous step in number, type and shape, unless the previous step ended a
+        chunk; with ``chunk_length=1`` every step does. Other tensors then start anew: no item contains steps of both
+        kinds.
 
         Raises:
-          ValueError: other tensors than before within a chunk.
-          TypeError: a leaf that is no tensor.
+          ValueError: tensors that differ from the previous ones within a chunk.
+          TypeError: a leaf that is not a tensor.
           RuntimeError: the writer is closed.
         """
         self._add(data, self._leaves(data), 1)
 
     def append_sequence(self, sequence: Any) -> None:
-        """Appends several steps: a nest of arrays whose leading dimension, the steps, is the same.
+        """Appends several steps: a nest of arrays with the same leading dimension, the steps.
 
         Raises:
-          ValueError: a leaf without a leading dimension, different leading dimensions, and as :meth:`append`.
+          ValueError: a leaf without a leading dimension, or different leading dimensions; otherwise as :meth:`append`.
         """
         leaves = [np.asarray(leaf) for leaf in self._leaves(sequence)]
         if not leaves:
@@ -106,11 +106,11 @@ class Writer:
             self._add(sequence, leaves, steps, is_sequence=True)
 
     def create_item(self, table: str, num_timesteps: int, priority: float) -> None:
-        """Makes an item of the newest ``num_timesteps`` steps.
+        """Creates an item from the newest ``num_timesteps`` steps.
 
         Raises:
-          ValueError: less than 1 step, more than were appended or are kept, steps before one that began anew, a NaN priority, an
-            unknown table, steps that the table's signature does not allow.
+          ValueError: less than 1 step, more steps than were appended or are kept, steps from before a change of
+            tensors, a NaN priority, an unknown table, or steps that do not match the table's signature.
         """
         self._check_open()
         if num_timesteps < 1:
@@ -131,7 +131,7 @@ class Writer:
         """Waits until all items are confirmed.
 
         Raises:
-          DeadlineExceededError: they are not within ``timeout`` seconds.
+          DeadlineExceededError: they are not confirmed within ``timeout`` seconds.
         """
         self._check_open()
         self._flush(0, _milliseconds(timeout))
@@ -140,12 +140,12 @@ class Writer:
         """Waits until all items are confirmed, and ends the writer.
 
         Args:
-          retry_on_unavailable: whether to wait for a server that is away; without it, no longer than a second.
-          timeout: seconds to wait at most.
+          retry_on_unavailable: whether to wait for a server that is away; without it, the call waits a second at most.
+          timeout: the number of seconds to wait at most.
 
         Raises:
-          ValueError: the writer is closed already.
-          DeadlineExceededError: not all items are confirmed, and the others are lost.
+          ValueError: the writer is already closed.
+          DeadlineExceededError: not all items are confirmed, and the unconfirmed ones are lost.
         """
         if self._closed:
             raise ValueError("the writer is closed already")
@@ -177,7 +177,7 @@ class Writer:
         try:
             self.close(retry_on_unavailable=False, timeout=LETTING_GO_S)
         except Exception:
-            # Nobody is there to catch it.
+            # No caller could catch it.
             logging.getLogger("relive").warning("a writer was let go without close(), and items are lost", exc_info=True)
 
     def _check_open(self) -> None:
@@ -209,7 +209,7 @@ class Writer:
         self._columns.writer.flush(left, None if until is None else _milliseconds(until - time.monotonic()))
 
     def _settle_former(self, timeout_ms: int | None) -> None:
-        """Waits until the items of the columns before are confirmed."""
+        """Waits until the items of earlier kinds of columns are confirmed."""
         if self._former is not None:
             self._former.writer.flush(0, timeout_ms)
             self._former.writer.close()
@@ -243,7 +243,7 @@ class _Columns:
 
 
 def _specs(leaves: list[Any], is_sequence: bool) -> list[Any]:
-    """Types and shapes of the tensors of a step; text is of one type, however long it is."""
+    """Types and shapes of the tensors of a step; all text has one type, whatever its length."""
     arrays = [np.asarray(leaf) for leaf in leaves]
     return [("text" if array.dtype.kind in "OSU" else array.dtype, array.shape[is_sequence:]) for array in arrays]
 
@@ -251,7 +251,7 @@ def _specs(leaves: list[Any], is_sequence: bool) -> list[Any]:
 def flush_while_there(
     flush: Callable[[int, int | None], None], client: _native.Client, timeout: float | None
 ) -> None:
-    """Flushes for as long as a server is there, at most for ``timeout`` seconds.
+    """Flushes as long as a server is available, for ``timeout`` seconds at most.
 
     Raises:
       DeadlineExceededError: not all items are confirmed.

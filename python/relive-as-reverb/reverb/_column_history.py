@@ -1,4 +1,4 @@
-"""The history of a column of a writer that is made of foreign parts."""
+"""The history of a column of a writer over a foreign object."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from relive._native import TrajectoryColumn
 class ColumnHistory:
     """References to the steps of one column since the history was last cleared.
 
-    It is as long as the history, but only the newest ``buffer_size`` references are kept. Steps that had no data and
-    steps that are not kept any more are ``None``, and no item can contain them.
+    It is as long as the history, but only the newest ``buffer_size`` references are kept. Steps without data and steps
+    that are no longer kept are ``None``, and no item can contain them.
 
     Args:
-      path: where the column is in a step.
-      buffer_size: references to keep.
-      history_padding: steps before the first one of this column.
+      path: the path of the column in a step.
+      buffer_size: the number of references to keep.
+      history_padding: the number of steps before the first one of this column.
     """
 
     def __init__(self, path: nest.Path, buffer_size: int, history_padding: int = 0) -> None:
@@ -32,7 +32,7 @@ class ColumnHistory:
             self.append(None)
 
     def path(self) -> nest.Path:
-        """Where the column is in a step."""
+        """The path of the column in a step."""
         return self._path
 
     def append(self, ref: Any | None) -> None:
@@ -41,14 +41,14 @@ class ColumnHistory:
         self._length += 1
 
     def reset(self) -> None:
-        """Forgets all steps."""
+        """Drops all steps."""
         self._kept.clear()
         self._length = 0
 
     def set_last(self, ref: Any) -> None:
-        """Gives the newest step its data.
+        """Sets the data of the newest step.
 
-        Raises ``RuntimeError`` if there is no step, or it has data already.
+        Raises ``RuntimeError`` if there is no step, or if it already has data.
         """
         if not self._kept:
             raise RuntimeError("set_last called on empty history column")
@@ -72,9 +72,9 @@ class ColumnHistory:
         """The column of one step without leading dimension, or of several.
 
         Raises:
-          TypeError: a key that is no int, slice or list of ints.
-          IndexError: a step that has not come yet.
-          ValueError: a step without data, one that is not kept any more, or one before the first.
+          TypeError: a key that is not an int, a slice or a list of ints.
+          IndexError: a step that does not exist yet.
+          ValueError: a step without data, one that is no longer kept, or one before the first.
         """
         path = (*self._path, key)
         steps = list(self)
@@ -91,13 +91,13 @@ class ColumnHistory:
 
 
 def _position(index: int, length: int) -> int:
-    """The step that is meant, counted from the first; below 0 for one before it."""
+    """The index of the step, counted from the first; negative for one before it."""
     number = operator.index(index)
     return number + length if number < 0 else number
 
 
 def _positions(key: slice, length: int) -> range:
-    """The steps of a slice. It is not cut at the first step: a shorter column than was asked for would be a surprise."""
+    """The steps of a slice. It is not clamped at the first step, since a shorter column would be a surprise."""
     stride = 1 if key.step is None else operator.index(key.step)
     last = length - 1
     if stride < 0:

@@ -1,4 +1,4 @@
-"""The union of the structures of several steps: every place that one of them has."""
+"""The union of the structures of several steps: every place that any of them has."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ NOTHING: Any = _Nothing()
 
 
 def union(known: Any, step: Any, path: nest.Path = ()) -> Any:
-    """``known`` with the places that only ``step`` has; its leaves are ``None``.
+    """Returns ``known`` with the additional places of ``step``; its leaves are ``None``.
 
-    A ``None`` in the step fits everything, as what is missing.
+    A ``None`` in the step matches everything, like a missing part.
 
     Raises:
-      ValueError: what is a leaf in one is none in the other, or a mapping is a sequence; the error names the path.
+      ValueError: a leaf in one is not a leaf in the other, or a mapping is a sequence; the error names the path.
     """
     if known is NOTHING:
         return nest.map_structure(lambda _: None, step)
@@ -57,7 +57,7 @@ def _union_of_mappings(known: Mapping[Any, Any], step: Mapping[Any, Any], path: 
 
 
 def _union_of_namedtuples(known: Any, step: Any, path: nest.Path) -> Any:
-    """Takes the class with more fields; the fields that both have must be in the same places."""
+    """Returns the class with more fields; common fields must be in the same positions."""
     wider = known if len(known) >= len(step) else step
     names = getattr(known, "_fields", ()), getattr(step, "_fields", ())
     if any(name != other for name, other in zip(*names, strict=False)) or not all(names):

@@ -1,9 +1,8 @@
 """A trajectory writer over any object with the calls of dm-reverb's compiled writer.
 
-Test suites of programs written for dm-reverb put stand-ins for the compiled writer underneath its Python class, to see
-what is written without a server. This class serves them: ``Append`` and ``AppendPartial`` get one list of leaves per
-step, in the order in which the columns first appeared, with ``None`` for what is missing, and give a reference for
-each.
+Test suites of programs written for dm-reverb replace the compiled writer under its Python class, to check the calls
+without a server. This class supports them: ``Append`` and ``AppendPartial`` get one list of leaves per step, in the
+order in which the columns first appeared, with ``None`` for missing ones, and return a reference for each.
 """
 
 from __future__ import annotations
@@ -24,10 +23,10 @@ from reverb._column_history import ColumnHistory
 
 _COLUMN = re.compile(r"(?<= for column )\d+\b")
 
-# dm-reverb's weight of sent bytes against stored ones.
+# dm-reverb's weight of sent bytes relative to stored ones.
 _THROUGHPUT_WEIGHT = 1.0
 
-# What ``Flush`` takes for "no limit".
+# The value for which ``Flush`` has no limit.
 _NO_TIMEOUT_MS = -1
 
 
@@ -57,7 +56,7 @@ class WrappedWriter:
 
     @property
     def episode_steps(self) -> int:
-        """Complete steps of the episode."""
+        """The number of complete steps in the episode."""
         steps: int = self._writer.episode_steps
         return steps
 
@@ -67,10 +66,10 @@ class WrappedWriter:
         return self._step_is_open
 
     def append(self, data: Any, *, partial_step: bool = False) -> None:
-        """Appends a step, or with ``partial_step`` a part of one that the next call goes on with.
+        """Appends a step, or with ``partial_step`` a part of one that the next call continues.
 
         Raises:
-          ValueError: a leaf that the open step has already, a structure that does not fit the ones before, or a leaf
+          ValueError: a leaf that the open step already has, a structure that does not match earlier ones, or a leaf
             that the writer refuses; the error names its path.
         """
         self._grow(data)
@@ -100,9 +99,9 @@ class WrappedWriter:
             self.append(nest.unflatten_as(data, [array[step] for array in arrays]))
 
     def create_item(self, table: str, priority: float, trajectory: Any) -> Any:
-        """Makes an item of a nest of columns, and gives what the writer gives for it.
+        """Creates an item from a nest of columns, and returns the writer's result.
 
-        Raises ``TypeError`` for a leaf that is no ``TrajectoryColumn``.
+        Raises ``TypeError`` for a leaf that is not a ``TrajectoryColumn``.
         """
         columns = nest.flatten(trajectory)
         if not all(isinstance(column, TrajectoryColumn) for column in columns):
@@ -137,11 +136,11 @@ class WrappedWriter:
         return self.create_items(table, priorities, [window(end) for end in ends])
 
     def flush(self, block_until_num_items: int = 0, timeout_ms: int | None = None) -> None:
-        """Waits until at most ``block_until_num_items`` items are not confirmed.
+        """Waits until at most ``block_until_num_items`` items are unconfirmed.
 
         Raises:
           ValueError: ``block_until_num_items`` is negative.
-          DeadlineExceededError: there are still more after ``timeout_ms``; without it the call waits for ever.
+          DeadlineExceededError: more are unconfirmed after ``timeout_ms``; without it, the call waits forever.
         """
         if block_until_num_items < 0:
             raise ValueError(f"block_until_num_items must be >= 0, got {block_until_num_items}")
@@ -152,9 +151,10 @@ class WrappedWriter:
             raise _deadline("flush", timeout_ms, error) from error
 
     def end_episode(self, clear_buffers: bool = True, timeout_ms: int | None = None) -> None:
-        """Flushes and begins a new episode; with ``clear_buffers`` the history is forgotten.
+        """Flushes and starts a new episode; ``clear_buffers`` clears the history.
 
-        Raises ``DeadlineExceededError`` if not all items are confirmed after ``timeout_ms``; the episode then goes on.
+        Raises ``DeadlineExceededError`` if not all items are confirmed after ``timeout_ms``; the episode then
+        continues.
         """
         try:
             self._writer.EndEpisode(clear_buffers, timeout_ms)
@@ -166,12 +166,13 @@ class WrappedWriter:
                 column.reset()
 
     def configure(self, path: Sequence[Any], *, num_keep_alive_refs: int, max_chunk_length: int | None) -> None:
-        """Sets how a column is chunked, now or when it first appears.
+        """Sets how a column is chunked, either now or when it first appears.
 
         Args:
-          path: where the column is in a step.
-          num_keep_alive_refs: steps that items can refer to, at least 1.
-          max_chunk_length: steps stored together, from 1 to ``num_keep_alive_refs``; ``None`` tunes it.
+          path: the path of the column in a step.
+          num_keep_alive_refs: the number of steps that items can refer to, at least 1.
+          max_chunk_length: the number of steps that are stored together, from 1 to ``num_keep_alive_refs``; ``None``
+            adapts it.
 
         Raises:
           ValueError: a number out of range.
@@ -192,7 +193,7 @@ class WrappedWriter:
             self.close()
 
     def _grow(self, data: Any) -> None:
-        """Makes columns for the places of ``data`` that are new."""
+        """Creates columns for the new places of ``data``."""
         union = _union.union(self._structure, data)
         for path, _ in nest.flatten_with_path(union):
             if path not in self._index_of_path:
@@ -246,7 +247,7 @@ def _chunker_options(num_keep_alive_refs: int, max_chunk_length: int | None) -> 
 
 
 def _deadline(call: str, timeout_ms: int | None, error: RuntimeError) -> Exception:
-    """The error for callers: a timeout of the writer as its own kind, everything else as it is."""
+    """The exception for callers: a timeout of the writer as its own class, everything else unchanged."""
     if "Timeout exceeded" not in str(error):
         return error
     return errors.DeadlineExceededError(f"{call} was not done within {timeout_ms} ms: {error}")

@@ -17,7 +17,7 @@ from relive.flow._operators import Concurrently, Operator, bound, counted, itsel
 T = TypeVar("T")
 U = TypeVar("U")
 
-# The streams that are there: they end before the interpreter does, which their shards may need.
+# The open streams. They end before the interpreter does, since their shards may need it.
 _streams: weakref.WeakSet[LocalIterator[Any]] = weakref.WeakSet()
 
 
@@ -27,9 +27,11 @@ def _end_streams() -> None:
         stream.close()
 
 class LocalIterator(Generic[T]):
-    """A stream of items, whose operators run in the thread that pulls at it. Nothing happens before that, and then only what the item needs.
+    """A stream of items whose operators run in the thread that pulls from it. It is lazy: a pull does only the work
+    that the item needs.
 
-    An operator makes a new iterator of this one, which may be used no more; :meth:`duplicate` makes several of it.
+    An operator turns this iterator into a new one; do not use the old one afterwards. :meth:`duplicate` creates
+    several.
     """
 
     def __init__(self, native: Any, name: str, metrics: SharedMetrics | None = None, actors: list[Any] | None = None) -> None:
@@ -41,12 +43,12 @@ class LocalIterator(Generic[T]):
 
     @classmethod
     def of(cls, items: Iterable[T], name: str = "items") -> LocalIterator[T]:
-        """The items of an iterable."""
+        """Returns a stream of the items of an iterable."""
         return cls(_native.FlowStream.of(name, items), f"{name}[]")
 
     @staticmethod
     def get_metrics() -> MetricsContext:
-        """The metrics of the graph whose function is running; see :func:`relive.flow.get_metrics`."""
+        """Returns the metrics of the graph whose function is running; see :func:`relive.flow.get_metrics`."""
         return _metrics.get_metrics()
 
     def __repr__(self) -> str:
@@ -62,16 +64,16 @@ class LocalIterator(Generic[T]):
         return cast("T", item[0])
 
     def close(self) -> None:
-        """Ends the stream and its shards; one that does not come to an end is left to itself after a second."""
+        """Ends the stream and its shards; a shard that does not end within a second is abandoned."""
         self._native.close()
 
     def next(self, timeout: float | None = None) -> T:
-        """The next item.
+        """Returns the next item.
 
         Raises:
-          StopIteration: there are no more.
-          TimeoutError: there was none within so many seconds; nothing is lost. What this very thread does for the item, as all operators do that follow on
-            the gathering of shards, is not interrupted.
+          StopIteration: the stream has ended.
+          TimeoutError: there was no item within that many seconds; nothing is lost. Work of the calling thread itself,
+            such as all operators after the shards are gathered, is not interrupted.
         """
         item = self._native.next(timeout)
         if item is None:
@@ -83,52 +85,52 @@ class LocalIterator(Generic[T]):
         return LocalIterator(self._native.then(operator), self.name + name, self.shared_metrics, self._actors)
 
     def transform(self, fn: Callable[[Iterator[T]], Iterable[U]]) -> LocalIterator[U]:
-        """What a function from iterators to iterators makes of the stream."""
+        """Applies a function from iterators to iterators to the stream."""
         return self._then(("transform", label("transform", fn), fn), ".transform()")
 
     def for_each(self, fn: Callable[[T], U], max_concurrency: int = 1, resources: Any = None) -> LocalIterator[U]:
-        """What a function makes of each item. With a ``max_concurrency`` of more than one, threads call it for so many items at a time, and what it
-        gives comes as it is done; 0: for any number."""
+        """Applies a function to each item. With a ``max_concurrency`` above one, threads call it for that many items at
+        a time, and results are returned as they complete; 0: no limit."""
         _refuse_resources(resources)
         if counted("max_concurrency", max_concurrency, 0) != 1:
             return self.transform(Concurrently(fn, max_concurrency))
         return self._then(("for_each", label("for_each", fn), fn), ".for_each()")
 
     def filter(self, filter_fn: Callable[[T], bool]) -> LocalIterator[T]:
-        """The items for which a function holds."""
+        """Keeps the items for which a function returns true."""
         return self._then(("filter", label("filter", filter_fn), filter_fn), ".filter()")
 
     def batch(self, n: int) -> LocalIterator[list[T]]:
-        """Lists of so many items; the last may be shorter."""
+        """Groups items into lists of that length; the last list may be shorter."""
         return self._then(("batch", counted("n", n)), f".batch({n})")
 
     def flatten(self) -> LocalIterator[Any]:
-        """The items of each item."""
+        """Flattens items that are iterables."""
         return self._then(("combine", "flatten", itself), ".flatten()")
 
     def combine(self, fn: Callable[[T], Iterable[U]]) -> LocalIterator[U]:
-        """All that a function makes of each item, which may be nothing."""
+        """Applies a function that returns any number of results for each item, including none."""
         return self._then(("combine", label("combine", fn), fn), ".combine()")
 
     def shuffle(self, shuffle_buffer_size: int, seed: int | None = None) -> LocalIterator[T]:
-        """The items in another order: each time any of so many is given."""
+        """Shuffles the items: each is drawn at random from a buffer of that size."""
         size = counted("shuffle_buffer_size", shuffle_buffer_size)
         return self._then(("shuffle", size, _seed(seed)), f".shuffle({size})")
 
     def window(self, size: int, step: int = 1) -> LocalIterator[list[T]]:
-        """Lists of so many neighbouring items, each ``step`` items after the one before."""
+        """Lists of that many consecutive items; each list starts ``step`` items after the previous one."""
         return self._then(("window", counted("size", size), counted("step", step)), f".window({size}, {step})")
 
     def prefetch(self, depth: int) -> LocalIterator[T]:
-        """The same items, up to so many made ahead by a thread."""
+        """The same items; a thread makes up to that many of them ahead."""
         return self._then(("prefetch", counted("depth", depth)), f".prefetch({depth})")
 
     def timeout(self, seconds: float) -> LocalIterator[T]:
-        """The same items, and a TimeoutError where one does not come in time."""
+        """The same items, and a TimeoutError where one does not arrive in time."""
         return self._then(("timeout", float(seconds)), f".timeout({seconds})")
 
     def retry(self, times: int) -> LocalIterator[T]:
-        """The same items, without so many errors in a row."""
+        """The same items, ignoring up to that many consecutive errors."""
         return self._then(("retry", counted("times", times, 0)), f".retry({times})")
 
     def zip_with_source_actor(self) -> LocalIterator[tuple[Any, T]]:
@@ -148,7 +150,7 @@ class LocalIterator(Generic[T]):
         return LocalIterator(native, f"{self.name}.zip_with_source_actor()", self.shared_metrics, actors)
 
     def take(self, n: int) -> list[T]:
-        """The first items, as a list."""
+        """Returns the first items as a list."""
         taken = []
         for _ in range(n):
             item = self._native.next(None)
@@ -163,9 +165,9 @@ class LocalIterator(Generic[T]):
             print(item)
 
     def duplicate(self, n: int, max_lead: int = 1) -> list[LocalIterator[T]]:
-        """Copies of the stream, each with all items. None gets further ahead of the others than ``max_lead`` items, which are kept for them; waiting for
-        copies that nothing will pull is a RuntimeError, which names them. A copy that no thread of the graph pulls has a second for another thread to begin
-        with it."""
+        """Copies of the stream, each with all items. A copy can be at most ``max_lead`` items ahead of the others;
+        these items are kept for them. Waiting for copies that nothing will pull raises a RuntimeError that names them.
+        A copy that no thread of the graph pulls must be pulled by another thread within a second."""
         if counted("n", n) < 2:
             raise ValueError(f"n is {n}, but a stream is duplicated at least 2 times")
         copies = self._native.copies(n, counted("max_lead", max_lead))
@@ -180,12 +182,14 @@ class LocalIterator(Generic[T]):
         deterministic: bool = False,
         round_robin_weights: Sequence[float | str] | None = None,
     ) -> LocalIterator[T]:
-        """The items of several streams, which share their metrics from now on.
+        """Merges the items of several streams, which share their metrics afterwards.
 
         Args:
           others: the other streams.
-          deterministic: one item of each in turn, waiting for it; otherwise one of each in turn that has one.
-          round_robin_weights: how many items of each are taken in its turn; ``"*"``: all that are there, up to a hundred, waiting for none.
+          deterministic: whether to take one item of each in turn and wait for it; otherwise streams without an item are
+            skipped.
+          round_robin_weights: how many items of each stream are taken in its turn; ``"*"``: all that are available, up
+            to a hundred, without waiting.
         """
         streams = [self, *others]
         if any(not isinstance(stream, LocalIterator) for stream in streams):
@@ -205,15 +209,15 @@ class LocalIterator(Generic[T]):
         return LocalIterator(native, f"LocalUnion[{', '.join(map(repr, streams))}]", self.shared_metrics, actors)
 
     def mermaid(self) -> str:
-        """The graph, for mermaid."""
+        """Returns the graph in mermaid syntax."""
         return str(self._native.show(True))
 
     def graph(self) -> str:
-        """The graph as text: each operator with the items that it has given."""
+        """Returns the graph as text: each operator with the number of its items."""
         return str(self._native.show(False))
 
     def operators(self) -> list[dict[str, Any]]:
-        """What each operator has given, and for how long it has waited."""
+        """Returns, for each operator, the number of its items and the time for which it waited."""
         found: list[dict[str, Any]] = json.loads(self._native.operators())
         return found
 
@@ -221,9 +225,10 @@ class LocalIterator(Generic[T]):
         return f"```mermaid\n{self.mermaid()}\n```"
 
     def step(self, to: str | None = None) -> tuple[str, T | None]:
-        """Pulls once and waits for nothing, for looking into a graph: what came of it, and the item.
+        """Pulls once without waiting, to inspect a graph; returns the outcome and the item.
 
-        That is ``"item"``, ``"waiting"``, ``"end"``, or ``"stopped"`` where the operator of the name ``to`` has made an item which has not gone on.
+        The outcome is ``"item"``, ``"waiting"``, ``"end"``, or ``"stopped"`` if the operator of the name ``to`` has
+        made an item that was not passed on.
         """
         kind, item = self._native.step(to)
         return kind, None if item is None else item[0]
@@ -232,7 +237,8 @@ class LocalIterator(Generic[T]):
 def ratio(
     inserts: LocalIterator[Any], samples: LocalIterator[Any], samples_per_insert: float, min_inserted: int = 1
 ) -> LocalIterator[Any]:
-    """Two streams that keep step: so many items of ``samples`` for each of ``inserts``, from ``min_inserted`` of these on."""
+    """Two streams in lockstep: that many items of ``samples`` for each of ``inserts``, after the first ``min_inserted``
+    of these."""
     samples.shared_metrics.join(inserts.shared_metrics)
     native = _native.FlowStream.in_ratio(inserts._native, samples._native, float(samples_per_insert), min_inserted)
     actors = max(inserts._actors, samples._actors, key=len)

@@ -1,4 +1,4 @@
-"""Numbers that the functions of a graph share."""
+"""Metrics that the functions of a graph share."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 
 class Timer:
-    """How often something was done and how long it took: ``with metrics.timers["learn"]: …``."""
+    """Counts and times an operation: ``with metrics.timers["learn"]: …``."""
 
     def __init__(self) -> None:
         self.count, self.total, self.units = 0, 0.0, 0.0
@@ -25,16 +25,16 @@ class Timer:
         self.push(time.perf_counter() - self._since)
 
     def push(self, seconds: float) -> None:
-        """Takes note that it took so long once."""
+        """Records the duration of one operation."""
         self.count, self.total = self.count + 1, self.total + seconds
 
     def push_units_processed(self, units: float) -> None:
-        """Takes note that so many units were done in that time."""
+        """Records the number of units that were processed in that time."""
         self.units += units
 
     @property
     def mean(self) -> float:
-        """Seconds once takes, on average."""
+        """The average duration of an operation in seconds."""
         return self.total / self.count if self.count else 0.0
 
     @property
@@ -51,21 +51,21 @@ class MetricsContext:
         self.timers: collections.defaultdict[str, Timer] = collections.defaultdict(Timer)
         self.info: dict[str, Any] = {}
         self.current_actor: Any = None
-        """The shard of the item that a function has now; ``None`` if it comes from none."""
+        """The shard of the item that a function is processing; ``None`` if it comes from none."""
 
     def save(self) -> dict[str, Any]:
-        """Counters and values, for a checkpoint."""
+        """Returns counters and values for a checkpoint."""
         return {"counters": dict(self.counters), "info": dict(self.info)}
 
     def restore(self, saved: dict[str, Any]) -> None:
-        """Goes on from there."""
+        """Restores counters and values."""
         self.counters.clear()
         self.counters.update(saved["counters"])
         self.info = dict(saved["info"])
 
 
 class SharedMetrics:
-    """Metrics of a graph, which are those of the other once two graphs are joined."""
+    """The metrics of a graph; two graphs that are joined share theirs."""
 
     def __init__(self, context: MetricsContext | None = None) -> None:
         self._context: MetricsContext | SharedMetrics = context or MetricsContext()
@@ -78,7 +78,7 @@ class SharedMetrics:
         return context
 
     def join(self, other: SharedMetrics) -> None:
-        """Makes both the same, those of ``other``."""
+        """Makes both refer to the metrics of ``other``."""
         if self.get() is other.get():
             return
         end = self
@@ -91,10 +91,10 @@ _now = threading.local()
 
 
 def get_metrics() -> MetricsContext:
-    """The metrics of the graph whose function is running.
+    """Returns the metrics of the graph whose function is running.
 
     Raises:
-      ValueError: none is.
+      ValueError: no function of a graph is running.
     """
     context = getattr(_now, "metrics", None)
     if context is None:
@@ -104,7 +104,7 @@ def get_metrics() -> MetricsContext:
 
 
 def within(function: Callable[[Any], Any], metrics: SharedMetrics, actors: list[Any]) -> Callable[[Any, int], Any]:
-    """The function, as an operator calls it: with the item, and the number of its shard."""
+    """Wraps the function for an operator: it is called with the item and the number of its shard."""
 
     def call(item: Any, source: int) -> Any:
         context = metrics.get()

@@ -12,16 +12,16 @@ Operator = tuple[Any, ...]
 
 
 def label(name: str, function: Any) -> str:
-    """What graphs and errors call an operator with a function."""
+    """The name of an operator with a function, in graphs and errors."""
     called = getattr(function, "__name__", type(function).__name__)
     return name if called == "<lambda>" else f"{name}({called})"
 
 
 def counted(name: str, value: Any, least: int = 1) -> int:
-    """A whole number of an operator.
+    """Checks an integer argument of an operator.
 
     Raises:
-      ValueError: it is none, or below the least.
+      ValueError: it is not an integer, or is below the minimum.
     """
     if not isinstance(value, int) or value < least:
         raise ValueError(f"{name} is {value!r}, but it must be a whole number of at least {least}")
@@ -29,7 +29,7 @@ def counted(name: str, value: Any, least: int = 1) -> int:
 
 
 def bound(operator: Operator, metrics: SharedMetrics, actors: list[Any]) -> Operator:
-    """The operator as the extension takes it: its function gets the number of the item's shard, too."""
+    """The operator in the form that the extension takes; its function also gets the number of the item's shard."""
     kind, *arguments = operator
     if kind not in ("for_each", "filter", "combine"):
         return operator
@@ -43,14 +43,14 @@ def itself(item: Any) -> Any:
 
 
 class Concurrently:
-    """Calls a function with so many items at a time, in threads; what it gives comes as it is done. 0: without a bound on items at a time."""
+    """Calls a function for that many items at a time in threads; results are returned as they complete. 0: no limit."""
 
     def __init__(self, function: Callable[[Any], Any], max_concurrency: int) -> None:
         self._function, self._most = function, max_concurrency
         self.__name__ = getattr(function, "__name__", type(function).__name__)
 
     def __call__(self, items: Iterator[Any]) -> Iterator[Any]:
-        """What it gives for these items."""
+        """Yields the results for these items."""
         with ThreadPoolExecutor(self._most or None) as threads:
             running: set[Future[Any]] = set()
             for item in items:

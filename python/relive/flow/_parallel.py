@@ -1,4 +1,4 @@
-"""Streams side by side."""
+"""Parallel streams."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ On = Literal["threads", "serial", "processes", "ray"]
 
 
 class ParallelIterator(Generic[T]):
-    """One stream in each of some shards. What is done here is done in the shards, side by side; a gathering operator makes one stream of them.
+    """One stream in each of several shards. Operators run in the shards, in parallel; a gathering operator merges the
+    shards into one stream.
 
-    It can be gathered more than once: operators then begin anew, and iterators go on where they are.
+    It can be gathered more than once: operators then start anew, and iterators continue where they are.
     """
 
     def __init__(self, make: Callable[[bool], Any], name: str, actors: list[Any]) -> None:
-        # Makes the shards anew; with True such as may work ahead of who pulls.
+        # Recreates the shards; with True, shards that may work ahead of the consumer.
         self._make = make
         self.name = name
         self._actors = actors
@@ -38,47 +39,47 @@ class ParallelIterator(Generic[T]):
         return ParallelIterator(lambda ahead: make(ahead).then(bound(operator, SharedMetrics(), actors)), self.name + name, actors)
 
     def transform(self, fn: Callable[[Iterator[T]], Iterable[U]]) -> ParallelIterator[U]:
-        """What a function from iterators to iterators makes of each shard's stream."""
+        """Applies a function from iterators to iterators to each shard's stream."""
         return self._then(("transform", label("transform", fn), fn), ".transform()")
 
     def for_each(self, fn: Callable[[T], U], max_concurrency: int = 1, resources: Any = None) -> ParallelIterator[U]:
-        """What a function makes of each item; see :meth:`LocalIterator.for_each`."""
+        """Applies a function to each item; see :meth:`LocalIterator.for_each`."""
         _refuse_resources(resources)
         if counted("max_concurrency", max_concurrency, 0) != 1:
             return self.transform(Concurrently(fn, max_concurrency))
         return self._then(("for_each", label("for_each", fn), fn), ".for_each()")
 
     def filter(self, filter_fn: Callable[[T], bool]) -> ParallelIterator[T]:
-        """The items for which a function holds."""
+        """Keeps the items for which a function returns true."""
         return self._then(("filter", label("filter", filter_fn), filter_fn), ".filter()")
 
     def batch(self, n: int) -> ParallelIterator[list[T]]:
-        """Lists of so many items of a shard; its last may be shorter."""
+        """Groups items of a shard into lists of that length; the last list may be shorter."""
         return self._then(("batch", counted("n", n)), f".batch({n})")
 
     def flatten(self) -> ParallelIterator[Any]:
-        """The items of each item."""
+        """Flattens items that are iterables."""
         return self._then(("combine", "flatten", itself), ".flatten()")
 
     def combine(self, fn: Callable[[T], Iterable[U]]) -> ParallelIterator[U]:
-        """All that a function makes of each item, which may be nothing."""
+        """Applies a function that returns any number of results for each item, including none."""
         return self._then(("combine", label("combine", fn), fn), ".combine()")
 
     def local_shuffle(self, shuffle_buffer_size: int, seed: int | None = None) -> ParallelIterator[T]:
-        """The items of each shard in another order: each time any of so many is given."""
+        """Shuffles the items of each shard: each is drawn at random from a buffer of that size."""
         size, number, make = counted("shuffle_buffer_size", shuffle_buffer_size), _seed(seed), self._make
         shuffled = lambda ahead: make(ahead).local_shuffle(size, number)  # noqa: E731
         return ParallelIterator(shuffled, f"{self.name}.local_shuffle(shuffle_buffer_size={size}, seed={seed})", self._actors)
 
     def repartition(self, num_partitions: int, batch_ms: int = 0) -> ParallelIterator[T]:
-        """The items in other shards: number ``j`` of each goes to shard ``j`` modulo their number. ``batch_ms`` has no effect: nothing is asked for
-        item by item here."""
+        """Redistributes the items: item ``j`` of each shard goes to shard ``j`` modulo their number. ``batch_ms`` has
+        no effect, since items are not requested one by one."""
         count, make = counted("num_partitions", num_partitions), self._make
         name = f"{self.name}.repartition[num_partitions={count}]"
         return ParallelIterator(lambda ahead: make(ahead).repartition(count), name, list(range(count)))
 
     def union(self, other: ParallelIterator[T]) -> ParallelIterator[T]:
-        """The shards of both."""
+        """Combines the shards of both."""
         if not isinstance(other, ParallelIterator):
             raise TypeError(f"other must be a ParallelIterator, not {type(other).__name__}")
         mine, theirs = self._make, other._make
@@ -86,7 +87,7 @@ class ParallelIterator(Generic[T]):
         return ParallelIterator(lambda ahead: mine(ahead).union(theirs(ahead)), name, [*self._actors, *other._actors])
 
     def select_shards(self, shards_to_keep: Sequence[int]) -> ParallelIterator[T]:
-        """The shards of these numbers."""
+        """Selects the shards with these numbers."""
         numbers, make = list(shards_to_keep), self._make
         wrong = [number for number in numbers if not 0 <= number < self.num_shards()]
         if wrong:
@@ -95,31 +96,32 @@ class ParallelIterator(Generic[T]):
         return ParallelIterator(lambda ahead: make(ahead).select(numbers), f"{self.name}.select_shards({len(kept)} total)", kept)
 
     def num_shards(self) -> int:
-        """How many shards there are."""
+        """The number of shards."""
         return len(self._actors)
 
     def shards(self) -> list[LocalIterator[T]]:
-        """Each shard as a stream."""
+        """Returns each shard as a stream."""
         return [self.get_shard(number) for number in range(self.num_shards())]
 
     def get_shard(self, shard_index: int, batch_ms: int = 0, num_async: int = 1) -> LocalIterator[T]:
-        """A shard as a stream, which works up to ``num_async`` items ahead."""
+        """Returns a shard as a stream that works up to ``num_async`` items ahead."""
         (native,) = self.select_shards([shard_index])._make(False).streams(counted("num_async", num_async))
         return LocalIterator(native, f"{self.name}.shard[{shard_index}]", actors=self._actors)
 
     def gather_sync(self) -> LocalIterator[T]:
-        """One item of each shard in turn, in their order. Shards make a round, and the next one once it was taken: what changes in between holds for
-        all of it."""
+        """Yields one item of each shard in turn, in order. Shards make one round and start the next when it is taken,
+        so a change between two rounds applies to the whole next round."""
         return LocalIterator(self._make(False).gather_sync(), f"{self}.gather_sync()", actors=self._actors)
 
     def gather_async(self, batch_ms: int = 0, num_async: int = 1, resubmit: Literal["before", "after"] = "before") -> LocalIterator[T]:
-        """Items of all shards as they come; those of one shard keep their order.
+        """Yields the items of all shards as they arrive; the items of one shard keep their order.
 
         Args:
-          batch_ms: has no effect: items need no batches on their way here.
-          num_async: how far each shard works ahead. Shards in other processes work ahead as far as there is room on the way.
-          resubmit: ``"before"``: a shard begins its next item when one is handed out; ``"after"``: when the next one is asked for, so that it sees
-            what was changed meanwhile.
+          batch_ms: has no effect: items are not batched by time.
+          num_async: how many items each shard works ahead. Shards in other processes work ahead as far as the transport
+            has room.
+          resubmit: when a shard starts its next item. ``"before"``: when the current one is returned; ``"after"``: at
+            the next request, so that it sees changes made in between.
         """
         if resubmit not in ("before", "after"):
             raise ValueError(f"resubmit is {resubmit!r}, but it must be 'before' or 'after'")
@@ -127,13 +129,13 @@ class ParallelIterator(Generic[T]):
         return LocalIterator(native, f"{self}.gather_async()", actors=self._actors)
 
     def batch_across_shards(self) -> LocalIterator[list[T]]:
-        """Lists of one item of each shard; shards that have ended are left out."""
+        """Yields lists of one item of each shard; shards that have ended are left out."""
         return LocalIterator(self._make(False).batch_across_shards(), f"{self}.batch_across_shards()", actors=self._actors)
 
     def take(self, n: int) -> list[T]:
-        """The first items of :meth:`gather_sync`, as a list."""
+        """Returns the first items of :meth:`gather_sync` as a list."""
         return self.gather_sync().take(n)
 
     def show(self, n: int = 20) -> None:
-        """Prints them."""
+        """Prints the first items."""
         self.gather_sync().show(n)

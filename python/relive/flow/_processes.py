@@ -13,12 +13,12 @@ from relive.flow._operators import Operator
 from relive.flow._parallel import ParallelIterator
 from relive.flow._remote_shards import AHEAD, Message, RemoteShards, refused, serve
 
-# Time for a process to end by itself.
+# The time that a process has to end by itself.
 _GRACE_SECONDS = 2.0
 
 
 def in_processes(shards: list[Any], name: str) -> ParallelIterator[Any]:
-    """A process for each of these shards, in which the operators run that follow."""
+    """Creates a process for each of these shards, in which the following operators run."""
     return RemoteShards(shards, [], name, "processes", _Pipe)
 
 
@@ -64,7 +64,7 @@ class _Pipe:
 
 
 class _PipeOutput:
-    """The pipe, in the process of the shard."""
+    """The pipe in the shard's process."""
 
     def __init__(self, pipe: Connection) -> None:
         self._pipe, self._credit = pipe, 0
@@ -81,14 +81,14 @@ class _PipeOutput:
 
 
 def _serve(shard: Any, operators: list[Operator], pipe: Connection) -> None:
-    """What the process of a shard does."""
-    # Ctrl-C is for the process that pulls, whose end ends this one.
+    """The main function of a shard's process."""
+    # Ctrl-C is for the pulling process; when that ends, so does this one.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     end_with_parent()
     try:
         serve(shard, operators, _PipeOutput(pipe))
-        # The end is read before the pipe closes.
+        # The end message is read before the pipe closes.
         pipe.recv()
     except (EOFError, OSError):
-        # Nobody pulls any more.
+        # There is no consumer any more.
         return

@@ -1,4 +1,4 @@
-"""Shards that are actors of Ray: Ray starts them, and items come on Relive's own streams."""
+"""Shards that are Ray actors: Ray starts them, and items travel over Relive's own streams."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from relive.flow._parallel import ParallelIterator
 from relive.flow._remote_shards import TOGETHER, Message, RemoteShards, serve
 from relive.ray import Workers, first_line, free_in, imported
 
-# Messages, of up to TOGETHER items each, that a shard may be ahead.
+# The number of messages, of up to TOGETHER items each, that a shard may be ahead.
 _MESSAGES_AHEAD = 8
-# A shard that has no place for so long is reported, each time.
+# A shard without a place is reported each time that this interval passes.
 _PLACE_SECONDS = 10.0
-# How long a shard waits at its end until its items were taken.
+# How long a shard waits at its end for its items to be taken.
 _TAKEN_SECONDS = 3600.0
 
 
 def on_ray(shards: list[Any], name: str, workers: Workers) -> ParallelIterator[Any]:
-    """An actor of Ray for each of these shards, in which the operators run that follow."""
+    """Creates a Ray actor for each of these shards, in which the following operators run."""
     return RemoteShards(shards, [], name, "ray", _Cluster(workers).link)
 
 
 class _Cluster:
-    """Where shards run, and the port that their items come to."""
+    """The placement of shards, and the port that receives their items."""
 
     def __init__(self, workers: Workers) -> None:
         self._workers = workers
@@ -42,7 +42,7 @@ class _Cluster:
         self.ray = imported()
 
     def link(self, shard: Any, operators: list[Operator], number: int, ahead: bool) -> _Stream:
-        """The way to a shard."""
+        """Connects to a shard."""
         if not self.ray.is_initialized():
             self.ray.init()
         try:
@@ -59,12 +59,12 @@ class _Cluster:
             return self._port
 
     def host(self) -> Any:
-        """A new actor."""
+        """Creates an actor."""
         options = {**self._workers.options, "max_concurrency": 2, "max_restarts": 0}
         return self.ray.remote(**options)(_ShardHost).remote()
 
     def stream(self) -> int:
-        """A number that no other stream has."""
+        """Returns a number that no other stream has."""
         return next(self._streams)
 
 
@@ -89,7 +89,7 @@ class _Stream:
         ended.add_done_callback(tell)
 
     def ask(self, items: int) -> None:
-        """What is taken from the reader is asked for anew by itself."""
+        """Does nothing: the reader itself requests more as items are taken."""
 
     def receive(self) -> Message:
         while True:
@@ -104,20 +104,20 @@ class _Stream:
 
     def end(self) -> None:
         self._reader.close()
-        # Of a cluster that is gone, or was left, nothing is left to be ended.
+        # If the cluster is gone or disconnected, there is nothing left to end.
         with contextlib.suppress(Exception):
             self._cluster.ray.kill(self._host)
 
 
 class _ShardHost:
-    """A shard, in the process of an actor."""
+    """A shard in the process of an actor."""
 
     def node(self) -> str:
-        """The address of its machine."""
+        """Returns the address of its machine."""
         return str(imported().util.get_node_ip_address())
 
     def serve(self, work: tuple[Any, list[Operator]], address: str, stream: int, token: str, ahead: bool) -> None:
-        """Makes items as they are asked for, to the end."""
+        """Makes items as they are requested, until its end."""
         writer = _native.StreamWriter(address, stream, token)
         try:
             serve(*work, _StreamOutput(writer, ahead))
@@ -127,7 +127,7 @@ class _ShardHost:
 
 
 class _StreamOutput:
-    """The stream, in the process of the shard."""
+    """The stream in the shard's process."""
 
     def __init__(self, writer: _native.StreamWriter, ahead: bool) -> None:
         self._writer, self._together = writer, TOGETHER if ahead else 1
@@ -138,6 +138,6 @@ class _StreamOutput:
         return self._together
 
     def send(self, message: Message) -> None:
-        # The stream has an end of its own.
+        # The stream signals its end itself.
         if message[0] != "end" and not self._writer.send(pickle.dumps(message, pickle.HIGHEST_PROTOCOL)):
             raise EOFError

@@ -1,4 +1,5 @@
-"""Shards in other processes: what is done there, and how their items come here. How a process is started and spoken to is a :class:`Link`."""
+"""Shards in other processes: their work, and the transport of their items. A :class:`Link` starts and connects to a
+process."""
 
 from __future__ import annotations
 
@@ -13,30 +14,30 @@ from relive.flow._local import LocalIterator
 from relive.flow._operators import Operator
 from relive.flow._parallel import ParallelIterator
 
-# Items that a shard which may work ahead makes before they are taken, and those that travel together at most.
+# The number of items that a shard may make ahead, and the most items that are sent together.
 AHEAD, TOGETHER = 1024, 256
-# How long items wait for others to travel with.
+# How long items wait to be sent together with others.
 _TOGETHER_SECONDS = 0.001
 
 Message = tuple[Literal["items", "error", "end"], Any]
 
 
 class Link(Protocol):
-    """The way to a shard, in the process that pulls."""
+    """The connection to a shard, in the pulling process."""
 
     where: str
-    """Where the shard is, for errors."""
+    """The shard's location, for errors."""
 
     def begin(self) -> None:
         """Starts the shard."""
         ...
 
     def ask(self, items: int) -> None:
-        """Lets the shard make so many items more."""
+        """Allows the shard to make that many more items."""
         ...
 
     def receive(self) -> Message:
-        """What the shard tells next. Raises RuntimeError if it has ended."""
+        """Returns the shard's next message. Raises RuntimeError if it has ended."""
         ...
 
     def end(self) -> None:
@@ -45,23 +46,23 @@ class Link(Protocol):
 
 
 class Output(Protocol):
-    """The way back, in the process of the shard."""
+    """The connection back, in the shard's process."""
 
     def room(self) -> int:
-        """Waits until items may be made; how many. Raises EOFError if nobody wants more."""
+        """Waits until items are requested; returns their number. Raises EOFError if there is no consumer any more."""
         ...
 
     def send(self, message: Message) -> None:
-        """Sends a message. Raises EOFError if nobody wants it."""
+        """Sends a message. Raises EOFError if there is no consumer any more."""
         ...
 
 
 LinkOf = Callable[[Any, list[Operator], int, bool], Link]
-"""Makes the way to a shard: the shard, what is done there, its number, and whether it may work ahead."""
+"""Creates the connection to a shard, from the shard, its operators, its number, and whether it may work ahead."""
 
 
 class RemoteShards(ParallelIterator[Any]):
-    """Shards in other processes, and what is done there: until they are united or shared out anew, which this process does."""
+    """Shards in other processes with their operators, until they are merged or redistributed in this process."""
 
     def __init__(self, shards: list[Any], operators: list[Operator], name: str, on: str, link: LinkOf) -> None:
         super().__init__(self._made, name, shards)
@@ -71,7 +72,7 @@ class RemoteShards(ParallelIterator[Any]):
         return RemoteShards(self._actors, [*self._operators, operator], self.name + name, self._on, self._link)
 
     def gather_async(self, batch_ms: int = 0, num_async: int = 1, resubmit: Literal["before", "after"] = "before") -> LocalIterator[Any]:
-        """As :meth:`ParallelIterator.gather_async`; items stay together on their way here as they have travelled."""
+        """Like :meth:`ParallelIterator.gather_async`; items that were sent together stay together."""
         together: ParallelIterator[list[Any]] = ParallelIterator(self._messages, self.name, self._actors)
         items = together.gather_async(batch_ms, num_async, resubmit).flatten()
         items.name = f"{self}.gather_async()"
@@ -81,7 +82,7 @@ class RemoteShards(ParallelIterator[Any]):
         return _native.FlowShards.of("items", list(map(_Items, self._remote(ahead))), True)
 
     def _messages(self, ahead: bool) -> Any:
-        """The shards as lists of items."""
+        """Returns the shards as streams of lists of items."""
         return _native.FlowShards.of("messages", self._remote(ahead), True)
 
     def _remote(self, ahead: bool) -> list[_Remote]:
@@ -89,7 +90,7 @@ class RemoteShards(ParallelIterator[Any]):
 
 
 def refused(on: str, error: Exception) -> TypeError:
-    """What is raised where a shard or a function cannot go to another process."""
+    """The error for a shard or a function that cannot be sent to another process."""
     return TypeError(
         f"on={on!r} sends shards and functions to other processes, which is not possible: {error}; use functions that a module "
         "defines at its top, and no lambdas or generators"
@@ -97,7 +98,7 @@ def refused(on: str, error: Exception) -> TypeError:
 
 
 class _Items:
-    """The items of a shard, one by one; it goes on behind an error."""
+    """Yields the items of a shard one by one; it continues after an error."""
 
     def __init__(self, remote: _Remote) -> None:
         self._remote = remote
@@ -114,12 +115,12 @@ class _Items:
 
 
 class _Remote:
-    """The items of a shard, which begins when they are asked for: lists of those that have travelled together."""
+    """Yields the items of a shard, which starts at the first request: lists of items that were sent together."""
 
     def __init__(self, link: Link) -> None:
         self._link = link
         self._has_begun = False
-        # Items that were given and not asked for anew.
+        # Items that were returned and not requested again.
         self._owed = 0
 
     def __iter__(self) -> _Remote:
@@ -148,7 +149,7 @@ class _Remote:
 
 
 def serve(shard: Any, operators: list[Operator], output: Output) -> None:
-    """What the process of a shard does: it makes as many items as it was asked for, to the end of the shard."""
+    """The main function of a shard's process: it makes as many items as are requested, until the shard's end."""
     stream: LocalIterator[Any] = LocalIterator.of(shard)
     for operator in operators:
         stream = stream._then(operator, "")

@@ -1,4 +1,4 @@
-"""Making shards."""
+"""Creating shards."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ T = TypeVar("T")
 
 
 class ParallelIteratorWorker:
-    """A shard with a state of its own: a subclass gives its items to :meth:`__init__`. Functions of operators get at it as the source of an item.
+    """A shard with state. A subclass passes its items to :meth:`__init__`. Operators' functions can access it as the
+    source of an item.
 
     Args:
-      item_generator: an iterable, or a function that makes one.
-      repeat: whether it begins anew for ever.
+      item_generator: an iterable, or a function that creates one.
+      repeat: whether it restarts forever.
     """
 
     def __init__(self, item_generator: Any, repeat: bool = False) -> None:
@@ -32,7 +33,7 @@ class ParallelIteratorWorker:
 
 
 def from_items(items: Iterable[T], num_shards: int = 2, repeat: bool = False, *, on: On | Workers = "threads") -> ParallelIterator[T]:
-    """These items: number ``i`` in shard ``i`` modulo the number of shards."""
+    """Distributes these items: item ``i`` goes to shard ``i`` modulo the number of shards."""
     every, count = list(items), counted("num_shards", num_shards)
     shards = [every[number::count] for number in range(count)]
     kind = type(every[0]).__name__ if every else "None"
@@ -41,7 +42,7 @@ def from_items(items: Iterable[T], num_shards: int = 2, repeat: bool = False, *,
 
 
 def from_range(n: int, num_shards: int = 2, repeat: bool = False, *, on: On | Workers = "threads") -> ParallelIterator[int]:
-    """The numbers below ``n``, in ranges; the last shard takes what does not go into equal parts."""
+    """The numbers below ``n``, in ranges; the last shard takes the remainder."""
     count = counted("num_shards", num_shards)
     size = n // count
     shards = [range(number * size, n if number + 1 == count else (number + 1) * size) for number in range(count)]
@@ -52,14 +53,16 @@ def from_range(n: int, num_shards: int = 2, repeat: bool = False, *, on: On | Wo
 def from_iterators(
     generators: Iterable[Iterable[T] | Callable[[], Iterable[T]]], repeat: bool = False, name: str | None = None, *, on: On | Workers = "threads"
 ) -> ParallelIterator[T]:
-    """A shard for each iterable, or for each function that makes one.
+    """Creates a shard for each iterable, or for each function that creates one.
 
     Args:
-      generators: they. With ``on="processes"`` and ``"ray"`` they are pickled, so that a generator is given by the function that makes it.
-      repeat: whether they begin anew for ever.
-      name: what graphs call them.
-      on: where shards run: each in a thread, or a process, of its own, or ``"serial"``, all in the thread that pulls; ``"ray"``, or what
-        :class:`relive.ray.Workers` says: each in an actor of Ray, on any machine of a cluster. Items come from there on Relive's own connections.
+      generators: the iterables or functions. With ``on="processes"`` and ``"ray"`` they are pickled, so pass the
+        function that creates a generator rather than the generator.
+      repeat: whether they restart forever.
+      name: their name in graphs.
+      on: where shards run: each in its own thread or process; ``"serial"``, all in the pulling thread; ``"ray"`` or
+        :class:`relive.ray.Workers`, each in a Ray actor on any machine of a cluster. From there, items travel over
+        Relive's own connections.
     """
     given = list(generators)
     name = name or f"from_iterators[shards={len(given)}{', repeat=True' if repeat else ''}]"
@@ -67,9 +70,10 @@ def from_iterators(
 
 
 def from_actors(actors: Iterable[Any], name: str | None = None, *, on: On | Workers = "threads") -> ParallelIterator[Any]:
-    """A shard for each of these objects, which are iterated over: a :class:`ParallelIteratorWorker`, or any iterable.
+    """Creates a shard for each of these objects: a :class:`ParallelIteratorWorker`, or any iterable.
 
-    :meth:`LocalIterator.zip_with_source_actor` tells which of them an item comes from, so that its methods can be called.
+    :meth:`LocalIterator.zip_with_source_actor` returns the object that an item comes from, so that its methods can be
+    called.
     """
     shards = list(actors)
     if on not in get_args(On) and not hasattr(on, "_launcher"):
@@ -88,7 +92,7 @@ def from_actors(actors: Iterable[Any], name: str | None = None, *, on: On | Work
 
 
 class _Shard(ParallelIteratorWorker):
-    """A shard of an iterable that was given as it is."""
+    """A shard of an iterable that is used directly."""
 
     def __init__(self, generator: Any, repeat: bool) -> None:
         self._given = generator, repeat

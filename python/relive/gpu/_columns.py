@@ -1,4 +1,4 @@
-"""Columns: what a step of a trajectory has under a name."""
+"""Columns: the named values of a step of a trajectory."""
 
 from __future__ import annotations
 
@@ -40,17 +40,17 @@ def _column(name: str, column: Any) -> ArraySpec:
 
 
 def as_native(columns: Mapping[str, ArraySpec]) -> list[Native]:
-    """Columns as the extension takes them."""
+    """The columns in the form that the extension takes."""
     return [(name, spec.dtype, [size for size in spec.shape or () if size is not None]) for name, spec in columns.items()]
 
 
 def from_native(columns: Iterable[Native]) -> dict[str, ArraySpec]:
-    """Columns as the extension gives them."""
+    """The columns from the form that the extension returns."""
     return {name: ArraySpec(tuple(shape), dtype, name) for name, dtype, shape in columns}
 
 
 def expected(columns: Mapping[str, Any] | None, max_steps: int | None) -> tuple[list[Native], int] | None:
-    """What a store of another process is expected to have, as the extension takes it."""
+    """The expected columns of another process's store, in the form that the extension takes."""
     if columns is None and max_steps is None:
         return None
     if columns is None or max_steps is None:
@@ -59,10 +59,10 @@ def expected(columns: Mapping[str, Any] | None, max_steps: int | None) -> tuple[
 
 
 def position(positions: Mapping[str, int], name: str) -> int:
-    """Where a column is.
+    """Returns the position of a column.
 
     Raises:
-      NotFoundError: there is none of this name.
+      NotFoundError: there is no column of this name.
     """
     if name not in positions:
         raise NotFoundError(f"there is no column {name!r}; the columns are {list(positions)}")
@@ -70,10 +70,11 @@ def position(positions: Mapping[str, int], name: str) -> int:
 
 
 def stored(value: Any, spec: ArraySpec) -> Any:
-    """What a trajectory has for a column: an array as it is, a list as an array of the column's data type.
+    """Converts a trajectory's value for a column: an array is unchanged, a list becomes an array of the column's data
+    type.
 
     Raises:
-      InvalidArgumentError: it is nothing, or a list of other values.
+      InvalidArgumentError: the value is missing, or is a list of other values.
     """
     if value is None:
         raise InvalidArgumentError(f"the trajectory has None for {spec.name!r}; give an array [steps, …] of {spec.dtype}")
@@ -87,10 +88,10 @@ def stored(value: Any, spec: ArraySpec) -> Any:
 
 
 def fitted(value: npt.ArrayLike, spec: ArraySpec, what: str, *, rows: int | None = None) -> npt.NDArray[Any]:
-    """A value in the data type of its column. Floats may be rounded; other numbers stay what they are.
+    """Converts a value to the data type of its column. Floats may be rounded; other numbers must keep their value.
 
     Raises:
-      InvalidArgumentError: it is another number then, or has another shape.
+      InvalidArgumentError: the number would change, or the shape differs.
     """
     array = np.asarray(value)
     shape = () if spec.shape is None else spec.shape
@@ -101,10 +102,10 @@ def fitted(value: npt.ArrayLike, spec: ArraySpec, what: str, *, rows: int | None
 
 
 def converted(array: npt.NDArray[Any], spec: ArraySpec, what: str) -> npt.NDArray[Any]:
-    """An array in the data type of its column.
+    """Converts an array to the data type of its column.
 
     Raises:
-      InvalidArgumentError: numbers would become others, but for the rounding of floats.
+      InvalidArgumentError: numbers would change by more than the rounding of floats.
     """
     if array.dtype == spec.dtype:
         return array
@@ -118,13 +119,13 @@ def converted(array: npt.NDArray[Any], spec: ArraySpec, what: str) -> npt.NDArra
 
 
 def _cast(array: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-    # What numpy would warn of is an error.
+    # A case in which numpy would warn is an error.
     with np.errstate(invalid="ignore", over="ignore"):
         return array.astype(dtype)
 
 
 def _is_same(array: npt.NDArray[Any], changed: npt.NDArray[Any]) -> bool:
-    """Whether an array has the same numbers in another data type; floats in one of fewer digits, unless they are beyond it."""
+    """Whether an array keeps its numbers in another data type; floats may lose precision but not overflow."""
     if array.dtype.kind in "biuc" or changed.dtype.kind in "biuc":
         return np.array_equal(changed, array)
     return bool((np.isfinite(changed) == np.isfinite(array)).all())

@@ -21,7 +21,7 @@ Arrays = dict[str, npt.NDArray[Any]]
 
 
 def episodes_of(data: Any) -> list[Arrays]:
-    """The episodes of a data set, each with its arrays by name."""
+    """Yields the episodes of a data set, each with its arrays by name."""
     from relive import rl
     from relive.rl import recorded
 
@@ -35,7 +35,7 @@ def episodes_of(data: Any) -> list[Arrays]:
     if isinstance(data, (list, tuple)) and all(isinstance(episode, recorded.Episode) for episode in data):
         episodes = [_of_recorded(episode) for episode in data]
     else:
-        # What else there must be, the columns say.
+        # The columns determine the other required arrays.
         episodes = _cut(rl.arrays_of(data, required=()))
     if not episodes:
         raise InvalidArgumentError("the data set has no episodes")
@@ -43,10 +43,10 @@ def episodes_of(data: Any) -> list[Arrays]:
 
 
 def weight_of(given: Any) -> float:
-    """A weight for each episode.
+    """Returns a weight for each episode.
 
     Raises:
-      InvalidArgumentError: it is none.
+      InvalidArgumentError: it is not a weight.
     """
     if isinstance(given, str):
         raise InvalidArgumentError(f"weight is {given!r}; give a number, or 'length' for the number of steps of each episode")
@@ -70,7 +70,8 @@ def _of_recorded(episode: Any) -> Arrays:
 
 
 def _cut(arrays: Arrays) -> list[Arrays]:
-    """Rows one after another as episodes. Each has the row that ends it; the last one may have none."""
+    """Splits consecutive rows into episodes. A row with a terminal or timeout ends each; the last episode may lack
+    one."""
     found = [arrays[name] for name in ("terminals", "timeouts") if name in arrays]
     if not found:
         raise InvalidArgumentError(
@@ -89,10 +90,10 @@ def _cut(arrays: Arrays) -> list[Arrays]:
 
 
 def fitted(episode: Arrays, columns: Mapping[str, ArraySpec], max_steps: int, number: int) -> Arrays:
-    """What the columns take of an episode, in their data types.
+    """Returns the columns' part of an episode, in their data types.
 
     Raises:
-      InvalidArgumentError: it does not fit.
+      InvalidArgumentError: the episode does not match the columns.
     """
     if missing := [name for name in columns if name not in episode]:
         raise InvalidArgumentError(

@@ -1,4 +1,4 @@
-"""Where batches go."""
+"""The device of batches."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ Convert = Callable[[Any], Any]
 
 
 def unavailable() -> str | None:
-    """Why no GPU of NVIDIA can be used; ``None`` if one can."""
+    """Returns the reason why no NVIDIA GPU can be used; ``None`` if one can."""
     return _native.gpu_unavailable()
 
 
 def conversion(framework: str, device: Any) -> Convert | None:
-    """What makes arrays of a framework on a device of arrays of numpy; ``None`` if nothing is to be done.
+    """Returns the function that converts numpy arrays to a framework's arrays on a device; ``None`` if no conversion is
+    needed.
 
     Raises:
       InvalidArgumentError: there is no such framework, or it has no such device.
-      UnavailableError: the device cannot be used; the error says why.
+      UnavailableError: the device cannot be used; the error gives the reason.
     """
     if framework not in ("numpy", "torch", "jax"):
         raise InvalidArgumentError(f"framework is {framework!r}; it must be 'numpy', 'torch' or 'jax'")

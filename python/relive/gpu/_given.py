@@ -1,4 +1,4 @@
-"""Arguments of calls, and what is wrong with them."""
+"""Checks of arguments."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from relive.errors import InvalidArgumentError
 
 
 def whole(name: str, value: Any, least: int, limit: int) -> int:
-    """A whole number from ``least`` on and below ``limit``.
+    """Checks an integer of at least ``least`` and below ``limit``.
 
     Raises:
-      InvalidArgumentError: it is none.
+      InvalidArgumentError: it is not such an integer.
     """
     try:
         number = operator.index(value)
@@ -25,10 +25,10 @@ def whole(name: str, value: Any, least: int, limit: int) -> int:
 
 
 def real(name: str, value: Any, least: float = 0.0, most: float = math.inf) -> float:
-    """A finite number between two bounds.
+    """Checks a finite number between two bounds.
 
     Raises:
-      InvalidArgumentError: it is none.
+      InvalidArgumentError: it is not such a number.
     """
     try:
         number = float(value) if not isinstance(value, str) else math.nan

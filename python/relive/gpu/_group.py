@@ -1,4 +1,4 @@
-"""Ranks: processes that have a store each, and draw from all of them together."""
+"""Ranks: processes that have one store each, and draw from all of them together."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ _FINE, _FAILED = b"\0", b"\1"
 
 
 class Group(abc.ABC):
-    """Processes that make the same calls in the same order. Subclass it for a way to exchange bytes that is not among those of
-    :class:`relive.gpu.Store`.
+    """Processes that make the same calls in the same order. Subclass it for a transport that :class:`relive.gpu.Store`
+    does not support.
 
     Args:
-      rank: of this process, from 0.
-      ranks: number of processes. Each has a store.
-      replica, replicas: which share of a batch of all is this process's, and of how many; rank and ranks unless given. Processes
-        of one replica, such as the stages of a pipeline, read the same rows.
+      rank: the rank of this process, from 0.
+      ranks: the number of processes. Each has a store.
+      replica, replicas: this process's share of a batch of all, and the number of shares; by default rank and ranks.
+        Processes of one replica, such as the stages of a pipeline, read the same rows.
 
     Raises:
       InvalidArgumentError: a rank or replica is not below their number.
@@ -37,7 +37,7 @@ class Group(abc.ABC):
 
     @abc.abstractmethod
     def all_gather(self, told: bytes) -> Sequence[bytes]:
-        """Gives the bytes of this process to all, and returns those of all by rank. All processes call it.
+        """Sends the bytes of this process to all, and returns those of all by rank. All processes call it.
 
         Raises:
           UnavailableError: a process has ended.
@@ -45,10 +45,10 @@ class Group(abc.ABC):
         """
 
     def close(self) -> None:
-        """Ends what the group itself has opened."""
+        """Closes the resources that the group itself has opened."""
 
     def _awaited(self) -> str:
-        """What an exchange waits for, for the log."""
+        """A description of what an exchange waits for, for the log."""
         return "the other ranks have not told theirs; do all make the same calls in the same order, and has none ended?"
 
 
@@ -80,10 +80,10 @@ class _Mpi(Group):
 
 
 def group_of(given: Any) -> Group:
-    """A group of what frameworks have for it.
+    """Returns the group of a framework's object.
 
     Raises:
-      InvalidArgumentError: it is none of these.
+      InvalidArgumentError: the object is not one of these.
       UnavailableError: ``torch.distributed`` has not been initialised.
     """
     if isinstance(given, Group):
@@ -132,10 +132,10 @@ def _initialised(functions: Any) -> Any:
 
 
 def exchange(group: Group, make: Callable[[], bytes]) -> list[bytes]:
-    """The bytes that each rank makes, by rank.
+    """Returns the bytes of each rank, by rank.
 
     Raises:
-      UnavailableError: another rank cannot make its own; the error says why. What this rank's own raises comes first.
+      UnavailableError: another rank failed; the error gives the reason. This rank's own exception takes precedence.
     """
     failed: Exception | None = None
     try:

@@ -1,4 +1,4 @@
-"""The weights of a store in the state of a loader: draws follow from them, and learners change them."""
+"""The weights of a store as part of a loader's state: draws depend on them, and learners change them."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ Kept = dict[str, npt.NDArray[Any]]
 
 
 def of_store(store: _native.GpuStore) -> Kept:
-    """Index, generation and weight of each trajectory of this rank."""
+    """The index, generation and weight of each trajectory of this rank."""
     _, _, capacity = store.schema()
     rank, _ = store.shard()
     weights = store.weights()
-    # Where each trajectory has a weight, the free places need not be looked at.
+    # If every trajectory has a weight, the free places need no check.
     places = np.flatnonzero(weights) if np.count_nonzero(weights) == len(store) else np.arange(capacity)
     statuses = [store.status(rank * capacity + place) for place in places.tolist()]
     there = np.array([status[0] != "free" for status in statuses], bool)
@@ -30,7 +30,7 @@ def of_store(store: _native.GpuStore) -> Kept:
 
 
 def give_back(store: _native.GpuStore, kept: Mapping[str, npt.NDArray[Any]]) -> None:
-    """Gives the trajectories their weights. The log says if the store has others."""
+    """Sets the weights of the trajectories. If the store has other trajectories, this is logged."""
     applied, skipped = store.update_weights(kept["indices"], kept["weights"], kept["generations"])
     others = len(store) - applied
     if skipped or others:

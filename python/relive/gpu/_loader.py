@@ -1,4 +1,4 @@
-"""Batches, one after another."""
+"""An iterator over batches."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from relive.gpu._window import Window
 
 UpdateWeights = Callable[["npt.ArrayLike", "npt.ArrayLike", "npt.ArrayLike | None"], Any]
 
-# The state of a loader is a dictionary of this form.
+# The version of the dictionary that is a loader's state.
 _VERSION = 2
 
 
 class Loader:
-    """An endless iterator of batches; made by :meth:`relive.gpu.Store.loader`.
+    """An endless iterator of batches, created by :meth:`relive.gpu.Store.loader`.
 
-    It is also a context manager: leaving it ends its thread at once. One thread at a time may use it.
+    It is also a context manager; leaving it ends its thread at once. Only one thread at a time may use it.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class Loader:
         self._native = source.loader(self._settings)
         self._source = source
         self._update_weights = update_weights
-        # A rank of several tells the others, who wait for it at the first draw.
+        # One of several ranks reports it to the others, which wait for it at the first draw.
         if self._group is None and (text := self._too_heavy()):
             raise InvalidArgumentError(text)
 
@@ -77,20 +77,21 @@ class Loader:
         return self
 
     def __next__(self) -> _batch.Batch:
-        """The next batch.
+        """Returns the next batch.
 
         Raises:
-          UnavailableError: no trajectory has a weight above 0, or fewer have than are to be drawn without replacement.
-          InvalidArgumentError: a weight of the store is above ``max_weight``, until it is no more; ``max_weight`` is so far above the
-            weights that draws would not have their chances; or the ranks do not draw alike: all make the same calls.
-          DeadlineExceededError: another rank does not come, where the group has a deadline.
+          UnavailableError: no trajectory has a weight above 0, or too few have one for a draw without replacement.
+          InvalidArgumentError: a weight of the store is above ``max_weight``; ``max_weight`` is so far above the
+            weights that the probabilities would be inaccurate; or the ranks draw differently, although all must make
+            the same calls.
+          DeadlineExceededError: another rank does not arrive in time, if the group has a deadline.
         """
         try:
             while self._group is not None and self._native.is_short():
                 self._draw_together(self._group)
             parts = self._next()
         except InvalidArgumentError as error:
-            # The extension does not know what the argument is called.
+            # The extension does not know the name of the argument.
             if text := self._too_heavy():
                 raise InvalidArgumentError(text) from error
             raise
@@ -103,7 +104,7 @@ class Loader:
             return self._native.next()
 
     def _too_heavy(self) -> str | None:
-        """Which trajectory has a weight above the largest one; ``None`` if none has."""
+        """Returns a trajectory whose weight is above the maximum; ``None`` if there is none."""
         most = self._settings["max_weight"]
         if most == LARGEST:
             return None
@@ -118,7 +119,7 @@ class Loader:
         )
 
     def _draw_together(self, group: Group) -> None:
-        """Draws a list with all ranks, and begins to collect this process's share."""
+        """Draws a list together with all ranks, and starts to collect this process's share."""
         try:
             while True:
                 summaries = exchange(group, self._native.summary)
@@ -130,7 +131,8 @@ class Loader:
             raise
 
     def set_beta(self, beta: float) -> None:
-        """Gives prioritized draws another β, as schedules do; from the next draw on, which ``prefetch`` puts off.
+        """Sets β of prioritized draws, as schedules do. It applies from the next draw on; batches already prefetched
+        keep the old β.
 
         Raises:
           InvalidArgumentError: the sampling is not prioritized, or β is not between 0 and 16.
@@ -140,21 +142,21 @@ class Loader:
         self._native.set_beta(beta)
 
     def update_weights(self, batch: _batch.Batch, weights: npt.ArrayLike) -> None:
-        """Gives the trajectories of a batch new weights, ``[B]``, as ``Store.update_weights`` does.
+        """Sets the weights of the trajectories of a batch, ``[B]``, like ``Store.update_weights``.
 
         Raises:
-          FailedPreconditionError: the store is another process's, which alone changes weights.
-          InvalidArgumentError: as there.
+          FailedPreconditionError: the store belongs to another process; only that process changes weights.
+          InvalidArgumentError: as for ``Store.update_weights``.
         """
         if self._update_weights is None:
             raise FailedPreconditionError("the store is another process's: only that one changes weights")
         self._update_weights(batch.indices, weights, batch.generations)
 
     def state(self) -> dict[str, Any]:
-        """What :meth:`restore` needs to go on with the very batches that would come next. It can be pickled.
+        """Returns a state from which :meth:`restore` continues with exactly the next batches. It can be pickled.
 
-        It has the random stream, the batches that were drawn ahead, and the weights of all trajectories of this process's store. It does not
-        have the trajectories: ``Store.save`` has.
+        It contains the random stream, the batches that were drawn ahead, and the weights of all trajectories of this
+        process's store. It does not contain the trajectories; ``Store.save`` saves those.
         """
         seed, selector, pending = self._native.state()
         weights = _kept_weights.of_store(self._source) if isinstance(self._source, _native.GpuStore) else None
@@ -163,13 +165,14 @@ class Loader:
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Goes on where :meth:`state` was taken, by this loader or another one of the same settings on the same trajectories. They get the
-        weights that they had. The log of the name ``relive`` says if the store has other trajectories.
+        """Continues from a :meth:`state` of this loader or of another one with the same settings on the same
+        trajectories. It restores their weights. If the store has other trajectories, this is logged to the logger
+        ``relive``.
 
         Raises:
-          InvalidArgumentError: it is no state, or that of a loader that draws in another way.
-          DataLossError: what it has of the random stream is damaged.
-          NotFoundError: the store has not the trajectories that were drawn ahead. This loader stays as it is.
+          InvalidArgumentError: the value is not a state, or belongs to a loader that draws in another way.
+          DataLossError: the random stream in the state is damaged.
+          NotFoundError: the store lacks trajectories that were drawn ahead. This loader stays unchanged.
         """
         if not isinstance(state, Mapping) or state.get("version") != _VERSION:
             raise InvalidArgumentError(f"this is no state of a loader of version {_VERSION}; give what state() returned")
@@ -192,7 +195,7 @@ class Loader:
             _kept_weights.give_back(self._source, state["weights"])
 
     def close(self) -> None:
-        """Ends the loader. Its batches stay."""
+        """Ends the loader. Its batches remain valid."""
         self._native.close()
 
     def __enter__(self) -> Loader:

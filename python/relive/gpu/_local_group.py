@@ -14,26 +14,28 @@ from relive.gpu._group import Group
 from relive.gpu._waits import told as told_of
 
 _SIZE = struct.Struct("<Q")
-# What a rank begins with: a mark, its rank, and their number.
+# A rank's greeting: a magic number, its rank, and the number of ranks.
 _HELLO = struct.Struct("<8sQQ")
 _MARK = b"RLVRANKS"
-# Process, user and group of the other end.
+# Process, user and group of the peer.
 _PEER = struct.Struct("3i")
 _BETWEEN_TRIES_S = 0.01
 _MOST_BYTES = 1 << 34
 
 
 class LocalGroup(Group):
-    """Processes of one user on one machine, which find each other by a name. Rank 0 listens; what all tell goes through it.
+    """Processes of one user on one machine, which find each other by a name. Rank 0 listens, and all messages pass
+    through it.
 
     Args:
-      name: of the group: another one for each that there is at a time.
+      name: the name of the group, unique among the groups that exist at one time.
       rank, ranks, replica, replicas: as in :class:`Group`.
-      timeout: seconds that an exchange waits for the others. The log of the name ``relive`` says after 5 seconds who is waited for.
+      timeout: the number of seconds that an exchange waits for the others. After 5 seconds, the missing ranks are
+        logged to the logger ``relive``.
 
     Raises:
-      UnavailableError: there is such a group.
-      DeadlineExceededError: the others do not come in that time.
+      UnavailableError: a group of this name exists.
+      DeadlineExceededError: the others do not arrive in that time.
     """
 
     def __init__(
@@ -45,7 +47,7 @@ class LocalGroup(Group):
         self.timeout = timeout
         self._name = name
         self._missing = "the other ranks have not come"
-        # In the abstract namespace: it goes with the process, and leaves no file.
+        # In the abstract namespace, so that it vanishes with the process and leaves no file.
         address = f"\0relive-gpu-{name}"
         self._peers: dict[int, socket.socket] = {}
         if ranks > 1:
@@ -101,14 +103,14 @@ class LocalGroup(Group):
                                 assert isinstance(key.fileobj, socket.socket), "as it was registered"
                                 peers[rank] = key.fileobj
                 finally:
-                    # Those that have not said who they are.
+                    # Connections that have not identified themselves.
                     for key in list(ready.get_map().values()):
                         if isinstance(key.fileobj, socket.socket):
                             key.fileobj.close()
         return peers
 
     def _accept(self, listener: socket.socket, ready: selectors.BaseSelector) -> None:
-        """Takes a connection, if it is of this user, whoever it is."""
+        """Accepts a connection if it belongs to this user, whatever its rank."""
         try:
             peer, _ = listener.accept()
         except OSError:
@@ -121,7 +123,8 @@ class LocalGroup(Group):
         ready.register(peer, selectors.EVENT_READ, bytearray())
 
     def _welcome(self, key: selectors.SelectorKey, ready: selectors.BaseSelector) -> int | None:
-        """The rank that a connection is of, once it has said so. One that says anything else is of no rank, and is let go of."""
+        """Returns the rank of a connection once it has sent its greeting. A connection that sends anything else is
+        closed."""
         peer, said = key.fileobj, key.data
         assert isinstance(peer, socket.socket), "as it was registered"
         try:

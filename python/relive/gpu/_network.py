@@ -1,4 +1,4 @@
-"""How ranks of several machines reach each other."""
+"""Connections between ranks on several machines."""
 
 from __future__ import annotations
 
@@ -11,21 +11,23 @@ from relive.security import ClientTls, ServerTls
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Network:
-    """How ranks of several machines reach each other's trajectories. Each process listens, and connects to those of other machines.
+    """Settings for ranks on several machines. Each process listens, and connects to those of other machines.
 
     Args:
-      host: the name or address of this machine by which the others reach it; this process listens at it.
-      port: at which it listens; 0: any free one, of which the group tells the others.
-      listen: the address to listen at, where that is another than ``host``: ``"0.0.0.0"`` for all of a container.
-      shared_memory: whether ranks of one machine read each other's memory. ``False`` for containers that do not share ``/dev/shm``.
-      timeout: seconds that a call waits for the answer of another rank, and, where the store has made its group itself by ``rank`` and
-        ``ranks``, for what the others tell.
-      tls, client_tls: certificates: what passes is encrypted then. Both, or neither.
+      host: the name or address at which the others reach this machine; this process listens on it.
+      port: the port to listen on; 0: any free one, which the group announces to the others.
+      listen: the address to listen on, if it differs from ``host``: ``"0.0.0.0"`` for all addresses of a container.
+      shared_memory: whether ranks of one machine read each other's memory. ``False`` for containers that do not share
+        ``/dev/shm``.
+      timeout: the number of seconds that a call waits for the answer of another rank. If the store has created its
+        group from ``rank`` and ``ranks``, it is also the timeout of exchanges.
+      tls, client_tls: certificates; traffic is then encrypted. Pass both or neither.
 
-    Ranks show each other a token that rank 0 has made up and the group has passed on. Without TLS it can be read on the way.
+    Ranks authenticate with a token that rank 0 generates and the group distributes. Without TLS, it is readable in
+    transit.
 
     Raises:
-      InvalidArgumentError: a port that is none, no time, or one half of TLS.
+      InvalidArgumentError: an invalid port or timeout, or only one half of TLS.
     """
 
     host: str
@@ -48,11 +50,11 @@ class Network:
             raise InvalidArgumentError("tls and client_tls are given together: each rank serves, and connects to others")
 
     def address(self, port: int) -> str:
-        """Where others reach this process, if it listens at this port."""
+        """The address at which others reach this process, if it listens on this port."""
         return f"[{self.host}]:{port}" if ":" in self.host else f"{self.host}:{port}"
 
     def as_native(self, token: str) -> dict[str, Any]:
-        """The settings as the extension takes them."""
+        """The settings in the form that the extension takes."""
         return {
             "listen": self.host if self.listen is None else self.listen,
             "port": self.port,

@@ -1,4 +1,4 @@
-"""What calls of a store tell."""
+"""The results of a store's calls."""
 
 from __future__ import annotations
 
@@ -8,48 +8,48 @@ from typing import Literal, NamedTuple
 
 @dataclasses.dataclass(frozen=True)
 class Inserted:
-    """Where a trajectory is."""
+    """The index of the trajectory."""
 
     index: int
     generation: int
-    """Which of the trajectories that were there one after another."""
+    """The generation: how many trajectories the index had before."""
 
 
 class Changed(NamedTuple):
-    """What came of a change."""
+    """The outcome of a change."""
 
     applied: int
-    """Trajectories that were changed."""
+    """The number of trajectories that were changed."""
     skipped: int
-    """Trajectories that are there no more; where they were to be removed, also those that somebody reads."""
+    """The number of trajectories that no longer exist; for removals, also of those that are being read."""
 
 
 class Saved(NamedTuple):
-    """What a save has written."""
+    """The outcome of a save."""
 
     number: int
-    """Of the checkpoint; the next one in its folder has the next number."""
+    """The number of the checkpoint; the next one in its folder has the next number."""
     trajectories: int
     written_trajectories: int
-    """Those that were written now, and not by an earlier save."""
+    """Trajectories that this save wrote, excluding those of earlier saves."""
     written_bytes: int
     removed_files: int
-    """Files that nothing needed any more."""
+    """Files that were removed because no checkpoint needs them."""
 
 
 class Status(NamedTuple):
-    """What there is to know of an index."""
+    """The state of an index."""
 
     state: Literal["free", "writing", "selectable", "pinned", "evicting"]
-    """``"selectable"`` has a trajectory, ``"pinned"`` one that somebody reads."""
+    """``"selectable"``: it has a trajectory; ``"pinned"``: the trajectory is being read."""
     generation: int
     length: int
-    """Number of steps."""
+    """The number of steps."""
     weight: float
     """0 if it is not selectable."""
     inserted: int
-    """Number of trajectories that were inserted before."""
+    """The number of trajectories that were inserted before."""
     sampled: int
     """How often it was in a batch."""
     pins: int
-    """How many times it is being read."""
+    """The number of current readers."""

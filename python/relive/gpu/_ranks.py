@@ -1,4 +1,4 @@
-"""What ranks tell each other of their stores."""
+"""The exchange of ranks about their stores."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from relive.gpu._group import Group, exchange, group_of
 from relive.gpu._local_group import LocalGroup
 from relive.gpu._network import Network
 
-# Which machine this is, until it is started anew.
+# The identity of this machine until it reboots.
 _MACHINE = "/proc/sys/kernel/random/boot_id"
 
 
 def group_for(name: str | None, group: Any, rank: int | None, ranks: int | None) -> Group | None:
-    """The group that a store's arguments mean; ``None`` for a store of its own."""
+    """The group that a store's arguments select; ``None`` for a store without other ranks."""
     if (rank is None) != (ranks is None):
         raise InvalidArgumentError(f"rank is {rank} and ranks is {ranks}; give both, or neither")
     if rank is None or ranks is None:
@@ -33,28 +33,28 @@ def group_for(name: str | None, group: Any, rank: int | None, ranks: int | None)
 
 
 class _OfStore(LocalGroup):
-    """The group that a store has made itself."""
+    """The group that a store has created itself."""
 
 
 def honour(group: Group, network: Network | None) -> None:
-    """From now on exchanges in a store's own group wait as long for the other ranks as the network does. Those of other groups have the time that
-    their makers gave them."""
+    """Sets the timeout of exchanges in a store's own group to that of the network. Groups of other makers keep their
+    own timeout."""
     if network is not None and isinstance(group, _OfStore):
         group.timeout = network.timeout
 
 
 def segment_name(name: str, rank: int, ranks: int) -> str:
-    """What a rank's memory is called."""
+    """The name of a rank's memory."""
     return name if ranks == 1 else rank_name(name, rank)
 
 
 def rank_name(name: str, rank: int) -> str:
-    """What the memory of one of several ranks is called."""
+    """The name of the memory of one of several ranks."""
     return f"{name}.{rank}"
 
 
 def agree_on_name(group: Group, name: str | None) -> str:
-    """The name of the store, which all ranks have given, or rank 0 makes up."""
+    """The name of the store, which either all ranks have given or rank 0 generates."""
     given = [answer.decode() for answer in exchange(group, lambda: (name or "").encode())]
     if len(set(given)) > 1:
         raise InvalidArgumentError(f"the ranks give different names: {given}")
@@ -65,7 +65,7 @@ def agree_on_name(group: Group, name: str | None) -> str:
 
 
 def join(group: Group, store: _native.GpuStore | None, error: Exception | None, name: str, network: Network | None) -> None:
-    """Has a store read those of the other ranks, too. Called by all, with what came of making their own."""
+    """Makes a store read those of the other ranks. All ranks call it, with the outcome of creating their own."""
     token = exchange(group, lambda: secrets.token_hex(32).encode())[0].decode()
 
     def tell() -> bytes:
@@ -96,7 +96,7 @@ def join(group: Group, store: _native.GpuStore | None, error: Exception | None, 
 
 
 def _far(told: list[dict[str, Any]], rank: int) -> list[int]:
-    """The ranks whose memory is not this one's."""
+    """The ranks whose memory is not this rank's."""
     own = told[rank]
     return [
         at
@@ -106,7 +106,7 @@ def _far(told: list[dict[str, Any]], rank: int) -> list[int]:
 
 
 def part_of(group: Group | None, count: int) -> slice:
-    """Which of ``count`` things in a row are this rank's: as many for each, the last ones fewer."""
+    """The part of ``count`` consecutive things that is this rank's: equal parts, with fewer for the last ranks."""
     if group is None:
         return slice(0, count)
     each = -(-count // group.ranks)
@@ -116,8 +116,8 @@ def part_of(group: Group | None, count: int) -> slice:
 def own_updates(
     group: Group, capacity: int, indices: npt.ArrayLike, weights: npt.ArrayLike, generations: npt.ArrayLike | None
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32], npt.NDArray[np.int64] | None]:
-    """Of the new weights that all ranks give, those of this rank's trajectories, in the order of ranks. What a rank gives is checked
-    before it is told: if it is refused, no rank changes anything."""
+    """Selects the new weights of this rank's trajectories from those that all ranks give, in the order of ranks. A
+    rank's weights are checked before they are sent: if they are refused, no rank changes anything."""
 
     def tell() -> bytes:
         given: list[npt.NDArray[Any]] = [_whole("an index", indices, capacity * group.ranks), _weights(weights)]
@@ -139,7 +139,7 @@ def own_updates(
 
 
 def _whole(what: str, given: npt.ArrayLike, limit: int) -> npt.NDArray[np.int64]:
-    """Whole numbers below the limit."""
+    """Converts integers and checks that they are below the limit."""
     numbers = np.asarray(given).ravel()
     if not numbers.size:
         return np.zeros(0, "<i8")
@@ -152,7 +152,7 @@ def _whole(what: str, given: npt.ArrayLike, limit: int) -> npt.NDArray[np.int64]
 
 
 def _weights(given: npt.ArrayLike) -> npt.NDArray[np.float32]:
-    """Weights as stores have them."""
+    """Converts weights to the form of stores."""
     weights = np.asarray(given).ravel()
     if weights.size and weights.dtype.kind not in "bfiu":
         raise TypeError(f"weights are numbers, but these are {weights.dtype}")

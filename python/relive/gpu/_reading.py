@@ -1,4 +1,4 @@
-"""What can be read of a store, in the process that made it and in others."""
+"""Reading a store, in the process that created it and in others."""
 
 from __future__ import annotations
 
@@ -41,37 +41,38 @@ class Readable:
 
     @property
     def columns(self) -> dict[str, ArraySpec]:
-        """What a step has, by name."""
+        """The columns of a step, by name."""
         return dict(self._columns)
 
     @property
     def max_steps(self) -> int:
-        """Most steps of a trajectory."""
+        """The largest number of steps in a trajectory."""
         return self._max_steps
 
     @property
     def capacity(self) -> int:
-        """Number of trajectories for which there is room; of each rank."""
+        """The number of trajectories for which each rank has room."""
         return self._capacity
 
     @property
     def rank(self) -> int:
-        """This store's place among the ranks. Its trajectories have the indices from ``rank * capacity`` on."""
+        """This store's rank. Its trajectories have the indices from ``rank * capacity`` on."""
         return self._rank
 
     @property
     def ranks(self) -> int:
-        """Number of stores that share the indices."""
+        """The number of stores that share the indices."""
         return self._ranks
 
     def weights(self) -> npt.NDArray[np.float32]:
-        """A copy of the weights of all indices of this rank, ``[capacity]``; 0 where there is no trajectory."""
+        """Returns a copy of the weights of all indices of this rank, ``[capacity]``; 0 where there is no trajectory."""
         weights: npt.NDArray[np.float32] = self._native.weights()
         return weights
 
     def metrics(self) -> dict[str, Any]:
-        """What this process has done with the store: trajectories and bytes inserted and collected, seconds spent collecting and waiting,
-        trajectories that went by reason, and the ages of those that were sampled, in classes of powers of two."""
+        """Returns this process's counters for the store: trajectories and bytes inserted and collected, seconds spent
+        collecting and waiting, evicted trajectories by reason, and a histogram of the ages of sampled trajectories in
+        powers of two."""
         metrics: dict[str, Any] = self._native.metrics()
         return metrics
 
@@ -89,30 +90,32 @@ class Readable:
         threads: int = 2,
         max_weight: float = 65_536.0,
     ) -> Loader:
-        """An endless iterator of batches. All ranks make it and take batches from it together; each has its share of one draw from all
-        trajectories.
+        """Returns an endless iterator of batches. All ranks create it and take batches from it together; each gets its
+        share of one draw from all trajectories.
 
         Args:
-          batch_size: trajectories of a batch; of each rank's, or each replica's.
-          windows: by name, which steps of which column.
-          sampling: how trajectories are drawn; a name stands for its class with defaults.
-          steps: the current step of each, to which windows are relative: ``"random"``, any of the trajectory's alike, or ``"last"``, the
-            one behind its last, so that ``Window(-n, n)`` has the last ``n`` steps.
-          seed: of all draws. The same seed, weights and calls give the same batches on all machines.
-          device, framework: where the arrays go, and whose they are: ``"cpu"``, and ``"cuda"`` with PyTorch or JAX. JAX makes 32 bits of 64
-            unless its ``jax_enable_x64`` is set.
-          prefetch: batches that are drawn and copied before they are asked for. A new weight does not change those.
-          threads: how many copy; the caller's included.
-          max_weight: the largest weight that the store will have, where draws depend on how large weights are. Chances are rounded to about
-            2⁻⁴⁰ of those of such a weight: with an ``alpha``, ``weight^alpha`` to 2⁻⁴⁰ of ``max_weight^alpha``. Where that would change
-            them by more than 0.4 %, draws are refused: then give one near the largest weight. Uniform, FIFO and LIFO draws ask only
-            whether a weight is above 0, and take any.
+          batch_size: the number of trajectories in a batch of each rank, or each replica.
+          windows: the steps and columns to collect, by name.
+          sampling: the sampling rule; a name selects its class with defaults.
+          steps: the current step of each trajectory, to which windows are relative: ``"random"``, a uniformly drawn
+            step, or ``"last"``, the position after the last step, so that ``Window(-n, n)`` has the last ``n`` steps.
+          seed: the seed of all draws. The same seed, weights and calls give the same batches on all machines.
+          device, framework: the device and the library of the arrays: ``"cpu"``, and ``"cuda"`` with PyTorch or JAX.
+          JAX
+            converts 64-bit types to 32 bits unless its ``jax_enable_x64`` is set.
+          prefetch: the number of batches that are drawn and copied ahead. New weights do not affect those.
+          threads: the number of threads that copy, including the caller's.
+          max_weight: the largest weight that the store will have, for draws that depend on the size of weights.
+            Probabilities are rounded to about 2⁻⁴⁰ of the probability of such a weight: with an ``alpha``,
+            ``weight^alpha`` to 2⁻⁴⁰ of ``max_weight^alpha``. If that would change them by more than 0.4 %, draws are
+            refused; then pass a value near the largest weight. Uniform, FIFO and LIFO draws only check whether a weight
+            is above 0, and accept any value.
 
         Raises:
-          InvalidArgumentError: a window cannot be had, an argument is out of range, or the store is another process's and one of
-            several ranks: only these draw.
+          InvalidArgumentError: an invalid window, an argument out of range, or a store of another process that is one
+            of several ranks; only the ranks themselves can draw.
           NotFoundError: there is no column of a window's name.
-          UnavailableError: the device cannot be used; the error says why.
+          UnavailableError: the device cannot be used; the error gives the reason.
         """
         if self._ranks > 1 and self._group is None:
             raise InvalidArgumentError(
@@ -132,16 +135,16 @@ class Readable:
         device: Any = "cpu",
         framework: Literal["numpy", "torch", "jax"] = "numpy",
     ) -> _batch.Batch:
-        """The batch of these trajectories, whichever rank has them.
+        """Returns the batch of these trajectories, from any rank.
 
         Args:
-          indices: which, ``[B]``; an index may come several times.
+          indices: the trajectories, ``[B]``; an index may occur several times.
           windows, device, framework: as in :meth:`loader`.
-          steps: the current step of each, ``[B]``: 0 to its length; or ``"last"``.
+          steps: the current step of each, ``[B]``, from 0 to its length; or ``"last"``.
 
         Raises:
-          NotFoundError: one is not there.
-          InvalidArgumentError: a step is beyond its trajectory's length, or there are not as many as indices.
+          NotFoundError: a trajectory does not exist.
+          InvalidArgumentError: a step is beyond its trajectory's length, or the numbers of steps and indices differ.
         """
         indices = np.atleast_1d(np.asarray(indices))
         last = isinstance(steps, str)
@@ -154,12 +157,12 @@ class Readable:
         with told(f"rank {self._rank} of {self._ranks}", lambda: REMOTE) if self._ranks > 1 else contextlib.nullcontext():
             parts = loader._native.collect(indices, at)
         batch = _batch.from_native(list(windows), parts, loader._convert)
-        # Those of the last windows are kept: who collects mostly does it again and again. Another thread meanwhile makes its own.
+        # The last windows are cached, since callers mostly repeat them. Another thread creates its own in the meantime.
         self._collectors = {key: loader}
         return batch
 
     def _steps(self, given: npt.ArrayLike) -> npt.NDArray[np.int64]:
-        """Current steps, as far as they can be checked without the trajectories."""
+        """Checks current steps as far as possible without the trajectories."""
         steps = np.atleast_1d(np.asarray(given))
         if steps.size and steps.dtype.kind not in "iu":
             raise InvalidArgumentError(f"the steps are {steps.dtype}; steps are integers, 0 to the length of the trajectory")
@@ -169,19 +172,20 @@ class Readable:
         return steps.astype(np.int64)
 
     def _collector(self, windows: Mapping[str, Window], device: Any, framework: Literal["numpy", "torch", "jax"], rows: int) -> Loader:
-        """What makes batches of given trajectories, of up to so many rows."""
+        """Returns the collector for batches of given trajectories, of up to that many rows."""
         return Loader(
             self._native, rows, windows, sampling="uniform", steps="last", seed=0, device=device, framework=framework, prefetch=0, threads=2,
             max_weight=LARGEST, group=None,
         )
 
     def all_steps(self) -> dict[str, npt.NDArray[Any]]:
-        """The steps of all trajectories with a weight, one after the other, ``[steps, …]`` for each column, as data sets of D4RL have them. If
-        there is a column ``terminals``, there is one ``timeouts``, too, which is true for the last step of a trajectory that has not terminated.
+        """Returns the steps of all trajectories with a weight, concatenated, as ``[steps, …]`` for each column: the
+        layout of D4RL's data sets. If there is a column ``terminals``, the result also has ``timeouts``, which is true
+        for the last step of a trajectory that has not terminated.
 
         Raises:
-          UnavailableError: there is none.
-          NotFoundError: a trajectory was replaced meanwhile.
+          UnavailableError: no trajectory has a weight.
+          NotFoundError: a trajectory was replaced in the meantime.
         """
         indices = self._rank * self._capacity + np.flatnonzero(self.weights())
         if not len(indices):
@@ -195,7 +199,7 @@ class Readable:
             for name, steps in batch.data.items():
                 parts[name].append(steps[there])
             ends.extend(batch.lengths.tolist())
-        # Whole trajectories take much memory, which is not wanted again soon.
+        # Whole trajectories take much memory, which is not needed again soon.
         self._collectors = {}
         arrays = {name: np.concatenate(part) for name, part in parts.items()}
         if "terminals" in arrays:
@@ -206,7 +210,7 @@ class Readable:
         return arrays
 
     def close(self) -> None:
-        """Lets go of the store. Loaders and batches that there are stay as they are."""
+        """Releases the store. Existing loaders and batches remain usable."""
         self._collectors = {}
         self._native.close()
 
@@ -219,31 +223,31 @@ class Readable:
         self.close()
 
 
-# Trajectories of which all steps are read at a time.
+# The number of trajectories whose steps are read at a time.
 _AT_ONCE = 64
 
 
 class Reader(Readable):
-    """A store of another process; made by :func:`attach`."""
+    """A store of another process, created by :func:`attach`."""
 
 
 def attach(
     name: str, columns: Mapping[str, Any] | None = None, *, max_steps: int | None = None, rank: int | None = None
 ) -> Reader:
-    """The store of this name, which another process of this machine has made, to be read where it lies.
+    """Attaches to the store of this name, which another process of this machine has created, to read it in place.
 
-    A process that forks attaches anew in the child.
+    After a fork, the child attaches anew.
 
     Args:
       name: as in ``Store(name=…)``.
-      columns, max_steps: what trajectories are expected to be made of, given together; taken as they are unless given.
-      rank: whose store, of several ranks'.
+      columns, max_steps: the expected columns and length of trajectories, given together; by default any.
+      rank: the rank of the store, if there are several.
 
     Raises:
       NotFoundError: there is no such store.
-      InvalidArgumentError: its columns are others; the error shows both.
-      UnavailableError: its process has ended, or as many read it as may.
-      DataLossError: it is no store, or is damaged.
+      InvalidArgumentError: its columns differ; the error shows both.
+      UnavailableError: its process has ended, or it has its full number of readers.
+      DataLossError: the memory is not a store, or is damaged.
     """
     name = name if rank is None else _ranks.rank_name(name, rank)
     return Reader(_native.GpuReader.attach(name, _columns.expected(columns, max_steps)))

@@ -1,4 +1,4 @@
-"""Which trajectory goes when another one needs its place."""
+"""The choice of the trajectory to evict when another one needs its place."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ _NAMES = ("fifo", "lifo", "lowest_weight", "random")
 
 
 class Candidates(NamedTuple):
-    """The trajectories that may go, as arrays ``[candidates]``: those that nobody reads at the moment."""
+    """The trajectories that can be evicted, as arrays ``[candidates]``: those that are not being read."""
 
     indices: npt.NDArray[np.int64]
     generations: npt.NDArray[np.int64]
     lengths: npt.NDArray[np.int64]
-    """Number of steps."""
+    """The number of steps."""
     weights: npt.NDArray[np.float32]
     inserted: npt.NDArray[np.int64]
-    """Number of trajectories that were inserted before."""
+    """The number of trajectories that were inserted before."""
     sampled: npt.NDArray[np.int64]
     """How often it was in a batch."""
 
@@ -32,14 +32,15 @@ Removal = str | tuple[str, int] | Callable[[Candidates], "int | None"]
 
 
 class Choice:
-    """A function that chooses, for the extension. The store keeps this object, and the extension only refers to it: otherwise a store that its
-    function can reach, such as by a name of the program, would be kept by itself, and leave its memory behind when the process ends."""
+    """A function that chooses, for the extension. The store owns this object, and the extension only refers to it.
+    Otherwise a store that its function can reach, such as through a global name of the program, would keep itself
+    alive, and would leave its memory behind when the process ends."""
 
     def __init__(self, function: Callable[[Candidates], int | None]) -> None:
         self._function = function
 
     def as_native(self) -> Callable[..., int | None]:
-        """What the extension calls."""
+        """Called by the extension."""
         found = weakref.ref(self)
 
         def choose(*arrays: Any) -> int | None:
@@ -50,12 +51,12 @@ class Choice:
 
 
 def given(removal: Any) -> Any:
-    """A removal, of which a function is one that can be kept."""
+    """Wraps a removal if it is a function, so that it can be owned."""
     return Choice(removal) if callable(removal) else removal
 
 
 def as_native(removal: Any) -> tuple[str, Any]:
-    """A removal as the extension takes it: a name and an argument."""
+    """The removal in the form that the extension takes: a name and an argument."""
     if isinstance(removal, Choice):
         return ("callback", removal.as_native())
     if isinstance(removal, str) and removal in _NAMES:

@@ -1,4 +1,4 @@
-"""How trajectories are drawn."""
+"""Rules for drawing trajectories."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from relive.errors import InvalidArgumentError
 from relive.gpu._given import real
 
 LARGEST = float(np.finfo(np.float32).max)
-"""The largest weight that there is."""
+"""The largest possible weight."""
 # The extension computes powers up to this one.
 _MOST_EXPONENT = 16.0
 
 
 @dataclasses.dataclass(frozen=True)
 class Sampling:
-    """Base class of the kinds. A trajectory of weight 0 is never drawn."""
+    """Base class of the sampling rules. A trajectory of weight 0 is never drawn."""
 
     name: ClassVar[str]
 
     def exponent(self) -> float:
-        """The power of the weights that chances are in proportion to."""
+        """The exponent of the weights; probabilities are proportional to this power."""
         return 1.0
 
     def exponent_of_importance(self) -> float:
-        """β of importance weights."""
+        """β of the importance weights."""
         return 0.0
 
     def largest(self, max_weight: float) -> float:
@@ -36,7 +36,7 @@ class Sampling:
 
 
 class _Unweighted(Sampling):
-    """Whether a trajectory is drawn depends on whether its weight is above 0, and on nothing else of it."""
+    """A rule for which only the sign of a weight matters: whether it is above 0."""
 
     def exponent(self) -> float:
         return 0.0
@@ -47,14 +47,14 @@ class _Unweighted(Sampling):
 
 @dataclasses.dataclass(frozen=True)
 class Uniform(_Unweighted):
-    """All alike, with replacement."""
+    """Uniform, with replacement."""
 
     name: ClassVar[str] = "uniform"
 
 
 @dataclasses.dataclass(frozen=True)
 class Weighted(Sampling):
-    """In proportion to weight^alpha, with replacement."""
+    """Proportional to weight^alpha, with replacement."""
 
     alpha: float = 1.0
     name: ClassVar[str] = "weighted"
@@ -68,15 +68,16 @@ class Weighted(Sampling):
 
 @dataclasses.dataclass(frozen=True)
 class Stratified(Weighted):
-    """As :class:`Weighted`, with draw j within the j-th of ``batch_size`` equal parts of the whole: fewer repetitions, the same chances."""
+    """Like :class:`Weighted`, with draw j in the j-th of ``batch_size`` equal strata: fewer repetitions, the same
+    probabilities."""
 
     name: ClassVar[str] = "stratified"
 
 
 @dataclasses.dataclass(frozen=True)
 class Prioritized(Weighted):
-    """Prioritized replay (Schaul et al., 2016, sections 3.3 and 3.4): stratified draws in proportion to weight^alpha, and importance
-    weights (N · p)^-beta divided by the largest of the batch, in ``batch.weights``."""
+    """Prioritized replay (Schaul et al., 2016, sections 3.3 and 3.4): stratified draws proportional to weight^alpha.
+    The importance weights (N · p)^-beta, divided by the largest of the batch, are in ``batch.weights``."""
 
     alpha: float = 0.6
     beta: float = 0.4
@@ -92,28 +93,28 @@ class Prioritized(Weighted):
 
 @dataclasses.dataclass(frozen=True)
 class TopK(Sampling):
-    """The largest weights, each trajectory once; of equal ones the lower index."""
+    """The largest weights, each trajectory once; among equal weights, the lower index."""
 
     name: ClassVar[str] = "top_k"
 
 
 @dataclasses.dataclass(frozen=True)
 class Fifo(_Unweighted):
-    """Those inserted first, each once."""
+    """The oldest trajectories, each once."""
 
     name: ClassVar[str] = "fifo"
 
 
 @dataclasses.dataclass(frozen=True)
 class Lifo(_Unweighted):
-    """Those inserted last, each once."""
+    """The newest trajectories, each once."""
 
     name: ClassVar[str] = "lifo"
 
 
 @dataclasses.dataclass(frozen=True)
 class WithoutReplacement(Weighted):
-    """In proportion to weight^alpha, each trajectory once, as if one were drawn after the other and taken away."""
+    """Proportional to weight^alpha, without replacement: each trajectory at most once."""
 
     name: ClassVar[str] = "without_replacement"
 
@@ -124,7 +125,7 @@ _KINDS: dict[str, type[Sampling]] = {
 
 
 def sampling_of(given: Sampling | str) -> Sampling:
-    """A kind, or the one of this name with its defaults."""
+    """Returns a rule, or the one of this name with its defaults."""
     if isinstance(given, Sampling):
         return given
     if isinstance(given, str) and given in _KINDS:

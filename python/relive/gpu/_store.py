@@ -1,4 +1,4 @@
-"""The store, in the process that makes it."""
+"""The store, in the process that creates it."""
 
 from __future__ import annotations
 
@@ -23,43 +23,48 @@ from relive.gpu._removal import Candidates, Removal
 from relive.gpu._waits import told
 from relive.gpu._writing import Request, Scan, Writer
 
-# Makes the memory of this name, with a rank of so many.
+# Creates the memory of this name, with a rank out of a number of ranks.
 _Make = Callable[["str | None", "tuple[int, int]"], _native.GpuStore]
-# What a removal's function raises is told after so long.
+# The interval at which an exception of a removal function is raised.
 _SHORT_S = 0.05
 
 
 class Store(Readable):
-    """Room for trajectories. The process that makes it decides about it; its threads may use it at the same time.
+    """A fixed amount of room for trajectories. The process that creates it controls it; its threads may use it
+    concurrently.
 
-    When it is closed, or its process ends, its name is free again; readers of other processes keep the memory that they have.
+    When it is closed, or its process ends, its name is free again; readers in other processes keep their memory.
 
     Args:
-      columns: by name what a step has: a data type, a pair of data type and shape, or an ``ArraySpec``. Strings cannot be stored.
-      capacity: number of trajectories for which there is room. The memory for all of them is taken at once.
-      max_steps: most steps of a trajectory.
-      removal: which one goes when there is no room for another: ``"fifo"`` the oldest, ``"lifo"`` the newest, ``"lowest_weight"``,
-        ``"random"``, ``("max_times_sampled", n)`` each after it was in batches ``n`` times, and if there is none the oldest, or a function
-        of :class:`Candidates` that gives the position of one, or ``None`` to keep all. One that is being read stays.
-      name: by which other processes :func:`attach`; without it the store is this process's alone. A process that is killed leaves the
-        memory in ``/dev/shm``, and the next store of the name takes its place: give a fixed one.
-      max_selectable: most trajectories that there may be, up to the capacity.
-      seed: of the random removal.
-      readers: processes that may read at the same time, this one and other ranks included; 1 to 1,024.
-      writers: processes or threads that may write in place at the same time (:func:`attach_writer`); 0 to 65,536.
-      rank, ranks: this process's place among ``ranks`` processes of this machine, which make a store each under the same ``name``. They
-        wait for each other here, and draw from all of their trajectories together: docs/gpu.md says how.
-      group: in place of ``rank`` and ``ranks``: ``torch.distributed``, a process group of it, a topology of DeepSpeed or Megatron
-        (an object with ``get_data_parallel_rank()`` and ``get_data_parallel_world_size()``), a communicator of mpi4py, or a
-        :class:`Group`.
-      network: how ranks of several machines reach each other; not needed if all are on one.
-      huge_pages: whether the system is asked for large pages of memory, which make copies faster.
+      columns: the values of a step, by name: a data type, a pair of data type and shape, or an ``ArraySpec``. Strings
+        cannot be stored.
+      capacity: the number of trajectories for which there is room. The memory for all of them is allocated at once.
+      max_steps: the largest number of steps in a trajectory.
+      removal: the trajectory to evict when there is no room: ``"fifo"`` the oldest, ``"lifo"`` the newest,
+        ``"lowest_weight"``, ``"random"``, ``("max_times_sampled", n)`` one that was in batches ``n`` times and
+        otherwise the oldest, or a function of :class:`Candidates` that returns the position of one, or ``None`` to keep
+        all. Trajectories that are being read stay.
+      name: the name with which other processes :func:`attach`; a store without a name is private to this process. A
+        killed process leaves the memory in ``/dev/shm``, and the next store of the name replaces it, so use a fixed
+        name.
+      max_selectable: the largest number of trajectories, up to the capacity.
+      seed: the seed of the random removal.
+      readers: the number of processes that may read concurrently, including this one and other ranks; 1 to 1,024.
+      writers: the number of processes or threads that may write in place concurrently (:func:`attach_writer`); 0 to
+        65,536.
+      rank, ranks: this process's rank among ``ranks`` processes of this machine, which create one store each under the
+        same ``name``. They wait for each other here, and draw from all of their trajectories together; see docs/gpu.md.
+      group: instead of ``rank`` and ``ranks``: ``torch.distributed``, a process group of it, a topology of DeepSpeed or
+        Megatron (an object with ``get_data_parallel_rank()`` and ``get_data_parallel_world_size()``), a communicator of
+        mpi4py, or a :class:`Group`.
+      network: how ranks on several machines connect; not needed if all are on one.
+      huge_pages: whether to request huge pages from the system, which make copies faster.
 
     Raises:
-      InvalidArgumentError: columns or options that make no sense.
-      UnavailableError: a living process has a store of this name, or there is something else of this name that is no store, which stays as
-        it is; there is not as much shared memory; or another rank has failed.
-      DeadlineExceededError: another rank does not come.
+      InvalidArgumentError: invalid columns or options.
+      UnavailableError: a living process has a store of this name; another object that is not a store has this name, and
+        stays unchanged; there is not enough shared memory; or another rank has failed.
+      DeadlineExceededError: another rank does not arrive in time.
       InternalError: the system refused the memory.
     """
 
@@ -102,7 +107,7 @@ class Store(Readable):
         )
 
     def _start(self, group: Group | None, name: str | None, make: _Make, network: Network | None) -> None:
-        """Makes the store, and has those of all ranks read each other."""
+        """Creates the store, and connects those of all ranks."""
         if network is not None and not isinstance(network, Network):
             raise InvalidArgumentError(f"network is a {type(network).__name__}; give a relive.gpu.Network")
         if network is not None and group is None:
@@ -137,17 +142,22 @@ class Store(Readable):
         group: Any = None,
         network: Network | None = None,
     ) -> Store:
-        """The store that was saved in a folder: trajectories, weights, generations, who goes next, and the random removal's numbers.
+        """Restores the store that was saved in a folder: trajectories, weights, generations, the order of removal, and
+        the state of the random removal.
 
         Args:
           folder: as in :meth:`save`.
-          name, readers, huge_pages, rank, ranks, group, network: as in the class. The ranks are as many as those that saved.
-          removal, capacity, max_selectable: of a store whose removal was a function, which no file has; not given for others.
+          name, readers, huge_pages, rank, ranks, group, network: as in the class. The number of ranks must be the one
+          that
+            saved.
+          removal, capacity, max_selectable: for a store whose removal was a function, which no file contains; omitted
+          for
+            other stores.
 
         Raises:
           NotFoundError: there is no checkpoint.
           DataLossError: a file is missing or damaged.
-          InvalidArgumentError: the removal is one of these and not given, or given for another store.
+          InvalidArgumentError: the removal was a function and is not given, or is given for another store.
         """
         if (removal is None) != (capacity is None) or (removal is None and max_selectable is not None):
             raise InvalidArgumentError("removal and capacity are given together, for a store whose removal was a function")
@@ -168,14 +178,14 @@ class Store(Readable):
         return store
 
     def save(self, folder: str | os.PathLike[str]) -> Saved:
-        """Writes the store into a folder; of what its last checkpoint there still has, nothing is written again. Others may insert meanwhile.
-        Each rank writes its own part, into a folder there.
+        """Writes the store into a folder. Data that its last checkpoint there already has is not written again. Other
+        threads may insert in the meantime. Each rank writes its own part, into a subfolder.
 
         Raises:
-          UnavailableError: another process saves there.
-          InvalidArgumentError: the folder has a checkpoint of other columns or another capacity, or is an empty text.
+          UnavailableError: another process is saving there.
+          InvalidArgumentError: the folder has a checkpoint of other columns or another capacity, or its name is empty.
           DataLossError: the folder's manifest is damaged; save into another folder, or remove this one.
-          InternalError: a file cannot be written. The last checkpoint is still there.
+          InternalError: a file cannot be written. The last checkpoint remains.
         """
         return Saved(*self._native.save(_rank_folder(folder, self._native.shard())))
 
@@ -183,13 +193,16 @@ class Store(Readable):
     def of_dataset(
         cls, data: Any, *, capacity: int | None = None, max_steps: int | None = None, weight: float | Literal["length"] = 1.0, **options: Any
     ) -> Store:
-        """A store with the columns of a data set, and its episodes in it: those that :meth:`insert_dataset` names, and no ``infos``. Of several ranks each has a part of them, in their order, so
-        that an episode's index is its number, whatever the number of ranks.
+        """Creates a store with the columns of a data set, and inserts its episodes. The columns are those that
+        :meth:`insert_dataset` lists, without ``infos``. Several ranks have consecutive parts of the episodes, so that
+        the index of an episode is its number for any number of ranks.
 
         Args:
           data, weight: as in :meth:`insert_dataset`.
-          capacity, max_steps: as many episodes (of each rank), and as many steps as the longest, as the data set has, unless given.
-          options: the others of the class.
+          capacity, max_steps: by default the number of episodes in the data set (of each rank), and the steps of its
+          longest
+            episode.
+          options: the other options of the class.
         """
         episodes = _datasets.episodes_of(data)
         first = episodes[0]
@@ -204,27 +217,27 @@ class Store(Readable):
         return store
 
     def __len__(self) -> int:
-        """Number of trajectories; those of this rank."""
+        """The number of trajectories of this rank."""
         return len(self._native)
 
     def __bool__(self) -> bool:
-        """An empty store is a store."""
+        """Always true, even for an empty store."""
         return True
 
     def insert(self, trajectory: Mapping[str, npt.ArrayLike], weight: float = 1.0, *, timeout: float = 0.0) -> Inserted:
-        """Copies a trajectory in. If there is no room, another one goes.
+        """Copies a trajectory into the store. If there is no room, another one is evicted.
 
         Args:
-          trajectory: for each column an array ``[length, …]`` of its data type, or a list, which becomes one if that changes no number
-            but by the rounding of floats.
-          weight: finite and not negative; at 0 it is kept, but never drawn.
-          timeout: seconds to wait for room while all trajectories are being read. The log of the name ``relive`` says after 5 seconds
-            that it waits.
+          trajectory: for each column an array ``[length, …]`` of its data type, or a list, which is converted if that
+            changes no number beyond the rounding of floats.
+          weight: finite and not negative; a trajectory with weight 0 is kept, but never drawn.
+          timeout: the number of seconds to wait for room while all trajectories are being read. After 5 seconds, the
+            wait is logged to the logger ``relive``.
 
         Raises:
-          InvalidArgumentError: an array that does not fit its column, arrays that differ in length, no steps or more than
-            ``max_steps``, or a weight that is none. Nothing is changed.
-          UnavailableError: there is no room, and nothing that may go.
+          InvalidArgumentError: an array that does not match its column, arrays of different lengths, no steps or more
+            than ``max_steps``, or an invalid weight. Nothing is changed.
+          UnavailableError: there is no room, and nothing can be evicted.
         """
         self._check_names(trajectory)
         arrays = [_columns.stored(trajectory[name], spec) for name, spec in self._columns.items()]
@@ -238,7 +251,7 @@ class Store(Readable):
 
     def _insert_within(self, arrays: list[Any], weight: float, timeout: float) -> tuple[int, int]:
         deadline = time.monotonic() + timeout
-        # The extension raises what a function has raised once its wait is over: with one there are several short waits.
+        # The extension raises a removal function's exception only after its wait, so there are several short waits.
         while isinstance(self._removal, _removal.Choice) and deadline - time.monotonic() > _SHORT_S:
             try:
                 return self._native.insert(arrays, weight, _SHORT_S)
@@ -247,22 +260,24 @@ class Store(Readable):
         return self._native.insert(arrays, weight, max(0.0, deadline - time.monotonic()))
 
     def insert_dataset(self, data: Any, *, weight: float | Literal["length"] = 1.0) -> list[Inserted]:
-        """Copies the episodes of a data set in; all of them, also one that was still going on at the end. Of several ranks, which all
-        call this with the same data, each takes a part.
+        """Copies the episodes of a data set into the store, including one that was incomplete at the end. Several ranks
+        all call this with the same data, and each takes a part.
 
-        An episode ends with a row of ``terminals`` or ``timeouts``, of which there must be one. These, and the arrays ``observations``, ``actions``,
-        ``rewards`` and ``next_observations``, as far as the data has them, go into the columns of their names; parts of nests into
-        ``observations/camera`` and so on. Arrays for which there is no column are left out, and so are those of other names, such as
-        D4RL's ``infos``: what is wanted of them is to be made a part of the observations.
+        An episode ends with a row of ``terminals`` or ``timeouts``; the data must have one of these. These arrays and
+        ``observations``, ``actions``, ``rewards`` and ``next_observations``, if present, go into the columns of the
+        same names; parts of nests go into ``observations/camera`` and so on. Arrays without a column are ignored, and
+        so are those of other names, such as D4RL's ``infos``; to use them, make them part of the observations.
 
         Args:
-          data: a folder of recorded episodes, a file of ``numpy.savez``, D4RL's HDF5, Parquet, Arrow or safetensors, a data set of
-            Minari, a ``pyarrow.Table``, another store, a mapping of arrays, or episodes (:class:`relive.rl.recorded.Episode`).
-          weight: of each episode, or ``"length"`` for its number of steps: then every step is as likely to be the current one.
+          data: a folder of recorded episodes, a file of ``numpy.savez``, D4RL's HDF5, Parquet, Arrow or safetensors, a
+            data set of Minari, a ``pyarrow.Table``, another store, a mapping of arrays, or episodes
+            (:class:`relive.rl.recorded.Episode`).
+          weight: the weight of each episode, or ``"length"`` for its number of steps, which makes every step equally
+            likely to be the current one.
 
         Raises:
-          InvalidArgumentError: a column is not in the data or of another shape, values do not fit a column's data type, or there
-            is not room for all episodes. Nothing is inserted.
+          InvalidArgumentError: a column is not in the data or has another shape, values do not fit a column's data
+            type, or there is not enough room for all episodes. Nothing is inserted.
           TypeError, ValueError, ImportError, OSError: as :func:`relive.rl.arrays_of`.
         """
         return self._insert_all(_datasets.episodes_of(data), weight)
@@ -284,34 +299,36 @@ class Store(Readable):
     def update_weights(
         self, indices: npt.ArrayLike, weights: npt.ArrayLike, generations: npt.ArrayLike | None = None
     ) -> Changed:
-        """Gives trajectories new weights. All ranks call this together, each with the trajectories of its own batch, whoever has them.
+        """Sets the weights of trajectories. All ranks call this together, each with the trajectories of its own batch,
+        from any rank.
 
         Args:
-          indices: which, ``[N]``, as ``batch.indices``.
-          weights: ``[N]``; finite and not negative. A positive one too small for a 32-bit float becomes the smallest that is none.
-          generations: as ``batch.generations``: trajectories that others have replaced since are skipped. Without them the
-            weights are for whatever is there now.
+          indices: the trajectories, ``[N]``, as in ``batch.indices``.
+          weights: ``[N]``; finite and not negative. A positive weight too small for a 32-bit float becomes the smallest
+            positive one.
+          generations: as in ``batch.generations``: trajectories that were replaced since are skipped. Without them, the
+            weights apply to the current trajectories.
 
         Returns:
-          What became of those that are in this process's store.
+          The outcome for the trajectories in this process's store.
 
         Raises:
-          InvalidArgumentError: a weight that is none, or lists of different lengths. Nothing is changed, by any rank.
-          NotFoundError: an index beyond the capacity. Nothing is changed, by any rank.
-          TypeError: indices or generations that are no integers. Nothing is changed, by any rank.
-          UnavailableError: another rank gave what it could not. Nothing is changed.
+          InvalidArgumentError: an invalid weight, or lists of different lengths. No rank changes anything.
+          NotFoundError: an index beyond the capacity. No rank changes anything.
+          TypeError: indices or generations that are not integers. No rank changes anything.
+          UnavailableError: another rank passed invalid arguments. Nothing is changed.
         """
         if self._group is not None and self._group.ranks > 1:
             indices, weights, generations = _ranks.own_updates(self._group, self.capacity, indices, weights, generations)
         return Changed(*self._native.update_weights(indices, weights, generations))
 
     def remove(self, indices: npt.ArrayLike, generations: npt.ArrayLike | None = None) -> Changed:
-        """Removes trajectories of this rank; those that are being read by a living process stay. The arguments and errors are those of
-        :meth:`update_weights`."""
+        """Removes trajectories of this rank; those that a living process is reading stay. The arguments and errors are
+        those of :meth:`update_weights`."""
         return Changed(*self._native.remove(indices, generations))
 
     def status(self, index: int) -> Status:
-        """What there is to know of an index.
+        """Returns the state of an index.
 
         Raises:
           NotFoundError: it is beyond the capacity.
@@ -319,44 +336,45 @@ class Store(Readable):
         return Status(*self._native.status(index))
 
     def writer(self) -> Writer:
-        """A writer for a thread of this process. Other processes :func:`attach_writer`.
+        """Returns a writer for a thread of this process. Other processes use :func:`attach_writer`.
 
         Raises:
-          UnavailableError: as many write as may.
+          UnavailableError: the store has its full number of writers.
         """
         return Writer(_native.GpuWriter.of(self._native))
 
     def scan(self, *, timeout: float = 0.0) -> Scan:
-        """Does what writers want: gives rows to those that wait for one, makes finished trajectories ones that can be drawn, takes the rows of
-        processes that have ended back, and reports who waits for an answer. Nothing of this happens between calls.
+        """Serves the writers: it gives rows to those that wait for one, makes finished trajectories available for
+        drawing, takes back the rows of processes that have ended, and reports the writers that wait for an answer. This
+        happens only during calls.
 
         Args:
-          timeout: seconds to wait until there is something to report.
+          timeout: the number of seconds to wait until there is something to report.
         """
         requests, finished, aborted, starved = self._native.scan(timeout)
         return Scan([Request(*request) for request in requests], [Inserted(*place) for place in finished], aborted, starved)
 
     def observe(self, requests: Sequence[Request], column: str) -> npt.NDArray[Any]:
-        """A copy of what writers that wait for an answer have written into a column of their current steps, ``[requests, …]``.
+        """Returns a copy of a column of the current steps of writers that wait for an answer, ``[requests, …]``.
 
         Raises:
-          NotFoundError: there is no such column, or a writer does not wait.
+          NotFoundError: there is no such column, or a writer is not waiting.
         """
         position = _columns.position({name: at for at, name in enumerate(self._columns)}, column)
         return self._native.observe([request.writer for request in requests], position)
 
     def answer(self, requests: Sequence[Request], values: Mapping[str, npt.ArrayLike]) -> None:
-        """Writes values ``[requests, …]`` into columns of the current steps of writers, which go on then.
+        """Writes values ``[requests, …]`` into columns of the current steps of writers, which then continue.
 
         Raises:
-          NotFoundError: there is no such column, or a writer does not wait.
-          InvalidArgumentError: values that do not fit their column.
+          NotFoundError: there is no such column, or a writer is not waiting.
+          InvalidArgumentError: values that do not match their column.
         """
         _writing.answer(self._native, self._columns, requests, values)
 
     def sweep(self) -> int:
-        """Takes back what processes that have ended were reading, and says how many processes those were. An insertion that finds no
-        room does this by itself."""
+        """Releases the trajectories that ended processes were reading, and returns the number of those processes. An
+        insertion that finds no room does this itself."""
         return self._native.sweep()
 
     def close(self) -> None:
@@ -377,6 +395,6 @@ class Store(Readable):
 
 
 def _rank_folder(folder: str | os.PathLike[str], shard: tuple[int, int]) -> str:
-    """Where a rank's part of a checkpoint is."""
+    """The folder of a rank's part of a checkpoint."""
     rank, ranks = shard
     return os.fspath(folder if ranks == 1 else pathlib.Path(folder) / f"rank-{rank}-of-{ranks}")

@@ -1,4 +1,4 @@
-"""Waits that are long: the log says what is waited for."""
+"""Logs long waits."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator
 
 _log = logging.getLogger("relive")
 
-# After so long the log says it for the first time, and then each time after twice as long.
+# The time after which a wait is first logged; the interval then doubles each time.
 _FIRST_S = 5.0
 REMOTE = "other ranks have not sent their rows of a batch; do their processes and the network work?"
-"""What calls wait for that read the memory of other machines."""
+"""The description of waits of calls that read the memory of other machines."""
 
 
 class _Wait:
@@ -25,7 +25,7 @@ class _Wait:
 
 
 class _Watch:
-    """A thread that looks at waits. It begins with the first one, and is woken only where there was none for long."""
+    """A thread that watches waits. It starts with the first wait, and is woken only if it was idle for long."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -47,7 +47,7 @@ class _Watch:
 
     def _work(self) -> None:
         while True:
-            # What is waited for is asked and told without the lock, which others want at each wait.
+            # The description is obtained and logged without the lock, since every wait needs the lock.
             for wait in self._take_long():
                 _log.warning("%s has waited for %g s: %s", wait.what, wait.told_after_s / 2, wait.reason())
 
@@ -56,7 +56,7 @@ class _Watch:
             now = time.monotonic()
             while not (long := [wait for wait in self._waits if wait.due <= now]):
                 self._is_idle = not self._waits
-                # A wait that begins meanwhile is not long before this is over.
+                # A wait that starts in the meantime is not long before this ends.
                 self._changed.wait(None if self._is_idle else min(wait.due for wait in self._waits) - now)
                 now = time.monotonic()
             for wait in long:
@@ -69,7 +69,7 @@ _watch = _Watch()
 
 
 def _begin_anew() -> None:
-    """A child of a fork has no thread of its parent's."""
+    """Resets the state in a forked child, which has none of its parent's threads."""
     global _watch
     _watch = _Watch()
 
@@ -79,7 +79,7 @@ os.register_at_fork(after_in_child=_begin_anew)
 
 @contextlib.contextmanager
 def told(what: str, reason: Callable[[], str]) -> Iterator[None]:
-    """Around a call that may wait: after 5 seconds, 10, 20 and so on the log says that ``what`` waits, and for what."""
+    """Wraps a call that may wait: after 5 seconds, 10, 20 and so on, it logs that ``what`` waits, and for what."""
     wait, watch = _Wait(what, reason), _watch
     watch.add(wait)
     try:

@@ -1,4 +1,4 @@
-"""Which steps of a trajectory a batch has."""
+"""The steps of a trajectory that a batch contains."""
 
 from __future__ import annotations
 
@@ -17,20 +17,21 @@ from relive.specs import as_dtype
 class Window:
     """A run of steps, relative to the current one.
 
-    A batch has the steps from ``step + offset`` to ``step + offset + length``, exclusive, as far as the trajectory has them; the
-    rest is padding.
+    A batch has the steps from ``step + offset`` to ``step + offset + length``, exclusive. Steps that the trajectory
+    does not have are padding.
 
     Args:
-      offset: of the first step, relative to the current one.
-      length: number of steps, at least 1.
-      pad: where padding goes: ``"head"`` before the steps, which are then at the end, ``"tail"`` behind them.
-      value: what padding consists of, in the type that the batch has.
-      dtype: another type than the column's: float16, bfloat16 (which needs the package ml_dtypes), float32 or float64.
-      scale: with ``dtype``: what values are multiplied by; 1 unless given. Padding is not.
-      column: the column, where that is not the name of the window: for two windows of one column.
+      offset: the first step, relative to the current one.
+      length: the number of steps, at least 1.
+      pad: the position of padding: ``"head"`` before the steps, ``"tail"`` after them.
+      value: the value of padding, in the data type of the batch.
+      dtype: another data type than the column's: float16, bfloat16 (which needs the package ml_dtypes), float32 or
+        float64.
+      scale: with ``dtype``: the factor by which values are multiplied, by default 1. It does not apply to padding.
+      column: the column, if it differs from the name of the window, as for two windows of one column.
 
     Raises:
-      InvalidArgumentError: no steps, another ``pad``, a ``dtype`` that is none of these, or ``scale`` without one.
+      InvalidArgumentError: no steps, another ``pad``, an unsupported ``dtype``, or ``scale`` without ``dtype``.
     """
 
     offset: int = 0
@@ -56,7 +57,7 @@ class Window:
 def _dtype_of(given: Any) -> np.dtype[Any]:
     if isinstance(given, str) and given == "bfloat16":
         try:
-            # It gives numpy this name.
+            # The import registers the name with numpy.
             import ml_dtypes  # noqa: F401
         except ImportError as error:
             raise InvalidArgumentError("dtype is 'bfloat16', which numpy has through ml_dtypes, and that is not installed: pip install ml_dtypes") from error
@@ -70,7 +71,7 @@ Native = tuple[str, int, int, bool, float, "tuple[np.dtype[Any], float] | None"]
 
 
 def as_native(windows: Mapping[str, Window]) -> list[Native]:
-    """Windows by name, as the extension takes them."""
+    """Windows by name, in the form that the extension takes."""
     if not isinstance(windows, Mapping) or not windows:
         raise InvalidArgumentError(f"windows is {windows!r}; give a Window for each name, at least one")
     return [_native(name, window) for name, window in windows.items()]

@@ -1,4 +1,4 @@
-"""Writers: environments, mostly in processes of their own, that write trajectories where they lie."""
+"""Writers: environments, mostly in processes of their own, that write trajectories in place."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class Request:
-    """A writer waits for what the store's process adds to its current step, such as an action."""
+    """A request of a writer that waits for values from the store's process, such as an action."""
 
     writer: int
-    """Its number, from 0."""
+    """The writer's number, from 0."""
     index: int
     """The index that its trajectory will have."""
     step: int
@@ -35,23 +35,24 @@ class Request:
 
 
 class Scan(NamedTuple):
-    """What writers have done and want."""
+    """The results of a scan of the writers."""
 
     requests: list[Request]
-    """Those that no scan has reported before."""
+    """The requests that no earlier scan has reported."""
     finished: list[Inserted]
-    """Trajectories that can be drawn now."""
+    """The trajectories that became available for drawing."""
     aborted: int
-    """Rows that writers had when they were closed or their processes ended, without a finished trajectory."""
+    """Rows with an unfinished trajectory whose writers were closed or whose processes ended."""
     starved: int
-    """Writers that wait for a row, of which none is free now. The next scan tries again."""
+    """The number of writers that wait for a row while none is free. The next scan tries again."""
 
 
 class Writer:
-    """Writes trajectories into a store, step by step, in the memory that they stay in; made by :func:`attach_writer`.
+    """Writes trajectories into a store, step by step and in place; created by :func:`attach_writer`.
 
-    A trajectory can be drawn once it is finished and the store's process has called ``scan``, which also gives writers their rows. When
-    the process of a writer ends at any point, its row goes back to the store. One thread at a time may use a writer.
+    A trajectory can be drawn once it is finished and the store's process has called ``scan``, which also gives rows to
+    writers. If the process of a writer ends at any point, its row returns to the store. Only one thread at a time may
+    use a writer.
     """
 
     def __init__(self, native: _native.GpuWriter) -> None:
@@ -64,30 +65,31 @@ class Writer:
 
     @property
     def number(self) -> int:
-        """By which the store's process names this writer."""
+        """The number that identifies this writer to the store's process."""
         return self._number
 
     @property
     def columns(self) -> dict[str, ArraySpec]:
-        """What a step has, by name."""
+        """The columns of a step, by name."""
         return dict(self._columns)
 
     @property
     def max_steps(self) -> int:
-        """Most steps of a trajectory."""
+        """The largest number of steps in a trajectory."""
         return self._max_steps
 
     @property
     def steps(self) -> int:
-        """Number of steps of the trajectory so far."""
+        """The number of steps of the current trajectory so far."""
         return self._native.steps()
 
     def begin(self, *, timeout: float = 60.0) -> None:
-        """Waits for a row; returns at once if there is one. A trajectory begins with it, and after :meth:`finish` the next one does. The log
-        of the name ``relive`` says after 5 seconds that it waits, as it does for :meth:`ask` and :meth:`wait`.
+        """Waits for a row; returns at once if there is one. The row starts a trajectory; after :meth:`finish`, the next
+        row starts the next one. After 5 seconds, the wait is logged to the logger ``relive``, as are those of
+        :meth:`ask` and :meth:`wait`.
 
         Raises:
-          DeadlineExceededError: there is none in ``timeout`` seconds.
+          DeadlineExceededError: there is no row within ``timeout`` seconds.
           UnavailableError: the store's process has ended.
         """
         with told(f"writer {self._number}", lambda: "begin() waits for a row; does the process of the store call scan(), and is there a free row?"):
@@ -99,7 +101,8 @@ class Writer:
 
         Raises:
           NotFoundError: there is no such column.
-          InvalidArgumentError: a value is no step of its column; there is no row; or the trajectory has ``max_steps`` steps.
+          InvalidArgumentError: a value does not match its column; there is no row; or the trajectory has ``max_steps``
+            steps.
         """
         self._expect_row()
         for name, value in values.items():
@@ -108,10 +111,10 @@ class Writer:
             self._written.add(name)
 
     def append(self, values: Mapping[str, npt.ArrayLike]) -> None:
-        """Writes the columns of the current step that are not written yet, and goes on to the next one.
+        """Writes the remaining columns of the current step, and moves on to the next one.
 
         Raises:
-          InvalidArgumentError: as :meth:`write`; or a column of the step is missing.
+          InvalidArgumentError: as for :meth:`write`; or a column of the step is missing.
         """
         self._expect_row()
         if missing := self._columns.keys() - values.keys() - self._written:
@@ -121,12 +124,13 @@ class Writer:
         self._written.clear()
 
     def ask(self, column: str, *, timeout: float = 60.0) -> npt.NDArray[Any]:
-        """Has the store's process fill in columns of the current step, by ``Store.answer``, and returns a copy of one of them.
+        """Lets the store's process fill in columns of the current step with ``Store.answer``, and returns a copy of one
+        of them.
 
         Raises:
           NotFoundError: there is no such column.
           InvalidArgumentError: there is no row.
-          DeadlineExceededError: no answer comes in ``timeout`` seconds. :meth:`wait` waits for longer.
+          DeadlineExceededError: there is no answer within ``timeout`` seconds; :meth:`wait` continues to wait.
           UnavailableError: the store's process has ended.
         """
         position, timeout = self._position(column), real("timeout", timeout)
@@ -137,19 +141,19 @@ class Writer:
         return self._native.read(position)
 
     def wait(self, *, timeout: float = 60.0) -> None:
-        """Waits for the answer to :meth:`ask` again, whose time was over.
+        """Continues to wait for the answer to an :meth:`ask` that timed out.
 
         Raises:
-          DeadlineExceededError, UnavailableError: as there.
+          DeadlineExceededError, UnavailableError: as for :meth:`ask`.
         """
         with told(f"writer {self._number}", lambda: "ask() waits for an answer; does the process of the store call scan() and answer()?"):
             self._native.wait(real("timeout", timeout))
 
     def finish(self, weight: float = 1.0) -> None:
-        """The trajectory is complete; ``weight`` is its weight.
+        """Finishes the trajectory; ``weight`` is its weight.
 
         Raises:
-          InvalidArgumentError: it has no steps, a step is half written, or the weight is none.
+          InvalidArgumentError: it has no steps, a step is incomplete, or the weight is invalid.
         """
         self._expect_row()
         if self._written:
@@ -158,12 +162,12 @@ class Writer:
         self._has_row = False
 
     def abandon(self) -> None:
-        """Gives the trajectory up; the next one begins in its place."""
+        """Discards the trajectory; the next one starts in its place."""
         self._written.clear()
         self._native.abandon()
 
     def close(self) -> None:
-        """Gives back the row of a trajectory that is not finished."""
+        """Returns the row of an unfinished trajectory."""
         self._native.close()
 
     def __enter__(self) -> Self:
@@ -183,13 +187,13 @@ class Writer:
 def attach_writer(
     name: str, columns: Mapping[str, Any] | None = None, *, max_steps: int | None = None, rank: int | None = None
 ) -> Writer:
-    """A writer of the store of this name, which another process of this machine has made.
+    """Creates a writer of the store of this name, which another process of this machine has created.
 
     Args:
       name, columns, max_steps, rank: as in :func:`attach`.
 
     Raises:
-      UnavailableError: its process has ended, or as many write as may.
+      UnavailableError: its process has ended, or the store has its full number of writers.
       NotFoundError, InvalidArgumentError, DataLossError: as :func:`attach`.
     """
     name = name if rank is None else _ranks.rank_name(name, rank)
@@ -199,7 +203,7 @@ def attach_writer(
 def answer(
     native: _native.GpuStore, columns: Mapping[str, ArraySpec], requests: Sequence[Request], values: Mapping[str, npt.ArrayLike]
 ) -> None:
-    """Writes values into the current steps of writers, and gives them their turns."""
+    """Writes values into the current steps of writers, and lets them continue."""
     numbers, positions = [request.writer for request in requests], {name: at for at, name in enumerate(columns)}
     for name, value in values.items():
         position = _columns.position(positions, name)

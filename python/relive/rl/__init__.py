@@ -3,11 +3,12 @@
 >>> result = DQN(n_step=3).train("catch/0", steps=9_000)  # doctest: +SKIP
 >>> result.mean_return_last_100, result.policy(observation)  # doctest: +SKIP
 
-The agents, ``DQN``, ``PPO``, ``SAC``, ``R2D2`` and the others that ``relive rl agents`` lists, run in Rust. An environment is named by its identifier (``"catch/0"`` and the
-others of bsuite, ``"CartPole-v1"``, ``"Acrobot-v1"``, ``"MountainCar-v0"``, ``"MountainCarContinuous-v0"``, ``"Pendulum-v1"``; ``make``
-gives them to Python code, too), and then runs in Rust as well, without the interpreter; or it is any environment of Gymnasium or
-with dm_env's interface, which is stepped in Python. Neither of these packages is imported unless it is used. What an agent has
-learned is a ``Policy``, of the same class for all agents.
+The agents, ``DQN``, ``PPO``, ``SAC``, ``R2D2`` and the others that ``relive rl agents`` lists, run in Rust. An
+environment given by its identifier (``"catch/0"`` and the others of bsuite, ``"CartPole-v1"``, ``"Acrobot-v1"``,
+``"MountainCar-v0"``, ``"MountainCarContinuous-v0"``, ``"Pendulum-v1"``) also runs in Rust, without the interpreter;
+``make`` creates it for Python code. Any other environment of Gymnasium or with dm_env's interface is stepped in Python.
+Neither of these packages is imported unless it is used. The result of training is a ``Policy``, one class for all
+agents.
 """
 
 from __future__ import annotations
@@ -142,11 +143,11 @@ __all__ = [
     "vector",
 ]
 
-# What not every program needs; loaded when it is first asked for.
+# Names that not every program needs; loaded at first use.
 _LAZY_MODULES = frozenset({"adders", "jax", "recorded", "torch", "vector"})
 
 
-# Not for type checkers, to which every name would be one of this module.
+# Hidden from type checkers, which would otherwise accept any name of this module.
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:

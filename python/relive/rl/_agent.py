@@ -1,4 +1,4 @@
-"""What the classes of all agents have."""
+"""The base class of all agents."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class Agent(Generic[C]):
     """An agent with its settings.
 
     Args:
-      config: the settings; the defaults unless given. Its class gives those for an environment: ``for_environment``.
-      overrides: settings by their names, instead of those of ``config``.
+      config: the settings; by default the defaults. The method ``for_environment`` of its class returns tuned settings.
+      overrides: settings by name, instead of those of ``config``.
 
     Raises:
-      TypeError: a setting that there is not, or of another type.
+      TypeError: a setting that does not exist, or of another type.
       ValueError: a setting out of its range.
     """
 
@@ -38,13 +38,13 @@ class Agent(Generic[C]):
         return f"{type(self).__name__}({self.config!r})"
 
     def _num_environments(self, actors: int) -> int:
-        """How many environments a run acts in."""
+        """The number of environments of a run."""
         raise NotImplementedError
 
     def _for_extension(self, actors: int) -> tuple[tuple[str, str], int]:
-        """Its name and settings, and how many environments a run acts in."""
+        """Its name and settings, and the number of environments of a run."""
         return (self.config.agent, self.config._json()), self._num_environments(actors)
 
     def train(self, environment: Any, **options: Unpack[RunOptions]) -> TrainingResult:
-        """Learns by acting in an environment: :func:`relive.rl.run` of this agent, which explains the options."""
+        """Trains in an environment: calls :func:`relive.rl.run` with this agent; see there for the options."""
         return run(self, environment, **options)

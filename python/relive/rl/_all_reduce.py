@@ -1,4 +1,4 @@
-"""Arrays that several learners have in common."""
+"""Arrays that several learners share."""
 
 from __future__ import annotations
 
@@ -16,35 +16,36 @@ Floats = npt.NDArray[np.float32]
 
 
 class AllReduce:
-    """A member of a ring of processes that sum or average their arrays, such as the gradients of learners side by side.
+    """A member of a ring of processes that sum or average arrays, such as the gradients of parallel learners.
 
-    Each process makes one, with its rank from 0 on; the first opens the meeting at an address and the others join it, in any order. All members make
-    the same calls in the same order, and each call waits for all of them. Sums are made in one order and then copied: all members get the same bits, in
-    every run.
+    Each process creates one, with its rank from 0 on. The first listens at an address and the others connect to it, in
+    any order. All members make the same calls in the same order, and each call waits for all of them. Sums are computed
+    in one order and then copied, so all members get the same bits, in every run.
 
     ::
 
         with rl.AllReduce(rank, 2, "10.0.0.5:7100", token=token) as ring:
-            ring.broadcast(weights)          # all begin with those of rank 0
-            ring.mean(gradient)              # in its place
+            ring.broadcast(weights)          # all start with those of rank 0
+            ring.mean(gradient)              # in place
 
-    Leaving the ``with`` block leaves the ring in order: what the others call after that raises :class:`relive.errors.ClosedError`. With an exception the
-    others are told of it.
+    Leaving the ``with`` block leaves the ring in order: later calls of the others raise
+    :class:`relive.errors.ClosedError`. If an exception ends the block, the others receive it.
 
     Args:
       rank: the number of this process, from 0 on.
-      ranks: how many there are.
-      address: host and port of the meeting, which all of them reach; the first process listens there.
-      job: what they do together: a member of another job is refused.
-      token: what members show to be let in. It is sent as it is, like all arrays: there is no TLS.
-      meeting_timeout: seconds in which all must have come.
-      timeout: seconds that a call waits for members that live.
-      silence: a process that sends nothing for so many seconds counts as lost; one that ends is noticed at once.
+      ranks: the number of processes.
+      address: host and port of the meeting, which all can reach; the first process listens there.
+      job: the name of the common job; members of another job are refused.
+      token: the token that members must send. It is not encrypted, like all arrays: there is no TLS.
+      meeting_timeout: the number of seconds within which all must connect.
+      timeout: the number of seconds that a call waits for members that are alive.
+      silence: the number of seconds without a message after which a process counts as lost; the end of a process is
+        noticed at once.
 
     Raises:
       ValueError: an argument out of its range.
-      relive.errors.UnavailableError: not all have come in time, or nobody can listen there.
-      relive.errors.PermissionDeniedError: the meeting refuses this process; the error says why.
+      relive.errors.UnavailableError: not all connected in time, or the address cannot be listened on.
+      relive.errors.PermissionDeniedError: the meeting refuses this process; the error gives the reason.
     """
 
     def __init__(
@@ -69,18 +70,18 @@ class AllReduce:
 
     @property
     def ranks(self) -> int:
-        """How many processes there are."""
+        """The number of processes."""
         return self._ranks
 
     def mean(self, arrays: Floats | Sequence[Floats]) -> None:
-        """Puts the mean of all members' arrays in the place of each. Several arrays go around together, as one.
+        """Replaces the arrays of each member with the mean of all. Several arrays are sent together, as one.
 
         Raises:
-          TypeError: something else than arrays of float32.
-          ValueError: an array that cannot be written to; members that call something else, or with arrays of another size.
+          TypeError: a value that is not an array of float32.
+          ValueError: a read-only array; members that make another call, or with arrays of another size.
           relive.errors.UnavailableError: a member is lost; the error names it.
           relive.errors.ClosedError: a member has left the ring.
-          relive.errors.DeadlineExceededError: members live and did not come within ``timeout``.
+          relive.errors.DeadlineExceededError: members are alive and did not make the call within ``timeout``.
         """
         self._reduce(arrays, is_mean=True)
 
@@ -89,10 +90,11 @@ class AllReduce:
         self._reduce(arrays, is_mean=False)
 
     def broadcast(self, arrays: npt.NDArray[Any] | Sequence[npt.NDArray[Any]]) -> None:
-        """Puts the arrays of rank 0 in the place of those of all others. They may be of any numbers, and are as large everywhere.
+        """Replaces the arrays of all others with those of rank 0. They may have any numeric type, and the same size
+        everywhere.
 
         Raises:
-          Exception: as :meth:`mean`.
+          Exception: as for :meth:`mean`.
         """
         several = _several(arrays)
         data = np.concatenate([np.ascontiguousarray(array).reshape(-1).view(np.uint8) for array in several])
@@ -100,10 +102,10 @@ class AllReduce:
         _write(several, data, bytes_each=True)
 
     def gather(self, numbers: Sequence[float]) -> list[list[float]]:
-        """The numbers of all members, by rank; each gives equally many.
+        """Returns the numbers of all members, by rank; each passes equally many.
 
         Raises:
-          Exception: as :meth:`mean`.
+          Exception: as for :meth:`mean`.
         """
         return self._ring.gather([float(number) for number in numbers])
 
@@ -146,7 +148,7 @@ def _several(arrays: Any) -> list[npt.NDArray[Any]]:
 
 
 def _write(arrays: list[npt.NDArray[Any]], data: npt.NDArray[Any], *, bytes_each: bool = False) -> None:
-    """Shares out numbers among arrays, in their order."""
+    """Distributes numbers among arrays, in order."""
     begin = 0
     for array in arrays:
         end = begin + (array.nbytes if bytes_each else array.size)

@@ -1,4 +1,4 @@
-"""What environments answer, as arrays with a row for each."""
+"""The answers of environments, as arrays with one row for each."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ FIRST, MID, LAST = range(3)
 
 
 class Answers:
-    """Step types, rewards, discounts and leaves of observations of some rows; :meth:`part` is some of them, in the same memory.
+    """Step types, rewards, discounts and leaves of observations of some rows; :meth:`part` is a view of some of them.
 
     Args:
-      spec: of each environment.
-      rows: how many there are.
+      spec: the spec of each environment.
+      rows: the number of rows.
     """
 
     def __init__(self, spec: EnvironmentSpec, rows: int) -> None:
@@ -30,7 +30,7 @@ class Answers:
         self.observations = [np.zeros((rows, *(leaf.shape or ())), leaf.dtype) for _, leaf in self._leaves]
 
     def part(self, rows: slice) -> Answers:
-        """These rows alone."""
+        """Returns a view of these rows."""
         part: Answers = object.__new__(Answers)
         part._leaves, part._is_one = self._leaves, self._is_one
         part.step_types, part.rewards, part.discounts = self.step_types[rows], self.rewards[rows], self.discounts[rows]
@@ -38,7 +38,7 @@ class Answers:
         return part
 
     def put(self, row: int, step_type: int, reward: Any, discount: Any) -> None:
-        """Writes all but the observation into a row; a FIRST has neither reward nor discount."""
+        """Writes everything except the observation into a row; a FIRST has neither reward nor discount."""
         self.step_types[row] = step_type
         self.rewards[row] = 0.0 if step_type == FIRST else _number(reward, "reward")
         self.discounts[row] = 1.0 if step_type == FIRST else _number(discount, "discount")
@@ -47,13 +47,13 @@ class Answers:
         """Writes an observation into a row.
 
         Raises:
-          TypeError: numbers of another kind than the spec's.
+          TypeError: numbers of another kind than in the spec.
           ValueError: arrays of another shape.
         """
         self._write(row, observation)
 
     def see_all(self, observations: Any) -> None:
-        """Writes the observations of all rows, whose arrays have a row for each; as :meth:`see`."""
+        """Writes the observations of all rows, as arrays with one row for each; see :meth:`see`."""
         self._write(slice(None), observations)
 
     def _write(self, where: int | slice, observation: Any) -> None:
@@ -68,7 +68,7 @@ class Answers:
 
 
 def _check(path: nest.Path, spec: ArraySpec, array: Any, shape: Any) -> None:
-    """Whether an array may be written where one of another data type is expected, or one of another shape."""
+    """Whether an array is compatible with the expected data type and shape."""
     are_whole = array.dtype.kind in "iub" and spec.dtype.kind in "iub"
     is_kind = array.dtype.kind in "fiub" and (are_whole or np.can_cast(array.dtype, spec.dtype, "same_kind"))
     if is_kind and array.shape == shape:

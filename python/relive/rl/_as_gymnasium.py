@@ -1,4 +1,4 @@
-"""dm_env's environments as Gymnasium's. Imports gymnasium."""
+"""dm_env environments with Gymnasium's interface. Imports gymnasium."""
 
 from __future__ import annotations
 

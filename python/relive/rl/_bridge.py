@@ -13,22 +13,23 @@ from relive.rl.specs import EnvironmentSpec, for_extension, make_environment_spe
 
 
 class Part(Protocol):
-    """Environments that are stepped together, in some rows. An environment whose episode has ended begins anew with the next step, which is FIRST."""
+    """Environments that are stepped together, in several rows. An environment whose episode has ended resets at the
+    next step, which is FIRST."""
 
     rows: int
     spec: EnvironmentSpec
     called: str
-    """What messages call them."""
+    """Its name in messages."""
     who: str
-    """The same with their number, where there are others."""
+    """Its name with its number, if there are others."""
     environment: Any
-    """What is stepped."""
+    """The object that is stepped."""
 
     def reset(self, answers: Answers) -> None:
-        """Begins an episode in each row."""
+        """Starts an episode in each row."""
 
     def step(self, actions: list[Any], answers: Answers) -> None:
-        """Acts in each row, by the leaves of the actions ``[rows, …]``."""
+        """Takes one step in each row, with the leaves of the actions ``[rows, …]``."""
 
 
 class Single:
@@ -40,21 +41,21 @@ class Single:
         self.spec = make_environment_spec(environment)
         self._environment = environment
         self.environment = getattr(environment, "environment", environment)
-        # It tells by itself what the original does wrong.
+        # The adapter itself reports violations of the original.
         self.adapter = environment if isinstance(environment, GymEnvironment) else None
         self.who = self.called = _faults.name_of(self.environment)
         self._spaces = None if self.adapter is not None else _faults.Spaces(environment, "observation_spec", "action_spec")
         _, self._fill_action = nest.filler(self.spec.actions)
 
     def reset(self, answers: Answers) -> None:
-        """Begins an episode."""
+        """Starts an episode."""
         time_step = self._environment.reset()
         if self._spaces is not None:
             self._spaces.expect_same(self.who)
         self._put(time_step, "reset", answers)
 
     def step(self, actions: list[Any], answers: Answers) -> None:
-        """Acts once."""
+        """Takes one step."""
         self._put(self._environment.step(self._fill_action([leaf[0] for leaf in actions])), "step", answers)
 
     def _put(self, time_step: Any, method: str, answers: Answers) -> None:
@@ -67,14 +68,14 @@ class Single:
 
 
 class Bridge:
-    """Parts side by side, for the extension.
+    """Combines parts for the extension.
 
     Args:
-      parts: they.
-      owned: those environments that are closed with the bridge.
+      parts: the parts.
+      owned: the environments that are closed with the bridge.
 
     Raises:
-      ValueError: they do not take and give the same.
+      ValueError: the parts have different specs.
     """
 
     def __init__(self, parts: Sequence[Part], owned: Sequence[Any] = ()) -> None:
@@ -97,19 +98,19 @@ class Bridge:
             first += part.rows
 
     def reset(self) -> tuple[Any, Any, Any, list[Any]]:
-        """Step types, rewards, discounts, leaves of the observations."""
+        """Returns step types, rewards, discounts and the leaves of the observations."""
         for part, _, answers in self._parts:
             part.reset(answers)
         return self._told()
 
     def step(self, actions: list[Any]) -> tuple[Any, Any, Any, list[Any]]:
-        """The same after actions, of which there are the leaves."""
+        """Returns the same after actions, which are given as leaves."""
         for part, rows, answers in self._parts:
             part.step([leaf[rows] for leaf in actions], answers)
         return self._told()
 
     def close(self) -> None:
-        """Closes those environments that nobody else has."""
+        """Closes the environments that the bridge owns."""
         owned, self._owned = self._owned, ()
         for part, _, _ in self._parts:
             if any(part.environment is environment for environment in owned):

@@ -1,4 +1,4 @@
-"""What a run costs, and how fast it would be on a cluster."""
+"""The cost of a run, and a forecast of its speed on a cluster."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from relive.rl._run import _for_extension
 from relive.rl._settings import count
 from relive.rl._sources import name_of, source_of
 
-# Bytes a second of a network of 10 Gbit/s.
+# Bytes per second of a 10 Gbit/s network.
 _NETWORK = 1.25e9
 
 
 @dataclass(frozen=True, kw_only=True)
 class TableRate:
-    """What goes through a table of the agent."""
+    """The traffic of a table of the agent."""
 
     name: str
     inserts_per_s: float
@@ -29,16 +29,16 @@ class TableRate:
 
 @dataclass(frozen=True, kw_only=True)
 class Prediction:
-    """What a run would come to.
+    """The forecast of a run.
 
     Attributes:
-      env_steps_per_s: steps in the environment a second, of all workers together.
-      learner_steps_per_s: steps of the learner a second.
-      tables: what goes through the tables of the agent.
-      sent_bytes_per_s: bytes a second of experience from workers to the learner's machine.
-      weights_bytes_per_s: bytes a second of weights from there to workers.
-      busy_processors: processors that the run keeps busy, those of all machines together.
-      uses: how much is used of what there is, from 0 to 1, most first.
+      env_steps_per_s: environment steps per second, over all workers.
+      learner_steps_per_s: learner steps per second.
+      tables: the traffic of the agent's tables.
+      sent_bytes_per_s: bytes per second of experience from workers to the learner's machine.
+      weights_bytes_per_s: bytes per second of weights from there to workers.
+      busy_processors: the number of processors that the run keeps busy, over all machines.
+      uses: the utilisation of each resource, from 0 to 1, highest first.
     """
 
     env_steps_per_s: float
@@ -51,13 +51,13 @@ class Prediction:
 
     @property
     def bottleneck(self) -> str:
-        """What would have to be more for the run to be faster."""
+        """The resource that limits the run's speed."""
         return next(iter(self.uses))
 
 
 @dataclass(frozen=True)
 class Costs:
-    """What the parts of a run cost, as :meth:`measure` has found it on a machine.
+    """The costs of the parts of a run, as :meth:`measure` determined them on a machine.
 
     >>> costs = Costs.measure(rl.PPO(), "CartPole-v1")  # doctest: +SKIP
     >>> costs.predict(nodes=4, actors=64, envs=64).env_steps_per_s  # doctest: +SKIP
@@ -67,17 +67,18 @@ class Costs:
 
     @classmethod
     def measure(cls, agent: Any, env: Any, *, seconds: float = 3.0) -> Costs:
-        """Runs an agent for some seconds, with one worker behind a connection, and counts what each thread takes of a processor.
+        """Runs an agent for some seconds, with one worker behind a connection, and measures the processor time of each
+        thread.
 
         Args:
-          agent: as :func:`relive.rl.run` takes it.
-          env: the same; one that can be made more than once.
-          seconds: how long the run is measured, once its learner has begun.
+          agent: as for :func:`relive.rl.run`.
+          env: as for :func:`relive.rl.run`; it must be possible to create it more than once.
+          seconds: the duration of the measurement, once the learner has started.
 
         Raises:
-          ValueError: the learner has not begun within two minutes; the system does not tell what threads take, as Linux does; what
-            :func:`relive.rl.run` refuses.
-          Exception: whatever the environment or the agent raises.
+          ValueError: the learner has not started within two minutes; the system does not report the processor time of
+            threads, as Linux does; or :func:`relive.rl.run` refuses an argument.
+          Exception: the environment or the agent raised an exception.
         """
         if not seconds > 0.0:
             raise ValueError(f"seconds must be above 0, got {seconds!r}")
@@ -86,11 +87,11 @@ class Costs:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Costs:
-        """Reads costs from a file that :meth:`save` or ``relive rl plan --costs`` has written, as on another machine.
+        """Loads costs from a file of :meth:`save` or ``relive rl plan --costs``, possibly from another machine.
 
         Raises:
-          OSError: it cannot be read.
-          ValueError: it has no costs of this version.
+          OSError: the file cannot be read.
+          ValueError: the file has no costs of this version.
         """
         return cls(_native.load_costs(os.fspath(path)))
 
@@ -99,24 +100,24 @@ class Costs:
         _native.save_costs(self._json, os.fspath(path))
 
     def as_dict(self) -> dict[str, Any]:
-        """All that was measured; times in seconds of a processor, most of them for each step in the environment."""
+        """All measurements; times are in seconds of a processor, most of them per environment step."""
         costs: dict[str, Any] = json.loads(self._json)
         return costs
 
     def predict(
         self, *, nodes: int = 1, actors: int, envs: int | None = None, cpus: float | None = None, network: float = _NETWORK
     ) -> Prediction:
-        """How fast the run would be on machines like the one where this was measured.
+        """Forecasts the speed of the run on machines like the measured one.
 
         Args:
-          nodes: machines, the one that learns among them.
-          actors: workers, all machines together.
-          envs: environments of all workers together; one each unless given.
-          cpus: processors of each machine; those of the machine where this was measured unless given.
-          network: bytes a second that the network takes to and from the machine that learns.
+          nodes: the number of machines, including the one that learns.
+          actors: the number of workers on all machines together.
+          envs: the number of environments of all workers together; by default one each.
+          cpus: the number of processors of each machine; by default that of the measured machine.
+          network: the bytes per second that the network carries to and from the machine that learns.
 
         Raises:
-          ValueError: a cluster that cannot be.
+          ValueError: an impossible cluster.
         """
         actors = count("actors", actors, 1)
         size = (count("nodes", nodes, 1), actors, actors if envs is None else count("envs", envs, 1))

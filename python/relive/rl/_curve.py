@@ -55,7 +55,7 @@ class Curve:
 
 @dataclasses.dataclass(frozen=True)
 class _Line:
-    """Values over steps; and, where they are the mean of several lines, the lowest and the highest of these."""
+    """Values over steps; if they are the mean of several lines, also the lowest and the highest of these."""
 
     steps: Floats
     values: Floats
@@ -64,7 +64,7 @@ class _Line:
 
 
 def _acts(*logs: EpisodeLog) -> bool:
-    """Whether a run has acted; one that learns from recorded data has steps of the learner alone."""
+    """Whether a run has acted; a run that learns from recorded data only has learner steps."""
     return any(log.env_steps.any() for log in logs)
 
 
@@ -73,7 +73,7 @@ def _trained(log: EpisodeLog, acts: bool) -> tuple[Floats, Floats]:
 
 
 def _evaluated(log: EpisodeLog, acts: bool) -> tuple[Floats, Floats]:
-    """The mean return of each evaluation: the episodes after as many steps."""
+    """The mean return of each evaluation: the episodes with the same number of steps."""
     of = _steps(log, acts)
     steps = np.unique(of)
     return steps.astype(float), np.array([log.returns[of == at].mean() for at in steps])
@@ -84,7 +84,7 @@ def _steps(log: EpisodeLog, acts: bool) -> npt.NDArray[np.int64]:
 
 
 def _means(returns: Floats) -> Floats:
-    """The mean of each return and those before it, a hundred at most."""
+    """For each return, the mean of it and the previous ones, at most a hundred."""
     sums = np.concatenate([[0.0], np.cumsum(returns)])
     ends = np.arange(1, len(returns) + 1)
     begins = np.maximum(0, ends - _MEAN_OVER)
@@ -93,7 +93,7 @@ def _means(returns: Floats) -> Floats:
 
 
 def _band(lines: Sequence[tuple[Floats, Floats]]) -> _Line:
-    """Several lines as one, over the steps that all of them have."""
+    """Combines several lines over the steps that all of them have."""
     if len(lines) == 1:
         return _Line(*lines[0])
     steps = np.linspace(max(of[0] for of, _ in lines), min(of[-1] for of, _ in lines), _POINTS)
@@ -127,7 +127,7 @@ def _points(across: _Axis, up: _Axis, steps: Floats, values: Floats) -> str:
 
 
 class _Axis:
-    """Where values are in the picture."""
+    """The positions of values in the picture."""
 
     def __init__(self, values: Sequence[float], begin: float, end: float) -> None:
         self._low, self._high = min(values), max(values)
@@ -139,7 +139,7 @@ class _Axis:
         return self._begin + (value - self._low) / (self._high - self._low) * (self._end - self._begin)
 
     def ticks(self) -> list[float]:
-        """About five round values."""
+        """Returns about five round values."""
         raw = (self._high - self._low) / 5
         power = 10.0 ** np.floor(np.log10(raw))
         step = next(round_step * power for round_step in (1, 2, 5, 10) if round_step * power >= raw)

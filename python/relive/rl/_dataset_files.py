@@ -1,4 +1,4 @@
-"""Files that data sets come in, as nested mappings of arrays."""
+"""Files of data sets, as nested mappings of arrays."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-# A longer header is a damaged file; the format's own limit.
+# A longer header is damage; this is the format's own limit.
 _MOST_HEADER_BYTES = 100_000_000
 _TYPES = {
     "BOOL": "?", "U8": "u1", "I8": "i1", "U16": "<u2", "I16": "<i2", "F16": "<f2", "U32": "<u4", "I32": "<i4", "F32": "<f4", "U64": "<u8",
@@ -19,16 +19,16 @@ _TYPES = {
 }
 
 
-# Whether what has a name is wanted.
+# Whether the array of a name is wanted.
 Wanted = Callable[[str], bool]
 
 
 def read(path: pathlib.Path, wanted: Wanted) -> dict[str, Any]:
-    """Those of the arrays in a file that are wanted, by its ending.
+    """Returns the wanted arrays of a file, by its extension.
 
     Raises:
-      ValueError: the file is damaged, or has no ending of these.
-      ImportError: what reads it is not installed.
+      ValueError: the file is damaged, or has another extension.
+      ImportError: the package that reads it is not installed.
       OSError: it cannot be read.
     """
     reader = _READERS.get(path.suffix)
@@ -38,10 +38,10 @@ def read(path: pathlib.Path, wanted: Wanted) -> dict[str, Any]:
 
 
 def of_table(table: Any, place: str, wanted: Wanted) -> dict[str, npt.NDArray[Any]]:
-    """The wanted columns of a ``pyarrow.Table``: a row for each step, or, where rewards are lists, for each episode.
+    """Returns the wanted columns of a ``pyarrow.Table``: one row per step or, where rewards are lists, per episode.
 
     Raises:
-      ValueError: lists that differ in length where steps have one shape, or missing values.
+      ValueError: lists of different lengths in a column of fixed shape, or missing values.
     """
     columns = {name: table.column(name).combine_chunks() for name in table.column_names if wanted(name)}
     rewards = columns.get("rewards")
@@ -58,7 +58,7 @@ def of_table(table: Any, place: str, wanted: Wanted) -> dict[str, npt.NDArray[An
 
 
 def _with_timeouts(arrays: dict[str, npt.NDArray[Any]], lengths: npt.NDArray[Any]) -> dict[str, npt.NDArray[Any]]:
-    """Episodes that have not terminated have ended by time."""
+    """Marks episodes that have not terminated as truncated."""
     last = np.cumsum(lengths)[lengths > 0] - 1
     if "terminals" in arrays and "timeouts" not in arrays:
         timeouts = np.zeros(len(arrays["terminals"]), np.bool_)
@@ -72,7 +72,7 @@ def _is_list(column: Any) -> bool:
 
 
 def _array(column: Any, where: str) -> npt.NDArray[Any]:
-    """Lists in lists as one array."""
+    """Converts nested lists to one array."""
     shape: list[int] = [len(column)]
     while _is_list(column):
         if column.null_count:
@@ -108,7 +108,7 @@ def _arrow(path: pathlib.Path, wanted: Wanted) -> dict[str, Any]:
         try:
             table = ipc.open_file(source).read_all()
         except ValueError:
-            # Not the format with a footer: the one of streams.
+            # Not the file format, which has a footer, but the stream format.
             source.seek(0)
             table = ipc.open_stream(source).read_all()
         return {name: array.copy() for name, array in of_table(table, str(path), wanted).items()}
@@ -124,12 +124,12 @@ def _hdf5(path: pathlib.Path, wanted: Wanted) -> dict[str, Any]:
 
 
 def _part_of_hdf5(part: Any) -> Any:
-    """A data set of HDF5 as an array, a group as a mapping."""
+    """Converts an HDF5 data set to an array, and a group to a mapping."""
     return {name: _part_of_hdf5(part[name]) for name in part} if hasattr(part, "keys") else part[()]
 
 
 def _safetensors(path: pathlib.Path, wanted: Wanted) -> dict[str, Any]:
-    """Tensors by their names: a length in 8 bytes, a header in JSON with their types, shapes and places, and their bytes."""
+    """Tensors by name: a length in 8 bytes, a JSON header with types, shapes and positions, and the tensors' bytes."""
     whole = np.memmap(path, np.uint8, "r") if path.stat().st_size else np.zeros(0, np.uint8)
     size = int.from_bytes(whole[:8].tobytes(), "little")
     if len(whole) < 8 or size > min(len(whole) - 8, _MOST_HEADER_BYTES):
@@ -156,11 +156,11 @@ def _tensor(where: str, told: Any, values: npt.NDArray[np.uint8]) -> npt.NDArray
 
 
 def _dtype_of(name: Any) -> np.dtype[Any]:
-    """The data type of numpy, by what safetensors calls it.
+    """Returns numpy's data type for safetensors' name.
 
     Raises:
-      ValueError: numpy has none such.
-      ImportError: it is bfloat16, and ml_dtypes is not installed.
+      ValueError: numpy has no such type.
+      ImportError: the type is bfloat16, and ml_dtypes is not installed.
     """
     if name == "BF16":
         import ml_dtypes
@@ -175,5 +175,5 @@ def _dtype_of(name: Any) -> np.dtype[Any]:
 _READERS: dict[str, Callable[[pathlib.Path, Wanted], dict[str, Any]]] = {
     ".hdf5": _hdf5, ".h5": _hdf5, ".parquet": _parquet, ".arrow": _arrow, ".feather": _arrow, ".safetensors": _safetensors,
 }
-# What the extension does not read by itself.
+# Formats that the extension does not read itself.
 ENDINGS = tuple(_READERS)

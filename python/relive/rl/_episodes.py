@@ -10,10 +10,10 @@ import numpy.typing as npt
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class EpisodeLog:
-    """Episodes in the order of their ends, one number of each array for each.
+    """Episodes in the order of their ends, as arrays with one number per episode.
 
-    ``env_steps`` and ``learner_steps`` are those of the whole run at the episode's end, ``seconds`` those since its
-    beginning.
+    ``env_steps`` and ``learner_steps`` are those of the whole run at the episode's end, ``seconds`` those since the
+    run's start.
     """
 
     returns: npt.NDArray[np.float64]

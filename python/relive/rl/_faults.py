@@ -1,4 +1,4 @@
-"""What environments do wrong, in errors that name them."""
+"""Errors of environments, in messages that name them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from relive.rl.specs import normalised
 
 WRONG = (TypeError, ValueError, KeyError, IndexError, AttributeError)
-"""What comes of answers that are not what they should be."""
+"""The exceptions that invalid answers cause."""
 
 
 def name_of(environment: Any) -> str:
@@ -18,7 +18,7 @@ def name_of(environment: Any) -> str:
 
 
 def number(part: Any, place: int) -> None:
-    """From now on errors name a part of a run's environments with its place among them."""
+    """Makes later errors name a part of a run's environments by its position."""
     part.who = f"{part.called} (environment {place})"
     inner = getattr(part, "adapter", None)
     if inner is not None:
@@ -26,35 +26,35 @@ def number(part: Any, place: int) -> None:
 
 
 def wrong(called: str, method: str, error: Exception) -> Exception:
-    """The error of an answer, with the environment and the method that gave it."""
+    """The error for an answer, with the environment and the method that returned it."""
     kind = ValueError if isinstance(error, ValueError) else TypeError
     reason = str(error) if isinstance(error, (TypeError, ValueError)) else f"{type(error).__name__}: {error}"
     return kind(f"{called}.{method}() gave what it should not: {reason}")
 
 
 def transition(answer: Any) -> Any:
-    """What a step of Gymnasium gives.
+    """Checks the result of a Gymnasium step.
 
     Raises:
-      TypeError: it is no five values.
+      TypeError: it is not five values.
     """
     return _values(answer, 5, "observation, reward, terminated, truncated and info")
 
 
 def beginning(answer: Any) -> Any:
-    """What a reset of Gymnasium gives.
+    """Checks the result of a Gymnasium reset.
 
     Raises:
-      TypeError: it is no pair.
+      TypeError: it is not a pair.
     """
     return _values(answer, 2, "observation and info")
 
 
 def reward(value: Any) -> float:
-    """A reward.
+    """Checks a reward.
 
     Raises:
-      TypeError: it is no number.
+      TypeError: it is not a number.
     """
     try:
         return float(value)
@@ -71,11 +71,11 @@ def _values(answer: Any, count: int, which: str) -> Any:
 
 
 class Spaces:
-    """The spaces of an environment as they were at first, which its later ones must be.
+    """The initial spaces of an environment, which must not change.
 
     Args:
       environment: the environment.
-      names: of the attributes with its spaces, or of the methods that give its specs.
+      names: the names of the attributes with its spaces, or of the methods that return its specs.
     """
 
     def __init__(self, environment: Any, *names: str) -> None:
@@ -83,10 +83,10 @@ class Spaces:
         self._first = [self._now(name) for name in names]
 
     def expect_same(self, called: str) -> None:
-        """Looks whether they are.
+        """Checks that the spaces are unchanged.
 
         Raises:
-          ValueError: one is another.
+          ValueError: a space has changed.
         """
         for name, first in zip(self._names, self._first):
             now = self._now(name)
@@ -99,7 +99,7 @@ class Spaces:
 
 
 def close(environment: Any, called: str) -> None:
-    """Closes an environment, if that can be done. The log tells what goes wrong: the run is over, and has its result."""
+    """Closes an environment if possible. Errors are logged, since the run is over and has its result."""
     try:
         getattr(environment, "close", lambda: None)()
     except Exception as error:

@@ -1,4 +1,4 @@
-"""Batches that a run is given, in place of a table of its own."""
+"""Batches that are passed to a run, instead of a table of its own."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from relive.rl import _state
 
 
 def is_source(data: Any) -> bool:
-    """Whether it gives batches one after another, and is no data set: an iterator, such as a ``relive.gpu.Loader``."""
+    """Whether the value yields batches and is not a data set: an iterator, such as a ``relive.gpu.Loader``."""
     return isinstance(data, Iterator)
 
 
@@ -17,7 +17,7 @@ class SourceBridge:
     """An iterator of batches, for the extension.
 
     Raises:
-      TypeError: the run is to be saved, and the iterator cannot be.
+      TypeError: the run has checkpoints, and the iterator cannot be saved.
     """
 
     def __init__(self, source: Iterator[Any], *, is_saved: bool) -> None:
@@ -28,23 +28,23 @@ class SourceBridge:
         self._source, self._is_saved = source, is_saved
 
     def next_batch(self) -> Any:
-        """The next batch; ``None`` at the end."""
+        """Returns the next batch; ``None`` at the end."""
         return next(self._source, None)
 
     def save(self) -> bytes:
-        """What the source is resumed with."""
+        """Returns the state to resume the source from."""
         return _state.encode(self._source.state()) if self._is_saved else b""  # type: ignore[attr-defined]
 
     def restore(self, state: bytes) -> None:
-        """Goes on from there."""
+        """Restores a state."""
         if state:
             self._source.restore(_state.decode(state))  # type: ignore[attr-defined]
 
     def reweigh(self, batch: Any, priorities: Any) -> None:
-        """Takes over the priorities that a learner has given to a batch.
+        """Passes the learner's new priorities of a batch to the source.
 
         Raises:
-          ValueError: the source has none.
+          ValueError: the source has no priorities.
         """
         update = getattr(self._source, "update_weights", None)
         if update is None:
@@ -53,7 +53,7 @@ class SourceBridge:
 
 
 def samples_of(batch: Any) -> int:
-    """How many items a batch has: rows of its first array; 1 where there is no array."""
+    """The number of items in a batch: rows of its first array; 1 if there is no array."""
     indices = getattr(batch, "indices", None)
     if indices is not None and hasattr(indices, "__len__"):
         return len(indices)

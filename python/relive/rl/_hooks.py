@@ -1,4 +1,4 @@
-"""Functions that see the steps and batches of a run, as the extension calls them."""
+"""Functions that receive the steps and batches of a run, as the extension calls them."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from relive.rl.rollout import Rollout
 from relive.rl.specs import EnvironmentSpec
 
 OnStep = Callable[[Rollout], object]
-"""Gets the steps that a worker has just made."""
+"""Receives the steps that a worker has just made."""
 
 OnBatch = Callable[[Any, dict[str, float]], object]
-"""Gets what the learner has learned from, and the figures that it tells."""
+"""Receives the learner's batch and its figures."""
 
 
 class Hook:
     """A function that is called with rollouts or batches.
 
     Raises:
-      TypeError: it cannot be called.
+      TypeError: the value is not callable.
     """
 
     def __init__(self, name: str, function: Any, discount: float | None = None) -> None:
@@ -32,16 +32,16 @@ class Hook:
         self._batches: list[Batches] = []
 
     def begin(self, specs: tuple[Any, ...]) -> None:
-        """Learns what the environment takes and gives, before the first rollout."""
+        """Receives the environment's specs before the first rollout."""
         self._rollouts = Rollouts(EnvironmentSpec(*specs))
 
     def rollout(self, **fields: Any) -> Rollout:
-        """The rollout that the function is to get."""
+        """Builds the rollout for the function."""
         assert self._rollouts is not None, "the extension begins with begin()"
         return self._rollouts.rollout(**fields)
 
     def batches(self, shown: list[Any]) -> Batch | tuple[Batch, ...]:
-        """The batch that the function is to get; of several tables all of them."""
+        """Builds the batch for the function; if there are several tables, all of their batches."""
         while len(self._batches) < len(shown):
             self._batches.append(Batches(self._discount))
         batches = tuple(table.batch(one) for table, one in zip(self._batches, shown, strict=False))
@@ -53,7 +53,7 @@ class Hook:
 
 
 def hooks_of(agent: Any, on_step: OnStep | None, on_batch: OnBatch | None) -> Mapping[str, Any]:
-    """The hooks of an agent's run, as the extension takes them."""
+    """The hooks of an agent's run, in the form that the extension takes."""
     settings = getattr(agent, "config", None) or getattr(agent, "experience", None)
     discount = getattr(settings, "discount", None)
     return {

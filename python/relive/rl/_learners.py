@@ -1,4 +1,4 @@
-"""Other learners of a run, each a process of this machine."""
+"""The other learners of a run, each a process on this machine."""
 
 from __future__ import annotations
 
@@ -13,18 +13,19 @@ from relive.rl._own import AgentBridge
 from relive.rl._sources import source_of
 from relive.rl._workers import Supervisor
 
-# Time for learners to end by themselves when the run is over, and to tell why they have failed.
+# The time for learners to end by themselves when the run is over, and to report errors.
 _GRACE_SECONDS, _TELL_SECONDS = 4.0, 2.0
-# Time for the run to notice that a learner is gone, and to say more of it. Before all have met, it does not.
+# The time for the run itself to notice and report that a learner is gone. It does not before all have met.
 _NOTICE_SECONDS = 3.0
 _HOST = "127.0.0.1"
 
 
 class Learners:
-    """Starts the other learners of a run beside its workers, if these are processes. It does not start a learner anew: the others cannot go on without it.
+    """Starts the other learners of a run, and its workers if these are processes. It does not restart a learner, since
+    the others cannot continue without it.
 
-    While it is open, the variables of this process are those by which ``torch.distributed`` finds the others: ``MASTER_ADDR``, ``MASTER_PORT``, ``RANK``
-    and ``WORLD_SIZE``.
+    While it is open, this process has the environment variables with which ``torch.distributed`` finds the others:
+    ``MASTER_ADDR``, ``MASTER_PORT``, ``RANK`` and ``WORLD_SIZE``.
     """
 
     def __init__(self, workers: Supervisor | None, agent: Any, environment: Any, count: int) -> None:
@@ -45,12 +46,12 @@ class Learners:
 
     @property
     def by_nodes(self) -> bool:
-        """Whether the workers are those of nodes."""
+        """Whether nodes run the workers."""
         return self._workers is not None and self._workers.by_nodes
 
     @property
     def other_machines(self) -> dict[str, Any] | None:
-        """How workers on other machines reach the run, if there may be some."""
+        """How workers on other machines reach the run, if they are possible."""
         return None if self._workers is None else self._workers.other_machines
 
     def start(self, address: str) -> None:
@@ -62,11 +63,11 @@ class Learners:
             self._learners.append(Process(f"learner {rank}", _learn, (*self._arguments, address, rank, variables, self._token)))
 
     def check(self) -> None:
-        """Looks after all of them.
+        """Checks all of them.
 
         Raises:
-          Exception: what one of them has raised.
-          RuntimeError: a learner has ended, and the run goes on.
+          Exception: one of them raised an exception.
+          RuntimeError: a learner has ended while the run continues.
         """
         if self._workers is not None:
             self._workers.check()
@@ -79,14 +80,14 @@ class Learners:
                     raise RuntimeError(f"learner {rank} (process {learner.id}) has ended by {how}; a run with checkpoint_dir goes on when it is called again")
 
     def raise_failure(self) -> None:
-        """Raises what one of them has failed by, if one has; it may be about to tell."""
+        """Raises the error of one of them, if any; it may be about to report it."""
         for learner in self._learners:
             learner.raise_failure(_TELL_SECONDS if learner.ended() else 0.0)
         if self._workers is not None:
             self._workers.raise_failure()
 
     def close(self) -> None:
-        """Ends all of them, when the run is over."""
+        """Ends all of them when the run is over."""
         until = time.monotonic() + _GRACE_SECONDS
         for learner in self._learners:
             learner.end(max(0.0, until - time.monotonic()))
@@ -106,7 +107,7 @@ def _free_port() -> int:
 
 
 def _learn(agent: Any, environment: Any, address: str, rank: int, variables: dict[str, str], token: str | None) -> None:
-    """What the process of a learner does."""
+    """The main function of a learner's process."""
     os.environ.update(variables)
     native = agent._for_extension(1)[0] if hasattr(agent, "_for_extension") else AgentBridge(agent, is_saved=True)
     _native.learn_for_run(native, source_of(environment), address, rank, token)

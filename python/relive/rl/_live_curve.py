@@ -1,4 +1,4 @@
-"""The curve of a run that a notebook shows while it goes on."""
+"""The curve that a notebook shows during a run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _REDRAW_SECONDS = 1.0
 
 
 class LiveCurve:
-    """Draws the returns of a run anew, once a second, in the place where it was first drawn."""
+    """Redraws the returns of a run once a second, in the place where it was first drawn."""
 
     def __init__(self, display: Any) -> None:
         """``display``: the module ``IPython.display``."""
@@ -26,14 +26,14 @@ class LiveCurve:
         self._drawn = time.monotonic()
 
     def write(self, label: str, values: Mapping[str, float]) -> None:
-        """Notes an episode."""
+        """Records an episode."""
         if label not in self._episodes:
             return
         self._episodes[label].append(values)
         now = time.monotonic()
         if now - self._drawn >= _REDRAW_SECONDS:
             self._draw()
-            # Drawing takes longer with each episode: it never takes more than a tenth of the time.
+            # Drawing slows down with each episode; it is limited to a tenth of the time.
             self._drawn = time.monotonic() + 10 * (time.monotonic() - now)
 
     def close(self) -> None:

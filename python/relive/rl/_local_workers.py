@@ -1,4 +1,4 @@
-"""Processes of Python on this machine that work for a run."""
+"""Python processes on this machine that work for a run."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Processes:
     def __init__(self, agent: Any, environment: Any, token: str | None = None) -> None:
         expect_pickled("on='processes'", agent, environment)
         self._work, self._token = (agent, environment), token
-        # The node that weights come from, if these are the workers of one.
+        # The node that provides weights, if these workers belong to one.
         self.weights_from: str | None = None
 
     def start(self, address: str, number: int) -> Process:
@@ -37,11 +37,11 @@ class Processes:
         return Process(f"worker {number}", work, (*self._work, address, number, self._token, self.weights_from))
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Does nothing: no resources are held."""
 
 
 def expect_pickled(option: str, agent: Any, environment: Any) -> None:
-    """Raises if they cannot be sent to other processes."""
+    """Raises an exception if they cannot be sent to other processes."""
     for what, value in (("agent", agent), ("environment", environment)):
         try:
             pickle.dumps(value)
@@ -53,7 +53,7 @@ def expect_pickled(option: str, agent: Any, environment: Any) -> None:
 
 
 class Process:
-    """A process that works for a run, and ends with this process: also if this is killed."""
+    """A process that works for a run, and ends with this process, even if this process is killed."""
 
     def __init__(self, name: str, target: Callable[..., None], arguments: tuple[Any, ...]) -> None:
         self._name = name
@@ -73,7 +73,7 @@ class Process:
 
     @property
     def id(self) -> int | None:
-        """The number of the process."""
+        """The process id."""
         return self._process.pid
 
     def ended(self) -> str | None:
@@ -83,7 +83,7 @@ class Process:
         return f"signal {-code}" if code < 0 else f"exit code {code}"
 
     def raise_failure(self, seconds: float = 0.0) -> None:
-        """Raises what it has failed by, with its traceback as the cause."""
+        """Raises the process's error, with its traceback as the cause."""
         try:
             if not self._pipe.poll(seconds):
                 return
@@ -102,8 +102,8 @@ class Process:
 
 
 def _work(target: Callable[..., None], arguments: tuple[Any, ...], pipe: Connection, begun: Any) -> None:
-    """What the process does."""
-    # Ctrl-C is for the process of the run, which ends the others when the run is saved.
+    """The main function of the process."""
+    # Ctrl-C is for the run's process, which ends the others once the run is saved.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     end_with_parent()
     # A crash leaves a traceback on stderr.

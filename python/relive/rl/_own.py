@@ -1,4 +1,4 @@
-"""Agents of one's own as the extension calls them: with leaves in lists."""
+"""Custom agents as the extension calls them: with leaves in lists."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from relive.rl.experience import Given, Rollouts, Sequences, Transitions, for_ex
 from relive.rl.specs import EnvironmentSpec
 from relive.specs import ArraySpec
 
-# Seeds have 63 bits: JAX takes no larger ones.
+# Seeds have 63 bits, since JAX accepts no larger ones.
 _SEEDS = 2**63 - 1
 
 
@@ -27,7 +27,7 @@ class AgentBridge:
     """An agent, for the extension.
 
     Raises:
-      TypeError: it lacks a method, or its experience is none.
+      TypeError: it lacks a method, or its experience is of no known kind.
     """
 
     def __init__(self, agent: Any, *, is_saved: bool = False, source: SourceBridge | None = None) -> None:
@@ -44,13 +44,13 @@ class AgentBridge:
         self.settings = [(name, _text(value)) for name, value in {**_settings(agent), **self.experience}.items()]
 
     def policy(self, specs: tuple[Any, ...], explores: bool, seeds: list[int], first: int, of: int) -> PolicyBridge:
-        """A policy for these rows."""
+        """Creates a policy for these rows."""
         spec = EnvironmentSpec(*specs)
         seat = Seat(explores, tuple(seed & _SEEDS for seed in seeds), first, of)
         return PolicyBridge(self._agent.policy(spec, seat), spec)
 
     def learner(self, specs: tuple[Any, ...], seed: int) -> LearnerBridge:
-        """The learner."""
+        """Creates the learner."""
         learner = self._agent.learner(EnvironmentSpec(*specs), seed & _SEEDS)
         return LearnerBridge(learner, EnvironmentSpec(*specs), self._is_saved, self.experience.get("discount"), self.source)
 
@@ -67,7 +67,7 @@ class PolicyBridge:
         self._is_one = isinstance(spec.actions, ArraySpec)
 
     def act(self, observations: list[Any], starts: Any) -> tuple[list[Any], list[Any]]:
-        """Leaves of the actions, and of the extras."""
+        """Returns the leaves of the actions and of the extras."""
         answer, extras = self._policy.act(self._fill(observations), starts), []
         if self._names:
             if not (isinstance(answer, tuple) and len(answer) == 2 and isinstance(answer[1], Mapping)):
@@ -91,17 +91,17 @@ class PolicyBridge:
             raise TypeError(f"{called(self._policy)}.act(): {what}: {error}") from error
 
     def load(self, weights: dict[str, Any]) -> None:
-        """Takes over weights, which all policies share: nobody may write to them."""
+        """Loads weights, which all policies share; they are read-only."""
         for array in weights.values():
             array.flags.writeable = False
         self._policy.load(nested(weights))
 
     def save(self) -> bytes:
-        """What it is resumed with; nothing where it has no state."""
+        """Returns the state to resume from; empty if it has no state."""
         return _state.encode(self._policy.state()) if hasattr(self._policy, "state") else b""
 
     def restore(self, state: bytes) -> None:
-        """Goes on from there."""
+        """Restores a state."""
         if state:
             self._policy.restore(_state.decode(state))
 
@@ -129,7 +129,7 @@ class LearnerBridge:
         return self._learnt(self._learner.learn(batch), len(batch.info.key), batch.info.key)
 
     def learn_given(self, batch: Any) -> Any:
-        """Learns from a batch that the run was given."""
+        """Learns from a batch that was passed to the run."""
         told = self._learner.learn(batch)
         if isinstance(told, Learnt) and told.priorities is not None and self._source is not None:
             self._source.reweigh(batch, told.priorities)
@@ -164,7 +164,7 @@ class LearnerBridge:
             raise TypeError(f"{called(self._learner)}.learn() gave {value!r} for {name!r}, but it must be a number: {error}") from error
 
     def expect_shared(self) -> None:
-        """Raises if it cannot learn along with others."""
+        """Raises an exception if it cannot be one of several learners."""
         if not callable(getattr(self._learner, "share", None)):
             raise TypeError(
                 f"{called(self._learner)} is to be one of several learners, but it has no method share(rank, ranks, address), which joins the others "
@@ -172,19 +172,19 @@ class LearnerBridge:
             )
 
     def share(self, rank: int, ranks: int) -> None:
-        """Has it join the others."""
+        """Connects it to the others."""
         self._learner.share(rank, ranks, f"{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}")
 
     def weights(self) -> list[tuple[str, Any]]:
-        """What policies act by: arrays by their paths."""
+        """Returns the weights for policies: arrays by path."""
         return flattened(self._learner.weights(), called(self._learner))
 
     def save(self) -> bytes:
-        """What it is resumed with; nothing where it has no state."""
+        """Returns the state to resume from; empty if it has no state."""
         return _state.encode(self._learner.state()) if hasattr(self._learner, "state") else b""
 
     def restore(self, state: bytes) -> None:
-        """Goes on from there."""
+        """Restores a state."""
         if not state:
             raise ValueError(f"the run was saved without a state of {called(self._learner)}")
         self._learner.restore(_state.decode(state))
@@ -218,5 +218,5 @@ def _settings(agent: Any) -> dict[str, Any]:
 
 
 def _text(value: Any) -> str:
-    """A setting as JSON, the same in each process: what JSON does not have is called by its name or its type."""
+    """A setting as JSON, the same in each process; other values are represented by their name or type."""
     return json.dumps(value, default=lambda other: getattr(other, "__qualname__", type(other).__qualname__))

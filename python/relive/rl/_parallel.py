@@ -13,22 +13,22 @@ from relive.rl.specs import DISCOUNTS, REWARDS, EnvironmentSpec, as_arrays, norm
 
 
 def is_parallel(value: Any) -> bool:
-    """Whether it is an environment with several agents, and no class of them."""
+    """Whether the value is a multi-agent environment, and not a class."""
     return not isinstance(value, type) and hasattr(value, "possible_agents")
 
 
 class Parallel:
     """A parallel environment of PettingZoo, in which one policy acts for all agents.
 
-    The episode of an agent that leaves early ends there. Its row then waits, with steps that are FIRST and from which nothing is learned, until the agent is
-    there again: as a rule when the others have ended, too, and the environment begins anew.
+    The episode of an agent that leaves early ends there. Its row then waits, with FIRST steps from which nothing is
+    learned, until the agent returns. This is usually when the others have also ended and the environment resets.
 
     Args:
       environment: the environment; all its agents have the same spaces.
-      seed: for the first reset.
+      seed: the seed of the first reset.
 
     Raises:
-      TypeError: agents take turns, or have different spaces; a space that is not supported.
+      TypeError: agents take turns, or have different spaces; or a space is not supported.
     """
 
     def __init__(self, environment: Any, seed: int) -> None:
@@ -48,7 +48,7 @@ class Parallel:
                 )
         self._first_actions = nest.flatten(first_actions(environment.action_space(self._agents[0])))
         _, self._fill_action = nest.filler(self.spec.actions)
-        # Agents that are in an episode.
+        # The agents that are in an episode.
         self._present = dict.fromkeys(self._agents, False)
 
     def _spec_of(self, agent: Any) -> EnvironmentSpec:
@@ -57,7 +57,7 @@ class Parallel:
         return EnvironmentSpec(observations, actions, REWARDS, DISCOUNTS)
 
     def reset(self, answers: Answers) -> None:
-        """Begins an episode of all agents."""
+        """Starts an episode of all agents."""
         seed, self._seed = self._seed, None
         answer = self._environment.reset(seed=seed)
         try:
@@ -73,7 +73,7 @@ class Parallel:
             raise ValueError(f"{self._environment!r} began without agents: reset() gave observations of {sorted(observations)}, agents are {self._environment.agents}")
 
     def step(self, actions: list[Any], answers: Answers) -> None:
-        """Acts once for each agent that is there; begins anew if there is none."""
+        """Takes one step for each present agent; resets if there is none."""
         if not any(self._present.values()):
             self.reset(answers)
             return
@@ -85,7 +85,7 @@ class Parallel:
             raise _faults.wrong(self.who, "step", error) from error
 
     def _take(self, answer: Any, answers: Answers) -> None:
-        """Writes what a step gave."""
+        """Writes the result of a step."""
         observations, rewards, terminated, truncated, _ = _faults.transition(answer)
         for row, agent in enumerate(self._agents):
             if not self._present[agent]:

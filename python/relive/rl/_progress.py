@@ -1,4 +1,4 @@
-"""Displays of how a run goes: a line, a bar of tqdm's or rich's, and a curve in a notebook. Each is a logger."""
+"""Displays of a run's progress: a line, a bar of tqdm or rich, and a curve in a notebook. Each is a logger."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Display = Literal["line", "tqdm", "rich", "notebook"]
 
 
 def display_of(progress: object, steps: int, learner_steps: int | None) -> Logger | None:
-    """The display for the option ``progress`` of a run, if there is to be one.
+    """Returns the display for the option ``progress`` of a run, if any.
 
     Raises:
       ValueError: there is no such display.
@@ -58,16 +58,16 @@ def _package(module: str, display: str) -> Any:
 
 class _Bar(Protocol):
     def show(self, done: int, seconds: float, figures: Mapping[str, str]) -> None:
-        """Steps that are made, and what else is to be seen."""
+        """Shows the number of steps and further figures."""
         ...
 
     def close(self) -> None:
-        """The run has ended."""
+        """Called at the end of the run."""
         ...
 
 
 class Shown:
-    """Keeps the figures of a run, and shows them ten times a second at most."""
+    """Keeps the figures of a run, and shows them at most ten times a second."""
 
     def __init__(self, bar: _Bar, counted: str) -> None:
         self._bar, self._counted = bar, counted
@@ -77,7 +77,7 @@ class Shown:
         self._drawn = 0.0
 
     def write(self, label: str, values: Mapping[str, float]) -> None:
-        """Notes what a run tells."""
+        """Records the run's figures."""
         if label != "learner":
             (self._returns if label == "actor" else self._evaluated).append(values["episode_return"])
         self._newest = values
@@ -87,7 +87,7 @@ class Shown:
             self._draw()
 
     def complete(self, figures: Mapping[str, float]) -> None:
-        """The run has come to its end: episodes, of which it tells, may have ended before."""
+        """Called at the end of the run; its last episodes may have ended earlier."""
         if self._newest:
             self._newest = {**self._newest, **figures}
 
@@ -109,7 +109,7 @@ class Shown:
 
 
 class _Line:
-    """A line on stderr, written over and over."""
+    """A line on stderr that is overwritten."""
 
     def __init__(self, total: int, unit: str) -> None:
         self._total, self._unit, self._length = total, unit, 0
@@ -131,7 +131,7 @@ class _Line:
 
 
 class _TqdmBar:
-    """A bar of tqdm's, which notebooks show as well."""
+    """A bar of tqdm, which also works in notebooks."""
 
     def __init__(self, total: int, unit: str) -> None:
         self._bar = _package("tqdm.auto", "tqdm").tqdm(total=total, unit=f" {unit}", unit_scale=True)
@@ -145,7 +145,7 @@ class _TqdmBar:
 
 
 class _RichBar:
-    """A bar of rich's."""
+    """A bar of rich."""
 
     def __init__(self, total: int, unit: str) -> None:
         bars = _package("rich.progress", "rich")

@@ -1,4 +1,4 @@
-"""What a run tells, on its way to loggers, and the files that these write."""
+"""The reports of a run on their way to loggers, and the files of loggers."""
 
 from __future__ import annotations
 
@@ -9,28 +9,29 @@ from relive.rl.loggers import Logger
 
 
 class Reports:
-    """Calls all loggers. With a checkpoint goes how far their files went, and a run that is resumed cuts them back to there."""
+    """Calls all loggers. A checkpoint contains the positions in their files, and a resumed run truncates them to
+    these."""
 
     def __init__(self, loggers: list[Logger]) -> None:
         self._loggers = loggers
 
     def __call__(self, label: str, values: dict[str, float]) -> None:
-        """Passes on what was told."""
+        """Passes on a report."""
         for logger in self._loggers:
             logger.write(label, values)
 
     def mark(self) -> dict[str, int]:
-        """Bytes of all files, by place and name."""
+        """Returns the sizes of all files, by position and name."""
         return {f"{place}/{name}": size for place, logger in self._with_files() for name, size in logger.mark().items()}
 
     def cut_back(self, sizes: Mapping[str, int]) -> None:
-        """Cuts files back to what :meth:`mark` gave."""
+        """Truncates files to the sizes from :meth:`mark`."""
         for place, logger in self._with_files():
             begin = f"{place}/"
             logger.cut_back({name.removeprefix(begin): size for name, size in sizes.items() if name.startswith(begin)})
 
     def _with_files(self) -> Iterator[tuple[str, Any]]:
-        """Loggers whose files can be cut back, by their class and their number in it."""
+        """Loggers whose files can be truncated, by class and index."""
         numbers: dict[str, int] = {}
         for logger in self._loggers:
             if hasattr(logger, "mark") and hasattr(logger, "cut_back"):

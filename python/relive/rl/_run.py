@@ -1,4 +1,4 @@
-"""Runs of agents: one way for those in Rust and for one's own."""
+"""Runs of agents, in Rust and in Python."""
 
 from __future__ import annotations
 
@@ -71,60 +71,71 @@ def run(
     on_step: OnStep | None = None,
     on_batch: OnBatch | None = None,
 ) -> TrainingResult:
-    """Has an agent learn by acting in an environment.
+    """Trains an agent in an environment.
 
-    A named environment runs in Rust, beside the interpreter. One in Python is called from a thread of the run, once for a step of all its rows;
-    Ctrl-C then ends the run at its next step. A second Ctrl-C does not wait for that.
+    A named environment runs in Rust, without the interpreter. A thread of the run calls an environment in Python once
+    per step of all its rows; Ctrl-C then ends the run at its next step. A second Ctrl-C ends it without waiting for
+    that.
 
-    An agent acts in as many environments as it says, which are shared out among its workers. A vector of Gymnasium (``gymnasium.vector``, or
-    :class:`relive.rl.vector.ProcessVectorEnv`) is as many as it has rows, a parallel environment of PettingZoo as many as it has agents.
+    The agent determines the number of environments, which are divided among its workers. A vector of Gymnasium
+    (``gymnasium.vector``, or :class:`relive.rl.vector.ProcessVectorEnv`) counts as its number of rows, a parallel
+    environment of PettingZoo as its number of agents.
 
     Args:
-      agent: one in Rust, such as ``rl.DQN()``, or one of your own: see ``relive.rl.contracts.Agent``.
-      env: a name, such as ``"catch/0"``; an environment of Gymnasium, or with dm_env's interface; a vector of Gymnasium's environments; a parallel
-        environment of PettingZoo, whose agents have the same spaces and share the policy; a class of one of these, which is made without arguments, or
-        with ``seed=`` if it has that; a function from a seed to one of these; or a list of functions
-        without arguments, each of which makes one, as ``gymnasium.vector`` has it. What is given ready-made is not closed, and serves one worker without
-        evaluations: for the others there are functions.
-      steps: steps in the environment, of all actors together. The run ends with the rollout that reaches the number. Not with ``data``.
-      on: ``"serial"``: one thread acts and learns in turn, and the same seed gives the same run. ``"threads"``: ``actors`` threads act beside the
-        one that learns. ``"processes"``: so many processes do, which begin as those of :mod:`multiprocessing` do: agent and environment are pickled,
-        and a program begins with ``if __name__ == "__main__":``. ``"ray"``, or what :class:`relive.ray.Workers` says: so many actors of a cluster of
-        Ray do. By default threads if there are actors.
-      actors: how many act beside the thread that learns; with threads, processes and Ray 2 unless given.
-      learners: how many learners share one set of weights, this process among them; the others are processes of this machine, which begin as those of
-        ``on="processes"`` do. They need actors: 2 unless given. Rollouts are divided among them; of a replay table each samples batches of its own.
-      seed: everything random follows from it, but for what a given environment has begun with.
-      learner_steps: ends the run after so many steps of the learner, if that is earlier.
-      data: what to learn from instead of acting; needs ``learner_steps``: a folder of recorded episodes (``relive rl record``), a file of D4RL's layout as
-        numpy's ``savez`` or HDF5 (by h5py) has it, a data set of Minari, or a mapping of such arrays. The environment is that of the evaluations.
-        See :func:`relive.rl.arrays_of`. An agent of your own also learns from an iterator of batches, such as a ``relive.gpu.Loader``: its learner
-        gets each as it is, and its ``Learnt.priorities`` are the new weights of the store's trajectories.
-      timeout: seconds after which the run ends early, with what it has by then.
-      evaluate_every: steps from one evaluation without exploration to the next.
-      evaluation_episodes: episodes of an evaluation.
-      checkpoint_dir: the folder where the run is saved on its way and at its end, no bucket; it goes on from what is there, if that is of the same
-        environment, seed and settings. Environments in Python, and those of threads and processes, begin anew then and after each checkpoint of a run in one
-        thread; all else goes on as it was.
-      checkpoint_every: steps from one checkpoint to the next.
-      loggers: each gets every episode and, now and then, what the learner tells: see ``relive.rl.loggers``.
-      progress: how the run is shown: ``"line"`` on stderr, a bar of ``"tqdm"`` or ``"rich"``, which need these packages, or ``"notebook"``, a curve of
-        the returns that Jupyter draws anew once a second. ``True`` is the curve in Jupyter and the line elsewhere; unless something is given they are there
-        in Jupyter and where stderr is a terminal. ``False``: nothing. A function gets the newest episode, up to twenty times per second.
-      on_step: a function that gets what a worker has just done, as a :class:`relive.rl.Rollout`, before it is stored or learned from: a step in each of
-        its environments where the agent has a replay table, a whole rollout otherwise. Not in evaluations, and not with processes. With several
-        threads it is called by one at a time.
-      on_batch: a function that gets each batch that the learner has learned from, and a mapping of the figures that it tells of it. The batch is a
-        :class:`relive.Batch`, for agents without a replay table a :class:`relive.rl.Rollout`; with demonstrations a pair: the agent's own, and these. It has
-        arrays of its own. Not for A3C, whose workers learn by themselves.
+      agent: an agent in Rust, such as ``rl.DQN()``, or a custom agent: see ``relive.rl.contracts.Agent``.
+      env: a name, such as ``"catch/0"``; an environment of Gymnasium, or with dm_env's interface; a vector of
+        Gymnasium's environments; a parallel environment of PettingZoo, whose agents have the same spaces and share the
+        policy; a class of one of these, which is called without arguments, or with ``seed=`` if it has that; a function
+        from a seed to one of these; or a list of functions without arguments, each of which creates one, as for
+        ``gymnasium.vector``. A ready-made environment is not closed, and only works for one worker without evaluations;
+        otherwise pass a function.
+      steps: the number of environment steps of all actors together. The run ends with the rollout that reaches it. Not
+        with ``data``.
+      on: where workers run. ``"serial"``: one thread alternates between acting and learning, and the same seed gives
+        the same run. ``"threads"``: ``actors`` threads act beside the one that learns. ``"processes"``: that many
+        processes act, which start like those of :mod:`multiprocessing`: agent and environment are pickled, and the
+        program must be guarded with ``if __name__ == "__main__":``. ``"ray"``, or :class:`relive.ray.Workers`: that
+        many actors of a Ray cluster act. The default is threads if there are actors.
+      actors: the number of workers beside the thread that learns; with threads, processes and Ray by default 2.
+      learners: the number of learners that share one set of weights, including this process; the others are processes
+        on this machine, which start like those of ``on="processes"``. They need actors, by default 2. Rollouts are
+        divided among them; from a replay table, each samples its own batches.
+      seed: the seed of all randomness, except for the initial state of a given environment.
+      learner_steps: the number of learner steps after which the run ends, if that is earlier.
+      data: the data to learn from instead of acting; needs ``learner_steps``: a folder of recorded episodes
+        (``relive rl record``), a file in D4RL's layout as numpy's ``savez`` or HDF5 (with h5py), a data set of Minari,
+        or a mapping of such arrays. The environment is then only used for evaluations. See :func:`relive.rl.arrays_of`.
+        A custom agent also learns from an iterator of batches, such as a ``relive.gpu.Loader``: its learner gets each
+        batch unchanged, and its ``Learnt.priorities`` are the new weights of the store's trajectories.
+      timeout: the number of seconds after which the run ends early, with its current result.
+      evaluate_every: the number of steps between evaluations without exploration.
+      evaluation_episodes: the number of episodes of an evaluation.
+      checkpoint_dir: the folder for checkpoints of the run, during it and at its end; not a bucket. The run resumes
+        from a checkpoint there if it has the same environment, seed and settings. Environments in Python, and those of
+        threads and processes, reset when a run resumes, and after each checkpoint of a run in one thread; everything
+        else continues unchanged.
+      checkpoint_every: the number of steps between checkpoints.
+      loggers: loggers that get every episode and, at intervals, the learner's reports: see ``relive.rl.loggers``.
+      progress: the display of the run's progress: ``"line"`` on stderr, a bar of ``"tqdm"`` or ``"rich"``, which need
+        these packages, or ``"notebook"``, a curve of the returns that Jupyter redraws once a second. ``True`` is the
+        curve in Jupyter and the line elsewhere; this is the default in Jupyter and if stderr is a terminal. ``False``:
+        none. A function gets the newest episode, up to twenty times per second.
+      on_step: a function that gets the latest steps of a worker, as a :class:`relive.rl.Rollout`, before they are
+        stored or learned from: one step in each of its environments if the agent has a replay table, otherwise a whole
+        rollout. It is not called in evaluations, nor with processes. Several threads call it one at a time.
+      on_batch: a function that gets each batch that the learner has learned from, and a mapping of the learner's
+        figures for it. The batch is a :class:`relive.Batch`, or for agents without a replay table a
+        :class:`relive.rl.Rollout`; with demonstrations it is a pair: the agent's own batch, and the demonstrations. Its
+        arrays are copies. It is not called for A3C, whose workers learn by themselves.
 
     Raises:
-      TypeError: no environment, or values of it that are not supported; the error names their path. An agent, a policy or a learner that lacks a
-        method; the error names it.
-      ValueError: a setting out of its range, an unknown name, actions that the agent cannot take, a checkpoint of another run, an
-        observation or a reward that is NaN or infinite; arrays of a policy of another shape or data type.
+      TypeError: the environment is of no supported kind, or has unsupported values; the error names their path. An
+        agent, a policy or a learner lacks a method; the error names it.
+      ValueError: a setting out of its range, an unknown name, actions that the agent does not support, a checkpoint of
+        another run, an observation or a reward that is NaN or infinite; or a policy's arrays have another shape or data
+        type.
       ImportError: the package of a display, or of the data, is not installed.
-      Exception: whatever the environment, the agent, a logger, ``progress`` or a hook raises.
+      Exception: the environment, the agent, a logger, ``progress`` or a hook raised an exception.
     """
     options = {name: value for name, value in locals().items() if name not in ("agent", "env", "steps", "loggers")}
     steps = _steps(steps, learner_steps, data)
@@ -183,7 +194,7 @@ def run(
 
 
 def _close(loggers: list[Logger]) -> None:
-    """Closes all, also where one of them cannot be closed."""
+    """Closes all, even if one of them cannot be closed."""
     with contextlib.ExitStack() as closing:
         for logger in loggers:
             closing.callback(logger.close)
@@ -222,7 +233,7 @@ def _learners(learners: int, on: Any, data: Any) -> int:
 
 
 def _for_extension(agent: Any, actors: int, *, is_saved: bool, source: SourceBridge | None = None) -> tuple[Any, int]:
-    """The agent as the extension takes it, and in how many environments a run acts."""
+    """The agent in the form that the extension takes, and the number of environments of a run."""
     if hasattr(agent, "_for_extension"):
         if source is not None:
             raise TypeError(
@@ -235,7 +246,7 @@ def _for_extension(agent: Any, actors: int, *, is_saved: bool, source: SourceBri
 
 
 def _supervisor(agent: Any, env: Any, on: On | Workers | None, actors: int, learners: int) -> Any:
-    """What starts the other processes of a run, if it has some."""
+    """The starter of the run's other processes, if there are any."""
     workers = _workers(agent, env, on, actors)
     if learners == 1:
         return workers
@@ -245,10 +256,10 @@ def _supervisor(agent: Any, env: Any, on: On | Workers | None, actors: int, lear
 
 
 def _workers(agent: Any, env: Any, on: On | Workers | None, actors: int) -> Any:
-    """What starts the workers where they are processes."""
+    """The starter of the workers, if they are processes."""
     if on in (None, "serial", "threads"):
         return None
-    # Few programs need what these import.
+    # Imported here, since few programs need these modules.
     from relive.rl._workers import Supervisor
 
     launcher: Launcher

@@ -1,4 +1,4 @@
-"""Settings of agents, by their names."""
+"""Settings of agents, by name."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ S = TypeVar("S", bound="Settings")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Settings:
-    """What the settings of all agents can do. Each is checked when they are made."""
+    """The common methods of all agents' settings. Settings are checked at construction."""
 
     agent: ClassVar[str]
     """The agent's name."""
 
-    # Names of settings, and those of Rust where they differ.
+    # Names of settings, and their names in Rust if they differ.
     _rust_names: ClassVar[Mapping[str, str]] = {}
 
     def __post_init__(self) -> None:
@@ -37,14 +37,14 @@ class Settings:
 
     @classmethod
     def for_environment(cls: type[S], name: str) -> S:
-        """What is known to be good for an environment by its name, such as ``"CartPole-v1"``, and otherwise the defaults: the settings that
-        ``relive rl train`` begins with unless told otherwise."""
+        """Returns settings tuned for a known environment, such as ``"CartPole-v1"``, otherwise the defaults. ``relive
+        rl train`` uses the same settings by default."""
         settings = json.loads(_native.agent_for_environment(cls.agent, name))
         names = {rust: name for name, rust in cls._rust_names.items()}
         return cls(**{names.get(name, name): value for name, value in settings.items()})
 
     def _values(self) -> dict[str, Any]:
-        """The settings as Rust takes them, but for the names."""
+        """The settings in the form that Rust takes, except for the names."""
         return dataclasses.asdict(self)
 
     def _json(self) -> str:
@@ -79,7 +79,7 @@ def _numbers(name: str, value: Any, number: Any) -> tuple[Any, ...]:
 
 
 def _checked(field: dataclasses.Field[Any], value: Any) -> Any:
-    """A setting as one of the type that it is annotated with."""
+    """Converts a setting to its annotated type."""
     name, kind = field.name, str(field.type)
     if value is None and kind.endswith("| None"):
         return None

@@ -1,4 +1,4 @@
-"""What the extension shows of rollouts and batches, as learners and hooks get it."""
+"""Rollouts and batches of the extension, in the form that learners and hooks get."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from relive.rl.specs import EnvironmentSpec
 
 
 class Rollouts:
-    """Puts the leaves of rollouts together again, in the structures of an environment."""
+    """Rebuilds rollouts from their leaves, in the structures of an environment."""
 
     def __init__(self, spec: EnvironmentSpec) -> None:
         _, self._fill_observations = nest.filler(spec.observations)
         _, self._fill_actions = nest.filler(spec.actions)
 
     def rollout(self, *, observations: Any, actions: Any, extras: dict[str, Any], **answers: Any) -> Rollout:
-        """A rollout."""
+        """Builds a rollout."""
         return Rollout(
             observations=self._fill_observations(observations), actions=self._fill_actions(actions), extras=extras, **answers
         )
@@ -30,7 +30,8 @@ class Batches:
     """Names the columns of a table's batches.
 
     Args:
-      discount: γ, if there is one: what is stored of a transition has one power of it less, since agents in Rust multiply by that as they learn.
+      discount: γ, if any: the stored discount of a transition lacks one power of it, since agents in Rust multiply by
+        that when they learn.
     """
 
     def __init__(self, discount: float | None) -> None:
@@ -39,7 +40,7 @@ class Batches:
         self._structure: Structure | None = None
 
     def batch(self, shown: tuple[Any, Any, Any, Any]) -> Batch:
-        """A batch, of which the extension gives info, columns, lengths and names."""
+        """Builds a batch from the extension's info, columns, lengths and names."""
         info, columns, lengths, names = shown
         if names is not self._names:
             self._names, self._structure = names, None if names is None else Structure(names, is_promised=True)

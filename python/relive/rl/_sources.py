@@ -1,4 +1,4 @@
-"""What a user calls an environment, and the environments that are made of it."""
+"""The environments that a user can pass, and their construction."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ _COUNTS = "give the agent as many, by environments= of its experience or by num_
 
 
 class Source:
-    """Makes the environments of a run, for the extension."""
+    """Creates the environments of a run, for the extension."""
 
     def __init__(self, environment: Any) -> None:
         self._environment, self._is_given = environment, _is_environment(environment)
-        # An environment that was made to be looked at, and is acted in first.
+        # An environment that was created to read its specs; it is the first one to be used.
         self._spare: tuple[int, int, Any] | None = None
 
     def specs(self, seed: int) -> tuple[Any, ...]:
-        """What the environments take and give, as the extension has it."""
+        """The specs of the environments, in the extension's form."""
         made = self._made(0, seed)
         self._spare = 0, seed, made
         return Bridge([_part(made, [seed])]).specs
 
     def rows(self, first: int, seeds: Sequence[int], resumed: int, is_exact: bool) -> Bridge:
-        """The environments of these seeds, each in its row; ``first`` is the number of the first.
+        """Returns the environments of these seeds, each in its row; ``first`` is the number of the first.
 
         Raises:
-          ValueError: some are had together only, and are too many; unless the number need not be exact.
+          ValueError: several environments only exist together, and are too many; unless the number need not be exact.
         """
         parts: list[Part] = []
         owned: list[Any] = []
@@ -72,10 +72,10 @@ class Source:
 
 
 def source_of(environment: Any) -> str | Source:
-    """A name, or where environments come from, of what a user calls an environment.
+    """Returns a name, or a source of environments, for the value that a user passed.
 
     Raises:
-      TypeError: it is none.
+      TypeError: it is not an environment.
     """
     if isinstance(environment, str):
         return environment
@@ -86,14 +86,14 @@ def source_of(environment: Any) -> str | Source:
 
 
 def expect_enough(environment: Any, count: int, *, is_shared: bool) -> None:
-    """Whether an environment that is given ready-made, or a list of functions, is as many as a run acts in.
+    """Checks that a ready-made environment, or a list of functions, has the number of environments of a run.
 
     Args:
-      is_shared: whether a single worker has all environments, and nobody else needs one.
+      is_shared: whether a single worker has all environments, and nothing else needs one.
 
     Raises:
-      TypeError: each worker needs its own.
-      ValueError: they are too many, or too few.
+      TypeError: each worker needs its own environment.
+      ValueError: there are too many, or too few.
     """
     if isinstance(environment, (list, tuple)):
         if len(environment) != count:
@@ -110,10 +110,10 @@ def expect_enough(environment: Any, count: int, *, is_shared: bool) -> None:
 
 
 def with_dm_env_interface(environment: Any, seed: int) -> Any:
-    """The environment of a name, or what a function gives for a seed, with dm_env's interface.
+    """Returns the environment of a name, or a function's result for a seed, with dm_env's interface.
 
     Raises:
-      TypeError: it is no environment.
+      TypeError: the result is not an environment.
     """
     if not isinstance(source_of(environment), str) and not _is_environment(environment):
         environment = environment[0]() if isinstance(environment, (list, tuple)) else _called(environment, seed)
@@ -121,7 +121,7 @@ def with_dm_env_interface(environment: Any, seed: int) -> Any:
 
 
 def name_of(environment: Any) -> str:
-    """What an environment is called in messages and in saved runs."""
+    """The name of an environment in messages and in saved runs."""
     if isinstance(environment, str):
         return environment
     if isinstance(environment, (list, tuple)):
@@ -133,10 +133,10 @@ def name_of(environment: Any) -> str:
 
 
 def _called(make: Any, seed: int) -> Any:
-    """What a function makes of a seed, or a class of environments, whose first argument mostly is something else.
+    """Calls a function with a seed, and a class without, since its first argument is usually not a seed.
 
     Raises:
-      TypeError: the class is not made without arguments.
+      TypeError: the class cannot be called without arguments.
     """
     if not (isinstance(make, type) and callable(getattr(make, "reset", None)) and callable(getattr(make, "step", None))):
         return make(seed)
@@ -163,7 +163,7 @@ def _rows_of(environment: Any) -> int:
 
 
 def _part(environment: Any, seeds: Sequence[int]) -> Part:
-    """An environment of any kind in its rows, with seeds for their first episodes."""
+    """Wraps an environment of any kind in its rows, with seeds for their first episodes."""
     if is_vector(environment):
         return Vector(environment, seeds)
     if is_parallel(environment):
@@ -180,5 +180,5 @@ def _with_dm_env_interface(environment: Any, seed: int) -> Any:
 
 
 def _of_episodes(seed: int, resumed: int) -> int:
-    """The seed of an environment's episodes, which are others after each checkpoint."""
+    """The seed of an environment's episodes, which differs after each checkpoint."""
     return seed if not resumed else int(np.random.SeedSequence([seed, resumed]).generate_state(1)[0])

@@ -15,7 +15,7 @@ _ARRAY, _TUPLE, _BYTES, _ITEMS = "$array", "$tuple", "$bytes", "$items"
 
 
 def encode(state: Any) -> bytes:
-    """The bytes of a state.
+    """Converts a state to bytes.
 
     Raises:
       TypeError: a value of another kind; the error names its path.
@@ -31,7 +31,7 @@ def encode(state: Any) -> bytes:
 
 
 def decode(data: bytes) -> Any:
-    """The state in the bytes of :func:`encode`; arrays are numpy's.
+    """Restores a state from the bytes of :func:`encode`; arrays are numpy arrays.
 
     Raises:
       ValueError: damaged bytes.
@@ -52,7 +52,7 @@ def _plain(value: Any, path: str, arrays: list[Any]) -> Any:
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if isinstance(value, Mapping):
-        # In a list, since keys may be numbers, as those of PyTorch's optimisers are.
+        # As a list, since keys may be numbers, as in PyTorch's optimisers.
         return {_ITEMS: [[_plain(key, path, arrays), _plain(part, f"{path}[{key!r}]", arrays)] for key, part in value.items()]}
     if isinstance(value, (list, tuple)):
         parts = [_plain(part, f"{path}[{number}]", arrays) for number, part in enumerate(value)]

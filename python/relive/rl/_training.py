@@ -1,4 +1,4 @@
-"""What a run comes to."""
+"""The result of a run."""
 
 from __future__ import annotations
 
@@ -11,19 +11,21 @@ from relive.rl._episodes import EpisodeLog
 from relive.rl.policy import Policy
 
 Progress = Callable[[dict[str, Any]], object]
-"""Gets an episode: ``episode``, ``episode_return``, ``episode_length``, ``env_steps``, ``learner_steps``, ``actor``, ``seconds``."""
+"""Receives an episode: ``episode``, ``episode_return``, ``episode_length``, ``env_steps``, ``learner_steps``,
+``actor``, ``seconds``."""
 
 
 @dataclasses.dataclass(frozen=True)
 class TrainingResult:
-    """What a run came to.
+    """The result of a run.
 
-    ``samples_per_insert`` is measured from when learning may begin. ``is_complete`` is false if the time ran out before all
-    steps were made.
+    ``samples_per_insert`` is measured from the start of learning. ``is_complete`` is false if the time ran out before
+    all steps were made.
 
-    ``time_by_part`` says how many seconds each part of the work took, in all threads and processes together: ``act`` and ``step`` (the policy, and the
-    environments), ``add`` and ``sample`` (into the replay table and out of it, waiting included), ``learn``, ``priorities``, ``weights``, ``evaluate`` and
-    ``save``. Parts that took no time are not there.
+    ``time_by_part`` has the number of seconds that each part of the work took, over all threads and processes: ``act``
+    and ``step`` (the policy and the environments), ``add`` and ``sample`` (into the replay table and out of it,
+    including waits), ``learn``, ``priorities``, ``weights``, ``evaluate`` and ``save``. Parts that took no time are
+    omitted.
     """
 
     policy: Policy
@@ -40,29 +42,29 @@ class TrainingResult:
 
     @classmethod
     def of(cls, policy: Policy, result: dict[str, Any], again: Callable[..., TrainingResult] | None) -> TrainingResult:
-        """What the extension gives of a run, which ``again`` goes on with if it was saved."""
+        """Builds the result of a run, which ``again`` continues if it was saved."""
         episodes, evaluation = EpisodeLog(**result["train"]), EpisodeLog(**result["evaluation"])
         names = [field.name for field in dataclasses.fields(cls)][3:-1]
         return cls(policy, episodes, evaluation, **{name: result[name] for name in names}, _again=again)
 
     def plot(self) -> Curve:
-        """The returns of episodes over steps in the environment, as a picture that notebooks show: their mean over a hundred episodes, and the
-        means of evaluations. Those of a run that learns from data are over steps of the learner."""
+        """The returns of episodes over environment steps, as a picture that notebooks show: their mean over a hundred
+        episodes, and the means of evaluations. For a run that learns from data, they are over learner steps."""
         return Curve.of(self.episodes, self.evaluation)
 
     def resume(self, steps: int, **options: Any) -> TrainingResult:
-        """Goes on with the run until it has made so many steps in all. The options are those that it had, but for loggers, which it has closed, and for
-        those that are given here.
+        """Continues the run until it has made that many steps in total. The options are the previous ones, except for
+        loggers, which were closed, and for options given here.
 
         Raises:
-          ValueError: it had no ``checkpoint_dir``.
+          ValueError: the run had no ``checkpoint_dir``.
         """
         if self._again is None:
             raise ValueError("the run was not saved: give it a checkpoint_dir, from which it is resumed")
         return self._again(steps=steps, **options)
 
     def __getstate__(self) -> dict[str, Any]:
-        # What a run is made of cannot be pickled, as a rule.
+        # The inputs of a run usually cannot be pickled.
         return {**vars(self), "_again": None}
 
 
@@ -70,15 +72,16 @@ Runs = TrainingResult | Sequence[TrainingResult]
 
 
 def plot(runs: Runs | Mapping[str, Runs], *, of: Literal["training", "evaluation"] = "training") -> Curve:
-    """The returns of several runs in one picture, which notebooks show.
+    """Draws the returns of several runs in one picture, which notebooks show.
 
     Args:
-      runs: results by name, to compare agents or settings. Several results of one name, a list, are the seeds of one line: it is their mean, in a band from the
-        lowest to the highest. Without names all are one line.
-      of: which returns: of the episodes while training, a mean over a hundred, or of the evaluations.
+      runs: results by name, to compare agents or settings. A list of results under one name is the seeds of one line:
+        their mean, in a band from the lowest to the highest. Without names, all results are one line.
+      of: the returns to draw: those of the episodes during training, as a mean over a hundred, or those of the
+        evaluations.
 
     Raises:
-      ValueError: there are no runs, or one without such episodes.
+      ValueError: there are no runs, or one lacks such episodes.
     """
     named = runs if isinstance(runs, Mapping) else {of: runs}
     logs: dict[str, list[EpisodeLog]] = {}

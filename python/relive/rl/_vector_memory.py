@@ -36,18 +36,18 @@ class _Leaf:
 
 
 class Memory:
-    """Observations, actions and answers of all environments, one row for each, in memory of several processes.
+    """Observations, actions and answers of all environments, one row for each, in memory shared by several processes.
 
     Args:
       layout: nests of the observations' and the actions' leaves.
-      count: environments.
-      name: of memory that is there already; it is made unless this is given.
+      count: the number of environments.
+      name: the name of existing memory; by default new memory is created.
     """
 
     def __init__(self, layout: tuple[Any, Any], count: int, name: str | None = None) -> None:
         self.layout, self.count = layout, count
         flag = _Leaf((), np.bool_)
-        # Commands and messages have a row for each worker, of whom there are no more than environments.
+        # Commands and messages have one row per worker; there are no more workers than environments.
         answers = {
             "rewards": _Leaf((), np.float64), "terminated": flag, "truncated": flag, "commands": _Leaf((), np.int8), "tells": flag,
         }
@@ -66,20 +66,20 @@ class Memory:
         self.commands, self.tells = found["commands"], found["tells"]
 
     def forget_name(self) -> None:
-        """Nobody else finds the memory from now on; it goes with the last process that has it."""
+        """Removes the memory's name; the memory vanishes with the last process that has it."""
         if self._has_name:
             self._has_name = False
             self._shared.unlink()
 
     def close(self) -> None:
-        """Lets go of the memory, whose arrays must be used no more."""
+        """Releases the memory, whose arrays must not be used afterwards."""
         self.forget_name()
         del self.observations, self.actions, self.rewards, self.terminated, self.truncated, self.commands, self.tells
         self._shared.close()
 
 
 def rows(arrays: Any, row: int | slice) -> Any:
-    """The same rows of all arrays of a nest."""
+    """Returns the same rows of all arrays of a nest."""
     return nest.map_structure(lambda array: array[row], arrays)
 
 
@@ -93,7 +93,7 @@ def write(arrays: Any, row: int, value: Any) -> None:
 
 
 def _write(array: Any, row: int, value: Any) -> None:
-    # numpy repeats what is too small.
+    # numpy would broadcast an array that is too small.
     if np.shape(value) != array.shape[1:]:
         raise ValueError(f"observation: expected {array.dtype} {array.shape[1:]}, got {np.asarray(value).dtype} {np.shape(value)}")
     array[row] = value

@@ -1,4 +1,4 @@
-"""A worker of a vector of environments: a process that steps in some of them."""
+"""A worker of a vector of environments: a process that steps some of them."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ STEP, RESET, CLOSE = range(3)
 def work(
     factories: Any, first: int, memory: tuple[Any, int, str], number: int, parts: tuple[Connection, Semaphore, Semaphore]
 ) -> None:
-    """Steps and resets on command, until the command to close."""
-    # Ctrl-C is for the process that steps.
+    """Executes commands to step and reset, until the command to close."""
+    # Ctrl-C is for the parent process, which steps the vector.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     end_with_parent()
     pipe, go, done = parts
@@ -43,7 +43,7 @@ def work(
 
 
 class _Worker:
-    """Environments that follow each other in a vector."""
+    """Consecutive environments of a vector."""
 
     def __init__(self, environments: list[Any], first: int, memory: Memory) -> None:
         self._environments = list(enumerate(environments, first))
@@ -53,7 +53,7 @@ class _Worker:
         self._ended = {number: False for number, _ in self._environments}
 
     def reset(self, seeds: list[int | None], options: Any) -> Any:
-        """Begins an episode in each; what the environments tell, by their numbers."""
+        """Starts an episode in each; returns the environments' infos by number."""
         self._memory.rewards[:], self._memory.terminated[:], self._memory.truncated[:] = 0.0, False, False
         infos = {}
         for (number, environment), seed in zip(self._environments, seeds, strict=True):
@@ -61,7 +61,7 @@ class _Worker:
         return {number: info for number, info in infos.items() if info}
 
     def step(self) -> Any:
-        """Acts in each; what the environments tell, by their numbers."""
+        """Takes one step in each; returns the environments' infos by number."""
         memory, infos = self._memory, {}
         for number, environment in self._environments:
             if self._ended[number]:
@@ -93,7 +93,7 @@ class _Worker:
         return info
 
     def close(self) -> list[Any]:
-        """Closes all; what that has failed by, with the names of the environments."""
+        """Closes all; returns the errors, with the names of the environments."""
         failures = []
         for number, environment in self._environments:
             try:

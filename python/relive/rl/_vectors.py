@@ -1,4 +1,4 @@
-"""Vectors of Gymnasium's environments as rows of a run."""
+"""Vectors of Gymnasium environments as rows of a run."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ _NEXT_STEP, _SAME_STEP, _DISABLED = "NextStep", "SameStep", "Disabled"
 
 
 def is_vector(value: Any) -> bool:
-    """Whether it is a vector of environments, and no class of them."""
+    """Whether the value is a vector of environments, and not a class."""
     return not isinstance(value, type) and hasattr(value, "single_observation_space") and hasattr(value, "num_envs")
 
 
 class Vector:
-    """A ``gymnasium.vector.VectorEnv``: it is acted in and stepped once for all its rows.
+    """A ``gymnasium.vector.VectorEnv``, with one policy call and one step for all its rows.
 
-    How it resets is in its metadata. With ``NEXT_STEP`` rows are those of single environments. With ``SAME_STEP`` and ``DISABLED`` all rows step
-    together, also one whose episode has ended: the first step of its next episode is made by the action that was chosen for the last observation, and
-    skipped, unless all rows have ended.
+    Its metadata has its reset mode. With ``NEXT_STEP``, rows behave like single environments. With ``SAME_STEP`` and
+    ``DISABLED``, all rows step together, including rows whose episode has ended. The first step of their next episode
+    uses the action for the previous observation, and is skipped unless all rows have ended.
 
     Args:
       environment: the vector.
-      seeds: for the first reset: one for each row, or one alone, from which Gymnasium counts up.
+      seeds: the seeds of the first reset: one for each row, or a single one, from which Gymnasium counts up.
 
     Raises:
-      TypeError: a space that is not supported, or no word of how it resets.
+      TypeError: a space is not supported, or the reset mode is missing.
     """
 
     def __init__(self, environment: Any, seeds: Sequence[int]) -> None:
@@ -51,7 +51,7 @@ class Vector:
         self._begun: Any = None
 
     def reset(self, answers: Answers) -> None:
-        """Begins an episode in each row."""
+        """Starts an episode in each row."""
         seed, self._seed = self._seed, None
         answer = self._environment.reset(seed=seed)
         try:
@@ -61,7 +61,7 @@ class Vector:
             raise _faults.wrong(self.who, "reset", error) from error
 
     def step(self, actions: list[Any], answers: Answers) -> None:
-        """Acts once in each row."""
+        """Takes one step in each row."""
         ended = self._ended
         if self._mode != _NEXT_STEP and ended.all():
             self._begin_all(self._begun if self._mode == _SAME_STEP else self._environment.reset()[0], answers)
@@ -75,7 +75,7 @@ class Vector:
             raise _faults.wrong(self.who, "step", error) from error
         last = over & ~ended
         if self._mode == _DISABLED and (over & ended).any():
-            # The step that is skipped has ended an episode itself.
+            # The skipped step has itself ended an episode.
             begun = self._reset(over & ended)
             observations = nest.map_structure(lambda new, old: np.where(_beside(over & ended, new), new, old), begun, observations)
         try:
@@ -88,7 +88,8 @@ class Vector:
         self._ended = last
 
     def _told(self, answer: Any, answers: Answers) -> tuple[Any, Any, Any]:
-        """Writes all but the observations of what a step gave; these, the infos, and which rows' episodes are over."""
+        """Writes a step's results except the observations; returns these, the infos, and the rows whose episodes are
+        over."""
         ended = self._ended
         observations, rewards, terminated, truncated, infos = _faults.transition(answer)
         over = np.asarray(terminated, np.bool_) | np.asarray(truncated, np.bool_)
@@ -108,7 +109,8 @@ class Vector:
         return self._environment.reset(options={"reset_mask": rows.copy()})[0]
 
     def _see_last(self, last: Any, infos: Mapping[str, Any], answers: Answers) -> None:
-        """Writes the last observations of episodes, in whose place the vector has the first ones of the next."""
+        """Writes the last observations of episodes, in place of the next episodes' first ones that the vector
+        returned."""
         found = infos.get("final_obs")
         for row in np.flatnonzero(last):
             seen = nest.map_structure(lambda leaf, row=row: leaf[row], found) if isinstance(found, Mapping) else None if found is None else found[row]

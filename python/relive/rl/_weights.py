@@ -1,4 +1,4 @@
-"""Weights of agents of one's own: arrays in nested mappings, and as a list on their way."""
+"""Weights of custom agents: arrays in nested mappings, and as a list for transfer."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from relive._frameworks import as_numpy
 
 
 def called(value: Any) -> str:
-    """What messages call an object."""
+    """The name of an object in messages."""
     return type(value).__qualname__
 
 
 def as_array(value: Any) -> Any:
-    """An array of any framework as one of numpy.
+    """Converts any framework's array to numpy.
 
     Raises:
-      TypeError: numbers of a type that numpy does not have, such as PyTorch's bfloat16.
+      TypeError: numbers of a type that numpy lacks, such as PyTorch's bfloat16.
     """
     try:
         return np.asarray(as_numpy(value))
@@ -29,10 +29,10 @@ def as_array(value: Any) -> Any:
 
 
 def flattened(weights: Any, learner: str) -> list[tuple[str, Any]]:
-    """All arrays in nested mappings, by the names on their way with slashes between.
+    """Returns all arrays in nested mappings, by path, with slashes between the names.
 
     Raises:
-      TypeError: what is no array of numbers, or a name with a slash.
+      TypeError: a value that is not an array of numbers, or a name with a slash.
       ValueError: numbers that are not finite.
     """
     found: list[tuple[str, Any]] = []
@@ -59,7 +59,7 @@ def _add(value: Any, path: str, found: list[tuple[str, Any]], learner: str) -> N
 
 
 def nested(weights: dict[str, Any]) -> Any:
-    """The nested mappings that :func:`flattened` was given."""
+    """Rebuilds the nested mappings from the result of :func:`flattened`."""
     if weights.keys() == {"weights"}:
         return weights["weights"]
     nested: dict[str, Any] = {}

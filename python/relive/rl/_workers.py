@@ -1,4 +1,4 @@
-"""Workers of a run, which act in other processes: they are started, watched, and started anew."""
+"""Workers of a run, which act in other processes: they are started, watched, and restarted."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from relive import _native
 from relive.rl._own import AgentBridge
 from relive.rl._sources import source_of
 
-# A worker that ends more often than this, each time so soon after it has begun to work, will not go well the next time, either.
+# A worker that ends more often than this, each time soon after it started to work, is not restarted again.
 _MOST_ENDS, _SOON_SECONDS = 5, 10.0
-# Time for workers to end by themselves when the run is over, and to tell why they have failed.
+# The time for workers to end by themselves when the run is over, and to report errors.
 _GRACE_SECONDS, _TELL_SECONDS = 4.0, 2.0
-# The same of nodes, all of them together: each ends its workers before.
+# The same for all nodes together; each first ends its workers.
 _NODES_TELL_SECONDS = 10.0
-# Time from one look at the workers to the next.
+# The interval between checks of the workers.
 _LOOK_SECONDS = 0.1
 
 
@@ -26,39 +26,40 @@ class Worker(Protocol):
 
     @property
     def begun(self) -> float:
-        """When it has begun to work, by ``time.monotonic()``; 0 before. How long that takes says nothing about how the work goes."""
+        """The time at which it started to work, by ``time.monotonic()``; 0 before. The start-up time says nothing about
+        the work."""
 
     def ended(self) -> str | None:
-        """How it has ended, such as ``"exit code 1"``; empty if its run was over, ``None`` while it works."""
+        """How it ended, such as ``"exit code 1"``; empty if its run was over, ``None`` while it works."""
 
     def raise_failure(self, seconds: float = 0.0) -> None:
-        """Raises what it has failed by, if it tells that within so much time."""
+        """Raises its error, if it reports one within that time."""
 
     def end(self, seconds: float) -> None:
-        """Ends it, after it had so much time to end by itself."""
+        """Ends it, after giving it that time to end by itself."""
 
 
 class Launcher(Protocol):
-    """Starts workers somewhere."""
+    """Starts workers in some place."""
 
     @property
     def other_machines(self) -> dict[str, Any] | None:
-        """``{"host": …, "token": …}`` where workers may be on other machines: the address by which they know this one, and the token
-        that they show."""
+        """``{"host": …, "token": …}`` if workers may be on other machines: the address at which they reach this machine,
+        and the token that they send."""
 
     @property
     def by_nodes(self) -> bool:
-        """Whether what it starts are nodes, to which the run gives the numbers of its workers."""
+        """Whether it starts nodes, to which the run assigns the numbers of its workers."""
 
     def start(self, address: str, number: int) -> Worker:
         """Starts the worker, or the node, of a number for the run at an address."""
 
     def close(self) -> None:
-        """Gives back what it holds, when all workers have ended."""
+        """Releases its resources when all workers have ended."""
 
 
 class Supervisor:
-    """Starts the workers of a run, and starts those anew that end before the run does."""
+    """Starts the workers of a run, and restarts those that end before the run does."""
 
     has_workers = True
     """Whether the workers of the run are processes."""
@@ -67,31 +68,31 @@ class Supervisor:
         self._launcher, self._actors = launcher, actors
         self._address = ""
         self._workers: dict[int, Worker] = {}
-        # How often each worker has ended soon, the last times.
+        # How often in succession each worker ended soon after its start.
         self._ends: dict[int, int] = {}
         self.restarts = 0
 
     @property
     def other_machines(self) -> dict[str, Any] | None:
-        """How workers on other machines reach the run, if there may be some."""
+        """How workers on other machines reach the run, if they are possible."""
         return self._launcher.other_machines
 
     @property
     def by_nodes(self) -> bool:
-        """Whether the workers are those of nodes."""
+        """Whether nodes run the workers."""
         return self._launcher.by_nodes
 
     @property
     def running(self) -> int:
-        """How many of the workers have not ended."""
+        """The number of workers that have not ended."""
         return sum(worker.ended() is None for worker in self._workers.values())
 
     def start(self, address: str) -> None:
-        """Starts all workers of the run at an address, unless they are there."""
+        """Starts all workers of the run at an address, unless they are running."""
         self.hold(address, range(self._actors))
 
     def hold(self, address: str, numbers: Iterable[int]) -> None:
-        """Has the workers of these numbers, and no others: it ends the others at once."""
+        """Runs exactly the workers of these numbers, and ends the others at once."""
         self._address = address
         wanted = set(numbers)
         for number in self._workers.keys() - wanted:
@@ -100,10 +101,10 @@ class Supervisor:
             self._workers[number] = self._launcher.start(address, number)
 
     def check(self) -> None:
-        """Starts those anew that have ended.
+        """Restarts workers that have ended.
 
         Raises:
-          Exception: what a worker has raised.
+          Exception: a worker raised an exception.
           RuntimeError: workers end again and again.
         """
         for number, worker in list(self._workers.items()):
@@ -134,7 +135,7 @@ class Supervisor:
         print(f"relive: {what} {number} has ended by {how}: starting it anew", file=sys.stderr)
 
     def raise_failure(self) -> None:
-        """Raises what a worker has failed by, if one has; it may be about to tell."""
+        """Raises a worker's error, if any; it may be about to report it."""
         until = time.monotonic() + _NODES_TELL_SECONDS
         for worker in self._workers.values():
             worker.raise_failure(max(0.0, until - time.monotonic()) if self._launcher.by_nodes else _TELL_SECONDS)
@@ -148,7 +149,8 @@ class Supervisor:
 
 
 def work(agent: Any, environment: Any, address: str, number: int, token: str | None = None, weights_from: str | None = None) -> None:
-    """Works for the run at an address until it is over, by weights of the node at ``weights_from``. ``None`` is what the run names itself."""
+    """Works for the run at an address until it is over, with weights of the node at ``weights_from``. ``None`` uses the
+    run's own values."""
     native = agent._for_extension(1)[0] if hasattr(agent, "_for_extension") else None if agent is None else AgentBridge(agent)
     source = None if environment is None else source_of(environment)
     _native.work_for_run(native, source, address, number, token, weights_from)

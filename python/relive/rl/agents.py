@@ -1,4 +1,4 @@
-"""Agents whose settings are listed in one place, the Rust library: ``relive rl agents NAME`` prints them."""
+"""Agents whose settings are defined in the Rust library: ``relive rl agents NAME`` prints them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ A = TypeVar("A", bound="NamedAgent")
 
 
 class _Named:
-    """The settings of an agent as the extension takes them."""
+    """Converts the settings of an agent to the extension's form."""
 
     __slots__ = ("agent", "_text")
 
@@ -27,15 +27,15 @@ class _Named:
 
 
 class NamedAgent(Agent[Any]):
-    """An agent with its settings, which are the defaults but for those that are given.
+    """An agent with its settings; omitted settings have their defaults.
 
-    Groups of settings are mappings, of which what is given is changed: ``DQfD(demonstrations={"episodes": 10})``.
+    Groups of settings are mappings, which change only the given entries: ``DQfD(demonstrations={"episodes": 10})``.
 
     Args:
       settings: settings by their names.
 
     Raises:
-      ValueError: a setting that there is not, of another type, or out of its range.
+      ValueError: a setting that does not exist, is of another type, or is out of its range.
     """
 
     _name: ClassVar[str]
@@ -47,12 +47,12 @@ class NamedAgent(Agent[Any]):
 
     @classmethod
     def for_environment(cls: type[A], name: str, **settings: Any) -> A:
-        """The agent with what is known to be good for an environment by its name, such as ``"CartPole-v1"``, and otherwise the defaults; but for the
-        settings that are given."""
+        """Returns the agent with settings tuned for a known environment, such as ``"CartPole-v1"``, otherwise with the
+        defaults. The given settings take precedence."""
         return cls(**{**json.loads(_native.agent_for_environment(cls._name, name)), **settings})
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # The mapping that cannot be written to cannot be pickled either.
+        # The read-only mapping cannot be pickled.
         return _again, (type(self), dict(self.settings))
 
     def __repr__(self) -> str:
@@ -67,13 +67,13 @@ def _again(agent: type[Any], settings: dict[str, Any]) -> Any:
 
 
 class ApeX(NamedAgent):
-    """Ape-X DQN (Horgan et al. 2018): actors that differ in how much they explore. For discrete actions."""
+    """Ape-X DQN (Horgan et al. 2018): each actor explores to a different degree. For discrete actions."""
 
     _name = "apex"
 
 
 class APPO(NamedAgent):
-    """Asynchronous PPO, whose actors run ahead, with V-trace. For discrete actions and arrays of numbers."""
+    """Asynchronous PPO with V-trace: actors do not wait for the learner. For discrete actions and arrays of numbers."""
 
     _name = "appo"
 
@@ -85,7 +85,8 @@ class BC(NamedAgent):
 
 
 class BCQ(NamedAgent):
-    """Q-learning from recorded episodes, among actions that are likely there (Fujimoto et al. 2019b). For discrete actions."""
+    """Batch-constrained Q-learning (Fujimoto et al. 2019b): offline, only among likely actions. For discrete
+    actions."""
 
     _name = "bcq"
 
@@ -109,7 +110,7 @@ class IQL(NamedAgent):
 
 
 class TD3BC(NamedAgent):
-    """TD3 that stays near recorded episodes (Fujimoto and Gu 2021). For arrays of numbers between bounds."""
+    """TD3 with a behavioural-cloning term, offline (Fujimoto and Gu 2021). For arrays of numbers between bounds."""
 
     _name = "td3-bc"
 
@@ -133,19 +134,20 @@ class DMPO(NamedAgent):
 
 
 class DQfD(NamedAgent):
-    """DQN from demonstrations beside what it sees itself (Hester et al. 2018). For discrete actions."""
+    """DQN that also learns from demonstrations (Hester et al. 2018). For discrete actions."""
 
     _name = "dqfd"
 
 
 class IMPALA(NamedAgent):
-    """Actor-critic with a memory, whose actors run ahead, corrected by V-trace (Espeholt et al. 2018). For discrete actions and arrays of numbers."""
+    """Recurrent actor-critic whose actors do not wait for the learner, corrected by V-trace (Espeholt et al. 2018). For
+    discrete actions and arrays of numbers."""
 
     _name = "impala"
 
 
 class MCTS(NamedAgent):
-    """Search in the environment itself or a learned model, guided by a network, as in AlphaZero. For discrete actions."""
+    """Tree search in the environment or a learned model, guided by a network, as in AlphaZero. For discrete actions."""
 
     _name = "mcts"
 
@@ -157,7 +159,7 @@ class MPO(NamedAgent):
 
 
 class R2D2(NamedAgent):
-    """Q-learning with a memory (Kapturowski et al. 2019). For discrete actions.
+    """Recurrent Q-learning (Kapturowski et al. 2019). For discrete actions.
 
     >>> result = R2D2.for_environment("memory_len/3").train("memory_len/3", steps=3_500)  # doctest: +SKIP
     """
@@ -166,7 +168,7 @@ class R2D2(NamedAgent):
 
 
 class R2D3(NamedAgent):
-    """R2D2 from demonstrations beside what it sees itself (Paine et al. 2019). For discrete actions."""
+    """R2D2 that also learns from demonstrations (Paine et al. 2019). For discrete actions."""
 
     _name = "r2d3"
 

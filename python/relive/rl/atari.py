@@ -16,7 +16,7 @@ from relive.specs import ArraySpec, BoundedArraySpec
 
 _Pixels = npt.NDArray[np.uint8]
 _Taps = list[tuple[npt.NDArray[np.intp], npt.NDArray[np.int32]]]
-"""For each tap, the old pixel that each new one looks at, and its weight."""
+"""For each tap, the source pixel of each new pixel, and its weight."""
 
 _DIGITS = 22
 _ONE = 1 << _DIGITS
@@ -25,33 +25,33 @@ _GREY = {"acme": np.array([0.299, 0.587, 1.0 - (0.299 + 0.587)]), "dopamine": np
 
 
 class Atari(EnvironmentWrapper):
-    """The usual preprocessing of Atari games (Mnih et al., 2015) as Acme has it.
+    """The usual preprocessing of Atari games (Mnih et al., 2015), as implemented in Acme.
 
-    A step repeats its action for ``action_repeats`` frames, or until the episode ends, and adds up their rewards. Of the last
-    two frames the brighter pixels are taken, made grey, resized, and stacked with those of the steps before; an episode begins
-    with zeros.
+    A step repeats its action for ``action_repeats`` frames, or until the episode ends, and adds up the rewards. The
+    pixelwise maximum of the last two frames is converted to grey, resized, and stacked with the previous steps; an
+    episode starts with zeros.
 
     >>> import gymnasium  # doctest: +SKIP
     >>> game = gymnasium.make("ALE/Pong-v5", frameskip=1, repeat_action_probability=0.0)  # doctest: +SKIP
     >>> environment = Atari(GymEnvironment(game), max_abs_reward=1.0)  # doctest: +SKIP
 
     Args:
-      environment: with frames of ``[height, width, 3]`` bytes as its observations and one discrete action. It must not repeat
-        actions itself.
-      action_repeats: frames of a step.
-      pooled_frames: the last frames of a step, of which the brighter pixels are taken.
-      size: height and width of what the agent sees.
-      stacked_frames: steps that are stacked, along the last dimension.
-      max_abs_reward: bound of a step's reward on either side.
-      zero_discount_on_life_loss: whether a lost life has discount 0; the episode goes on. Lives are those in the ``info`` of
-        a Gymnasium environment.
-      max_episode_frames: frames after which an episode is cut short.
+      environment: an environment with frames of ``[height, width, 3]`` bytes as observations and one discrete action.
+        It must not repeat actions itself.
+      action_repeats: the number of frames in a step.
+      pooled_frames: the number of last frames of a step whose pixelwise maximum is taken.
+      size: the height and width of the agent's observation.
+      stacked_frames: the number of steps that are stacked, along the last dimension.
+      max_abs_reward: the bound on the absolute reward of a step.
+      zero_discount_on_life_loss: whether losing a life gives discount 0; the episode continues. The number of lives
+        comes from the ``info`` of a Gymnasium environment.
+      max_episode_frames: the number of frames after which an episode is truncated.
       to_float: whether pixels are float32 from 0 to 1 instead of bytes.
-      preprocessing: ``"dopamine"`` makes frames grey before their brighter pixels are taken, and averages areas when it
+      preprocessing: ``"dopamine"`` converts frames to grey before it takes their maximum, and averages areas when it
         resizes them (Castro et al., 2018).
 
     Raises:
-      TypeError: other observations or actions.
+      TypeError: observations or actions of another kind.
       ValueError: a number out of its range.
     """
 
@@ -102,7 +102,7 @@ class Atari(EnvironmentWrapper):
         self._over = True
 
     def reset(self) -> TimeStep:
-        """Begins an episode."""
+        """Starts an episode."""
         self._over, self._frames_left = False, self._max_episode_frames
         self._stack[:] = 0
         step = super().reset()
@@ -110,7 +110,7 @@ class Atari(EnvironmentWrapper):
         return step._replace(observation=self._observed([step.observation]))
 
     def step(self, action: Any) -> TimeStep:
-        """Acts for some frames."""
+        """Repeats the action for some frames."""
         if self._over:
             return self.reset()
         frames: list[Any] = []
@@ -132,7 +132,7 @@ class Atari(EnvironmentWrapper):
         return TimeStep(StepType.LAST if last else StepType.MID, reward, discount, self._observed(frames))
 
     def observation_spec(self) -> Any:
-        """What observations look like: the steps that are stacked are the last dimension."""
+        """The spec of observations; stacked steps are the last dimension."""
         dtype, greatest = (np.float32, 1.0) if self._to_float else (np.uint8, 255)
         return BoundedArraySpec(self._stack.shape, dtype, 0, greatest, "pixels")
 
@@ -161,11 +161,11 @@ class Atari(EnvironmentWrapper):
 
 
 def resized(image: _Pixels, size: tuple[int, int], interpolation: Literal["bilinear", "area"]) -> _Pixels:
-    """A grey image of another height and width.
+    """Resizes a grey image.
 
-    ``"bilinear"`` weighs old pixels by a triangle as wide as those that become one, first along rows and then along columns, with
-    the fixed-point numbers of Pillow: of frames of 210 by 160 it makes the same pixels. ``"area"`` averages what a new pixel covers of
-    the old ones.
+    ``"bilinear"`` weights source pixels with a triangle as wide as the area that becomes one pixel, first along rows
+    and then along columns, in Pillow's fixed-point arithmetic. For frames of 210 by 160, its result equals Pillow's.
+    ``"area"`` averages the source pixels that a new pixel covers.
     """
     if image.shape == size:
         return image
@@ -176,7 +176,7 @@ def resized(image: _Pixels, size: tuple[int, int], interpolation: Literal["bilin
 
 def _along_rows(image: _Pixels, taps: _Taps) -> _Pixels:
     sums = np.full((image.shape[0], len(taps[0][0])), _ONE // 2, np.int32)
-    # Tap by tap: numpy's matrix product would start threads for so little.
+    # Tap by tap, since numpy's matrix product would start threads for this little work.
     for places, weights in taps:
         sums += image[:, places] * weights
     pixels: _Pixels = (sums >> _DIGITS).astype(np.uint8)
@@ -202,7 +202,7 @@ def _area(pixels: int, new_pixels: int) -> _Taps:
 
 
 def _fixed_point(shares: npt.NDArray[np.float64]) -> _Taps:
-    """The weights of old pixels in new ones, in rows, as taps whose weights add up to one."""
+    """The weights of source pixels for new pixels, in rows, as taps whose weights add up to one."""
     weights = np.floor(shares / shares.sum(axis=1, keepdims=True) * _ONE + 0.5).astype(np.int32)
     first = (weights > 0).argmax(axis=1)
     rows, last = np.arange(len(weights)), weights.shape[1] - 1

@@ -1,4 +1,4 @@
-"""The rules that every environment keeps."""
+"""The rules of the environment contract."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from relive.rl._sources import Source
 
 
 class ContractError(AssertionError):
-    """An environment does not keep a rule of dm_env's contract.
+    """An environment violates a rule of dm_env's contract.
 
-    ``rule`` says which, ``detail`` where it is broken.
+    ``rule`` names the rule, and ``detail`` the violation.
     """
 
     def __init__(self, rule: str, detail: str) -> None:
@@ -22,19 +22,20 @@ class ContractError(AssertionError):
 
 
 def check_environment(make: Callable[[int], Any]) -> None:
-    """Tries an environment against dm_env's contract, with some thousand random actions.
+    """Tests an environment against dm_env's contract, with some thousand random actions.
 
-    Episodes are FIRST, MID, …, LAST, and a step before the first or after a LAST is a reset; observations, rewards and discounts are as
-    their specs say; the same seed and actions give the same episodes, whatever other environments do.
+    Episodes are FIRST, MID, …, LAST; a step before the first reset or after a LAST is a reset. Observations, rewards
+    and discounts match their specs. The same seed and actions give the same episodes, independently of other
+    environments.
 
     Args:
-      make: a function from a seed to a new environment, of Gymnasium or with dm_env's interface; one without randomness may ignore
-        the seed.
+      make: a function from a seed to a new environment of Gymnasium or with dm_env's interface; deterministic
+        environments may ignore the seed.
 
     Raises:
-      ContractError: a rule that is broken.
-      TypeError: no environment, or values that are not supported; the error names their path.
-      Exception: whatever the environment raises.
+      ContractError: the environment violates a rule.
+      TypeError: the result is not an environment, or its values are not supported; the error names their path.
+      Exception: the environment raised an exception.
     """
     if isinstance(make, str) or not callable(make) or hasattr(make, "step"):
         raise TypeError(f"make must be a function from a seed to a new environment, not {make!r}")

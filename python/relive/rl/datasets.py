@@ -1,4 +1,4 @@
-"""Data sets of others as files that agents learn from: ``train(..., data=...)``."""
+"""Third-party data sets as files for agents to learn from: ``train(..., data=...)``."""
 
 from __future__ import annotations
 
@@ -18,35 +18,39 @@ from relive.rl import _dataset_files
 
 Arrays = dict[str, npt.NDArray[Any]]
 
-# What is read of a file, and which of these there must be.
+# The arrays that are read, and which of them are required.
 _NAMES = ("observations", "actions", "rewards", "terminals", "timeouts", "next_observations")
 _REQUIRED = ("observations", "actions", "rewards", "terminals")
-# Those that have a number for each transition.
+# Arrays with one number per transition.
 _NUMBERS = ("rewards", "terminals", "timeouts")
-# What Gymnasium calls some of these.
+# Gymnasium's names for some of these.
 _OTHER_NAMES = {"terminations": "terminals", "truncations": "timeouts"}
 
 
 def arrays_of(data: Any, *, required: Iterable[str] = _REQUIRED) -> Arrays:
-    """The transitions of a data set as arrays of D4RL's layout: ``observations``, ``actions``, ``rewards`` and ``terminals``, and where there are such
-    ``timeouts`` and ``next_observations``, each with a row for each transition. Parts of nests are ``observations/camera`` and so on.
+    """Returns the transitions of a data set as arrays in D4RL's layout, one row per transition: ``observations``,
+    ``actions``, ``rewards`` and ``terminals``, and if present ``timeouts`` and ``next_observations``. Parts of nests
+    are named like ``observations/camera``.
 
     Args:
-      data: a data set of Minari (``minari.load_dataset``), a mapping of arrays, a ``pyarrow.Table``, or a :class:`relive.gpu.Store` or
-        :class:`relive.gpu.Reader` with columns of these names, of which the trajectories with a weight are taken; or the path of a file: HDF5 as
-        D4RL has it (which needs h5py), Parquet or Arrow (which need pyarrow), or safetensors. Tables have a row for each step, or, where rewards are
-        lists, for each episode, which has ended by time then unless it has terminated. Arrays of other names, such as D4RL's ``infos``, are left out.
-      required: which arrays there must be: ``observations``, ``actions``, ``rewards`` and ``terminals`` for agents that learn from the data.
+      data: a data set of Minari (``minari.load_dataset``); a mapping of arrays; a ``pyarrow.Table``; a
+        :class:`relive.gpu.Store` or :class:`relive.gpu.Reader` with columns of these names, whose trajectories with a
+        weight are taken; or the path of a file: HDF5 in D4RL's layout (needs h5py), Parquet or Arrow (need pyarrow), or
+        safetensors. Tables have one row per step or, where rewards are lists, per episode; such an episode counts as
+        truncated unless it has terminated. Arrays of other names, such as D4RL's ``infos``, are ignored.
+      required: the required arrays: ``observations``, ``actions``, ``rewards`` and ``terminals`` for agents that learn
+        from the data.
 
     Raises:
-      TypeError: it is something else.
-      ValueError: arrays are missing, a row of ``terminals`` or ``timeouts`` is neither 0 nor 1, or the file is damaged; the error names them, and the file.
+      TypeError: the data is of another type.
+      ValueError: arrays are missing, a row of ``terminals`` or ``timeouts`` is neither 0 nor 1, or the file is damaged;
+        the error names them and the file.
       ImportError: h5py or pyarrow is not installed.
       OSError: the file cannot be read.
     """
     if hasattr(data, "iterate_episodes"):
         return _known("the data set of Minari", _of_minari(data), required)
-    # A store exists only where its module is imported.
+    # A store can exist only if its module is imported.
     if "relive.gpu" in sys.modules and isinstance(data, sys.modules["relive.gpu"].Readable):
         return _known("the store", data.all_steps(), required)
     if isinstance(data, Mapping):
@@ -70,7 +74,8 @@ def arrays_of(data: Any, *, required: Iterable[str] = _REQUIRED) -> Arrays:
 
 
 def save_dataset(path: str | os.PathLike[str], data: Any) -> None:
-    """Writes a data set as a file that ``train(..., data=path)`` and ``relive rl train --data`` read; its name ends with ``.npz``.
+    """Writes a data set as a file that ``train(..., data=path)`` and ``relive rl train --data`` read; its name must end
+    with ``.npz``.
 
     Args:
       path: the file.
@@ -81,13 +86,14 @@ def save_dataset(path: str | os.PathLike[str], data: Any) -> None:
       OSError: the file cannot be written.
     """
     with open(path, "wb") as file:
-        # One after the other, since names with a slash are no names of arguments to type checkers.
+        # One after the other, since type checkers reject names with a slash as argument names.
         np.savez(file, **arrays_of(data))  # type: ignore[arg-type]
 
 
 @contextlib.contextmanager
 def path_of(data: Any) -> Iterator[str | None]:
-    """Where the extension finds a data set: folders and files of numpy where they are, others in a file that is there for as long as the context."""
+    """Provides the files that the extension reads: folders and numpy files in place, other data in a temporary file for
+    the duration of the context."""
     if data is None:
         yield None
         return
@@ -114,7 +120,7 @@ def _of_minari(data: Any) -> Arrays:
             parts.setdefault(key, []).append(leaf)
         parts.setdefault("rewards", []).append(np.asarray(episode.rewards))
         parts.setdefault("terminals", []).append(np.asarray(episode.terminations))
-        # An episode that was still going on when the recording ended was cut short there.
+        # An episode that was incomplete when the recording ended counts as truncated there.
         timeouts = np.array(episode.truncations, np.bool_)
         timeouts[-1:] |= ~np.asarray(episode.terminations[-1:], np.bool_)
         parts.setdefault("timeouts", []).append(timeouts)
@@ -124,14 +130,14 @@ def _of_minari(data: Any) -> Arrays:
 
 
 def _flattened(data: Mapping[str, Any]) -> Arrays:
-    # A list of numbers is no nest.
+    # A list of numbers is not a nest.
     data = {name: np.asarray(value) if name in _NUMBERS and isinstance(value, list) else value for name, value in data.items()}
     leaves = nest.flatten_with_path({name: value for name, value in data.items() if value is not None})
     return {"/".join(str(part) for part in path): np.ascontiguousarray(leaf) for path, leaf in leaves}
 
 
 def _is_known(name: str) -> bool:
-    """Whether it is an array of a data set, or a part of a nest of arrays."""
+    """Whether the name is an array of a data set, or a part of a nest of arrays."""
     return name.split("/")[0] in _NAMES
 
 

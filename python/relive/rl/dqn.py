@@ -10,39 +10,45 @@ from typing import Any, ClassVar, Literal
 from relive.rl._agent import Agent
 from relive.rl._settings import Settings
 
-# The greatest float32, to which nothing is clipped.
+# The greatest float32, which clips nothing.
 _UNCLIPPED = 3.4028234663852886e38
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class DQNConfig(Settings):
-    """The settings of a DQN agent, by Acme's names and with its defaults.
+    """The settings of a DQN agent, with Acme's names and defaults.
 
     Args:
-      batch_size: transitions of a batch.
-      samples_per_insert: how often each transition is learned from, on average.
-      n_step: steps of a transition.
+      batch_size: the number of transitions in a batch.
+      samples_per_insert: how often each transition is sampled on average.
+      n_step: the number of steps that a transition covers.
       discount: the agent's discount γ.
-      min_replay_size: transitions before learning begins.
-      max_replay_size: transitions that are kept.
-      replay_shards: tables that transitions are divided among; each gives its share of a batch, by its own priorities.
-      priority_exponent: how much priorities count when transitions are sampled; 0: not at all.
-      importance_sampling_exponent: how much of the bias that this brings is taken back by weights, β.
-      epsilon: the share of actions that are taken at random.
-      epsilon_alpha: how far ε differs among actors: row i of N has ε^(1 + α·i/(N − 1)), as in Ape-X; 0: the same everywhere.
-      learning_rate: step size of Adam.
-      target_update_period: learner steps from one copy to the target network to the next.
-      huber_loss_parameter: where the Huber loss turns from squares to lines.
-      max_abs_reward: returns over ``n_step`` steps are clipped to this on either side; ``None`` or infinity: not at all.
-      max_gradient_norm: bound on the gradient's norm; ``None``: none.
-      hidden: sizes of the network's hidden layers.
-      duelling: whether the network has a value and an advantage head.
-      noisy: whether the weights of linear layers have noise on them, whose size is learned: it explores, so that ``epsilon`` may be 0.
-      loss: double Q-learning; Q-learning with squared errors (``"q-learning"``), and the same with a tenth of the values (``"regularized-q"``); Munchausen; C51 (``"categorical"``); QR-DQN (``"quantile"``); IQN (``"implicit-quantile"``).
-      atoms: atoms of a categorical distribution, or quantiles.
-      quantile_samples: fractions that implicit quantiles are learned at, drawn for each transition, and as many that targets are made at.
+      min_replay_size: the number of transitions before learning starts.
+      max_replay_size: the number of transitions that are kept.
+      replay_shards: the number of tables that share the transitions; each provides its share of a batch, by its own
+        priorities.
+      priority_exponent: the influence of priorities on sampling; 0: none.
+      importance_sampling_exponent: β, how far importance weights correct the resulting bias.
+      epsilon: the fraction of random actions.
+      epsilon_alpha: how far ε differs among actors: row i of N has ε^(1 + α·i/(N − 1)), as in Ape-X; 0: equal for all.
+      learning_rate: the step size of Adam.
+      target_update_period: the number of learner steps between copies to the target network.
+      huber_loss_parameter: the error at which the Huber loss changes from quadratic to linear.
+      max_abs_reward: the bound on the absolute return over ``n_step`` steps; ``None`` or infinity: no clipping.
+      max_gradient_norm: the bound on the gradient's norm; ``None``: no bound.
+      hidden: the sizes of the network's hidden layers.
+      duelling: whether the network has a value head and an advantage head.
+      noisy: whether the weights of linear layers have noise of a learned size. The noise explores, so ``epsilon`` may
+        be 0.
+      loss: double Q-learning; Q-learning with squared errors (``"q-learning"``), and the same with a tenth of the
+        values (``"regularized-q"``); Munchausen; C51 (``"categorical"``); QR-DQN (``"quantile"``); IQN
+        (``"implicit-quantile"``).
+      atoms: the number of atoms of a categorical distribution, or of quantiles.
+      quantile_samples: for implicit quantiles, the number of fractions drawn for each transition, and the number drawn
+        for each target.
       value_range: the outermost atoms of a categorical distribution.
-      demonstrations: what is learned from beside what the agent sees itself: ``ratio``, its share of a batch; ``folder``, of recorded episodes, or
+      demonstrations: additional experience to learn from: ``ratio``, its share of a batch; ``folder``, the folder of
+        recorded episodes, or ``None`` for the environment's own demonstrator; ``episodes``, the number of the latter.
         ``None`` for the environment's own demonstrator; ``episodes``, of the latter.
 
     Raises:
@@ -86,7 +92,7 @@ class DQNConfig(Settings):
     }
 
     def __post_init__(self) -> None:
-        # Infinity is a setting here, and stands for none.
+        # Infinity is a valid setting here, and means none.
         if self.max_abs_reward == math.inf:
             object.__setattr__(self, "max_abs_reward", None)
         super().__post_init__()
@@ -103,7 +109,7 @@ class DQN(Agent[DQNConfig]):
 
     >>> result = DQN(DQNConfig(batch_size=32)).train("CartPole-v1", steps=20_000, seed=1)  # doctest: +SKIP
 
-    The settings are Acme's, whatever the environment, unless given.
+    The settings are Acme's for every environment, unless given.
     """
 
     _config_type = DQNConfig

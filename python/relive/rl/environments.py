@@ -11,10 +11,10 @@ from relive.rl.timestep import StepType, TimeStep
 
 
 class Environment(Protocol):
-    """dm_env's interface: what agents need of an environment.
+    """dm_env's interface: the methods of an environment that agents need.
 
-    * ``reset`` begins an episode and answers FIRST.
-    * ``step`` answers MID until the episode is over, then LAST; before the first reset, and after a LAST, it is a reset.
+    * ``reset`` starts an episode and returns FIRST.
+    * ``step`` returns MID until the episode ends, then LAST. Before the first reset and after a LAST, it is a reset.
     """
 
     def reset(self) -> Any: ...
@@ -27,10 +27,10 @@ class Environment(Protocol):
 
 
 def make(name: str, *, seed: int = 0) -> NativeEnvironment:
-    """An environment in Rust by its name: bsuite's identifiers such as ``"catch/0"``, ``"CartPole-v1"``, ``"Acrobot-v1"``,
-    ``"MountainCar-v0"``, ``"MountainCarContinuous-v0"``, ``"Pendulum-v1"``.
+    """Creates an environment in Rust by its name: bsuite's identifiers such as ``"catch/0"``, ``"CartPole-v1"``,
+    ``"Acrobot-v1"``, ``"MountainCar-v0"``, ``"MountainCarContinuous-v0"``, ``"Pendulum-v1"``.
 
-    The same seed and actions give the same episodes, which are those of bsuite and Gymnasium.
+    The same seed and actions give the same episodes as in bsuite and Gymnasium.
 
     Raises:
       ValueError: an unknown name; a seed of more than 64 bits, or more than 32 for those of bsuite.
@@ -39,7 +39,8 @@ def make(name: str, *, seed: int = 0) -> NativeEnvironment:
 
 
 class NativeEnvironment:
-    """An environment in Rust with dm_env's interface; see :func:`make`. Observations are new arrays at each step."""
+    """An environment in Rust with dm_env's interface; see :func:`make`. Each step returns new arrays as
+    observations."""
 
     def __init__(self, name: str, *, seed: int = 0) -> None:
         self._native = _native.NativeEnvironment(name, seed)
@@ -50,35 +51,35 @@ class NativeEnvironment:
         return f"relive.rl.make({self.name!r})"
 
     def reset(self) -> TimeStep:
-        """Begins an episode."""
+        """Starts an episode."""
         return _time_step(self._native.reset())
 
     def step(self, action: Any) -> TimeStep:
-        """Acts once.
+        """Takes one step.
 
         Raises:
-          ValueError: an action that the spec does not allow; nothing has changed then.
+          ValueError: an action that the spec does not allow; the environment is unchanged.
         """
         return _time_step(self._native.step(action))
 
     def observation_spec(self) -> Any:
-        """What observations look like."""
+        """The spec of observations."""
         return self._spec.observations
 
     def action_spec(self) -> Any:
-        """What actions look like."""
+        """The spec of actions."""
         return self._spec.actions
 
     def reward_spec(self) -> Any:
-        """What rewards look like."""
+        """The spec of rewards."""
         return self._spec.rewards
 
     def discount_spec(self) -> Any:
-        """What discounts look like."""
+        """The spec of discounts."""
         return self._spec.discounts
 
     def close(self) -> None:
-        """Does nothing; dm_env's environments have it."""
+        """Does nothing; it is part of dm_env's interface."""
 
     def __enter__(self) -> NativeEnvironment:
         return self

@@ -1,4 +1,4 @@
-"""How good a policy is."""
+"""Evaluating policies."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ from relive.rl._sources import with_dm_env_interface
 
 @dataclasses.dataclass(frozen=True)
 class Evaluation:
-    """Episodes that a policy has played.
+    """The result of an evaluation.
 
-    ``normalized_score`` is 0 for the return of a random policy and 100 for that of an expert, as D4RL has it (Fu et al. 2020); ``None`` where these are not known.
+    ``normalized_score`` is 0 for the return of a random policy and 100 for that of an expert, as in D4RL (Fu et al.
+    2020); ``None`` if these are unknown.
     """
 
     returns: npt.NDArray[np.float64]
@@ -36,20 +37,21 @@ def evaluate(
     seed: int = 1,
     reference_scores: Any = None,
 ) -> Evaluation:
-    """Lets a policy play.
+    """Evaluates a policy in an environment.
 
     Args:
-      policy: what an agent has learned, or any function from observations to actions. If it has a method ``reset``, that is called before each episode.
-      environment: as in ``train``; a function from a seed gets ``seed``.
-      episodes: how many are played.
-      seed: everything random in the environment follows from it.
-      reference_scores: the mean returns of a random policy and of an expert, as a pair; or a data set of Minari, which may have its own. Those of
-        native environments are known, but for bsuite's.
+      policy: the policy of a trained agent, or any function from observations to actions. A method ``reset``, if
+        present, is called before each episode.
+      environment: as in ``train``; a function of a seed is called with ``seed``.
+      episodes: the number of episodes.
+      seed: the seed of all randomness in the environment.
+      reference_scores: the mean returns of a random policy and of an expert, as a pair; or a data set of Minari, which
+        may contain them. They are known for native environments except bsuite's.
 
     Raises:
-      TypeError: no environment.
+      TypeError: the value is not an environment.
       ValueError: a number out of its range; scores that are equal or not finite; a data set without scores.
-      Exception: whatever policy or environment raise.
+      Exception: the policy or the environment raised an exception.
     """
     episodes, seed = count("episodes", episodes, 1), count("seed", seed)
     scores = _scores(reference_scores, environment)

@@ -1,4 +1,4 @@
-"""What a learner learns from."""
+"""The experience of a learner."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from relive.rl._settings import count
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Rollouts:
-    """What the agent has just done: ``steps`` steps in each environment, all made by the same weights. The learner gets a
-    :class:`relive.rl.Rollout` of all environments; the next one begins when it has learned.
+    """Fresh experience: ``steps`` steps in each environment, all with the same weights. The learner gets a
+    :class:`relive.rl.Rollout` of all environments; the next rollout starts when it has learned.
 
     Args:
-      steps: of each environment.
-      environments: how many there are, shared out among the actors.
+      steps: the number of steps in each environment.
+      environments: the number of environments, divided among the actors.
     """
 
     steps: int
@@ -28,21 +28,25 @@ class Rollouts:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Transitions:
-    """Transitions in a replay table. The learner gets a :class:`relive.Batch` whose ``data`` has ``observation``, ``action``, ``reward``, ``discount``
-    and ``next_observation``, each ``[batch_size, …]``, and ``extras`` if the policy has any.
+    """Transitions in a replay table. The learner gets a :class:`relive.Batch` whose ``data`` has ``observation``,
+    ``action``, ``reward``, ``discount`` and ``next_observation``, each ``[batch_size, …]``, and ``extras`` if the
+    policy has any.
 
-    ``reward + discount * value(next_observation)`` is the target: over ``n_step`` steps the reward is their discounted sum, and the discount is 0 where
-    the episode terminated.
+    ``reward + discount * value(next_observation)`` is the target. Over ``n_step`` steps, the reward is their discounted
+    sum, and the discount is 0 where the episode terminated.
 
     Args:
-      batch_size: transitions of a batch.
-      samples_per_insert: how often each transition is sampled, on average: ``batch_size`` is a batch for each step, which is the default.
-      min_size: transitions before learning begins.
-      max_size: transitions that are kept; the oldest leave.
-      n_step: steps of a transition.
+      batch_size: the number of transitions in a batch.
+      samples_per_insert: how often each transition is sampled on average; the default, ``batch_size``, is one batch per
+        step.
+      min_size: the number of transitions before learning starts.
+      max_size: the number of transitions that are kept; the oldest are evicted.
+      n_step: the number of steps that a transition covers.
       discount: γ.
-      priority_exponent: α of prioritized replay (Schaul et al., 2016): the learner gives new priorities. ``None``: all alike.
-      environments: how many there are, shared out among the actors: the policy acts in those of an actor at once.
+      priority_exponent: α of prioritized replay (Schaul et al., 2016); the learner returns new priorities. ``None``:
+        uniform sampling.
+      environments: the number of environments, divided among the actors. The policy acts in all environments of an
+        actor at once.
     """
 
     batch_size: int = 256
@@ -61,18 +65,20 @@ class Transitions:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Sequences:
-    """Sequences of steps in a replay table, for agents with memory. The learner gets a :class:`relive.Batch` whose ``data`` has ``observation``,
-    ``action``, ``reward``, ``discount``, ``start_of_episode`` and ``extras``, each ``[batch_size, length, …]``.
+    """Sequences of steps in a replay table, for recurrent agents. The learner gets a :class:`relive.Batch` whose
+    ``data`` has ``observation``, ``action``, ``reward``, ``discount``, ``start_of_episode`` and ``extras``, each
+    ``[batch_size, length, …]``.
 
-    Row ``t`` has the observation, the action taken for it, and the reward and discount that this led to; the row of an episode's last observation has
-    zeros there. Sequences that end with their episode are shorter: ``lengths`` has how many rows each has, and what is missing is zeros. The policy's
-    recurrent state, if it is among its ``extras``, is stored with each row.
+    Row ``t`` has the observation, the action taken for it, and the resulting reward and discount; the row of an
+    episode's last observation has zeros there. Sequences that end with their episode are shorter: ``lengths`` has the
+    number of rows of each, and missing rows are zeros. If the policy's recurrent state is among its ``extras``, each
+    row stores it.
 
     Args:
-      length: rows of a sequence.
-      period: rows from the beginning of one to that of the next; ``length`` unless given.
-      batch_size, samples_per_insert, min_size, max_size, discount, priority_exponent, environments: as those of :class:`Transitions`, of sequences.
-        ``discount`` is not applied to what is stored.
+      length: the number of rows in a sequence.
+      period: the number of rows from the start of one sequence to the start of the next; by default ``length``.
+      batch_size, samples_per_insert, min_size, max_size, discount, priority_exponent, environments: as in
+        :class:`Transitions`, counting sequences. ``discount`` is not applied to the stored values.
     """
 
     length: int
@@ -94,7 +100,7 @@ class Sequences:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Given:
-    """The batches that a run is given as ``data``; the learner gets them as they are."""
+    """The batches of a run's ``data``, which the learner gets unchanged."""
 
     is_given: bool = True
     environments: int = 1
@@ -106,7 +112,7 @@ _MISSING: dict[str, Any] = {"steps": None, "length": None, "period": None, "n_st
 
 
 def for_extension(experience: Experience | Given) -> dict[str, Any]:
-    """All settings by name, ``None`` where a kind has none such."""
+    """All settings by name, ``None`` for those that a kind does not have."""
     return _MISSING | dataclasses.asdict(experience)
 
 

@@ -1,4 +1,4 @@
-"""Gymnasium's environments with dm_env's interface, and the other way round."""
+"""Gymnasium environments with dm_env's interface, and vice versa."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 
 class GymEnvironment:
-    """An environment of Gymnasium with dm_env's interface.
+    """A Gymnasium environment with dm_env's interface.
 
     A truncated episode ends with discount 1, a terminated one with 0. Observations have the data types of their spaces.
-    ``environment`` is the original, whose other methods are there as before; ``info`` is what the last step told besides.
+    ``environment`` is the original, whose other methods remain available; ``info`` is the ``info`` of the last step.
 
     Args:
-      environment: the environment, no vector of them.
-      seed: for its first reset, if it is to have one.
+      environment: a single environment, not a vector.
+      seed: the seed of its first reset, if any.
 
     Raises:
       TypeError: a space that is not supported; the error names its path.
@@ -44,7 +44,7 @@ class GymEnvironment:
         return f"relive.rl.GymEnvironment({self.environment!r})"
 
     def reset(self) -> TimeStep:
-        """Begins an episode."""
+        """Starts an episode."""
         seed, self._seed = self._seed, None
         answer = self.environment.reset(seed=seed)
         self._spaces.expect_same(self.called)
@@ -57,7 +57,7 @@ class GymEnvironment:
         return restart(observed)
 
     def step(self, action: Any) -> TimeStep:
-        """Acts once; a reset if there is no episode."""
+        """Takes one step; a reset if there is no episode."""
         if self._over:
             return self.reset()
         answer = self.environment.step(self._acted(action))
@@ -72,19 +72,19 @@ class GymEnvironment:
         return truncation(earned, observed) if truncated else transition(earned, observed)
 
     def observation_spec(self) -> Any:
-        """What observations look like."""
+        """The spec of observations."""
         return self._observations
 
     def action_spec(self) -> Any:
-        """What actions look like; a choice is counted from 0, whatever the ``start`` of the space."""
+        """The spec of actions; a choice is counted from 0, whatever the ``start`` of the space."""
         return self._actions
 
     def reward_spec(self) -> Any:
-        """What rewards look like."""
+        """The spec of rewards."""
         return REWARDS
 
     def discount_spec(self) -> Any:
-        """What discounts look like."""
+        """The spec of discounts."""
         return DISCOUNTS
 
     def close(self) -> None:
@@ -96,14 +96,15 @@ class GymEnvironment:
 
 
 def adapted(environment: Any, *, seed: int | None = None) -> Any:
-    """An environment with dm_env's interface: one of Gymnasium in its adapter, which seeds its first reset, and all others as they are."""
+    """Returns an environment with dm_env's interface. Gymnasium environments get the adapter, which seeds the first
+    reset; others are unchanged."""
     if hasattr(environment, "observation_spec") or not hasattr(environment, "observation_space"):
         return environment
     return GymEnvironment(environment, seed=seed)
 
 
 def first_actions(space: Any) -> Any:
-    """For each leaf of a space of actions the number that its choices begin with."""
+    """For each leaf of a space of actions, the number at which its choices start."""
     if isinstance(getattr(space, "spaces", None), (dict, tuple)):
         if isinstance(space.spaces, dict):
             return {key: first_actions(part) for key, part in space.spaces.items()}
@@ -112,13 +113,13 @@ def first_actions(space: Any) -> Any:
 
 
 def as_gymnasium(environment: Any) -> gymnasium.Env[Any, Any]:
-    """An environment with dm_env's interface as one of Gymnasium.
+    """Converts an environment with dm_env's interface to Gymnasium's.
 
-    A LAST with discount 0 is ``terminated``, any other LAST ``truncated``. The discount of a step is in ``info["discount"]``.
-    ``reset(seed=…)`` warns, and is otherwise ignored: environments of dm_env are seeded when they are made.
+    A LAST with discount 0 is ``terminated``, any other LAST ``truncated``. ``info["discount"]`` is the discount of the
+    step. ``reset(seed=…)`` warns and ignores the seed, since dm_env environments are seeded at construction.
 
     Raises:
-      TypeError: specs that no space describes.
+      TypeError: specs that no space can describe.
       ModuleNotFoundError: the package gymnasium is not installed.
     """
     from relive.rl import _as_gymnasium

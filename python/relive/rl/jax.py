@@ -1,4 +1,4 @@
-"""What JAX's agents of one's own share: trees of arrays as weights and states. It has no networks of its own."""
+"""Helpers for custom JAX agents: trees of arrays as weights and states. The module has no networks of its own."""
 
 from __future__ import annotations
 
@@ -15,15 +15,16 @@ __all__ = ["arrays", "load", "restored", "saved", "weights"]
 
 
 def weights(tree: Any) -> dict[str, Any]:
-    """The leaves of a pytree, such as the parameters of Flax, Haiku or Equinox, by their paths: what ``Learner.weights`` may give."""
+    """Returns the leaves of a pytree by path, such as the parameters of Flax, Haiku or Equinox, for
+    ``Learner.weights``."""
     return {_name(path): np.asarray(leaf) for path, leaf in jax.tree_util.tree_leaves_with_path(tree)}
 
 
 def load(like: Any, weights: Mapping[str, Any]) -> Any:
-    """The pytree ``like``, with the arrays of :func:`weights` in the places of its leaves.
+    """Returns the pytree ``like`` with its leaves replaced by the arrays of :func:`weights`.
 
     Raises:
-      ValueError: one is missing, or has another shape.
+      ValueError: an array is missing or has another shape.
     """
 
     def leaf(path: Any, own: Any) -> Any:
@@ -38,12 +39,12 @@ def load(like: Any, weights: Mapping[str, Any]) -> Any:
 
 
 def saved(tree: Any) -> list[Any]:
-    """The leaves of any pytree, such as an optimiser's state: a part of what ``Learner.state`` may give."""
+    """Returns the leaves of any pytree, such as an optimiser's state, as a part of ``Learner.state``."""
     return [np.asarray(leaf) for leaf in jax.tree_util.tree_leaves(tree)]
 
 
 def restored(like: Any, leaves: list[Any]) -> Any:
-    """The pytree ``like`` with the leaves of :func:`saved`.
+    """Returns the pytree ``like`` with the leaves of :func:`saved`.
 
     Raises:
       ValueError: another number of leaves.

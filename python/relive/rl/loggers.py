@@ -1,11 +1,14 @@
-"""Where a run tells how it goes: ``relive.rl.run(…, loggers=[loggers.JSONL("runs/log.jsonl")])``.
+"""Loggers for the progress of a run: ``relive.rl.run(…, loggers=[loggers.JSONL("runs/log.jsonl")])``.
 
-A logger gets ``write(label, values)`` with each episode of an actor (``"actor"``) and of an evaluation (``"evaluator"``), and with what the
-learner tells every hundred steps (``"learner"``); ``close()`` at the end. Any object with these two methods is one.
+A run calls ``write(label, values)`` for each episode of an actor (``"actor"``) and of an evaluation (``"evaluator"``),
+and for the learner's report every hundred steps (``"learner"``); it calls ``close()`` at the end. Any object with these
+two methods is a logger.
 
-A logger whose files go with the checkpoints of a run has two more methods, as :class:`JSONL` and :class:`CSV` have: ``mark()`` flushes its files and gives the bytes of
-each by its name, and ``cut_back(sizes)`` cuts them back to these when a run is resumed, which then tells again what came after its last checkpoint.
-:class:`TensorBoard` has them, too: it hides what was told after the checkpoint. The services of Weights & Biases and MLflow take nothing back: see there.
+A logger whose files belong to the checkpoints of a run has two more methods, like :class:`JSONL` and :class:`CSV`:
+``mark()`` flushes its files and returns the size of each by name, and ``cut_back(sizes)`` truncates them to these sizes
+when a run is resumed. The run then logs the steps after its last checkpoint again. :class:`TensorBoard` has these
+methods, too; it hides entries that are newer than the checkpoint. Weights & Biases and MLflow cannot remove entries;
+see their classes.
 """
 
 from __future__ import annotations
@@ -20,19 +23,20 @@ from typing import Any, Protocol, TextIO
 
 
 class Logger(Protocol):
-    """What gets the numbers of a run."""
+    """Receives the numbers of a run."""
 
     def write(self, label: str, values: Mapping[str, float]) -> None:
-        """Numbers by name; ``env_steps`` is always among them. ``label`` says whose they are: ``actor``, ``evaluator`` or ``learner``."""
+        """Logs numbers by name; ``env_steps`` is always among them. ``label`` is their source: ``actor``, ``evaluator``
+        or ``learner``."""
         ...
 
     def close(self) -> None:
-        """The run has ended."""
+        """Called at the end of the run."""
         ...
 
 
 class JSONL:
-    """A line of JSON for each, in a file that is appended to; ``null`` for numbers that are not finite."""
+    """Appends each entry to a file as a line of JSON; numbers that are not finite become ``null``."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._path = pathlib.Path(path)
@@ -40,16 +44,16 @@ class JSONL:
 
     def write(self, label: str, values: Mapping[str, float]) -> None:
         """Writes a line."""
-        # JSON has no NaN.
+        # JSON does not support NaN.
         finite = {name: value if math.isfinite(value) else None for name, value in values.items()}
         self._file.write(json.dumps({"label": label, **finite}) + "\n")
 
     def mark(self) -> dict[str, int]:
-        """The bytes of the file."""
+        """Returns the size of the file."""
         return {self._path.name: _flushed(self._file)}
 
     def cut_back(self, sizes: Mapping[str, int]) -> None:
-        """Cuts the file back."""
+        """Truncates the file."""
         _shorten(self._path, sizes.get(self._path.name))
 
     def close(self) -> None:
@@ -58,7 +62,8 @@ class JSONL:
 
 
 class CSV:
-    """Tables in a folder, one for each label: ``actor.csv``, ``evaluator.csv`` and ``learner.csv``. The columns are those of the first row."""
+    """Tables in a folder, one for each label: ``actor.csv``, ``evaluator.csv`` and ``learner.csv``. The first row
+    determines the columns."""
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self._folder = pathlib.Path(folder)
@@ -78,14 +83,14 @@ class CSV:
         return file, writer
 
     def mark(self) -> dict[str, int]:
-        """The bytes of the files, also of those that are not there yet."""
+        """Returns the sizes of the files, including those that do not exist yet."""
         for file, _ in self._files.values():
             _flushed(file)
         paths = [self._folder / f"{label}.csv" for label in ("actor", "evaluator", "learner")]
         return {path.name: path.stat().st_size if path.exists() else 0 for path in paths}
 
     def cut_back(self, sizes: Mapping[str, int]) -> None:
-        """Cuts the files back."""
+        """Truncates the files."""
         for name, size in sizes.items():
             _shorten(self._folder / name, size)
 
@@ -96,16 +101,17 @@ class CSV:
 
 
 class TensorBoard:
-    """Scalars for TensorBoard, named ``label/name``, by PyTorch's writer. Needs the package ``tensorboard``.
+    """Scalars for TensorBoard, named ``label/name``, with PyTorch's writer. Needs the package ``tensorboard``.
 
-    A run that is resumed hides what it has told of later steps than those of its last checkpoint (``purge_step``): TensorBoard shows each once.
+    A resumed run hides its entries for steps after the last checkpoint (``purge_step``), so TensorBoard shows each step
+    once.
     """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         from torch.utils.tensorboard import SummaryWriter
 
         self._folder, self._make = os.fspath(folder), SummaryWriter
-        # Begins with what is written first, or where a run is resumed.
+        # Created at the first write or when a run is resumed.
         self._writer: Any = None
         self._last = 0
 
@@ -115,19 +121,19 @@ class TensorBoard:
         return self._writer
 
     def write(self, label: str, values: Mapping[str, float]) -> None:
-        """Writes scalars at the number of steps in the environment."""
+        """Writes scalars at the current number of environment steps."""
         step = int(values["env_steps"])
         self._last = max(self._last, step)
         for name, value in values.items():
             self._begin().add_scalar(f"{label}/{name}", value, step)
 
     def mark(self) -> dict[str, int]:
-        """The last step that was told of."""
+        """Returns the last step that was logged."""
         self._begin().flush()
         return {"env_steps": self._last}
 
     def cut_back(self, sizes: Mapping[str, int]) -> None:
-        """Hides later steps than that."""
+        """Hides entries of later steps."""
         if "env_steps" in sizes:
             self._last = sizes["env_steps"]
             self._begin(self._last + 1)
@@ -141,8 +147,9 @@ class TensorBoard:
 class WandB:
     """A run of Weights & Biases, with the arguments of ``wandb.init``. Needs the package ``wandb``.
 
-    With ``id="…", resume="allow"`` a run that is resumed goes on in the same run there. What it had told after its last checkpoint it tells again, and both stay: the service
-    takes nothing back. ``label/env_steps`` says which belong together; take it as the x-axis.
+    With ``id="…", resume="allow"``, a resumed run continues the same run there. It logs the steps after its last
+    checkpoint again, and both entries remain, since the service cannot remove entries. ``label/env_steps`` identifies
+    duplicates; use it as the x-axis.
     """
 
     def __init__(self, **arguments: Any) -> None:
@@ -155,15 +162,15 @@ class WandB:
         self._run.log({f"{label}/{name}": value for name, value in values.items()})
 
     def close(self) -> None:
-        """Ends the run."""
+        """Finishes the run."""
         self._run.finish()
 
 
 class MLflow:
     """The active run of MLflow, or a new one. Needs the package ``mlflow``.
 
-    A program that resumes a run begins with ``mlflow.start_run(run_id="…")`` to go on in the same run there. What it had told after its last checkpoint it tells again at the
-    same steps, and both stay: MLflow takes nothing back.
+    To continue the same run there, a program that resumes a run calls ``mlflow.start_run(run_id="…")`` first. It logs
+    the steps after its last checkpoint again, and both entries remain, since MLflow cannot remove entries.
     """
 
     def __init__(self) -> None:
@@ -172,11 +179,11 @@ class MLflow:
         self._mlflow = mlflow
 
     def write(self, label: str, values: Mapping[str, float]) -> None:
-        """Logs the numbers as ``label/name`` at the number of steps in the environment."""
+        """Logs the numbers as ``label/name`` at the current number of environment steps."""
         self._mlflow.log_metrics({f"{label}/{name}": value for name, value in values.items()}, step=int(values["env_steps"]))
 
     def close(self) -> None:
-        """Leaves the run to who began it."""
+        """Leaves the run open for its owner."""
 
 
 def _opened(path: pathlib.Path) -> TextIO:
@@ -185,13 +192,13 @@ def _opened(path: pathlib.Path) -> TextIO:
 
 
 def _flushed(file: TextIO) -> int:
-    """The bytes of a file, which are safe on disk."""
+    """Returns the size of a file after a sync to disk."""
     file.flush()
     os.fsync(file.fileno())
     return os.fstat(file.fileno()).st_size
 
 
 def _shorten(path: pathlib.Path, size: int | None) -> None:
-    """Makes a file as short as that; one that is shorter already stays as it is, and so does one that nothing is known of."""
+    """Truncates a file to that size. A shorter file is unchanged, and so is one of unknown size."""
     if size is not None and path.exists() and path.stat().st_size > size:
         os.truncate(path, size)

@@ -1,4 +1,4 @@
-"""Agents that learn from what they have just done: PPO, A2C and A3C."""
+"""On-policy agents: PPO, A2C and A3C."""
 
 from __future__ import annotations
 
@@ -11,26 +11,28 @@ from relive.rl._settings import Settings
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PPOConfig(Settings):
-    """The settings of a PPO agent. The defaults are Stable-Baselines3's, with the 2,048 steps of a rollout in 8 environments.
+    """The settings of a PPO agent. The defaults are Stable-Baselines3's, with the 2,048 steps of a rollout in 8
+    environments.
 
     Args:
-      num_envs: environments, of all actors together.
-      num_steps: steps of a rollout in each environment.
-      minibatch_size: steps of a gradient.
-      epochs: how often each rollout is learned from.
+      num_envs: the number of environments of all actors together.
+      num_steps: the number of steps of a rollout in each environment.
+      minibatch_size: the number of steps in a minibatch.
+      epochs: the number of passes over each rollout.
       discount: the agent's discount γ.
       gae_lambda: λ of the advantages.
-      clip: how far the ratio of new to old probability may be from 1 until nothing more is gained, ε.
-      learning_rate: step size of Adam.
+      clip: ε, the distance from 1 at which the ratio of new to old probability is clipped.
+      learning_rate: the step size of Adam.
       anneal: whether step size and clip fall to 0 over the run.
-      value_cost: how much the squared error of values counts.
-      entropy_cost: how much the entropy of the policy counts.
-      max_gradient_norm: bound on the gradient's norm.
-      target_kl: the estimate of KL(old ‖ new) at which a rollout is learned from no more, as 1.5 times this; ``None``: no bound.
-      normalize_advantages: whether the advantages of a minibatch are shifted and scaled to mean 0 and standard deviation 1.
-      normalize_observations: whether observations are shifted and scaled to mean 0 and standard deviation 1.
+      value_cost: the weight of the squared value error in the loss.
+      entropy_cost: the weight of the policy's entropy in the loss.
+      max_gradient_norm: the bound on the gradient's norm.
+      target_kl: learning from a rollout stops when the estimate of KL(old ‖ new) exceeds 1.5 times this; ``None``: no
+        bound.
+      normalize_advantages: whether the advantages of a minibatch are normalised to mean 0 and standard deviation 1.
+      normalize_observations: whether observations are normalised to mean 0 and standard deviation 1.
       normalize_rewards: whether rewards are scaled so that discounted returns have a standard deviation of 1.
-      hidden: sizes of the hidden layers of each network.
+      hidden: the sizes of the hidden layers of each network.
 
     Raises:
       TypeError: a setting of another type.
@@ -63,18 +65,18 @@ class A2CConfig(Settings):
     """The settings of an A2C agent. The defaults are Stable-Baselines3's, in 8 environments.
 
     Args:
-      num_envs: environments, of all actors together.
-      num_steps: steps of a rollout in each environment.
+      num_envs: the number of environments of all actors together.
+      num_steps: the number of steps of a rollout in each environment.
       discount: the agent's discount γ.
-      gae_lambda: λ of the advantages; 1 for those of the paper.
-      learning_rate: step size of RMSProp.
+      gae_lambda: λ of the advantages; 1 as in the paper.
+      learning_rate: the step size of RMSProp.
       anneal: whether the step size falls to 0 over the run.
-      value_cost: how much the squared error of values counts.
-      entropy_cost: how much the entropy of the policy counts.
-      max_gradient_norm: bound on the gradient's norm.
-      normalize_observations: whether observations are shifted and scaled to mean 0 and standard deviation 1.
+      value_cost: the weight of the squared value error in the loss.
+      entropy_cost: the weight of the policy's entropy in the loss.
+      max_gradient_norm: the bound on the gradient's norm.
+      normalize_observations: whether observations are normalised to mean 0 and standard deviation 1.
       normalize_rewards: whether rewards are scaled so that discounted returns have a standard deviation of 1.
-      hidden: sizes of the hidden layers of each network.
+      hidden: the sizes of the hidden layers of each network.
 
     Raises:
       TypeError: a setting of another type.
@@ -99,16 +101,17 @@ class A2CConfig(Settings):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class A3CConfig(A2CConfig):
-    """The settings of an A3C agent: those of :class:`A2CConfig`, of which each actor is one.
+    """The settings of an A3C agent: those of :class:`A2CConfig`, applied to each actor.
 
-    ``num_envs`` are the environments of each actor. Observations and rewards cannot be normalised, since actors have no statistics in common.
+    ``num_envs`` is the number of environments of each actor. Observations and rewards cannot be normalised, since
+    actors share no statistics.
     """
 
     agent: ClassVar[str] = "a3c"
 
 
 class _OnPolicy(Agent[C]):
-    """What acts in several environments at once, however many actors there are, and learns from each rollout when it is whole."""
+    """Acts in several environments at once, for any number of actors, and learns from each complete rollout."""
 
     def _num_environments(self, actors: int) -> int:
         return int(getattr(self.config, "num_envs"))
@@ -133,7 +136,8 @@ class A2C(_OnPolicy[A2CConfig]):
 
 
 class A3C(_OnPolicy[A3CConfig]):
-    """Asynchronous advantage actor-critic (Mnih et al. 2016): each actor computes the gradient of its own rollout. Without actors it is A2C.
+    """Asynchronous advantage actor-critic (Mnih et al. 2016): each actor computes the gradient of its own rollout.
+    Without actors, it is A2C.
 
     >>> result = A3C().train("CartPole-v1", steps=100_000, actors=2)  # doctest: +SKIP
     """

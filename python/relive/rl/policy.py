@@ -1,4 +1,4 @@
-"""What an agent has learned, to act by and to keep."""
+"""The policy of a trained agent, to act with and to save."""
 
 from __future__ import annotations
 
@@ -13,46 +13,47 @@ from relive import _native, nest
 
 @final
 class Policy:
-    """What an agent has learned, which acts without exploring. ``policy(observation)`` is the likeliest action, or that of the greatest value: a number
-    where actions are discrete, otherwise an array.
+    """The policy of a trained agent, which acts without exploring. ``policy(observation)`` returns the likeliest
+    action, or the one of the greatest value: a number if actions are discrete, otherwise an array.
 
-    Saved policies are safetensors files, which Rust programs read, too (``relive_rl::SavedPolicy``). The metadata ``relive.policy`` says in JSON
-    which agent it is of, with which settings, and what the environment gave and took. Policies can be pickled.
+    Saved policies are safetensors files, which Rust programs can also read (``relive_rl::SavedPolicy``). Their metadata
+    ``relive.policy`` contains, in JSON, the agent, its settings, and the environment's specs. Policies can be pickled.
     """
 
     __slots__ = ("_agent", "_native")
 
     def __init__(self, native: _native.Policy, agent: Any = None) -> None:
         self._native = native
-        # The agent that makes the policy anew, if it is none of Rust.
+        # The agent that recreates the policy, unless it is a Rust agent.
         self._agent = agent
 
     def __call__(self, observation: Any) -> Any:
-        """The action. Of several that are equally good it is the first.
+        """Returns the action; among equally good actions, the first.
 
         Args:
           observation: as in training: arrays of the same shapes, in any structure with the same order of leaves.
 
         Raises:
           ValueError: other shapes, or another number of leaves.
-          TypeError: values that are not of the same kind.
+          TypeError: values of another kind.
         """
         action = self._native.act(observation)
         is_number = isinstance(action, np.ndarray) and action.ndim == 0 and np.issubdtype(action.dtype, np.integer)
         return int(action) if is_number else action
 
     def reset(self) -> None:
-        """Begins an episode with the next observation: a policy with a memory forgets what it has seen. Others have nothing to forget."""
+        """Starts an episode at the next observation: a recurrent policy resets its memory. Other policies ignore
+        this."""
         self._native.reset()
 
     def values(self, observation: Any) -> npt.NDArray[np.float32]:
-        """The value of each action by an agent that learns such values, as DQN does: of one observation, ``[actions]``, or of a batch of them,
-        ``[batch, actions]``.
+        """Returns the value of each action, for agents such as DQN that learn action values: for one observation,
+        ``[actions]``, or for a batch, ``[batch, actions]``.
 
-        The observations of a batch are one nest of arrays, whose leading dimension they are.
+        The observations of a batch are one nest of arrays with the batch as leading dimension.
 
         Raises:
-          ValueError: the agent has no values of actions; as :meth:`__call__`.
+          ValueError: the agent has no action values; otherwise as :meth:`__call__`.
           TypeError: as :meth:`__call__`.
         """
         shapes = [tuple(shape) for _, _, shape in self._native.observations()]
@@ -74,35 +75,36 @@ class Policy:
 
     @property
     def num_actions(self) -> int | None:
-        """How many actions there are; ``None`` where they are no numbers."""
+        """The number of actions; ``None`` if actions are not discrete."""
         return self._native.num_actions()
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes a file, which is there whole or not at all.
+        """Writes a file atomically.
 
         Raises:
-          OSError: it cannot be written.
+          OSError: the file cannot be written.
         """
         self._native.save(os.fspath(path))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, agent: Any = None) -> Policy:
-        """The policy in a file. One of an agent of your own needs that agent, which makes the policy for the weights in the file.
+        """Loads the policy in a file. A policy of a custom agent needs that agent, which recreates it from the weights
+        in the file.
 
         Raises:
-          OSError: it cannot be read.
-          DataLossError: it is damaged.
-          ValueError: it is no policy.
+          OSError: the file cannot be read.
+          DataLossError: the file is damaged.
+          ValueError: the file does not contain a policy.
         """
         return cls(_native.Policy.load(os.fspath(path), _bridged(agent)), agent)
 
     def to_bytes(self) -> bytes:
-        """What :meth:`save` writes."""
+        """Returns the bytes that :meth:`save` writes."""
         return self._native.to_bytes()
 
     @classmethod
     def from_bytes(cls, file: bytes, *, agent: Any = None) -> Policy:
-        """What :meth:`load` reads."""
+        """Reads the bytes that :meth:`load` reads."""
         return cls(_native.Policy.from_bytes(file, _bridged(agent)), agent)
 
     def __reduce__(self) -> tuple[Any, ...]:

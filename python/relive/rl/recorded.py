@@ -1,4 +1,4 @@
-"""Recorded episodes, to learn from without acting: ``relive.rl.run(agent, env, data=folder, learner_steps=…)``.
+"""Recorded episodes, for learning without acting: ``relive.rl.run(agent, env, data=folder, learner_steps=…)``.
 
 >>> import tempfile
 >>> from relive import rl
@@ -8,7 +8,8 @@
 >>> [len(episode) for episode in recorded.load(folder)]
 [9, 9, 9]
 
-A folder is one that ``relive rl record`` has written, or :func:`save`: a checkpoint with a table ``episodes``, whose items are whole episodes.
+``relive rl record`` and :func:`save` write such a folder: a checkpoint with a table ``episodes``, whose items are whole
+episodes.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from relive.server import Server, Table
 __all__ = ["Episode", "from_minari", "load", "play", "save"]
 
 _TABLE = "episodes"
-# The table's bound, the same for all folders: nothing ever leaves.
+# The table's bound, equal for all folders: nothing is ever evicted.
 _MOST_EPISODES = 1_000_000_000
 _COLUMNS = ("action", "discount", "observation", "reward", "start_of_episode")
 
@@ -41,7 +42,7 @@ class Episode:
     """An episode of ``T`` steps."""
 
     observations: Any
-    """``[T + 1, …]``: also what was seen after the last step."""
+    """``[T + 1, …]``: including the observation after the last step."""
     actions: Any
     """``[T, …]``"""
     rewards: npt.NDArray[np.float32]
@@ -54,9 +55,10 @@ class Episode:
 
 
 def play(environment: Any, act: Callable[[Any], Any]) -> Episode:
-    """Plays an episode in an environment of Gymnasium, or with dm_env's interface, with the action that ``act`` gives for each observation.
+    """Plays an episode in an environment of Gymnasium, or with dm_env's interface, with the action that ``act`` returns
+    for each observation.
 
-    ``act`` may be a :class:`relive.rl.Policy`; one with a memory is to be told with ``reset()`` that an episode begins.
+    ``act`` may be a :class:`relive.rl.Policy`; call ``reset()`` of a recurrent policy before the episode.
     """
     environment = adapted(environment)
     spec, step = make_environment_spec(environment), environment.reset()
@@ -72,11 +74,11 @@ def play(environment: Any, act: Callable[[Any], Any]) -> Episode:
 
 
 def save(folder: str | os.PathLike[str], episodes: Iterable[Episode]) -> None:
-    """Writes episodes into a folder, which is made if it is not there.
+    """Writes episodes into a folder, which is created if it does not exist.
 
     Raises:
-      ValueError: no episodes, an empty one, one whose parts differ in their length, or episodes of several environments.
-      FileExistsError: the folder has a recording already.
+      ValueError: no episodes, an empty one, one whose parts differ in length, or episodes of several environments.
+      FileExistsError: the folder already has a recording.
     """
     episodes = list(episodes)
     if not episodes:
@@ -96,11 +98,11 @@ def save(folder: str | os.PathLike[str], episodes: Iterable[Episode]) -> None:
 
 
 def load(folder: str | os.PathLike[str]) -> list[Episode]:
-    """The episodes of a folder, in the order in which they were written.
+    """Returns the episodes of a folder in the order in which they were written.
 
     Raises:
-      OSError: there is no recording.
-      DataLossError: it is damaged.
+      OSError: the folder has no recording.
+      DataLossError: the recording is damaged.
     """
     if not os.path.isdir(folder):
         raise FileNotFoundError(f"{os.fspath(folder)} is no folder")
@@ -115,10 +117,11 @@ def load(folder: str | os.PathLike[str]) -> list[Episode]:
 
 
 def from_minari(dataset: Any, spec: EnvironmentSpec | None = None) -> Iterator[Episode]:
-    """The episodes of a dataset of Minari, ``minari.load_dataset(name)``, or of anything with its ``iterate_episodes()``.
+    """Converts the episodes of a dataset of Minari, ``minari.load_dataset(name)``, or of any object with its
+    ``iterate_episodes()``.
 
     Args:
-      spec: of the environment that is learned for; observations and actions get its data types.
+      spec: the spec of the target environment, whose data types the observations and actions get.
     """
     for found in dataset.iterate_episodes():
         observations, actions = found.observations, found.actions
@@ -133,7 +136,7 @@ def _table() -> Table:
 
 
 def _rows(episode: Episode, number: int) -> dict[str, Any]:
-    """An episode as rows, of which the last has its last observation, and zeros."""
+    """Converts an episode to rows; the last row has the last observation, and zeros."""
     count = len(episode)
     if count == 0:
         raise ValueError(f"episode {number} has no steps")

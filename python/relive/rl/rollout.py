@@ -1,4 +1,4 @@
-"""Rollouts, and what is made of them."""
+"""Rollouts, and functions of them."""
 
 from __future__ import annotations
 
@@ -18,37 +18,39 @@ Floats = npt.NDArray[np.float32]
 class Rollout:
     """``T`` steps in each of ``N`` environments, time first.
 
-    An environment whose episode has ended begins anew with the next step. That step only resets: ``starts`` marks it, its action was ignored, and
-    nothing is to be learned from it. Its observation is the last one of the episode before, so that ``observations[t + 1]`` always is what step ``t``
-    has led to.
+    An environment whose episode has ended starts a new one at the next step. That step is only a reset: ``starts``
+    marks it, its action was ignored, and it must not be learned from. Its observation is the last one of the previous
+    episode, so that ``observations[t + 1]`` is always the result of step ``t``.
     """
 
     observations: Any
-    """``[T + 1, N, …]``: what was seen before each step, and after the last."""
+    """``[T + 1, N, …]``: the observation before each step, and the one after the last."""
     actions: Any
     """``[T, N, …]``"""
     extras: Mapping[str, npt.NDArray[Any]]
-    """What else the policy has told, each ``[T, N, …]``."""
+    """Further outputs of the policy, each ``[T, N, …]``."""
     rewards: Floats
     """``[T, N]``"""
     discounts: Floats
-    """``[T, N]``: 0 where the episode terminated, otherwise 1, also where it was cut off; an environment of dm_env may have others."""
+    """``[T, N]``: 0 where the episode terminated, otherwise 1, including truncation; a dm_env environment may have
+    other values."""
     starts: npt.NDArray[np.bool_]
-    """``[T, N]``: steps that only reset."""
+    """``[T, N]``: steps that are only resets."""
     ends: npt.NDArray[np.bool_]
     """``[T, N]``: the last steps of episodes."""
 
     @property
     def env_steps(self) -> int:
-        """Steps in the environments: all but those that only reset. What a schedule over the run counts."""
+        """The number of environment steps without resets, which a schedule over the run counts."""
         return int(self.starts.size - self.starts.sum())
 
     def advantages(self, values: Any, *, discount: float = 0.99, gae_lambda: float = 0.95) -> tuple[Floats, Floats]:
-        """Advantages and returns ``[T, N]`` by generalized advantage estimation (Schulman et al., 2016, equation 16).
+        """Returns advantages and returns ``[T, N]`` by generalized advantage estimation (Schulman et al., 2016,
+        equation 16).
 
         Args:
-          values: of the observations, ``[T + 1, N]``. What follows on a step that cuts an episode off is bootstrapped from the value of its last
-            observation.
+          values: the values of the observations, ``[T + 1, N]``. At a step that truncates an episode, the return
+            bootstraps from the value of the episode's last observation.
         """
         values = np.asarray(values, np.float32)
         expected = (len(self.rewards) + 1, *self.rewards.shape[1:])
@@ -63,8 +65,8 @@ class Rollout:
         return advantages, advantages + values[:-1]
 
     def steps(self, **more: npt.NDArray[Any]) -> dict[str, Any]:
-        """All steps that something can be learned from, as ``{"observations": [n, …], "actions": [n, …], …}``, with the extras and whatever else
-        there is of each step, ``[T, N, …]``."""
+        """Returns all steps that can be learned from, as ``{"observations": [n, …], "actions": [n, …], …}``, with the
+        extras and any other arrays ``[T, N, …]``."""
         kept = ~self.starts
         before = nest.map_structure(lambda leaf: leaf[:-1][kept], self.observations)
         return {
@@ -75,7 +77,8 @@ class Rollout:
 
 
 def minibatches(steps: Any, size: int, rng: np.random.Generator) -> Iterator[Any]:
-    """Shuffles a nest of arrays, or of PyTorch tensors, along their first dimension, and gives it in parts of ``size``; the last one may be smaller."""
+    """Shuffles a nest of arrays, or of PyTorch tensors, along the first dimension, and yields it in parts of ``size``;
+    the last part may be smaller."""
     leaves = nest.flatten(steps)
     count = len(leaves[0]) if leaves else 0
     order = rng.permutation(count)

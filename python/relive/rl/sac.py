@@ -14,23 +14,24 @@ class SACConfig(Settings):
     """The settings of a SAC agent. The defaults are Stable-Baselines3's.
 
     Args:
-      batch_size: transitions of a batch.
-      samples_per_insert: how often each transition is learned from, on average; as ``batch_size``, one gradient step for each step in
-        the environment.
-      n_step: steps of a transition.
+      batch_size: the number of transitions in a batch.
+      samples_per_insert: how often each transition is sampled on average; equal to ``batch_size``, it gives one
+        gradient step per environment step.
+      n_step: the number of steps that a transition covers.
       discount: the agent's discount γ.
-      min_replay_size: transitions before learning begins.
-      max_replay_size: transitions that are kept.
-      learning_rate: step size of Adam, for policy, critics and temperature.
-      tau: how far the target critics move towards the critics with each batch, τ.
-      initial_temperature: the temperature to begin with, α.
-      target_entropy: the entropy that the temperature is drawn to; ``None``: minus the numbers of an action.
-      hidden: sizes of the hidden layers of each network.
-      critics: critics.
-      critics_of_target: critics of which the least value is a target: if these are not all, they are drawn for each batch, and the
-        policy goes by the mean of all.
-      normalize_observations: whether observations are shifted and scaled to mean 0 and standard deviation 1.
-      noise_correlation: how much of an action's noise is that of the action before; 0: all is new.
+      min_replay_size: the number of transitions before learning starts.
+      max_replay_size: the number of transitions that are kept.
+      learning_rate: the step size of Adam, for policy, critics and temperature.
+      tau: τ, how far the target critics move towards the critics with each batch.
+      initial_temperature: the initial temperature α.
+      target_entropy: the target of the policy's entropy, by which the temperature is tuned; ``None``: minus the number
+        of elements of an action.
+      hidden: the sizes of the hidden layers of each network.
+      critics: the number of critics.
+      critics_of_target: the number of critics whose minimum is the target. If this is less than ``critics``, each batch
+        draws them at random, and the policy uses the mean of all.
+      normalize_observations: whether observations are normalised to mean 0 and standard deviation 1.
+      noise_correlation: the correlation of an action's noise with that of the previous action; 0: independent noise.
 
     Raises:
       TypeError: a setting of another type.

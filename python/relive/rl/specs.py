@@ -1,4 +1,4 @@
-"""What environments take and give."""
+"""The specs of environments."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ class DiscreteArraySpec(BoundedArraySpec):
         return f"DiscreteArraySpec(num_values={self.num_values}, dtype={self.dtype}, name={self.name!r})"
 
     def with_name(self, name: str | None) -> DiscreteArraySpec:
-        """The same spec under another name."""
+        """Returns the same spec with another name."""
         return DiscreteArraySpec(self.num_values, self.dtype, name)
 
 
 class EnvironmentSpec(NamedTuple):
-    """What an environment takes and gives; observations and actions may be nests of specs."""
+    """The specs of an environment; observations and actions may be nests of specs."""
 
     observations: Any
     actions: Any
@@ -54,10 +54,10 @@ DISCOUNTS = BoundedArraySpec((), np.float64, 0.0, 1.0, "discount")
 
 
 def make_environment_spec(environment: Any) -> EnvironmentSpec:
-    """The specs of an environment of Gymnasium, or with dm_env's interface, as this package's own.
+    """Returns the specs of an environment of Gymnasium, or with dm_env's interface, as this package's own types.
 
     Raises:
-      TypeError: it is no environment, or has values that are not supported; the error names their path.
+      TypeError: the value is not an environment, or has values that are not supported; the error names their path.
     """
     if hasattr(environment, "observation_spec") and hasattr(environment, "action_spec"):
         return EnvironmentSpec(
@@ -80,7 +80,7 @@ def make_environment_spec(environment: Any) -> EnvironmentSpec:
 
 
 def normalised(structure: Any, what: str) -> Any:
-    """A nest of specs or spaces as one of ``ArraySpec``, ``BoundedArraySpec`` and ``DiscreteArraySpec``.
+    """Converts a nest of specs or spaces to ``ArraySpec``, ``BoundedArraySpec`` and ``DiscreteArraySpec``.
 
     Raises:
       TypeError: a leaf that is not supported; the error names its path.
@@ -101,22 +101,22 @@ def normalised(structure: Any, what: str) -> Any:
 
 
 def as_arrays(specs: Any, value: Any) -> Any:
-    """A value as arrays of the data types of its specs."""
+    """Converts a value to arrays of the data types of its specs."""
     if isinstance(specs, ArraySpec):
-        # Most environments have no parts, and every step comes by here.
+        # A fast path: most environments have no nests, and this runs for every step.
         return np.asarray(value, dtype=specs.dtype)
     return nest.map_structure_up_to(as_arrays, specs, specs, value)
 
 
 def array_spec(shape: Sequence[int], dtype: Any, name: str | None) -> ArraySpec:
-    """For the extension."""
+    """The form that the extension takes."""
     return ArraySpec(shape, dtype, name)
 
 
 def bounded_spec(
     shape: Sequence[int], dtype: Any, minimum: npt.ArrayLike, maximum: npt.ArrayLike, name: str | None
 ) -> BoundedArraySpec:
-    """For the extension; bounds are one, or one for each element."""
+    """The form that the extension takes, with one bound or one per element."""
 
     def shaped(bound: npt.ArrayLike) -> npt.NDArray[Any]:
         flat = np.asarray(bound)
@@ -126,12 +126,12 @@ def bounded_spec(
 
 
 def discrete_spec(num_values: int, dtype: Any, name: str | None) -> DiscreteArraySpec:
-    """For the extension."""
+    """The form that the extension takes."""
     return DiscreteArraySpec(num_values, dtype, name)
 
 
 def for_extension(spec: EnvironmentSpec) -> tuple[Any, Any, Any, Any]:
-    """A spec whose bounds are one, or one for each element."""
+    """A spec with one bound or one per element."""
 
     def flat(leaf: ArraySpec) -> ArraySpec:
         if isinstance(leaf, DiscreteArraySpec) or not isinstance(leaf, BoundedArraySpec):
@@ -145,7 +145,7 @@ def for_extension(spec: EnvironmentSpec) -> tuple[Any, Any, Any, Any]:
 
 
 def _discrete(spec: Any) -> DiscreteArraySpec | None:
-    """The choice that a spec of dm_env or a space of Gymnasium is, if it is one."""
+    """Returns the discrete spec that a spec of dm_env or a space of Gymnasium represents, if any."""
     if isinstance(spec, DiscreteArraySpec):
         return spec
     count = getattr(spec, "num_values", None)

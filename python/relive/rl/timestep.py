@@ -1,4 +1,4 @@
-"""What an environment answers: dm_env's time steps."""
+"""The answers of an environment: dm_env's time steps."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 
 class StepType(enum.IntEnum):
-    """Where in its episode a step is."""
+    """The position of a step in its episode."""
 
     FIRST = 0
     MID = 1
@@ -17,8 +17,8 @@ class StepType(enum.IntEnum):
 class TimeStep(NamedTuple):
     """One answer of an environment.
 
-    ``reward`` and ``discount`` of a FIRST are ``None``. A LAST with discount 0 is an episode that came to its end
-    (termination), one with another discount was cut short (truncation).
+    ``reward`` and ``discount`` of a FIRST are ``None``. A LAST with discount 0 terminates its episode; a LAST with
+    another discount truncates it.
     """
 
     step_type: StepType
@@ -27,33 +27,33 @@ class TimeStep(NamedTuple):
     observation: Any
 
     def first(self) -> bool:
-        """Whether an episode begins here."""
+        """Whether the step starts an episode."""
         return self.step_type == StepType.FIRST
 
     def mid(self) -> bool:
-        """Whether the episode goes on before and after this."""
+        """Whether the step is inside an episode."""
         return self.step_type == StepType.MID
 
     def last(self) -> bool:
-        """Whether an episode ends here."""
+        """Whether the step ends an episode."""
         return self.step_type == StepType.LAST
 
 
 def restart(observation: Any) -> TimeStep:
-    """The first step of an episode."""
+    """Returns the first step of an episode."""
     return TimeStep(StepType.FIRST, None, None, observation)
 
 
 def transition(reward: Any, observation: Any, discount: Any = 1.0) -> TimeStep:
-    """A step with more to come."""
+    """Returns a step that does not end its episode."""
     return TimeStep(StepType.MID, reward, discount, observation)
 
 
 def termination(reward: Any, observation: Any) -> TimeStep:
-    """The end of an episode, after which nothing can be earned."""
+    """Returns the end of an episode that terminated, after which there is no reward."""
     return TimeStep(StepType.LAST, reward, 0.0, observation)
 
 
 def truncation(reward: Any, observation: Any, discount: Any = 1.0) -> TimeStep:
-    """An episode that is cut short, by a time limit for instance."""
+    """Returns the end of an episode that was truncated, for example by a time limit."""
     return TimeStep(StepType.LAST, reward, discount, observation)

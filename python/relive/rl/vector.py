@@ -1,9 +1,9 @@
-"""Environments of Gymnasium in worker processes, as one vector.
+"""Gymnasium environments in worker processes, as one vector.
 
 >>> envs = ProcessVectorEnv([lambda: gymnasium.make("Ant-v5")] * 8, workers=2)  # doctest: +SKIP
 >>> observations, infos = envs.reset(seed=1)  # doctest: +SKIP
 
-Observations and actions lie in memory that the processes share, and each worker steps in several environments for each time that it is woken.
+Observations and actions are in memory that the processes share. A worker steps several environments per wake-up.
 """
 
 from __future__ import annotations
@@ -27,22 +27,23 @@ from relive.rl._vector_worker import CLOSE, RESET, STEP, work
 
 __all__ = ["ProcessVectorEnv"]
 
-# How often it is looked whether a worker is still there, and how long one may take to end.
+# How often the parent checks that a worker is alive, and how long one may take to end.
 _LOOK_SECONDS, _GRACE_SECONDS = 0.5, 5.0
 
 
 class ProcessVectorEnv(VectorEnv[Any, Any, Any]):
-    """Environments in worker processes, which step side by side.
+    """Environments in worker processes, which step in parallel.
 
-    An environment whose episode has ended begins anew with the next step, whose action is ignored (Gymnasium's ``NEXT_STEP``). The same seeds and
-    actions give the same episodes with any number of workers. As with all processes of :mod:`multiprocessing` that are not forked, a program begins with
-    ``if __name__ == "__main__":``; functions may be lambdas.
+    An environment whose episode has ended starts a new one at the next step, whose action is ignored (Gymnasium's
+    ``NEXT_STEP``). The same seeds and actions give the same episodes with any number of workers. As with all processes
+    of :mod:`multiprocessing` that are not forked, guard the program with ``if __name__ == "__main__":``; functions may
+    be lambdas.
 
     Args:
-      env_fns: functions that make one environment each, all with the same spaces.
-      workers: processes; as many as there are cores, and at most one for each environment, unless given.
-      timeout: seconds that a step or a reset may take; without a bound unless given.
-      copy: whether observations are copied; otherwise they change with the next step.
+      env_fns: functions that create one environment each, all with the same spaces.
+      workers: the number of processes; by default the number of cores, and at most one for each environment.
+      timeout: the number of seconds that a step or a reset may take; by default no bound.
+      copy: whether observations are copied; otherwise the next step overwrites them.
 
     Raises:
       TypeError: spaces without arrays of a fixed shape.
@@ -69,7 +70,8 @@ class ProcessVectorEnv(VectorEnv[Any, Any, Any]):
         self._workers = [_Process(env_fns, self._memory, number, count) for number in range(count)]
 
     def reset(self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Begins an episode in each environment; a number as ``seed`` is that of the first, and counted up."""
+        """Starts an episode in each environment; a number as ``seed`` is the seed of the first, and the others count up
+        from it."""
         seeds = [seed + number for number in range(self.num_envs)] if isinstance(seed, int) else list(seed or [None] * self.num_envs)
         if self.closed:
             raise gymnasium.error.ClosedEnvironmentError("the vector of environments is closed")
@@ -78,12 +80,12 @@ class ProcessVectorEnv(VectorEnv[Any, Any, Any]):
         for worker in self._workers:
             worker.send((seeds[worker.first : worker.end], options))
         infos = self._together(RESET)
-        # All workers have the memory by now.
+        # All workers have mapped the memory by now.
         self._memory.forget_name()
         return self._seen(), infos
 
     def step(self, actions: Any) -> tuple[Any, np.ndarray[Any, Any], np.ndarray[Any, Any], np.ndarray[Any, Any], dict[str, Any]]:
-        """Acts in each environment."""
+        """Takes one step in each environment."""
         if self.closed:
             raise gymnasium.error.ClosedEnvironmentError("the vector of environments is closed")
         if isinstance(self._memory.actions, np.ndarray):
@@ -96,7 +98,7 @@ class ProcessVectorEnv(VectorEnv[Any, Any, Any]):
         return self._seen(), memory.rewards.copy(), memory.terminated.copy(), memory.truncated.copy(), infos
 
     def _together(self, command: int) -> dict[str, Any]:
-        """Has all workers do the same, and waits for them; what the environments tell."""
+        """Sends the same command to all workers and waits for them; returns the results of the environments."""
         for worker in self._workers:
             worker.begin(command)
         until = None if self._timeout is None else time.monotonic() + self._timeout
@@ -125,7 +127,7 @@ class ProcessVectorEnv(VectorEnv[Any, Any, Any]):
 
 
 class _Process:
-    """A worker, and the environments that it has: those from ``first`` to before ``end``."""
+    """A worker and its environments: those from ``first`` up to, but excluding, ``end``."""
 
     def __init__(self, env_fns: Sequence[Any], memory: Memory, number: int, count: int) -> None:
         total = len(env_fns)
@@ -149,7 +151,7 @@ class _Process:
         try:
             self._pipe.send(message)
         except OSError:
-            # It has ended, which whoever waits for it tells.
+            # It has ended; the wait for its answer reports that.
             return
 
     def begin(self, command: int) -> None:
@@ -157,11 +159,11 @@ class _Process:
         self._go.release()
 
     def wait(self, until: float | None) -> Any:
-        """Waits until it is done; what it has to tell.
+        """Waits until it is done; returns its answer.
 
         Raises:
-          RuntimeError: it has ended.
-          TimeoutError: it was not done in time.
+          RuntimeError: the worker has ended.
+          TimeoutError: the worker took too long.
         """
         while not self._done.acquire(timeout=_LOOK_SECONDS if until is None else max(0.0, min(_LOOK_SECONDS, until - time.monotonic()))):
             code = self._process.exitcode
@@ -182,7 +184,7 @@ class _Process:
         self._pipe.close()
 
     def _log_failures(self) -> None:
-        """Tells what the environments could not be closed for."""
+        """Logs the errors with which environments failed to close."""
         try:
             while self._pipe.poll():
                 message = self._pipe.recv()
@@ -190,5 +192,5 @@ class _Process:
                     what, (error, text) = message
                     logging.getLogger("relive").warning("%s: %s: %s\n%s", what, type(error).__name__, error, text)
         except (EOFError, OSError):
-            # A process that has ended otherwise tells nothing more.
+            # A process that ended otherwise sends nothing more.
             return

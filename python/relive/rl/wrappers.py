@@ -16,7 +16,7 @@ _NARROWER = {np.dtype(np.float64): np.dtype(np.float32), np.dtype(np.int64): np.
 
 
 class EnvironmentWrapper:
-    """An environment around another one, which is ``environment``; everything is as there."""
+    """A wrapper around ``environment``; all methods pass through."""
 
     def __init__(self, environment: Environment) -> None:
         self.environment = environment
@@ -25,28 +25,28 @@ class EnvironmentWrapper:
         return f"{type(self).__name__}({self.environment!r})"
 
     def reset(self) -> TimeStep:
-        """Begins an episode."""
+        """Starts an episode."""
         return TimeStep(*self.environment.reset())
 
     def step(self, action: Any) -> TimeStep:
-        """Acts once."""
+        """Takes one step."""
         return TimeStep(*self.environment.step(action))
 
     def observation_spec(self) -> Any:
-        """What observations look like."""
+        """The spec of observations."""
         return normalised(self.environment.observation_spec(), "observation")
 
     def action_spec(self) -> Any:
-        """What actions look like."""
+        """The spec of actions."""
         return normalised(self.environment.action_spec(), "action")
 
     def reward_spec(self) -> Any:
-        """What rewards look like."""
+        """The spec of rewards."""
         spec = getattr(self.environment, "reward_spec", None)
         return REWARDS if spec is None else normalised(spec(), "reward")
 
     def discount_spec(self) -> Any:
-        """What discounts look like."""
+        """The spec of discounts."""
         spec = getattr(self.environment, "discount_spec", None)
         return DISCOUNTS if spec is None else normalised(spec(), "discount")
 
@@ -58,30 +58,30 @@ class EnvironmentWrapper:
 
 
 class SinglePrecision(EnvironmentWrapper):
-    """Float32 for float64 and int32 for int64, in observations, rewards, discounts and their specs."""
+    """Converts float64 to float32 and int64 to int32 in observations, rewards, discounts and their specs."""
 
     def reset(self) -> TimeStep:
-        """Begins an episode."""
+        """Starts an episode."""
         return self._narrowed(super().reset())
 
     def step(self, action: Any) -> TimeStep:
-        """Acts once."""
+        """Takes one step."""
         return self._narrowed(super().step(action))
 
     def observation_spec(self) -> Any:
-        """What observations look like."""
+        """The spec of observations."""
         return nest.map_structure(_narrowed_spec, super().observation_spec())
 
     def action_spec(self) -> Any:
-        """What actions look like."""
+        """The spec of actions."""
         return nest.map_structure(_narrowed_spec, super().action_spec())
 
     def reward_spec(self) -> Any:
-        """What rewards look like."""
+        """The spec of rewards."""
         return nest.map_structure(_narrowed_spec, super().reward_spec())
 
     def discount_spec(self) -> Any:
-        """What discounts look like."""
+        """The spec of discounts."""
         return nest.map_structure(_narrowed_spec, super().discount_spec())
 
     def _narrowed(self, step: TimeStep) -> TimeStep:
@@ -106,7 +106,7 @@ def _narrowed_spec(spec: ArraySpec) -> ArraySpec:
 
 
 class StepLimit(EnvironmentWrapper):
-    """Cuts episodes short after ``limit`` steps: a LAST whose discount is as it would have been."""
+    """Truncates episodes after ``limit`` steps: a LAST with the discount that the step had."""
 
     def __init__(self, environment: Environment, limit: int) -> None:
         if limit < 1:
@@ -117,12 +117,12 @@ class StepLimit(EnvironmentWrapper):
         self._over = True
 
     def reset(self) -> TimeStep:
-        """Begins an episode."""
+        """Starts an episode."""
         self._steps, self._over = 0, False
         return super().reset()
 
     def step(self, action: Any) -> TimeStep:
-        """Acts once."""
+        """Takes one step."""
         if self._over:
             return self.reset()
         step = super().step(action)
@@ -134,15 +134,15 @@ class StepLimit(EnvironmentWrapper):
 
 
 class NoopStarts(EnvironmentWrapper):
-    """Begins episodes with 0 to ``noop_max`` steps, each number as likely, of an action that does nothing.
+    """Starts each episode with 0 to ``noop_max`` no-op actions; each number is equally likely.
 
-    An episode that ends meanwhile begins anew. The step that ``reset`` answers with is a FIRST.
+    An episode that ends in the meantime starts again. The step that ``reset`` returns is a FIRST.
 
     Args:
-      environment: with one discrete action.
-      noop_action: the action that does nothing.
-      noop_max: the most such steps.
-      seed: for their numbers.
+      environment: an environment with one discrete action.
+      noop_action: the no-op action.
+      noop_max: the largest number of no-ops.
+      seed: the seed of the numbers of no-ops.
     """
 
     def __init__(self, environment: Environment, *, noop_action: int = 0, noop_max: int = 30, seed: int = 0) -> None:
@@ -155,7 +155,7 @@ class NoopStarts(EnvironmentWrapper):
         self._over = True
 
     def reset(self) -> TimeStep:
-        """Begins an episode."""
+        """Starts an episode."""
         step = super().reset()
         for _ in range(int(self._random.integers(self._noop_max + 1))):
             step = super().step(self._noop_action)
@@ -165,7 +165,7 @@ class NoopStarts(EnvironmentWrapper):
         return TimeStep(StepType.FIRST, None, None, step.observation)
 
     def step(self, action: Any) -> TimeStep:
-        """Acts once."""
+        """Takes one step."""
         if self._over:
             return self.reset()
         step = super().step(action)

@@ -4,8 +4,8 @@
 >>> adder.add_first(environment.reset())  # doctest: +SKIP
 >>> adder.add(action, environment.step(action))  # doctest: +SKIP
 
-Time steps are dm_env's, this package's own or any others with the same fields. Where the arguments have the names that they have in Acme
-they mean the same.
+Time steps may be dm_env's, this package's own, or any others with the same fields. Arguments with Acme's names have
+Acme's meaning.
 """
 
 from relive.rl.adders.base import DEFAULT_PRIORITY_TABLE, Adder, PriorityFn, PriorityFnInput, Step, Transition

@@ -1,4 +1,4 @@
-"""What adders share."""
+"""The common parts of adders."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DEFAULT_PRIORITY_TABLE = "priority_table"
 
 
 class Step(NamedTuple):
-    """A row: an observation, the action taken for it, and what this led to. Also a sequence of rows."""
+    """A row: an observation, the action taken for it, and the result. Also a sequence of rows."""
 
     observation: Any
     action: Any
@@ -27,7 +27,7 @@ class Step(NamedTuple):
 
 
 class Transition(NamedTuple):
-    """Where some steps begin, what they earn, and where they lead."""
+    """The start, the reward and the end of some consecutive steps."""
 
     observation: Any
     action: Any
@@ -38,7 +38,7 @@ class Transition(NamedTuple):
 
 
 class PriorityFnInput(NamedTuple):
-    """The numbers of an item, as arrays."""
+    """The values of an item, as arrays."""
 
     observations: Any
     actions: Any
@@ -52,22 +52,22 @@ PriorityFn = Callable[[PriorityFnInput], float]
 
 
 class Adder(Protocol):
-    """Writes what an actor sees."""
+    """Writes the steps that an actor sees."""
 
     def add_first(self, timestep: Any) -> None:
-        """An episode has begun with a FIRST."""
+        """Starts an episode with a FIRST."""
 
     def add(self, action: Any, next_timestep: Any, extras: Any = ()) -> None:
-        """An action has led to a step; a LAST ends the episode."""
+        """Adds an action and the step that it led to; a LAST ends the episode."""
 
     def reset(self) -> None:
-        """Drops the episode that goes on, but for the items that were made."""
+        """Drops the current episode, except for the items that were already created."""
 
 
 class EpisodeWriter:
-    """Rows of an episode in a writer, and items of them.
+    """The rows of an episode in a writer, and the items over them.
 
-    The row of the newest observation is open: its action is still to come.
+    The row of the newest observation is open until its action follows.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class EpisodeWriter:
         self._max_in_flight_items = max_in_flight_items
         self._untaken: dict[str, Any] | None = None
         self.rows = 0
-        """Complete rows since the last reset."""
+        """The number of complete rows since the last reset."""
         self.is_open = False
 
     def begin(self, timestep: Any) -> None:
@@ -94,7 +94,7 @@ class EpisodeWriter:
         self._open(timestep.observation, is_first=True)
 
     def add(self, action: Any, timestep: Any, extras: Any) -> None:
-        """Completes the open row, and opens the next one."""
+        """Completes the open row and opens the next one."""
         if not self.is_open:
             raise ValueError("add() needs an episode that has begun with add_first()")
         row: dict[str, Any] = {
@@ -115,32 +115,32 @@ class EpisodeWriter:
         self.is_open = False
 
     def append(self, row: dict[str, Any]) -> None:
-        """Completes a row."""
+        """Completes a row with the given values."""
         self._writer.append(row)
         self.rows += 1
 
     def append_partial(self, row: dict[str, Any]) -> None:
-        """A part of the newest row."""
+        """Appends part of the newest row."""
         self._writer.append(row, partial_step=True)
 
     @property
     def history(self) -> Any:
-        """The columns of all rows."""
+        """The history of all rows."""
         return self._writer.history
 
     def zeros(self) -> dict[str, Any]:
-        """A row of zeros like the newest complete one."""
+        """Returns a row of zeros with the structure of the newest complete one."""
         newest = slice(-2, -1) if self.is_open else slice(-1, None)
         return {name: nest.map_structure(lambda part: _zeros(part[newest]), part) for name, part in self.history.items()}
 
     def create_sequence(self, length: int) -> None:
-        """An item of the newest complete rows."""
+        """Creates an item of the newest complete rows."""
         rows = slice(-length - 1, -1) if self.is_open else slice(-length, None)
         columns = {name: nest.map_structure(lambda part: part[rows], part) for name, part in self.history.items()}
         self.create(Step(**columns))
 
     def create(self, trajectory: Step | Transition) -> None:
-        """An item in each table."""
+        """Creates an item in each table."""
         arrays: PriorityFnInput | None = None
         for table, function in self._priority_fns.items():
             priority = 1.0
@@ -156,7 +156,7 @@ class EpisodeWriter:
         self._writer.flush()
 
     def end(self) -> None:
-        """Waits until all items are in their tables, and forgets all rows."""
+        """Waits until all items are in their tables, and drops all rows."""
         self._writer.end_episode()
         self.rows, self.is_open = 0, False
 
@@ -171,7 +171,7 @@ def as_extras_spec(extras_spec: Any) -> Any:
 
 
 def single_precision(spec: EnvironmentSpec) -> tuple[Any, Any]:
-    """The specs of rewards and discounts as they are written."""
+    """The specs of rewards and discounts as stored."""
     rewards, discounts = (
         nest.map_structure(lambda leaf: ArraySpec(leaf.shape, np.float32, leaf.name), part) for part in spec[2:]
     )
@@ -187,7 +187,7 @@ def _zeros(column: Any) -> Any:
 
 
 def _without_empty(trajectory: Step | Transition) -> Any:
-    """The same without extras where there are none, which no column can be of."""
+    """Removes empty extras, since no column can represent them."""
     parts = trajectory._asdict()
     if not nest.flatten(parts["extras"]):
         del parts["extras"]

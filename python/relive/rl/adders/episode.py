@@ -13,14 +13,15 @@ from relive.rl.specs import EnvironmentSpec
 
 
 class EpisodeAdder:
-    """Writes an item for each episode: all its rows, as :class:`relive.rl.adders.SequenceAdder` has them.
+    """Writes one item for each episode: all its rows, in the layout of :class:`relive.rl.adders.SequenceAdder`.
 
     Args:
-      client: of the server.
-      max_sequence_length: the most rows; an episode of T steps has T + 1.
+      client: the client of the server.
+      max_sequence_length: the largest number of rows; an episode of T steps has T + 1.
       priority_fns: as for :class:`relive.rl.adders.NStepTransitionAdder`.
-      max_in_flight_items: likewise.
-      padding_fn: fills episodes up to ``max_sequence_length`` rows; it gets shape and data type of an array, and returns one.
+      max_in_flight_items: as for :class:`relive.rl.adders.NStepTransitionAdder`.
+      padding_fn: fills episodes up to ``max_sequence_length`` rows; it takes the shape and data type of an array and
+        returns the array.
     """
 
     def __init__(
@@ -39,17 +40,17 @@ class EpisodeAdder:
         self._padding_fn = padding_fn
 
     def add_first(self, timestep: Any) -> None:
-        """An episode has begun."""
+        """Starts an episode."""
         self.reset()
         self._rows.begin(timestep)
 
     def add(self, action: Any, next_timestep: Any, extras: Any = ()) -> None:
-        """An action has led to a step.
+        """Adds an action and the step that it led to.
 
         Raises:
           ValueError: the episode becomes longer than ``max_sequence_length``.
         """
-        # With this row complete, the one of the observation that follows is still to come.
+        # The row that this completes is followed by the row of the next observation.
         if self._rows.rows + 2 > self._max_length:
             raise ValueError(f"an episode has more than max_sequence_length = {self._max_length} observations")
         self._rows.add(action, next_timestep, extras)
@@ -65,7 +66,7 @@ class EpisodeAdder:
         self.reset()
 
     def reset(self) -> None:
-        """Drops the episode that goes on."""
+        """Drops the current episode."""
         if self._rows.rows or self._rows.is_open:
             self._rows.end()
 
@@ -73,5 +74,5 @@ class EpisodeAdder:
     def signature(
         cls, environment_spec: EnvironmentSpec, extras_spec: Any = (), sequence_length: int | None = None
     ) -> Any:
-        """The signature of a table for what is written."""
+        """Returns the signature of a table for these items."""
         return row_signature(environment_spec, extras_spec, sequence_length)

@@ -15,11 +15,11 @@ from relive.rl.specs import EnvironmentSpec
 
 
 def n_step_return(rewards: Sequence[Any], discounts: Sequence[Any], additional_discount: float) -> tuple[Any, Any]:
-    """What some steps come to, in float32.
+    """Returns the n-step reward and discount in float32.
 
-    Of rewards r₁ … r_k, discounts d₁ … d_k and the additional discount g: the reward r₁ + g·d₁·r₂ + g²·d₁d₂·r₃ + … and the discount
-    g^(k-1)·d₁⋯d_k. One power of g is left to the learner, whose target is reward + g·discount·V. Rewards and discounts may
-    be arrays, which are broadcast against each other.
+    For rewards r₁ … r_k, discounts d₁ … d_k and the additional discount g, the reward is
+    r₁ + g·d₁·r₂ + g²·d₁d₂·r₃ + … and the discount g^(k-1)·d₁⋯d_k. The learner applies the remaining power of g: its
+    target is reward + g·discount·V. Rewards and discounts may be arrays, which are broadcast against each other.
     """
     g = np.float32(additional_discount)
     reward: Any = np.float32(0.0)
@@ -35,17 +35,17 @@ def n_step_return(rewards: Sequence[Any], discounts: Sequence[Any], additional_d
 class NStepTransitionAdder:
     """Writes transitions over up to ``n_step`` steps.
 
-    There is one for each step, from the observation ``n_step`` steps before, or from the episode's beginning; at the end of an episode
-    there are those over fewer steps that end there, too: of T steps, T + min(n_step, T) - 1 items. Rewards and discounts are those of
-    :func:`n_step_return`.
+    Each step adds a transition from the observation ``n_step`` steps before, or from the start of the episode. The end
+    of an episode adds the transitions over fewer steps that also end there. An episode of T steps gives T + min(n_step,
+    T) - 1 items. :func:`n_step_return` computes rewards and discounts.
 
     Args:
-      client: of the server.
-      n_step: steps of a transition.
-      discount: the agent's own, g.
-      priority_fns: for each table a function from the item's numbers to its priority, or ``None`` for 1; by default one table,
-        ``"priority_table"``.
-      max_in_flight_items: items that may be unconfirmed; ``None``: as many as there are.
+      client: the client of the server.
+      n_step: the number of steps that a transition covers.
+      discount: the agent's own discount, g.
+      priority_fns: for each table a function from an item's values to its priority, or ``None`` for 1. The default is
+        one table, ``"priority_table"``.
+      max_in_flight_items: the number of items that may be unconfirmed; ``None``: no bound.
     """
 
     def __init__(
@@ -64,12 +64,12 @@ class NStepTransitionAdder:
         self._steps: collections.deque[tuple[Any, Any]] = collections.deque(maxlen=n_step)
 
     def add_first(self, timestep: Any) -> None:
-        """An episode has begun."""
+        """Starts an episode."""
         self.reset()
         self._rows.begin(timestep)
 
     def add(self, action: Any, next_timestep: Any, extras: Any = ()) -> None:
-        """An action has led to a step."""
+        """Adds an action and the step that it led to."""
         self._rows.add(action, next_timestep, extras)
         self._steps.append((next_timestep.reward, next_timestep.discount))
         self._write(behind=0)
@@ -78,7 +78,7 @@ class NStepTransitionAdder:
         behind = 0
         self._steps.popleft()
         while self._steps:
-            # Each has numbers of its own, in a row that has nothing else.
+            # Each has its own values, in a row that has nothing else.
             self._rows.append({})
             behind += 1
             self._write(behind)
@@ -86,13 +86,13 @@ class NStepTransitionAdder:
         self.reset()
 
     def reset(self) -> None:
-        """Drops the episode that goes on."""
+        """Drops the current episode."""
         self._steps.clear()
         if self._rows.rows or self._rows.is_open:
             self._rows.end()
 
     def _write(self, behind: int) -> None:
-        """An item of the steps in the window, which end ``behind`` rows before the newest."""
+        """Creates an item of the steps in the window, which ends ``behind`` rows before the newest."""
         rewards, discounts = zip(*self._steps, strict=True)
         reward, discount = n_step_return(rewards, discounts, self._discount)
         self._rows.append_partial({"n_step_return": reward, "total_discount": discount})
@@ -116,7 +116,7 @@ class NStepTransitionAdder:
 
     @classmethod
     def signature(cls, environment_spec: EnvironmentSpec, extras_spec: Any = ()) -> Any:
-        """The signature of a table for what is written."""
+        """Returns the signature of a table for these items."""
         rewards, discounts = single_precision(environment_spec)
         spec = Transition(
             environment_spec.observations,

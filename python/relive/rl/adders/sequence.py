@@ -16,35 +16,36 @@ from relive.specs import ArraySpec
 
 
 class EndBehavior(enum.Enum):
-    """What becomes of the rows at the end of an episode that do not fill a period.
+    """The treatment of rows at the end of an episode that do not complete a sequence.
 
-    A sequence is due when there are as many rows as its length, and then after every period; the row of an episode's last
-    observation counts.
+    The first sequence is complete when the number of rows equals its length; after that, one is complete every period.
+    The row of an episode's last observation counts.
     """
 
     ZERO_PAD = enum.auto()
-    """Rows of zeros are added until a sequence is due; it is the episode's last one."""
+    """Adds rows of zeros until a sequence is complete; it is the episode's last one."""
     TRUNCATE = enum.auto()
-    """A sequence of the rows that the next one due would have had in it."""
+    """Writes a shorter sequence, of the rows that the next sequence would have contained so far."""
     WRITE = enum.auto()
-    """A sequence of full length, of the last rows. Of episodes that are shorter nothing is written."""
+    """Writes a full sequence of the last rows. Shorter episodes write nothing."""
     CONTINUE = enum.auto()
-    """Nothing: sequences go on into the next episode."""
+    """Writes nothing: sequences continue into the next episode."""
 
 
 class SequenceAdder:
     """Writes sequences of ``sequence_length`` rows, one every ``period`` rows.
 
-    Row t has the observation, the action taken for it, the reward and discount that this led to (float32), and whether an episode
-    begins with it; the row of an episode's last observation has zeros for what comes after it.
+    Row t has the observation, the action taken for it, the resulting reward and discount (float32), and whether the
+    observation starts an episode. The row of an episode's last observation has zeros for all values after the
+    observation.
 
     Args:
-      client: of the server.
-      sequence_length: rows of a sequence.
-      period: rows from the end of one to the end of the next.
+      client: the client of the server.
+      sequence_length: the number of rows in a sequence.
+      period: the number of rows from the end of one sequence to the end of the next.
       priority_fns: as for :class:`relive.rl.adders.NStepTransitionAdder`.
-      max_in_flight_items: likewise.
-      end_of_episode_behavior: what becomes of an episode's last rows.
+      max_in_flight_items: as for :class:`relive.rl.adders.NStepTransitionAdder`.
+      end_of_episode_behavior: the treatment of an episode's last rows.
     """
 
     def __init__(
@@ -65,13 +66,13 @@ class SequenceAdder:
         self._end = EndBehavior(end_of_episode_behavior)
 
     def add_first(self, timestep: Any) -> None:
-        """An episode has begun."""
+        """Starts an episode."""
         if self._rows.is_open or self._end is not EndBehavior.CONTINUE:
             self.reset()
         self._rows.begin(timestep)
 
     def add(self, action: Any, next_timestep: Any, extras: Any = ()) -> None:
-        """An action has led to a step."""
+        """Adds an action and the step that it led to."""
         self._rows.add(action, next_timestep, extras)
         if self._rows_missing() == 0:
             self._rows.create_sequence(self._length)
@@ -82,16 +83,16 @@ class SequenceAdder:
                 self.reset()
 
     def reset(self) -> None:
-        """Drops the episode that goes on."""
+        """Drops the current episode."""
         if self._rows.rows or self._rows.is_open:
             self._rows.end()
 
     def flush(self) -> None:
-        """Waits until all items that were made are in their tables."""
+        """Waits until all created items are in their tables."""
         self._rows.flush()
 
     def _rows_missing(self) -> int:
-        """Rows until a sequence is due."""
+        """The number of rows until a sequence is complete."""
         missing = self._length - self._rows.rows
         return missing if missing >= 0 else missing % self._period
 
@@ -101,7 +102,7 @@ class SequenceAdder:
             rows = length if missing == 0 else 0
         elif self._end is EndBehavior.WRITE:
             rows = length if self._rows.rows >= length else 0
-        # With periods longer than sequences, the next one due may have no row of the episode.
+        # If periods are longer than sequences, the next sequence may contain no row of the episode.
         elif self._end is EndBehavior.TRUNCATE:
             rows = max(0, length - missing)
         else:
@@ -116,18 +117,18 @@ class SequenceAdder:
     def signature(
         cls, environment_spec: EnvironmentSpec, extras_spec: Any = (), sequence_length: int | None = None
     ) -> Any:
-        """The signature of a table for what is written; sequences of any length unless one is given."""
+        """Returns the signature of a table for these items; sequences of any length unless one is given."""
         return row_signature(environment_spec, extras_spec, sequence_length)
 
 
 def row_signature(environment_spec: EnvironmentSpec, extras_spec: Any, rows: int | None) -> Any:
-    """The signature of a table for sequences of rows."""
+    """Returns the signature of a table for sequences of rows."""
     step = row_spec(environment_spec, extras_spec)
     return nest.map_structure(lambda leaf: ArraySpec((rows, *leaf.shape), leaf.dtype, leaf.name), step)
 
 
 def row_spec(environment_spec: EnvironmentSpec, extras_spec: Any) -> Any:
-    """What a row looks like, without extras if there are none."""
+    """Returns the spec of a row, without extras if there are none."""
     rewards, discounts = single_precision(environment_spec)
     spec = Step(
         environment_spec.observations,

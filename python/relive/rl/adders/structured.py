@@ -1,4 +1,4 @@
-"""Items by patterns, which the writer makes by itself."""
+"""Items by patterns, which the writer creates by itself."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from relive.structured_writer import Condition, create_config, create_reference_
 
 
 class StructuredAdder:
-    """Writes rows, of which the writer makes items by patterns. The priority of all items is 1.
+    """Writes rows, from which the writer creates items by patterns. The priority of all items is 1.
 
     Args:
-      client: of the server.
-      configs: of :func:`create_sequence_config`, :func:`create_n_step_transition_config`, or your own on the fields of
-        :func:`create_step_spec`.
-      max_in_flight_items: items that may be unconfirmed; ``None``: as many as there are.
+      client: the client of the server.
+      configs: configurations from :func:`create_sequence_config` or :func:`create_n_step_transition_config`, or your
+        own on the fields of :func:`create_step_spec`.
+      max_in_flight_items: the number of items that may be unconfirmed; ``None``: no bound.
     """
 
     def __init__(self, client: Client, configs: Sequence[Any], *, max_in_flight_items: int | None = None) -> None:
@@ -36,14 +36,14 @@ class StructuredAdder:
         self._open: dict[str, Any] | None = None
 
     def add_first(self, timestep: Any) -> None:
-        """An episode has begun."""
+        """Starts an episode."""
         self.reset()
         if not timestep.first():
             raise ValueError(f"an episode begins with a FIRST, not with step type {timestep.step_type!r}")
         self._open = {"observation": timestep.observation, "start_of_episode": np.bool_(True)}
 
     def add(self, action: Any, next_timestep: Any, extras: Any = ()) -> None:
-        """An action has led to a step."""
+        """Adds an action and the step that it led to."""
         if self._open is None:
             raise ValueError("add() needs an episode that has begun with add_first()")
         rest = {
@@ -61,9 +61,9 @@ class StructuredAdder:
             self._writer.end_episode()
 
     def reset(self) -> None:
-        """Drops the episode that goes on."""
+        """Drops the current episode."""
         if self._open is not None:
-            # The end of an episode makes items; one that is abandoned has none.
+            # The end of an episode creates items; an abandoned episode creates none.
             self._open = None
             self._writer.close()
             self._writer = self._client.structured_writer(self._configs)
@@ -75,7 +75,8 @@ class StructuredAdder:
 
 
 def create_step_spec(environment_spec: EnvironmentSpec, extras_spec: Any = ()) -> Any:
-    """What rows look like: a dict of ``observation``, ``action``, ``reward``, ``discount``, ``start_of_episode`` and, if there are any,
+    """Returns the spec of a row: a dict of ``observation``, ``action``, ``reward``, ``discount``, ``start_of_episode``
+    and, if there are any,
     ``extras``."""
     return row_spec(environment_spec, extras_spec)
 
@@ -87,11 +88,12 @@ def create_sequence_config(
     table: str,
     end_of_episode_behavior: EndBehavior = EndBehavior.TRUNCATE,
 ) -> list[Any]:
-    """The patterns of :class:`relive.rl.adders.SequenceAdder`'s items.
+    """Returns the patterns for the items of :class:`relive.rl.adders.SequenceAdder`.
 
     Raises:
       ValueError: a length or period below 1.
-      NotImplementedError: a behaviour that patterns cannot tell: zeros to be added, and episodes that go on.
+      NotImplementedError: an end-of-episode behaviour that patterns cannot express: zero padding, and sequences that
+        continue into the next episode.
     """
     if sequence_length < 1 or period < 1:
         raise ValueError(f"sequence_length and period must be at least 1, not {sequence_length} and {period}")
@@ -118,9 +120,10 @@ def create_sequence_config(
 
 
 def create_n_step_transition_config(step_spec: Any, n_step: int, table: str) -> list[Any]:
-    """The patterns of :class:`relive.rl.adders.NStepTransitionAdder`'s items, but with the rewards and discounts of all their steps.
+    """Returns the patterns for the items of :class:`relive.rl.adders.NStepTransitionAdder`, but with the rewards and
+    discounts of all their steps.
 
-    :func:`n_step_from_trajectory` is for whoever reads them.
+    Readers convert the items with :func:`n_step_from_trajectory`.
 
     Raises:
       ValueError: ``n_step`` is below 1.
@@ -144,12 +147,13 @@ def create_n_step_transition_config(step_spec: Any, n_step: int, table: str) -> 
     index, at_end = Condition.step_index, Condition.is_end_episode()
     configs = [transition(steps, index() == steps) for steps in range(1, n_step)]
     configs.append(transition(n_step, index() >= n_step))
-    # One over all steps of the episode was made at its beginning.
+    # The start of the episode created one over all its steps.
     return configs + [transition(steps, at_end, index() >= steps + 1) for steps in range(n_step - 1, 0, -1)]
 
 
 def n_step_from_trajectory(trajectory: Any, additional_discount: float) -> Transition:
-    """The transition of one item of :func:`create_n_step_transition_config`, arrays in a dict of fields."""
+    """Returns the transition of an item of :func:`create_n_step_transition_config`; the arrays are in a dict of
+    fields."""
 
     def first(part: Any) -> Any:
         return nest.map_structure(lambda column: column[0], part)

@@ -1,4 +1,4 @@
-"""Agents of one's own in PyTorch: what they share, weights, states and batches; and DQN, PPO and SAC of which one thing can be changed."""
+"""Custom agents in PyTorch: helpers for weights, states and batches; and DQN, PPO and SAC with replaceable parts."""
 
 from relive.rl.torch._adam import Adam
 from relive.rl.torch._dqn import DQN, double_q_loss

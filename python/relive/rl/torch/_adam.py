@@ -9,25 +9,29 @@ import torch
 from torch import Tensor
 from torch.nn import Parameter
 
-# What Adam keeps of each number.
+# Adam's state for each number.
 _MOMENTS = ("exp_avg", "exp_avg_sq")
 
 
 class Adam(torch.optim.Adam):
-    """Adam (Kingma and Ba, 2015) on all parameters as one vector. A step is one kernel instead of one for each parameter, and so is the norm of the
-    gradient: with small networks on the CPU most of such a step is the calls.
+    """Adam (Kingma and Ba, 2015) on all parameters as one vector. A step, and the norm of the gradient, is one kernel
+    instead of one per parameter: with small networks on the CPU, most of a step's time is kernel calls.
 
-    It computes what ``torch.optim.Adam`` does, and takes its ``state_dict()``, as that takes this one's. A parameter without a gradient has one of zero
-    here. There is one group of parameters, which become parts of the vector. Those that somebody has put elsewhere since, such as ``module.double().float()``
-    or another such optimiser, are brought back with the next step.
+    It computes the same as ``torch.optim.Adam``, and the two can load each other's ``state_dict()``. A parameter
+    without a gradient counts here as one with a gradient of zero. There is one group of parameters, which become parts
+    of the vector. Parameters that other code has moved since, such as ``module.double().float()`` or another such
+    optimiser, are moved back at the next step.
 
     Args:
-      parameters: of one device and one type, such as ``module.parameters()``.
-      lr: step size.
-      betas: how much of the moments stays with each step.
-      eps: what is added to the root of the second moment.
+      parameters: parameters of one device and one type, such as ``module.parameters()``.
+      lr: the step size.
+      betas: the decay rates of the moments.
+      eps: the constant that is added to the root of the second moment.
       weight_decay: as in ``torch.optim.Adam``.
 
+    Raises:
+      TypeError: groups of parameters, or values that are not tensors.
+      ValueError: no parameters, parameters of several devices or types, or parameters that need no gradient.
     Raises:
       TypeError: there are groups of parameters, or something else that is no tensor.
       ValueError: there are no parameters, or they are of several devices or types, or need no gradient.
@@ -64,12 +68,12 @@ class Adam(torch.optim.Adam):
     @overload
     def step(self, closure: Callable[[], float]) -> float: ...
     def step(self, closure: Any = None) -> Any:
-        """A step down the gradients of the parameters."""
+        """Takes a step along the parameters' gradients."""
         self._gather()
         return super().step(closure)
 
     def clip(self, max_norm: float) -> Tensor:
-        """Scales the gradient down to a norm, as ``torch.nn.utils.clip_grad_norm_`` does; the norm that it had."""
+        """Clips the gradient to a norm, like ``torch.nn.utils.clip_grad_norm_``; returns the previous norm."""
         assert self._vector.grad is not None
         self._gather()
         norm: Tensor = torch.linalg.vector_norm(self._vector.grad)
@@ -77,7 +81,7 @@ class Adam(torch.optim.Adam):
         return norm
 
     def state_dict(self) -> dict[str, Any]:
-        """As of ``torch.optim.Adam`` with these parameters."""
+        """The state, as of ``torch.optim.Adam`` with these parameters."""
         state = super().state_dict()
         (group,) = state["param_groups"]
         group["params"] = list(range(len(self.parts)))
@@ -90,10 +94,10 @@ class Adam(torch.optim.Adam):
         return state
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Goes on from the state of an Adam, this one or PyTorch's.
+        """Loads the state of an Adam, this one or PyTorch's.
 
         Raises:
-          ValueError: it is of other parameters.
+          ValueError: it belongs to other parameters.
         """
         groups, states = state_dict["param_groups"], state_dict["state"]
         sizes = [tuple(part.shape) for part in self.parts]
@@ -109,7 +113,7 @@ class Adam(torch.optim.Adam):
         super().load_state_dict({"state": state, "param_groups": [{**own, **groups[0], "fused": True, "foreach": None, "params": [0]}]})
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """Not after the beginning: the vector is as long as it is."""
+        """Not supported after construction: the vector has a fixed length."""
         if self.param_groups:
             raise ValueError("this Adam has one group of parameters: make another one, or take torch.optim.Adam")
         super().add_param_group(param_group)
@@ -118,13 +122,13 @@ class Adam(torch.optim.Adam):
         raise TypeError("an optimiser of one vector is not copied or pickled: save its state_dict(), and the module's")
 
     def _split(self, vector: Tensor) -> list[Tensor]:
-        """A vector in parts of the parameters' shapes."""
+        """Splits a vector into parts of the parameters' shapes."""
         parts = torch.split(vector, [part.numel() for part in self.parts])
         return [part.view(like.shape) for part, like in zip(parts, self.parts, strict=True)]
 
     def _attach(self) -> None:
         if any(gradient.data_ptr() != place for gradient, (_, place) in zip(self._gradients, self._places, strict=True)):
-            # What converts a module converts gradients where they are.
+            # Converting a module converts gradients in place.
             assert self._vector.grad is not None
             self._gradients = self._split(self._vector.grad)
         for part, gradient in zip(self.parts, self._gradients, strict=True):
@@ -132,7 +136,7 @@ class Adam(torch.optim.Adam):
 
     @torch.no_grad()
     def _gather(self) -> None:
-        """Brings back values and gradients that somebody has put elsewhere."""
+        """Moves back values and gradients that other code has moved."""
         assert self._vector.grad is not None
         found = [(part.data_ptr(), 0 if part.grad is None else part.grad.data_ptr()) for part in self.parts]
         if found == self._places:

@@ -1,4 +1,4 @@
-"""DQN in PyTorch, whose network and loss are given: for those who want to change one thing of it."""
+"""DQN in PyTorch with a replaceable network and loss."""
 
 from __future__ import annotations
 
@@ -32,13 +32,14 @@ Loss = Callable[[Module, Module, Mapping[str, Any]], Tensor | tuple[Tensor, Tens
 
 
 def double_q_loss(module: Module, target: Module, data: Mapping[str, Any], *, huber: float = 1.0) -> tuple[Tensor, Tensor]:
-    """The Huber loss of double Q-learning (van Hasselt et al., 2016) for each transition, and how wrong its value was: both ``[B]``.
+    """Returns the Huber loss of double Q-learning (van Hasselt et al., 2016) and the absolute error for each
+    transition: both ``[B]``.
 
     Args:
-      module: gives the values ``[B, actions]`` of observations.
-      target: the same, as it was some steps ago.
+      module: returns the values ``[B, actions]`` of observations.
+      target: an earlier copy of it.
       data: ``observation``, ``action``, ``reward``, ``discount`` and ``next_observation``, each ``[B, …]``.
-      huber: the error from which the loss is a line.
+      huber: the error from which the loss is linear.
     """
     following = data["next_observation"]
     with torch.no_grad():
@@ -50,15 +51,17 @@ def double_q_loss(module: Module, target: Module, data: Mapping[str, Any], *, hu
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class DQN:
-    """DQN in PyTorch: an agent for :func:`relive.rl.run`, with the settings of :class:`relive.rl.DQN` and its defaults. Batches come by priority and are
-    weighted by importance; the new priorities are the errors.
+    """DQN in PyTorch: an agent for :func:`relive.rl.run`, with the settings and defaults of :class:`relive.rl.DQN`.
+    Batches are prioritized and weighted by importance; the new priorities are the errors.
 
     Args:
-      network: a function from an :class:`relive.rl.EnvironmentSpec` to a module, which gives the values ``[B, actions]`` for observations ``[B, …]``. They are
-        what the environment gives, but floats are float32. Unless given, layers of the sizes ``hidden`` with ReLUs between them.
-      loss: a function of the module, the target module, and a mapping of the transitions as tensors: ``observation``, ``action``, ``reward``,
-        ``discount`` and ``next_observation``, each ``[B, …]``. It gives the loss of each transition, ``[B]``, or a pair of that and new priorities, ``[B]``;
-        without these the losses are the priorities. Unless given :func:`double_q_loss`.
+      network: a function from an :class:`relive.rl.EnvironmentSpec` to a module, which returns the values ``[B,
+        actions]`` for observations ``[B, …]``. Observations are the environment's, with floats as float32. The default
+        is layers of the sizes ``hidden`` with ReLUs between them.
+      loss: a function of the module, the target module, and a mapping of the transitions as tensors: ``observation``,
+        ``action``, ``reward``, ``discount`` and ``next_observation``, each ``[B, …]``. It returns the loss of each
+        transition, ``[B]``, or a pair of that and new priorities, ``[B]``; without these, the losses are the
+        priorities. The default is :func:`double_q_loss`.
 
     Raises:
       TypeError: a setting of another type.
@@ -89,23 +92,23 @@ class DQN:
 
     @property
     def experience(self) -> Transitions:
-        """What is learned from."""
+        """The experience of the learner."""
         return Transitions(
             batch_size=self.batch_size, samples_per_insert=self.samples_per_insert, n_step=self.n_step, discount=self.discount,
             min_size=self.min_replay_size, max_size=self.max_replay_size, priority_exponent=self.priority_exponent or None,
         )
 
     def policy(self, spec: EnvironmentSpec, seat: Seat) -> _Policy:
-        """Takes the best action, and now and then any."""
+        """Takes the best action, and sometimes a random one."""
         return _Policy(self._module(spec), seat, _num_actions(spec), self)
 
     def learner(self, spec: EnvironmentSpec, seed: int) -> _Learner:
-        """Learns by the loss."""
+        """Learns with the loss."""
         torch.manual_seed(seed)
         return _Learner(self._module(spec), self)
 
     def train(self, environment: Any, **options: Unpack[RunOptions]) -> TrainingResult:
-        """Learns by acting in an environment: :func:`relive.rl.run` of this agent, which explains the options."""
+        """Trains in an environment: calls :func:`relive.rl.run` with this agent; see there for the options."""
         return run(self, environment, **options)
 
     def _module(self, spec: EnvironmentSpec) -> Module:
@@ -151,7 +154,7 @@ class _Learner(Learner):
         self.steps = 0
 
     def learn(self, batch: Any) -> Learnt:
-        """A step down the gradient of the loss."""
+        """Takes a step along the gradient of the loss."""
         losses, priorities = self._losses(self._transitions(batch))
         weights = torch.as_tensor(batch.weights(self.settings.importance_sampling_exponent))
         loss = step(self.optimizer, (weights * losses).mean(), max_norm=self.settings.max_gradient_norm)

@@ -1,4 +1,4 @@
-"""What the agents in PyTorch do with the functions that are given to them."""
+"""Handling of the functions that are passed to the PyTorch agents."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ Network = Callable[[EnvironmentSpec], Module]
 
 
 def check(agent: Any, config: Callable[..., Any], functions: Sequence[str]) -> None:
-    """Checks an agent, a frozen dataclass: its fields of these names are functions or none, and all others settings that ``config`` checks and converts."""
+    """Checks an agent, a frozen dataclass: its fields of these names are functions or ``None``, and ``config`` checks
+    and converts all others."""
     for name in functions:
         given = getattr(agent, name)
         if isinstance(given, Module):
@@ -33,7 +34,7 @@ def check(agent: Any, config: Callable[..., Any], functions: Sequence[str]) -> N
 
 
 def module_of(name: str, given: Network, spec: EnvironmentSpec) -> Module:
-    """The module that a function makes."""
+    """The module that a function creates."""
     module = given(spec)
     if not isinstance(module, Module):
         raise TypeError(f"{name} gave {type(module).__name__}, but it must give a torch.nn.Module")
@@ -41,14 +42,14 @@ def module_of(name: str, given: Network, spec: EnvironmentSpec) -> Module:
 
 
 def num_inputs(spec: EnvironmentSpec, agent: str) -> int:
-    """The numbers of an observation, which is one array."""
+    """The number of elements of an observation, which is one array."""
     if not isinstance(spec.observations, ArraySpec):
         raise TypeError(f"the observations are several arrays, {spec.observations!r}: {agent} needs a network= that takes them")
     return math.prod(shape_of(spec.observations))
 
 
 def shape_of(spec: ArraySpec) -> tuple[int, ...]:
-    """The shape of an array whose size is known."""
+    """The shape of an array of fixed size."""
     return tuple(size or 0 for size in spec.shape or ())
 
 
@@ -66,7 +67,7 @@ def inputs(observations: Any) -> Any:
 
 
 def expect_shape(what: str, value: Any, shape: tuple[int, ...], meaning: str) -> Tensor:
-    """A tensor that a given function has made, if it has the shape that it must have."""
+    """Checks the shape of a tensor that a passed function has created."""
     if not isinstance(value, Tensor):
         raise TypeError(f"{what} gave {type(value).__name__}, but it must give a tensor of the shape {shape}: {meaning}")
     if value.shape != torch.Size(shape):

@@ -1,4 +1,4 @@
-"""What agents of one's own in PyTorch share: weights, states and batches."""
+"""Helpers for custom PyTorch agents: weights, states and batches."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ __all__ = ["Learner", "Policy", "Stateful", "load", "step", "tensors", "update_t
 
 
 def load(module: torch.nn.Module, weights: Mapping[str, Any]) -> None:
-    """Has a module act by the arrays of a ``state_dict()``. On the CPU they become its parameters as they are, without a copy, and are shared with
-    other policies: nobody may write to them. A module on another device gets copies there."""
+    """Loads the arrays of a ``state_dict()`` into a module. On the CPU, they become its parameters without a copy, and
+    are shared with other policies, so they must not be written to. A module on another device gets copies there."""
     tensors = {name: torch.from_numpy(_Shared.of(array)) for name, array in weights.items()}
     on_cpu = all(parameter.device.type == "cpu" for parameter in module.parameters())
     module.load_state_dict(tensors, assign=on_cpu)
 
 
 class _Shared:
-    """The memory of an array that must not be written to, as PyTorch takes it: it has no tensors that are read only."""
+    """The memory of a read-only array in a form that PyTorch accepts, since it has no read-only tensors."""
 
     def __init__(self, array: npt.NDArray[Any]) -> None:
         self._array = array
@@ -33,14 +33,15 @@ class _Shared:
 
     @classmethod
     def of(cls, value: Any) -> npt.NDArray[Any]:
-        """The array itself, if it may be written to."""
+        """The array itself, if it is writable."""
         array = np.asarray(value)
         return array if array.flags.writeable else np.asarray(cls(array))
 
 
 @torch.no_grad()
 def update_target(target: torch.nn.Module, module: torch.nn.Module, tau: float = 1.0) -> None:
-    """Moves the parameters of ``target`` towards those of ``module`` by the share ``tau``, all the way with 1, and copies buffers."""
+    """Moves the parameters of ``target`` towards those of ``module`` by the fraction ``tau`` (1 copies them), and
+    copies buffers."""
     own: list[torch.Tensor] = list(target.parameters())
     torch._foreach_lerp_(own, list[torch.Tensor](module.parameters()), tau)
     for buffer, other in zip(target.buffers(), module.buffers(), strict=True):
@@ -48,16 +49,17 @@ def update_target(target: torch.nn.Module, module: torch.nn.Module, tau: float =
 
 
 class Stateful:
-    """Has ``state()`` and ``restore()`` of all attributes that can be saved: whatever has ``state_dict()`` and ``load_state_dict()``, as modules and
-    optimisers do, tensors, arrays, numpy's generators of random numbers, numbers, and strings. PyTorch's own generator of the CPU belongs to it."""
+    """Implements ``state()`` and ``restore()`` for all attributes that can be saved: objects with ``state_dict()`` and
+    ``load_state_dict()``, such as modules and optimisers, tensors, arrays, numpy's random generators, numbers, and
+    strings. The state includes PyTorch's own CPU generator."""
 
     def state(self) -> dict[str, Any]:
-        """All of it, by the names of the attributes."""
+        """Returns the state, by attribute name."""
         found = {name: value for name, value in ((name, _saved(value)) for name, value in vars(self).items()) if value is not None}
         return {"attributes": found, "torch_rng": torch.get_rng_state()}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Goes on from there."""
+        """Restores a state."""
         for name, saved in state["attributes"].items():
             if not hasattr(self, name):
                 raise ValueError(f"the saved {type(self).__qualname__} has {name}, which this one lacks")
@@ -100,10 +102,11 @@ def _as_tensors(saved: Any) -> Any:
 
 
 class Policy(Stateful):
-    """A policy that acts by one module, which it takes its weights for. A subclass has ``act``; it runs without gradients."""
+    """A policy that acts with one module, whose weights it loads. A subclass implements ``act``, which runs without
+    gradients."""
 
     def __init__(self, module: torch.nn.Module) -> None:
-        # As it acts, without dropout and with the statistics of batches as they were learned.
+        # In evaluation mode: without dropout, and with the learned batch statistics.
         self.module = module.eval()
 
     def __init_subclass__(cls, **arguments: Any) -> None:
@@ -112,29 +115,29 @@ class Policy(Stateful):
             cls.act = torch.no_grad()(cls.act)  # type: ignore[attr-defined]
 
     def load(self, weights: Mapping[str, Any]) -> None:
-        """Takes over the weights of its module."""
+        """Loads the weights of its module."""
         load(self.module, weights)
 
     def state(self) -> dict[str, Any]:
-        """As :meth:`Stateful.state`, without the module: its weights are the learner's."""
+        """Like :meth:`Stateful.state`, without the module: its weights are the learner's."""
         state = super().state()
         state["attributes"].pop("module", None)
         return state
 
 
 class Learner(Stateful):
-    """A learner whose weights are those of the module ``module``. A subclass has ``learn``."""
+    """A learner whose weights are those of the module ``module``. A subclass implements ``learn``."""
 
     module: torch.nn.Module
 
     def weights(self) -> Mapping[str, Any]:
-        """The module's ``state_dict()``."""
+        """Returns the module's ``state_dict()``."""
         return self.module.state_dict()
 
 
 def step(optimizer: torch.optim.Optimizer, loss: torch.Tensor, *, max_norm: float | None = None) -> float:
-    """A step of an optimiser down the gradient of a loss; the loss. No other parameters get gradients, whatever modules the loss goes through. With ``max_norm`` the
-    gradient is scaled down to that norm."""
+    """Takes a step of an optimiser along the gradient of a loss; returns the loss. No other parameters get gradients,
+    whichever modules the loss depends on. With ``max_norm``, the gradient is clipped to that norm."""
     flat = optimizer if isinstance(optimizer, Adam) else None
     parameters = flat.parts if flat is not None else [parameter for group in optimizer.param_groups for parameter in group["params"]]
     optimizer.zero_grad(set_to_none=True)
@@ -142,7 +145,7 @@ def step(optimizer: torch.optim.Optimizer, loss: torch.Tensor, *, max_norm: floa
     if max_norm is not None and flat is not None:
         flat.clip(max_norm)
     elif max_norm is not None:
-        # All parameters with one call; by default that is done on GPUs alone.
+        # One call for all parameters; the default only does this on GPUs.
         torch.nn.utils.clip_grad_norm_(parameters, max_norm, foreach=True)
     optimizer.step()
     return float(loss.detach())

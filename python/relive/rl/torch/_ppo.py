@@ -1,4 +1,4 @@
-"""PPO in PyTorch, whose network and loss are given: for those who want to change one thing of it."""
+"""PPO in PyTorch with a replaceable network and loss."""
 
 from __future__ import annotations
 
@@ -35,14 +35,15 @@ Loss = Callable[[nn.Module, Mapping[str, Any]], Tensor]
 def clipped_surrogate_loss(
     module: nn.Module, data: Mapping[str, Any], *, clip: float = 0.2, value_cost: float = 0.5, entropy_cost: float = 0.0
 ) -> Tensor:
-    """PPO's loss for each step (Schulman et al., 2017, equations 7 and 9), ``[B]``.
+    """Returns PPO's loss for each step (Schulman et al., 2017, equations 7 and 9), ``[B]``.
 
     Args:
-      module: gives the distribution of actions and the values ``[B]`` of observations.
-      data: ``observation``, ``action``, ``log_prob`` of the action as it was drawn, ``advantage`` and ``return``, each ``[B, …]``.
-      clip: how far the ratio of new to old probability may be from 1 until nothing more is gained, ε.
-      value_cost: how much the squared error of values counts.
-      entropy_cost: how much the entropy of the distribution counts.
+      module: returns the distribution of actions and the values ``[B]`` of observations.
+      data: ``observation``, ``action``, ``log_prob`` of the drawn action, ``advantage`` and ``return``, each ``[B,
+        …]``.
+      clip: ε, the distance from 1 at which the ratio of new to old probability is clipped.
+      value_cost: the weight of the squared value error.
+      entropy_cost: the weight of the distribution's entropy.
     """
     distribution, values = module(data["observation"])
     ratio = (distribution.log_prob(data["action"]) - data["log_prob"]).exp()
@@ -53,16 +54,20 @@ def clipped_surrogate_loss(
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PPO:
-    """PPO in PyTorch: an agent for :func:`relive.rl.run`, for discrete and continuous actions, with settings of :class:`relive.rl.PPO` and their defaults.
+    """PPO in PyTorch: an agent for :func:`relive.rl.run`, for discrete and continuous actions, with settings and
+    defaults of :class:`relive.rl.PPO`.
 
     Args:
-      network: a function from an :class:`relive.rl.EnvironmentSpec` to a module. For observations ``[B, …]``, floats as float32, it gives a pair: a
-        distribution of ``torch.distributions`` with one action in each row, and the values ``[B]``. Unless given, two towers of layers of the sizes
-        ``hidden`` with tanh between them, and a normal distribution or a choice, as the actions are.
-      loss: a function of the module and a mapping of steps as tensors: ``observation``, ``action``, ``log_prob``, ``advantage`` and ``return``, each
-        ``[B, …]``. It gives the loss of each step, ``[B]``. Unless given :func:`clipped_surrogate_loss` with the settings.
+      network: a function from an :class:`relive.rl.EnvironmentSpec` to a module. For observations ``[B, …]``, with
+        floats as float32, the module returns a pair: a distribution of ``torch.distributions`` with one action in each
+        row, and the values ``[B]``. The default is two towers of layers of the sizes ``hidden`` with tanh between them,
+        and a normal or categorical distribution, depending on the actions.
+      loss: a function of the module and a mapping of steps as tensors: ``observation``, ``action``, ``log_prob``,
+        ``advantage`` and ``return``, each ``[B, …]``. It returns the loss of each step, ``[B]``. The default is
+        :func:`clipped_surrogate_loss` with the settings.
 
-    An action of an array that is drawn beyond its bounds reaches the environment within them; it is learned from as it was drawn.
+    Continuous actions that are drawn outside their bounds are clipped for the environment; the learner gets the drawn
+    action.
 
     Raises:
       TypeError: a setting of another type.
@@ -90,20 +95,20 @@ class PPO:
 
     @property
     def experience(self) -> Rollouts:
-        """What is learned from."""
+        """The experience of the learner."""
         return Rollouts(steps=self.num_steps, environments=self.num_envs)
 
     def policy(self, spec: EnvironmentSpec, seat: Seat) -> _Policy:
-        """Draws actions; takes the most likely one where it does not explore."""
+        """Draws actions; takes the likeliest one when it does not explore."""
         return _Policy(self._module(spec), seat, spec.actions)
 
     def learner(self, spec: EnvironmentSpec, seed: int) -> _Learner:
-        """Learns some epochs of minibatches from each rollout."""
+        """Learns several epochs of minibatches from each rollout."""
         torch.manual_seed(seed)
         return _Learner(self._module(spec), self, seed)
 
     def train(self, environment: Any, **options: Unpack[RunOptions]) -> TrainingResult:
-        """Learns by acting in an environment: :func:`relive.rl.run` of this agent, which explains the options."""
+        """Trains in an environment: calls :func:`relive.rl.run` with this agent; see there for the options."""
         return run(self, environment, **options)
 
     def _module(self, spec: EnvironmentSpec) -> nn.Module:
@@ -111,7 +116,7 @@ class PPO:
 
 
 class _ActorCritic(nn.Module):
-    """The distribution of actions, and the value, by a tower each."""
+    """The distribution of actions, and the value, with one tower each."""
 
     def __init__(self, spec: EnvironmentSpec, hidden: tuple[int, ...]) -> None:
         super().__init__()
@@ -164,7 +169,7 @@ class _Policy(Policy):
 
 
 def _told(module: nn.Module, observations: Any, rows: int) -> tuple[Distribution, Tensor]:
-    """What the network gives, if it is what it must give."""
+    """Checks the network's result."""
     told = module(observations)
     kinds = [type(part).__name__ for part in told] if isinstance(told, tuple) else [type(told).__name__]
     if not isinstance(told, tuple) or len(told) != 2 or not isinstance(told[0], Distribution):
@@ -178,7 +183,7 @@ class _Learner(Learner):
         self.optimizer = Adam(module.parameters(), settings.learning_rate, eps=1e-5)
 
     def learn(self, rollout: Rollout) -> Learnt:
-        """Some epochs of minibatches over a rollout."""
+        """Several epochs of minibatches over a rollout."""
         settings, shape = self.settings, (len(rollout.rewards) + 1, rollout.rewards.shape[1])
         observations = inputs(tensors(nest.map_structure(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), rollout.observations)))
         with torch.no_grad():

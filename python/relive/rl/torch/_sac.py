@@ -1,4 +1,4 @@
-"""SAC in PyTorch, whose networks and loss are given: for those who want to change one thing of it."""
+"""SAC in PyTorch with replaceable networks and a replaceable loss."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ CriticLoss = Callable[[nn.Module, Mapping[str, Any], Tensor], Tensor]
 
 
 def squared_critic_loss(critics: nn.Module, data: Mapping[str, Any], targets: Tensor) -> Tensor:
-    """The squared errors of all critics for each transition (Haarnoja et al., 2018, equation 5), ``[B]``.
+    """Returns the squared errors of all critics for each transition (Haarnoja et al., 2018, equation 5), ``[B]``.
 
     Args:
-      critics: give values ``[critics, B]`` for observations and actions.
+      critics: returns values ``[critics, B]`` for observations and actions.
       data: ``observation``, ``action``, ``reward``, ``discount`` and ``next_observation``, each ``[B, …]``.
-      targets: what the values should be, ``[B]``.
+      targets: the target values, ``[B]``.
     """
     errors: Tensor = (critics(data["observation"], data["action"]) - targets).square().sum(0)
     return errors
@@ -46,16 +46,20 @@ def squared_critic_loss(critics: nn.Module, data: Mapping[str, Any], targets: Te
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SAC:
-    """SAC in PyTorch: an agent for :func:`relive.rl.run`, for one array between bounds, with settings of :class:`relive.rl.SAC` and their defaults.
+    """SAC in PyTorch: an agent for :func:`relive.rl.run`, for one array between bounds, with settings and defaults of
+    :class:`relive.rl.SAC`.
 
     Args:
-      network: a function from an :class:`relive.rl.EnvironmentSpec` to a module. For observations ``[B, …]``, floats as float32, it gives a pair, means and
-        logarithms of standard deviations, each ``[B, n]`` for actions of ``n`` numbers. They are of a normal distribution, which tanh then brings within
-        the bounds. Unless given, layers of the sizes ``hidden`` with ReLUs between them.
-      critics: a function from the same to a module. For observations ``[B, …]`` and actions ``[B, …]`` it gives values ``[critics, B]``, of which the least
-        counts. Unless given, two of such layers.
-      critic_loss: a function of the critics, a mapping of the transitions as tensors (``observation``, ``action``, ``reward``, ``discount`` and
-        ``next_observation``, each ``[B, …]``) and the targets ``[B]``. It gives the loss of each transition, ``[B]``. Unless given :func:`squared_critic_loss`.
+      network: a function from an :class:`relive.rl.EnvironmentSpec` to a module. For observations ``[B, …]``, with
+        floats as float32, the module returns a pair of means and logarithms of standard deviations, each ``[B, n]`` for
+        actions of ``n`` numbers. They define a normal distribution, which tanh then maps into the bounds. The default
+        is layers of the sizes ``hidden`` with ReLUs between them.
+      critics: a function from an :class:`relive.rl.EnvironmentSpec` to a module. For observations ``[B, …]`` and
+        actions ``[B, …]``, the module returns values ``[critics, B]``, whose minimum counts. The default is two stacks
+        of such layers.
+      critic_loss: a function of the critics, a mapping of the transitions as tensors (``observation``, ``action``,
+        ``reward``, ``discount`` and ``next_observation``, each ``[B, …]``) and the targets ``[B]``. It returns the loss
+        of each transition, ``[B]``. The default is :func:`squared_critic_loss`.
 
     Raises:
       TypeError: a setting of another type.
@@ -82,24 +86,24 @@ class SAC:
 
     @property
     def experience(self) -> Transitions:
-        """What is learned from."""
+        """The experience of the learner."""
         return Transitions(
             batch_size=self.batch_size, samples_per_insert=self.samples_per_insert, n_step=self.n_step, discount=self.discount,
             min_size=self.min_replay_size, max_size=self.max_replay_size,
         )  # fmt: skip
 
     def policy(self, spec: EnvironmentSpec, seat: Seat) -> _Policy:
-        """Draws actions; takes the middle of the distribution where it does not explore."""
+        """Draws actions; takes the middle of the distribution when it does not explore."""
         return _Policy(_Squashed(self._network(spec), spec), seat)
 
     def learner(self, spec: EnvironmentSpec, seed: int) -> _Learner:
-        """Learns critics, policy and temperature with each batch."""
+        """Updates critics, policy and temperature with each batch."""
         torch.manual_seed(seed)
         critics = _Critics(spec, self.hidden) if self.critics is None else module_of("critics", self.critics, spec)
         return _Learner(_Squashed(self._network(spec), spec), critics, self)
 
     def train(self, environment: Any, **options: Unpack[RunOptions]) -> TrainingResult:
-        """Learns by acting in an environment: :func:`relive.rl.run` of this agent, which explains the options."""
+        """Trains in an environment: calls :func:`relive.rl.run` with this agent; see there for the options."""
         return run(self, environment, **options)
 
     def _network(self, spec: EnvironmentSpec) -> nn.Module:
@@ -117,7 +121,7 @@ def _bounded(spec: EnvironmentSpec) -> BoundedArraySpec:
 
 
 class _Normal(nn.Module):
-    """Means and logarithms of standard deviations, by one stack of layers."""
+    """Means and logarithms of standard deviations, from one stack of layers."""
 
     def __init__(self, both: nn.Module) -> None:
         super().__init__()
@@ -198,7 +202,7 @@ class _Learner(Learner):
         )
 
     def learn(self, batch: Any) -> Learnt:
-        """A step of critics, policy and temperature."""
+        """Updates critics, policy and temperature."""
         data = dict(tensors(batch.data))
         data |= {name: inputs(data[name]) for name in ("observation", "next_observation")}
         temperature = self.log_temperature.exp().detach()
