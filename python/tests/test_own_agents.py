@@ -486,3 +486,36 @@ def test_tensorboard_shows_what_a_resumed_run_tells_once(tmp_path: pathlib.Path)
     events.Reload()
     steps = [event.step for event in events.Scalars("actor/episode_return")]
     assert steps == sorted(set(steps)) and steps[-1] > 300
+
+
+ASKED_WHILE_IT_ACTS = """
+import sys, threading
+sys.path.insert(0, sys.argv[1])
+from test_own_agents import TRANSITIONS, Agent, RandomPolicy
+from relive import rl
+import numpy as np
+
+policy = rl.run(Agent(TRANSITIONS), "catch/0", steps=30).policy
+acting, go_on, act = threading.Event(), threading.Event(), RandomPolicy.act
+
+def slow(self, *args):
+    acting.set()
+    assert go_on.wait(30)
+    return act(self, *args)
+
+RandomPolicy.act = slow
+acts = threading.Thread(target=policy, args=(np.zeros((10, 5), np.float32),))
+asks = threading.Thread(target=lambda: print(policy.num_actions))
+acts.start()
+assert acting.wait(30)
+asks.start()
+go_on.set()
+asks.join(30)
+acts.join(30)
+"""
+
+
+def test_a_policy_may_be_asked_while_another_thread_acts_by_it() -> None:
+    program = [sys.executable, "-c", ASKED_WHILE_IT_ACTS, str(pathlib.Path(__file__).parent)]
+    ended = subprocess.run(program, capture_output=True, text=True, timeout=120, check=False)
+    assert (ended.returncode, ended.stdout) == (0, "3\n"), ended.stderr

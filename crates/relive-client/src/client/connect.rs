@@ -54,7 +54,10 @@ impl Client {
     ///
     /// # Errors
     /// As [`connect`](Self::connect).
-    #[expect(clippy::needless_pass_by_value, reason = "callers have a `SocketAddr` in hand as well as a text")]
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "callers have a `SocketAddr` in hand as well as a text"
+    )]
     pub fn connect_with(address: impl ToString, options: ClientOptions) -> Result<Client> {
         Backend::connect(&address.to_string(), options).map(Client::of)
     }
