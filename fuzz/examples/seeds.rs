@@ -1,4 +1,5 @@
-//! Writes the first inputs of every corpus, made of what the tests of `relive-wire` and `relive-checkpoint` have recorded.
+//! Writes the first inputs of every corpus, made of what the tests of `relive-wire` and `relive-checkpoint` have
+//! recorded.
 
 use std::path::{Path, PathBuf};
 use std::{fs, io};

@@ -1,8 +1,9 @@
 //! Checkpoints in Relive's own format, from parts.
 //!
-//! Whatever a checksum covers is refused before anything looks at it, so the input is what lies inside: parts, each led by its
-//! kind (1 byte), subject (1), number of entries and length (2 each, little endian). They are put together, by the byte tables of
-//! `docs/checkpoint-format.md`, to a checkpoint file and a segment whose checksums are right.
+//! Whatever a checksum covers is refused before anything looks at it, so the input is what lies inside: parts, each
+//! led by its kind (1 byte), subject (1), number of entries and length (2 each, little endian). They are put
+//! together, by the byte tables of `docs/checkpoint-format.md`, to a checkpoint file and a segment whose checksums
+//! are right.
 
 use std::cell::OnceCell;
 use std::fs;
@@ -18,8 +19,8 @@ mod trajectory;
 /// A record of the segment.
 pub const RECORD: u8 = 0;
 
-/// The block of chunks that describes all records before it; the part's own content is not looked at. In blocks of kind 2,
-/// what an input says instead can hardly ever have the right checksums.
+/// The block of chunks that describes all records before it; the part's own content is not looked at. In blocks of
+/// kind 2, what an input says instead can hardly ever have the right checksums.
 pub const TRUE_CHUNKS: u8 = 4;
 
 /// Items that are decoded: thousands may share a chunk.

@@ -28,11 +28,12 @@ pub const QUEUE: &str = "q";
 /// Bytes of answers after which a client that reads has had enough: it may have asked for more than there is time for.
 const ENOUGH_BYTES: usize = 256 << 10;
 
-/// The longest time, on a clock that runs only while nothing else does, that a connection may take to end once its client is gone.
+/// The longest time, on a clock that runs only while nothing else does, that a connection may take to end once its
+/// client is gone.
 const HANG: Duration = Duration::from_secs(600);
 
-/// The connection ends once the client is gone, and then nobody waits, no memory is set aside and no chunk is left over. Whether items
-/// came in or went out.
+/// The connection ends once the client is gone, and then nobody waits, no memory is set aside and no chunk is left
+/// over. Whether items came in or went out.
 pub fn check(data: &[u8]) -> bool {
     let Some((&way, bytes)) = data.split_first() else { return false };
     let size = usize::from(way >> 1).pow(2).max(1);

@@ -1,7 +1,7 @@
 //! A client's connection of HTTP/2, put together from what it does on its streams.
 //!
-//! Bytes that were HTTP/2 to begin with would seldom get beyond its headers. So the input is a list of deeds, of which each is led by
-//! a byte that says what it is; [`Deed`] tells what belongs to it.
+//! Bytes that were HTTP/2 to begin with would seldom get beyond its headers. So the input is a list of deeds, of
+//! which each is led by a byte that says what it is; [`Deed`] tells what belongs to it.
 
 use super::connection::run;
 
@@ -30,7 +30,8 @@ const HEADERS: u8 = 1;
 const RESET: u8 = 3;
 const WINDOW_UPDATE: u8 = 8;
 
-/// What a client does, in the order of the bytes that stand for it. A stream is one byte; lengths are two, little endian.
+/// What a client does, in the order of the bytes that stand for it. A stream is one byte; lengths are two, little
+/// endian.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Deed {

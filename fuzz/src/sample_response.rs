@@ -6,8 +6,8 @@ use relive_wire::sample::{Assembler, ReceivedSample};
 
 use super::trajectory;
 
-/// Messages become samples whose trajectories decode, or errors. What a complete reader of the format makes of the message
-/// is what ours makes of it.
+/// Messages become samples whose trajectories decode, or errors. What a complete reader of the format makes of the
+/// message is what ours makes of it.
 pub fn check(data: &[u8]) -> bool {
     let (mut assembler, mut samples) = (Assembler::default(), Vec::new());
     let read = assembler.push(&data.to_vec().into(), &mut samples);

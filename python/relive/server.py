@@ -329,8 +329,8 @@ class Server:
       open_port: a second port without TLS and tokens, for dm-reverb's clients, which support neither; 0 chooses a free
         one.
       open_role: what clients of that port may do: ``"read"``, ``"write"`` or ``"admin"``.
-      max_connections: the number of open connections; the server closes further ones at once. Each reader or writer of
-        a client uses one.
+      max_connections: the largest number of open connections; the server closes further ones at once. Each reader or
+        writer of a client uses one.
       max_bytes_in_flight: the bytes in transit between clients and tables, over all connections. Beyond it, inserts and
         samples wait; clients that do not move their data in the meantime are disconnected and retry.
       http: an address such as ``"127.0.0.1:9090"`` for metrics (``/metrics``, for Prometheus), health (``/healthz``,

@@ -14,7 +14,8 @@ pub(crate) struct Options {
     /// Compare the Python packages, each with its own server, instead of the servers under the dm-reverb client
     #[arg(long)]
     package: bool,
-    /// Measure what checkpoints cost, on the disk of the folder that is given after `--`, and compare them with dm-reverb's
+    /// Measure what checkpoints cost, on the disk of the folder that is given after `--`, and compare them with
+    /// dm-reverb's
     #[arg(long, conflicts_with = "package")]
     checkpoints: bool,
     /// The whole comparison, with torchrl, cpprb, flashbax and numpy as well: targets, tables and a picture
@@ -27,9 +28,9 @@ pub(crate) struct Options {
     #[arg(long, conflicts_with_all = ["package", "checkpoints", "peers", "shapes"])]
     agents: bool,
     /// What `compare.py` or `package.py` of `benches/peers` is given, for example `--seconds 2 --rounds 1`; with
-    /// `--checkpoints`, a folder and options as in `/tmp/bench --gigabytes 4 --rounds 3 --only rates`; with `--peers`, what
-    /// `peers.py` takes, as `--quick` or `--help`; with `--shapes`, what `shapes.py` takes, as `--seconds 0.5 --rounds 1`; with
-    /// `--agents`, what the program takes, as `--only r2d2 --seeds 3`
+    /// `--checkpoints`, a folder and options as in `/tmp/bench --gigabytes 4 --rounds 3 --only rates`; with
+    /// `--peers`, what `peers.py` takes, as `--quick` or `--help`; with `--shapes`, what `shapes.py` takes, as
+    /// `--seconds 0.5 --rounds 1`; with `--agents`, what the program takes, as `--only r2d2 --seeds 3`
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     arguments: Vec<String>,
 }

@@ -1,7 +1,8 @@
-//! `cargo xtask dependencies`: what comes with us has a licence that `deny.toml` allows, is none of what it bans, and is from the usual registry.
+//! `cargo xtask dependencies`: what comes with us has a licence that `deny.toml` allows, is none of what it bans, and
+//! is from the usual registry.
 //!
-//! `cargo deny check` looks at the same rules and more, above all at advisories, for which it needs the network and itself; this needs
-//! nothing, so that every merge is looked at.
+//! `cargo deny check` looks at the same rules and more, above all at advisories, for which it needs the network and
+//! itself; this needs nothing, so that every merge is looked at.
 
 use std::collections::BTreeSet;
 use std::fs;

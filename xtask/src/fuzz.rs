@@ -1,7 +1,8 @@
 //! `cargo xtask fuzz`: every decoder under libFuzzer, for some time each.
 //!
-//! `cargo fuzz` would do, but needs a nightly compiler or a switch that pretends to be one. What libFuzzer needs of the compiler are
-//! counters and comparisons, which a stable one writes as well; memory is safe without a sanitizer where there is no `unsafe`.
+//! `cargo fuzz` would do, but needs a nightly compiler or a switch that pretends to be one. What libFuzzer needs of
+//! the compiler are counters and comparisons, which a stable one writes as well; memory is safe without a sanitizer
+//! where there is no `unsafe`.
 
 use std::fs;
 use std::path::Path;
@@ -37,8 +38,8 @@ const FLAGS: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-leve
 /// Bytes of the longest input.
 const MAX_LEN: u32 = 8192;
 
-/// Fuzzes each target from the committed corpus on. What is found is left in `fuzz/artifacts/`, inputs that reach something new in
-/// `target/fuzz/corpus/`.
+/// Fuzzes each target from the committed corpus on. What is found is left in `fuzz/artifacts/`, inputs that reach
+/// something new in `target/fuzz/corpus/`.
 pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
     let metadata = workspace::metadata(root)?;
     let folder = metadata.target_directory.join("fuzz").into_std_path_buf();

@@ -1,5 +1,5 @@
-//! `cargo xtask interop`: both sides against dm-reverb's own, over the wire, programs written for dm-reverb on ours, and
-//! flows against Ray's iterators, and runs on a cluster of Ray.
+//! `cargo xtask interop`: both sides against dm-reverb's own, over the wire, programs written for dm-reverb on ours,
+//! and flows against Ray's iterators, and runs on a cluster of Ray.
 
 use std::path::Path;
 use std::process::Command;

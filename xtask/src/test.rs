@@ -35,7 +35,8 @@ fn workspace(root: &Path, buckets: &Server) -> Result<()> {
     process::run(&mut command)
 }
 
-/// The Python package as users install it: types, then tests, the examples among them; then the module `reverb` over it.
+/// The Python package as users install it: types, then tests, the examples among them; then the module `reverb` over
+/// it.
 fn python(root: &Path, buckets: &Server) -> Result<()> {
     let python = PACKAGE_TESTS.python(root)?;
     wheel::install(root, &python, Profile::Dev)?;

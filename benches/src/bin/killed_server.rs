@@ -4,9 +4,9 @@
 //! $ cargo run --release -p relive-benches --bin killed_server -- target/release/relive 10
 //! ```
 //!
-//! Arguments: the program `relive`, seconds. Four servers are processes of their own. Eight writers and two readers of batches use them as one. After SECONDS one server is
-//! killed, after as many more the measurement ends. Throughput of both halves, and the longest time for which a writer or a
-//! reader got nothing done.
+//! Arguments: the program `relive`, seconds. Four servers are processes of their own. Eight writers and two readers
+//! of batches use them as one. After SECONDS one server is killed, after as many more the measurement ends.
+//! Throughput of both halves, and the longest time for which a writer or a reader got nothing done.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};

@@ -5,9 +5,9 @@
 //! $ cargo run --release -p relive-benches --bin many_connections -- localhost:8000 weights 2000 60
 //! ```
 //!
-//! Arguments: address, table, clients, seconds, and how many more clients are there that have asked once and do nothing (0). Every
-//! other client inserts one item of 400 bytes and samples one, a second after the other. Prints what was done, how long the samples
-//! took, and each error.
+//! Arguments: address, table, clients, seconds, and how many more clients are there that have asked once and do
+//! nothing (0). Every other client inserts one item of 400 bytes and samples one, a second after the other. Prints
+//! what was done, how long the samples took, and each error.
 
 use std::cell::RefCell;
 use std::rc::Rc;

@@ -1,4 +1,5 @@
-//! Sampling and learning side by side, as in IMPALA: fragments of two shards in threads, and a learner that takes a given time for each.
+//! Sampling and learning side by side, as in IMPALA: fragments of two shards in threads, and a learner that takes a
+//! given time for each.
 //!
 //! ```text
 //! cargo run --release -p relive-benches --bin overlap

@@ -4,7 +4,8 @@
 //! cargo run --release -p relive-benches --bin processes -- 5000000 2
 //! ```
 //!
-//! The arguments are the number of items and of workers. Each worker is a process of its own; what it makes are numbers, and nothing else costs time.
+//! The arguments are the number of items and of workers. Each worker is a process of its own; what it makes are
+//! numbers, and nothing else costs time.
 
 #![expect(clippy::print_stdout, reason = "a program that reports")]
 

@@ -1,4 +1,5 @@
-//! An agent of your own: tabular Q-learning (Watkins 1989), with a replay table. `cargo run --release -p relive-agents --example q_learning`
+//! An agent of your own: tabular Q-learning (Watkins 1989), with a replay table. `cargo run --release -p
+//! relive-agents --example q_learning`
 
 use std::sync::Arc;
 

@@ -1,5 +1,6 @@
-//! An agent of your own as a plan: REINFORCE (Williams 1992). What is here is all that is its own; environments, threads, evaluation, checkpoints and
-//! logs are the toolkit's. `cargo run --release -p relive-agents --example reinforce`
+//! An agent of your own as a plan: REINFORCE (Williams 1992). What is here is all that is its own; environments,
+//! threads, evaluation, checkpoints and logs are the toolkit's. `cargo run --release -p relive-agents --example
+//! reinforce`
 
 #![expect(
     clippy::cast_possible_truncation,
@@ -96,7 +97,8 @@ struct ReinforceLearner {
 }
 
 impl ReinforceLearner {
-    /// Of each cell what was earned from there to the end of its episode, or of the rollout, as a deviation from the mean.
+    /// Of each cell what was earned from there to the end of its episode, or of the rollout, as a deviation from the
+    /// mean.
     fn returns(&self, rollout: &Rollout) -> Vec<f32> {
         let mut returns = vec![0.0; rollout.answers.len()];
         for cell in (0..returns.len()).rev() {

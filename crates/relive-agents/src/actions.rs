@@ -38,7 +38,8 @@ impl Discrete {
         Ok(())
     }
 
-    /// The numbers of the actions in a buffer. An action that is none is no index, either: it is refused where it is used.
+    /// The numbers of the actions in a buffer. An action that is none is no index, either: it is refused where it is
+    /// used.
     pub(crate) fn read(self, actions: &Buffer, numbers: &mut Vec<usize>) -> Result<()> {
         numbers.clear();
         match self.dtype {

@@ -35,8 +35,8 @@ impl About {
     }
 }
 
-/// Everything that goes by an agent's name, from one list: its name, its settings, its paper, its actions, what its tables hold, and how it
-/// learns.
+/// Everything that goes by an agent's name, from one list: its name, its settings, its paper, its actions, what its
+/// tables hold, and how it learns.
 macro_rules! agents {
     ($($name:literal, $config:ty, $paper:literal, $actions:literal, $replay:expr, $text:literal;)*) => {
         /// The names of all agents.
@@ -74,7 +74,8 @@ macro_rules! agents {
             }
         }
 
-        /// The settings of an agent as a JSON object: what is known to learn fast in the environment of a name, otherwise the defaults.
+        /// The settings of an agent as a JSON object: what is known to learn fast in the environment of a name,
+        /// otherwise the defaults.
         ///
         /// # Errors
         /// [`Setting`](RlError::Setting): there is no such agent.

@@ -7,8 +7,8 @@ use relive_rl::{Purpose, Result, Saveable, Seat};
 use crate::actions::Discrete;
 use crate::streams::Streams;
 
-/// Takes the action of the greatest value, or with probability ε any. Among actions of the same value each is as likely as the others; in an
-/// evaluation the first is taken, and ε is 0.
+/// Takes the action of the greatest value, or with probability ε any. Among actions of the same value each is as
+/// likely as the others; in an evaluation the first is taken, and ε is 0.
 #[derive(Debug)]
 pub struct EpsilonGreedy {
     actions: Discrete,

@@ -77,7 +77,8 @@ impl Visited for Memory {
     }
 }
 
-/// The states that sequences begin with, from the extras of their first rows: `[batch, width]`, of which `first` numbers are others.
+/// The states that sequences begin with, from the extras of their first rows: `[batch, width]`, of which `first`
+/// numbers are others.
 pub(crate) fn states_of(extras: &[f32], batch: usize, units: usize, first: usize) -> LstmState {
     let width = extras.len() / batch.max(1);
     let part = |from: usize| {

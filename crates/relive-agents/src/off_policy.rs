@@ -25,8 +25,8 @@ const MAX_REPLAY_SIZE: u64 = 2_147_483_647;
 /// Most tables that the items are divided among: a batch asks each of them.
 const MAX_SHARDS: usize = 64;
 
-/// Items that one of several tables may be ahead of the others by, beside those of a step, however small the replay is: each actor is one ahead at
-/// most.
+/// Items that one of several tables may be ahead of the others by, beside those of a step, however small the replay
+/// is: each actor is one ahead at most.
 const ITEMS_AHEAD: usize = 8;
 
 /// The settings of acting into a table and learning from it, and the plans that follow from them.
@@ -231,7 +231,8 @@ impl OffPolicy {
         })
     }
 
-    /// An adder of transitions, which divides those for the table of what the agent sees among all such tables, if there are several.
+    /// An adder of transitions, which divides those for the table of what the agent sees among all such tables, if
+    /// there are several.
     pub(crate) fn transitions(
         &self,
         crew: &Crew,
@@ -266,8 +267,8 @@ impl OffPolicy {
         self.plan_with(crew, learning, move |client, table| Ok(adder(client, table)?.with_extras(&extras)))
     }
 
-    /// Learns whenever it can, and otherwise acts, a step at a time, into a table by adders that `make` makes; a run that has recorded
-    /// episodes to learn from does not act.
+    /// Learns whenever it can, and otherwise acts, a step at a time, into a table by adders that `make` makes; a run
+    /// that has recorded episodes to learn from does not act.
     ///
     /// # Errors
     /// An environment, a policy or an adder cannot be made; the recorded episodes cannot be read.
@@ -284,15 +285,17 @@ impl OffPolicy {
         }
         self.expect_in_step(crew)?;
         let acting = crew.store(crew.rollouts(1)?, move |client| make(client, TABLE)).acting()?;
-        // Of several learners, the first does not hold the workers back: all that they have done counts before the next step.
+        // Of several learners, the first does not hold the workers back: all that they have done counts before the
+        // next step.
         let order =
             if crew.learners() > 1 { [Weight::UpTo(1), Weight::All] } else { [Weight::All, Weight::UpTo(1)] };
         Ok(Flow::union([learning, acting], Order::weighted(order)))
     }
 
-    /// Whether the rate limiters of several tables leave room for tables that are ahead of others. Each environment has its items put into the tables in
-    /// turn, so that a table is ahead by one item of each at most; and the learner has as many samples of all, but for four batches on their way. With
-    /// less room, actors might wait for a table that the learner does not sample, since it waits for another one.
+    /// Whether the rate limiters of several tables leave room for tables that are ahead of others. Each environment
+    /// has its items put into the tables in turn, so that a table is ahead by one item of each at most; and the
+    /// learner has as many samples of all, but for four batches on their way. With less room, actors might wait for a
+    /// table that the learner does not sample, since it waits for another one.
     ///
     /// # Errors
     /// There is less room.

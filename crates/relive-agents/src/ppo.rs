@@ -8,12 +8,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::actor_critic::{ActorCriticPolicy, Optimization, Settings, plan};
 
-/// The settings of PPO (Schulman et al. 2017). The defaults are those of Stable-Baselines3, with the 2,048 steps of a rollout in 8
-/// environments.
+/// The settings of PPO (Schulman et al. 2017). The defaults are those of Stable-Baselines3, with the 2,048 steps of a
+/// rollout in 8 environments.
 ///
-/// Deviations from the paper, all common: generalised advantages with normalisation in each minibatch, separate networks for policy and
-/// value, orthogonal initial weights, a bound on the gradient's norm. Observations are normalised by the statistics of the rollouts before
-/// the one that is learned from, where other implementations change them with every step.
+/// Deviations from the paper, all common: generalised advantages with normalisation in each minibatch, separate
+/// networks for policy and value, orthogonal initial weights, a bound on the gradient's norm. Observations are
+/// normalised by the statistics of the rollouts before the one that is learned from, where other implementations
+/// change them with every step.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct PpoConfig {
@@ -41,7 +42,8 @@ pub struct PpoConfig {
     pub entropy_cost: f32,
     /// Bound on the gradient's norm.
     pub max_gradient_norm: f32,
-    /// The estimate of KL(old ‖ new) at which a rollout is learned from no more, as 1.5 times this; no bound unless set.
+    /// The estimate of KL(old ‖ new) at which a rollout is learned from no more, as 1.5 times this; no bound unless
+    /// set.
     pub target_kl: Option<f32>,
     /// Whether the advantages of a minibatch are shifted and scaled to mean 0 and standard deviation 1.
     pub normalize_advantages: bool,

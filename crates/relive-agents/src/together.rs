@@ -18,7 +18,8 @@ pub(crate) fn step(
     Ok(optimizer.step(params, gradient))
 }
 
-/// From a gradient and numbers that are means over so many of this learner's cells, to those over the cells of all learners together.
+/// From a gradient and numbers that are means over so many of this learner's cells, to those over the cells of all
+/// learners together.
 ///
 /// # Errors
 /// As [`step`].

@@ -12,8 +12,9 @@ const LEAST: usize = 36;
 
 /// The front of a network.
 ///
-/// An observation that is one array of bytes `[height, width, channels]` of at least 36 x 36 is a picture: the three convolutions of Mnih et al.
-/// (2015) read it, and it stays bytes until then. Other observations are read as the numbers of all their leaves.
+/// An observation that is one array of bytes `[height, width, channels]` of at least 36 x 36 is a picture: the three
+/// convolutions of Mnih et al. (2015) read it, and it stays bytes until then. Other observations are read as the
+/// numbers of all their leaves.
 #[derive(Debug, Clone)]
 pub(crate) struct Torso {
     features: Features,
@@ -58,7 +59,8 @@ impl Torso {
         }
     }
 
-    /// What a network reads of observations: pictures as they are, other observations by `rows`, memory that is used again.
+    /// What a network reads of observations: pictures as they are, other observations by `rows`, memory that is used
+    /// again.
     pub(crate) fn read<'a>(&self, observations: &'a Buffer, rows: &'a mut Vec<f32>) -> Inputs<'a> {
         if let Some(bytes) = observations.leaf_bytes(0).filter(|_| self.sees_pictures()) {
             return Inputs::Bytes(bytes);

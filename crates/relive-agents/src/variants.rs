@@ -47,10 +47,11 @@ macro_rules! variant {
 }
 
 variant! {
-    /// The settings of Ape-X DQN (Horgan et al. 2018): those of [`DqnConfig`], of which many actors differ in how much they explore.
+    /// The settings of Ape-X DQN (Horgan et al. 2018): those of [`DqnConfig`], of which many actors differ in how
+    /// much they explore.
     ///
-    /// Deviations from the paper: Adam in the place of RMSProp; actors get each version of the weights as it is published; priorities of new
-    /// transitions are 1 until they were learned from.
+    /// Deviations from the paper: Adam in the place of RMSProp; actors get each version of the weights as it is
+    /// published; priorities of new transitions are 1 until they were learned from.
     ApexConfig, DqnConfig, "apex"
 }
 
@@ -82,8 +83,8 @@ impl ApexConfig {
 }
 
 variant! {
-    /// The settings of Rainbow (Hessel et al. 2018): those of [`DqnConfig`], with a distribution of returns, noisy networks, a duelling head, and
-    /// prioritised transitions over three steps.
+    /// The settings of Rainbow (Hessel et al. 2018): those of [`DqnConfig`], with a distribution of returns, noisy
+    /// networks, a duelling head, and prioritised transitions over three steps.
     ///
     /// Deviations from the paper: importance weights do not grow over the run.
     RainbowConfig, DqnConfig, "rainbow"
@@ -119,9 +120,11 @@ impl RainbowConfig {
 }
 
 variant! {
-    /// The settings of DQfD as Acme has it, after Hester et al. 2018: those of [`DqnConfig`], half of whose batches are demonstrations.
+    /// The settings of DQfD as Acme has it, after Hester et al. 2018: those of [`DqnConfig`], half of whose batches
+    /// are demonstrations.
     ///
-    /// Deviations from the paper, as in Acme: no large-margin loss and no weight decay; transitions are sampled uniformly, in a fixed ratio.
+    /// Deviations from the paper, as in Acme: no large-margin loss and no weight decay; transitions are sampled
+    /// uniformly, in a fixed ratio.
     DqfdConfig, DqnConfig, "dqfd"
 }
 

@@ -51,8 +51,8 @@ impl Batch {
     /// The batch of `samples`.
     ///
     /// # Errors
-    /// The samples, and why they make none: [`BatchError::Differ`] if they differ in number, type or shape of their columns other than in
-    /// their rows; [`BatchError::TooLarge`].
+    /// The samples, and why they make none: [`BatchError::Differ`] if they differ in number, type or shape of their
+    /// columns other than in their rows; [`BatchError::TooLarge`].
     pub fn new(samples: Vec<Sampled>) -> Result<Self, (BatchError, Vec<Sampled>)> {
         let mut batch = Self::default();
         match batch.plan(&samples) {
@@ -181,5 +181,6 @@ fn describe(dtype: DType, squeeze: bool, cell: &[u32]) -> String {
     if squeeze { format!("{dtype}{shape}") } else { format!("rows of {dtype}{shape}") }
 }
 
-/// Kinds among which that of the next sample is looked for. Of more kinds than these few repeat, such as episodes of any length.
+/// Kinds among which that of the next sample is looked for. Of more kinds than these few repeat, such as episodes of
+/// any length.
 const RECENT_KINDS: usize = 16;

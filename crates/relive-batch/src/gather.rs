@@ -1,7 +1,7 @@
 //! Decoding columns into memory of the caller.
 //!
-//! Pieces that are whole tensors, or rows that are stored as they are, go straight to their places, column by column; other tensors are
-//! decoded once for all pieces that need rows of them. Large batches are split over threads.
+//! Pieces that are whole tensors, or rows that are stored as they are, go straight to their places, column by column;
+//! other tensors are decoded once for all pieces that need rows of them. Large batches are split over threads.
 
 use std::ops::Range;
 
@@ -44,8 +44,8 @@ impl Batch {
         self.gather(targets.collect::<Result<_, _>>()?)
     }
 
-    /// As [`gather_into`](Self::gather_into), but each sample has room for `rows` rows, at least as many as the longest has. Room beyond the
-    /// rows of a sample is left as it is.
+    /// As [`gather_into`](Self::gather_into), but each sample has room for `rows` rows, at least as many as the
+    /// longest has. Room beyond the rows of a sample is left as it is.
     ///
     /// # Errors
     /// As [`gather_into`](Self::gather_into).
@@ -230,7 +230,8 @@ mod tests {
 
     use super::*;
 
-    /// Rows of a chunk whose payload is as long as a single literal would be, and is none: three literals, and a copy of what they hold.
+    /// Rows of a chunk whose payload is as long as a single literal would be, and is none: three literals, and a copy
+    /// of what they hold.
     fn seemingly_plain(first: u32, rows: u32) -> Sampled {
         let payload: [u8; 10] = [8, 1 << 2, 1, 2, 0, 3, 0, 4, 0b001, 4];
         let (dtype, codec, shape) = (DType::UInt8, Codec::Snappy, Shape::from([8]));

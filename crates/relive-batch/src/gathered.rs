@@ -53,7 +53,8 @@ impl Gathered {
         Gathered { table, infos, inserted_at, columns, rows_before, memory: Arc::new(memory) }
     }
 
-    /// Columns of `samples` samples one behind the other, each aligned, and the bytes of all; none for strings, and beyond the address space.
+    /// Columns of `samples` samples one behind the other, each aligned, and the bytes of all; none for strings, and
+    /// beyond the address space.
     #[must_use]
     pub fn place(layouts: &[ColumnLayout], samples: usize) -> Option<(Arc<[GatheredColumn]>, usize)> {
         let (mut columns, mut len) = (Vec::with_capacity(layouts.len()), 0_usize);
@@ -172,7 +173,8 @@ impl Gathered {
         start..start + self.rows_of(sample, column) as usize * row_bytes
     }
 
-    /// Puts the rows of a column where each sample has room for `rows`; room beyond the rows of a sample is left as it is.
+    /// Puts the rows of a column where each sample has room for `rows`; room beyond the rows of a sample is left as
+    /// it is.
     ///
     /// # Errors
     /// [`BatchError::Destination`] for another size.

@@ -7,11 +7,11 @@ use relive_table::{Sampled, SampledRow};
 pub struct SampleInfo {
     /// The item's key, by which its priority is changed and it is deleted.
     pub key: u64,
-    /// How likely this item was to be sampled, 1 for deterministic samplers. Of many servers: by all of them together, which is the
-    /// probability at its server times the one with which that server was drawn.
+    /// How likely this item was to be sampled, 1 for deterministic samplers. Of many servers: by all of them
+    /// together, which is the probability at its server times the one with which that server was drawn.
     ///
-    /// A server is drawn in proportion to the number of items of its table or, if its sampler is prioritized, to the sum of
-    /// its priorities raised to their power, as the newest sample of it tells.
+    /// A server is drawn in proportion to the number of items of its table or, if its sampler is prioritized, to the
+    /// sum of its priorities raised to their power, as the newest sample of it tells.
     pub probability: f64,
     /// Items in the table, this one included; of many servers, in the tables of all that take part.
     pub table_size: u64,

@@ -1,7 +1,7 @@
 //! What samples that are cut alike out of chunks alike have in common: the pieces that their columns consist of.
 //!
-//! Items lie all over the memory, and so do the chunks that they refer to, and the chunks' bytes. Each of these ways is gone
-//! for some items at once, in loops that do little else, so that as many loads as possible are under way.
+//! Items lie all over the memory, and so do the chunks that they refer to, and the chunks' bytes. Each of these ways
+//! is gone for some items at once, in loops that do little else, so that as many loads as possible are under way.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -31,7 +31,8 @@ pub(crate) struct Piece {
     /// The first of the rows, from the first row on that the sample has of the chunk.
     offset: u32,
     pub(crate) rows: u32,
-    /// Whether nothing but its own rows needs to be read: it is all of the tensor, or the rows seem to be stored as they are.
+    /// Whether nothing but its own rows needs to be read: it is all of the tensor, or the rows seem to be stored as
+    /// they are.
     pub(crate) is_direct: bool,
 }
 
@@ -89,7 +90,8 @@ impl Kind {
     }
 }
 
-/// Whether rows of a column of a chunk can be read without the others, as far as can be told without going to the payload.
+/// Whether rows of a column of a chunk can be read without the others, as far as can be told without going to the
+/// payload.
 fn is_direct(chunk: &Chunk, index: u32, rows: u32) -> bool {
     chunk
         .column(index as usize)
@@ -132,11 +134,12 @@ impl Piece {
     }
 }
 
-/// Samples that are looked at side by side. Each pause between two runs costs a wait for memory; what is looked at of so many
-/// still fits the processor's own second cache.
+/// Samples that are looked at side by side. Each pause between two runs costs a wait for memory; what is looked at of
+/// so many still fits the processor's own second cache.
 pub(crate) const STAGE: usize = 256;
 
-/// Chunks of each item that are fetched ahead: with more, those of other items would leave the cache before they are read.
+/// Chunks of each item that are fetched ahead: with more, those of other items would leave the cache before they are
+/// read.
 const TOUCHED_CHUNKS: usize = 4;
 
 /// Brings the chunks of samples near: first where it says which they are.

@@ -1,8 +1,9 @@
 //! Batches: the columns of sampled items side by side.
 //!
-//! There are two states of a batch. A [`Batch`] is samples whose bytes lie in their chunks, planned: what each column consists of is known,
-//! and nothing is decoded. A [`Gathered`] batch has its columns in one block of memory. A server gathers what it sends, a client what its
-//! table in the same process gives, by the same plan; small items are copied out of their table straight into a gathered batch.
+//! There are two states of a batch. A [`Batch`] is samples whose bytes lie in their chunks, planned: what each column
+//! consists of is known, and nothing is decoded. A [`Gathered`] batch has its columns in one block of memory. A
+//! server gathers what it sends, a client what its table in the same process gives, by the same plan; small items are
+//! copied out of their table straight into a gathered batch.
 //!
 //! [`ColumnLayout`](relive_tensor::ColumnLayout) says what a column looks like, here and everywhere else.
 

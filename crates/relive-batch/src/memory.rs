@@ -144,8 +144,9 @@ impl Drop for BatchMemory {
     }
 }
 
-/// The elements of one column of a batch, where they came to lie: `[samples, rows, ..cell]`, little endian, row-major, aligned
-/// to [`ALIGNMENT`] bytes. Columns of a batch share one memory, which lives as long as any of them.
+/// The elements of one column of a batch, where they came to lie: `[samples, rows, ..cell]`, little endian,
+/// row-major, aligned to [`ALIGNMENT`] bytes. Columns of a batch share one memory, which lives as long as any of
+/// them.
 #[derive(Clone)]
 pub struct ColumnMemory {
     memory: Arc<BatchMemory>,
@@ -170,8 +171,9 @@ impl ColumnMemory {
         self.memory.bytes().get(self.range.clone()).unwrap_or_default()
     }
 
-    /// Where the bytes begin, for who makes them an array that may be written to: nobody else does, and a server does not look
-    /// at them again. Valid as long as this or a clone of it lives; no other reference to the bytes may be in use meanwhile.
+    /// Where the bytes begin, for who makes them an array that may be written to: nobody else does, and a server does
+    /// not look at them again. Valid as long as this or a clone of it lives; no other reference to the bytes may be
+    /// in use meanwhile.
     #[must_use]
     pub fn as_mut_ptr(&self) -> *mut u8 {
         let start = match &self.memory.0 {

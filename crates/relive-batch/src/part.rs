@@ -3,7 +3,8 @@
 use relive_tensor::{ChunkFault, EncodedTensor, touch, touch_starts};
 use smallvec::SmallVec;
 
-/// Parts that are decoded side by side: enough to keep a processor's memory requests busy, and small ones fit its first cache.
+/// Parts that are decoded side by side: enough to keep a processor's memory requests busy, and small ones fit its
+/// first cache.
 const STAGE: usize = 64;
 
 type Stage<T> = SmallVec<[T; STAGE]>;

@@ -37,7 +37,8 @@ impl<'a> PlainRows<'a> {
 }
 
 impl Batch {
-    /// The rows of a column where they are stored, if they are stored as they are, in parts of at least `min_part` bytes.
+    /// The rows of a column where they are stored, if they are stored as they are, in parts of at least `min_part`
+    /// bytes.
     #[must_use]
     pub fn stored_column(&self, column: usize, min_part: usize) -> Option<StoredColumn<'_>> {
         if column >= self.columns().len() {

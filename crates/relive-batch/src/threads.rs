@@ -6,8 +6,8 @@ use std::thread;
 
 use relive_tensor::ChunkFault;
 
-/// Output from which another thread is worth its start, about 20 µs: a copy of this much takes as long, and what is compressed
-/// takes several times longer.
+/// Output from which another thread is worth its start, about 20 µs: a copy of this much takes as long, and what is
+/// compressed takes several times longer.
 const BYTES_PER_THREAD: usize = 384 << 10;
 
 /// Threads beyond which memory, not computing, is what limits.

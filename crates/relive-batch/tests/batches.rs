@@ -17,7 +17,8 @@ mod common {
     /// Rows of a chunk.
     pub(super) const ROWS: u32 = 4;
 
-    /// A chunk of two columns: pairs of numbers and flags. Numbers that are all alike shrink where the codec compresses.
+    /// A chunk of two columns: pairs of numbers and flags. Numbers that are all alike shrink where the codec
+    /// compresses.
     pub(super) fn chunk(key: u32, codec: Codec, alike: bool) -> Arc<Chunk> {
         let number = |at: u32| if alike { 7 } else { key << 8 | at };
         let numbers: Vec<u32> = (0..2 * ROWS).map(number).collect();

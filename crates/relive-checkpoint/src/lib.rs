@@ -1,8 +1,8 @@
 //! Checkpoints: snapshots of tables on disk and in buckets. Only this crate knows files of data.
 //!
-//! [`Store`] is a server's place for checkpoints in our own format (`docs/checkpoint-format.md`), in which successive ones
-//! share what they have in common; [`Catalog`] looks at them. [`reverb`] is dm-reverb's format, so that either server loads
-//! what the other has written.
+//! [`Store`] is a server's place for checkpoints in our own format (`docs/checkpoint-format.md`), in which successive
+//! ones share what they have in common; [`Catalog`] looks at them. [`reverb`] is dm-reverb's format, so that either
+//! server loads what the other has written.
 //!
 //! In both, a checkpoint appears whole or not at all: it is written under another name, made durable, and then renamed.
 //! Until that moment, and whatever fails, the checkpoint before it is the newest and valid.

@@ -13,8 +13,8 @@ pub(crate) const MAX_ITEM_RECORD_BYTES: u64 = 64 << 20;
 /// checkpoints need some, too. Others are opened for each reading, which takes a few microseconds.
 pub(crate) const MAX_OPEN_FILES: u64 = 4_096;
 
-/// How long a folder may be locked by others before that is an error: a process that was killed has its locks until the system has
-/// given back its memory, and whoever starts the next one does not wait for that.
+/// How long a folder may be locked by others before that is an error: a process that was killed has its locks until
+/// the system has given back its memory, and whoever starts the next one does not wait for that.
 pub(crate) const LOCK_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Time between two looks whether a folder is still locked.

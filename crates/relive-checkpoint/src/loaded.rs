@@ -54,8 +54,8 @@ impl LoadOptions {
     }
 
     /// A disk tier, and the bytes of chunks that may stay in memory. The chunks are in a
-    /// [ledger of movable chunks](relive_tensor::Ledger::of_movable_chunks) then; those beyond `budget_bytes` go to the tier
-    /// while others are still being read.
+    /// [ledger of movable chunks](relive_tensor::Ledger::of_movable_chunks) then; those beyond `budget_bytes` go to
+    /// the tier while others are still being read.
     #[must_use]
     pub fn tier(mut self, tier: Arc<Tier>, budget_bytes: u64) -> Self {
         self.tier = Some((tier, budget_bytes));
@@ -95,7 +95,8 @@ impl LoadOptions {
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Loaded {
-    /// The tables. Sequence numbers of items are those that they had. Tables that have lost items count them as deleted.
+    /// The tables. Sequence numbers of items are those that they had. Tables that have lost items count them as
+    /// deleted.
     pub snapshot: Snapshot,
     /// Path or URL of the checkpoint.
     pub location: String,

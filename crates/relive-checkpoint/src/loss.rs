@@ -8,8 +8,8 @@ use std::fmt;
 pub struct Loss {
     /// Path or URL of the damaged file.
     pub file: String,
-    /// The byte of the file at which the damaged part begins; of files that are compressed as a whole, the byte of what comes
-    /// out.
+    /// The byte of the file at which the damaged part begins; of files that are compressed as a whole, the byte of
+    /// what comes out.
     pub offset: u64,
     /// The table whose items are lost, if any are.
     pub table: Option<String>,

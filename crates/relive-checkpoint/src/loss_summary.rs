@@ -7,8 +7,8 @@ use crate::Loss;
 /// Most files and most places that are named one by one.
 const SHOWN: usize = 5;
 
-/// Says in a few lines what was lost: how many items of each table, how many places of which files, and the first places with
-/// what is wrong there.
+/// Says in a few lines what was lost: how many items of each table, how many places of which files, and the first
+/// places with what is wrong there.
 ///
 /// ```
 /// assert!(relive_checkpoint::summary_of_losses(&[]).is_empty());

@@ -43,8 +43,8 @@ impl Losses {
         self.note(Loss::of(file, offset, reason))
     }
 
-    /// As [`note`](Self::note), of a part that could not be read. A part that is not there is damage, all else is not the
-    /// file's fault; whoever collects what is whole goes on in either case.
+    /// As [`note`](Self::note), of a part that could not be read. A part that is not there is damage, all else is not
+    /// the file's fault; whoever collects what is whole goes on in either case.
     pub(crate) fn unreadable(&mut self, file: &str, offset: u64, error: io::Error) -> Result<usize, Error> {
         match error.kind() {
             io::ErrorKind::UnexpectedEof => self.damage(file, offset, "the file ends inside of it"),

@@ -1,7 +1,9 @@
-//! Checkpoints in our own format that were written long ago, and one that was written by hand, are read as what they are.
+//! Checkpoints in our own format that were written long ago, and one that was written by hand, are read as what they
+//! are.
 //!
 //! `fixtures/by_hand.py` is a second implementation, made from docs/checkpoint-format.md. `fixtures/own` was written by
-//! [`golden`] and [`the_fixture_can_be_made`] with `RELIVE_MAKE_FIXTURES=1`; it stays as it is for as long as version 1 is read.
+//! [`golden`] and [`the_fixture_can_be_made`] with `RELIVE_MAKE_FIXTURES=1`; it stays as it is for as long as version
+//! 1 is read.
 
 #![expect(clippy::unwrap_used, reason = "a test all over")]
 

@@ -15,8 +15,8 @@ use crate::timestep::TimeStep;
 /// * A step before the first reset, or after a LAST, is a reset: the action is not looked at, and the answer is FIRST.
 ///
 /// The observation is written, all of it, into the row that the caller gives; it must be of a
-/// [`Buffer`](crate::Buffer) for the nest [`EnvironmentSpec::observations`]. An error leaves the environment as it was, unless
-/// it is [`EnvError::Failed`]; what the row then holds is unknown.
+/// [`Buffer`](crate::Buffer) for the nest [`EnvironmentSpec::observations`]. An error leaves the environment as it
+/// was, unless it is [`EnvError::Failed`]; what the row then holds is unknown.
 ///
 /// [`conformance::check`](crate::conformance::check) tests all of this.
 pub trait Environment: Send {
@@ -43,8 +43,8 @@ pub trait Environment: Send {
         Ok(false)
     }
 
-    /// All that the future depends on, random streams included, `None` if the environment cannot tell. The bytes are for
-    /// [`restore`](Self::restore) of the same version only.
+    /// All that the future depends on, random streams included, `None` if the environment cannot tell. The bytes are
+    /// for [`restore`](Self::restore) of the same version only.
     fn save(&mut self) -> Option<Vec<u8>> {
         None
     }

@@ -12,5 +12,6 @@ pub const MAX_THREADS: usize = 256;
 /// Most frames that are stacked, and most times that an action is repeated.
 pub const MAX_REPEATS: usize = 1 << 16;
 
-/// Most rows, columns, bits, distractors or links that an environment of bsuite is built with; the largest of its own settings is 100.
+/// Most rows, columns, bits, distractors or links that an environment of bsuite is built with; the largest of its own
+/// settings is 100.
 pub const MAX_BSUITE_SIZE: u32 = 4096;

@@ -8,10 +8,11 @@ use crate::error::{EnvError, Mismatch};
 use crate::pixels::PixelCatch;
 
 /// The environment of a name: bsuite's identifiers such as `catch/0`; `CartPole-v1`, `Acrobot-v1`, `MountainCar-v0`,
-/// `MountainCarContinuous-v0` and `Pendulum-v1`; the swing-ups `control/acrobot-swingup`, `control/cartpole-swingup` and `control/pendulum-swingup`; and
-/// `pixels/catch`.
+/// `MountainCarContinuous-v0` and `Pendulum-v1`; the swing-ups `control/acrobot-swingup`, `control/cartpole-swingup`
+/// and `control/pendulum-swingup`; and `pixels/catch`.
 ///
-/// The same name and seed make the same episodes; those of bsuite and Gymnasium are the originals'. bsuite's seeds have 32 bits.
+/// The same name and seed make the same episodes; those of bsuite and Gymnasium are the originals'. bsuite's seeds
+/// have 32 bits.
 ///
 /// # Errors
 /// [`EnvError::Setting`] for other names, and for seeds that are too large.

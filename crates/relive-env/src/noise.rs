@@ -10,8 +10,9 @@ use crate::policy::{fill, within};
 use crate::random::Generator;
 use crate::spec::ArraySpec;
 
-/// Noise on actions, so that recorded episodes show what other actions are worth, too: floats get normal noise, whose standard deviation is a share of
-/// their range, and stay within it; whole numbers are replaced by random ones with that share as probability.
+/// Noise on actions, so that recorded episodes show what other actions are worth, too: floats get normal noise, whose
+/// standard deviation is a share of their range, and stay within it; whole numbers are replaced by random ones with
+/// that share as probability.
 ///
 /// ```
 /// use relive_env::{ActionNoise, ArraySpec, Buffer};

@@ -39,7 +39,8 @@ impl RandomPolicy {
     /// Writes an action.
     ///
     /// # Errors
-    /// [`EnvError::Action`] if the row is not laid out for the actions, or a leaf is of a type that no numbers are drawn for.
+    /// [`EnvError::Action`] if the row is not laid out for the actions, or a leaf is of a type that no numbers are
+    /// drawn for.
     pub fn act(&mut self, mut action: ViewMut<'_>) -> Result<(), EnvError> {
         for (index, spec) in self.leaves.iter().enumerate() {
             let bytes = action.leaf_bytes_mut(index).unwrap_or_default();

@@ -34,8 +34,8 @@ impl ReferenceScores {
         )))
     }
 
-    /// Those of a native environment: what was measured of a random policy (200 episodes), and what is the optimum or near it. None for other
-    /// names, and for bsuite's, which have scores of their own.
+    /// Those of a native environment: what was measured of a random policy (200 episodes), and what is the optimum or
+    /// near it. None for other names, and for bsuite's, which have scores of their own.
     #[must_use]
     pub fn of(name: &str) -> Option<Self> {
         let (random, expert) = match name {

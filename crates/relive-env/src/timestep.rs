@@ -15,8 +15,8 @@ pub enum StepType {
 /// One answer of an environment; its observation is in the buffer that the caller gave.
 ///
 /// Step type and discount are independent: a LAST with discount 1 is an episode that was cut short (*truncation*), one
-/// with discount 0 is an episode that came to its end (*termination*). Discounts are the environment's, in `[0, 1]`; an agent
-/// multiplies its own γ once.
+/// with discount 0 is an episode that came to its end (*termination*). Discounts are the environment's, in `[0, 1]`;
+/// an agent multiplies its own γ once.
 ///
 /// ```
 /// use relive_env::{StepType, TimeStep};

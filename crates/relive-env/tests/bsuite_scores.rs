@@ -96,7 +96,8 @@ fn digits_are_scored_by_regret_and_by_what_is_known_in_the_end() {
         ..LogRow::default()
     };
     let run = |index, rows| Run { id: BsuiteId::new(Experiment::Mnist, index).unwrap(), rows };
-    // The last thousand episodes of the first have a regret of 0.2 each, which is 90 % of the digits; those of the other 60 %.
+    // The last thousand episodes of the first have a regret of 0.2 each, which is 90 % of the digits; those of the
+    // other 60 %.
     let first = run(0, vec![row(8_000, 8_500.0), row(9_000, 8_800.0), row(10_000, 9_000.0)]);
     let other = run(1, vec![row(9_000, 8_200.0), row(10_000, 9_000.0)]);
     let regret = 1.0 - 0.9 / 1.8;

@@ -1,5 +1,5 @@
-//! Measures collection by a GPU from the host's memory: `collect_gpu GIB`, one row of JSON for each length of rows, size of batch
-//! and way of copying. It shows from which length on copy engines are faster, for
+//! Measures collection by a GPU from the host's memory: `collect_gpu GIB`, one row of JSON for each length of rows,
+//! size of batch and way of copying. It shows from which length on copy engines are faster, for
 //! `Collector::with_copy_engine_from`.
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "its rows are the result")]

@@ -1,5 +1,5 @@
-//! Measures selection on this machine's processors, and on its GPU if there is one: `select INDICES COUNT`, one row of JSON
-//! for each operation.
+//! Measures selection on this machine's processors, and on its GPU if there is one: `select INDICES COUNT`, one row
+//! of JSON for each operation.
 //!
 //! `benches/gpu/selection.py` runs it beside numpy, PyTorch and other buffers.
 

@@ -1,5 +1,5 @@
-//! The CUDA side without a GPU: the same kernels on the processor give the bits of their twins, and the driver is asked what it
-//! should be.
+//! The CUDA side without a GPU: the same kernels on the processor give the bits of their twins, and the driver is
+//! asked what it should be.
 
 #![expect(unsafe_code, reason = "addresses of the tests' own memory")]
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
@@ -255,7 +255,8 @@ fn case() -> impl Strategy<Value = Case> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
 
-    /// Defects 21 and 22 (unaligned loads, wrong windows): all sizes of steps, all windows, both sides of padding, all casts.
+    /// Defects 21 and 22 (unaligned loads, wrong windows): all sizes of steps, all windows, both sides of padding,
+    /// all casts.
     #[test]
     fn kernels_collect_what_a_walk_over_the_bytes_does(
         cases in prop::collection::vec(case(), 1..4),
@@ -272,7 +273,8 @@ proptest! {
         let (mut plans, mut stores, mut outs) = (Vec::new(), Vec::new(), Vec::new());
         for (number, case) in (0u64..).zip(&cases) {
             let row_stride = (case.step_bytes * case.most_steps).next_multiple_of(16);
-            // No byte is 0x7c to 0x7f or 0xfc to 0xff, so that no float is infinite or no number: what remains of those differs.
+            // No byte is 0x7c to 0x7f or 0xfc to 0xff, so that no float is infinite or no number: what remains of
+            // those differs.
             let byte = |byte: u64| mixed(byte + number * 99).to_le_bytes()[3];
             let finite = |at: u64| if byte(at) & 0x7c == 0x7c { byte(at) ^ 0x40 } else { byte(at) };
             let store = aligned(usize::try_from(row_stride * 7).unwrap(), finite);
@@ -345,8 +347,8 @@ fn long_rows_are_collected_in_pieces() {
     }
 }
 
-/// Defect 22: addresses and sizes beyond 4 GiB reach the kernel whole, and the lists of a collection are not overwritten while
-/// an earlier one may read them.
+/// Defect 22: addresses and sizes beyond 4 GiB reach the kernel whole, and the lists of a collection are not
+/// overwritten while an earlier one may read them.
 #[test]
 fn large_stores_are_addressed_in_64_bits() {
     let (device, log) = recorded(Fault::None, None);

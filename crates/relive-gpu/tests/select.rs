@@ -1,4 +1,5 @@
-//! Selection: distributions, ranks, and the defects of earlier systems that must not come back (numbers of `gear.md`, §13).
+//! Selection: distributions, ranks, and the defects of earlier systems that must not come back (numbers of `gear.md`,
+//! §13).
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -79,7 +80,8 @@ fn weight() -> impl Strategy<Value = f32> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// Defects 2, 13, 14 and 15: weights of other ranks count, no rank's rows replace another's, indices are translated once.
+    /// Defects 2, 13, 14 and 15: weights of other ranks count, no rank's rows replace another's, indices are
+    /// translated once.
     #[test]
     fn any_number_of_ranks_selects_the_same(
         all in prop::collection::vec(weight(), 16..1_500),
@@ -290,7 +292,8 @@ fn without_replacement_of_many_is_the_same_in_one_thread_and_in_several() {
     assert_eq!(ranks.indices, everything.indices[..1_000]);
 }
 
-/// Defects 3 and 5: sums reach beyond one block of a kernel, and late entries are not lost in the rounding of early ones.
+/// Defects 3 and 5: sums reach beyond one block of a kernel, and late entries are not lost in the rounding of early
+/// ones.
 #[test]
 fn late_entries_keep_their_share_beside_large_early_ones() {
     let mut all = vec![1.0f32; 200_000];

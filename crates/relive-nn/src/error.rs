@@ -2,8 +2,8 @@ use std::fmt;
 
 /// Why saved parameters or optimiser states were refused.
 ///
-/// What a program gets wrong in its own code (shapes that do not fit each other) is a panic with the shapes in its message; this is
-/// for data that comes from outside.
+/// What a program gets wrong in its own code (shapes that do not fit each other) is a panic with the shapes in its
+/// message; this is for data that comes from outside.
 #[derive(Debug)]
 pub struct Error {
     kind: ErrorKind,

@@ -1,4 +1,5 @@
-//! Our layers against the same written with the tensors' own operations: outputs, and gradients by parameters and inputs.
+//! Our layers against the same written with the tensors' own operations: outputs, and gradients by parameters and
+//! inputs.
 
 mod common;
 

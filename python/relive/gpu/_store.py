@@ -25,7 +25,7 @@ from relive.gpu._writing import Request, Scan, Writer
 
 # Creates the memory of this name, with a rank out of a number of ranks.
 _Make = Callable[["str | None", "tuple[int, int]"], _native.GpuStore]
-# The interval at which an exception of a removal function is raised.
+# The longest delay before the exception of a removal function is raised.
 _SHORT_S = 0.05
 
 

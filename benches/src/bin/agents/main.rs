@@ -5,8 +5,8 @@
 //! cargo xtask bench --agents --only r2d2 --seeds 3
 //! ```
 //!
-//! Runs go side by side, one for each processor, so that steps per second are those of a busy machine; returns do not depend on it. With
-//! `--one-at-a-time` they do not.
+//! Runs go side by side, one for each processor, so that steps per second are those of a busy machine; returns do not
+//! depend on it. With `--one-at-a-time` they do not.
 
 #![expect(clippy::print_stdout, reason = "a program that reports")]
 

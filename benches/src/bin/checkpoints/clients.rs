@@ -51,8 +51,8 @@ pub(crate) struct Done {
     pub(crate) samples: [Calls; 2],
 }
 
-/// Samples for each insert of a client in this process: a learner's ratio, and what keeps it from replacing the whole table
-/// within seconds.
+/// Samples for each insert of a client in this process: a learner's ratio, and what keeps it from replacing the whole
+/// table within seconds.
 const SAMPLES_PER_INSERT: u32 = 32;
 
 /// Longest wait for any answer.
@@ -194,8 +194,8 @@ impl<'a> Timer<'a> {
     }
 }
 
-/// A thread that only looks at the clock, a thousand times a second: what it has to wait for is the machine's doing. Its
-/// longest delays without and with a checkpoint.
+/// A thread that only looks at the clock, a thousand times a second: what it has to wait for is the machine's doing.
+/// Its longest delays without and with a checkpoint.
 pub(crate) fn watch(clock: &Arc<Clock>) -> JoinHandle<[Calls; 2]> {
     let clock = Arc::clone(clock);
     std::thread::spawn(move || {

@@ -4,9 +4,10 @@
 //! $ cargo xtask bench --checkpoints -- FOLDER --gigabytes 4
 //! ```
 //!
-//! Arguments: a folder on the disk that is to be measured, then `--gigabytes N` (of items of 4 kB; 4), `--rounds N` (3),
-//! `--only load|rates|peer` and `--python PATH`, a Python with dm-reverb, without which there is no comparison with it. Up to
-//! three times as many bytes are on the disk at once; nothing stays. `relive.lock` and the like are made below FOLDER.
+//! Arguments: a folder on the disk that is to be measured, then `--gigabytes N` (of items of 4 kB; 4), `--rounds N`
+//! (3), `--only load|rates|peer` and `--python PATH`, a Python with dm-reverb, without which there is no comparison
+//! with it. Up to three times as many bytes are on the disk at once; nothing stays. `relive.lock` and the like are
+//! made below FOLDER.
 //!
 //! Every comparison is made within one run, in turn, and repeated.
 

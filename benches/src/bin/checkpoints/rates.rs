@@ -64,8 +64,8 @@ fn second(engine: &Engine, items: u64, first_bytes: u64) -> Outcome {
     Ok(())
 }
 
-/// Restores and copies in turn; now the one and now the other comes first, since memory that was just given back is quicker
-/// to be had than memory that was not used for a while.
+/// Restores and copies in turn; now the one and now the other comes first, since memory that was just given back is
+/// quicker to be had than memory that was not used for a while.
 fn beside_copies(arguments: &Arguments, root: &Folder, number: usize) -> Outcome<Round> {
     let bytes = files::size_bytes(root.path())? as f64 / 1e9;
     let copied = |sync: bool, warm: bool| -> Outcome<f64> {

@@ -4,10 +4,10 @@
 //! $ cargo run --release -p relive-benches --bin disk_tier -- /data/spill 8 2 20
 //! ```
 //!
-//! Arguments: a folder on the disk, gigabytes of the table, gigabytes of memory for it, seconds for each measurement. Items
-//! have 40 kB of random bytes; batches of 256 are drawn uniformly and decoded into one array. The reads are of 40 kB at
-//! random places of the tier's files, by one thread and by two. Both are measured with what the system has in its cache,
-//! and after it was told to forget it.
+//! Arguments: a folder on the disk, gigabytes of the table, gigabytes of memory for it, seconds for each measurement.
+//! Items have 40 kB of random bytes; batches of 256 are drawn uniformly and decoded into one array. The reads are of
+//! 40 kB at random places of the tier's files, by one thread and by two. Both are measured with what the system has
+//! in its cache, and after it was told to forget it.
 
 mod disk;
 mod memory;

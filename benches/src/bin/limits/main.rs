@@ -4,9 +4,9 @@
 //! $ cargo run --release -p relive-benches --bin limits -- 1
 //! ```
 //!
-//! Argument: seconds for each figure. Prints one line of JSON, rates in bytes per second: gathering 256 rows at random places of a
-//! table beyond all caches into one array, by one thread and by two, and moving large blocks between two processes over loopback TCP, the
-//! same enciphered as TLS does it, a Unix socket and shared memory.
+//! Argument: seconds for each figure. Prints one line of JSON, rates in bytes per second: gathering 256 rows at
+//! random places of a table beyond all caches into one array, by one thread and by two, and moving large blocks
+//! between two processes over loopback TCP, the same enciphered as TLS does it, a Unix socket and shared memory.
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "the result is the purpose of the program")]
 

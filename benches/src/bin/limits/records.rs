@@ -1,4 +1,5 @@
-//! What enciphering costs at least: a stream in records as TLS 1.3 has them, of AES-128-GCM, and nothing of TLS around them.
+//! What enciphering costs at least: a stream in records as TLS 1.3 has them, of AES-128-GCM, and nothing of TLS
+//! around them.
 
 use std::io::{self, Read, Write};
 use std::ops::Range;

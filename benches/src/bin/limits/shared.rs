@@ -1,7 +1,7 @@
 //! Large blocks through memory that two processes share.
 //!
-//! The sender copies a batch into one of a few slots, the receiver reads it where it lies. A socket tells whose turn a slot is, so that
-//! nobody reads what is being written.
+//! The sender copies a batch into one of a few slots, the receiver reads it where it lies. A socket tells whose turn
+//! a slot is, so that nobody reads what is being written.
 
 #![expect(unsafe_code, reason = "memory is mapped")]
 
@@ -63,8 +63,8 @@ pub(crate) fn receive(folder: &str) -> Outcome {
 }
 
 fn map(file: &File) -> Outcome<MmapMut> {
-    // SAFETY: the file lies in a folder of these two processes alone, keeps its length as long as it is mapped, and a slot is used by
-    // one of them at a time.
+    // SAFETY: the file lies in a folder of these two processes alone, keeps its length as long as it is mapped, and a
+    // slot is used by one of them at a time.
     Ok(unsafe { MmapMut::map_mut(file) }?)
 }
 

@@ -1,15 +1,15 @@
-//! A server under everything at once for as long as asked: writers, samplers, updates, deletions, checkpoints, kills, cut
-//! connections, slow readers and garbage, held against a model that knows every confirmed item.
+//! A server under everything at once for as long as asked: writers, samplers, updates, deletions, checkpoints, kills,
+//! cut connections, slow readers and garbage, held against a model that knows every confirmed item.
 //!
 //! ```console
 //! $ cargo xtask soak --minutes 30
 //! ```
 //!
-//! Arguments: the server's program, a folder for its checkpoints, `--minutes N` (2), `--seed S` (1), `--json FILE`, `--namespace yes`
-//! for a network of the server's own whose cable is pulled and slowed down. In the first
-//! three fifths of the time the server is killed again and again; in the rest it stays up, and its memory must stay what it is.
-//! Ends with a report, and with a failure if a confirmed item was lost or wrong, if the server panicked or ended by itself, or if
-//! its memory drifted.
+//! Arguments: the server's program, a folder for its checkpoints, `--minutes N` (2), `--seed S` (1), `--json FILE`,
+//! `--namespace yes` for a network of the server's own whose cable is pulled and slowed down. In the first three
+//! fifths of the time the server is killed again and again; in the rest it stays up, and its memory must stay what it
+//! is. Ends with a report, and with a failure if a confirmed item was lost or wrong, if the server panicked or ended
+//! by itself, or if its memory drifted.
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "the report is the purpose of the program")]
 

@@ -182,7 +182,8 @@ impl Model {
     pub(crate) fn checkpointed(&self, begun: Moment) {
         let mut known = self.lock();
         if known.life == begun.life {
-            // From now on they are unknown, and must never be seen again. Calls that are under way may have read them before.
+            // From now on they are unknown, and must never be seen again. Calls that are under way may have read them
+            // before.
             let long_gone = known.durable;
             known
                 .items

@@ -29,8 +29,8 @@ impl Proxy {
                 cut.mark_unchanged();
                 tokio::spawn(async move {
                     if let Ok(far) = TcpStream::connect(target).await {
-                        // What is cut is gone: requests that the system still delivers later, when they were long sent again, would be the
-                        // proxy's doing, and set back what has changed meanwhile.
+                        // What is cut is gone: requests that the system still delivers later, when they were long
+                        // sent again, would be the proxy's doing, and set back what has changed meanwhile.
                         if far.set_zero_linger().is_err() {
                             return;
                         }

@@ -104,7 +104,8 @@ impl World {
         connect(&self.slow.address, TransportChoice::Tcp)
     }
 
-    /// Counts a call that has failed for a server that is away or a connection that was cut. There is no other good reason.
+    /// Counts a call that has failed for a server that is away or a connection that was cut. There is no other good
+    /// reason.
     pub(crate) fn failed(&self, error: &(dyn std::error::Error + 'static)) {
         let kind = error.downcast_ref::<relive_client::Error>().map(relive_client::Error::kind);
         match kind {

@@ -12,8 +12,8 @@ pub struct Advantages {
 }
 
 /// Generalised advantage estimation (Schulman et al. 2016, equation 16): `δ_t = r_t + γ·d_t·V(s_{t+1}) − V(s_t)` and
-/// `A_t = δ_t + γ·λ·d_t·A_{t+1}`, where `d_t` is the environment's discount and the sum ends with the episode. The value of the last
-/// observation counts where an episode was truncated, and where the rollout ends within one.
+/// `A_t = δ_t + γ·λ·d_t·A_{t+1}`, where `d_t` is the environment's discount and the sum ends with the episode. The
+/// value of the last observation counts where an episode was truncated, and where the rollout ends within one.
 ///
 /// `rewards` and `values` are `[steps · rows]`, `last_values` `[rows]`. Cells in which an episode begins get 0.
 ///

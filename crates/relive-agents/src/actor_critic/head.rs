@@ -13,8 +13,8 @@ use crate::actions::{Discrete, told};
 pub(crate) enum Head {
     /// One of some actions: the outputs are logits.
     Categorical(Discrete),
-    /// Independent normal numbers: the outputs are means, and one standard deviation for each number is learned beside the network. What
-    /// is drawn beyond the bounds is clipped on its way to the environment.
+    /// Independent normal numbers: the outputs are means, and one standard deviation for each number is learned
+    /// beside the network. What is drawn beyond the bounds is clipped on its way to the environment.
     Normal { low: Vec<f32>, high: Vec<f32> },
 }
 
@@ -77,8 +77,8 @@ impl Head {
         }
     }
 
-    /// Draws an action by a row of outputs, or takes the most likely one without a stream. It is written to the row of `actions`; what
-    /// was drawn before it was clipped, to `drawn`. Its log-probability.
+    /// Draws an action by a row of outputs, or takes the most likely one without a stream. It is written to the row
+    /// of `actions`; what was drawn before it was clipped, to `drawn`. Its log-probability.
     pub(crate) fn act(
         &self,
         (outputs, log_std): (&[f32], &[f32]),

@@ -24,8 +24,8 @@ const MAX_REWARD: f32 = 10.0;
 
 /// Learns a policy and the value of states from rollouts.
 ///
-/// One gradient of both networks together is made for each minibatch, over which the norm is bounded. Statistics of observations are
-/// those of the rollouts before: what a policy acted by is what is learned by.
+/// One gradient of both networks together is made for each minibatch, over which the norm is bounded. Statistics of
+/// observations are those of the rollouts before: what a policy acted by is what is learned by.
 #[derive(Debug, Clone)]
 pub struct ActorCriticLearner {
     settings: Settings,
@@ -103,8 +103,8 @@ impl ActorCriticLearner {
         (1.0 - done).max(0.0) as f32
     }
 
-    /// The gradient of these cells, which is left in its place; what the policy has found, and the loss of values. Of several learners, each
-    /// finds the gradient of its part.
+    /// The gradient of these cells, which is left in its place; what the policy has found, and the loss of values. Of
+    /// several learners, each finds the gradient of its part.
     fn differentiate(&mut self, cells: &[usize], left: f32) -> Result<(PolicyFound, f32)> {
         let part = self.peers.part(cells.len());
         let own = (part.len(), cells.len());

@@ -10,7 +10,8 @@ pub(crate) struct PolicyLoss<'a> {
     pub(crate) old: &'a [f32],
     /// `[batch]`
     pub(crate) advantages: &'a [f32],
-    /// How far the ratio of probabilities may be from 1 until nothing more is gained (ε of PPO); none for the plain policy gradient.
+    /// How far the ratio of probabilities may be from 1 until nothing more is gained (ε of PPO); none for the plain
+    /// policy gradient.
     pub(crate) clip: Option<f32>,
     /// How much the entropy counts.
     pub(crate) entropy_cost: f32,
@@ -30,7 +31,8 @@ pub(crate) struct PolicyFound {
 impl PolicyLoss<'_> {
     /// The loss of one action, and its derivative by the action's log-probability.
     ///
-    /// With a clip that is equation 7 of Schulman et al. 2017, `−min(r·A, clip(r, 1 − ε, 1 + ε)·A)`; without, `−A·ln π`.
+    /// With a clip that is equation 7 of Schulman et al. 2017, `−min(r·A, clip(r, 1 − ε, 1 + ε)·A)`; without, `−A·ln
+    /// π`.
     fn of_action(&self, index: usize, log_probability: f32, found: &mut PolicyFound) -> (f32, f32) {
         let advantage = self.advantages[index];
         let log_ratio = log_probability - self.old[index];
@@ -73,7 +75,8 @@ impl PolicyLoss<'_> {
         found.mean(share, self.entropy_cost)
     }
 
-    /// Of numbers by means `[batch, numbers]` and the logarithms of their standard deviations `[numbers]`, whose gradient is added to.
+    /// Of numbers by means `[batch, numbers]` and the logarithms of their standard deviations `[numbers]`, whose
+    /// gradient is added to.
     pub(crate) fn normal(
         &self,
         (means, log_std): (&[f32], &[f32]),
@@ -134,7 +137,8 @@ fn share(count: usize) -> f32 {
     1.0 / count.max(1) as f32
 }
 
-/// Writes probabilities by their logits. The largest logit, and the logarithm of the sum of exponentials of what logits are below it.
+/// Writes probabilities by their logits. The largest logit, and the logarithm of the sum of exponentials of what
+/// logits are below it.
 pub(super) fn softmax(logits: &[f32], out: &mut [f32]) -> [f32; 2] {
     let most = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
     let mut total = 0.0;

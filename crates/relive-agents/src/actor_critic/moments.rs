@@ -7,7 +7,8 @@ use relive_rl::learners::Peers;
 /// Keeps a standard deviation away from zero.
 const EPSILON: f64 = 1e-8;
 
-/// Mean and variance of numbers, column by column, by the formula of Chan et al. (1979), which adds the moments of a batch at a time.
+/// Mean and variance of numbers, column by column, by the formula of Chan et al. (1979), which adds the moments of a
+/// batch at a time.
 #[derive(Debug, Clone)]
 pub(crate) struct Moments {
     count: f64,

@@ -13,8 +13,8 @@ use crate::weights;
 
 /// Draws actions by the policy network; in an evaluation it takes the most likely ones.
 ///
-/// Beside its actions it writes their `log_probability`, the `value` of what it saw, and, for arrays of numbers, the `action` before it was
-/// clipped to the bounds.
+/// Beside its actions it writes their `log_probability`, the `value` of what it saw, and, for arrays of numbers, the
+/// `action` before it was clipped to the bounds.
 #[derive(Debug)]
 pub struct ActorCriticPolicy {
     network: ActorCritic,
@@ -30,7 +30,8 @@ impl ActorCriticPolicy {
     /// A policy for a worker.
     ///
     /// # Errors
-    /// [`Unsuited`](relive_rl::RlError::Unsuited): the environment has actions of another kind, or observations that are not numbers.
+    /// [`Unsuited`](relive_rl::RlError::Unsuited): the environment has actions of another kind, or observations that
+    /// are not numbers.
     pub fn new(settings: &Settings, seat: &Seat<'_>) -> Result<ActorCriticPolicy> {
         let (network, params) = ActorCritic::new(
             seat.spec,

@@ -9,12 +9,14 @@ use super::{Normalizer, Spaces, TanhNormal};
 use crate::streams::Streams;
 use crate::weights;
 
-/// How an action comes from the outputs of the network. In an evaluation it is the most likely one, or that without noise.
+/// How an action comes from the outputs of the network. In an evaluation it is the most likely one, or that without
+/// noise.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Drawing {
     /// From a normal distribution squashed by tanh.
     TanhNormal,
-    /// The outputs are the action, to which normal noise of this standard deviation is added; the sum is clipped to −1..1.
+    /// The outputs are the action, to which normal noise of this standard deviation is added; the sum is clipped to
+    /// −1..1.
     Noisy { stddev: f32 },
     /// From a normal distribution, clipped to −1..1.
     Normal(NormalHead),

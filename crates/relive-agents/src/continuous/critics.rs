@@ -48,7 +48,8 @@ impl Critics {
         self.loss_towards(params, rows, || Some(targets), gradient).unwrap_or_default()
     }
 
-    /// The same with targets that are asked for when the first critic has said what it says; where there are none, nothing is found.
+    /// The same with targets that are asked for when the first critic has said what it says; where there are none,
+    /// nothing is found.
     pub(crate) fn loss_towards<'t>(
         &self,
         params: &Params,
@@ -134,7 +135,8 @@ pub(crate) struct Climbing {
 }
 
 impl Climbing {
-    /// Mean(−Q) of rows of observations and actions, and its gradient by the actions, which are the last `dimensions` numbers of a row.
+    /// Mean(−Q) of rows of observations and actions, and its gradient by the actions, which are the last `dimensions`
+    /// numbers of a row.
     pub(crate) fn find(
         &mut self,
         critics: &Critics,

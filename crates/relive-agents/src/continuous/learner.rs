@@ -106,7 +106,8 @@ impl<I: Improve> Saveable for TransitionLearner<I> {
     }
 }
 
-/// What was found, if that and the norms of all gradients are finite: otherwise the parameters are not any more, where the next loss need not show it.
+/// What was found, if that and the norms of all gradients are finite: otherwise the parameters are not any more,
+/// where the next loss need not show it.
 ///
 /// # Errors
 /// [`Diverged`](RlError::Diverged).

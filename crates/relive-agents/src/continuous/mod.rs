@@ -1,5 +1,5 @@
-//! Parts of agents whose action is one array of float32 between bounds, and which learn from transitions in a table: what SAC, DDPG, TD3, D4PG, MPO and
-//! DMPO have in common, and those that learn without acting.
+//! Parts of agents whose action is one array of float32 between bounds, and which learn from transitions in a table:
+//! what SAC, DDPG, TD3, D4PG, MPO and DMPO have in common, and those that learn without acting.
 //!
 //! Within these agents actions are in −1..1, whatever the environment's bounds are ([`Spaces`]).
 

@@ -6,9 +6,9 @@ use relive_rl::{Result, RlError};
 
 use crate::streams::Streams;
 
-/// Standard normal numbers for each row of a policy, each number of an action on its own. With a correlation ρ a number is ρ of the one before, and the
-/// rest new: an autoregressive process of the first order, whose numbers are standard normal, too. Noise that is correlated over time reaches farther
-/// (Eberhard et al. 2023).
+/// Standard normal numbers for each row of a policy, each number of an action on its own. With a correlation ρ a
+/// number is ρ of the one before, and the rest new: an autoregressive process of the first order, whose numbers are
+/// standard normal, too. Noise that is correlated over time reaches farther (Eberhard et al. 2023).
 #[derive(Debug)]
 pub(crate) struct Noise {
     correlation: f32,

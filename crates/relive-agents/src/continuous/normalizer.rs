@@ -13,8 +13,8 @@ const MAX_OBSERVATION: f32 = 10.0;
 const MEAN: &str = "observations/mean";
 const INVERSE_STD: &str = "observations/inverse_std";
 
-/// Shifts and scales observations to mean 0 and standard deviation 1, by the statistics of all batches that were learned from so far. They are published
-/// beside the weights.
+/// Shifts and scales observations to mean 0 and standard deviation 1, by the statistics of all batches that were
+/// learned from so far. They are published beside the weights.
 #[derive(Debug)]
 pub(crate) struct Normalizer {
     moments: Moments,

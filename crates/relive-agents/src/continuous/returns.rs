@@ -7,8 +7,8 @@ use relive_nn::losses::{Selected, Support, categorical_loss, categorical_targets
 pub(crate) enum Returns {
     /// Their mean, which is learned by half of the squared error.
     Value,
-    /// Their distribution over atoms, as logits, which is learned by cross entropy with the projection of what they should have been (Bellemare et al.
-    /// 2017).
+    /// Their distribution over atoms, as logits, which is learned by cross entropy with the projection of what they
+    /// should have been (Bellemare et al. 2017).
     Categorical(Support),
 }
 
@@ -53,8 +53,8 @@ impl Returns {
         }
     }
 
-    /// What several samples for each state say together, `outputs` being `[samples, batch, outputs]`: the value of each sample, and their outputs as those of
-    /// one, which for values is the mean, for distributions the mixture.
+    /// What several samples for each state say together, `outputs` being `[samples, batch, outputs]`: the value of
+    /// each sample, and their outputs as those of one, which for values is the mean, for distributions the mixture.
     #[expect(clippy::cast_precision_loss, reason = "samples are few")]
     pub(crate) fn sampled(self, outputs: &[f32], samples: usize, said: &mut Said) {
         let Said { values, averaged, probabilities } = said;

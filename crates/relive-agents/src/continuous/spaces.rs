@@ -16,7 +16,8 @@ pub(crate) struct Spaces {
 
 impl Spaces {
     /// # Errors
-    /// [`Unsuited`](RlError::Unsuited): actions are no array of float32 between bounds, or observations are not numbers.
+    /// [`Unsuited`](RlError::Unsuited): actions are no array of float32 between bounds, or observations are not
+    /// numbers.
     pub(crate) fn of(spec: &EnvironmentSpec) -> Result<Spaces> {
         let observations = Features::of(&spec.observations)?;
         let expected = "actions that are one array of float32 between bounds";

@@ -19,7 +19,8 @@ pub(crate) struct TanhNormal {
 }
 
 impl TanhNormal {
-    /// Draws an action for each row of outputs, means before logarithms of standard deviations, by standard normal numbers.
+    /// Draws an action for each row of outputs, means before logarithms of standard deviations, by standard normal
+    /// numbers.
     pub(crate) fn draw(&mut self, outputs: &[f32], dimensions: usize, mut draw: impl FnMut() -> f32) {
         self.actions.clear();
         self.log_probabilities.clear();
@@ -66,7 +67,8 @@ impl TanhNormal {
         loss
     }
 
-    /// The gradient by the outputs of mean(α·log π − Q), where `by_actions` has the gradient of mean(−Q) by the actions.
+    /// The gradient by the outputs of mean(α·log π − Q), where `by_actions` has the gradient of mean(−Q) by the
+    /// actions.
     #[expect(clippy::cast_precision_loss, reason = "rows of a batch")]
     pub(crate) fn pull_back(
         &self,

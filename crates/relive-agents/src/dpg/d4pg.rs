@@ -11,10 +11,12 @@ use crate::continuous::{TargetUpdate, categorical};
 use crate::off_policy::OffPolicy;
 use crate::settings::distribution;
 
-/// The settings of D4PG (Barth-Maron et al. 2018), for one array of float32 between bounds. The defaults are those of Acme's agent.
+/// The settings of D4PG (Barth-Maron et al. 2018), for one array of float32 between bounds. The defaults are those of
+/// Acme's agent.
 ///
-/// It is [DDPG](crate::DdpgConfig) with a critic that puts out the distribution of returns over `atoms`, which is learned by cross entropy with the projection of
-/// r + γ·Z̄(s′, π̄(s′)); the policy climbs its mean. As in Acme and not as in the paper, replay is not prioritised; the other deviations are those of DDPG.
+/// It is [DDPG](crate::DdpgConfig) with a critic that puts out the distribution of returns over `atoms`, which is
+/// learned by cross entropy with the projection of r + γ·Z̄(s′, π̄(s′)); the policy climbs its mean. As in Acme and
+/// not as in the paper, replay is not prioritised; the other deviations are those of DDPG.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct D4pgConfig {

@@ -10,11 +10,14 @@ use super::settings::{PolicyRule, Settings};
 use crate::continuous::{Returns, TargetUpdate};
 use crate::off_policy::OffPolicy;
 
-/// The settings of DDPG (Lillicrap et al. 2016), for one array of float32 between bounds. The defaults are those of Acme's agent.
+/// The settings of DDPG (Lillicrap et al. 2016), for one array of float32 between bounds. The defaults are those of
+/// Acme's agent.
 ///
-/// The critic is learned by ½(q(s, a) − (r + γ·q̄(s′, π̄(s′))))² over `n_step` steps, the policy by climbing q. As in Acme and not as in the paper: networks are
-/// copied to their targets instead of moving towards them, the policy climbs at the observations that follow, ∂q/∂a is bounded for each sample, noise is not correlated unless asked
-/// for, and workers act by the target policy. As in Acme's newer agents targets are copied after a step, and all gradients of a batch are made with the parameters before it.
+/// The critic is learned by ½(q(s, a) − (r + γ·q̄(s′, π̄(s′))))² over `n_step` steps, the policy by climbing q. As in
+/// Acme and not as in the paper: networks are copied to their targets instead of moving towards them, the policy
+/// climbs at the observations that follow, ∂q/∂a is bounded for each sample, noise is not correlated unless asked
+/// for, and workers act by the target policy. As in Acme's newer agents targets are copied after a step, and all
+/// gradients of a batch are made with the parameters before it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct DdpgConfig {

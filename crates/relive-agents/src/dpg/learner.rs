@@ -280,7 +280,8 @@ mod tests {
         near(&step.critics.gradient, &by.concat());
         near(step.policy.params.values(), &[0.3, 0.1]);
         step.improve(&transition()).unwrap();
-        // At the observation before, by the first critic; −0.4 was moved twice by then, but the gradient is by what it was after one step.
+        // At the observation before, by the first critic; −0.4 was moved twice by then, but the gradient is by what
+        // it was after one step.
         let moved = -0.4 - 0.1 * errors[0].signum();
         let slope = -moved * (1.0 - 0.7_f32.tanh().powi(2));
         near(&step.policy.gradient, &[2.0 * slope, slope]);

@@ -13,7 +13,8 @@ pub(crate) struct Settings {
     pub(crate) off_policy: OffPolicy,
     pub(crate) policy_learning_rate: f32,
     pub(crate) critic_learning_rate: f32,
-    /// Critics; the least of their values is what actions that follow are worth. The policy climbs the value of the first.
+    /// Critics; the least of their values is what actions that follow are worth. The policy climbs the value of the
+    /// first.
     pub(crate) critics: usize,
     pub(crate) returns: Returns,
     pub(crate) target_update: TargetUpdate,
@@ -41,8 +42,8 @@ pub(crate) struct PolicyRule {
     pub(crate) period: u64,
     /// Noise of actions that follow, and the bound on it.
     pub(crate) target_noise: [f32; 2],
-    /// How much Q, scaled to a mean size of 1, counts beside the squared distance from the actions that were taken; none: these do not count (Fujimoto
-    /// and Gu 2021).
+    /// How much Q, scaled to a mean size of 1, counts beside the squared distance from the actions that were taken;
+    /// none: these do not count (Fujimoto and Gu 2021).
     pub(crate) beside_imitation: Option<f32>,
 }
 

@@ -10,11 +10,13 @@ use super::settings::{PolicyRule, Settings};
 use crate::continuous::{Returns, TargetUpdate};
 use crate::off_policy::OffPolicy;
 
-/// The settings of TD3 (Fujimoto et al. 2018), for one array of float32 between bounds. The defaults are those of Acme's agent.
+/// The settings of TD3 (Fujimoto et al. 2018), for one array of float32 between bounds. The defaults are those of
+/// Acme's agent.
 ///
-/// Two critics, of which the lesser value counts for the target; noise on the actions that follow; a policy that climbs the first critic, more seldom than these
-/// learn. As in Acme and not as in the paper, the first layer of each network is normalised, and there are no random actions in the beginning. Unlike in Acme each transition
-/// has noise of its own, and the critics' loss has a factor of ½.
+/// Two critics, of which the lesser value counts for the target; noise on the actions that follow; a policy that
+/// climbs the first critic, more seldom than these learn. As in Acme and not as in the paper, the first layer of each
+/// network is normalised, and there are no random actions in the beginning. Unlike in Acme each transition has noise
+/// of its own, and the critics' loss has a factor of ½.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Td3Config {

@@ -10,10 +10,11 @@ use super::settings::{PolicyRule, Settings};
 use crate::continuous::{Returns, TargetUpdate};
 use crate::offline::Recorded;
 
-/// The settings of TD3+BC (Fujimoto and Gu 2021), for one array of float32 between bounds. The defaults are the paper's. It does not act: a run of it makes steps of the learner from
-/// what its table has.
+/// The settings of TD3+BC (Fujimoto and Gu 2021), for one array of float32 between bounds. The defaults are the
+/// paper's. It does not act: a run of it makes steps of the learner from what its table has.
 ///
-/// It is [TD3](crate::Td3Config) whose policy has the loss −λ·q(s, π(s)) + (π(s) − a)² with λ = α / mean |q|, over observations that are shifted and scaled.
+/// It is [TD3](crate::Td3Config) whose policy has the loss −λ·q(s, π(s)) + (π(s) − a)² with λ = α / mean |q|, over
+/// observations that are shifted and scaled.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Td3BcConfig {

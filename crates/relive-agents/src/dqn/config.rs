@@ -13,7 +13,8 @@ pub enum DqnLoss {
     /// Values, by double Q-learning (van Hasselt et al. 2016) with the Huber loss.
     #[default]
     DoubleQ,
-    /// Values, by Q-learning (Mnih et al. 2013): the target network chooses the next action, too, and errors count by their squares.
+    /// Values, by Q-learning (Mnih et al. 2013): the target network chooses the next action, too, and errors count by
+    /// their squares.
     QLearning,
     /// As Q-learning by half of the squares, and a tenth of the values themselves, which holds them low.
     RegularizedQ,
@@ -23,8 +24,8 @@ pub enum DqnLoss {
     Categorical,
     /// Quantiles of distributions, QR-DQN (Dabney et al. 2018), with double Q's choice of the next action.
     Quantile,
-    /// Quantiles of distributions at fractions that are drawn, IQN (Dabney et al. 2018, "Implicit quantile networks"), with double Q's choice of the next
-    /// action.
+    /// Quantiles of distributions at fractions that are drawn, IQN (Dabney et al. 2018, "Implicit quantile
+    /// networks"), with double Q's choice of the next action.
     ImplicitQuantile,
 }
 
@@ -68,14 +69,15 @@ pub struct DqnConfig {
     pub hidden: Vec<usize>,
     /// Whether the network has a value and an advantage head.
     pub duelling: bool,
-    /// Whether the weights of linear layers have noise on them, whose size is learned: it explores, so that `epsilon` may be 0 (Fortunato et al.
-    /// 2018).
+    /// Whether the weights of linear layers have noise on them, whose size is learned: it explores, so that `epsilon`
+    /// may be 0 (Fortunato et al. 2018).
     pub noisy: bool,
     /// What the network's outputs are, and what they are drawn to.
     pub loss: DqnLoss,
     /// Atoms of a categorical distribution, or quantiles.
     pub atoms: usize,
-    /// Fractions that implicit quantiles are learned at, drawn for each transition, and as many that targets are made at.
+    /// Fractions that implicit quantiles are learned at, drawn for each transition, and as many that targets are made
+    /// at.
     pub quantile_samples: usize,
     /// The outermost atoms of a categorical distribution.
     pub value_range: [f32; 2],
@@ -115,7 +117,8 @@ impl Default for DqnConfig {
 }
 
 impl DqnConfig {
-    /// Settings for an environment by its name, as in `CartPole-v1`: what is known to learn there fast, and otherwise the defaults.
+    /// Settings for an environment by its name, as in `CartPole-v1`: what is known to learn there fast, and otherwise
+    /// the defaults.
     #[must_use]
     pub fn for_environment(name: &str) -> DqnConfig {
         match name {
@@ -126,7 +129,8 @@ impl DqnConfig {
     }
 
     /// With values alone the cart often learns to balance and then drifts out of bounds: the way there is some
-    /// hundred steps long. Distributions, returns that are not clipped, and twice as many samples for each step learn it.
+    /// hundred steps long. Distributions, returns that are not clipped, and twice as many samples for each step learn
+    /// it.
     fn cart_pole() -> DqnConfig {
         DqnConfig {
             loss: DqnLoss::Categorical,
@@ -139,7 +143,8 @@ impl DqnConfig {
         }
     }
 
-    /// Convolutions cost so much that a step learns from few transitions. Larger steps of Adam learn as fast and then miss a ball now and then.
+    /// Convolutions cost so much that a step learns from few transitions. Larger steps of Adam learn as fast and then
+    /// miss a ball now and then.
     fn pixel_catch() -> DqnConfig {
         DqnConfig {
             batch_size: 32,

@@ -13,10 +13,11 @@ const COSINES: usize = 64;
 /// Fractions by whose quantiles actions are chosen, K.
 const FRACTIONS: usize = 32;
 
-/// A network of quantiles at any fraction τ (Dabney et al. 2018, "Implicit quantile networks", section 3): what the torso makes of an observation, times an
-/// embedding of τ by cosines (equation 4), goes through a head.
+/// A network of quantiles at any fraction τ (Dabney et al. 2018, "Implicit quantile networks", section 3): what the
+/// torso makes of an observation, times an embedding of τ by cosines (equation 4), goes through a head.
 ///
-/// Actions are chosen by the mean over the middles of K even parts, where the paper draws K fractions, so that acting needs no chance.
+/// Actions are chosen by the mean over the middles of K even parts, where the paper draws K fractions, so that acting
+/// needs no chance.
 #[derive(Debug, Clone)]
 pub(super) struct Implicit {
     torso: Network,
@@ -214,7 +215,8 @@ fn embed(taus: &[f32], cosines: &mut Vec<f32>) {
     }
 }
 
-/// The features of each row times the embeddings of its fractions: [rows, fractions, width]. Where there are embeddings of one row only, all rows have these.
+/// The features of each row times the embeddings of its fractions: [rows, fractions, width]. Where there are
+/// embeddings of one row only, all rows have these.
 fn multiplied(features: &[f32], embedded: &[f32], each: usize, width: usize, product: &mut Vec<f32>) {
     product.clear();
     let mut of_rows = embedded.chunks_exact(each * width).cycle();

@@ -14,8 +14,8 @@ use super::noise::Drawn;
 use crate::saved::{self, Saved};
 use crate::{together, weights};
 
-/// Learns from batches of transitions by an importance-weighted [loss](super::DqnLoss), with a target network. How wrong each transition was is
-/// its new priority.
+/// Learns from batches of transitions by an importance-weighted [loss](super::DqnLoss), with a target network. How
+/// wrong each transition was is its new priority.
 #[derive(Debug)]
 pub(super) struct DqnLearner {
     config: DqnConfig,

@@ -25,7 +25,8 @@ pub(super) struct Goal<'a> {
     pub(super) huber: f32,
 }
 
-/// What the targets are made of; `next` are outputs for the observations that follow, `before` of the target network for those before.
+/// What the targets are made of; `next` are outputs for the observations that follow, `before` of the target network
+/// for those before.
 pub(super) struct Evidence<'a> {
     pub(super) rewards: &'a [f32],
     pub(super) discounts: &'a [f32],
@@ -129,7 +130,8 @@ impl Rule {
     }
 }
 
-/// mean wᵢ·(a·(targetᵢ − qᵢ)² + b·qᵢ) of the values qᵢ of the actions taken, and its gradient by the outputs; the rows are the errors.
+/// mean wᵢ·(a·(targetᵢ − qᵢ)² + b·qᵢ) of the values qᵢ of the actions taken, and its gradient by the outputs; the
+/// rows are the errors.
 #[expect(clippy::cast_precision_loss, reason = "rows of a batch")]
 fn squared_loss(
     outputs: &[f32],

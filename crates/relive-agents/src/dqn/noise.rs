@@ -4,9 +4,11 @@ use std::ops::Range;
 
 use relive_nn::{Init, Layout, Params, Stream};
 
-/// Noise on the weights of linear layers, whose size is learned: factorised Gaussian noise (Fortunato et al. 2018, equations 10 and 11).
+/// Noise on the weights of linear layers, whose size is learned: factorised Gaussian noise (Fortunato et al. 2018,
+/// equations 10 and 11).
 ///
-/// The standard deviations σ are leaves of the same layout, behind those of the network, one for each number of a layer.
+/// The standard deviations σ are leaves of the same layout, behind those of the network, one for each number of a
+/// layer.
 #[derive(Debug, Clone)]
 pub(super) struct Noise {
     layers: Vec<Layer>,

@@ -10,11 +10,11 @@ use super::plan::plan;
 use super::policy::VTracePolicy;
 use super::settings::Settings;
 
-/// The settings of APPO: PPO's clipped loss (Schulman et al. 2017) over fragments of workers that run ahead, with V-trace's advantages
-/// (Espeholt et al. 2018), as in RLlib.
+/// The settings of APPO: PPO's clipped loss (Schulman et al. 2017) over fragments of workers that run ahead, with
+/// V-trace's advantages (Espeholt et al. 2018), as in RLlib.
 ///
-/// Deviations from RLlib: ratios are those to the policy that has acted, without a target network between; each batch is learned from as a
-/// whole.
+/// Deviations from RLlib: ratios are those to the policy that has acted, without a target network between; each batch
+/// is learned from as a whole.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct AppoConfig {

@@ -11,11 +11,11 @@ use super::policy::VTracePolicy;
 use super::settings::Settings;
 use crate::settings::bsuite_family;
 
-/// The settings of IMPALA (Espeholt et al. 2018): workers run ahead, and V-trace corrects for it. The defaults are those of Acme's agent for
-/// bsuite, with fragments of 20 steps.
+/// The settings of IMPALA (Espeholt et al. 2018): workers run ahead, and V-trace corrects for it. The defaults are
+/// those of Acme's agent for bsuite, with fragments of 20 steps.
 ///
-/// Deviations from the paper: fragments go straight from workers to the learner, not through a queue, so that the lag is bounded by one
-/// fragment a worker; Adam in the place of RMSProp, as in Acme.
+/// Deviations from the paper: fragments go straight from workers to the learner, not through a queue, so that the lag
+/// is bounded by one fragment a worker; Adam in the place of RMSProp, as in Acme.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ImpalaConfig {

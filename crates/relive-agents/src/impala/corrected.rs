@@ -87,7 +87,8 @@ impl Fragments {
 
     /// V-trace of each row, by the values of all observations and the log-probabilities that actions have by now.
     ///
-    /// A cell in which an environment began anew ends the trace: nothing was done there, and its observation is the last of the episode before.
+    /// A cell in which an environment began anew ends the trace: nothing was done there, and its observation is the
+    /// last of the episode before.
     pub(super) fn corrected(&self, values: &[f32], now: &[f32], settings: &Settings, out: &mut Corrected) {
         let Fragments { steps, rows, .. } = *self;
         out.returns.resize(steps * rows, 0.0);

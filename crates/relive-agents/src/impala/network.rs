@@ -76,7 +76,8 @@ impl VTraceNetwork {
 }
 
 impl Body {
-    /// The gradient of a loss of the outputs for rows that lie time first, and go on from a state where there is a memory.
+    /// The gradient of a loss of the outputs for rows that lie time first, and go on from a state where there is a
+    /// memory.
     pub(super) fn gradient_into<R>(
         &self,
         params: &Params,

@@ -20,8 +20,8 @@ pub(super) fn plan(settings: &Settings, crew: &Crew) -> Result<Flow<Progress>> {
     Ok(batches.try_for_each(Rollout::side_by_side).named("side by side").learn(learner))
 }
 
-/// Whether the run is long enough for a batch, of fragments in so many environments, and for a fragment of each worker: a run ends with the batch
-/// that reaches its steps, and until then each worker has made a fragment.
+/// Whether the run is long enough for a batch, of fragments in so many environments, and for a fragment of each
+/// worker: a run ends with the batch that reaches its steps, and until then each worker has made a fragment.
 fn expect_steps(settings: &Settings, crew: &Crew, rows: usize) -> Result<()> {
     let (length, workers, steps) = (settings.sequence_length, crew.workers(), crew.env_steps());
     let of = |rows: usize| u64::try_from(rows.saturating_mul(length)).unwrap_or(u64::MAX);

@@ -15,8 +15,8 @@ use crate::weights;
 
 /// Draws actions by the network; in an evaluation it takes the most likely ones.
 ///
-/// Beside its actions it writes their `log_probability`; of a memory its `cell` and its `hidden` state; and for arrays of numbers the
-/// `action` before it was clipped to the bounds.
+/// Beside its actions it writes their `log_probability`; of a memory its `cell` and its `hidden` state; and for
+/// arrays of numbers the `action` before it was clipped to the bounds.
 #[derive(Debug)]
 pub(super) struct VTracePolicy {
     network: VTraceNetwork,

@@ -19,7 +19,8 @@ pub(super) struct Settings {
     pub(super) discount: f32,
     /// λ of V-trace.
     pub(super) trace_decay: f32,
-    /// How far the ratio of probabilities may be from 1 until nothing more is gained; none for the plain policy gradient.
+    /// How far the ratio of probabilities may be from 1 until nothing more is gained; none for the plain policy
+    /// gradient.
     pub(super) clip: Option<f32>,
     pub(super) value_cost: f32,
     pub(super) entropy_cost: f32,

@@ -14,19 +14,20 @@ const MAX_SIMULATIONS: usize = 1 << 16;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum MctsModel {
-    /// In the environment itself, which is restored after each simulation to where it was. It has to be one that can save its state. Its random
-    /// streams are part of that: the search knows what chance will bring.
+    /// In the environment itself, which is restored after each simulation to where it was. It has to be one that can
+    /// save its state. Its random streams are part of that: the search knows what chance will bring.
     #[default]
     Simulator,
     /// In a network that learns to predict observations, rewards and ends of episodes.
     Learned,
 }
 
-/// The settings of MCTS: AlphaZero's search (Silver et al. 2017) for one player, with rewards on the way. The defaults are those of Acme's agent.
+/// The settings of MCTS: AlphaZero's search (Silver et al. 2017) for one player, with rewards on the way. The
+/// defaults are those of Acme's agent.
 ///
-/// Deviations from the paper: policy and value learn from transitions in a replay table, the value by the reward and the value of the next
-/// observation in the place of the outcome; Q is a mean of returns that are not scaled; the noise at the root is off unless asked for. All
-/// as in Acme.
+/// Deviations from the paper: policy and value learn from transitions in a replay table, the value by the reward and
+/// the value of the next observation in the place of the outcome; Q is a mean of returns that are not scaled; the
+/// noise at the root is off unless asked for. All as in Acme.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct MctsConfig {
@@ -89,7 +90,8 @@ impl MctsConfig {
     #[must_use]
     pub fn for_environment(name: &str) -> MctsConfig {
         match bsuite_family(name) {
-            // What there is to earn is too far for one search: the noise leads on, where a network without it soon says what it did before.
+            // What there is to earn is too far for one search: the noise leads on, where a network without it soon
+            // says what it did before.
             Some("deep_sea" | "deep_sea_stochastic") => {
                 MctsConfig { noise_share: 0.25, ..MctsConfig::default() }
             }

@@ -52,7 +52,8 @@ impl Dynamics {
         }
     }
 
-    /// The mean over rows of the squared errors of observation (summed up) and reward, and of the cross-entropy of going on; its gradient.
+    /// The mean over rows of the squared errors of observation (summed up) and reward, and of the cross-entropy of
+    /// going on; its gradient.
     pub(super) fn loss(&self, outputs: &[f32], seen: Seen<'_>, by_outputs: &mut [f32]) -> f32 {
         let (share, width) = (share_of(seen.rewards.len()), self.width + SCALARS);
         let rows = outputs.chunks_exact(width).zip(by_outputs.chunks_exact_mut(width));

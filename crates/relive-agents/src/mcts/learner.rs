@@ -13,7 +13,8 @@ use super::policy::extras;
 use crate::saved::{self, Saved};
 use crate::{together, weights};
 
-/// Learns the policy of searches, the value by the reward and the value of the next observation, and the model, if that is learned.
+/// Learns the policy of searches, the value by the reward and the value of the next observation, and the model, if
+/// that is learned.
 #[derive(Debug)]
 pub(super) struct MctsLearner {
     networks: Networks,

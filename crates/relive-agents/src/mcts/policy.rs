@@ -15,7 +15,8 @@ use crate::actions::Discrete;
 use crate::streams::Streams;
 use crate::weights;
 
-/// Draws actions by how often a search took them, which it writes as the `policy`; in an evaluation it takes the one that was taken most.
+/// Draws actions by how often a search took them, which it writes as the `policy`; in an evaluation it takes the one
+/// that was taken most.
 ///
 /// Where it looks ahead in environments and there are none, it acts by the network's policy instead.
 #[derive(Debug)]

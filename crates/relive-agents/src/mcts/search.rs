@@ -50,9 +50,11 @@ struct Node {
 }
 
 impl Search {
-    /// Searches from where a model stands, which saw this observation. False if its episode is over there, so that there is nothing to search.
+    /// Searches from where a model stands, which saw this observation. False if its episode is over there, so that
+    /// there is nothing to search.
     ///
-    /// A simulation follows the actions of the greatest `Q + c·P·√N/(n + 1)`, each of equal ones as likely, to a node that was not there before.
+    /// A simulation follows the actions of the greatest `Q + c·P·√N/(n + 1)`, each of equal ones as likely, to a node
+    /// that was not there before.
     pub(super) fn run<M: Model>(
         &mut self,
         rules: &Rules,
@@ -125,8 +127,8 @@ impl Search {
         node
     }
 
-    /// What the model says of the last node of the way, which is expanded unless an episode ends with it; its value. None if an episode began on the
-    /// way: that of the root was over.
+    /// What the model says of the last node of the way, which is expanded unless an episode ends with it; its value.
+    /// None if an episode began on the way: that of the root was over.
     fn look<M: Model>(&mut self, leaf: usize, model: &mut M, judge: &mut impl Judge) -> Result<Option<f32>> {
         for action in &self.taken {
             let answer = model.step(*action, &mut self.observation)?;
@@ -266,8 +268,8 @@ mod tests {
             search.run(&rules, &mut Choice, &mut Wrong, (&[0.0], &mut stream)).unwrap();
             search.children(0).iter().map(|child| child.visits).collect::<Vec<_>>()
         };
-        // At first all scores are 0, and seed 3 draws the first action. Then 0.7·√1/2 is above 0.3·√1, and 0.7·√2/3 below 0.3·√2: the second is
-        // tried, whose Q is 1 from then on, until 0.7·√21/3 is above 1 + 0.3·√21/20.
+        // At first all scores are 0, and seed 3 draws the first action. Then 0.7·√1/2 is above 0.3·√1, and 0.7·√2/3
+        // below 0.3·√2: the second is tried, whose Q is 1 from then on, until 0.7·√21/3 is above 1 + 0.3·√21/20.
         let expected =
             [(1, [1.0, 0.0]), (2, [2.0, 0.0]), (3, [2.0, 1.0]), (21, [2.0, 19.0]), (22, [3.0, 19.0])];
         for (simulations, expected) in expected {

@@ -12,10 +12,12 @@ use crate::continuous::categorical;
 use crate::off_policy::OffPolicy;
 use crate::settings::distribution;
 
-/// The settings of DMPO (Hoffman et al. 2020, section 4), for one array of float32 between bounds. The defaults are those of Acme's agent.
+/// The settings of DMPO (Hoffman et al. 2020, section 4), for one array of float32 between bounds. The defaults are
+/// those of Acme's agent.
 ///
-/// It is [MPO](crate::MpoConfig) with a critic that puts out the distribution of returns over `atoms`: it is learned by cross entropy with the projection of
-/// r + γ·Z, where Z is the mixture of the target critic's distributions for the sampled actions.
+/// It is [MPO](crate::MpoConfig) with a critic that puts out the distribution of returns over `atoms`: it is learned
+/// by cross entropy with the projection of r + γ·Z, where Z is the mixture of the target critic's distributions for
+/// the sampled actions.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct DmpoConfig {

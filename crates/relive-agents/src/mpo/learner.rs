@@ -82,8 +82,8 @@ impl MpoStep {
         })
     }
 
-    /// Samples actions of the target policy in the states that follow, and has the target critic value them: that is what the critic is drawn to, and what
-    /// the policy is improved by.
+    /// Samples actions of the target policy in the states that follow, and has the target critic value them: that is
+    /// what the critic is drawn to, and what the policy is improved by.
     fn sample(&mut self, batch: &Transitions) {
         let Sampled { means, stddevs, actions, said } = &mut self.sampled;
         let Memory { scratch, valuing, clipped, rows, targets, .. } = &mut self.memory;

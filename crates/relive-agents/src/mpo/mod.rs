@@ -1,6 +1,7 @@
 //! Maximum a posteriori policy optimisation: MPO, and DMPO, whose critic puts out distributions.
 //!
-//! `settings.rs` has what they have in common, `learner.rs` the gradient step; each agent has a file for its own settings.
+//! `settings.rs` has what they have in common, `learner.rs` the gradient step; each agent has a file for its own
+//! settings.
 
 mod dmpo;
 mod learner;

@@ -11,12 +11,15 @@ use super::settings::Settings;
 use crate::continuous::Returns;
 use crate::off_policy::OffPolicy;
 
-/// The settings of MPO (Abdolmaleki et al. 2018, both papers), for one array of float32 between bounds. The defaults are those of Acme's agent.
+/// The settings of MPO (Abdolmaleki et al. 2018, both papers), for one array of float32 between bounds. The defaults
+/// are those of Acme's agent.
 ///
-/// In the states that follow, actions of the target policy are weighted by softmax(q̄/η), and the policy is fitted to them by two distributions, one with its means
-/// and one with its deviations, each within a bound on its KL divergence from the target policy; η and the multipliers are dual variables that are learned beside it.
-/// A second set of weights draws actions into −1..1. The critic is learned by ½(q(s, a) − (r + γ·mean q̄(s′, aᵢ)))² over `n_step` steps, where the papers have Retrace. As in
-/// Acme the policy is not squashed: actions are clipped. Targets are copied after a step, and all gradients of a batch are made with the parameters before it.
+/// In the states that follow, actions of the target policy are weighted by softmax(q̄/η), and the policy is fitted to
+/// them by two distributions, one with its means and one with its deviations, each within a bound on its KL
+/// divergence from the target policy; η and the multipliers are dual variables that are learned beside it. A second
+/// set of weights draws actions into −1..1. The critic is learned by ½(q(s, a) − (r + γ·mean q̄(s′, aᵢ)))² over
+/// `n_step` steps, where the papers have Retrace. As in Acme the policy is not squashed: actions are clipped. Targets
+/// are copied after a step, and all gradients of a batch are made with the parameters before it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct MpoConfig {

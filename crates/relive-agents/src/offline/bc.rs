@@ -5,8 +5,9 @@ use serde::{Deserialize, Serialize};
 use super::replay::Recorded;
 use crate::continuous::{Body, Plan};
 
-/// The settings of behavioural cloning, for one discrete action, or one array of float32 between bounds: the policy is fitted to what was done, by −ln π(a). It does
-/// not act: a run of it makes steps of the learner from what its table has.
+/// The settings of behavioural cloning, for one discrete action, or one array of float32 between bounds: the policy
+/// is fitted to what was done, by −ln π(a). It does not act: a run of it makes steps of the learner from what its
+/// table has.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct BcConfig {

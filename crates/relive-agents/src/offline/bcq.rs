@@ -9,15 +9,16 @@ use super::replay::Recorded;
 use crate::actions::Discrete;
 use crate::continuous::{Body, Plan, Role};
 
-/// The settings of discrete BCQ (Fujimoto et al. 2019, "Benchmarking batch deep reinforcement learning algorithms"), for one discrete action. It does not act: a run of it makes
-/// steps of the learner from what its table has.
+/// The settings of discrete BCQ (Fujimoto et al. 2019, "Benchmarking batch deep reinforcement learning algorithms"),
+/// for one discrete action. It does not act: a run of it makes steps of the learner from what its table has.
 ///
-/// A network G imitates what was done. Only actions whose probability is more than τ times that of the likeliest may be chosen: the target is r + γ·q̄(s', a'), where a'
-/// has the greatest q(s', a') among these (equation 4), and the policy takes the best of these. The loss is Huber(target − q), plus −ln G(a|s), plus 0.01 times the mean square of
+/// A network G imitates what was done. Only actions whose probability is more than τ times that of the likeliest may
+/// be chosen: the target is r + γ·q̄(s', a'), where a' has the greatest q(s', a') among these (equation 4), and the
+/// policy takes the best of these. The loss is Huber(target − q), plus −ln G(a|s), plus 0.01 times the mean square of
 /// G's logits, as in the authors' program.
 ///
-/// Deviations from the paper: the target network moves a little with each batch, as the authors' program has it for observations that are no pictures; q and G share
-/// no layers.
+/// Deviations from the paper: the target network moves a little with each batch, as the authors' program has it for
+/// observations that are no pictures; q and G share no layers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct BcqConfig {
@@ -29,7 +30,8 @@ pub struct BcqConfig {
     pub learning_rate: f32,
     /// How far the target network moves with each batch.
     pub tau: f32,
-    /// The share of the likeliest action's probability above which an action may be chosen, τ of the paper: 0 is Q-learning, 1 is imitation.
+    /// The share of the likeliest action's probability above which an action may be chosen, τ of the paper: 0 is
+    /// Q-learning, 1 is imitation.
     pub threshold: f32,
     /// Sizes of the hidden layers of each network.
     pub hidden: Vec<usize>,
@@ -81,7 +83,8 @@ impl Networks {
     }
 }
 
-/// Puts the values of actions that may not be chosen below all others: those whose probability is not more than a share of the likeliest's.
+/// Puts the values of actions that may not be chosen below all others: those whose probability is not more than a
+/// share of the likeliest's.
 pub(super) fn constrain(values: &mut [f32], logits: &[f32], actions: usize, threshold: f32) {
     let least = threshold.ln();
     for (values, logits) in values.chunks_exact_mut(actions).zip(logits.chunks_exact(actions)) {

@@ -21,12 +21,13 @@ use crate::together;
 /// Most actions of each kind that are sampled in a state.
 const MAX_SAMPLES: usize = 1_024;
 
-/// The settings of CQL (Kumar et al. 2020), for one array of float32 between bounds. The defaults are those of Acme's agent. It does not act: a run of it makes steps of the
-/// learner from what its table has.
+/// The settings of CQL (Kumar et al. 2020), for one array of float32 between bounds. The defaults are those of Acme's
+/// agent. It does not act: a run of it makes steps of the learner from what its table has.
 ///
-/// Two critics are learned by ½(q(s, a) − (r + γ·min q̄(s′, a′)))² and by c·(ln mean exp(q(s, aᵢ) − ln μ(aᵢ)) − q(s, a)), where the aᵢ are uniform, of the policy in s and
-/// of the policy in s′ (CQL(H), equation 4, sampled as in appendix F). The policy, a normal distribution squashed by tanh, imitates for `imitation_steps`, then it climbs min q with the entropy of a
-/// fixed temperature. As in Acme targets have no entropy; c is fixed, too.
+/// Two critics are learned by ½(q(s, a) − (r + γ·min q̄(s′, a′)))² and by c·(ln mean exp(q(s, aᵢ) − ln μ(aᵢ)) − q(s,
+/// a)), where the aᵢ are uniform, of the policy in s and of the policy in s′ (CQL(H), equation 4, sampled as in
+/// appendix F). The policy, a normal distribution squashed by tanh, imitates for `imitation_steps`, then it climbs
+/// min q with the entropy of a fixed temperature. As in Acme targets have no entropy; c is fixed, too.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct CqlConfig {
@@ -40,8 +41,8 @@ pub struct CqlConfig {
     pub critic_learning_rate: f32,
     /// How far the target critics move towards the critics with each batch.
     pub tau: f32,
-    /// How much the entropy of the policy counts, α. With 0 the policy comes to draw one action only, whose density is so high that the critics are no longer
-    /// held down there.
+    /// How much the entropy of the policy counts, α. With 0 the policy comes to draw one action only, whose density
+    /// is so high that the critics are no longer held down there.
     pub temperature: f32,
     /// How much it counts that sampled actions are valued higher than those of the table, c.
     pub conservatism: f32,
@@ -163,7 +164,8 @@ struct Memory {
     targets: Vec<f32>,
 }
 
-/// Actions in the states of a batch, `[samples, batch, dimensions]`, and the logarithms of their densities, `[samples, batch]`.
+/// Actions in the states of a batch, `[samples, batch, dimensions]`, and the logarithms of their densities,
+/// `[samples, batch]`.
 #[derive(Debug, Default)]
 struct Samples {
     actions: Vec<f32>,
@@ -199,7 +201,8 @@ impl CqlStep {
         Returns::Value.targets((&batch.rewards, &batch.discounts), least, targets);
     }
 
-    /// Samples actions for the states of the batch: any, those of the policy there, and those of the policy in the states that follow.
+    /// Samples actions for the states of the batch: any, those of the policy there, and those of the policy in the
+    /// states that follow.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_precision_loss,
@@ -226,7 +229,8 @@ impl CqlStep {
         join_many(&batch.observations, &samples.actions, shape, &mut samples.rows);
     }
 
-    /// The loss of both critics and its gradient: that of their errors, and how much higher they value sampled actions than those of the table.
+    /// The loss of both critics and its gradient: that of their errors, and how much higher they value sampled
+    /// actions than those of the table.
     fn criticize(&mut self, batch: &Transitions) -> f32 {
         let Memory { samples, rows, targets, .. } = &mut self.memory;
         join(&batch.observations, &batch.actions, self.dimensions, rows);
@@ -275,8 +279,8 @@ impl CqlStep {
     }
 }
 
-/// c·mean(ln mean exp(q(s, aᵢ) − ln μ(aᵢ)) − q(s, a)) over a batch; its gradient by values of sampled actions is written, that by values of actions taken is added
-/// (Kumar et al. 2020, equation 4 and appendix F).
+/// c·mean(ln mean exp(q(s, aᵢ) − ln μ(aᵢ)) − q(s, a)) over a batch; its gradient by values of sampled actions is
+/// written, that by values of actions taken is added (Kumar et al. 2020, equation 4 and appendix F).
 #[expect(clippy::cast_precision_loss, reason = "rows of a batch")]
 fn conservative_loss(
     (taken, sampled): (&[f32], &[f32]),

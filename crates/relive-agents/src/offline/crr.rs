@@ -23,11 +23,12 @@ use crate::together;
 /// Most actions that one is compared with.
 const MAX_SAMPLES: usize = 1_024;
 
-/// The settings of CRR (Wang et al. 2020), for one array of float32 between bounds. The defaults are those of Acme's agent. It does not act: a run of it makes steps of the
-/// learner from what its table has.
+/// The settings of CRR (Wang et al. 2020), for one array of float32 between bounds. The defaults are those of Acme's
+/// agent. It does not act: a run of it makes steps of the learner from what its table has.
 ///
-/// The critic is learned by ½(q(s, a) − (r + γ·q̄(s′, π̄(s′))))², the policy by −w·ln π(a) with a weight w of A = q(s, a) − mean q(s, aᵢ), aᵢ from π (equations 2 to
-/// 4). As in Acme's newer agent and not as in the paper the critic puts out values, and nothing is recurrent.
+/// The critic is learned by ½(q(s, a) − (r + γ·q̄(s′, π̄(s′))))², the policy by −w·ln π(a) with a weight w of A =
+/// q(s, a) − mean q(s, aᵢ), aᵢ from π (equations 2 to 4). As in Acme's newer agent and not as in the paper the critic
+/// puts out values, and nothing is recurrent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct CrrConfig {

@@ -19,12 +19,12 @@ use crate::continuous::{
 use crate::saved::Saved;
 use crate::settings::{check, layers, positive, share};
 
-/// The settings of IQL (Kostrikov et al. 2022), for one array of float32 between bounds. The defaults are the paper's for locomotion. It does not act: a run of it makes
-/// steps of the learner from what its table has.
+/// The settings of IQL (Kostrikov et al. 2022), for one array of float32 between bounds. The defaults are the paper's
+/// for locomotion. It does not act: a run of it makes steps of the learner from what its table has.
 ///
-/// The value of a state is the expectile τ of min q̄(s, a) over actions of the table (equation 5), which is what critics are drawn to (equation 6); the policy
-/// is fitted to actions by exp(β·(min q̄ − v)), at most `max_weight` (equation 7). All gradients of a batch are made with the
-/// parameters before it.
+/// The value of a state is the expectile τ of min q̄(s, a) over actions of the table (equation 5), which is what
+/// critics are drawn to (equation 6); the policy is fitted to actions by exp(β·(min q̄ − v)), at most `max_weight`
+/// (equation 7). All gradients of a batch are made with the parameters before it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct IqlConfig {
@@ -42,8 +42,9 @@ pub struct IqlConfig {
     pub inverse_temperature: f32,
     /// Most that an action counts.
     pub max_weight: f32,
-    /// The policy's standard deviation in all states; learned, state by state, unless set. Actions in a state count by its inverse square, so that one that is learned
-    /// makes what is fitted badly count less and less; the paper's is the same in all states, too.
+    /// The policy's standard deviation in all states; learned, state by state, unless set. Actions in a state count
+    /// by its inverse square, so that one that is learned makes what is fitted badly count less and less; the paper's
+    /// is the same in all states, too.
     pub stddev: Option<f32>,
     /// Whether observations are shifted and scaled to mean 0 and standard deviation 1.
     pub normalize_observations: bool,
@@ -189,8 +190,8 @@ impl IqlStep {
         })
     }
 
-    /// The values of states are drawn to those of the actions taken there, to higher ones more; the better an action was than its state, the more it counts for
-    /// the policy.
+    /// The values of states are drawn to those of the actions taken there, to higher ones more; the better an action
+    /// was than its state, the more it counts for the policy.
     fn value_states(&mut self, batch: &Transitions) -> f32 {
         let IqlConfig { expectile, inverse_temperature, max_weight, .. } = self.config;
         let Memory { valuing, weights, rows, .. } = &mut self.memory;

@@ -4,7 +4,8 @@ use relive_nn::heads::NormalHead;
 
 use crate::actor_critic::HALF_LOG_TWO_PI;
 
-/// The least standard deviation: where all that was done in a state is one action, the density of a narrower policy grows without bound.
+/// The least standard deviation: where all that was done in a state is one action, the density of a narrower policy
+/// grows without bound.
 const MIN_STDDEV: f32 = 0.03;
 
 /// The head of policies that are fitted: normal distributions whose means are squashed by tanh.

@@ -42,7 +42,8 @@ impl Recorded {
         unlimited(TableConfig::new(TABLE).max_size(MAX_SIZE))
     }
 
-    /// Batches of the recorded episodes of the run, which are written into the table; where there are none, of what somebody else writes there.
+    /// Batches of the recorded episodes of the run, which are written into the table; where there are none, of what
+    /// somebody else writes there.
     ///
     /// # Errors
     /// The run is to make steps in the environment.

@@ -6,11 +6,12 @@ use serde::{Deserialize, Serialize};
 use crate::off_policy::{Demonstrations, OffPolicy};
 use crate::settings::{bsuite_family, check, layers, not_negative, positive, share, whole};
 
-/// The settings of R2D2 (Kapturowski et al. 2019): an LSTM that learns from sequences by double Q-learning over n steps, with rescaled
-/// values, stored states, and a burn-in. The defaults are those of Acme's agent.
+/// The settings of R2D2 (Kapturowski et al. 2019): an LSTM that learns from sequences by double Q-learning over n
+/// steps, with rescaled values, stored states, and a burn-in. The defaults are those of Acme's agent.
 ///
-/// Deviations from the paper: importance weights as in prioritised DQN; the squared error is summed over a sequence, as in Acme. Where a
-/// sequence begins with its episode, its first steps are learned from as well: there the state is known and nothing has to be burnt in.
+/// Deviations from the paper: importance weights as in prioritised DQN; the squared error is summed over a sequence,
+/// as in Acme. Where a sequence begins with its episode, its first steps are learned from as well: there the state is
+/// known and nothing has to be burnt in.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct R2d2Config {
@@ -58,8 +59,8 @@ pub struct R2d2Config {
     pub head: Vec<usize>,
     /// Whether the network has a value and an advantage head.
     pub duelling: bool,
-    /// Demonstrations that are learned from beside what the agent has seen itself; none by default. They have no stored states: their
-    /// sequences begin with a state of zeros.
+    /// Demonstrations that are learned from beside what the agent has seen itself; none by default. They have no
+    /// stored states: their sequences begin with a state of zeros.
     pub demonstrations: Demonstrations,
 }
 

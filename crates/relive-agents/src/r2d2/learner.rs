@@ -102,8 +102,8 @@ struct Learned<'a> {
 }
 
 impl Learned<'_> {
-    /// How far values of actions were from their targets, step by step. The gradient of half their squares is added to `by`, one by the
-    /// outputs.
+    /// How far values of actions were from their targets, step by step. The gradient of half their squares is added
+    /// to `by`, one by the outputs.
     fn errors(&self, [online, target]: [&[f32]; 2], weight: f32, by: &mut [f32]) -> Vec<f32> {
         let Learned { config, batch, actions, sequence } = *self;
         let begin = if batch.starts[sequence] { 0 } else { config.burn_in_length };

@@ -5,19 +5,21 @@ use serde::{Deserialize, Serialize};
 use crate::continuous::{Body, Plan};
 use crate::off_policy::OffPolicy;
 
-/// The settings of SAC (Haarnoja et al. 2018b), for one array of float32 between bounds. The defaults are those of Stable-Baselines3.
+/// The settings of SAC (Haarnoja et al. 2018b), for one array of float32 between bounds. The defaults are those of
+/// Stable-Baselines3.
 ///
-/// Deviations from the paper: all gradients of a batch are made with the parameters before it, as in Acme; the logarithm of the temperature
-/// is what is learned, as in most implementations.
+/// Deviations from the paper: all gradients of a batch are made with the parameters before it, as in Acme; the
+/// logarithm of the temperature is what is learned, as in most implementations.
 ///
-/// With more `critics`, of which only some count for a target, it is REDQ (Chen et al. 2021); how many gradient steps there are for each transition,
-/// `samples_per_insert` says. Each of them is one of the policy, too.
+/// With more `critics`, of which only some count for a target, it is REDQ (Chen et al. 2021); how many gradient steps
+/// there are for each transition, `samples_per_insert` says. Each of them is one of the policy, too.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct SacConfig {
     /// Transitions of a batch.
     pub batch_size: usize,
-    /// How often each transition is learned from, on average; as `batch_size`, one gradient step for each step in the environment.
+    /// How often each transition is learned from, on average; as `batch_size`, one gradient step for each step in the
+    /// environment.
     pub samples_per_insert: f64,
     /// Steps of a transition.
     pub n_step: usize,
@@ -39,7 +41,8 @@ pub struct SacConfig {
     pub hidden: Vec<usize>,
     /// Critics.
     pub critics: usize,
-    /// Critics of which the least value is a target: if these are not all, they are drawn for each batch, and the policy goes by the mean of all.
+    /// Critics of which the least value is a target: if these are not all, they are drawn for each batch, and the
+    /// policy goes by the mean of all.
     pub critics_of_target: usize,
     /// Whether observations are shifted and scaled to mean 0 and standard deviation 1.
     pub normalize_observations: bool,

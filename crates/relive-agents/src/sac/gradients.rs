@@ -68,8 +68,8 @@ impl Continuation {
 }
 
 impl Criticism {
-    /// Half the mean squared errors of all critics together, and their gradient. `next` gives what follows, which is asked for when it is needed; where there is
-    /// nothing, nothing is found.
+    /// Half the mean squared errors of all critics together, and their gradient. `next` gives what follows, which is
+    /// asked for when it is needed; where there is nothing, nothing is found.
     pub(super) fn find<'n>(
         &mut self,
         seen: &Seen<'_>,

@@ -76,7 +76,8 @@ impl SacStep {
             temperature,
         };
         let (of_critics, of_policy) = (&mut critics.gradient, &mut policy.gradient);
-        // Both do about as much, and what they find does not depend on who is first: the numbers are the same with one thread as with two.
+        // Both do about as much, and what they find does not depend on who is first: the numbers are the same with
+        // one thread as with two.
         let (criticized, directed) = if self.has_threads {
             std::thread::scope(|threads| {
                 let (drawn, next) = mpsc::channel();

@@ -11,7 +11,8 @@ use relive_rl::{Agent, Result, RlError};
 
 use crate::common::{numbers, options, run, small_dqn};
 
-/// Runs in a folder, with its checkpoints and logs there, until there are so many steps in all, or it is to break down after so many.
+/// Runs in a folder, with its checkpoints and logs there, until there are so many steps in all, or it is to break
+/// down after so many.
 fn run_there(folder: &Path, steps: u64, breaks_after: Option<u64>) -> Result<Trained> {
     let (logs, mut loggers) = (folder.join("log"), Loggers::new());
     loggers.add(JsonLinesLogger::new(&logs)?);
@@ -63,7 +64,8 @@ fn told_to_tensorboard(folder: &Path) -> usize {
 fn a_run_that_broke_down_and_goes_on_has_the_logs_of_one_that_did_not() {
     let (whole, broken) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let expected = run_there(whole.path(), 1_000, None).unwrap();
-    // Before there is a checkpoint, between two of them, and right after one that has files which began after the one before.
+    // Before there is a checkpoint, between two of them, and right after one that has files which began after the one
+    // before.
     for breaks_after in [150, 350, 290, 201] {
         assert!(run_there(broken.path(), 1_000, Some(breaks_after)).is_err(), "{breaks_after}");
     }

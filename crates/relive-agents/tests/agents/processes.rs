@@ -1,4 +1,5 @@
-//! Runs whose workers are elsewhere. Here they are threads that know nothing of each other but the server; the command line's tests have processes.
+//! Runs whose workers are elsewhere. Here they are threads that know nothing of each other but the server; the
+//! command line's tests have processes.
 
 use std::sync::Arc;
 use std::thread::{JoinHandle, scope, spawn};

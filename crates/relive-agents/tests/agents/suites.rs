@@ -75,7 +75,8 @@ fn implicit_quantiles_keep_to_it() {
     let of = |duelling, noisy| {
         let config = DqnConfig {
             loss: DqnLoss::ImplicitQuantile,
-            // Of few features none may be left, which puts all units behind them at the kink of ReLU; noise moves them from it.
+            // Of few features none may be left, which puts all units behind them at the kink of ReLU; noise moves
+            // them from it.
             hidden: vec![if noisy { 4 } else { 16 }],
             duelling,
             noisy,

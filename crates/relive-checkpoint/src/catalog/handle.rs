@@ -30,8 +30,8 @@ pub struct Catalog {
 }
 
 impl Catalog {
-    /// The checkpoints at `location`: a path or the URL of a bucket, of a root or of one checkpoint in it, which is a file
-    /// of the name `checkpoint-….relive`.
+    /// The checkpoints at `location`: a path or the URL of a bucket, of a root or of one checkpoint in it, which is a
+    /// file of the name `checkpoint-….relive`.
     ///
     /// # Errors
     /// `Location` for a URL of an unknown kind.
@@ -67,31 +67,33 @@ impl Catalog {
         load(self.storage.as_ref(), &names::checkpoint_name(number), options, None).map(Some)
     }
 
-    /// Reads and checks every byte of the checkpoint that was named, or of the newest, and of the segments that it refers
-    /// to. `progress` counts items and bytes.
+    /// Reads and checks every byte of the checkpoint that was named, or of the newest, and of the segments that it
+    /// refers to. `progress` counts items and bytes.
     ///
     /// # Errors
-    /// `Location` if there is no checkpoint; `Damaged` if it is of a later version or nothing of it can be read. All other
-    /// damage is in the report.
+    /// `Location` if there is no checkpoint; `Damaged` if it is of a later version or nothing of it can be read. All
+    /// other damage is in the report.
     pub fn verify(&self, progress: &CheckpointProgress) -> Result<Report, Error> {
         verify(self.storage.as_ref(), &self.required()?, progress)
     }
 
-    /// Shows the checkpoint that was named, or the newest, with up to `sample` items of each table: the first ones and the
-    /// last ones, in their order.
+    /// Shows the checkpoint that was named, or the newest, with up to `sample` items of each table: the first ones
+    /// and the last ones, in their order.
     ///
     /// # Errors
-    /// `Location` if there is no checkpoint; `Damaged` if its file, or a chunk of an item that is shown, is not whole; `Io`.
+    /// `Location` if there is no checkpoint; `Damaged` if its file, or a chunk of an item that is shown, is not
+    /// whole; `Io`.
     pub fn inspect(&self, sample: usize) -> Result<Inspection, Error> {
         inspect(self.storage.as_ref(), &self.required()?, sample)
     }
 
-    /// Removes all checkpoints of the root but the newest `keep`, at least one, and what no checkpoint refers to then. Other
-    /// files stay. A checkpoint that was named in `location` does not count: it is the root that is pruned.
+    /// Removes all checkpoints of the root but the newest `keep`, at least one, and what no checkpoint refers to
+    /// then. Other files stay. A checkpoint that was named in `location` does not count: it is the root that is
+    /// pruned.
     ///
     /// # Errors
-    /// `InUse` if a server writes there; `Damaged` if a checkpoint that stays cannot be read, as nobody knows what it needs;
-    /// `Io`.
+    /// `InUse` if a server writes there; `Damaged` if a checkpoint that stays cannot be read, as nobody knows what it
+    /// needs; `Io`.
     pub fn prune(&self, keep: usize) -> Result<Pruned, Error> {
         prune(self.storage.as_ref(), keep)
     }

@@ -20,8 +20,8 @@ pub struct Compared {
     pub changed: Vec<String>,
 }
 
-/// Compares what was written in a format with what it was made from. Keys of chunks and sequence numbers may differ: the ones have
-/// to be distinct in dm-reverb's format, of the others it keeps the order alone.
+/// Compares what was written in a format with what it was made from. Keys of chunks and sequence numbers may differ:
+/// the ones have to be distinct in dm-reverb's format, of the others it keeps the order alone.
 pub(super) fn compare(from: &Snapshot, to: &Snapshot, format: Format) -> Result<Compared, String> {
     let mut comparison = Comparison { format, found: Compared::default(), chunks: HashSet::new() };
     if from.tables.len() != to.tables.len() {
@@ -121,7 +121,8 @@ impl Comparison {
     }
 }
 
-/// Whether two chunks have the same content. Where the parts of a chunk lie in its frame, and what its key is, is no part of that.
+/// Whether two chunks have the same content. Where the parts of a chunk lie in its frame, and what its key is, is no
+/// part of that.
 fn is_same(one: &Chunk, other: &Chunk) -> bool {
     one.range() == other.range()
         && one.is_delta_encoded() == other.is_delta_encoded()

@@ -6,8 +6,8 @@ use crate::{Catalog, CheckpointInfo, Error};
 
 /// All checkpoints of both formats in the folder or bucket at `root`, the oldest first; none if it is not there.
 ///
-/// The newest of Relive's is the one with the highest number, the newest of dm-reverb's the one with the latest time. Between the
-/// two the times decide; a checkpoint of Relive's that does not tell its time any more counts as newer.
+/// The newest of Relive's is the one with the highest number, the newest of dm-reverb's the one with the latest time.
+/// Between the two the times decide; a checkpoint of Relive's that does not tell its time any more counts as newer.
 ///
 /// # Errors
 /// The place cannot be listed. What cannot be read of a checkpoint is an error in its [`CheckpointInfo::summary`].

@@ -7,8 +7,8 @@ use super::location::{Location, local_path, locate, trimmed};
 use crate::reverb;
 use crate::{Catalog, Error, ErrorKind, Format, LoadOptions, Loaded};
 
-/// Loads the checkpoint at `location`, of either format; of a folder or bucket the newest one. Takes no lock: a server may be
-/// writing there.
+/// Loads the checkpoint at `location`, of either format; of a folder or bucket the newest one. Takes no lock: a
+/// server may be writing there.
 ///
 /// # Errors
 /// `Location` if there is none; `Damaged` if it is not whole, with file, place and table; `Io`.

@@ -5,12 +5,12 @@ use relive_table::CheckpointProgress;
 use super::load::{chosen, path_of};
 use crate::{Catalog, Error, Format, Inspection, Report, reverb};
 
-/// Reads and checks every byte of the checkpoint at `location`; of a folder or bucket, of the newest one. `progress` counts
-/// items and bytes.
+/// Reads and checks every byte of the checkpoint at `location`; of a folder or bucket, of the newest one. `progress`
+/// counts items and bytes.
 ///
 /// # Errors
-/// `Location` if there is no checkpoint; `Damaged` if so much is that nothing can be told of it. All other damage is in the
-/// report.
+/// `Location` if there is no checkpoint; `Damaged` if so much is that nothing can be told of it. All other damage is
+/// in the report.
 pub fn verify(location: &str, progress: &std::sync::Arc<CheckpointProgress>) -> Result<Report, Error> {
     match chosen(location)? {
         (Format::Relive, checkpoint) => Catalog::open(&checkpoint)?.verify(progress),
@@ -18,8 +18,8 @@ pub fn verify(location: &str, progress: &std::sync::Arc<CheckpointProgress>) -> 
     }
 }
 
-/// Shows the checkpoint at `location`, with up to `sample` items of each table: the first ones and the last ones. Of a folder or
-/// bucket the newest one is shown.
+/// Shows the checkpoint at `location`, with up to `sample` items of each table: the first ones and the last ones. Of
+/// a folder or bucket the newest one is shown.
 ///
 /// A checkpoint in dm-reverb's format is loaded for that.
 ///

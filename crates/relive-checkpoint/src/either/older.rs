@@ -16,8 +16,8 @@ pub enum Older {
 }
 
 impl Older {
-    /// What to do now, for people: `load_as` turns the place of a checkpoint into the option that has it loaded, `root` is where
-    /// the checkpoints are, and `is_salvaging` tells whether loading what is whole was tried already.
+    /// What to do now, for people: `load_as` turns the place of a checkpoint into the option that has it loaded,
+    /// `root` is where the checkpoints are, and `is_salvaging` tells whether loading what is whole was tried already.
     #[must_use]
     pub fn advice(&self, root: &str, is_salvaging: bool, load_as: impl FnOnce(&str) -> String) -> String {
         match self {

@@ -5,11 +5,13 @@ use super::load::path_of;
 use super::root::lock_folder_of;
 use crate::{Catalog, CheckpointInfo, Error, Format, Pruned, reverb};
 
-/// Removes all checkpoints in the folder or bucket at `root` but the newest `keep` of both formats together, and what none of
-/// Relive's refers to then. Other files stay. If the root has checkpoints of Relive's, at least one of them stays.
+/// Removes all checkpoints in the folder or bucket at `root` but the newest `keep` of both formats together, and what
+/// none of Relive's refers to then. Other files stay. If the root has checkpoints of Relive's, at least one of them
+/// stays.
 ///
 /// # Errors
-/// `InUse` if a server writes there; `Damaged` if a checkpoint that stays cannot be read, as nobody knows what it needs; `Io`.
+/// `InUse` if a server writes there; `Damaged` if a checkpoint that stays cannot be read, as nobody knows what it
+/// needs; `Io`.
 pub fn prune(root: &str, keep: usize) -> Result<Pruned, Error> {
     let _lock = lock_folder_of(root)?;
     let found = list(root)?;

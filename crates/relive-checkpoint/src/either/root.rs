@@ -100,8 +100,8 @@ impl Root {
         self
     }
 
-    /// A checkpoint of either format, or a root of them, to load while this root has none. If there is nothing, or nothing whole,
-    /// that counts as none.
+    /// A checkpoint of either format, or a root of them, to load while this root has none. If there is nothing, or
+    /// nothing whole, that counts as none.
     #[must_use]
     pub fn fallback(mut self, location: impl Into<String>) -> Self {
         self.fallback = Some(location.into());
@@ -156,8 +156,8 @@ impl Root {
         self.load_listed(format, &checkpoint, options)
     }
 
-    /// Writes `snapshot` as the newest checkpoint, and removes older ones of its format than are to be [kept](Self::keep). Two
-    /// calls at once are served one after the other.
+    /// Writes `snapshot` as the newest checkpoint, and removes older ones of its format than are to be
+    /// [kept](Self::keep). Two calls at once are served one after the other.
     ///
     /// # Errors
     /// As [`lock`](Self::lock). The checkpoints that were there are as valid as before.
@@ -265,8 +265,8 @@ impl Root {
     }
 }
 
-/// Locks a folder of this machine against writers of either format. dm-reverb would take a file for a checkpoint, so it is the
-/// folder itself that is locked.
+/// Locks a folder of this machine against writers of either format. dm-reverb would take a file for a checkpoint, so
+/// it is the folder itself that is locked.
 pub(super) fn lock_folder_of(location: &str) -> Result<Option<OwnLock>, Error> {
     let Some(path) = local_path(location).filter(|path| path.is_dir()) else { return Ok(None) };
     match lock_folder(&path).map_err(|source| Error::io("open the folder", &path, source))? {

@@ -77,8 +77,8 @@ impl<'a> Cursor<'a> {
         std::str::from_utf8(self.sized()?).map_err(|_| Malformed::Text)
     }
 
-    /// A number of things, each of at least `least_bytes` bytes: more than could be here are refused, so that memory may
-    /// be taken for them.
+    /// A number of things, each of at least `least_bytes` bytes: more than could be here are refused, so that memory
+    /// may be taken for them.
     pub(crate) fn count(&mut self, least_bytes: u64) -> Result<usize, Malformed> {
         let count = u64::from(self.u32()?);
         let (needed, left) = (count.saturating_mul(least_bytes), self.rest.len() as u64);

@@ -19,8 +19,8 @@ struct Found<'a> {
 }
 
 /// Has segments of the tier that chunks of the snapshot lie in be segments of the storage, too, without writing them
-/// again: `places` knows the chunks then. Where that cannot be, and where most of a segment is waste, nothing happens, and
-/// the chunks are written as any others.
+/// again: `places` knows the chunks then. Where that cannot be, and where most of a segment is waste, nothing
+/// happens, and the chunks are written as any others.
 pub(super) fn adopt(
     storage: &dyn Storage,
     tier: &Tier,

@@ -62,8 +62,8 @@ impl Listing {
         self.checkpoints.iter().rev().find_map(time).map(|(description, _)| description.created_at)
     }
 
-    /// Removes all checkpoints but the newest `keep`, and what no checkpoint refers to then. Whoever calls has the lock, and
-    /// writes nothing meanwhile.
+    /// Removes all checkpoints but the newest `keep`, and what no checkpoint refers to then. Whoever calls has the
+    /// lock, and writes nothing meanwhile.
     pub(crate) fn collect(mut self, storage: &dyn Storage, keep: usize) -> Result<Collected, Error> {
         let mut collected = Collected::default();
         let old = self.checkpoints.len().saturating_sub(keep.max(1));

@@ -46,7 +46,8 @@ pub(crate) fn load(
     Ok(Loaded { snapshot: Snapshot { tables, ledger }, location: file, losses: losses.into_found() })
 }
 
-/// Takes note of chunks that are missing; gives the numbers of the losses by the chunks' positions in the list of places.
+/// Takes note of chunks that are missing; gives the numbers of the losses by the chunks' positions in the list of
+/// places.
 fn note(
     lost: Vec<ChunkLoss>,
     losses: &mut Losses,

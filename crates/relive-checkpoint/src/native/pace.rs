@@ -9,12 +9,12 @@ const PIECE: Duration = Duration::from_millis(5);
 /// A piece of which the thread waited at least one such part for a processor was one that others wanted, too.
 const WAITED_PART: u32 = 20;
 
-/// Twice the work of such a piece is left to the others: a checkpoint beside those who could use all processors takes a third of
-/// one, and about three times as long as on an idle machine.
+/// Twice the work of such a piece is left to the others: a checkpoint beside those who could use all processors takes
+/// a third of one, and about three times as long as on an idle machine.
 const REST: u32 = 2;
 
-/// When the calling thread is to rest. A low priority alone is not enough: threads that wait for each other leave processors
-/// free for moments, and who takes them is not off again when they wake up.
+/// When the calling thread is to rest. A low priority alone is not enough: threads that wait for each other leave
+/// processors free for moments, and who takes them is not off again when they wake up.
 pub(super) struct Pace {
     since: Instant,
     waited: Duration,

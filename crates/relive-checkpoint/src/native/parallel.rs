@@ -2,7 +2,8 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Does `work` for every number below `count`, on so many threads at most; gives the results in the order of the numbers.
+/// Does `work` for every number below `count`, on so many threads at most; gives the results in the order of the
+/// numbers.
 pub(crate) fn parallel<R: Send>(threads: usize, count: usize, work: impl Fn(usize) -> R + Sync) -> Vec<R> {
     if threads.min(count) <= 1 {
         return (0..count).map(work).collect();

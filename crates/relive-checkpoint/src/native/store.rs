@@ -86,15 +86,16 @@ impl Store {
         Ok(store)
     }
 
-    /// How many checkpoints to keep, at least the newest. Default: 3. Older ones are removed after a newer one is whole.
+    /// How many checkpoints to keep, at least the newest. Default: 3. Older ones are removed after a newer one is
+    /// whole.
     #[must_use]
     pub fn keep(mut self, checkpoints: usize) -> Self {
         self.keep = checkpoints.max(1);
         self
     }
 
-    /// The disk tier of the server. Checkpoints take its files over instead of writing the chunks again, if both folders are
-    /// of one file system.
+    /// The disk tier of the server. Checkpoints take its files over instead of writing the chunks again, if both
+    /// folders are of one file system.
     #[must_use]
     pub fn tier(mut self, tier: Arc<Tier>) -> Self {
         self.tier = Some(tier);
@@ -127,8 +128,8 @@ impl Store {
         load(self.storage.as_ref(), &names::checkpoint_name(newest), options, Some(&self.places)).map(Some)
     }
 
-    /// Loads one of the checkpoints, which is named by its path or URL, or by its name alone. What it refers to is not written
-    /// again by the next [`save`](Self::save).
+    /// Loads one of the checkpoints, which is named by its path or URL, or by its name alone. What it refers to is
+    /// not written again by the next [`save`](Self::save).
     ///
     /// # Errors
     /// `Location` if this is not the name of a checkpoint; as [`load_latest`](Self::load_latest).
@@ -143,8 +144,8 @@ impl Store {
         load(self.storage.as_ref(), name, options, Some(&self.places))
     }
 
-    /// Writes `snapshot` as the newest checkpoint, and removes older ones than are to be [kept](Self::keep). References to
-    /// items are dropped as they are written. Two calls at once are served one after the other.
+    /// Writes `snapshot` as the newest checkpoint, and removes older ones than are to be [kept](Self::keep).
+    /// References to items are dropped as they are written. Two calls at once are served one after the other.
     ///
     /// # Errors
     /// `Io`: what the storage refused. The checkpoints that were there are as valid as before.

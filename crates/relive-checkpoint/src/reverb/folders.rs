@@ -86,7 +86,8 @@ pub(super) fn remove_draft(disk: &dyn Disk, folder: &Path) {
     }
 }
 
-/// Removes a checkpoint, unless it holds files that are not ours. From the first moment on it is no checkpoint any more.
+/// Removes a checkpoint, unless it holds files that are not ours. From the first moment on it is no checkpoint any
+/// more.
 pub(super) fn remove_checkpoint(disk: &dyn Disk, folder: &Path) -> Result<(), Error> {
     let refused = |source| Error::io("remove the checkpoint", folder, source);
     match foreign_file(folder).map_err(refused)? {

@@ -12,15 +12,15 @@
 //! | `chunks.tfrecord` | every `ChunkData` that items refer to, once | any |
 //! | `DONE` | none, the file is empty: without it, the folder is no checkpoint | |
 //!
-//! Each file of records is one zlib stream; in ours, chunks are not compressed a second time. The folder's name is the time
-//! at which it was begun, in RFC 3339, and the latest time is the newest checkpoint. dm-reverb compares the names as text,
-//! so ours are in UTC with nine digits.
+//! Each file of records is one zlib stream; in ours, chunks are not compressed a second time. The folder's name is
+//! the time at which it was begun, in RFC 3339, and the latest time is the newest checkpoint. dm-reverb compares the
+//! names as text, so ours are in UTC with nine digits.
 //!
-//! What dm-reverb does otherwise, on purpose: folders that are not checkpoints are never touched; a damaged or incomplete
-//! checkpoint is an error, not an empty server; times of any offset are compared as times.
+//! What dm-reverb does otherwise, on purpose: folders that are not checkpoints are never touched; a damaged or
+//! incomplete checkpoint is an error, not an empty server; times of any offset are compared as times.
 //!
-//! Older forms are read, too: files that are not compressed, items in the records of their tables, items that name a range
-//! of rows, chunks that hold their tensors directly.
+//! Older forms are read, too: files that are not compressed, items in the records of their tables, items that name a
+//! range of rows, chunks that hold their tensors directly.
 
 mod draft;
 mod files;

@@ -46,8 +46,8 @@ impl Time {
         Self(self.0.saturating_add(1))
     }
 
-    /// `2026-11-20T11:16:35.669974815+00:00`, in the time zone of this machine: dm-reverb names its own so, compares names as
-    /// text, and takes the greatest for the newest.
+    /// `2026-11-20T11:16:35.669974815+00:00`, in the time zone of this machine: dm-reverb names its own so, compares
+    /// names as text, and takes the greatest for the newest.
     pub(super) fn to_name(self) -> String {
         let seconds = i64::try_from(self.0 / NANOS_PER_SECOND).unwrap_or_default();
         let local = DateTime::from_timestamp(seconds, 0).map(|time| time.with_timezone(&Local));
@@ -122,8 +122,8 @@ fn digits(text: &str, count: usize) -> Option<u64> {
     if are_digits { text.parse().ok() } else { None }
 }
 
-/// Year, month and day of the day that is so many days after 1970-01-01 (Howard Hinnant, "chrono-compatible low-level date
-/// algorithms", <https://howardhinnant.github.io/date_algorithms.html>).
+/// Year, month and day of the day that is so many days after 1970-01-01 (Howard Hinnant, "chrono-compatible low-level
+/// date algorithms", <https://howardhinnant.github.io/date_algorithms.html>).
 fn civil(days: u64) -> (u64, u64, u64) {
     let days = days + 719_468;
     let (era, day) = (days / 146_097, days % 146_097);

@@ -8,9 +8,9 @@ use relive_tensor::Chunk;
 
 /// The chunks met so far, by the keys under which they are written.
 ///
-/// That is their own key, except if two chunks of different content have the same one. Keys are drawn at random, so this
-/// takes clients whose random numbers repeat, such as copies of one process; their items must not make a checkpoint
-/// that nobody can load.
+/// That is their own key, except if two chunks of different content have the same one. Keys are drawn at random, so
+/// this takes clients whose random numbers repeat, such as copies of one process; their items must not make a
+/// checkpoint that nobody can load.
 #[derive(Default)]
 pub(super) struct SharedChunks<'a> {
     by_key: HashMap<u64, &'a Chunk>,

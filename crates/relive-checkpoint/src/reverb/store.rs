@@ -44,16 +44,17 @@ impl Store {
         Self { root, fallback: None, keep: 1, disk, writing: Mutex::new(()) }
     }
 
-    /// A checkpoint to load while `root` has none. Unlike `root`, it is the folder of the checkpoint itself. If it is no
-    /// whole checkpoint, it counts as none, as with dm-reverb.
+    /// A checkpoint to load while `root` has none. Unlike `root`, it is the folder of the checkpoint itself. If it is
+    /// no whole checkpoint, it counts as none, as with dm-reverb.
     #[must_use]
     pub fn fallback(mut self, checkpoint: impl Into<PathBuf>) -> Self {
         self.fallback = Some(checkpoint.into());
         self
     }
 
-    /// How many checkpoints to keep, at least the newest. Default: 1, as dm-reverb. Older ones are removed after a newer
-    /// one is whole; other files and folders in `root` are never touched, nor is a checkpoint that holds a file of others.
+    /// How many checkpoints to keep, at least the newest. Default: 1, as dm-reverb. Older ones are removed after a
+    /// newer one is whole; other files and folders in `root` are never touched, nor is a checkpoint that holds a file
+    /// of others.
     #[must_use]
     pub fn keep(mut self, checkpoints: usize) -> Self {
         self.keep = checkpoints.max(1);
@@ -71,7 +72,8 @@ impl Store {
         Ok(Folders::list(root)?.latest_time().map(Time::timestamp))
     }
 
-    /// The folder of the newest whole checkpoint, or the fallback if there is none; `None` if there is no fallback either.
+    /// The folder of the newest whole checkpoint, or the fallback if there is none; `None` if there is no fallback
+    /// either.
     ///
     /// # Errors
     /// The folder of checkpoints cannot be read.
@@ -103,8 +105,8 @@ impl Store {
     /// Reads the checkpoint in `folder`, or as much of it as is whole.
     ///
     /// # Errors
-    /// It cannot be read; it is damaged, and this is not to be [salvaged](LoadOptions::salvage) or cannot be, because the
-    /// rules of the tables are.
+    /// It cannot be read; it is damaged, and this is not to be [salvaged](LoadOptions::salvage) or cannot be, because
+    /// the rules of the tables are.
     pub fn load_with(folder: &Path, options: &LoadOptions) -> Result<Loaded, Error> {
         load::read(folder, options)
     }

@@ -5,15 +5,15 @@ use std::io;
 use super::{HEADER_BYTES, Place, SegmentId, check_header, record};
 use crate::storage::Source;
 
-/// Records that lie next to each other are read together, up to so many bytes: enough for a disk, and few enough to lie in
-/// the processor's cache until they are looked at.
+/// Records that lie next to each other are read together, up to so many bytes: enough for a disk, and few enough to
+/// lie in the processor's cache until they are looked at.
 const READ_BYTES: u64 = 1 << 20;
 
 /// So many bytes between two records that are not asked for are read rather than passed over.
 const GAP_BYTES: u64 = 64 << 10;
 
-/// So many bytes behind what is being looked at are fetched meanwhile, so that a disk does not wait for the processor, nor
-/// whoever reads for a busy machine to notice that a read has ended.
+/// So many bytes behind what is being looked at are fetched meanwhile, so that a disk does not wait for the
+/// processor, nor whoever reads for a busy machine to notice that a read has ended.
 const AHEAD_BYTES: u64 = 16 << 20;
 
 /// A segment that is open.

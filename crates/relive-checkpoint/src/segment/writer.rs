@@ -11,8 +11,8 @@ use super::{HEADER_BYTES, Place, SegmentId, header, record};
 use crate::Error;
 use crate::storage::{Storage, Upload};
 
-/// Chunks are written together once they have so many bytes, so that small ones do not cost a call each. It also is about
-/// what the processor's cache holds between the checksum and the copy.
+/// Chunks are written together once they have so many bytes, so that small ones do not cost a call each. It also is
+/// about what the processor's cache holds between the checksum and the copy.
 const BATCH_BYTES: u64 = 1 << 20;
 
 /// Most chunks that are written together; each has two parts, and systems take 1,024 parts.
@@ -27,7 +27,8 @@ pub(crate) struct Written {
 }
 
 /// Writes chunks into segments, in the order in which they come. While one segment is made durable the next is written.
-/// Dropped before it is [finished](Self::finish), segments may stay that nobody refers to: [`Self::written`] tells which.
+/// Dropped before it is [finished](Self::finish), segments may stay that nobody refers to: [`Self::written`] tells
+/// which.
 pub(crate) struct SegmentWriter {
     storage: Arc<dyn Storage>,
     /// A segment of at least this size gets no more chunks.

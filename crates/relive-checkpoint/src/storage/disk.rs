@@ -213,7 +213,8 @@ pub(crate) fn open_files_limit() -> Option<u64> {
     limit
 }
 
-/// Locks a folder itself, until the result is dropped; `None` if another process has it. Where there are no locks, all have it.
+/// Locks a folder itself, until the result is dropped; `None` if another process has it. Where there are no locks,
+/// all have it.
 pub(crate) fn lock_folder(path: &Path) -> io::Result<Option<OwnLock>> {
     let folder = File::open(path)?;
     let is_taken = matches!(folder.try_lock(), Err(TryLockError::WouldBlock));

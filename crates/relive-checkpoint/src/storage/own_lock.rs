@@ -3,8 +3,8 @@
 use std::fs::File;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-/// The lock of a file or folder, which ends when this is dropped, also while a fork of this process has the file open, and not
-/// when the fork drops it.
+/// The lock of a file or folder, which ends when this is dropped, also while a fork of this process has the file
+/// open, and not when the fork drops it.
 pub(crate) struct OwnLock {
     file: Arc<Held>,
     process: u32,
@@ -38,12 +38,12 @@ impl Drop for OwnLock {
     }
 }
 
-/// To be called in the child after a fork: closes what this process's checkpoints and disk tiers have locked. The system holds a
-/// lock as long as any process has the file open that was locked, so a child that lives on would otherwise keep the folders of a
-/// parent that is killed.
+/// To be called in the child after a fork: closes what this process's checkpoints and disk tiers have locked. The
+/// system holds a lock as long as any process has the file open that was locked, so a child that lives on would
+/// otherwise keep the folders of a parent that is killed.
 ///
-/// In any other place it gives the locks of this process away. Does nothing for a lock that another thread was just taking when
-/// the process was forked.
+/// In any other place it gives the locks of this process away. Does nothing for a lock that another thread was just
+/// taking when the process was forked.
 pub fn close_locks_after_fork() {
     let Ok(locks) = LOCKS.try_lock() else { return };
     for lock in locks.iter().filter_map(Weak::upgrade) {

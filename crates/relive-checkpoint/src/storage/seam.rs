@@ -13,7 +13,8 @@ pub(crate) trait Storage: Send + Sync {
 
     fn open(&self, name: &str) -> io::Result<Box<dyn Source>>;
 
-    /// The files of a folder, not of those below it, in no order; `""` is the root. A folder that is not there is empty.
+    /// The files of a folder, not of those below it, in no order; `""` is the root. A folder that is not there is
+    /// empty.
     fn list(&self, folder: &str) -> io::Result<Vec<Entry>>;
 
     /// Removes a file; that it is gone lasts when this returns.
@@ -25,8 +26,8 @@ pub(crate) trait Storage: Send + Sync {
     /// `InUse` if there is another writer, saying who; `Io` if the root is not to be written to.
     fn lock(&self) -> Result<Box<dyn Send + Sync>, Error>;
 
-    /// Has a file of this machine, which is whole and does not change any more, appear under a name as well, durable, and
-    /// without copying it; true also if it was there already. False where that cannot be.
+    /// Has a file of this machine, which is whole and does not change any more, appear under a name as well, durable,
+    /// and without copying it; true also if it was there already. False where that cannot be.
     fn take_over(&self, _file: &Path, _name: &str) -> io::Result<bool> {
         Ok(false)
     }
@@ -60,7 +61,8 @@ pub(crate) trait Source: Send + Sync {
     /// Among others `UnexpectedEof`, if the file ends inside of what is asked for.
     fn read_exact_at(&self, into: &mut [u8], offset: u64) -> io::Result<()>;
 
-    /// Reads if that needs no waiting for a disk. Otherwise, and where nobody can tell, false, and `into` is worth nothing.
+    /// Reads if that needs no waiting for a disk. Otherwise, and where nobody can tell, false, and `into` is worth
+    /// nothing.
     fn read_if_near(&self, _into: &mut [u8], _offset: u64) -> bool {
         false
     }

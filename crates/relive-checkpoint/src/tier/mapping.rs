@@ -10,17 +10,18 @@ use crate::storage::Source;
 
 /// A file that was written before and is only read from now on.
 ///
-/// It must not be changed while it is mapped, which its owner sees to by keeping the folder locked: where another process has
-/// truncated it, looking at the mapping ends this one with a bus error, as does a disk that cannot be read. So it is looked at
-/// only where nothing else will do.
+/// It must not be changed while it is mapped, which its owner sees to by keeping the folder locked: where another
+/// process has truncated it, looking at the mapping ends this one with a bus error, as does a disk that cannot be
+/// read. So it is looked at only where nothing else will do.
 pub(super) struct Mapping(Mmap);
 
 impl Mapping {
     pub(super) fn new(file: &File) -> io::Result<Self> {
-        // SAFETY: the file is of this process's own making, in a folder that it keeps locked, and is not written to any more.
+        // SAFETY: the file is of this process's own making, in a folder that it keeps locked, and is not written to
+        // any more.
         let map = unsafe { Mmap::map(file)? };
-        // Chunks are picked at random; what lies beside them is not wanted, and must not come in pages of megabytes that
-        // count as this process's memory. Not every system takes the advice.
+        // Chunks are picked at random; what lies beside them is not wanted, and must not come in pages of megabytes
+        // that count as this process's memory. Not every system takes the advice.
         let _ = map.advise(Advice::Random);
         #[cfg(target_os = "linux")]
         let _ = map.advise(Advice::NoHugePage);

@@ -12,8 +12,8 @@ use super::index::Stored;
 use super::segment::{OpenFile, TierSegment};
 use crate::Error;
 
-/// Bytes that are moved before the mappings give their memory back. Little of it is taken: only who looks at chunks that were
-/// not fetched looks at mappings.
+/// Bytes that are moved before the mappings give their memory back. Little of it is taken: only who looks at chunks
+/// that were not fetched looks at mappings.
 const MOVED_BYTES: u64 = 256 << 20;
 
 /// A chunk that has to wait for the disk.

@@ -147,8 +147,8 @@ impl TierSegment {
         length.saturating_sub(usize::try_from(chunk.size_bytes()).unwrap_or(length))
     }
 
-    /// The file. One that cannot be opened, since somebody has removed it or too many others are open, is read where it is
-    /// mapped.
+    /// The file. One that cannot be opened, since somebody has removed it or too many others are open, is read where
+    /// it is mapped.
     pub(super) fn open(&self) -> OpenFile<'_> {
         match &self.file {
             Some(file) => OpenFile::Kept(file.as_ref()),

@@ -20,12 +20,13 @@ const FOLDER: &str = "spilled";
 
 /// The disk tier's files, in a folder of their own.
 ///
-/// Chunks of a [ledger of movable chunks](relive_tensor::Ledger::of_movable_chunks) are [stored](ColdStore::store) in files
-/// that are mapped into memory, which is where their frames lie while they are not in memory of the process's own. When they
-/// are [fetched](ColdStore::fetch) they are read into such memory, and keep their places, so that they can leave again without
-/// being written. Who looks at a frame that was not fetched has the system read the mapping.
+/// Chunks of a [ledger of movable chunks](relive_tensor::Ledger::of_movable_chunks) are [stored](ColdStore::store) in
+/// files that are mapped into memory, which is where their frames lie while they are not in memory of the process's
+/// own. When they are [fetched](ColdStore::fetch) they are read into such memory, and keep their places, so that they
+/// can leave again without being written. Who looks at a frame that was not fetched has the system read the mapping.
 ///
-/// The folder `spilled` below the one given belongs to one process at a time. What an earlier one has left there is removed.
+/// The folder `spilled` below the one given belongs to one process at a time. What an earlier one has left there is
+/// removed.
 pub struct Tier {
     pub(super) root: PathBuf,
     pub(super) disk: Arc<dyn Disk>,
@@ -72,8 +73,8 @@ impl Tier {
         self.segments.size_bytes()
     }
 
-    /// Removes the files at the end of a server, and lets others have the folder. Chunks that somebody still holds stay as
-    /// they are; no others can be stored.
+    /// Removes the files at the end of a server, and lets others have the folder. Chunks that somebody still holds
+    /// stay as they are; no others can be stored.
     pub fn close(&self) {
         let lock = self.guard().take();
         self.segments.unlink();

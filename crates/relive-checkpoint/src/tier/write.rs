@@ -15,8 +15,9 @@ use crate::segment::{HEADER_BYTES, Place, SegmentId, header, record};
 use crate::storage::write_all;
 use crate::{Error, ErrorKind};
 
-/// Bytes of one write, but for larger chunks. Systems keep what is written at once in one piece, and map it as one piece,
-/// however little of it is looked at: with writes of megabytes, whoever looks at a mapping would map all of it.
+/// Bytes of one write, but for larger chunks. Systems keep what is written at once in one piece, and map it as one
+/// piece, however little of it is looked at: with writes of megabytes, whoever looks at a mapping would map all of
+/// it.
 const WRITE_BYTES: u64 = 64 << 10;
 
 /// Most chunks of one write; each has two parts, and systems take 1,024.
@@ -106,8 +107,9 @@ impl Tier {
         Ok(placed)
     }
 
-    /// What is to be written of chunks. Those that are not in memory are read and checked like any that are fetched: what the
-    /// disk has changed must not get a new checksum. One that is not whole stays where it is, for whoever samples it to be told.
+    /// What is to be written of chunks. Those that are not in memory are read and checked like any that are fetched:
+    /// what the disk has changed must not get a new checksum. One that is not whole stays where it is, for whoever
+    /// samples it to be told.
     fn frames<'a>(&self, chunks: &[&'a Arc<Chunk>]) -> Vec<Frame<'a>> {
         let frame = |chunk: &&'a Arc<Chunk>| {
             let leaves = !chunk.is_stored();

@@ -11,7 +11,8 @@ use crate::timestep::TimeStep;
 
 const ARMS: u32 = 11;
 
-/// Eleven arms that pay 0, 0.1, … 1, each always the same; which pays what is drawn from the seed. An episode is one step.
+/// Eleven arms that pay 0, 0.1, … 1, each always the same; which pays what is drawn from the seed. An episode is one
+/// step.
 ///
 /// Observations are a 1, `[1, 1]`.
 pub type Bandit = Native<BanditTask>;

@@ -15,8 +15,9 @@ const MIN_HEIGHT: f64 = 0.8;
 
 /// A pole balanced on a cart that is pushed left (0), not at all (1) or right (2), a hundred times a second.
 ///
-/// Observations are position / 3, speed / 3, sine and cosine of the angle, angular velocity, and time / 10 s, `[1, 6]`. A step earns 1 while
-/// the pole stands and the cart is within 3; the episode ends when it does not, or after 10 s, with discount 0 in either case.
+/// Observations are position / 3, speed / 3, sine and cosine of the angle, angular velocity, and time / 10 s, `[1,
+/// 6]`. A step earns 1 while the pole stands and the cart is within 3; the episode ends when it does not, or after 10
+/// s, with discount 0 in either case.
 pub type Cartpole = Native<CartpoleTask>;
 
 /// What [`Cartpole`] does.

@@ -14,11 +14,12 @@ use crate::timestep::TimeStep;
 /// What a move to the right costs, times the size.
 const MOVE_COST: f64 = 0.01;
 
-/// A grid in which each step leads a row down, and to the left or right; which action is which is drawn for every cell. Moving
-/// right costs 0.01 / size; moving right in the last column of the last row earns 1.
+/// A grid in which each step leads a row down, and to the left or right; which action is which is drawn for every
+/// cell. Moving right costs 0.01 / size; moving right in the last column of the last row earns 1.
 ///
-/// Observations are the grid, `[size, size]`, 1 where the diver is, and nothing at the end. An episode has as many steps as the grid rows. In
-/// the stochastic kind a move to the right fails one time in `size`, and the rewards of the last row's ends are noisy.
+/// Observations are the grid, `[size, size]`, 1 where the diver is, and nothing at the end. An episode has as many
+/// steps as the grid rows. In the stochastic kind a move to the right fails one time in `size`, and the rewards of
+/// the last row's ends are noisy.
 pub type DeepSea = Native<DeepSeaTask>;
 
 /// What [`DeepSea`] does.

@@ -13,9 +13,10 @@ use crate::timestep::TimeStep;
 
 /// Bits are shown at the start; at the end the agent is asked for one of them.
 ///
-/// Observations are 1 - time / length, the number of the bit that is asked for (shown one step before the answer, 0 otherwise), and the bits
-/// as ±1 (shown at time 0, 0 otherwise), `[1, bits + 2]`. The first step shows the first observation again, as the original does. An
-/// episode has `length + 1` steps; the last action earns 1 if it is the bit, and -1 if not.
+/// Observations are 1 - time / length, the number of the bit that is asked for (shown one step before the answer, 0
+/// otherwise), and the bits as ±1 (shown at time 0, 0 otherwise), `[1, bits + 2]`. The first step shows the first
+/// observation again, as the original does. An episode has `length + 1` steps; the last action earns 1 if it is the
+/// bit, and -1 if not.
 pub type MemoryChain = Native<MemoryChainTask>;
 
 /// What [`MemoryChain`] does.

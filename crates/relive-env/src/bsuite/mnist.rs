@@ -26,7 +26,8 @@ const DIGITS: u32 = 10;
 
 /// Shows an image of a digit; saying which it is pays 1, anything else −1. An episode is one step.
 ///
-/// Observations are `[28, 28]`. As in bsuite pixels from 128 on are negative: bytes are read as signed ones, and divided by 255.
+/// Observations are `[28, 28]`. As in bsuite pixels from 128 on are negative: bytes are read as signed ones, and
+/// divided by 255.
 pub type Mnist = Native<MnistTask>;
 
 /// What [`Mnist`] does.
@@ -104,7 +105,8 @@ impl Digits {
     }
 }
 
-/// What follows the header of a file with rows of this shape: its magic number, the number of rows, and the shape, each as 32 bits.
+/// What follows the header of a file with rows of this shape: its magic number, the number of rows, and the shape,
+/// each as 32 bits.
 fn content(path: &Path, magic: u32, shape: &[u32]) -> Result<Vec<u8>, EnvError> {
     let bytes = std::fs::read(path).map_err(|error| refused(path, "a file of MNIST, unpacked", error))?;
     let number = |at: usize| bytes.get(4 * at..4 * at + 4)?.try_into().ok().map(u32::from_be_bytes);

@@ -19,8 +19,8 @@ const MAX_STEPS: u32 = 1000;
 
 /// A car in a valley, pushed left (0), not at all (1) or right (2).
 ///
-/// Observations are position, velocity and time / 1000, `[1, 3]`. Each step earns -1. The episode ends at 0.5 or after 1000 steps, with
-/// discount 0 in either case.
+/// Observations are position, velocity and time / 1000, `[1, 3]`. Each step earns -1. The episode ends at 0.5 or
+/// after 1000 steps, with discount 0 in either case.
 pub type MountainCar = Native<MountainCarTask>;
 
 /// What [`MountainCar`] does.

@@ -14,7 +14,8 @@ use crate::timestep::TimeStep;
 /// The first action takes an umbrella (1) or leaves it (0), and the last step earns 1 if that was right, -1 if not.
 /// Rewards between are ±1 at random.
 ///
-/// Observations are whether one is needed, whether there is one, 1 - time / length, and distractors, 0 or 1 at random, `[1, 3 + distractors]`.
+/// Observations are whether one is needed, whether there is one, 1 - time / length, and distractors, 0 or 1 at
+/// random, `[1, 3 + distractors]`.
 pub type UmbrellaChain = Native<UmbrellaChainTask>;
 
 /// What [`UmbrellaChain`] does.
@@ -33,7 +34,8 @@ impl UmbrellaChain {
     /// Episodes of `chain_length` steps, with all that is random drawn from a seed's stream.
     ///
     /// # Errors
-    /// [`EnvError::Setting`] for a length of 0, and for anything beyond [`MAX_BSUITE_SIZE`](crate::limits::MAX_BSUITE_SIZE).
+    /// [`EnvError::Setting`] for a length of 0, and for anything beyond
+    /// [`MAX_BSUITE_SIZE`](crate::limits::MAX_BSUITE_SIZE).
     pub fn new(chain_length: u32, num_distractors: u32, seed: u32) -> Result<Self, EnvError> {
         let mut stream = RandomState::new(seed);
         // The original draws this once more than there are episodes.

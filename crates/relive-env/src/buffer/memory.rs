@@ -11,8 +11,8 @@ use crate::spec::{ArraySpec, check_leaf};
 /// Every leaf begins on such a boundary, so that its elements can be read where they lie.
 const ALIGNMENT: usize = size_of::<u64>();
 
-/// Memory for `rows` observations or actions of one nest: for each leaf, in the flattening order, `[rows, …]` elements in
-/// one piece.
+/// Memory for `rows` observations or actions of one nest: for each leaf, in the flattening order, `[rows, …]`
+/// elements in one piece.
 ///
 /// ```
 /// use relive_env::{ArraySpec, Buffer};

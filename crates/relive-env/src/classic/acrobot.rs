@@ -24,11 +24,11 @@ const MAX_STEPS: u32 = 500;
 /// Angle of the first link, of the second against it, and their velocities.
 type Pose = [f64; 4];
 
-/// Two links that hang from a joint, the second one turned left (0), not at all (1) or right (2), until its tip is a link's
-/// length above the joint: Acrobot-v1 (Sutton, 1996).
+/// Two links that hang from a joint, the second one turned left (0), not at all (1) or right (2), until its tip is a
+/// link's length above the joint: Acrobot-v1 (Sutton, 1996).
 ///
-/// Observations are cosine and sine of both angles and both velocities, `[6]`. Each step earns -1, the last one 0. After
-/// 500 steps an episode is cut short.
+/// Observations are cosine and sine of both angles and both velocities, `[6]`. Each step earns -1, the last one 0.
+/// After 500 steps an episode is cut short.
 pub type Acrobot = Native<AcrobotTask>;
 
 /// What [`Acrobot`] does.

@@ -22,7 +22,8 @@ const MAX_ANGLE: f64 = 12.0 * 2.0 * std::f64::consts::PI / 360.0;
 /// Steps of an episode of CartPole-v1.
 const MAX_STEPS: u32 = 500;
 
-/// A pole balanced on a cart that is pushed to the left (0) or to the right (1): CartPole-v1 (Barto, Sutton and Anderson, 1983).
+/// A pole balanced on a cart that is pushed to the left (0) or to the right (1): CartPole-v1 (Barto, Sutton and
+/// Anderson, 1983).
 ///
 /// Observations are position, velocity, angle and angular velocity, `[4]`. Each step earns 1. An episode ends when the
 /// pole leans by 12° or the cart is 2.4 away; after 500 steps it is cut short.

@@ -18,10 +18,11 @@ const GRAVITY: f64 = 0.0025;
 /// Steps of an episode of MountainCar-v0.
 const MAX_STEPS: u32 = 200;
 
-/// A car in a valley, too weak for the hill, pushed left (0), not at all (1) or right (2): MountainCar-v0 (Moore, 1990).
+/// A car in a valley, too weak for the hill, pushed left (0), not at all (1) or right (2): MountainCar-v0 (Moore,
+/// 1990).
 ///
-/// Observations are position and velocity, `[2]`. Each step earns -1. An episode ends on the hill at 0.5; after 200 steps it
-/// is cut short.
+/// Observations are position and velocity, `[2]`. Each step earns -1. An episode ends on the hill at 0.5; after 200
+/// steps it is cut short.
 pub type MountainCar = Native<MountainCarTask>;
 
 /// What [`MountainCar`] does.

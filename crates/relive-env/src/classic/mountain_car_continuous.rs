@@ -21,8 +21,8 @@ const MAX_STEPS: u32 = 999;
 
 /// A car in a valley, too weak for the hill, pushed by a force in `[-1, 1]`: MountainCarContinuous-v0.
 ///
-/// Observations are position and velocity, `[2]`. A step costs a tenth of the action's square, be it clipped or not; the
-/// hill at 0.45 earns 100 and ends the episode, which is cut short after 999 steps.
+/// Observations are position and velocity, `[2]`. A step costs a tenth of the action's square, be it clipped or not;
+/// the hill at 0.45 earns 100 and ends the episode, which is cut short after 999 steps.
 pub type MountainCarContinuous = Native<MountainCarContinuousTask>;
 
 /// What [`MountainCarContinuous`] does.

@@ -23,7 +23,8 @@ const MAX_STEPS: u32 = 200;
 /// A pendulum that is to stand upright, turned by a torque in `[-2, 2]`: Pendulum-v1.
 ///
 /// Observations are cosine and sine of the angle and the angular velocity, `[3]`. A step costs
-/// `angle² + 0.1·velocity² + 0.001·torque²`, all of before the step, the angle measured from upright. Every episode is cut short after 200 steps.
+/// `angle² + 0.1·velocity² + 0.001·torque²`, all of before the step, the angle measured from upright. Every episode
+/// is cut short after 200 steps.
 pub type Pendulum = Native<PendulumTask>;
 
 /// What [`Pendulum`] does.

@@ -8,8 +8,8 @@ const SEEDS: [u64; 3] = [0, 1, 42];
 
 /// Tries an environment against the whole contract of [`Environment`], with random actions.
 ///
-/// `make` gives a new environment for a seed, always the same one for the same seed; an environment without randomness may
-/// ignore it. It takes a few thousand steps.
+/// `make` gives a new environment for a seed, always the same one for the same seed; an environment without
+/// randomness may ignore it. It takes a few thousand steps.
 ///
 /// # Errors
 /// The first [`Violation`] found.

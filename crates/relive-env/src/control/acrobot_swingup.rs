@@ -24,10 +24,12 @@ const TORQUE: f64 = 2.0;
 /// Within this distance of its target the tip earns 1.
 const TARGET_RADIUS: f64 = 0.2;
 
-/// Two arms, of which only the elbow between them has a motor, are to be swung up straight: the Control Suite's `acrobot` `swingup`.
+/// Two arms, of which only the elbow between them has a motor, are to be swung up straight: the Control Suite's
+/// `acrobot` `swingup`.
 ///
-/// Observations are the sines and then the cosines of both arms' angles from upright, and the velocities of shoulder and elbow, `[6]`. A step earns
-/// 1 where the tip is within 0.2 of its highest place, and less the farther it is away, a tenth at 1.2.
+/// Observations are the sines and then the cosines of both arms' angles from upright, and the velocities of shoulder
+/// and elbow, `[6]`. A step earns 1 where the tip is within 0.2 of its highest place, and less the farther it is
+/// away, a tenth at 1.2.
 pub type AcrobotSwingup = Native<AcrobotSwingupTask>;
 
 /// What [`AcrobotSwingup`] does.

@@ -26,10 +26,12 @@ const FORCE: f64 = 10.0;
 /// How far the rail goes on either side.
 const RAIL: f64 = 1.8;
 
-/// A pole on a cart, which hangs down at first, is to be swung up and held above the middle of the rail: the Control Suite's `cartpole` `swingup`.
+/// A pole on a cart, which hangs down at first, is to be swung up and held above the middle of the rail: the Control
+/// Suite's `cartpole` `swingup`.
 ///
-/// Observations are the position, cosine and sine of the angle from upright, and both velocities, `[5]`. A step earns the product of how upright the pole
-/// is, how near the cart is to the middle, how small the action and how slow the pole.
+/// Observations are the position, cosine and sine of the angle from upright, and both velocities, `[5]`. A step earns
+/// the product of how upright the pole is, how near the cart is to the middle, how small the action and how slow the
+/// pole.
 pub type CartpoleSwingup = Native<CartpoleSwingupTask>;
 
 /// What [`CartpoleSwingup`] does.

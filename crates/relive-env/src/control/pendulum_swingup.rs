@@ -21,9 +21,11 @@ const INERTIA: f64 = MASS * LENGTH * LENGTH;
 /// Within so many degrees of upright a step earns 1.
 const MAX_DEGREES: f64 = 8.0;
 
-/// A pendulum that is too heavy for its motor is to be swung up and held there: the Control Suite's `pendulum` `swingup`.
+/// A pendulum that is too heavy for its motor is to be swung up and held there: the Control Suite's `pendulum`
+/// `swingup`.
 ///
-/// Observations are cosine and sine of the angle from upright, and its velocity, `[3]`. A step earns 1 within 8 degrees of upright, and otherwise nothing.
+/// Observations are cosine and sine of the angle from upright, and its velocity, `[3]`. A step earns 1 within 8
+/// degrees of upright, and otherwise nothing.
 pub type PendulumSwingup = Native<PendulumSwingupTask>;
 
 /// What [`PendulumSwingup`] does.

@@ -26,11 +26,13 @@ const PADDLE: u32 = 3;
 /// Steps of an episode.
 const STEPS: u32 = CELLS - 1;
 
-/// A ball of one cell falls, a row a step, in a column drawn at the start; the paddle of three cells in the last row moves a cell to the left (0),
-/// stays (1) or moves a cell to the right (2). From the middle every column can be reached in time.
+/// A ball of one cell falls, a row a step, in a column drawn at the start; the paddle of three cells in the last row
+/// moves a cell to the left (0), stays (1) or moves a cell to the right (2). From the middle every column can be
+/// reached in time.
 ///
-/// Observations are a screen of bytes, `[84, 84, 1]`, of cells of 4 x 4 pixels: 255 at ball and paddle. The last of 20 steps earns 1 if the ball is
-/// caught, and -1 if not. It is a task for networks with convolutions: 1 is the optimum, and whoever moves at random gets about -0.7.
+/// Observations are a screen of bytes, `[84, 84, 1]`, of cells of 4 x 4 pixels: 255 at ball and paddle. The last of
+/// 20 steps earns 1 if the ball is caught, and -1 if not. It is a task for networks with convolutions: 1 is the
+/// optimum, and whoever moves at random gets about -0.7.
 #[derive(Clone, Debug)]
 pub struct PixelCatch {
     spec: EnvironmentSpec,

@@ -45,8 +45,8 @@ impl Generator {
         low + (high - low) * self.random()
     }
 
-    /// A number in `0..count`, and 0 if that is empty: quick, and not numpy's. Some are more likely than others, by less
-    /// than one in 2³².
+    /// A number in `0..count`, and 0 if that is empty: quick, and not numpy's. Some are more likely than others, by
+    /// less than one in 2³².
     #[inline]
     pub fn below(&mut self, count: u32) -> u32 {
         (((self.next_u64() >> 32) * u64::from(count)) >> 32) as u32

@@ -90,8 +90,8 @@ impl RandomState {
     /// How often something of chance `p` happens in `n` tries.
     ///
     /// # Errors
-    /// [`EnvError::Setting`] if `p` is no chance, or the smaller of the numbers of hits and misses to expect is above 30:
-    /// there numpy draws otherwise, and nothing here needs it.
+    /// [`EnvError::Setting`] if `p` is no chance, or the smaller of the numbers of hits and misses to expect is above
+    /// 30: there numpy draws otherwise, and nothing here needs it.
     pub fn binomial(&mut self, n: u32, p: f64) -> Result<u32, EnvError> {
         let rare = p.min(1.0 - p);
         if !(0.0..=1.0).contains(&p) || rare * f64::from(n) > MAX_INVERSION {

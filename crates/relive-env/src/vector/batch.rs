@@ -11,8 +11,9 @@ use crate::timestep::TimeStep;
 
 /// Environments of a kind that are stepped together, each in its row of `[N, …]` buffers.
 ///
-/// Each keeps the rules of [`Environment`](crate::Environment) on its own: whoever has ended begins anew with the next step, in which its action
-/// is not looked at, and answers FIRST. So no last observation is lost, and nobody waits for anybody.
+/// Each keeps the rules of [`Environment`](crate::Environment) on its own: whoever has ended begins anew with the
+/// next step, in which its action is not looked at, and answers FIRST. So no last observation is lost, and nobody
+/// waits for anybody.
 pub trait BatchEnvironment: Send {
     /// How many there are.
     fn len(&self) -> usize;
@@ -28,8 +29,8 @@ pub trait BatchEnvironment: Send {
     /// Begins an episode in each.
     ///
     /// # Errors
-    /// [`EnvError::Observation`] if there are not as many rows and answers as environments, or rows are laid out otherwise. If
-    /// one of the environments fails, what the others did stands.
+    /// [`EnvError::Observation`] if there are not as many rows and answers as environments, or rows are laid out
+    /// otherwise. If one of the environments fails, what the others did stands.
     fn reset(&mut self, observations: &mut Buffer, answers: &mut [TimeStep]) -> Result<(), EnvError>;
 
     /// Acts once in each: row `i` of `actions` in environment `i`.
@@ -43,7 +44,8 @@ pub trait BatchEnvironment: Send {
         answers: &mut [TimeStep],
     ) -> Result<(), EnvError>;
 
-    /// The environment of a row, to look ahead in: whoever steps in it restores it to where it was. None where they are had together only.
+    /// The environment of a row, to look ahead in: whoever steps in it restores it to where it was. None where they
+    /// are had together only.
     fn one(&mut self, _row: usize) -> Option<&mut dyn Environment> {
         None
     }
@@ -56,7 +58,8 @@ pub trait BatchEnvironment: Send {
     /// Goes on where as many environments were when they were saved.
     ///
     /// # Errors
-    /// [`EnvError::State`] if the bytes are not of these, or they save nothing; some of the environments may then be restored.
+    /// [`EnvError::State`] if the bytes are not of these, or they save nothing; some of the environments may then be
+    /// restored.
     fn restore(&mut self, state: &[u8]) -> Result<(), EnvError> {
         let actual = format_args!("{} bytes", state.len());
         Err(EnvError::State(Mismatch::boxed("", "environments that can be restored", actual)))

@@ -26,8 +26,8 @@ impl ThreadedEnvironments {
     /// `count` environments on `threads` threads, or on `count` if that is less.
     ///
     /// # Errors
-    /// [`EnvError::Setting`] for none or too many environments or threads, [`EnvError::Spec`] if the environments are not
-    /// all alike, [`EnvError::Failed`] if the system gives no thread.
+    /// [`EnvError::Setting`] for none or too many environments or threads, [`EnvError::Spec`] if the environments are
+    /// not all alike, [`EnvError::Failed`] if the system gives no thread.
     pub fn new<E: Environment + 'static>(
         count: usize,
         threads: usize,

@@ -9,8 +9,8 @@ use crate::error::{EnvError, Mismatch};
 use crate::spec::{ArraySpec, Domain, EnvironmentSpec};
 use crate::timestep::TimeStep;
 
-/// Takes actions in `[-1, 1]` wherever the environment takes bounded floats, and stretches them to its bounds. Other leaves
-/// pass as they are.
+/// Takes actions in `[-1, 1]` wherever the environment takes bounded floats, and stretches them to its bounds. Other
+/// leaves pass as they are.
 ///
 /// ```
 /// use relive_env::{Environment, classic::Pendulum, wrappers::CanonicalSpec};
@@ -110,7 +110,8 @@ impl<E: Environment> Environment for CanonicalSpec<E> {
     }
 
     fn step(&mut self, action: Action<'_>, observation: ViewMut<'_>) -> Result<TimeStep, EnvError> {
-        // An action of another layout is refused by the environment, unless its episode is over and the action is not looked at.
+        // An action of another layout is refused by the environment, unless its episode is over and the action is not
+        // looked at.
         let action = match self.stretch(action) {
             Ok(()) => Action::Nest(self.stretched.view()),
             Err(_) => action,

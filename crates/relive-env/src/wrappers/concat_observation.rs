@@ -9,8 +9,8 @@ use crate::error::{EnvError, Mismatch};
 use crate::spec::{ArraySpec, Domain, EnvironmentSpec};
 use crate::timestep::TimeStep;
 
-/// Makes one array out of all leaves of an observation, one after the other, sorted by the keys of dicts or in an order that
-/// is given. They must be of one type.
+/// Makes one array out of all leaves of an observation, one after the other, sorted by the keys of dicts or in an
+/// order that is given. They must be of one type.
 #[derive(Clone, Debug)]
 pub struct ConcatObservation<E> {
     environment: E,

@@ -40,7 +40,8 @@ impl<E: Environment> FrameStacking<E> {
     /// The last `frames` observations, `[…, frames]`.
     ///
     /// # Errors
-    /// [`EnvError::Setting`] for 0 frames, or more than [`MAX_REPEATS`](crate::limits::MAX_REPEATS); [`EnvError::Spec`] if they fit no memory.
+    /// [`EnvError::Setting`] for 0 frames, or more than [`MAX_REPEATS`](crate::limits::MAX_REPEATS);
+    /// [`EnvError::Spec`] if they fit no memory.
     pub fn new(environment: E, frames: usize) -> Result<Self, EnvError> {
         Self::build(environment, frames, false)
     }

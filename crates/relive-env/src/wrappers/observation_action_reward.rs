@@ -9,8 +9,8 @@ use crate::error::{EnvError, Mismatch};
 use crate::spec::{ArraySpec, Domain, EnvironmentSpec};
 use crate::timestep::TimeStep;
 
-/// Observes also the last action and reward: a named tuple `OAR` of `observation`, `action` and `reward`. On a FIRST these
-/// are zeros.
+/// Observes also the last action and reward: a named tuple `OAR` of `observation`, `action` and `reward`. On a FIRST
+/// these are zeros.
 #[derive(Clone, Debug)]
 pub struct ObservationActionReward<E> {
     environment: E,

@@ -47,8 +47,8 @@ impl Store {
     /// are not committed are not saved.
     ///
     /// # Errors
-    /// Another process saves there, the folder has a checkpoint of another schema or capacity or a manifest that is damaged, or
-    /// a file cannot be written; the last checkpoint is then still there, and nothing else.
+    /// Another process saves there, the folder has a checkpoint of another schema or capacity or a manifest that is
+    /// damaged, or a file cannot be written; the last checkpoint is then still there, and nothing else.
     pub fn save(&self, folder: impl AsRef<Path>) -> Result<Saved> {
         let folder = folder.as_ref();
         if folder.as_os_str().is_empty() {
@@ -84,8 +84,8 @@ impl Store {
         Ok(saved)
     }
 
-    /// The folder's checkpoint, if there is one, and whether this store wrote it or was loaded from it. It is without the groups
-    /// whose files are no longer whole: their rows are written again.
+    /// The folder's checkpoint, if there is one, and whether this store wrote it or was loaded from it. It is without
+    /// the groups whose files are no longer whole: their rows are written again.
     fn before(&self, folder: &Path) -> Result<Option<(Manifest, bool)>> {
         let path = folder.join(MANIFEST);
         if !path.try_exists().map_err(|error| failed("look for", &path, error))? {

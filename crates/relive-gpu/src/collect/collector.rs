@@ -25,8 +25,8 @@ pub struct CollectOptions {
     pub batches: usize,
     /// Threads that copy, the caller's included.
     pub threads: usize,
-    /// Whether rows are visited in the order in which they lie in memory; the batch has them in the order in which they were
-    /// pinned all the same.
+    /// Whether rows are visited in the order in which they lie in memory; the batch has them in the order in which
+    /// they were pinned all the same.
     pub sorted: bool,
     /// How long a collect waits for the memory of a batch that somebody still has.
     pub patience: Duration,
@@ -93,8 +93,9 @@ impl Collector {
     ///
     /// # Errors
     /// Trajectories of another store, more of them than a batch has rows, not as many steps as trajectories, a step
-    /// beyond its trajectory's length, or a batch of another collector. `Unavailable` if a store of another machine does not
-    /// answer within the network's patience, or its connection is lost; the trajectories are to be pinned anew then.
+    /// beyond its trajectory's length, or a batch of another collector. `Unavailable` if a store of another machine
+    /// does not answer within the network's patience, or its connection is lost; the trajectories are to be pinned
+    /// anew then.
     pub fn collect_into(&self, pinned: &Pinned, steps: &[u64], batch: &mut Batch) -> Result<()> {
         let begin = Instant::now();
         let shared = &*self.shared;

@@ -9,8 +9,8 @@ use crate::error::{Error, Result};
 use crate::peers::messages::{MAX_ANSWER_BYTES, MAX_ANSWER_PIECES, RowAsked, WindowAsked};
 use crate::peers::{Asked, Body, Lease};
 
-/// Rows of a batch that another machine has: what is asked for them, and where they go. One request has as many as an answer
-/// may have bytes and pieces of.
+/// Rows of a batch that another machine has: what is asked for them, and where they go. One request has as many as an
+/// answer may have bytes and pieces of.
 pub(super) struct Remote<'a> {
     lease: &'a Lease,
     plan: &'a BatchPlan,
@@ -130,7 +130,8 @@ fn place_of<'a>(
     let bytes = narrow(column.length * column.output_step_bytes);
     let at = narrow(row.at);
     assert!(row.at < plan.rows, "row {at} of a batch of {} rows", plan.rows);
-    // SAFETY: the target is of the plan, which has a place for each of its rows in each window, and it is borrowed exclusively.
+    // SAFETY: the target is of the plan, which has a place for each of its rows in each window, and it is borrowed
+    // exclusively.
     unsafe {
         let valid = target.valid.add(window * narrow(plan.rows) + at);
         valid.write(u32::try_from(span.count).unwrap_or(u32::MAX));

@@ -158,7 +158,8 @@ fn what_makes_no_sense_is_refused() {
     assert!(collector.collect(&many, &[0; 3]).unwrap_err().to_string().contains("at most 2 rows"));
 }
 
-/// Defects 22 and 23: a store of 6 GiB, of which next to nothing is touched, from its last byte to a checkpoint and back.
+/// Defects 22 and 23: a store of 6 GiB, of which next to nothing is touched, from its last byte to a checkpoint and
+/// back.
 #[test]
 fn rows_beyond_4_gib_are_themselves() {
     const STEPS: u64 = 16_384;

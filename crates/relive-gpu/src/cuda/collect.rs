@@ -84,15 +84,16 @@ impl Collector {
         Ok(Self { device: device.clone(), slots, next, blocks: BLOCKS, copy_engine_from })
     }
 
-    /// At most so many blocks of 256 threads: more do not make the bus faster, and take multiprocessors away from training.
+    /// At most so many blocks of 256 threads: more do not make the bus faster, and take multiprocessors away from
+    /// training.
     #[must_use]
     pub fn with_blocks(mut self, blocks: u32) -> Self {
         self.blocks = blocks.max(1);
         self
     }
 
-    /// Columns that are not cast, with at least so many bytes in a row, are copied by the copy engines in one batch. That is faster for
-    /// long rows and takes no multiprocessors; it needs one request for each row.
+    /// Columns that are not cast, with at least so many bytes in a row, are copied by the copy engines in one batch.
+    /// That is faster for long rows and takes no multiprocessors; it needs one request for each row.
     #[must_use]
     pub fn with_copy_engine_from(mut self, row_bytes: u64) -> Self {
         self.copy_engine_from = row_bytes;
@@ -102,8 +103,8 @@ impl Collector {
     /// Collects the rows of all columns, as part of the stream: the tensors are there once the stream has come past.
     ///
     /// # Safety
-    /// The addresses of the plans are of memory that the device can read, and write where tensors come out, and that stays until
-    /// the stream has come past.
+    /// The addresses of the plans are of memory that the device can read, and write where tensors come out, and that
+    /// stays until the stream has come past.
     ///
     /// # Errors
     /// A plan or a row is out of range, before anything is done; or the device fails.
@@ -172,7 +173,8 @@ impl Drop for Collector {
         for slot in &self.slots {
             let used = slot.lock().unwrap_or_else(PoisonError::into_inner).used;
             let driver = self.device.driver();
-            // Work that still reads the lists comes first. A failure leaves an event behind, and the lists are freed either way.
+            // Work that still reads the lists comes first. A failure leaves an event behind, and the lists are freed
+            // either way.
             drop(
                 driver
                     .wait(self.device.stream(), used)
@@ -184,7 +186,8 @@ impl Drop for Collector {
     }
 }
 
-/// The kernel's columns. Of those that copy engines copy it makes the padding alone, and those without any it leaves out.
+/// The kernel's columns. Of those that copy engines copy it makes the padding alone, and those without any it leaves
+/// out.
 fn table(columns: &[ColumnPlan], rows: Rows<'_>, by_engine: impl Fn(&ColumnPlan) -> bool) -> Vec<Column> {
     let mut table = Vec::with_capacity(columns.len());
     let mut first_piece = 0;

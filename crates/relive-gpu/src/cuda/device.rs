@@ -59,7 +59,8 @@ struct Inner {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        // SAFETY: whoever has work on the stream has a clone of the device. That a stream cannot be ended changes nothing.
+        // SAFETY: whoever has work on the stream has a clone of the device. That a stream cannot be ended changes
+        // nothing.
         drop(unsafe { self.driver.end_stream(self.stream) });
     }
 }
@@ -115,7 +116,8 @@ impl Device {
         self.driver().synchronize(stream, PATIENCE)
     }
 
-    /// Runs a kernel in enough warps for `warps` of them to be busy, but at most in `blocks` blocks, which go on until all is done.
+    /// Runs a kernel in enough warps for `warps` of them to be busy, but at most in `blocks` blocks, which go on
+    /// until all is done.
     ///
     /// # Safety
     /// The parameter is the kernel's, and its addresses are of memory that stays until the stream has come past.

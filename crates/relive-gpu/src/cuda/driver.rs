@@ -88,8 +88,8 @@ pub trait Driver: Debug + Send + Sync {
     /// No work that uses the memory is left.
     unsafe fn unregister(&self, host: u64) -> Result<()>;
 
-    /// After a failed call: takes up an error that the driver has kept for a later call, so that this one is not blamed for it.
-    /// Fails if the device cannot be used any more.
+    /// After a failed call: takes up an error that the driver has kept for a later call, so that this one is not
+    /// blamed for it. Fails if the device cannot be used any more.
     fn recover(&self) -> Result<()>;
 
     /// Copies, one after another or at the same time, as part of the stream.

@@ -33,8 +33,8 @@ pub fn shipped(architecture: u32) -> Option<&'static str> {
     SHIPPED.iter().find(|(least, _)| *least <= architecture).map(|(_, ptx)| *ptx)
 }
 
-/// Loads the kernels: as they are shipped, or, where the device or its driver is too old for that, compiled here. What was
-/// compiled is kept in `cache` for the next time.
+/// Loads the kernels: as they are shipped, or, where the device or its driver is too old for that, compiled here.
+/// What was compiled is kept in `cache` for the next time.
 pub(crate) fn load(driver: &dyn Driver, cache: Option<&Path>) -> Result<Module> {
     let architecture = driver.architecture();
     let refused = match shipped(architecture) {
@@ -76,7 +76,8 @@ pub(crate) fn cache_folder() -> Option<PathBuf> {
         .or_else(|| set("HOME").map(|folder| folder.join(".cache/relive")))
 }
 
-/// Writes beside the file and renames, so that nobody reads half of it. A cache that cannot be written costs time, no more.
+/// Writes beside the file and renames, so that nobody reads half of it. A cache that cannot be written costs time, no
+/// more.
 fn keep(path: &Path, ptx: &str) {
     let written = path.with_extension(format!("{}.partial", process::id()));
     let folder = path.parent().unwrap_or(Path::new("."));

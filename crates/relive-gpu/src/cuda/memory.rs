@@ -65,8 +65,9 @@ impl DeviceBuffer {
         Ok(values)
     }
 
-    /// A copy between this memory and the host's, of which `copy` makes the request. Waits before it, since a copy of memory that is
-    /// not registered holds up its caller for as long as work before it takes; and after it, since the host's memory is borrowed.
+    /// A copy between this memory and the host's, of which `copy` makes the request. Waits before it, since a copy of
+    /// memory that is not registered holds up its caller for as long as work before it takes; and after it, since the
+    /// host's memory is borrowed.
     fn copy(&self, begin: u64, bytes: u64, copy: impl FnOnce(u64, u64) -> Copy) -> Result<()> {
         if begin.checked_add(bytes).is_none_or(|end| end > self.bytes) {
             return Err(Error::invalid(format!(
@@ -100,7 +101,8 @@ impl DeviceBuffer {
 
 impl Drop for DeviceBuffer {
     fn drop(&mut self) {
-        // SAFETY: the memory is from `allocate`; all work on it is waited for before this. A failure leaves it allocated.
+        // SAFETY: the memory is from `allocate`; all work on it is waited for before this. A failure leaves it
+        // allocated.
         drop(unsafe { self.device.driver().free(self.memory) });
     }
 }
@@ -128,8 +130,8 @@ impl fmt::Debug for HostRegistration {
 }
 
 impl HostRegistration {
-    /// Registers memory, in pieces of at most [`MAX_REGISTRATION_BYTES`]. The cost is per page: memory with huge pages that
-    /// has been touched before takes about 0.1 s per GiB.
+    /// Registers memory, in pieces of at most [`MAX_REGISTRATION_BYTES`]. The cost is per page: memory with huge
+    /// pages that has been touched before takes about 0.1 s per GiB.
     ///
     /// # Safety
     /// The bytes at `address` are mapped as long as `mapping` lives.

@@ -1,5 +1,5 @@
-//! CUDA's driver, through the bindings of cudarc. Nothing of it is called before its library is known to be there, since the
-//! bindings panic otherwise.
+//! CUDA's driver, through the bindings of cudarc. Nothing of it is called before its library is known to be there,
+//! since the bindings panic otherwise.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::ptr;
@@ -200,8 +200,8 @@ impl Driver for RealDriver {
 
     fn recover(&self) -> Result<()> {
         self.bind()?;
-        // The driver's interface keeps no last error; what it keeps is that of earlier work, which the next call would report.
-        // SAFETY: no conditions.
+        // The driver's interface keeps no last error; what it keeps is that of earlier work, which the next call
+        // would report. SAFETY: no conditions.
         check("go on after an error", unsafe { sys::cuCtxSynchronize() })
     }
 

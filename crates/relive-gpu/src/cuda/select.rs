@@ -200,7 +200,8 @@ impl DeviceRank<'_> {
         unsafe { self.weights.run(Kernel::Starts, 8, &Starts { sums, count: self.supers(), starts }) }
     }
 
-    /// A key and an index up to which there are at least `count` candidates, or all, and not many more: found digit by digit.
+    /// A key and an index up to which there are at least `count` candidates, or all, and not many more: found digit
+    /// by digit.
     fn limit(&self, mut keys: Keys, scratch: &DeviceBuffer, count: u64) -> Result<(u64, u64)> {
         let mut below = 0;
         keys.shift = HIGHEST_KEY_SHIFT;

@@ -38,12 +38,12 @@ impl DeviceStore {
         Ok(Self { device: device.clone(), segment, columns })
     }
 
-    /// Collects what `plan` says of pinned trajectories, at their steps, into memory of the device, where columns lie as in a
-    /// [`Batch`](crate::Batch) of the processor; and waits for it.
+    /// Collects what `plan` says of pinned trajectories, at their steps, into memory of the device, where columns lie
+    /// as in a [`Batch`](crate::Batch) of the processor; and waits for it.
     ///
     /// # Errors
-    /// Trajectories of another store, not as many steps as trajectories, a type that the kernels do not convert, too little
-    /// memory; or the device fails.
+    /// Trajectories of another store, not as many steps as trajectories, a type that the kernels do not convert, too
+    /// little memory; or the device fails.
     pub fn collect(
         &self,
         collector: &Collector,
@@ -68,7 +68,8 @@ impl DeviceStore {
     /// As [`collect`](Self::collect), as part of a stream.
     ///
     /// # Safety
-    /// At `out` there is memory of the device for a batch. It, the pins and this store stay until the stream has come past.
+    /// At `out` there is memory of the device for a batch. It, the pins and this store stay until the stream has come
+    /// past.
     ///
     /// # Errors
     /// As [`collect`](Self::collect).

@@ -47,7 +47,8 @@ const NOTHING: u64 = u64::MAX;
 /// The weights of a rank's indices on a device, with sums that follow every change: the twin of
 /// [`Weights`](crate::select::Weights), with the same bits.
 ///
-/// It takes 4 bytes per index for weights, 4 for updates, 4 more where the exponent is not 1, and one sixteenth for sums.
+/// It takes 4 bytes per index for weights, 4 for updates, 4 more where the exponent is not 1, and one sixteenth for
+/// sums.
 #[derive(Debug)]
 pub struct DeviceWeights {
     pub(super) device: Device,

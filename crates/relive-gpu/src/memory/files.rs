@@ -63,9 +63,9 @@ pub(crate) fn shared_memory(name: &str) -> Result<PathBuf> {
     Ok(Path::new(SHARED_MEMORY).join(plain))
 }
 
-/// Makes a file of this name, of mode 0600 and size `bytes`, and writes the mark of one that is being made, and the owner's
-/// identity at `identity_at`, first of all. One that a dead owner has left is removed; a living owner's is refused, and so is
-/// what is no file of a store.
+/// Makes a file of this name, of mode 0600 and size `bytes`, and writes the mark of one that is being made, and the
+/// owner's identity at `identity_at`, first of all. One that a dead owner has left is removed; a living owner's is
+/// refused, and so is what is no file of a store.
 pub(crate) fn create(path: &Path, bytes: u64, identity_at: u64) -> Result<(File, Name)> {
     for _ in 0..TRIES {
         let options = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).clone();

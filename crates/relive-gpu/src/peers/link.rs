@@ -15,7 +15,8 @@ use super::messages::{
 };
 use crate::error::{Error, Result};
 
-/// How long a store is tried to be told that rows may go. One that takes nothing for longer is cut off, which frees them, too.
+/// How long a store is tried to be told that rows may go. One that takes nothing for longer is cut off, which frees
+/// them, too.
 const RELEASE_PATIENCE: Duration = Duration::from_secs(30);
 /// Bytes that are read at once, so that many short steps cost few calls of the system.
 const READ_BYTES: usize = 256 << 10;

@@ -18,8 +18,8 @@ pub(crate) const MAX_HEAD_BYTES: usize = 64 << 10;
 pub(crate) const MAX_REQUEST_BYTES: usize = 64 << 20;
 /// Most bytes of rows in one answer: a client asks for more in several requests. A frame has at most 4 GiB.
 pub(crate) const MAX_ANSWER_BYTES: u64 = 1 << 30;
-/// Most windows of rows in one answer, of which each costs some work: a client asks for more in several requests, and others
-/// are served between them.
+/// Most windows of rows in one answer, of which each costs some work: a client asks for more in several requests, and
+/// others are served between them.
 pub(crate) const MAX_ANSWER_PIECES: usize = 1 << 20;
 /// In place of the generation of a trajectory that is not there.
 pub(crate) const GONE: u64 = u64::MAX;

@@ -1,7 +1,8 @@
 //! Random numbers that depend on a counter alone, so that every rank, thread and device can compute any of them.
 //!
-//! Philox4x32-10 of Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3" (SC 2011): ten rounds of
-//! two 32-bit multiplications over a 128-bit counter, with a 64-bit key. `kernels/philox.cuh` is the same on a GPU.
+//! Philox4x32-10 of Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3" (SC 2011): ten
+//! rounds of two 32-bit multiplications over a 128-bit counter, with a 64-bit key. `kernels/philox.cuh` is the same
+//! on a GPU.
 
 const MULTIPLIERS: [u32; 2] = [0xD251_1F53, 0xCD9E_8D57];
 const WEYL: [u32; 2] = [0x9E37_79B9, 0xBB67_AE85];
@@ -103,7 +104,8 @@ impl Numbers {
         block[usize::from(low_word(index).to_le_bytes()[0] & 3)]
     }
 
-    /// The words of the indices `4 * first_block ..`, as many as `words` holds: whole blocks, so that loops are over vectors.
+    /// The words of the indices `4 * first_block ..`, as many as `words` holds: whole blocks, so that loops are over
+    /// vectors.
     #[inline(always)]
     #[expect(clippy::needless_range_loop, reason = "a lane of four arrays at once")]
     pub(crate) fn words<const BLOCKS: usize>(

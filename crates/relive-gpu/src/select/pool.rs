@@ -54,8 +54,8 @@ impl<'a> Pool<'a> {
         Self::with_inserted(weights, &[])
     }
 
-    /// For all selections. `inserted` has the number of insertion of each index of the rank: later ones are larger, across all
-    /// ranks.
+    /// For all selections. `inserted` has the number of insertion of each index of the rank: later ones are larger,
+    /// across all ranks.
     #[must_use]
     pub fn with_inserted(weights: &'a Weights, inserted: &'a [u64]) -> Self {
         Self(Box::new(Scanned { weights, inserted }))

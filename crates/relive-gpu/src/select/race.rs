@@ -1,12 +1,13 @@
 //! Weighted selection without replacement, as a race.
 //!
-//! Every index i gets a number E of the exponential distribution, and runs for E / mass: the first k to arrive are selected.
-//! That is Gumbel's trick in another form: -ln(E) has Gumbel's distribution, so that the order by E / mass, smallest first, is
-//! that by log(mass) - ln(E), largest first. It needs one logarithm where the other form needs three. (Efraimidis and
-//! Spirakis, "Weighted random sampling with a reservoir", 2006; Kool et al., 2019, for Gumbel.)
+//! Every index i gets a number E of the exponential distribution, and runs for E / mass: the first k to arrive are
+//! selected. That is Gumbel's trick in another form: -ln(E) has Gumbel's distribution, so that the order by E / mass,
+//! smallest first, is that by log(mass) - ln(E), largest first. It needs one logarithm where the other form needs
+//! three. (Efraimidis and Spirakis, "Weighted random sampling with a reservoir", 2006; Kool et al., 2019, for
+//! Gumbel.)
 //!
-//! E = -ln(1 - c), and c has 64 bits: 32 of one stream and 32 of another. Since E ≥ c, an index whose high bits alone are too
-//! large for its mass cannot be selected any more. Only the few others need the low bits and a logarithm.
+//! E = -ln(1 - c), and c has 64 bits: 32 of one stream and 32 of another. Since E ≥ c, an index whose high bits alone
+//! are too large for its mass cannot be selected any more. Only the few others need the low bits and a logarithm.
 
 use super::math;
 use super::philox::{Numbers, Stream};
@@ -76,7 +77,8 @@ fn scan_aligned(numbers: &Numbers, first: u64, masses: &[f32], smallest: &mut Sm
     }
 }
 
-/// Whether an index may arrive before the bound. A mass of 0 times an infinite bound is no number, and compares as false.
+/// Whether an index may arrive before the bound. A mass of 0 times an infinite bound is no number, and compares as
+/// false.
 #[inline(always)]
 fn reaches(high: u32, mass: f32, bound: f32) -> bool {
     #[expect(clippy::cast_precision_loss, reason = "24 bits are exact")]

@@ -1,8 +1,8 @@
 //! Selection by several ranks, each with some of the indices, that gives exactly what one rank with all of them gives.
 //!
-//! Ranks exchange [`Summary`]s: their masses, and for selections of each index once their own best candidates. All compute
-//! the same numbers then, so that each knows which draws are in its own part of the mass. What it finds there is its [`Part`];
-//! [`merge`] puts the parts together.
+//! Ranks exchange [`Summary`]s: their masses, and for selections of each index once their own best candidates. All
+//! compute the same numbers then, so that each knows which draws are in its own part of the mass. What it finds there
+//! is its [`Part`]; [`merge`] puts the parts together.
 
 use std::ops::Range;
 

@@ -16,7 +16,8 @@ pub enum Selection {
     /// repetitions, and the same chances on the whole.
     Stratified,
     /// Prioritized replay (Schaul et al., 2016, section 3.3 and 3.4): weighted draws with importance weights
-    /// (N · p)^-β, divided by the largest of the batch. α is the exponent of the [weights](super::WeightsConfig::exponent).
+    /// (N · p)^-β, divided by the largest of the batch. α is the exponent of the
+    /// [weights](super::WeightsConfig::exponent).
     Prioritized {
         /// β, at least 0: 0 means that all importance weights are 1.
         beta: f32,
@@ -111,8 +112,8 @@ pub struct Selected {
 }
 
 impl Selected {
-    /// The share of one of `ranks` ranks: the list is divided into runs of equal length, the first ones one longer where it
-    /// does not divide.
+    /// The share of one of `ranks` ranks: the list is divided into runs of equal length, the first ones one longer
+    /// where it does not divide.
     #[must_use]
     pub fn share(&self, rank: usize, ranks: usize) -> Self {
         let count = self.indices.len();

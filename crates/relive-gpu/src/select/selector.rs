@@ -24,9 +24,10 @@ const MIN_MEAN_UNITS: u64 = 256;
 
 /// Selects indices. The result follows from seed, step, weights and what is asked for; each selection is one step.
 ///
-/// With one rank, [`select`](Self::select) is all. With several, every rank has a selector with the same seed and makes the
-/// same calls: [`summary`](Self::summary) for all ranks, [`select_with`](Self::select_with) on what they have gathered, and
-/// [`merge`](Self::merge) where the whole list is wanted. The list is the same for any number of ranks, and on a GPU.
+/// With one rank, [`select`](Self::select) is all. With several, every rank has a selector with the same seed and
+/// makes the same calls: [`summary`](Self::summary) for all ranks, [`select_with`](Self::select_with) on what they
+/// have gathered, and [`merge`](Self::merge) where the whole list is wanted. The list is the same for any number of
+/// ranks, and on a GPU.
 ///
 /// ```
 /// use relive_gpu::select::{Order, Pool, Selection, Selector, Weights, WeightsConfig};
@@ -87,12 +88,12 @@ impl Selector {
         Summary::new(asked, &*pool.0, candidates)
     }
 
-    /// The draws that hit indices of this rank. `summaries` are those of all ranks for this selection, by rank. On success the
-    /// selector is at its next step.
+    /// The draws that hit indices of this rank. `summaries` are those of all ranks for this selection, by rank. On
+    /// success the selector is at its next step.
     ///
     /// # Errors
-    /// Nothing is selectable, or fewer indices than asked for where each is selected once ([`ErrorKind::Unavailable`]); the
-    /// ranks do not agree; or the summary of this rank is not of its weights.
+    /// Nothing is selectable, or fewer indices than asked for where each is selected once
+    /// ([`ErrorKind::Unavailable`]); the ranks do not agree; or the summary of this rank is not of its weights.
     pub fn select_with(
         &mut self,
         pool: &Pool<'_>,
@@ -204,8 +205,8 @@ fn enough(selection: Selection, count: u64, whole: Whole) -> Result<()> {
     ))
 }
 
-/// Whether the grid tells masses apart. Each is off by less than a unit: with a mean of n units, the chances of all indices
-/// together are off by less than 1/n.
+/// Whether the grid tells masses apart. Each is off by less than a unit: with a mean of n units, the chances of all
+/// indices together are off by less than 1/n.
 fn fine(selection: Selection, whole: Whole, rank: &dyn Rank) -> Result<()> {
     let is_by_mass = matches!(
         selection.plan(),

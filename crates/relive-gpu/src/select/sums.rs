@@ -90,7 +90,8 @@ impl Sums {
         self.supers.iter().map(begin).collect()
     }
 
-    /// The index whose share of the mass contains `place`, which is below the total. It is looked for from `near` on first.
+    /// The index whose share of the mass contains `place`, which is below the total. It is looked for from `near` on
+    /// first.
     #[inline(always)]
     pub(crate) fn find(
         &self,
@@ -149,8 +150,8 @@ impl Near {
     }
 }
 
-/// The position whose share contains `rest`, which becomes what is left of it there. Runs of 16 are added up before one of them
-/// is looked at more closely, so that most of the work is sums over vectors.
+/// The position whose share contains `rest`, which becomes what is left of it there. Runs of 16 are added up before
+/// one of them is looked at more closely, so that most of the work is sums over vectors.
 #[inline(always)]
 fn find_in<T: Copy>(values: &[T], share: impl Share<T>, rest: &mut u64) -> usize {
     const RUN: usize = 16;

@@ -25,11 +25,12 @@ pub struct WeightsConfig {
     pub total_capacity: u64,
     /// The global index of this rank's index 0.
     pub first: u64,
-    /// The largest weight that will ever be set. The grid of masses follows from it and the exponent: see [`Grid`] for the
-    /// resolution. Where it is far above the weights, a selection by them is refused rather than made by rounded ones.
+    /// The largest weight that will ever be set. The grid of masses follows from it and the exponent: see [`Grid`]
+    /// for the resolution. Where it is far above the weights, a selection by them is refused rather than made by
+    /// rounded ones.
     pub max_weight: f32,
-    /// α: the mass of an index is its weight to this power, by [`power`](super::power). 1 leaves weights as they are, 0 makes all
-    /// positive ones equal. Weight 0 has mass 0 with every exponent.
+    /// α: the mass of an index is its weight to this power, by [`power`](super::power). 1 leaves weights as they are,
+    /// 0 makes all positive ones equal. Weight 0 has mass 0 with every exponent.
     pub exponent: f32,
     /// Threads for what looks at all indices; 0 means one for each processor.
     pub threads: usize,
@@ -82,9 +83,9 @@ impl WeightsConfig {
 
 /// The weights of a rank's indices.
 ///
-/// An update touches one tile of 256 indices; a draw is three short searches. Sums are of whole numbers (see [`Grid`]), so
-/// they do not depend on the order of updates, and the sums of ranks add up to those of one rank that has all indices.
-/// Indices with weight 0 are never selected.
+/// An update touches one tile of 256 indices; a draw is three short searches. Sums are of whole numbers (see
+/// [`Grid`]), so they do not depend on the order of updates, and the sums of ranks add up to those of one rank that
+/// has all indices. Indices with weight 0 are never selected.
 ///
 /// ```
 /// use relive_gpu::select::{Weights, WeightsConfig};
@@ -157,11 +158,12 @@ impl Weights {
         self.units.total() as f64 * self.grid.resolution()
     }
 
-    /// Sets the weights of these global indices: all, or none if one of them is refused. Of several weights for one index
-    /// the last one stays.
+    /// Sets the weights of these global indices: all, or none if one of them is refused. Of several weights for one
+    /// index the last one stays.
     ///
     /// # Errors
-    /// The lists differ in length, an index is not of this rank, or a weight is negative, no number, or above the largest.
+    /// The lists differ in length, an index is not of this rank, or a weight is negative, no number, or above the
+    /// largest.
     pub fn update(&mut self, indices: &[u64], weights: &[f32]) -> Result<()> {
         check_update(&self.config, indices, weights)?;
         for (index, weight) in indices.iter().zip(weights) {

@@ -303,8 +303,8 @@ impl Held<'_> {
         let found = span(row.step, row.length, window.offset, window.length, Pad::Head);
         let step = self.reader.schema().step_bytes(window.column);
         let (start, _) = self.reader.segment().row(window.column, row.local);
-        // SAFETY: the steps are below the row's length, and so in the table, which the reader keeps. The row is pinned as long
-        // as this is borrowed, so that nobody writes to it.
+        // SAFETY: the steps are below the row's length, and so in the table, which the reader keeps. The row is
+        // pinned as long as this is borrowed, so that nobody writes to it.
         unsafe {
             std::slice::from_raw_parts(start.add(narrow(found.begin * step)), narrow(found.count * step))
         }

@@ -232,8 +232,8 @@ impl Store {
     /// Copies a trajectory in: the bytes of each column, `length` steps of them.
     ///
     /// # Errors
-    /// As [`begin`](Self::begin) and [`Writing::commit`], or a column has not as many bytes as its steps have. What is refused
-    /// evicts nobody.
+    /// As [`begin`](Self::begin) and [`Writing::commit`], or a column has not as many bytes as its steps have. What
+    /// is refused evicts nobody.
     pub fn insert(&self, columns: &[&[u8]], length: u64, weight: f32) -> Result<Inserted> {
         check_columns(self.schema(), columns, length)?;
         check_weight(weight)?;
@@ -263,7 +263,8 @@ impl Store {
         Ok(changed)
     }
 
-    /// Removes trajectories. Those that are pinned, or are there no more, are skipped. Pins of processes that ended do not count.
+    /// Removes trajectories. Those that are pinned, or are there no more, are skipped. Pins of processes that ended
+    /// do not count.
     ///
     /// # Errors
     /// An index is another rank's; then nothing is removed. Or this process cannot be found in `/proc`.

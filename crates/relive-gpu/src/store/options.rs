@@ -101,8 +101,8 @@ pub struct StoreOptions {
     pub capacity: u64,
     /// Which trajectory goes when another one needs its place.
     pub removal: Removal,
-    /// At a commit beyond this number of selectable trajectories, at most the capacity, one goes. If all are pinned, the number is exceeded
-    /// until the next commit.
+    /// At a commit beyond this number of selectable trajectories, at most the capacity, one goes. If all are pinned,
+    /// the number is exceeded until the next commit.
     pub max_selectable: Option<u64>,
     /// Of the random removal.
     pub seed: u64,

@@ -32,8 +32,8 @@ impl Reader {
     /// others may have taken their places.
     ///
     /// # Errors
-    /// An index is another rank's, the controller ended while it decided about a row, or a store of another machine does not
-    /// answer within the network's patience.
+    /// An index is another rank's, the controller ended while it decided about a row, or a store of another machine
+    /// does not answer within the network's patience.
     pub fn pin_present(&self, indices: &[u64]) -> Result<(Pinned, Vec<usize>)> {
         self.pin_all(indices, true)
     }

@@ -82,8 +82,8 @@ impl Pinned {
     /// Takes in what another call has pinned, behind its own trajectories.
     ///
     /// # Errors
-    /// Another reader has pinned them, or the connection to a store of another machine was lost between; then they are let
-    /// go of.
+    /// Another reader has pinned them, or the connection to a store of another machine was lost between; then they
+    /// are let go of.
     pub fn append(&mut self, mut other: Pinned) -> Result<()> {
         if !self.reader.is(&other.reader) {
             return Err(Error::invalid("the trajectories were pinned by another reader"));

@@ -83,8 +83,8 @@ impl Home {
 }
 
 impl Shared {
-    /// Pins a row; `None` if it is not selectable, or was sampled as often as it may be. Any process that has the segment can
-    /// write its length, by which everybody reads, so that it is checked here.
+    /// Pins a row; `None` if it is not selectable, or was sampled as often as it may be. Any process that has the
+    /// segment can write its length, by which everybody reads, so that it is checked here.
     pub(super) fn pin_one(&self, index: u64, is_sample: bool) -> Result<Option<PinnedRow>> {
         let segment = &self.segment;
         let at = narrow(self.shard.local(index)?);

@@ -19,8 +19,8 @@ use crate::schema::Schema;
 ///
 /// A process that forks attaches anew in the child: pins are those of a process, and go with it.
 ///
-/// Readers of the ranks' stores on this machine and [peers](Peer) for those of others make one of the whole index space: see
-/// [`of_ranks`](Self::of_ranks).
+/// Readers of the ranks' stores on this machine and [peers](Peer) for those of others make one of the whole index
+/// space: see [`of_ranks`](Self::of_ranks).
 #[derive(Clone, Debug)]
 pub struct Reader {
     shared: Arc<Shared>,
@@ -84,9 +84,9 @@ impl Reader {
         Self::of(Arc::clone(&self.shared))
     }
 
-    /// The reader of all ranks' stores: it pins any index, and collectors copy from whichever store has it. `readers` are those
-    /// of the ranks in this machine's memory, this one included, and `peers` those of the others, in any order. What it says of
-    /// a store, such as its weights and counters, is of this one.
+    /// The reader of all ranks' stores: it pins any index, and collectors copy from whichever store has it. `readers`
+    /// are those of the ranks in this machine's memory, this one included, and `peers` those of the others, in any
+    /// order. What it says of a store, such as its weights and counters, is of this one.
     ///
     /// # Errors
     /// The stores differ in schema, capacity or number of ranks; or a rank is missing, or there twice.

@@ -287,8 +287,8 @@ impl Pair {
         assert_eq!(changed, Changed { applied: applied.into(), skipped: (!applied).into() });
     }
 
-    /// A reader that applies the changes has the weights of all rows, but for those that were sampled for the last time and are
-    /// there.
+    /// A reader that applies the changes has the weights of all rows, but for those that were sampled for the last
+    /// time and are there.
     fn follow(&mut self) {
         for change in self.store.take_changes() {
             self.weights[usize::try_from(change.local).unwrap()] = change.weight;

@@ -1,5 +1,5 @@
-//! A driver for tests: it records every call, has the processor's memory for a device's, and runs the kernels on the processor,
-//! compiled as C++, if there is a compiler.
+//! A driver for tests: it records every call, has the processor's memory for a device's, and runs the kernels on the
+//! processor, compiled as C++, if there is a compiler.
 
 #![expect(unsafe_code, reason = "it is memory and calls of C that this stands for")]
 #![expect(

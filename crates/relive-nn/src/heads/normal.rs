@@ -6,8 +6,8 @@ use relive_random::Stream;
 /// ln √(2π).
 const HALF_LOG_TWO_PI: f32 = 0.918_938_5;
 
-/// Acme's MultivariateNormalDiag head: independent normal distributions whose means and standard deviations a network puts out, as
-/// `softplus(raw)·init_scale/softplus(0) + min_scale`.
+/// Acme's MultivariateNormalDiag head: independent normal distributions whose means and standard deviations a network
+/// puts out, as `softplus(raw)·init_scale/softplus(0) + min_scale`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct NormalHead {
     /// Numbers of an action.

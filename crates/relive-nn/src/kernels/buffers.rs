@@ -1,5 +1,5 @@
-//! Buffers that are used again. A learner asks for the same sizes at every step; fresh memory would have to be touched, page by
-//! page, each time.
+//! Buffers that are used again. A learner asks for the same sizes at every step; fresh memory would have to be
+//! touched, page by page, each time.
 
 use std::cell::RefCell;
 

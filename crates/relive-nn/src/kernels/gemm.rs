@@ -62,9 +62,10 @@ fn stride(stride: usize) -> isize {
 
 #[expect(unsafe_code, reason = "the crate takes pointers and strides")]
 fn call(out: &mut [f32], target: Target, a: Matrix<'_>, b: Matrix<'_>) {
-    // SAFETY: `Matrix` holds exactly rows·columns numbers in one of the two dense orders (its only constructor asserts it, and
-    // transposing swaps sizes along with strides), so every index below the sizes lies in its slice. `multiply` has asserted that
-    // the inner sizes agree and that `out` has rows·columns numbers. `out` is borrowed mutably, so it overlaps neither.
+    // SAFETY: `Matrix` holds exactly rows·columns numbers in one of the two dense orders (its only constructor
+    // asserts it, and transposing swaps sizes along with strides), so every index below the sizes lies in its slice.
+    // `multiply` has asserted that the inner sizes agree and that `out` has rows·columns numbers. `out` is borrowed
+    // mutably, so it overlaps neither.
     unsafe {
         gemm::gemm(
             a.rows,

@@ -9,8 +9,8 @@ const SCALE: f32 = 1.0 / 255.0;
 pub enum Inputs<'a> {
     /// Numbers.
     Floats(&'a [f32]),
-    /// Pictures of bytes, each of which stands for itself by 255. A convolution at the front reads them as they are: no batch of them is made
-    /// into float32.
+    /// Pictures of bytes, each of which stands for itself by 255. A convolution at the front reads them as they are:
+    /// no batch of them is made into float32.
     Bytes(&'a [u8]),
 }
 

@@ -1,5 +1,5 @@
-//! Functions of one number without branches, so that loops over them are vectorised, and what runs such loops. Results are within
-//! two units in the last place of f32 unless a function says otherwise.
+//! Functions of one number without branches, so that loops over them are vectorised, and what runs such loops.
+//! Results are within two units in the last place of f32 unless a function says otherwise.
 
 use pulp::WithSimd;
 
@@ -38,8 +38,9 @@ pub(crate) fn sigmoid(x: f32) -> f32 {
     1.0 / (1.0 + exp(-x))
 }
 
-/// The hyperbolic tangent, within three units in the last place: the quotient of two polynomials that Eigen has (`ptanh_float`), in fused
-/// steps, which give the same bits on every processor. From 7.9 on it stays where it is, two units below 1.
+/// The hyperbolic tangent, within three units in the last place: the quotient of two polynomials that Eigen has
+/// (`ptanh_float`), in fused steps, which give the same bits on every processor. From 7.9 on it stays where it is,
+/// two units below 1.
 #[inline(always)]
 pub(crate) fn tanh(x: f32) -> f32 {
     let x = x.clamp(-7.905_311, 7.905_311);

@@ -1,7 +1,8 @@
 //! Arithmetic on plain slices: products of matrices, elementwise functions, patches of images.
 //!
-//! Elementwise loops are written so that the compiler vectorises them, and run under [`wide`], which picks the widest instructions
-//! of the processor. They add and multiply in the same order everywhere, so that the width does not change the numbers.
+//! Elementwise loops are written so that the compiler vectorises them, and run under [`wide`], which picks the widest
+//! instructions of the processor. They add and multiply in the same order everywhere, so that the width does not
+//! change the numbers.
 
 pub(crate) mod activation;
 pub(crate) mod buffers;

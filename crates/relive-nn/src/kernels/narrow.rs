@@ -1,5 +1,6 @@
-//! Products for layers with few outputs, such as a value or the scores of a few actions. A general product of matrices spends most of its
-//! time there on packing. Weights are transposed here, `[outputs, inputs]`, and all sums are made in the same order on every processor.
+//! Products for layers with few outputs, such as a value or the scores of a few actions. A general product of
+//! matrices spends most of its time there on packing. Weights are transposed here, `[outputs, inputs]`, and all sums
+//! are made in the same order on every processor.
 
 use pulp::{Simd, WithSimd};
 

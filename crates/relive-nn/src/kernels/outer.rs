@@ -1,5 +1,6 @@
-//! Sums of outer products over rows, which gradients by weights are; and sums of columns, which gradients by biases are. Nothing is packed, so
-//! that they are fast where matrices are small. All sums are made over the rows in their order, on every processor.
+//! Sums of outer products over rows, which gradients by weights are; and sums of columns, which gradients by biases
+//! are. Nothing is packed, so that they are fast where matrices are small. All sums are made over the rows in their
+//! order, on every processor.
 
 use pulp::{Simd, WithSimd};
 
@@ -34,7 +35,8 @@ impl OuterProducts<'_> {
     #[inline(always)]
     fn several<S: Simd, const R: usize>(&mut self, simd: S, row: usize) {
         let (lanes, mut column) = (S::F32_LANES, 0);
-        // Four rows of four registers each are sixteen sums, for which older processors have no room beside the factors.
+        // Four rows of four registers each are sixteen sums, for which older processors have no room beside the
+        // factors.
         while S::REGISTER_COUNT >= 32 && column + 4 * lanes <= self.width {
             self.block::<S, R, 4>(simd, row, column);
             column += 4 * lanes;

@@ -1,5 +1,5 @@
-//! Rows times a matrix, each row for itself: what comes of a row is the same bits whatever rows are beside it. Nothing is packed, so that it
-//! is also the fastest for few rows and for small matrices.
+//! Rows times a matrix, each row for itself: what comes of a row is the same bits whatever rows are beside it.
+//! Nothing is packed, so that it is also the fastest for few rows and for small matrices.
 
 use pulp::{Simd, WithSimd};
 
@@ -22,7 +22,8 @@ impl<'a> Rows<'a> {
     }
 }
 
-/// `out += x·weight`, with sums over the inputs in their order. `weight` is `[inputs, outputs]`, `out` `[rows, outputs]`.
+/// `out += x·weight`, with sums over the inputs in their order. `weight` is `[inputs, outputs]`, `out` `[rows,
+/// outputs]`.
 #[derive(Debug)]
 pub(crate) struct AddProduct<'a> {
     pub(crate) rows: Rows<'a>,
@@ -53,7 +54,8 @@ impl AddProduct<'_> {
     #[inline(always)]
     fn several<S: Simd, const R: usize>(&mut self, simd: S, row: usize) {
         let (lanes, mut output) = (S::F32_LANES, 0);
-        // Four rows of four registers each are sixteen sums, for which older processors have no room beside the factors.
+        // Four rows of four registers each are sixteen sums, for which older processors have no room beside the
+        // factors.
         while S::REGISTER_COUNT >= 32 && output + 4 * lanes <= self.outputs {
             self.block::<S, R, 4>(simd, row, output);
             output += 4 * lanes;

@@ -61,7 +61,8 @@ impl Support {
     }
 }
 
-/// The distributions of `r + γd·Z(s')`, projected on the atoms: [batch, atoms]. `logits` are those of Z, [batch, atoms].
+/// The distributions of `r + γd·Z(s')`, projected on the atoms: [batch, atoms]. `logits` are those of Z, [batch,
+/// atoms].
 ///
 /// # Panics
 /// If there are not as many logits.
@@ -78,8 +79,8 @@ pub fn categorical_targets(support: Support, rewards: &[f32], discounts: &[f32],
     targets
 }
 
-/// C51's targets with double Q: Z(s') is that of the action whose mean is largest under `selector`. `values` and `selector` are
-/// logits [batch, actions, atoms]; the targets are [batch, atoms].
+/// C51's targets with double Q: Z(s') is that of the action whose mean is largest under `selector`. `values` and
+/// `selector` are logits [batch, actions, atoms]; the targets are [batch, atoms].
 ///
 /// # Panics
 /// If the slices are not of one batch.
@@ -105,8 +106,8 @@ pub fn categorical_double_q_targets(
 
 /// `mean wᵢ·CE(targetᵢ, softmax(logits(sᵢ, aᵢ)))`, with its gradient by the logits.
 ///
-/// `logits` and `by_logits` are [batch, actions, atoms], `targets` [batch, atoms]. For critics without actions, all actions are 0.
-/// `by_logits` is overwritten.
+/// `logits` and `by_logits` are [batch, actions, atoms], `targets` [batch, atoms]. For critics without actions, all
+/// actions are 0. `by_logits` is overwritten.
 ///
 /// # Panics
 /// If the slices are not of one batch, or an action is none of those that there are logits of.

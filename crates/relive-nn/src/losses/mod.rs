@@ -1,13 +1,14 @@
 //! Losses, targets and returns: pure functions of slices.
 //!
-//! Batches are row-major; numbers per action go action by action, `[batch, actions]` or `[batch, actions, atoms]`. Sequences are one
-//! at a time, in order of time: with T transitions, `rewards[t]` is r_{t+1} and `discounts[t]` is γ·d_{t+1}, what belongs to the step
-//! that follows the t-th observation.
+//! Batches are row-major; numbers per action go action by action, `[batch, actions]` or `[batch, actions, atoms]`.
+//! Sequences are one at a time, in order of time: with T transitions, `rewards[t]` is r_{t+1} and `discounts[t]` is
+//! γ·d_{t+1}, what belongs to the step that follows the t-th observation.
 //!
 //! Losses that networks learn by write their gradient by the network's outputs beside their value, ready for
 //! [`Network::gradient`](crate::Network::gradient). MPO's can be had on the [tape](crate::tape), too.
 //!
-//! Functions panic when slices do not fit each other. Of a batch without rows, or a sequence without transitions, they give nothing.
+//! Functions panic when slices do not fit each other. Of a batch without rows, or a sequence without transitions,
+//! they give nothing.
 
 mod categorical;
 mod dpg;

@@ -1,4 +1,5 @@
-//! The loss of MPO (Abdolmaleki et al. 2018), with decoupled bounds on means and deviations, and a penalty on actions out of bounds.
+//! The loss of MPO (Abdolmaleki et al. 2018), with decoupled bounds on means and deviations, and a penalty on actions
+//! out of bounds.
 
 use crate::Layout;
 use crate::heads::Gaussians;
@@ -37,8 +38,8 @@ pub struct MpoDuals {
 }
 
 impl MpoDuals {
-    /// Adds the leaves under a name: temperatures begin at 10, multipliers at 10 for means and 1,000 for deviations (all before
-    /// softplus).
+    /// Adds the leaves under a name: temperatures begin at 10, multipliers at 10 for means and 1,000 for deviations
+    /// (all before softplus).
     pub fn new(layout: &mut Layout, name: &str, dimensions: usize) -> Self {
         let mut leaf = |leaf: &str, len, value| {
             layout.add(&format!("{name}/{leaf}"), &[len], Init::Constant(value));
@@ -50,7 +51,8 @@ impl MpoDuals {
         Self { name: name.to_owned() }
     }
 
-    /// Numbers of all leaves, for actions of so many dimensions: two temperatures, then the multipliers of means and of deviations.
+    /// Numbers of all leaves, for actions of so many dimensions: two temperatures, then the multipliers of means and
+    /// of deviations.
     #[must_use]
     pub fn len(dimensions: usize) -> usize {
         2 + 2 * dimensions
@@ -92,7 +94,8 @@ pub struct MpoLoss {
 }
 
 impl Mpo {
-    /// The loss of a batch of states. `duals` are tracked [`Weights`] with the leaves of `names`; `target` is a constant.
+    /// The loss of a batch of states. `duals` are tracked [`Weights`] with the leaves of `names`; `target` is a
+    /// constant.
     ///
     /// # Panics
     /// If the slices are not of one batch with the policies, or `duals` has no such leaves.

@@ -36,8 +36,8 @@ pub struct MpoFound {
 }
 
 impl Mpo {
-    /// The loss of [`loss`](Self::loss) with its gradients in closed form, without a tape. `duals` are the raw dual variables, in the order in which
-    /// [`MpoDuals::new`](super::MpoDuals::new) adds them.
+    /// The loss of [`loss`](Self::loss) with its gradients in closed form, without a tape. `duals` are the raw dual
+    /// variables, in the order in which [`MpoDuals::new`](super::MpoDuals::new) adds them.
     ///
     /// # Panics
     /// If the slices are not of one batch.
@@ -103,7 +103,8 @@ fn out_of_bounds(actions: &[f32], dimensions: usize) -> Vec<f32> {
     actions.chunks_exact(dimensions).map(|action| -beyond(action).sqrt()).collect()
 }
 
-/// Adds softmax over samples of values/η to the weights. The loss of the temperature, and its gradient by the raw number.
+/// Adds softmax over samples of values/η to the weights. The loss of the temperature, and its gradient by the raw
+/// number.
 fn weigh(values: &[f32], samples: usize, raw: f32, epsilon: f32, weights: &mut [f32]) -> (f32, f32) {
     let (eta, slope) = dual(raw);
     let states = values.len() / samples.max(1);
@@ -154,7 +155,8 @@ fn fit(
     loss
 }
 
-/// The KL divergence of one dimension, averaged over the batch: of the means with the target's deviations, or of the deviations with its means.
+/// The KL divergence of one dimension, averaged over the batch: of the means with the target's deviations, or of the
+/// deviations with its means.
 struct Divergence<'a> {
     online: Normals<'a>,
     target: Normals<'a>,

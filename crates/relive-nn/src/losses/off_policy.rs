@@ -1,8 +1,8 @@
-/// Returns of another policy from values of states and actions: `G_t = r_{t+1} + γ_{t+1}(v_{t+1} − c_{t+1}q_{t+1} + c_{t+1}G_{t+1})`, and
-/// `r + γv` at the last step.
+/// Returns of another policy from values of states and actions: `G_t = r_{t+1} + γ_{t+1}(v_{t+1} − c_{t+1}q_{t+1} +
+/// c_{t+1}G_{t+1})`, and `r + γv` at the last step.
 ///
-/// `v`, `rewards` and `discounts` are of length T, `q` and `c` of T − 1 (0 if T is): `q[t]` is that of the action taken after the t-th
-/// transition.
+/// `v`, `rewards` and `discounts` are of length T, `q` and `c` of T − 1 (0 if T is): `q[t]` is that of the action
+/// taken after the t-th transition.
 ///
 /// # Panics
 /// If the lengths are others.
@@ -26,7 +26,8 @@ pub fn retrace_coefficients(pi: &[f32], mu: &[f32], lambda: f32) -> Vec<f32> {
     pi.iter().zip(mu).map(|(pi, mu)| lambda * (pi / (mu + EPSILON)).min(1.0)).collect()
 }
 
-/// A sequence of T transitions for [`retrace_errors`]. `_tm1` is of the states that transitions leave, `_t` of those they lead to.
+/// A sequence of T transitions for [`retrace_errors`]. `_tm1` is of the states that transitions leave, `_t` of those
+/// they lead to.
 #[derive(Debug, Clone, Copy)]
 pub struct RetraceSequence<'a> {
     /// [T, actions].

@@ -2,8 +2,8 @@ use super::rows::{argmax, count};
 use super::value::{BatchLoss, Selected};
 use super::{huber, huber_slope};
 
-/// `r + γd·θ(s', a*)`, a* of the largest mean: [batch, quantiles]. `values` are [batch, actions, quantiles], and `selector` [batch, actions] with any
-/// number of quantiles for each action.
+/// `r + γd·θ(s', a*)`, a* of the largest mean: [batch, quantiles]. `values` are [batch, actions, quantiles], and
+/// `selector` [batch, actions] with any number of quantiles for each action.
 ///
 /// # Panics
 /// If the slices are not of one batch, or there are no quantiles.
@@ -34,8 +34,8 @@ pub fn quantile_targets(
     targets
 }
 
-/// QR-DQN's loss (Dabney et al. 2018, eq. 10): `mean wᵢ·Σ_i mean_j |τ_i − 1[δ_ij < 0]|·Huber(δ_ij)/κ` with `δ_ij = target_j − θ_i` and
-/// τ_i the middles of N equal parts, with its gradient by the quantiles.
+/// QR-DQN's loss (Dabney et al. 2018, eq. 10): `mean wᵢ·Σ_i mean_j |τ_i − 1[δ_ij < 0]|·Huber(δ_ij)/κ` with `δ_ij =
+/// target_j − θ_i` and τ_i the middles of N equal parts, with its gradient by the quantiles.
 ///
 /// `theta` and `by_theta` are [batch, actions, N], `targets` [batch, N]. `by_theta` is overwritten.
 ///
@@ -54,8 +54,8 @@ pub fn quantile_loss(
     implicit_quantile_loss(theta, &middles.repeat(selected.len()), selected, targets, kappa, by_theta)
 }
 
-/// IQN's loss (Dabney et al. 2018, "Implicit quantile networks", eq. 3): that of [`quantile_loss`], for quantiles of the fractions `taus`, which were
-/// drawn for each row.
+/// IQN's loss (Dabney et al. 2018, "Implicit quantile networks", eq. 3): that of [`quantile_loss`], for quantiles of
+/// the fractions `taus`, which were drawn for each row.
 ///
 /// `theta` and `by_theta` are [batch, actions, N], `taus` [batch, N], `targets` [batch, M]. `by_theta` is overwritten.
 ///

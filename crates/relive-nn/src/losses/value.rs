@@ -1,7 +1,8 @@
 use super::rows::{argmax, count};
 use super::{huber, huber_slope};
 
-/// `r + γd·q_value(s', argmax q_selector(s'))` (van Hasselt et al. 2016). With the same slice for both, the targets of plain Q-learning.
+/// `r + γd·q_value(s', argmax q_selector(s'))` (van Hasselt et al. 2016). With the same slice for both, the targets
+/// of plain Q-learning.
 ///
 /// `values` and `selector` are [batch, actions].
 ///

@@ -1,5 +1,5 @@
-//! A sequence forwards and backwards. What depends on inputs only is one product for all steps; each step adds what depends on the
-//! state.
+//! A sequence forwards and backwards. What depends on inputs only is one product for all steps; each step adds what
+//! depends on the state.
 
 use std::ops::Range;
 
@@ -27,7 +27,8 @@ pub(super) struct Run<'a> {
     pub(super) steps: Steps<'a>,
 }
 
-/// What is kept for the way back, for all rows: the four gates' activations; cells; their tanh; hidden states and cells before.
+/// What is kept for the way back, for all rows: the four gates' activations; cells; their tanh; hidden states and
+/// cells before.
 struct Trace<'a> {
     gates: &'a [f32],
     squashed: &'a [f32],

@@ -5,12 +5,12 @@ use super::sequence::{LstmState, Steps};
 use crate::network::Scratch;
 use crate::params::{Distribution, Init, Layout, Params};
 
-/// A long short-term memory (Hochreiter and Schmidhuber 1997) as in Haiku and Sonnet: gates in the order input, cell, forget, output, and
-/// 1 added to the forget gate's sum.
+/// A long short-term memory (Hochreiter and Schmidhuber 1997) as in Haiku and Sonnet: gates in the order input, cell,
+/// forget, output, and 1 added to the forget gate's sum.
 ///
 /// It runs over sequences of rows, the batch of each time step together: row `t·batch + b`. On the tape, by
-/// [`Weights::unroll`](crate::tape::Weights::unroll), a whole sequence is one entry; everywhere else, by [`infer`](Self::infer), it
-/// records nothing.
+/// [`Weights::unroll`](crate::tape::Weights::unroll), a whole sequence is one entry; everywhere else, by
+/// [`infer`](Self::infer), it records nothing.
 #[derive(Debug, Clone)]
 pub struct Lstm {
     pub(super) places: Places,
@@ -18,8 +18,8 @@ pub struct Lstm {
 }
 
 impl Lstm {
-    /// Adds its leaves under a name: `wx` [inputs, 4·units], `wh` [units, 4·units] and `b` [4·units]. Weights begin as a truncated
-    /// normal of variance 1/(inputs + units), biases at zero.
+    /// Adds its leaves under a name: `wx` [inputs, 4·units], `wh` [units, 4·units] and `b` [4·units]. Weights begin
+    /// as a truncated normal of variance 1/(inputs + units), biases at zero.
     ///
     /// # Panics
     /// If there are no inputs or units.
@@ -59,8 +59,8 @@ impl Lstm {
         LstmState { hidden: zeros.clone(), cell: zeros }
     }
 
-    /// The outputs for a sequence that goes on from `state`, which becomes that behind its last step. No tape: for acting, burning in
-    /// and target networks.
+    /// The outputs for a sequence that goes on from `state`, which becomes that behind its last step. No tape: for
+    /// acting, burning in and target networks.
     ///
     /// # Panics
     /// If rows, resets and state are not of one batch, or the parameters are of another layout.

@@ -10,8 +10,8 @@ use crate::network::pass::{Backward, Forward};
 use crate::network::{Network, Scratch};
 use crate::params::Params;
 
-/// A network with memory: a torso reads the inputs, an [`Lstm`] remembers, a head reads the LSTM's outputs. Sequences lie as those of the
-/// [`Lstm`] do.
+/// A network with memory: a torso reads the inputs, an [`Lstm`] remembers, a head reads the LSTM's outputs. Sequences
+/// lie as those of the [`Lstm`] do.
 ///
 /// ```
 /// use relive_nn::{Activation, Key, Layout, Lstm, Network, RecurrentNetwork, RecurrentScratch, Steps};
@@ -90,9 +90,9 @@ impl RecurrentNetwork {
         self.head.infer(params, remembered, &mut scratch.head)
     }
 
-    /// Writes the gradient by this network's parameters to `gradient`, which is one by all parameters of the layout; its other numbers stay
-    /// as they are. `loss` is given the outputs for sequences that go on from `state`, and fills in its gradient by them; what it does not fill in is 0. No gradient goes
-    /// into the state.
+    /// Writes the gradient by this network's parameters to `gradient`, which is one by all parameters of the layout;
+    /// its other numbers stay as they are. `loss` is given the outputs for sequences that go on from `state`, and
+    /// fills in its gradient by them; what it does not fill in is 0. No gradient goes into the state.
     ///
     /// # Panics
     /// As [`infer`](Self::infer), and if the gradient is of another layout.

@@ -16,7 +16,8 @@ pub struct Steps<'a> {
     pub batch: usize,
     /// One for each row: whether the state is forgotten before it, as at an episode's first step.
     pub resets: &'a [bool],
-    /// One for each row: whether gradients end before it, as behind a burn-in; none for gradients that go back to the beginning.
+    /// One for each row: whether gradients end before it, as behind a burn-in; none for gradients that go back to the
+    /// beginning.
     pub cuts: &'a [bool],
 }
 

@@ -16,8 +16,8 @@ struct Unrolled {
 }
 
 impl Weights<'_> {
-    /// The outputs of an LSTM for a sequence that goes on from `state`, which is a constant: backpropagation through time ends there,
-    /// and at resets.
+    /// The outputs of an LSTM for a sequence that goes on from `state`, which is a constant: backpropagation through
+    /// time ends there, and at resets.
     ///
     /// # Panics
     /// If rows, resets and state are not of one batch, or the parameters are of another layout.

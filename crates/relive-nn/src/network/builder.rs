@@ -11,7 +11,8 @@ use crate::kernels::activation::Activation;
 use crate::kernels::patches::PatchShape;
 use crate::params::Layout;
 
-/// Builds a [`Network`] layer by layer. Leaves are named by the network, the layer's number, and `w`, `b`, `scale` or `offset`.
+/// Builds a [`Network`] layer by layer. Leaves are named by the network, the layer's number, and `w`, `b`, `scale` or
+/// `offset`.
 #[derive(Debug)]
 pub struct NetworkBuilder<'a> {
     plan: Plan<'a>,
@@ -77,8 +78,8 @@ impl<'a> NetworkBuilder<'a> {
         self.push(Layer::Norm(layer))
     }
 
-    /// Acme's LayerNormMLP: linear, normalisation, tanh, then linear layers with ELU between them, and behind the last if
-    /// `activate_final`. All begin uniform with variance (1/3)/fan_out.
+    /// Acme's LayerNormMLP: linear, normalisation, tanh, then linear layers with ELU between them, and behind the
+    /// last if `activate_final`. All begin uniform with variance (1/3)/fan_out.
     ///
     /// # Panics
     /// If there are no sizes.
@@ -124,8 +125,8 @@ impl<'a> NetworkBuilder<'a> {
         builder
     }
 
-    /// The torso of Mnih et al. 2015 for images of 84 x 84: 32 filters of 8 x 8 at stride 4, 64 of 4 x 4 at 2, 64 of 3 x 3 at 1,
-    /// each with ReLU. 3,136 outputs.
+    /// The torso of Mnih et al. 2015 for images of 84 x 84: 32 filters of 8 x 8 at stride 4, 64 of 4 x 4 at 2, 64 of
+    /// 3 x 3 at 1, each with ReLU. 3,136 outputs.
     #[must_use]
     pub fn nature_torso(self) -> Self {
         let layers = [(32, 8, 4), (64, 4, 2), (64, 3, 1)];
@@ -140,7 +141,8 @@ impl<'a> NetworkBuilder<'a> {
         self.duelling_atoms(hidden, actions, 1)
     }
 
-    /// A duelling head that combines each of some numbers per action: the logits of distributions' atoms. Rows go action by action.
+    /// A duelling head that combines each of some numbers per action: the logits of distributions' atoms. Rows go
+    /// action by action.
     #[must_use]
     pub fn duelling_atoms(mut self, hidden: &[usize], actions: usize, atoms: usize) -> Self {
         let (inputs, init) = (self.stack.outputs(), self.init);

@@ -12,7 +12,8 @@ use crate::kernels::wide;
 /// Up to this many rows are multiplied each for itself; above, packing the weights pays for itself.
 pub(crate) const FEW_ROWS: usize = 16;
 
-/// So are any number of rows where the weights are no more than this and whole registers wide: they stay in the cache as they are.
+/// So are any number of rows where the weights are no more than this and whole registers wide: they stay in the cache
+/// as they are.
 const FEW_WEIGHTS: usize = 16_384;
 
 /// Numbers of a register, of the widest there are.

@@ -3,7 +3,8 @@ use crate::params::{Distribution, Init};
 /// How a linear or convolutional layer begins.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub enum LinearInit {
-    /// Truncated normal of variance 1/fan_in, biases zero: the default of Haiku and Sonnet, so of Acme's networks, and ours.
+    /// Truncated normal of variance 1/fan_in, biases zero: the default of Haiku and Sonnet, so of Acme's networks,
+    /// and ours.
     #[default]
     LecunNormal,
     /// Weights and biases uniform in ±1/√fan_in: the default of PyTorch.

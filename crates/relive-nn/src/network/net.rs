@@ -8,11 +8,11 @@ use crate::kernels::buffers::Buffer;
 use crate::kernels::inputs::Inputs;
 use crate::params::Params;
 
-/// A feed-forward network: rows of inputs to rows of outputs. It knows sizes and places of its numbers; the numbers themselves are
-/// in [`Params`].
+/// A feed-forward network: rows of inputs to rows of outputs. It knows sizes and places of its numbers; the numbers
+/// themselves are in [`Params`].
 ///
-/// Learners run it [on the tape](crate::tape), everybody else through [`infer`](Self::infer), which records nothing and allocates
-/// nothing.
+/// Learners run it [on the tape](crate::tape), everybody else through [`infer`](Self::infer), which records nothing
+/// and allocates nothing.
 ///
 /// ```
 /// use relive_nn::{Activation, Key, Layout, Network, Scratch};
@@ -78,8 +78,8 @@ impl Network {
         self.stack.last(&scratch.trace, batch)
     }
 
-    /// [`infer`](Self::infer) by few rows at once: the outputs of a row are the same bits whatever other rows there are. Products of many rows
-    /// at once add up in another order.
+    /// [`infer`](Self::infer) by few rows at once: the outputs of a row are the same bits whatever other rows there
+    /// are. Products of many rows at once add up in another order.
     ///
     /// # Panics
     /// As [`infer`](Self::infer).
@@ -102,8 +102,9 @@ impl Network {
         &scratch.outputs
     }
 
-    /// The gradient by this network's parameters of a loss whose gradient by the outputs is known in closed form. `loss` is given the
-    /// outputs and fills in its gradient by them, row by row; what it does not fill in is 0. Numbers of the layout that are not this network's get 0.
+    /// The gradient by this network's parameters of a loss whose gradient by the outputs is known in closed form.
+    /// `loss` is given the outputs and fills in its gradient by them, row by row; what it does not fill in is 0.
+    /// Numbers of the layout that are not this network's get 0.
     ///
     /// # Panics
     /// If `x` is not a whole number of rows, or the parameters are of another layout.
@@ -117,8 +118,8 @@ impl Network {
         (self.gradient_into(params, x, &mut gradient, loss), gradient)
     }
 
-    /// [`gradient`](Self::gradient) into a gradient by all parameters of the layout, of which the numbers of other networks stay as they
-    /// are.
+    /// [`gradient`](Self::gradient) into a gradient by all parameters of the layout, of which the numbers of other
+    /// networks stay as they are.
     ///
     /// # Panics
     /// As [`gradient`](Self::gradient), and if the gradient is of another layout.
@@ -146,7 +147,8 @@ impl Network {
         self.pulled_back(params, x.into(), (None, Some(gradient)), loss)
     }
 
-    /// Both gradients of such a loss: by all parameters of the layout, as [`gradient_into`](Self::gradient_into), and by the inputs, row by row.
+    /// Both gradients of such a loss: by all parameters of the layout, as [`gradient_into`](Self::gradient_into), and
+    /// by the inputs, row by row.
     ///
     /// # Panics
     /// As [`gradient_into`](Self::gradient_into) and [`input_gradient_into`](Self::input_gradient_into).

@@ -8,8 +8,8 @@ use crate::kernels::activation::Activation;
 use crate::kernels::buffers::Buffer;
 use crate::kernels::inputs::Inputs;
 
-/// Layers one after the other. What they put out and keep lies in one slice, the *trace*: outputs and cache of the first, of the
-/// second, and so on.
+/// Layers one after the other. What they put out and keep lies in one slice, the *trace*: outputs and cache of the
+/// first, of the second, and so on.
 #[derive(Debug, Clone)]
 pub(crate) struct Stack {
     pub(crate) inputs: usize,

@@ -17,8 +17,8 @@ pub fn global_norm(gradient: &[f32]) -> f32 {
     sums.iter().sum::<f32>().sqrt()
 }
 
-/// Shortens gradients to at most `max_norm`, all by the same factor: `g·min(1, c/‖g‖)` (Pascanu et al. 2013). Returns the length
-/// that they had.
+/// Shortens gradients to at most `max_norm`, all by the same factor: `g·min(1, c/‖g‖)` (Pascanu et al. 2013). Returns
+/// the length that they had.
 pub fn clip_by_global_norm(gradient: &mut [f32], max_norm: f32) -> f32 {
     let norm = global_norm(gradient);
     let factor = clip_factor(norm, max_norm);

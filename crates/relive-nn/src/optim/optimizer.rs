@@ -58,7 +58,8 @@ impl Optimizer {
         self.steps
     }
 
-    /// Changes parameters against a gradient and counts their version up. Returns the gradient's length before clipping.
+    /// Changes parameters against a gradient and counts their version up. Returns the gradient's length before
+    /// clipping.
     ///
     /// # Panics
     /// If parameters or gradient have another number of numbers than the optimiser was made for.
@@ -86,7 +87,8 @@ impl Optimizer {
     }
 }
 
-/// A step, as work for [`wide`]. A closure of this size would not be compiled into the function that has the wide instructions.
+/// A step, as work for [`wide`]. A closure of this size would not be compiled into the function that has the wide
+/// instructions.
 struct StepOf<'a>(Kind, Step<'a>);
 
 impl NullaryFnOnce for StepOf<'_> {

@@ -5,14 +5,14 @@ use relive_random::Stream;
 pub enum Init {
     /// All the same number.
     Constant(f32),
-    /// Uniform in `[-1/√fan_in, 1/√fan_in]`: PyTorch's default for weights and biases of linear and convolutional layers,
-    /// 1/√units for those of an LSTM.
+    /// Uniform in `[-1/√fan_in, 1/√fan_in]`: PyTorch's default for weights and biases of linear and convolutional
+    /// layers, 1/√units for those of an LSTM.
     PyTorch {
         /// Inputs of one output.
         fan_in: usize,
     },
-    /// Rows or columns that are orthogonal to each other and of length `gain`, whichever are fewer (Saxe et al. 2014). The numbers are
-    /// those of a matrix of `columns`.
+    /// Rows or columns that are orthogonal to each other and of length `gain`, whichever are fewer (Saxe et al.
+    /// 2014). The numbers are those of a matrix of `columns`.
     Orthogonal {
         /// Columns of the matrix.
         columns: usize,

@@ -5,7 +5,8 @@ use crate::limits;
 
 /// The leaves of a set of parameters, in the order in which they lie in memory: name, shape and beginning of each.
 ///
-/// Layers add their leaves when they are made; after that a layout does not change, and is shared by all [`Params`] of it.
+/// Layers add their leaves when they are made; after that a layout does not change, and is shared by all [`Params`]
+/// of it.
 ///
 /// ```
 /// use relive_nn::{Init, Key, Layout};

@@ -9,7 +9,8 @@ use crate::error::Error;
 use crate::limits;
 
 impl Params {
-    /// All leaves by their names as the bytes of a safetensors file, with text that goes along (the network's configuration, say).
+    /// All leaves by their names as the bytes of a safetensors file, with text that goes along (the network's
+    /// configuration, say).
     ///
     /// # Errors
     /// [`TooLarge`](crate::ErrorKind::TooLarge) if the text exceeds [`limits::MAX_METADATA_BYTES`].
@@ -32,8 +33,8 @@ impl Params {
     /// Replaces all numbers by those of a safetensors file with exactly the leaves of this layout; counts as a change.
     ///
     /// # Errors
-    /// If the file is damaged, or lacks a leaf, has another shape or type for one, or has leaves that the layout does not know.
-    /// Nothing changes then.
+    /// If the file is damaged, or lacks a leaf, has another shape or type for one, or has leaves that the layout does
+    /// not know. Nothing changes then.
     pub fn set_safetensors(&mut self, file: &[u8]) -> Result<(), Error> {
         let file = parse(file)?;
         let mut values = vec![0.0; self.values().len()];

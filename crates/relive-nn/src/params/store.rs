@@ -8,8 +8,9 @@ use crate::kernels::wide;
 
 /// Parameters of networks: all numbers in one array of f32, with the names and shapes of a [`Layout`].
 ///
-/// Parameters are plain data: they are copied for target networks, sent to actors as [`bytes`](Self::as_bytes), and changed by
-/// an [`Optimizer`](crate::Optimizer). Their [`version`](Self::version) rises with every change that is meant to be seen.
+/// Parameters are plain data: they are copied for target networks, sent to actors as [`bytes`](Self::as_bytes), and
+/// changed by an [`Optimizer`](crate::Optimizer). Their [`version`](Self::version) rises with every change that is
+/// meant to be seen.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Params {
     layout: Arc<Layout>,
@@ -18,8 +19,8 @@ pub struct Params {
 }
 
 impl Layout {
-    /// Parameters as they begin. Each leaf has a random stream of its own, by its name: the same key gives the same numbers
-    /// whatever other leaves there are, on any thread.
+    /// Parameters as they begin. Each leaf has a random stream of its own, by its name: the same key gives the same
+    /// numbers whatever other leaves there are, on any thread.
     pub fn init(self, key: Key) -> Params {
         let mut values = vec![0.0; self.len()];
         for leaf in self.leaves() {
@@ -100,8 +101,8 @@ impl Params {
         self.version = other.version;
     }
 
-    /// Moves towards other parameters: `self += tau·(other − self)` (Polyak averaging, Lillicrap et al. 2016), and takes over their
-    /// version.
+    /// Moves towards other parameters: `self += tau·(other − self)` (Polyak averaging, Lillicrap et al. 2016), and
+    /// takes over their version.
     ///
     /// # Panics
     /// If the layouts differ.

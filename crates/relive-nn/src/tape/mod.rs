@@ -1,14 +1,15 @@
 //! The tape: tensors that remember how they came about, for losses whose gradient nobody wants to write by hand.
 //!
-//! [`Tensor`] is burn's, on its CPU backend *flex*. A learner takes [`Weights`] of its parameters, runs networks on them, computes a
-//! loss with the tensors' own operations, and asks [`Gradients`] for what it needs. A network is one entry on the tape, whatever its
-//! size, with a backward pass of its own.
+//! [`Tensor`] is burn's, on its CPU backend *flex*. A learner takes [`Weights`] of its parameters, runs networks on
+//! them, computes a loss with the tensors' own operations, and asks [`Gradients`] for what it needs. A network is one
+//! entry on the tape, whatever its size, with a backward pass of its own.
 //!
 //! Where a loss' gradient by the network's outputs is known in closed form, as for all those of Q-learning,
 //! [`Network::gradient`](crate::Network::gradient) does without a tape.
 //!
-//! Rules: the tape is for learning only (who acts, evaluates or bootstraps uses [`Network::infer`](crate::Network::infer), which
-//! records nothing); gradients are of the first order; random numbers come from [`Stream`](crate::Stream), never from the tensors.
+//! Rules: the tape is for learning only (who acts, evaluates or bootstraps uses
+//! [`Network::infer`](crate::Network::infer), which records nothing); gradients are of the first order; random
+//! numbers come from [`Stream`](crate::Stream), never from the tensors.
 //!
 //! ```
 //! use relive_nn::tape::{self, Gradients, Weights};

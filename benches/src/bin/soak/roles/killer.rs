@@ -38,8 +38,8 @@ pub(crate) async fn cut(world: Arc<World>, mut rng: Xoshiro256PlusPlus) -> Outco
     }
 }
 
-/// Troubles the cable to the server, if it has one, every 3 to 10 s: for 0.2 to 4 s, now and then for longer than connections wait for an
-/// answer.
+/// Troubles the cable to the server, if it has one, every 3 to 10 s: for 0.2 to 4 s, now and then for longer than
+/// connections wait for an answer.
 pub(crate) async fn trouble(world: Arc<World>, mut rng: Xoshiro256PlusPlus) -> Outcome {
     let Some(namespace) = &world.server.namespace else { return std::future::pending().await };
     loop {

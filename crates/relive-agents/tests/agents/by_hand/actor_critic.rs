@@ -149,7 +149,8 @@ impl ActorCritic {
         }
     }
 
-    /// Advantages and what values are drawn to (Schulman et al. 2016, equation 16), cell by cell. Values are those that the policy told when it acted.
+    /// Advantages and what values are drawn to (Schulman et al. 2016, equation 16), cell by cell. Values are those
+    /// that the policy told when it acted.
     fn advantages(&self, cells: &Cells) -> (Vec<f64>, Vec<f64>) {
         let (rows, count) = (cells.rows, cells.steps * cells.rows);
         let (mut advantages, mut wanted) = (vec![0.0; count], vec![0.0; count]);

@@ -211,7 +211,8 @@ fn middles(count: usize) -> Vec<f64> {
     (0..count).map(|index| (index as f64 + 0.5) / count as f64).collect()
 }
 
-/// By which factor each standard deviation counts, at the place of its own: f(εᵢ)·f(εⱼ) of weights and f(εⱼ) of biases (Fortunato et al. 2018).
+/// By which factor each standard deviation counts, at the place of its own: f(εᵢ)·f(εⱼ) of weights and f(εⱼ) of
+/// biases (Fortunato et al. 2018).
 fn factors(learned: &Learned, stream: &mut Stream) -> Vec<(usize, usize, f64)> {
     let mut root = || {
         let number = stream.normal();

@@ -9,7 +9,8 @@ use super::policies::{Body, End, Eyes, Normal, Shape, World, value_of};
 use super::seen::{Experience, Transition};
 use super::{Hand, MakeHand, Told};
 
-/// The policy in a state: a normal distribution whose mean is squashed by tanh, and whose standard deviation is at least 0.03.
+/// The policy in a state: a normal distribution whose mean is squashed by tanh, and whose standard deviation is at
+/// least 0.03.
 fn policy(at: At<'_>, seen: &[f64]) -> Normal {
     Normal::by(&at.layers("policy", seen, relu), 0.5, 0.03, true)
 }
@@ -92,7 +93,8 @@ impl Crr {
         (policy.mean + policy.stddev * self.stream.normal()).clamp(-1.0, 1.0)
     }
 
-    /// How much each action counts, by how much better it is than those of the policy (Wang et al. 2020, equations 2 and 3).
+    /// How much each action counts, by how much better it is than those of the policy (Wang et al. 2020, equations 2
+    /// and 3).
     fn weights(&mut self, batch: &[Transition]) -> Vec<f64> {
         let mut drawn = vec![Vec::new(); batch.len()];
         for _ in 0..self.config.samples {

@@ -1,7 +1,9 @@
-//! Learning by hand: what each agent's learner makes of its batches, in plain arithmetic of f64 that knows nothing of the crates' losses and gradients.
+//! Learning by hand: what each agent's learner makes of its batches, in plain arithmetic of f64 that knows nothing of
+//! the crates' losses and gradients.
 //!
-//! A run's hooks show each batch, and what was learned from it. By hand the same batch gives losses by the formulas, gradients by differences of these losses, and
-//! the steps of the optimiser. Numbers that a learner draws are drawn here from streams of the same keys.
+//! A run's hooks show each batch, and what was learned from it. By hand the same batch gives losses by the formulas,
+//! gradients by differences of these losses, and the steps of the optimiser. Numbers that a learner draws are drawn
+//! here from streams of the same keys.
 
 pub(crate) mod actor_critic;
 pub(crate) mod bcq;
@@ -64,7 +66,8 @@ pub(crate) struct ByHand {
     pub(crate) hand: MakeHand,
 }
 
-/// Steps of the learner: so many that target networks follow, and that steps of an optimiser show the sizes of gradients.
+/// Steps of the learner: so many that target networks follow, and that steps of an optimiser show the sizes of
+/// gradients.
 const LEARNER_STEPS: u64 = 8;
 
 /// Steps of a learner that tells of a step by its reports only: it makes one after so many.
@@ -118,7 +121,8 @@ pub(crate) fn check(by_hand: &ByHand, data: Option<&Path>) {
     weights(agent.name(), &hand.acting(), &trained.weights);
 }
 
-/// A run of an agent whose learner gets no batches that could be shown: rollouts are, and its reports hold what was learned.
+/// A run of an agent whose learner gets no batches that could be shown: rollouts are, and its reports hold what was
+/// learned.
 pub(crate) fn check_rollouts(by_hand: &ByHand) {
     const SEED: u64 = 5;
     let ByHand { agent, environment, hand } = by_hand;

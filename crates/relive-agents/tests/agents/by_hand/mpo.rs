@@ -105,8 +105,9 @@ impl Mpo {
         Normal::by(&at.layers("policy", seen, relu), self.settings.begin, 1e-6, false)
     }
 
-    /// The losses that policy and dual variables have together (Abdolmaleki et al. 2018, with the penalty and the bounds of Hoffman et al. 2020): by the policy, and by
-    /// the dual variables `[η, η of the penalty, α of means, α of standard deviations]`.
+    /// The losses that policy and dual variables have together (Abdolmaleki et al. 2018, with the penalty and the
+    /// bounds of Hoffman et al. 2020): by the policy, and by the dual variables `[η, η of the penalty, α of means, α
+    /// of standard deviations]`.
     fn losses(&self, policy: At<'_>, duals: [f64; 4], states: &[State]) -> [f64; 2] {
         let [eta, penalty, alpha_mean, alpha_stddev] =
             self.duals.values[..].try_into().map(positive).unwrap();

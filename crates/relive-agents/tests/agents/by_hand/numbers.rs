@@ -37,7 +37,8 @@ impl<'a> At<'a> {
         b.iter().enumerate().map(|(output, b)| b + into(output)).collect()
     }
 
-    /// Layers 0, 1, … with an activation behind all but the last. A layer with `scale` and `offset` normalises its row, and tanh is behind it.
+    /// Layers 0, 1, … with an activation behind all but the last. A layer with `scale` and `offset` normalises its
+    /// row, and tanh is behind it.
     pub(crate) fn layers(self, name: &str, x: &[f64], activation: fn(f64) -> f64) -> Vec<f64> {
         let (mut x, mut number) = (x.to_vec(), 0);
         loop {

@@ -22,8 +22,8 @@ impl Remembered {
         Remembered { hidden: vec![0.0; units], cell: vec![0.0; units] }
     }
 
-    /// A step of an LSTM of the name `memory` (Hochreiter and Schmidhuber 1997): gates for input, candidate, forgetting and output, 1 added to that for
-    /// forgetting.
+    /// A step of an LSTM of the name `memory` (Hochreiter and Schmidhuber 1997): gates for input, candidate,
+    /// forgetting and output, 1 added to that for forgetting.
     pub(crate) fn step(&mut self, at: At<'_>, x: &[f64]) {
         let (by_input, by_hidden) = (at.leaf("memory/wx"), at.leaf("memory/wh"));
         let mut sums = at.leaf("memory/b").to_vec();
@@ -84,7 +84,8 @@ impl R2d2 {
         R2d2 { target: learned.values.clone(), learned, config: config.clone() }
     }
 
-    /// The values of all actions in each row. No gradient goes back beyond the first row that is learned from: until there the numbers are those of `before`.
+    /// The values of all actions in each row. No gradient goes back beyond the first row that is learned from: until
+    /// there the numbers are those of `before`.
     fn values(&self, before: At<'_>, at: At<'_>, sequence: &Sequence) -> Vec<Vec<f64>> {
         let mut state = sequence.state.clone();
         let mut row = |row: usize| {

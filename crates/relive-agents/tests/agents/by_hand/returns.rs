@@ -26,7 +26,8 @@ impl Atoms {
         log_softmax(logits).iter().zip(self.places()).map(|(log_p, place)| log_p.exp() * place).sum()
     }
 
-    /// The distribution of r + γ·Z, projected on the atoms (Bellemare et al. 2017, equation 7): each atom gets a share of what lies less than an atom away.
+    /// The distribution of r + γ·Z, projected on the atoms (Bellemare et al. 2017, equation 7): each atom gets a
+    /// share of what lies less than an atom away.
     pub(crate) fn projected(self, reward: f64, discount: f64, masses: &[f64]) -> Vec<f64> {
         let places = self.places();
         let apart = places[1] - places[0];

@@ -12,7 +12,8 @@ pub(crate) struct Experience<'a> {
     pub(crate) spec: &'a EnvironmentSpec,
 }
 
-/// A transition. Its discount is that of the environment and of the steps before the last, without the agent's own for the last.
+/// A transition. Its discount is that of the environment and of the steps before the last, without the agent's own
+/// for the last.
 #[derive(Clone)]
 pub(crate) struct Transition {
     pub(crate) seen: Vec<f64>,

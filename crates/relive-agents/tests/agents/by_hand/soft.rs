@@ -159,7 +159,8 @@ impl Cql {
         }
     }
 
-    /// Actions for each state of a batch, with ln of their densities: any, those of the policy there, and those of the policy in the state that follows.
+    /// Actions for each state of a batch, with ln of their densities: any, those of the policy there, and those of
+    /// the policy in the state that follows.
     fn sampled(&mut self, batch: &[Transition]) -> Vec<Vec<(f64, f64)>> {
         let mut all = vec![Vec::new(); batch.len()];
         for _ in 0..self.config.samples {

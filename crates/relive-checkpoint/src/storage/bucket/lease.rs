@@ -1,10 +1,11 @@
 //! A lock in a place that has none: an object that its owner writes anew all the time.
 //!
-//! Every write of it is conditional, on there being no such object or on its being as it was read, so that of several who
-//! want it one gets it. Whoever finds it held watches it: written within the time in which its owner must renew it, the
-//! owner lives; otherwise the lock has expired and may be taken. Nobody's clock is compared with another's.
+//! Every write of it is conditional, on there being no such object or on its being as it was read, so that of several
+//! who want it one gets it. Whoever finds it held watches it: written within the time in which its owner must renew
+//! it, the owner lives; otherwise the lock has expired and may be taken. Nobody's clock is compared with another's.
 //!
-//! An owner that could not renew in time must not act as one ([`Lease::confirm`]), and notices when another has taken over.
+//! An owner that could not renew in time must not act as one ([`Lease::confirm`]), and notices when another has taken
+//! over.
 
 use std::io;
 use std::sync::Arc;
@@ -109,8 +110,8 @@ impl Lease {
         Ok(())
     }
 
-    /// Does what only the owner may do, for as long as the lock is certain to be ours. `None` if that ended first: then the
-    /// work is cut off, before anybody else can have the lock.
+    /// Does what only the owner may do, for as long as the lock is certain to be ours. `None` if that ended first:
+    /// then the work is cut off, before anybody else can have the lock.
     pub(super) async fn while_ours<T>(&self, work: impl Future<Output = T>) -> Option<T> {
         let mut work = std::pin::pin!(work);
         loop {

@@ -14,8 +14,8 @@ use super::handle::Bucket;
 use super::limits::{IN_FLIGHT, LEAST_READ_BYTES, RANGE_BYTES};
 use crate::storage::Source;
 
-/// Large reads become a few requests at a time. Small ones bring more than they ask for, since most who read little at a time
-/// read on.
+/// Large reads become a few requests at a time. Small ones bring more than they ask for, since most who read little
+/// at a time read on.
 pub(super) struct BucketSource {
     bucket: Arc<Bucket>,
     meta: ObjectMeta,

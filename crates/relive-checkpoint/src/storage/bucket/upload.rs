@@ -14,8 +14,8 @@ use super::handle::Bucket;
 use super::limits::{CLEAN_UP_TIMEOUT, IN_FLIGHT, MAX_PARTS};
 use crate::storage::Upload;
 
-/// What fits in one part is put in one request, on condition that there is nothing of that name. More goes in parts, some of
-/// them at a time, of which nothing is seen until they are put together.
+/// What fits in one part is put in one request, on condition that there is nothing of that name. More goes in parts,
+/// some of them at a time, of which nothing is seen until they are put together.
 pub(super) struct BucketUpload {
     bucket: Arc<Bucket>,
     path: Path,
@@ -134,8 +134,8 @@ impl Parts {
         }
     }
 
-    /// Lets the file appear. Services cannot be asked to do this only if there is none of that name, so it is looked for
-    /// before, and nobody else writes here while the lock is ours.
+    /// Lets the file appear. Services cannot be asked to do this only if there is none of that name, so it is looked
+    /// for before, and nobody else writes here while the lock is ours.
     fn complete(mut self, path: &Path) -> io::Result<()> {
         while !self.under_way.is_empty() {
             self.wait_for_one()?;
@@ -166,7 +166,8 @@ async fn complete_new(
     }
     match upload.complete().await {
         Ok(_) => Ok(()),
-        // If the answer was lost, a repetition finds no such upload. There was no file before; if there is one now, it is it.
+        // If the answer was lost, a repetition finds no such upload. There was no file before; if there is one now,
+        // it is it.
         Err(error) => match store.head(path).await {
             Ok(there) if there.size == size_bytes => Ok(()),
             _ => Err(error),

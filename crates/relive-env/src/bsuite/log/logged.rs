@@ -20,7 +20,8 @@ pub fn is_logged_episode(episode: u64) -> bool {
     LOGGED_TENTHS.iter().any(|tenths| u128::from(episode) * 10 == power * tenths)
 }
 
-/// An environment with bsuite's log of it: a row after each [episode that is logged](is_logged_episode). There are some fourteen for each power of ten.
+/// An environment with bsuite's log of it: a row after each [episode that is logged](is_logged_episode). There are
+/// some fourteen for each power of ten.
 ///
 /// ```
 /// use relive_env::{Action, Buffer, Environment, bsuite};

@@ -16,8 +16,8 @@ const CHAIN_LENGTH: u32 = 20;
 
 /// The environment of an identifier such as `catch/0`.
 ///
-/// Where bsuite leaves the seed to chance, or has one that is always the same, it is `seed` here; seeds of mappings are part
-/// of the identifier.
+/// Where bsuite leaves the seed to chance, or has one that is always the same, it is `seed` here; seeds of mappings
+/// are part of the identifier.
 ///
 /// # Errors
 /// [`EnvError::Setting`] if there is no such identifier.
@@ -36,7 +36,8 @@ impl BsuiteId {
     /// The environment of this identifier; see [`load`].
     ///
     /// # Errors
-    /// [`EnvError::Setting`] if a setting is out of its limits, which those of the sweep are not, or if MNIST's images are needed and not to be had.
+    /// [`EnvError::Setting`] if a setting is out of its limits, which those of the sweep are not, or if MNIST's
+    /// images are needed and not to be had.
     pub fn load(self, seed: u32) -> Result<Boxed, EnvError> {
         use Experiment as E;
         Ok(match self.experiment() {

@@ -1,4 +1,5 @@
-//! Runs the random programs of `interop/flow`: reads a list of them as JSON, and writes what each gives on each executor.
+//! Runs the random programs of `interop/flow`: reads a list of them as JSON, and writes what each gives on each
+//! executor.
 
 mod program;
 mod run;

@@ -68,8 +68,8 @@ struct Http {
 
 #[async_trait]
 impl HttpService for Http {
-    /// The answer is whole when this returns: nothing that we ask for is larger than one range of a file. So one time limit
-    /// holds for all of it, and what breaks off on its way is tried again like what was refused.
+    /// The answer is whole when this returns: nothing that we ask for is larger than one range of a file. So one time
+    /// limit holds for all of it, and what breaks off on its way is tried again like what was refused.
     async fn call(&self, mut request: HttpRequest) -> Result<HttpResponse, HttpError> {
         request.headers_mut().entry(USER_AGENT).or_insert(HeaderValue::from_static(AGENT));
         let answer = async {
