@@ -13,8 +13,8 @@ use relive_server::ServerOptions;
 use relive_server::access::Role;
 use serde::Deserialize;
 
-use crate::config::BytesEntry;
 use crate::failure::{Failure, Kind, Result};
+use crate::units::BytesEntry;
 use crate::units::parse_bytes;
 
 /// Where clients find their token unless it is given.

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use chrono::DateTime;
 use relive_table::Timestamp;
+use serde::Deserialize;
 
 /// Longest time that an option takes: a week. More is a slip.
 const MAX_SECONDS: f64 = 604_800.0;
@@ -156,6 +157,27 @@ pub(crate) fn utc(time: Timestamp) -> String {
     let (seconds, _) = time.to_parts();
     let at = DateTime::from_timestamp(seconds, 0).expect("64 bits of nanoseconds end in the year 2262");
     at.format("%Y-%m-%d %H:%M:%S UTC").to_string()
+}
+
+/// `2_000_000_000`, or `"2GB"`.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(
+    untagged,
+    expecting = "write a whole number of bytes, or one with a unit, as in \"2GB\" or \"1.5GiB\""
+)]
+pub(crate) enum BytesEntry {
+    Number(i64),
+    Text(String),
+}
+
+impl BytesEntry {
+    /// The number meant, or why it is none.
+    pub(crate) fn parse(&self) -> Result<u64, String> {
+        match self {
+            Self::Number(number) => parse_bytes(&number.to_string()),
+            Self::Text(text) => parse_bytes(text),
+        }
+    }
 }
 
 #[cfg(test)]

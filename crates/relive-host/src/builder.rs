@@ -29,6 +29,14 @@ pub struct ServerBuilder {
     words: Words,
 }
 
+impl Server {
+    /// Begins a server without tables.
+    #[must_use]
+    pub fn builder() -> ServerBuilder {
+        ServerBuilder::default()
+    }
+}
+
 impl ServerBuilder {
     /// Adds a table.
     #[must_use]

@@ -11,7 +11,7 @@ use tokio::task::JoinHandle;
 
 use crate::begin::Folders;
 use crate::endpoint::Bound;
-use crate::{Error, ErrorKind, Result, ServerBuilder};
+use crate::{Error, ErrorKind, Result};
 
 /// A replay server that runs on the caller's Tokio runtime. Dropping it stops it without waiting.
 ///
@@ -47,12 +47,6 @@ struct Listening {
 }
 
 impl Server {
-    /// Begins a server without tables.
-    #[must_use]
-    pub fn builder() -> ServerBuilder {
-        ServerBuilder::default()
-    }
-
     pub(crate) fn new(
         engine: Engine,
         folders: Folders,

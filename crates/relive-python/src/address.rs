@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use pyo3::prelude::*;
 use relive_client::ErrorKind;
+use relive_host::Address;
 
 use crate::error::raise_kind;
 use crate::local::Place;
@@ -57,4 +58,9 @@ pub(crate) fn of_one_server(address: &str) -> &str {
         LOCAL_HOSTS.contains(&host) || host.trim_matches(['[', ']']).parse::<IpAddr>().is_ok()
     });
     listed.or(named).unwrap_or(address)
+}
+
+/// Both address families of the machine without a `host`, as dm-reverb has it.
+pub(crate) fn address(host: Option<&str>, port: u16) -> Address {
+    Address::of_host(host.unwrap_or("*"), port)
 }

@@ -12,7 +12,7 @@ use relive_server::ServerOptions;
 use relive_server::access::Role;
 use relive_server::tls::ServerTls;
 
-use crate::server::address;
+use crate::address::address;
 
 /// What a server asks of its clients.
 #[derive(FromPyObject)]

@@ -10,12 +10,12 @@ use pyo3::prelude::*;
 use relive_checkpoint::Root;
 use relive_client::ErrorKind;
 use relive_engine::Engine;
-use relive_host::{Address, ServerBuilder, Words};
+use relive_host::{ServerBuilder, Words};
 use relive_server::ServerOptions;
 use relive_table::CheckpointProgress;
 use tokio::runtime::{Builder, Runtime};
 
-use crate::address::IN_PROCESS;
+use crate::address::{IN_PROCESS, address};
 use crate::checkpoints::Checkpoints;
 use crate::error::{raise_host, raise_kind};
 use crate::finalization;
@@ -297,9 +297,4 @@ fn listening_runtime() -> PyResult<Runtime> {
 /// For what the calling thread does itself.
 fn passing_runtime() -> PyResult<Runtime> {
     Ok(Builder::new_current_thread().enable_all().build()?)
-}
-
-/// Both address families of the machine without a `host`, as dm-reverb has it.
-pub(crate) fn address(host: Option<&str>, port: u16) -> Address {
-    Address::of_host(host.unwrap_or("*"), port)
 }

@@ -4,11 +4,11 @@ use std::path::PathBuf;
 
 use serde::Deserialize;
 
-use super::bytes::BytesEntry;
 use super::limiter::LimiterEntry;
 use super::sampler::SelectorEntry;
 use crate::checkpoints::{ConfigFrom, FormatChoice};
 use crate::security::ServerSecurity;
+use crate::units::BytesEntry;
 
 /// The whole file.
 #[derive(Debug, Deserialize)]

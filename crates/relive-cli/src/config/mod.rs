@@ -18,7 +18,6 @@ mod textproto;
 mod toml_format;
 
 pub(crate) use address::{parse_bind, parse_socket};
-pub(crate) use bytes::BytesEntry;
 pub(crate) use load::load;
 pub(crate) use model::Config;
 

@@ -3,8 +3,7 @@
 use super::document::Document;
 use super::model::{DEFAULT_BIND, DEFAULT_PORT};
 use super::place::{Misfit, Place, line_of};
-use super::problem::Problem;
-use super::problem::plain;
+use super::problem::{Problem, plain};
 use super::{Config, bytes, checkpoints, parse_bind, parse_socket, tables};
 
 /// Reads a TOML document.
@@ -33,7 +32,7 @@ fn document(text: &str) -> Result<Document, Problem> {
 
 fn config(document: Document) -> Result<Config, Misfit> {
     let root = Place::default();
-    let max_bytes = document.max_bytes.as_ref().map(|entry| entry.bytes(&root.key("max_bytes")));
+    let max_bytes = document.max_bytes.as_ref().map(|entry| bytes::bytes(entry, &root.key("max_bytes")));
     let max_bytes_wait =
         document.max_bytes_wait.map(|wait| bytes::seconds(wait, &root.key("max_bytes_wait")));
     let checkpoints = checkpoints::keys(&document, &root)?;

@@ -296,12 +296,6 @@ impl Chunker {
         self.columns.get(column).map_or(0, |column| column.buffer.rows())
     }
 
-    /// Key of the chunk that is being filled.
-    #[must_use]
-    pub fn pending_key(&self) -> Option<u64> {
-        self.open.map(|open| open.key)
-    }
-
     /// Takes note of an item that is about to be sent, see [`AutoTuner::record_item`]. Without effect under a constant
     /// length.
     pub fn record_item(&mut self, cells: u32, chunks: &[ChunkStatistic]) {

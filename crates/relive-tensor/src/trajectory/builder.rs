@@ -91,38 +91,6 @@ impl TrajectoryBuilder {
         }
     }
 
-    /// Adds a slice as protocols carry it, with signed numbers.
-    ///
-    /// # Errors
-    /// [`TrajectoryError`] if a number is negative. All else is checked by [`build`](Self::build).
-    pub fn signed_slice(
-        &mut self,
-        chunk: u32,
-        offset: i32,
-        length: i32,
-        index: i32,
-    ) -> Result<(), TrajectoryError> {
-        match (u32::try_from(offset), u32::try_from(length), u32::try_from(index)) {
-            (Ok(offset), Ok(length), Ok(index)) => {
-                self.slice(Slice { chunk, offset, length, index });
-                Ok(())
-            }
-            (.., Err(_)) => Err(self.negative(chunk, |column, chunk_key, chunk| TrajectoryError::Index {
-                column,
-                chunk_key,
-                index: index.into(),
-                tensors: chunk.num_columns(),
-            })),
-            _ => Err(self.negative(chunk, |column, chunk_key, chunk| TrajectoryError::Rows {
-                column,
-                chunk_key,
-                offset: offset.into(),
-                length: length.into(),
-                rows: usize::try_from(index).ok().and_then(|index| chunk.rows(index)).unwrap_or(0),
-            })),
-        }
-    }
-
     /// The trajectory, if every column has rows, every slice lies inside its chunk, the slices of a column agree in
     /// type and row shape, and squeezed columns have exactly one row. All trajectories come through here. The builder
     /// is then as empty as a new one.
@@ -154,19 +122,6 @@ impl TrajectoryBuilder {
             Some(numbers) => numbers.get(&key).copied(),
             // From the end: slices next to each other mostly lie in the same chunk.
             None => self.keys.iter().rposition(|&known| known == key).map(count),
-        }
-    }
-
-    fn negative(
-        &self,
-        number: u32,
-        describe: impl FnOnce(usize, u64, &Chunk) -> TrajectoryError,
-    ) -> TrajectoryError {
-        let column = self.columns.len().saturating_sub(1);
-        let chunk = usize::try_from(number).ok().and_then(|number| self.chunks.get(number));
-        match chunk {
-            Some(chunk) => describe(column, chunk.key(), chunk),
-            None => TrajectoryError::UnknownChunk { column, chunk: number, chunks: self.chunks.len() },
         }
     }
 }

@@ -63,12 +63,6 @@ impl RowLayout {
         self.columns.iter().map(|column| &column.layout)
     }
 
-    /// Bytes of column number `column` in each row.
-    #[must_use]
-    pub fn column_bytes(&self, column: usize) -> Option<usize> {
-        self.columns.get(column).map(|column| column.bytes as usize)
-    }
-
     /// Bytes of all columns.
     #[must_use]
     pub fn size_bytes(&self) -> usize {
@@ -265,7 +259,7 @@ mod tests {
             assert_eq!(bytes, bytes_of(&first));
             assert!(second.row(Some(&layout)).unwrap().1.is_none(), "the layout is known");
             assert_eq!(row_bytes(&second, Some(&layout)).0, bytes_of(&second));
-            assert_eq!((layout.size_bytes(), layout.column_bytes(3)), (8 + 8 + 1 + 16, Some(16)));
+            assert_eq!(layout.size_bytes(), 8 + 8 + 1 + 16);
         }
     }
 
