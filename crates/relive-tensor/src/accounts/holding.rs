@@ -6,52 +6,58 @@ use std::sync::Weak;
 
 use super::account::Account;
 use super::ledger::{Ledger, Lists};
-use super::word::{Counted, SEVERAL, Word};
+use super::word::{ChunkState, Counted, SEVERAL, Word};
 
-impl Counted<'_> {
-    /// Counts one more item of `account` that refers to the chunk, whose ledger is `books`.
-    pub(crate) fn hold(&self, books: &Ledger, account: &Account) {
-        if !self.hold_alone(account) {
-            self.hold_among_several(books, account);
+/// Counts one more item of `account` that refers to the chunk of this state. What else is known of the chunk is asked for only
+/// if it is needed: mostly the account holds the chunk already.
+pub(crate) fn hold<'a>(
+    state: &ChunkState,
+    account: &Account,
+    chunk: impl FnOnce() -> (Counted<'a>, &'a Ledger),
+) {
+    match state.hold_alone(account.number) {
+        Ok(before) if before.holder() != 0 => {}
+        Ok(before) => account.count(&chunk().0, before, 1),
+        Err(_) => {
+            let (chunk, books) = chunk();
+            chunk.hold_among_several(books, account);
         }
     }
+}
 
-    /// Counts one item of `account` less that refers to the chunk.
-    pub(crate) fn release(&self, books: &Ledger, account: &Account) {
-        if !self.release_alone(account) {
-            self.release_among_several(books, account);
+/// Counts one item of `account` less that refers to the chunk of this state.
+pub(crate) fn release<'a>(
+    state: &ChunkState,
+    account: &Account,
+    chunk: impl FnOnce() -> (Counted<'a>, &'a Ledger),
+) {
+    match state.release_alone(account.number) {
+        Ok(before) if before.uses() > 1 => {}
+        Ok(before) => account.count(&chunk().0, before, -1),
+        Err(_) => {
+            let (chunk, books) = chunk();
+            chunk.release_among_several(books, account);
         }
     }
+}
 
-    /// Does it if nobody else holds the chunk.
-    fn hold_alone(&self, account: &Account) -> bool {
-        let number = account.number;
-        let more = |word: Word| match word.holder() {
+impl ChunkState {
+    /// Counts one more item of the account of this number, unless somebody else holds the chunk. What was there before.
+    fn hold_alone(&self, number: u32) -> Result<Word, Word> {
+        self.update_holder(|word| match word.holder() {
             0 => Some((number, 1)),
             holder => (holder == number).then(|| (number, word.uses() + 1)),
-        };
-        let held = self.state.update_holder(more);
-        if let Ok(before) = held
-            && before.holder() == 0
-        {
-            account.count(self, before, 1);
-        }
-        held.is_ok()
+        })
     }
 
-    /// Does it if nobody else holds the chunk.
-    fn release_alone(&self, account: &Account) -> bool {
-        let number = account.number;
+    /// Counts one item less, unless somebody else holds the chunk, too. What was there before.
+    fn release_alone(&self, number: u32) -> Result<Word, Word> {
         let less = |word: Word| (word.holder() == number).then(|| (number, word.uses().saturating_sub(1)));
-        let released = self.state.update_holder(less);
-        if let Ok(before) = released
-            && before.uses() <= 1
-        {
-            account.count(self, before, -1);
-        }
-        released.is_ok()
+        self.update_holder(less)
     }
+}
 
+impl Counted<'_> {
     /// All changes of the list, and of whether there is one, are made under its lock. What was found before the lock
     /// may have changed.
     fn hold_among_several(&self, books: &Ledger, account: &Account) {
@@ -85,7 +91,10 @@ impl Counted<'_> {
 
     fn release_among_several(&self, books: &Ledger, account: &Account) {
         let mut lists = books.lists();
-        if self.release_alone(account) {
+        if let Ok(before) = self.state.release_alone(account.number) {
+            if before.uses() <= 1 {
+                account.count(self, before, -1);
+            }
             return;
         }
         let Lists { open, several } = &mut *lists;

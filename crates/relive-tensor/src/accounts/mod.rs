@@ -7,5 +7,6 @@ mod ledger;
 mod word;
 
 pub use account::{Account, AccountSnapshot};
+pub(crate) use holding::{hold, release};
 pub use ledger::{Ledger, LedgerSnapshot, MIN_MOVABLE_BYTES};
 pub(crate) use word::{ChunkState, Counted};

@@ -10,7 +10,7 @@ use super::bytes::{ChunkBytes, Kept, Movable};
 use super::error::{ChunkError, ChunkFault};
 use super::header::{ColumnHeader, SequenceRange};
 use super::headers::Headers;
-use crate::accounts::{Account, ChunkState, Counted, Ledger};
+use crate::accounts::{self, Account, ChunkState, Counted, Ledger};
 use crate::codec::{Codec, strings};
 use crate::dtype::DType;
 use crate::limits::{MAX_CHUNK_BYTES, MAX_CHUNK_COLUMNS, MAX_RANK, STRING_ELEMENT_BYTES};
@@ -262,12 +262,12 @@ impl Chunk {
 
     /// Counts one more item of `account` that refers to this chunk.
     pub fn hold(&self, account: &Account) {
-        self.counted().hold(self.books(), account);
+        accounts::hold(&self.state, account, || (self.counted(), self.books()));
     }
 
     /// Counts one item of `account` less that refers to this chunk.
     pub fn release(&self, account: &Account) {
-        self.counted().release(self.books(), account);
+        accounts::release(&self.state, account, || (self.counted(), self.books()));
     }
 
     /// Whether an item of some account refers to this chunk.
