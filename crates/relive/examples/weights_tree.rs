@@ -176,6 +176,7 @@ impl NodeWorkers for Threads {
                         client: &run,
                         number,
                         is_supervised: false,
+                        awaits_next: false,
                         weights_from: Some(&near),
                         stop: &stop,
                         log_lines: None,

@@ -123,7 +123,7 @@ fn a_run_on_a_server_goes_on_where_it_was() {
         let acting = threads.spawn(|| {
             // The run is over until its driver is there again.
             let stop = Stop::new();
-            let worker = Worker { is_supervised: true, ..Worker::new(&client, 0, &stop) };
+            let worker = Worker { awaits_next: true, ..Worker::new(&client, 0, &stop) };
             work(&worker, &relive_agents::from_json, &named)
         });
         let second = on_server(&client, small_dqn(), "catch/0", 1_000).unwrap();

@@ -2,10 +2,11 @@
 
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
+use std::time::{Duration, Instant};
 
 use crate::rl::{folder, json, small, text};
 use crate::rl_processes::{children, has_checkpoint, kill};
-use crate::support::{command, outcome};
+use crate::support::{command, outcome, signal};
 
 #[test]
 fn two_learners_reach_the_return_of_cart_pole() {
@@ -59,6 +60,23 @@ fn a_learner_that_is_killed_ends_the_run_which_goes_on_from_its_checkpoint() {
     let again = run("30000");
     let (code, _, stderr) = outcome(&again.iter().map(String::as_str).collect::<Vec<_>>());
     assert!(code == Some(0) && stderr.contains("resumed from"), "{}: {stderr}", words(&again));
+}
+
+#[test]
+fn a_run_that_is_told_to_end_before_anybody_has_joined_ends_soon() {
+    let run = ["rl", "train", "dqn", "--env", "CartPole-v1", "--steps", "100000000", "--on", "processes"];
+    let logs = folder();
+    let mut driver = command(&[&run[..], &["--learners", "2", "--log-dir", text(&logs)]].concat());
+    let mut driver = driver.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    // It is there once the run can be ended.
+    while !logs.exists() {
+        std::thread::yield_now();
+    }
+    signal(&driver, "INT");
+    let since = Instant::now();
+    assert!(driver.wait().unwrap().success());
+    // Workers, and then learners, were once waited for 4 s each.
+    assert!(since.elapsed() < Duration::from_secs(8), "{:?}", since.elapsed());
 }
 
 #[test]

@@ -92,6 +92,7 @@ impl NodeWorkers for Threads {
                 client: &run,
                 number: 0,
                 is_supervised: true,
+                awaits_next: false,
                 weights_from: Some(&near),
                 stop: &stop,
                 log_lines: None,

@@ -127,6 +127,12 @@ fn the_end_of_a_run_on_a_server_is_shown() {
     assert!(code == Some(0) && stdout.contains("; the run is over\n"), "{stdout}");
     let (_, stdout, _) = outcome(&["job", "top", &server.address, "--once", "--json"]);
     assert_eq!(serde_json::from_str::<Value>(&stdout).unwrap()["phase"], "over");
+    // A worker that was started for it and comes too late waits for no other run.
+    let mut late = command(&["rl", "worker", "--supervised", "--join", &server.address]);
+    let mut late = late.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let _open = late.stdin.take();
+    let told = late.wait_with_output().unwrap().stdout;
+    assert_eq!(String::from_utf8(told).unwrap(), "worker 0: 0 episodes, 0 steps\n");
 }
 
 #[test]

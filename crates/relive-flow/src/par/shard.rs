@@ -37,13 +37,13 @@ impl<S> Shard<S> {
         self.number
     }
 
-    /// The source of its items: its number, until [`ParFlow::union`] puts it behind other shards.
+    /// The source of its items: its number, until [`ParFlow::union`](crate::ParFlow::union) puts it behind other shards.
     #[must_use]
     pub fn source(&self) -> Source {
         self.source
     }
 
-    /// Uses its state, alone. Behind [`gather_sync`](ParFlow::gather_sync) what changes between two rounds is seen by all of the next round; otherwise
+    /// Uses its state, alone. Behind [`gather_sync`](crate::ParFlow::gather_sync) what changes between two rounds is seen by all of the next round; otherwise
     /// it is seen from the next call of an operator on.
     pub fn with<R>(&self, function: impl FnOnce(&mut S) -> R) -> R {
         function(&mut self.state.lock())

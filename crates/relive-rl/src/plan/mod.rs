@@ -1,6 +1,6 @@
 //! What plans are made of.
 //!
-//! An [`Agent`](crate::Agent) gives a [`Policy`](crate::Policy), which acts in many environments at once, and a plan: a
+//! An [`Agent`] gives a [`Policy`](crate::Policy), which acts in many environments at once, and a plan: a
 //! [`Flow`](relive_flow::Flow) of [`Progress`] that it makes of what its [`Crew`] offers. [`train`](crate::run::train) pulls at the plan until there
 //! were steps enough.
 //!

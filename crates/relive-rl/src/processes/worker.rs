@@ -56,9 +56,10 @@ pub struct Worker<'a> {
     pub client: &'a Client,
     /// Tells it from the other workers; of a run with a fixed number of them, below that number.
     pub number: u32,
-    /// Whether whoever has started it starts another in its place when it ends. Then one of its number that was there before has ended, and a run
-    /// that is over when the worker begins is one that another will follow, which it waits for.
+    /// Whether whoever has started it starts another in its place when it ends. Then one of its number that was there before has ended.
     pub is_supervised: bool,
+    /// Whether it waits for the next run where the one that it finds is over. Otherwise it ends, as is right for one that was started by a run.
+    pub awaits_next: bool,
     /// The way to its node, if it is the worker of one: weights come from there as long as they do.
     pub weights_from: Option<&'a Client>,
     /// Ends it early.
@@ -71,7 +72,15 @@ impl<'a> Worker<'a> {
     /// A worker that nobody starts anew, with weights of the run's server.
     #[must_use]
     pub fn new(client: &'a Client, number: u32, stop: &'a Stop) -> Worker<'a> {
-        Worker { client, number, is_supervised: false, weights_from: None, stop, log_lines: None }
+        Worker {
+            client,
+            number,
+            is_supervised: false,
+            awaits_next: false,
+            weights_from: None,
+            stop,
+            log_lines: None,
+        }
     }
 }
 
@@ -129,11 +138,11 @@ fn work_unseen(worker: &Worker<'_>, agents: &MakeAgent<'_>, environments: &MakeN
     })
 }
 
-/// The job of the server, as soon as there is one that has weights; none if it is over, or the worker was told to stop.
+/// The job of the server, as soon as there is one that has weights; none if it is over and no other is waited for, or the worker was told to stop.
 fn wait_for_job(worker: &Worker<'_>) -> Result<Option<Job>> {
     while !worker.stop.is_stopped() {
         match job::get(worker.client) {
-            Ok(Some(job)) if job.now.is_over && worker.is_supervised => {}
+            Ok(Some(job)) if job.now.is_over && worker.awaits_next => {}
             Ok(Some(job)) if job.now.is_over => return Ok(None),
             Ok(Some(job)) if job.now.version.is_some() => return Ok(Some(job)),
             Ok(_) => {}

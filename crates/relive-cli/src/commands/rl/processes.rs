@@ -262,6 +262,9 @@ impl Executor {
             Some(On::Ray) => ray::job(self.actors(), &address, token),
             _ => supervisor::job(self.actors(), &address, security),
         });
-        Supervisor::start(workers.into_iter().chain(learners).collect()).map(Some)
+        // Actors of Ray are on other machines, too, and end one after the other.
+        let is_slow = self.server.is_some() || self.on == Some(On::Ray);
+        let grace = if is_slow { supervisor::GRACE } else { supervisor::GRACE_WITHOUT_TABLES };
+        Supervisor::start(workers.into_iter().chain(learners).collect(), grace).map(Some)
     }
 }

@@ -18,6 +18,9 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// Time for workers to end by themselves when the run is over.
 pub(super) const GRACE: Duration = Duration::from_secs(4);
 
+/// The same where the run's tables were in its own process. Those that have joined have told the run that they know; the others find nobody any more.
+pub(super) const GRACE_WITHOUT_TABLES: Duration = Duration::from_millis(500);
+
 /// How long the run may go on after a worker has ended with success, before another is started in its place. Longer than a driver waits for the
 /// last of them.
 pub(super) const AFTER_SUCCESS: Duration = Duration::from_secs(4);
@@ -45,8 +48,8 @@ struct Flags {
 }
 
 impl Supervisor {
-    /// Starts what acts for a run, when that calls [`begun`](Self::begun).
-    pub(super) fn start(jobs: std::io::Result<Vec<Job>>) -> Result<Supervisor> {
+    /// Starts what acts for a run, when that calls [`begun`](Self::begun). When the run is over, it has so much time to end by itself.
+    pub(super) fn start(jobs: std::io::Result<Vec<Job>>, grace: Duration) -> Result<Supervisor> {
         let broken = |error: &dyn std::fmt::Display| {
             Failure::text(Kind::Runtime, format!("a worker cannot be started: {error}"))
         };
@@ -54,7 +57,7 @@ impl Supervisor {
         let (flags, stop) = (Arc::new(Flags::default()), Stop::new());
         let (shared, told) = (Arc::clone(&flags), stop.clone());
         let watch = move || {
-            if let Err(text) = shared.watch(&jobs) {
+            if let Err(text) = shared.watch(&jobs, grace) {
                 shared.failure.lock().get_or_insert(text);
                 told.stop();
             }
@@ -140,7 +143,7 @@ pub(super) fn text(word: &std::ffi::OsStr) -> std::io::Result<Word> {
 
 impl Flags {
     /// Starts the workers when the run has begun, and watches them until it is over; why one cannot go on.
-    fn watch(&self, jobs: &[Job]) -> std::result::Result<(), String> {
+    fn watch(&self, jobs: &[Job], grace: Duration) -> std::result::Result<(), String> {
         while !self.is_begun.load(Ordering::Relaxed) {
             if self.is_over.load(Ordering::Relaxed) {
                 return Ok(());
@@ -165,8 +168,11 @@ impl Flags {
                 return Err(text);
             }
         }
-        let grace = if self.is_left.load(Ordering::Relaxed) { Duration::ZERO } else { GRACE };
-        started.iter_mut().for_each(|(members, _)| members.stop(grace));
+        let grace = if self.is_left.load(Ordering::Relaxed) { Duration::ZERO } else { grace };
+        let until = Instant::now() + grace;
+        for (members, _) in &mut started {
+            members.stop(until.saturating_duration_since(Instant::now()));
+        }
         Ok(())
     }
 }

@@ -49,6 +49,8 @@ pub(crate) fn run(options: &Options) -> Result {
         client: &client,
         number,
         is_supervised,
+        // It is started when there is a run.
+        awaits_next: false,
         weights_from: near.as_ref(),
         stop: &stop,
         log_lines: Some(&lines),
