@@ -10,8 +10,8 @@ use crate::address::Address;
 use crate::endpoint::{Bound, Endpoint};
 use crate::{Error, ErrorKind, Result};
 
-/// Serves tables that are made elsewhere, such as those of a run, on a thread of its own until it is dropped. Nothing is
-/// loaded or saved, and the tables stay as they are.
+/// Serves tables that are made elsewhere, such as those of a run, on a thread of its own until it is dropped. Nothing
+/// is loaded or saved, and the tables stay as they are.
 ///
 /// ```
 /// use relive_engine::Engine;
@@ -69,8 +69,8 @@ impl Background {
         })
     }
 
-    /// Serves the tables that it is shown: the first ones at `first`, and others after them at `then`, if there are to be
-    /// such. `what` is the name of the tables in the log.
+    /// Serves the tables that it is shown: the first ones at `first`, and others after them at `then`, if there are to
+    /// be such. `what` is the name of the tables in the log.
     #[must_use]
     pub fn serving(
         &self,

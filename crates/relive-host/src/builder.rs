@@ -58,8 +58,8 @@ impl ServerBuilder {
         self
     }
 
-    /// Bounds what chunks take in memory; see [`EngineBuilder::max_bytes`]. Clients that insert more wait, and get an error
-    /// in the end.
+    /// Bounds what chunks take in memory; see [`EngineBuilder::max_bytes`]. Clients that insert more wait, and get an
+    /// error in the end.
     #[must_use]
     pub fn max_bytes(mut self, max_bytes: u64) -> Self {
         self.max_bytes = Some(max_bytes);
@@ -73,8 +73,9 @@ impl ServerBuilder {
         self
     }
 
-    /// A folder on a fast disk: shortly before chunks take [`max_bytes`](Self::max_bytes), those that were not read lately
-    /// move there, and are read from there when they are sampled. Inserts wait only while the disk does not keep up.
+    /// A folder on a fast disk: shortly before chunks take [`max_bytes`](Self::max_bytes), those that were not read
+    /// lately move there, and are read from there when they are sampled. Inserts wait only while the disk does not
+    /// keep up.
     #[must_use]
     pub fn spill(mut self, folder: impl Into<PathBuf>) -> Self {
         self.spill = Some(folder.into());
@@ -123,12 +124,12 @@ impl ServerBuilder {
         self
     }
 
-    /// Starts serving at `endpoint`, on the calling Tokio runtime: an [`Address`] in any of its forms, or an [`Endpoint`]
-    /// with TLS and tokens.
+    /// Starts serving at `endpoint`, on the calling Tokio runtime: an [`Address`] in any of its forms, or an
+    /// [`Endpoint`] with TLS and tokens.
     ///
     /// # Errors
-    /// `Tables`, `Bind` and `Security` for settings that cannot be used, before anything is loaded; `Restore`, `Location`,
-    /// `Damaged`, `InUse` and `Storage` about the checkpoint and the disk tier.
+    /// `Tables`, `Bind` and `Security` for settings that cannot be used, before anything is loaded; `Restore`,
+    /// `Location`, `Damaged`, `InUse` and `Storage` about the checkpoint and the disk tier.
     pub async fn bind(self, endpoint: impl Into<Endpoint>) -> Result<Server> {
         let checked = endpoint.into().check().await?;
         let mut server = self.in_process().await?;

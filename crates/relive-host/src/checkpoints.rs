@@ -76,8 +76,8 @@ pub struct Checkpoints {
 }
 
 impl Checkpoints {
-    /// In the folder or bucket (`s3://…`, `gs://…`, `az://…`) at `location`: the newest is loaded at the start, and new ones
-    /// are written there. If it is the place of one checkpoint, that one is loaded.
+    /// In the folder or bucket (`s3://…`, `gs://…`, `az://…`) at `location`: the newest is loaded at the start, and
+    /// new ones are written there. If it is the place of one checkpoint, that one is loaded.
     pub fn at(location: impl Into<String>) -> Self {
         Self { location: Some(location.into()), ..Self::default() }
     }
@@ -92,7 +92,8 @@ impl Checkpoints {
         Self { is_new: true, not_at_shutdown: true, ..Self::at(folder) }
     }
 
-    /// Has `save` write the checkpoints; see [`EngineBuilder::checkpointer`](relive_engine::EngineBuilder::checkpointer).
+    /// Has `save` write the checkpoints; see
+    /// [`EngineBuilder::checkpointer`](relive_engine::EngineBuilder::checkpointer).
     #[must_use]
     pub fn saved_by(
         mut self,
@@ -112,8 +113,8 @@ impl Checkpoints {
         self
     }
 
-    /// A checkpoint, or a folder of them, to load while the server's own has none. If there is nothing whole, that counts as
-    /// none.
+    /// A checkpoint, or a folder of them, to load while the server's own has none. If there is nothing whole, that
+    /// counts as none.
     #[must_use]
     pub fn fallback(mut self, place: impl Into<String>) -> Self {
         self.fallback = Some(place.into());
@@ -163,8 +164,8 @@ impl Checkpoints {
         self
     }
 
-    /// Whether to take tables that the checkpoint has and the server was not given, with the rules that they have there,
-    /// instead of refusing the checkpoint.
+    /// Whether to take tables that the checkpoint has and the server was not given, with the rules that they have
+    /// there, instead of refusing the checkpoint.
     #[must_use]
     pub fn other_tables(mut self, yes: bool) -> Self {
         self.other_tables = yes;
@@ -178,8 +179,8 @@ impl Checkpoints {
         self
     }
 
-    /// Lets other servers load from the folder, and write to it, until this one first writes. Otherwise the folder is this
-    /// server's from its start.
+    /// Lets other servers load from the folder, and write to it, until this one first writes. Otherwise the folder is
+    /// this server's from its start.
     #[must_use]
     pub fn shared_until_written(mut self, yes: bool) -> Self {
         self.is_shared = yes;

@@ -14,8 +14,8 @@ use tokio::net::TcpListener;
 use crate::address::{Address, Reserved};
 use crate::{Error, ErrorKind, Result};
 
-/// An address, and what is asked of those who come in there. An address alone, in any form that [`Address`] takes, is open
-/// to everybody who reaches it, without TLS.
+/// An address, and what is asked of those who come in there. An address alone, in any form that [`Address`] takes, is
+/// open to everybody who reaches it, without TLS.
 ///
 /// ```no_run
 /// use relive_host::Endpoint;
@@ -60,8 +60,8 @@ impl Endpoint {
         self
     }
 
-    /// [`tls`](Self::tls) with the certificate of the server and of those who signed it, its key, and the authorities of
-    /// whom clients must show a certificate, if they must: files in PEM, read when the server starts.
+    /// [`tls`](Self::tls) with the certificate of the server and of those who signed it, its key, and the authorities
+    /// of whom clients must show a certificate, if they must: files in PEM, read when the server starts.
     #[must_use]
     pub fn tls_files(
         mut self,
@@ -94,8 +94,8 @@ impl Endpoint {
         self
     }
 
-    /// Listens at a second address without TLS and tokens, for dm-reverb's clients, which know neither. Who comes in there
-    /// has `role`.
+    /// Listens at a second address without TLS and tokens, for dm-reverb's clients, which know neither. Who comes in
+    /// there has `role`.
     #[must_use]
     pub fn open_entrance(mut self, address: impl Into<Address>, role: Role) -> Self {
         self.open = Some((address.into(), role));

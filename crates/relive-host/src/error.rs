@@ -43,7 +43,7 @@ pub enum ErrorKind {
     Storage,
     /// The last checkpoint could not be written. Earlier ones stay valid.
     LastCheckpoint,
-    /// The server ended by itself.
+    /// The server ended by itself, or the system gave it no thread.
     Ended,
 }
 

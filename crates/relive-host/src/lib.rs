@@ -1,10 +1,11 @@
-//! One way to start a server: tables, a bound on memory, a disk tier, checkpoints, TLS, tokens and the dashboard become a
-//! running [`Server`].
+//! One way to start a server: tables, a bound on memory, a disk tier, checkpoints, TLS, tokens and the dashboard
+//! become a running [`Server`].
 //!
-//! The facade, the program `relive` and the Python package only translate their users' settings into a [`ServerBuilder`].
-//! The order in which a server starts is here alone:
+//! The facade, the program `relive` and the Python package only translate their users' settings into a
+//! [`ServerBuilder`]. The order in which a server starts is here alone:
 //!
-//! 1. certificates, tokens, addresses and rules of tables are checked, and a fixed port is taken, before anything is loaded;
+//! 1. certificates, tokens, addresses and rules of tables are checked, and a fixed port is taken, before anything is
+//!    loaded;
 //! 2. metrics and the dashboard are served, so that it can be seen that a checkpoint is being loaded;
 //! 3. the folder of the disk tier and that of the checkpoints are locked, and the checkpoint is loaded;
 //! 4. clients can connect.

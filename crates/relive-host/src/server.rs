@@ -57,7 +57,8 @@ impl Server {
         Self { engine, options, http, listening: None, folders: Some(folders), ended }
     }
 
-    /// Opens a port for a server that has none: serves what comes in at `bound`, in a task of the calling Tokio runtime.
+    /// Opens a port for a server that has none: serves what comes in at `bound`, in a task of the calling Tokio
+    /// runtime.
     ///
     /// ```
     /// use relive_host::{Endpoint, Server};
@@ -96,8 +97,8 @@ impl Server {
         Ok(())
     }
 
-    /// The address that clients connect to. Its port is 0 as long as an [in-process](ServerBuilder::in_process) server has
-    /// none.
+    /// The address that clients connect to. Its port is 0 as long as an [in-process](ServerBuilder::in_process) server
+    /// has none.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         let nowhere = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
@@ -129,12 +130,12 @@ impl Server {
         async move { drop(ended.wait_for(|ended| *ended).await) }
     }
 
-    /// Stops in order: confirmations of inserts that did happen are still sent, waiting calls get an error, and the last
-    /// checkpoint is written if there is to be one.
+    /// Stops in order: confirmations of inserts that did happen are still sent, waiting calls get an error, and the
+    /// last checkpoint is written if there is to be one.
     ///
     /// # Errors
-    /// `LastCheckpoint` if that could not be written; `Ended` if the listener had broken before, or the task was ended from
-    /// outside.
+    /// `LastCheckpoint` if that could not be written; `Ended` if the listener had broken before, or the task was ended
+    /// from outside.
     pub async fn stop(mut self) -> Result<()> {
         let served = match self.listening.take() {
             Some(Listening { stop, task, .. }) => {

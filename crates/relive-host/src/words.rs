@@ -1,7 +1,7 @@
 //! What settings are called where users make them.
 
-/// The names that messages use for settings, so that their readers find them: those of a command line are not those of a
-/// function. The default has the names of this crate.
+/// The names that messages use for settings, so that their readers find them: those of a command line are not those of
+/// a function. The default has the names of this crate.
 #[derive(Debug, Clone, Copy)]
 pub struct Words {
     /// Where metrics and the dashboard are.

@@ -77,8 +77,8 @@ struct Running {
 
 #[pymethods]
 impl Server {
-    /// Tables that begin with what the newest checkpoint holds, at `port` of `host` (0: a free one), or without a `port` within
-    /// the process only. With a `seed` all random choices follow from it.
+    /// Tables that begin with what the newest checkpoint holds, at `port` of `host` (0: a free one), or without a
+    /// `port` within the process only. With a `seed` all random choices follow from it.
     #[new]
     #[expect(clippy::needless_pass_by_value, reason = "PyO3 hands lists over by value")]
     #[expect(clippy::too_many_arguments, reason = "the options of a server, named in Python")]
@@ -188,8 +188,8 @@ impl Server {
         self.process == std::process::id() && self.running.lock().is_some()
     }
 
-    /// Stops serving; clients that wait get an error. A second call does nothing. Raises what the server ended with, such as a last
-    /// checkpoint that could not be written.
+    /// Stops serving; clients that wait get an error. A second call does nothing. Raises what the server ended with,
+    /// such as a last checkpoint that could not be written.
     fn stop(&self, py: Python<'_>) -> PyResult<()> {
         if self.process != std::process::id() {
             return Ok(());
@@ -198,8 +198,8 @@ impl Server {
         self.end(py, running)
     }
 
-    /// Writes all tables, as they are at one moment, into the folder or bucket `path`, in place of what was written there before. Gives
-    /// where the checkpoint is.
+    /// Writes all tables, as they are at one moment, into the folder or bucket `path`, in place of what was written
+    /// there before. Gives where the checkpoint is.
     fn save(&self, py: Python<'_>, path: &str) -> PyResult<String> {
         let write = || Root::new(path).keep(1).save(self.engine.snapshot(), &CheckpointProgress::default());
         py.detach(write).map(|saved| saved.location).map_err(|error| raise_host(py, error))
