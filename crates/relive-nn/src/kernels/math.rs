@@ -1,9 +1,9 @@
-//! Functions of one number without branches, so that loops over them are vectorised, and what runs such loops.
-//! Results are within two units in the last place of f32 unless a function says otherwise.
+//! Branch-free scalar functions, so that loops over them are vectorised, and a way to run such loops. Results are
+//! within two units in the last place of f32 unless a function states another bound.
 
 use pulp::WithSimd;
 
-/// Runs a loop compiled for the widest vector instructions that the processor has.
+/// Runs a loop compiled for the widest vector instructions that the processor supports.
 #[inline]
 pub(crate) fn wide<W: WithSimd>(work: W) -> W::Output {
     pulp::Arch::new().dispatch(work)
@@ -38,9 +38,8 @@ pub(crate) fn sigmoid(x: f32) -> f32 {
     1.0 / (1.0 + exp(-x))
 }
 
-/// The hyperbolic tangent, within three units in the last place: the quotient of two polynomials that Eigen has
-/// (`ptanh_float`), in fused steps, which give the same bits on every processor. From 7.9 on it stays where it is,
-/// two units below 1.
+/// The hyperbolic tangent, within three units in the last place: Eigen's quotient of two polynomials (`ptanh_float`),
+/// with fused multiply-adds, which give the same bits on every processor. From 7.9 on it is constant, two units below 1.
 #[inline(always)]
 pub(crate) fn tanh(x: f32) -> f32 {
     let x = x.clamp(-7.905_311, 7.905_311);
