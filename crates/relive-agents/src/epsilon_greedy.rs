@@ -31,7 +31,7 @@ impl EpsilonGreedy {
     /// 2018).
     ///
     /// # Errors
-    /// As [`new`](Self::new).
+    /// As for [`new`](Self::new).
     #[expect(clippy::cast_precision_loss, reason = "rows are few")]
     pub fn spread(epsilon: f64, alpha: f64, seat: &Seat<'_>) -> Result<EpsilonGreedy> {
         let (actions, streams) = (Discrete::expect(seat.spec)?, Streams::new(seat.keys));

@@ -122,7 +122,7 @@ impl OffPolicy {
     /// The table for steps that may insert this number of items at once.
     ///
     /// # Errors
-    /// As [`table`](Self::table).
+    /// As for [`table`](Self::table).
     pub fn table_for(&self, burst: usize) -> Result<TableConfig> {
         let rules = ReplayTable {
             name: TABLE,
@@ -245,10 +245,10 @@ impl OffPolicy {
         }
     }
 
-    /// As [`plan_with`](Self::plan_with), with adders of transitions.
+    /// Like [`plan_with`](Self::plan_with), with adders of transitions.
     ///
     /// # Errors
-    /// As [`plan_with`](Self::plan_with).
+    /// As for [`plan_with`](Self::plan_with).
     pub fn plan(&self, crew: &Crew, learning: Flow<Progress>) -> Result<Flow<Progress>> {
         self.plan_with(crew, learning, self.transitions(crew))
     }
@@ -256,7 +256,7 @@ impl OffPolicy {
     /// Like [`plan`](Self::plan), for a policy that writes these extras.
     ///
     /// # Errors
-    /// As [`plan_with`](Self::plan_with).
+    /// As for [`plan_with`](Self::plan_with).
     pub fn plan_with_extras(
         &self,
         crew: &Crew,

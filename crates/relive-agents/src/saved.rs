@@ -14,7 +14,7 @@ pub(crate) enum Saved<'a> {
     Optimizer(&'a mut Optimizer),
     Stream(&'a mut Stream),
     Streams(&'a mut Streams),
-    /// A part with fields of its own.
+    /// A part with its own fields.
     Part(&'a mut dyn Visited),
     /// Any other fields.
     Fields(&'a mut dyn FnMut(&mut State<'_>)),

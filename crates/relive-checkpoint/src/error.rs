@@ -71,7 +71,7 @@ impl Error {
         Self { kind: ErrorKind::Io, text, place: None, file: None, source: Some(Box::new(source)) }
     }
 
-    /// Whether the system says that nobody, or only not this process, may write there.
+    /// Whether the system denies writing there, to everyone or to this process.
     pub(crate) fn is_read_only(&self) -> bool {
         matches!(self.io_kind(), Some(io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem))
     }

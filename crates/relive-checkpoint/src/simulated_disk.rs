@@ -112,7 +112,7 @@ impl SimulatedDisk {
         state.now.files.iter().map(|(path, file)| (path.clone(), content(file))).collect()
     }
 
-    /// Modifies the contents of a file behind the users' backs.
+    /// Modifies the contents of a file without the users' knowledge.
     pub(crate) fn change(&self, path: &Path, change: impl FnOnce(&mut Vec<u8>)) {
         let mut state = self.state();
         let file = state.now.files[path];

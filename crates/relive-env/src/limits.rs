@@ -12,5 +12,5 @@ pub const MAX_THREADS: usize = 256;
 /// Limit on stacked frames, and on repeats of an action.
 pub const MAX_REPEATS: usize = 1 << 16;
 
-/// Limit on the rows, columns, bits, distractors or links of a bsuite environment; the largest of its own settings is 100.
+/// Limit on the rows, columns, bits, distractors or links of a bsuite environment; bsuite's own settings go up to 100.
 pub const MAX_BSUITE_SIZE: u32 = 4096;

@@ -16,7 +16,7 @@ pub struct Error {
 pub enum ErrorKind {
     /// The bytes are not such a file, or are truncated.
     Damaged,
-    /// The data is whole but belongs to another network or optimiser.
+    /// The data is intact but belongs to another network or optimiser.
     Mismatch,
     /// A limit of [`limits`](crate::limits) is exceeded.
     TooLarge,

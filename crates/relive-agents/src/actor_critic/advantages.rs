@@ -15,7 +15,7 @@ pub struct Advantages {
 /// `A_t = δ_t + γ·λ·d_t·A_{t+1}`, where `d_t` is the environment's discount and the sum ends with the episode. Where an
 /// episode is truncated, or the rollout ends before it does, the value of the last observation is the bootstrap.
 ///
-/// `rewards` and `values` are `[steps · rows]`, `last_values` `[rows]`. Cells in which an episode begins get 0.
+/// `rewards` and `values` are `[steps · rows]`, `last_values` `[rows]`. Cells in which an episode starts get 0.
 ///
 /// # Panics
 /// If a slice has another length.

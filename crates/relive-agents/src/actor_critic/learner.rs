@@ -48,7 +48,7 @@ impl ActorCriticLearner {
     /// A learner for the environments of a run.
     ///
     /// # Errors
-    /// As [`ActorCriticPolicy::new`](super::ActorCriticPolicy::new).
+    /// As for [`ActorCriticPolicy::new`](super::ActorCriticPolicy::new).
     pub fn new(settings: &Settings, crew: &Crew) -> Result<ActorCriticLearner> {
         let key = crew.learner_key();
         let normalizes = settings.normalize_observations;

@@ -14,8 +14,7 @@ use crate::weights;
 pub(crate) enum Drawing {
     /// From a normal distribution squashed by tanh.
     TanhNormal,
-    /// The outputs are the action, to which normal noise of this standard deviation is added; the sum is clipped to
-    /// −1..1.
+    /// The outputs are the action plus normal noise of this standard deviation, clipped to −1..1.
     Noisy { stddev: f32 },
     /// From a normal distribution, clipped to −1..1.
     Normal(NormalHead),

@@ -32,7 +32,7 @@ pub struct AppoConfig {
     pub epochs: usize,
     /// Clip range of the ratio of new to old probability, ε: the ratio gains nothing beyond 1 ± ε.
     pub clip: f32,
-    /// Whether the advantages of a batch are shifted and scaled to mean 0 and standard deviation 1.
+    /// Whether the advantages of a batch are normalised to mean 0 and standard deviation 1.
     pub normalize_advantages: bool,
     /// Weight of the value loss, the squared error.
     pub value_cost: f32,

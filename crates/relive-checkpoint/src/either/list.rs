@@ -7,7 +7,7 @@ use crate::{Catalog, CheckpointInfo, Error};
 /// All checkpoints of both formats in the folder or bucket at `root`, oldest first; empty if it does not exist.
 ///
 /// Relive's newest checkpoint is the one with the highest number, dm-reverb's newest the one with the latest time.
-/// Between the two, times decide; a checkpoint of Relive's whose time is unreadable counts as newer.
+/// Between the two, times decide; a Relive checkpoint with an unreadable time counts as newer.
 ///
 /// # Errors
 /// The place cannot be listed. An unreadable checkpoint is an error in its [`CheckpointInfo::summary`].

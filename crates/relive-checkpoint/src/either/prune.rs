@@ -6,8 +6,8 @@ use super::root::lock_folder_of;
 use crate::{Catalog, CheckpointInfo, Error, Format, Pruned, reverb};
 
 /// Removes all checkpoints in the folder or bucket at `root` except the newest `keep` of both formats together, and all
-/// files that none of Relive's refers to. Other files stay. If the root has checkpoints of Relive's, at least one of
-/// them stays.
+/// files to which no remaining Relive checkpoint refers. Other files stay. If the root has Relive checkpoints, at least
+/// one of them stays.
 ///
 /// # Errors
 /// `InUse` if a server is writing there; `Damaged` if a remaining checkpoint cannot be read, because its references are

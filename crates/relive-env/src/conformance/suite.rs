@@ -1,4 +1,4 @@
-//! All rules in turn.
+//! Runs all rules in turn.
 
 use super::{Violation, rules};
 use crate::environment::Environment;

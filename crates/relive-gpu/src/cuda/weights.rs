@@ -116,7 +116,7 @@ impl DeviceWeights {
     /// Sets the weights of these global indices, like [`Weights::update`](crate::select::Weights::update).
     ///
     /// # Errors
-    /// As there; also if the device fails.
+    /// As for [`Weights::update`](crate::select::Weights::update); also if the device fails.
     pub fn update(&mut self, indices: &[u64], weights: &[f32]) -> Result<()> {
         check_update(&self.config, indices, weights)?;
         if indices.is_empty() {
@@ -148,7 +148,7 @@ impl DeviceWeights {
     /// Sets all weights at once, like [`Weights::load`](crate::select::Weights::load).
     ///
     /// # Errors
-    /// As there; also if the device fails.
+    /// As for [`Weights::load`](crate::select::Weights::load); also if the device fails.
     pub fn load(&mut self, weights: &[f32]) -> Result<()> {
         check_all(&self.config, weights)?;
         self.memory[0].write(0, weights)?;

@@ -89,7 +89,7 @@ impl Slot {
         self.claim.store(left, Ordering::Release);
     }
 
-    /// The controller frees the slot of a writer that no longer exists.
+    /// The controller frees the slot of a writer that has ended.
     pub(crate) fn clear(&self, nobody: u64) {
         self.say(0, 0, 0.0);
         if self.controllers_turn() {

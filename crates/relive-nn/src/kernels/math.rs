@@ -27,7 +27,7 @@ pub(crate) fn exp(x: f32) -> f32 {
     let p = p * r + 4.166_579_6e-2;
     let p = p * r + 1.666_666_5e-1;
     let p = p * r + 5e-1;
-    // The low bits of `rounded` are the whole number: casts from float to integer would not be vectorised.
+    // The low bits of `rounded` are the integer: casts from float to integer would not be vectorised.
     let power = f32::from_bits(rounded.to_bits().wrapping_sub(ROUNDER.to_bits()).wrapping_add(127) << 23);
     (p * r * r + r + 1.0) * power
 }
@@ -39,7 +39,7 @@ pub(crate) fn sigmoid(x: f32) -> f32 {
 }
 
 /// The hyperbolic tangent, within three units in the last place: Eigen's quotient of two polynomials (`ptanh_float`),
-/// with fused multiply-adds, which give the same bits on every processor. From 7.9 on it is constant, two units below 1.
+/// with fused multiply-adds, which give the same bits on every processor. It is constant from 7.9 on, two units below 1.
 #[inline(always)]
 pub(crate) fn tanh(x: f32) -> f32 {
     let x = x.clamp(-7.905_311, 7.905_311);

@@ -11,7 +11,7 @@ pub struct Support {
 
 impl Support {
     /// # Panics
-    /// If there are less than two atoms, or `max` is not above `min`.
+    /// If there are fewer than two atoms, or `max` is not above `min`.
     pub fn new(min: f32, max: f32, atoms: usize) -> Self {
         assert!(atoms >= 2 && max > min, "{atoms} atoms from {min} to {max}: two or more, upwards");
         Self { min, max, atoms }

@@ -16,7 +16,7 @@ pub(super) const MIN_DUAL: f32 = 1e-8;
 pub struct Mpo {
     /// Bound on the distance of the non-parametric policy from the target policy.
     pub epsilon: f32,
-    /// The same for the penalty on actions out of [−1, 1].
+    /// The same for the penalty on actions outside of [−1, 1].
     pub epsilon_penalty: f32,
     /// Bound on the KL divergence of means, per dimension.
     pub epsilon_mean: f32,

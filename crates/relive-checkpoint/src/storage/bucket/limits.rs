@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-/// Size of all parts of an upload but the last, because some services require equal sizes. S3 accepts 10,000 parts of
-/// at least 5 MiB, so a file may have 80 GB.
+/// Size of the parts of an upload. All parts except the last have it, because some services require equal sizes. S3
+/// accepts 10,000 parts of at least 5 MiB, so a file may have 80 GB.
 pub(super) const PART_BYTES: usize = 8 << 20;
 
 /// Limit on the parts of an upload: S3's limit.

@@ -5,7 +5,7 @@ use super::run::{Point, Run, groups, points};
 use crate::bsuite::Experiment;
 use crate::error::{EnvError, Mismatch};
 
-/// Regret per episode of random play, or of the worst.
+/// Regret per episode of random play, or of the worst play.
 const BANDIT_REGRET: f64 = 0.5;
 const MNIST_REGRET: f64 = 1.8;
 /// Number of episodes after which the recognised digits are counted.
