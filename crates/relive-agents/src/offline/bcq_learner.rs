@@ -164,7 +164,7 @@ mod tests {
         let Transitions { observations, next_observations, rewards, discounts, .. } = &mut learner.batch;
         (*observations, *next_observations) = (vec![0.5], vec![1.0]);
         (*rewards, *discounts, learner.actions) = (vec![1.0], vec![0.5], vec![0]);
-        // In s' = 1, the second action has value 4, but its probability is e^−5 times the first one's, which has value 2.
+        // In s' = 1, the second action has value 4, but e^−5 times the probability of the first, whose value is 2.
         assert_eq!(learner.targets(), [2.0]);
         let (value_loss, policy_loss, _) = learner.improve().unwrap();
         // q(0.5, 0) = 1, so the error is 1, where the Huber loss is ½ and its slope 1.

@@ -39,7 +39,7 @@ pub(crate) fn sigmoid(x: f32) -> f32 {
 }
 
 /// The hyperbolic tangent, within three units in the last place: Eigen's quotient of two polynomials (`ptanh_float`),
-/// with fused multiply-adds, which give the same bits on every processor. It is constant from 7.9 on, two units below 1.
+/// with fused multiply-adds, with the same bits on every processor. From 7.9 on, its value stays two units below 1.
 #[inline(always)]
 pub(crate) fn tanh(x: f32) -> f32 {
     let x = x.clamp(-7.905_311, 7.905_311);
