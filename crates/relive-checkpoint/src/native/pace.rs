@@ -42,7 +42,7 @@ fn rest(took: Duration, waited: Duration) -> Duration {
     if waited >= took / WAITED_PART { took.saturating_sub(waited) * REST } else { Duration::ZERO }
 }
 
-/// How long the calling thread was runnable without a processor; `None` if the system does not report it.
+/// How long the calling thread was runnable without a processor; zero if the system does not report it.
 #[cfg(target_os = "linux")]
 fn waited() -> Duration {
     let told = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();

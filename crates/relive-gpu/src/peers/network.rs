@@ -19,9 +19,9 @@ pub struct NetworkOptions {
     /// The token that connections present and a server requires; without one, a server is open to every client that can
     /// reach it.
     pub token: Option<String>,
-    /// A server's certificate and key; without them connections are in plain text.
+    /// A server's TLS settings; without them connections are in plain text.
     pub server_tls: Option<ServerTls>,
-    /// The certificates that connections trust; without them connections are in plain text.
+    /// A connection's TLS settings; without them it is in plain text.
     pub client_tls: Option<ClientTls>,
     /// How long a call waits for the complete answers of other stores.
     pub patience: Duration,
