@@ -8,32 +8,32 @@ use serde::{Deserialize, Serialize};
 
 use crate::actor_critic::{ActorCriticPolicy, Optimization, Settings, plan};
 
-/// The settings of A2C, the synchronous form of A3C (Mnih et al. 2016): one gradient of each rollout. The defaults
-/// are those of Stable-Baselines3, in 8 environments.
+/// The settings of A2C, the synchronous form of A3C (Mnih et al. 2016): one gradient step per rollout. The defaults are
+/// those of Stable-Baselines3, with 8 environments.
 ///
 /// Deviations from the paper: separate networks for policy and value, orthogonal initial weights.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct A2cConfig {
-    /// Environments, all workers together.
+    /// Environments, over all workers.
     pub num_envs: usize,
     /// Steps of a rollout in each environment.
     pub num_steps: usize,
     /// The agent's discount γ.
     pub discount: f32,
-    /// λ of the advantages; 1 for those of the paper.
+    /// λ of generalised advantage estimation; 1 as in the paper.
     pub gae_lambda: f32,
     /// Step size of RMSProp.
     pub learning_rate: f32,
-    /// Whether the step size falls to 0 over the run.
+    /// Whether the step size decays linearly to 0 over the run.
     pub anneal: bool,
-    /// How much the squared error of values counts.
+    /// Weight of the value loss, the squared error.
     pub value_cost: f32,
-    /// How much the entropy of the policy counts.
+    /// Weight of the policy's entropy.
     pub entropy_cost: f32,
     /// Bound on the gradient's norm.
     pub max_gradient_norm: f32,
-    /// Whether observations are shifted and scaled to mean 0 and standard deviation 1.
+    /// Whether observations are normalised to mean 0 and standard deviation 1.
     pub normalize_observations: bool,
     /// Whether rewards are scaled so that discounted returns have a standard deviation of 1.
     pub normalize_rewards: bool,
@@ -61,7 +61,7 @@ impl Default for A2cConfig {
 }
 
 impl A2cConfig {
-    /// Settings for an environment by its name: the defaults, whatever it is.
+    /// The settings for a named environment: always the defaults.
     #[must_use]
     pub fn for_environment(_name: &str) -> A2cConfig {
         A2cConfig::default()

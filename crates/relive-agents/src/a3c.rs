@@ -9,20 +9,20 @@ use crate::A2cConfig;
 use crate::actor_critic::{ActorCriticPolicy, asynchronous};
 use crate::settings::check;
 
-/// The settings of A3C (Mnih et al. 2016): each worker computes the gradient of its own rollout, which is applied as
-/// it comes. They are those of [`A2cConfig`], of which each worker is one; `num_envs` are the environments of each.
-/// With no actors A3C learns as A2C does.
+/// The settings of A3C (Mnih et al. 2016). Each worker computes the gradient of its own rollout, and the learner
+/// applies gradients as they arrive. The settings are those of [`A2cConfig`], applied to each worker: `num_envs` counts
+/// the environments of one worker. Without actors, A3C learns as A2C does.
 ///
-/// Workers have no statistics in common, so that neither observations nor rewards can be normalised.
+/// Workers share no statistics, so neither observations nor rewards can be normalised.
 ///
-/// Deviations from the paper: workers have several environments, networks for policy and value are separate, initial
-/// weights orthogonal.
+/// Deviations from the paper: workers have several environments; policy and value have separate networks; initial
+/// weights are orthogonal.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct A3cConfig(pub A2cConfig);
 
 impl A3cConfig {
-    /// Settings for an environment by its name: the defaults, whatever it is.
+    /// The settings for a named environment: always the defaults.
     #[must_use]
     pub fn for_environment(name: &str) -> A3cConfig {
         A3cConfig(A2cConfig::for_environment(name))

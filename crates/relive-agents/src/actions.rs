@@ -1,29 +1,29 @@
-//! Discrete actions, and what is told of others.
+//! Discrete actions, and the description of other actions in errors.
 
 use relive_env::{ArraySpec, Buffer, EnvironmentSpec};
 use relive_rl::{Result, RlError};
 use relive_tensor::{DType, Nest};
 
-/// One action of some, by its number.
+/// A discrete action: one number below a count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Discrete {
-    /// How many actions there are.
+    /// Number of actions.
     pub(crate) count: usize,
     dtype: DType,
 }
 
 impl Discrete {
-    /// That of an environment, if it takes one discrete action.
+    /// The discrete action of an environment, if it takes exactly one.
     pub(crate) fn of(spec: &EnvironmentSpec) -> Option<Discrete> {
         let Nest::Leaf(leaf) = &spec.actions else { return None };
         let count = usize::try_from(leaf.num_values()?).unwrap_or(usize::MAX);
         matches!(leaf.dtype, DType::Int32 | DType::Int64).then_some(Discrete { count, dtype: leaf.dtype })
     }
 
-    /// As [`of`](Self::of).
+    /// Like [`of`](Self::of), but fails for other actions.
     ///
     /// # Errors
-    /// [`Unsuited`](RlError::Unsuited) for other actions, with the place of what is not supported.
+    /// [`Unsuited`](RlError::Unsuited) for other actions; the error names the unsupported leaf.
     pub(crate) fn expect(spec: &EnvironmentSpec) -> Result<Discrete> {
         let unsuited = || RlError::Unsuited { expected: "one discrete action", got: told(&spec.actions) };
         Discrete::of(spec).ok_or_else(unsuited)
@@ -38,7 +38,7 @@ impl Discrete {
         Ok(())
     }
 
-    /// The numbers of the actions in a buffer. An action that is none is no index, either: it is refused where it is
+    /// The numbers of the actions in a buffer. An invalid action becomes an invalid index, which is refused where it is
     /// used.
     pub(crate) fn read(self, actions: &Buffer, numbers: &mut Vec<usize>) -> Result<()> {
         numbers.clear();
@@ -49,10 +49,10 @@ impl Discrete {
         Ok(())
     }
 
-    /// The numbers of actions that came as float32, as those in batches do.
+    /// The numbers of actions that are stored as float32, as they are in batches.
     ///
     /// # Errors
-    /// [`Unsuited`](RlError::Unsuited): there is no action of such a number.
+    /// [`Unsuited`](RlError::Unsuited): no action has such a number.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -74,7 +74,7 @@ fn index(action: impl TryInto<usize>) -> usize {
     action.try_into().unwrap_or(usize::MAX)
 }
 
-/// What actions there are, and where.
+/// The actions of an environment and where they are, for error messages.
 pub(crate) fn told(actions: &Nest<ArraySpec>) -> String {
     let leaves: Vec<_> = actions
         .flatten_with_paths()

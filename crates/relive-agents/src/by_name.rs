@@ -9,34 +9,34 @@ use serde_json::{Map, Value};
 
 use crate::given;
 
-/// What an agent is, in a few words.
+/// A short description of an agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct About {
-    /// By which it is asked for.
+    /// The name by which the agent is requested.
     pub name: &'static str,
-    /// Where it was described first.
+    /// The paper that introduced it.
     pub paper: &'static str,
-    /// Which actions it takes: `discrete`, `continuous` for an array of numbers, or `any` of both.
+    /// The actions it supports: `discrete`, `continuous` for an array of numbers, or `any` for both.
     pub actions: &'static str,
-    /// What its tables hold.
+    /// The contents of its tables.
     pub replay: &'static str,
     /// How it learns.
     pub text: &'static str,
 }
 
-/// What the tables of those hold that do not act.
+/// The contents of the tables of offline agents.
 const RECORDED: &str = "recorded transitions";
 
 impl About {
-    /// Whether it acts; otherwise it learns from recorded episodes alone.
+    /// Whether it acts; otherwise it only learns from recorded episodes.
     #[must_use]
     pub fn acts(&self) -> bool {
         self.replay != RECORDED
     }
 }
 
-/// Everything that goes by an agent's name, from one list: its name, its settings, its paper, its actions, what its
-/// tables hold, and how it learns.
+/// Everything that depends on an agent's name, generated from one list: its name, settings, paper, actions, table
+/// contents, and how it learns.
 macro_rules! agents {
     ($($name:literal, $config:ty, $paper:literal, $actions:literal, $replay:expr, $text:literal;)*) => {
         /// The names of all agents.
@@ -44,7 +44,7 @@ macro_rules! agents {
 
         const EXPECTED: &str = concat!("one of" $(, " ", $name)*);
 
-        /// What the agent of a name is; none if there is no such agent.
+        /// The description of a named agent; `None` if no agent has this name.
         #[must_use]
         pub fn about(name: &str) -> Option<About> {
             match name {
@@ -56,10 +56,10 @@ macro_rules! agents {
             }
         }
 
-        /// The agent of a name with these settings, a JSON object; what is not in it is the default.
+        /// The named agent with these settings, a JSON object; missing settings keep their defaults.
         ///
         /// # Errors
-        /// [`Setting`](RlError::Setting): there is no such agent, or no such setting; a setting of another type.
+        /// [`Setting`](RlError::Setting): no agent or no setting has this name, or a setting has another type.
         ///
         /// ```
         /// let agent = relive_agents::from_json("ppo", r#"{"epochs": 4}"#)?;
@@ -74,11 +74,11 @@ macro_rules! agents {
             }
         }
 
-        /// The settings of an agent as a JSON object: what is known to learn fast in the environment of a name,
-        /// otherwise the defaults.
+        /// The settings of a named agent as a JSON object: ones known to learn the named environment quickly, otherwise
+        /// the defaults.
         ///
         /// # Errors
-        /// [`Setting`](RlError::Setting): there is no such agent.
+        /// [`Setting`](RlError::Setting): no agent has this name.
         pub fn preset(name: &str, environment: &str) -> Result<String> {
             match name {
                 $($name => Ok(text(&<$config>::for_environment(environment))),)*
@@ -115,7 +115,7 @@ agents! {
     "td3-bc", crate::Td3BcConfig, "Fujimoto and Gu 2021", "continuous", RECORDED, "TD3 beside imitation, from what was recorded";
 }
 
-/// The default settings with those that are given in their place.
+/// The default settings, overridden by the given ones.
 fn made<A: Agent + Default + Serialize + DeserializeOwned + 'static>(
     settings: &str,
 ) -> Result<Arc<dyn Agent>> {
@@ -123,13 +123,13 @@ fn made<A: Agent + Default + Serialize + DeserializeOwned + 'static>(
         RlError::setting("the text of the settings", error, "a JSON object of the agent's settings")
     };
     let given: Map<String, Value> = serde_json::from_str(settings).map_err(refused)?;
-    // By way of text, in which numbers keep their digits.
+    // The conversion goes through text, which keeps the digits of numbers.
     let mut all: Map<String, Value> = serde_json::from_str(&text(&A::default())).map_err(refused)?;
     merge(&mut all, given);
     given::read::<A>(&Value::Object(all)).map(|agent| Arc::new(agent) as Arc<dyn Agent>)
 }
 
-/// Puts settings in the place of others; of groups of settings those that are given.
+/// Overrides settings by the given ones; a group of settings is merged, not replaced.
 fn merge(all: &mut Map<String, Value>, given: Map<String, Value>) {
     for (name, value) in given {
         match (all.get_mut(&name), value) {
@@ -140,7 +140,7 @@ fn merge(all: &mut Map<String, Value>, given: Map<String, Value>) {
 }
 
 fn text(settings: &impl Serialize) -> String {
-    // Settings are numbers, texts and lists of them, which JSON has.
+    // Settings are numbers, strings and lists of them, all of which JSON has.
     serde_json::to_string(settings).unwrap_or_default()
 }
 

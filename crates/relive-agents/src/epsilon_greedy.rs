@@ -1,4 +1,4 @@
-//! Exploring by chance.
+//! Epsilon-greedy exploration.
 
 use relive_env::Buffer;
 use relive_nn::losses;
@@ -7,19 +7,19 @@ use relive_rl::{Purpose, Result, Saveable, Seat};
 use crate::actions::Discrete;
 use crate::streams::Streams;
 
-/// Takes the action of the greatest value, or with probability ε any. Among actions of the same value each is as
-/// likely as the others; in an evaluation the first is taken, and ε is 0.
+/// Takes the action with the highest value, or, with probability ε, a random one. Ties are broken at random. In an
+/// evaluation ε is 0, and the first of equal actions wins.
 #[derive(Debug)]
 pub struct EpsilonGreedy {
     actions: Discrete,
-    /// That of each row.
+    /// ε of each row.
     epsilons: Vec<f64>,
     explores: bool,
     streams: Streams,
 }
 
 impl EpsilonGreedy {
-    /// For the rows of a worker.
+    /// Explores the rows of a worker with the same ε.
     ///
     /// # Errors
     /// [`Unsuited`](relive_rl::RlError::Unsuited): the environment does not take one discrete action.
@@ -27,10 +27,11 @@ impl EpsilonGreedy {
         EpsilonGreedy::spread(epsilon, 0.0, seat)
     }
 
-    /// For the rows of a worker that differ in ε: row `i` of all `N` has `ε^(1 + α·i/(N − 1))` (Horgan et al. 2018).
+    /// Explores the rows of a worker with different ε: row `i` of all `N` has `ε^(1 + α·i/(N − 1))` (Horgan et al.
+    /// 2018).
     ///
     /// # Errors
-    /// As [`new`](Self::new).
+    /// As for [`new`](Self::new).
     #[expect(clippy::cast_precision_loss, reason = "rows are few")]
     pub fn spread(epsilon: f64, alpha: f64, seat: &Seat<'_>) -> Result<EpsilonGreedy> {
         let (actions, streams) = (Discrete::expect(seat.spec)?, Streams::new(seat.keys));
@@ -40,21 +41,21 @@ impl EpsilonGreedy {
         Ok(EpsilonGreedy { actions, epsilons, explores: seat.purpose == Purpose::Training, streams })
     }
 
-    /// How many actions there are.
+    /// Number of actions.
     #[must_use]
     pub fn num_actions(&self) -> usize {
         self.actions.count
     }
 
-    /// What its future depends on.
+    /// The state on which its future depends.
     pub(crate) fn streams(&mut self) -> &mut Streams {
         &mut self.streams
     }
 
-    /// Writes an action to each row, by the values of all actions there: `[rows, actions]`.
+    /// Writes an action to each row, by the values of all its actions, `[rows, actions]`.
     ///
     /// # Errors
-    /// `actions` is no buffer for one discrete action.
+    /// `actions` is not a buffer for one discrete action.
     pub fn act(&mut self, values: &[f32], actions: &mut Buffer) -> Result<()> {
         let Self { actions: discrete, epsilons, explores, streams } = self;
         let rows = values.chunks_exact(discrete.count).zip(streams.each()).zip(epsilons);

@@ -1,4 +1,4 @@
-//! Settings as they were given. The error of one that cannot be read has its name, what was given, and what it may be.
+//! Deserialises settings. The error of an unreadable setting has its name, the given value, and the permitted ones.
 
 use std::fmt;
 
@@ -10,10 +10,10 @@ use serde::de::{
 use serde::forward_to_deserialize_any;
 use serde_json::Value;
 
-/// Settings out of a JSON object.
+/// Settings from a JSON object.
 ///
 /// # Errors
-/// [`Setting`](RlError::Setting): the first that cannot be read.
+/// [`Setting`](RlError::Setting): the first unreadable setting.
 pub(crate) fn read<A: DeserializeOwned>(all: &Value) -> Result<A> {
     let read = A::deserialize(Given { value: all, name: String::new() });
     read.map_err(|Refused { name, got, expected }| {
@@ -22,7 +22,7 @@ pub(crate) fn read<A: DeserializeOwned>(all: &Value) -> Result<A> {
     })
 }
 
-/// A value, and the setting that it is of: `hidden`, `hidden[0]`, `demonstrations.ratio`; empty for all of them.
+/// A value and the path of its setting: `hidden`, `hidden[0]`, `demonstrations.ratio`; empty for the whole object.
 struct Given<'de> {
     value: &'de Value,
     name: String,
@@ -79,7 +79,7 @@ impl<'de> Deserializer<'de> for Given<'de> {
         variants: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Refused> {
-        // Those of settings have no fields.
+        // The variants of settings have no fields.
         let read = match self.value.as_str() {
             Some(variant) => visitor.visit_enum(variant.into_deserializer()),
             None => Err(Refused::unknown_variant("", variants)),
@@ -101,7 +101,7 @@ impl<'de> IntoDeserializer<'de, Refused> for Given<'de> {
     }
 }
 
-/// Why a setting cannot be read. Its name and what was given are empty until whoever knows them puts them in.
+/// Why a setting cannot be read. Its name and the given value are empty until a caller that knows them fills them in.
 #[derive(Debug)]
 struct Refused {
     name: String,
@@ -159,7 +159,7 @@ impl fmt::Display for Refused {
 
 impl std::error::Error for Refused {}
 
-/// What serde expects, in the words of the settings' documentation.
+/// serde's expectation, in the words of the settings' documentation.
 fn plain(expected: &str) -> String {
     let count = |text: &str| text.split(' ').find_map(|word| word.parse::<u32>().ok());
     match expected {

@@ -1,4 +1,4 @@
-//! What recurrent policies remember of their rows.
+//! The recurrent state of each row of a policy.
 
 use relive_env::{ArraySpec, Buffer, State};
 use relive_nn::{Inputs, LstmState, Params, RecurrentNetwork, RecurrentScratch, Steps};
@@ -7,7 +7,7 @@ use relive_tensor::{DType, Nest};
 
 use crate::saved::Visited;
 
-/// The states of a recurrent network, one for each row, so that a row is the same whatever other rows there are.
+/// The states of a recurrent network, one for each row, so that a row does not depend on the other rows.
 #[derive(Debug)]
 pub(crate) struct Memory {
     states: Vec<LstmState>,
@@ -15,11 +15,11 @@ pub(crate) struct Memory {
     scratch: RecurrentScratch,
 }
 
-/// The names under which states are among a policy's extras, in the order in which they come there.
+/// The names of the states among a policy's extras, in their order there.
 const NAMES: [&str; 2] = ["cell", "hidden"];
 
 impl Memory {
-    /// Rows that remember nothing.
+    /// Rows with an empty memory.
     pub(crate) fn new(network: &RecurrentNetwork, rows: usize) -> Memory {
         let states = vec![network.zero_state(1); rows];
         Memory { states, outputs: Vec::new(), scratch: RecurrentScratch::default() }
@@ -31,7 +31,7 @@ impl Memory {
         NAMES.map(|name| (name, Nest::Leaf(ArraySpec::new(name, DType::Float32, [units]))))
     }
 
-    /// Forgets rows that begin an episode.
+    /// Clears the states of rows that start an episode.
     pub(crate) fn forget(&mut self, starts: &[bool]) {
         for (state, _) in self.states.iter_mut().zip(starts).filter(|(_, starts)| **starts) {
             state.hidden.fill(0.0);
@@ -39,7 +39,7 @@ impl Memory {
         }
     }
 
-    /// Writes the states, as they are before the rows are acted in, to the leaves of extras from `first` on.
+    /// Writes the states, as they are before the rows are acted in, to the leaves of the extras from `first` on.
     pub(crate) fn tell(&self, extras: &mut Buffer, first: usize) -> Result<()> {
         for (leaf, of_cells) in [true, false].into_iter().enumerate() {
             let all = extras.leaf_mut::<f32>(first + leaf)?;
@@ -51,7 +51,7 @@ impl Memory {
         Ok(())
     }
 
-    /// The outputs for an observation in each row, which is remembered.
+    /// The outputs for an observation in each row; updates the states.
     pub(crate) fn act(
         &mut self,
         network: &RecurrentNetwork,
@@ -77,8 +77,8 @@ impl Visited for Memory {
     }
 }
 
-/// The states that sequences begin with, from the extras of their first rows: `[batch, width]`, of which `first`
-/// numbers are others.
+/// The initial states of sequences, from the extras of their first rows: `[batch, width]`, the first `first` numbers of
+/// which are other extras.
 pub(crate) fn states_of(extras: &[f32], batch: usize, units: usize, first: usize) -> LstmState {
     let width = extras.len() / batch.max(1);
     let part = |from: usize| {

@@ -1,4 +1,4 @@
-//! What agents share that learn from transitions in a replay table.
+//! The parts shared by agents that learn from transitions in a replay table.
 
 use std::path::PathBuf;
 
@@ -13,51 +13,51 @@ use serde::{Deserialize, Serialize};
 
 use crate::settings::{check, share, whole};
 
-/// The table that they are in; of several, the beginning of their names.
+/// The name of the table; if there are several, the prefix of their names.
 pub const TABLE: &str = "replay";
 
-/// Most samples that a client asks a table for at once.
+/// Limit on the samples that a client requests from a table at once.
 const MAX_BATCH_SIZE: usize = 1 << 20;
 
-/// Most items that a table has.
+/// Limit on the items of a table.
 const MAX_REPLAY_SIZE: u64 = 2_147_483_647;
 
-/// Most tables that the items are divided among: a batch asks each of them.
+/// Limit on the tables that share the items: a batch samples each of them.
 const MAX_SHARDS: usize = 64;
 
-/// Items that one of several tables may be ahead of the others by, beside those of a step, however small the replay
-/// is: each actor is one ahead at most.
+/// How many items one of several tables may be ahead of the others, besides the items of a step, however small the
+/// replay is: each actor is at most one ahead.
 const ITEMS_AHEAD: usize = 8;
 
-/// The settings of acting into a table and learning from it, and the plans that follow from them.
+/// The settings of agents that act into a table and learn from it, and the resulting plans.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct OffPolicy {
-    /// Items of a batch.
+    /// Items in a batch.
     pub batch_size: usize,
     /// How often each item is sampled, on average.
     pub samples_per_insert: f64,
-    /// Steps of a transition.
+    /// Steps that a transition spans.
     pub n_step: usize,
     /// γ.
     pub discount: f32,
-    /// Items before learning begins.
+    /// Items in the table before learning starts.
     pub min_replay_size: usize,
-    /// Items that are kept; the oldest leave.
+    /// Capacity in items; the oldest are evicted.
     pub max_replay_size: u64,
-    /// Tables that the items are divided among, evenly; each gives its share of a batch.
+    /// Number of tables that share the items evenly; each gives its part of a batch.
     pub shards: usize,
 }
 
-/// The table that demonstrations are in.
+/// The table of demonstrations.
 const DEMONSTRATIONS: &str = "demonstrations";
 
-/// Demonstrations that are learned from beside what the agent has seen itself.
+/// Demonstrations that the agent learns from besides its own experience.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Demonstrations {
-    /// The share of a batch that is of demonstrations; 0 for none.
+    /// Share of demonstrations in a batch; 0 for none.
     pub ratio: f64,
-    /// A folder of recorded episodes; the environment's own demonstrator unless set.
+    /// A folder of recorded episodes; unset means the environment's own demonstrator.
     pub folder: Option<PathBuf>,
     /// Episodes of the environment's own demonstrator.
     pub episodes: usize,
@@ -75,7 +75,7 @@ impl Demonstrations {
         whole("demonstrations.episodes", self.episodes)
     }
 
-    /// How many of a batch are demonstrations.
+    /// Number of demonstrations in a batch.
     #[expect(
         clippy::cast_precision_loss,
         clippy::cast_possible_truncation,
@@ -88,10 +88,10 @@ impl Demonstrations {
 }
 
 impl OffPolicy {
-    /// Whether all are within their ranges.
+    /// Checks that all settings are within their ranges.
     ///
     /// # Errors
-    /// The first that is not.
+    /// The first setting that is out of range.
     pub fn validate(&self) -> Result<()> {
         let range = 1..=MAX_BATCH_SIZE;
         check("batch_size", self.batch_size, range.contains(&self.batch_size), "from 1 to 1048576")?;
@@ -111,7 +111,7 @@ impl OffPolicy {
         share("discount", self.discount)
     }
 
-    /// The table of transitions, which is sampled uniformly; of several tables each is like this.
+    /// The table of transitions, which is sampled uniformly; if there are several, the template of each.
     ///
     /// # Errors
     /// A ratio that no table can keep.
@@ -119,10 +119,10 @@ impl OffPolicy {
         self.table_for(self.n_step)
     }
 
-    /// The table where a step may insert so many items at once.
+    /// The table for steps that may insert this number of items at once.
     ///
     /// # Errors
-    /// As [`table`](Self::table).
+    /// As for [`table`](Self::table).
     pub fn table_for(&self, burst: usize) -> Result<TableConfig> {
         let rules = ReplayTable {
             name: TABLE,
@@ -135,7 +135,7 @@ impl OffPolicy {
         if self.shards == 1 {
             return rules.config();
         }
-        // Of several, some may be ahead of others; see `expect_in_step`.
+        // With several tables, some may be ahead of others; see `expect_in_step`.
         let batch_size = 2 * self.batch_size.div_ceil(self.shards);
         ReplayTable { batch_size, burst: burst.div_ceil(self.shards) + ITEMS_AHEAD, ..rules }.config()
     }
@@ -148,7 +148,7 @@ impl OffPolicy {
         self.max_replay_size / self.shards as u64
     }
 
-    /// The names of the tables of what the agent sees.
+    /// The names of the tables of the agent's own experience.
     pub fn table_names(&self) -> Vec<String> {
         match self.shards {
             1 => vec![TABLE.to_owned()],
@@ -156,12 +156,12 @@ impl OffPolicy {
         }
     }
 
-    /// These tables, each with its share of `items` of a batch.
+    /// These tables, each with its share of `items` in a batch.
     fn divided(&self, items: usize) -> Vec<(String, usize)> {
         self.table_names().into_iter().map(|name| (name, items / self.shards)).collect()
     }
 
-    /// The tables of what the agent sees, each with its share of a batch in which there may be demonstrations, too.
+    /// The tables of the agent's own experience, each with its share of a batch that may also have demonstrations.
     pub(crate) fn own(&self, demonstrations: &Demonstrations) -> Vec<(String, usize)> {
         self.divided(self.own_of_batch(demonstrations))
     }
@@ -170,14 +170,15 @@ impl OffPolicy {
         self.batch_size.saturating_sub(demonstrations.of_batch(self.batch_size)).max(1)
     }
 
-    /// Whether a batch can be divided among the tables, without its demonstrations.
+    /// Checks that the agent's own part of a batch can be divided among the tables.
     pub(crate) fn validate_shares(&self, demonstrations: &Demonstrations) -> Result<()> {
         let is_even = self.own_of_batch(demonstrations).is_multiple_of(self.shards);
         let expected = "a divisor of batch_size, or of what is left of it without demonstrations";
         check("replay_shards", self.shards, is_even, expected)
     }
 
-    /// The tables: those of what the agent sees, each like `own`, and one of demonstrations if there are to be any.
+    /// The tables: those of the agent's own experience, each like `own`, and one of demonstrations if the settings have
+    /// any.
     pub(crate) fn tables(
         &self,
         own: &TableConfig,
@@ -191,15 +192,15 @@ impl OffPolicy {
         Ok(tables)
     }
 
-    /// Batches of what the agent has seen, as its table's rate limiter allows them.
+    /// Batches of the agent's own experience, at the pace of the table's rate limiter.
     ///
     /// # Errors
-    /// There is no such table.
+    /// A table is missing.
     pub fn batches(&self, crew: &Crew) -> Result<Flow<Vec<SampleBatch>>> {
         crew.replay_mixture(&self.divided(self.batch_size))
     }
 
-    /// The same with demonstrations among them.
+    /// The same, with demonstrations mixed in.
     pub(crate) fn mixed(
         &self,
         crew: &Crew,
@@ -213,7 +214,7 @@ impl OffPolicy {
         crew.replay_mixture(&parts)
     }
 
-    /// Writes the demonstrations into their table, with an adder that `make` makes.
+    /// Writes the demonstrations to their table, with an adder that `make` creates.
     pub(crate) fn show<A: Adder>(
         &self,
         crew: &Crew,
@@ -231,8 +232,7 @@ impl OffPolicy {
         })
     }
 
-    /// An adder of transitions, which divides those for the table of what the agent sees among all such tables, if
-    /// there are several.
+    /// An adder of transitions, which distributes the agent's own experience over its tables if there are several.
     pub(crate) fn transitions(
         &self,
         crew: &Crew,
@@ -245,18 +245,18 @@ impl OffPolicy {
         }
     }
 
-    /// As [`plan_with`](Self::plan_with), with adders of transitions.
+    /// Like [`plan_with`](Self::plan_with), with adders of transitions.
     ///
     /// # Errors
-    /// As [`plan_with`](Self::plan_with).
+    /// As for [`plan_with`](Self::plan_with).
     pub fn plan(&self, crew: &Crew, learning: Flow<Progress>) -> Result<Flow<Progress>> {
         self.plan_with(crew, learning, self.transitions(crew))
     }
 
-    /// As [`plan`](Self::plan), for a policy that writes such extras.
+    /// Like [`plan`](Self::plan), for a policy that writes these extras.
     ///
     /// # Errors
-    /// As [`plan_with`](Self::plan_with).
+    /// As for [`plan_with`](Self::plan_with).
     pub fn plan_with_extras(
         &self,
         crew: &Crew,
@@ -267,11 +267,11 @@ impl OffPolicy {
         self.plan_with(crew, learning, move |client, table| Ok(adder(client, table)?.with_extras(&extras)))
     }
 
-    /// Learns whenever it can, and otherwise acts, a step at a time, into a table by adders that `make` makes; a run
-    /// that has recorded episodes to learn from does not act.
+    /// Learns whenever it can, and otherwise acts, one step at a time, into a table through adders that `make` creates.
+    /// A run with recorded episodes to learn from does not act.
     ///
     /// # Errors
-    /// An environment, a policy or an adder cannot be made; the recorded episodes cannot be read.
+    /// An environment, a policy or an adder cannot be created, or the recorded episodes cannot be read.
     pub fn plan_with<A: Adder + Saveable + 'static>(
         &self,
         crew: &Crew,
@@ -285,20 +285,20 @@ impl OffPolicy {
         }
         self.expect_in_step(crew)?;
         let acting = crew.store(crew.rollouts(1)?, move |client| make(client, TABLE)).acting()?;
-        // Of several learners, the first does not hold the workers back: all that they have done counts before the
-        // next step.
+        // With several learners, the first does not hold the workers back: all their steps so far count before the next
+        // step.
         let order =
             if crew.learners() > 1 { [Weight::UpTo(1), Weight::All] } else { [Weight::All, Weight::UpTo(1)] };
         Ok(Flow::union([learning, acting], Order::weighted(order)))
     }
 
-    /// Whether the rate limiters of several tables leave room for tables that are ahead of others. Each environment
-    /// has its items put into the tables in turn, so that a table is ahead by one item of each at most; and the
-    /// learner has as many samples of all, but for four batches on their way. With less room, actors might wait for a
-    /// table that the learner does not sample, since it waits for another one.
+    /// Checks that the rate limiters of several tables leave room for tables that are ahead of others. Each
+    /// environment's items go to the tables in turn, so a table is ahead by at most one item per environment. The
+    /// learner takes as many samples from each table, except for four batches in flight. With less room, actors might
+    /// wait for a table that the learner does not sample because it waits for another one.
     ///
     /// # Errors
-    /// There is less room.
+    /// The room is too small.
     #[expect(clippy::cast_precision_loss, reason = "items and samples, as rate limiters count them")]
     fn expect_in_step(&self, crew: &Crew) -> Result<()> {
         if self.shards == 1 {

@@ -9,45 +9,44 @@ use serde::{Deserialize, Serialize};
 use crate::actor_critic::{ActorCriticPolicy, Optimization, Settings, plan};
 
 /// The settings of PPO (Schulman et al. 2017). The defaults are those of Stable-Baselines3, with the 2,048 steps of a
-/// rollout in 8 environments.
+/// rollout spread over 8 environments.
 ///
-/// Deviations from the paper, all common: generalised advantages with normalisation in each minibatch, separate
-/// networks for policy and value, orthogonal initial weights, a bound on the gradient's norm. Observations are
-/// normalised by the statistics of the rollouts before the one that is learned from, where other implementations
-/// change them with every step.
+/// Deviations from the paper, all common: generalised advantage estimation with normalisation in each minibatch,
+/// separate networks for policy and value, orthogonal initial weights, a bound on the gradient's norm. The statistics
+/// that normalise a rollout's observations come from earlier rollouts; other implementations update them at every step.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct PpoConfig {
-    /// Environments, all workers together.
+    /// Environments, over all workers.
     pub num_envs: usize,
     /// Steps of a rollout in each environment.
     pub num_steps: usize,
-    /// Steps of a gradient.
+    /// Steps in a minibatch.
     pub minibatch_size: usize,
-    /// How often each rollout is learned from.
+    /// Passes over each rollout.
     pub epochs: usize,
     /// The agent's discount γ.
     pub discount: f32,
-    /// λ of the advantages.
+    /// λ of generalised advantage estimation.
     pub gae_lambda: f32,
-    /// How far the ratio of new to old probability may be from 1 until nothing more is gained, ε.
+    /// Clip range of the ratio of new to old probability, ε: the ratio gains nothing beyond 1 ± ε.
     pub clip: f32,
     /// Step size of Adam.
     pub learning_rate: f32,
-    /// Whether step size and clip fall to 0 over the run.
+    /// Whether step size and clip range decay to 0 over the run.
     pub anneal: bool,
-    /// How much the squared error of values counts.
+    /// Weight of the value loss, the squared error.
     pub value_cost: f32,
-    /// How much the entropy of the policy counts.
+    /// Weight of the policy's entropy.
     pub entropy_cost: f32,
     /// Bound on the gradient's norm.
     pub max_gradient_norm: f32,
-    /// The estimate of KL(old ‖ new) at which a rollout is learned from no more, as 1.5 times this; no bound unless
+    /// Target for the estimate of KL(old ‖ new): learning from a rollout stops at 1.5 times this value; no bound unless
     /// set.
     pub target_kl: Option<f32>,
-    /// Whether the advantages of a minibatch are shifted and scaled to mean 0 and standard deviation 1.
+    /// Whether the advantages of a minibatch are normalised to mean 0 and standard deviation 1.
     pub normalize_advantages: bool,
-    /// Whether observations are shifted and scaled to mean 0 and standard deviation 1.
+    /// Whether observations are normalised to mean 0 and standard deviation 1.
     pub normalize_observations: bool,
     /// Whether rewards are scaled so that discounted returns have a standard deviation of 1.
     pub normalize_rewards: bool,
@@ -80,7 +79,7 @@ impl Default for PpoConfig {
 }
 
 impl PpoConfig {
-    /// Settings for an environment by its name: what is known to learn there fast, and otherwise the defaults.
+    /// The settings for a named environment: ones known to learn it quickly, otherwise the defaults.
     #[must_use]
     pub fn for_environment(name: &str) -> PpoConfig {
         match name {

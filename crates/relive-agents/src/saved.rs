@@ -1,4 +1,4 @@
-//! The states of learners and policies: one list of parts serves saving and restoring.
+//! The states of learners and policies: one list of parts serves both saving and restoring.
 
 use std::fmt::Display;
 
@@ -8,19 +8,19 @@ use relive_rl::{Result, RlError};
 
 use crate::streams::Streams;
 
-/// A part whose state is saved.
+/// A saved part.
 pub(crate) enum Saved<'a> {
     Params(&'a mut Params),
     Optimizer(&'a mut Optimizer),
     Stream(&'a mut Stream),
     Streams(&'a mut Streams),
-    /// A part with fields of its own.
+    /// A part with its own fields.
     Part(&'a mut dyn Visited),
-    /// Whatever else there is.
+    /// Any other fields.
     Fields(&'a mut dyn FnMut(&mut State<'_>)),
 }
 
-/// Goes through its fields, in one order for saving and restoring.
+/// Visits its fields, in one order for saving and restoring.
 pub(crate) trait Visited {
     fn visit(&mut self, state: &mut State<'_>);
 }
@@ -34,10 +34,10 @@ pub(crate) fn save(parts: &mut [Saved<'_>]) -> Vec<u8> {
     bytes
 }
 
-/// Restores as many parts as were [saved](save).
+/// Restores parts that were [saved](save).
 ///
 /// # Errors
-/// [`State`](RlError::State): the bytes are not of such parts.
+/// [`State`](RlError::State): the bytes do not fit these parts.
 pub(crate) fn restore(what: &'static str, parts: &mut [Saved<'_>], bytes: &[u8]) -> Result<()> {
     let refused = |reason: &dyn Display| RlError::State { what, reason: reason.to_string() };
     let mut sections: Vec<_> = parts.iter().map(|_| Section::default()).collect();
@@ -70,7 +70,7 @@ pub(crate) fn restore(what: &'static str, parts: &mut [Saved<'_>], bytes: &[u8])
 /// A part, as bytes.
 #[derive(Default)]
 struct Section {
-    /// Of parameters.
+    /// Version of the parameters.
     version: u64,
     bytes: Vec<u8>,
 }

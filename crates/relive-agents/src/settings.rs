@@ -4,16 +4,16 @@ use std::fmt::Display;
 
 use relive_rl::{Result, RlError};
 
-/// Most hidden layers of a network; the deepest that are trained on a CPU have some dozen.
+/// Limit on the hidden layers of a network; the deepest ones trained on a CPU have some dozen.
 const MAX_LAYERS: usize = 64;
 
-/// The family of a task of bsuite by its name, as `catch` of `catch/0`; none of other environments.
+/// The family of a named bsuite task, such as `catch` of `catch/0`; `None` for other environments.
 pub(crate) fn bsuite_family(environment: &str) -> Option<&str> {
     let (family, number) = environment.split_once('/')?;
     number.parse::<u32>().is_ok().then_some(family)
 }
 
-/// Whether a setting is in its range.
+/// Checks that a setting is in its range.
 pub(crate) fn check(
     name: &'static str,
     got: impl Display,
@@ -23,30 +23,30 @@ pub(crate) fn check(
     if is_valid { Ok(()) } else { Err(RlError::setting(name, got, expected)) }
 }
 
-/// Whether a setting is a positive number.
+/// Checks that a setting is a positive number.
 pub(crate) fn positive(name: &'static str, value: f32) -> Result<()> {
     check(name, value, value > 0.0 && value.is_finite(), "above 0")
 }
 
-/// Whether a setting is zero or a positive number.
+/// Checks that a setting is zero or a positive number.
 pub(crate) fn not_negative(name: &'static str, value: f32) -> Result<()> {
     check(name, value, value >= 0.0 && value.is_finite(), "at least 0")
 }
 
-/// Whether a setting is from 0 to 1.
+/// Checks that a setting is from 0 to 1.
 pub(crate) fn share(name: &'static str, value: f32) -> Result<()> {
     check(name, value, (0.0..=1.0).contains(&value), "from 0 to 1")
 }
 
-/// Whether noise can have this correlation with the noise before.
+/// Checks that a setting is a valid autocorrelation of noise.
 pub(crate) fn correlation(value: f32) -> Result<()> {
     check("noise_correlation", value, (0.0..1.0).contains(&value), "at least 0 and less than 1")
 }
 
-/// Most atoms or quantiles of a distribution of returns; 51 to 200 are usual.
+/// Limit on the atoms or quantiles of a distribution of returns; 51 to 200 are usual.
 const MAX_ATOMS: usize = 4_096;
 
-/// Whether there can be a distribution over so many atoms of this range.
+/// Checks that a distribution can have these atoms over this range.
 pub(crate) fn distribution(value_range: [f32; 2], atoms: usize) -> Result<()> {
     check("atoms", atoms, (2..=MAX_ATOMS).contains(&atoms), "from 2 to 4096")?;
     let [least, most] = value_range;
@@ -54,12 +54,12 @@ pub(crate) fn distribution(value_range: [f32; 2], atoms: usize) -> Result<()> {
     check("value_range", format_args!("[{least}, {most}]"), is_range, "a range upwards")
 }
 
-/// Whether a setting is at least 1.
+/// Checks that a setting is at least 1.
 pub(crate) fn whole(name: &'static str, value: usize) -> Result<()> {
     check(name, value, value >= 1, "at least 1")
 }
 
-/// Whether these can be the sizes of hidden layers.
+/// Checks that these are valid sizes of hidden layers.
 pub(crate) fn layers(hidden: &[usize]) -> Result<()> {
     for size in hidden {
         check("hidden", size, *size >= 1, "a list of sizes of at least 1")?;
@@ -67,7 +67,7 @@ pub(crate) fn layers(hidden: &[usize]) -> Result<()> {
     check("the number of hidden layers", hidden.len(), hidden.len() <= MAX_LAYERS, "at most 64")
 }
 
-/// Whether networks with so many inputs and outputs, and these hidden layers between them, can be made.
+/// Checks that a network can have these inputs, hidden layers and outputs.
 pub(crate) fn fits(inputs: usize, hidden: &[usize], outputs: usize) -> Result<()> {
     check("the number of numbers of an observation", inputs, inputs >= 1, "at least 1")?;
     check("the number of outputs of a network", outputs, outputs >= 1, "at least 1")?;

@@ -3,12 +3,12 @@
 use relive_nn::{Key, Stream};
 use relive_rl::{Result, RlError};
 
-/// One stream for each row, so that a row is the same whatever other rows there are.
+/// One stream for each row, so that a row does not depend on the other rows.
 #[derive(Debug)]
 pub struct Streams(Vec<Stream>);
 
 impl Streams {
-    /// Those of the keys of a [seat](relive_rl::Seat).
+    /// The streams of the keys of a [seat](relive_rl::Seat).
     #[must_use]
     pub fn new(keys: &[Key]) -> Streams {
         Streams(keys.iter().map(|key| key.stream()).collect())
@@ -19,16 +19,16 @@ impl Streams {
         self.0.iter_mut()
     }
 
-    /// Where they stand.
+    /// The positions of the streams.
     #[must_use]
     pub fn save(&self) -> Vec<u8> {
         self.0.iter().flat_map(Stream::to_bytes).collect()
     }
 
-    /// Goes on where as many streams were saved.
+    /// Continues from saved positions of the same number of streams.
     ///
     /// # Errors
-    /// [`State`](RlError::State) if the bytes are not of such.
+    /// [`State`](RlError::State) if the bytes are not such positions.
     pub fn restore(&mut self, bytes: &[u8]) -> Result<()> {
         let refused = |reason: String| RlError::State { what: "a policy", reason };
         let each = bytes.len() / self.0.len().max(1);

@@ -1,13 +1,13 @@
-//! What learners do that learn together, each in a process of its own.
+//! Several learners, each in its own process, that learn together.
 
 use relive_nn::{Key, Optimizer, Params, Stream};
 use relive_rl::Result;
 use relive_rl::learners::Peers;
 
-/// Goes against the mean of the gradients of all learners. The norm that it had.
+/// Makes a step against the mean of the gradients of all learners. Returns its norm.
 ///
 /// # Errors
-/// Another learner is lost.
+/// Another learner was lost.
 pub(crate) fn step(
     optimizer: &mut Optimizer,
     params: &mut Params,
@@ -18,11 +18,10 @@ pub(crate) fn step(
     Ok(optimizer.step(params, gradient))
 }
 
-/// From a gradient and numbers that are means over so many of this learner's cells, to those over the cells of all
-/// learners together.
+/// Turns a gradient and numbers that are means over this learner's cells into means over the cells of all learners.
 ///
 /// # Errors
-/// As [`step`].
+/// As for [`step`].
 #[expect(clippy::cast_precision_loss, reason = "cells of a batch")]
 pub(crate) fn mean_over_cells<const N: usize>(
     (gradient, numbers): (&mut Vec<f32>, [f32; N]),
@@ -43,7 +42,7 @@ pub(crate) fn mean_over_cells<const N: usize>(
     Ok(found)
 }
 
-/// Gives each learner random numbers of its own, where they had the same state.
+/// Gives each learner its own random numbers, although all started from the same state.
 pub(crate) fn apart(stream: &mut Stream, peers: &Peers) {
     if peers.rank() > 0 {
         *stream = Key::from_seed(stream.bits()).child("learner").nth(peers.rank().into()).stream();

@@ -1,4 +1,4 @@
-//! How networks see: pictures by convolutions, everything else as numbers.
+//! How networks read observations: images by convolutions, everything else as numbers.
 
 use relive_env::{ArraySpec, Buffer, EnvironmentSpec};
 use relive_nn::{Inputs, NetworkBuilder};
@@ -7,13 +7,13 @@ use relive_tensor::{DType, Nest};
 
 use crate::settings;
 
-/// The least height and width of a picture: the convolutions leave one place of it.
+/// The minimum height and width of an image: the convolutions reduce it to one place.
 const LEAST: usize = 36;
 
-/// The front of a network.
+/// The front layers of a network.
 ///
-/// An observation that is one array of bytes `[height, width, channels]` of at least 36 x 36 is a picture: the three
-/// convolutions of Mnih et al. (2015) read it, and it stays bytes until then. Other observations are read as the
+/// An observation is an image if it is one array of bytes `[height, width, channels]` of at least 36 x 36. The three
+/// convolutions of Mnih et al. (2015) read images, which stay bytes until then. Other observations are read as the
 /// numbers of all their leaves.
 #[derive(Debug, Clone)]
 pub(crate) struct Torso {
@@ -22,7 +22,7 @@ pub(crate) struct Torso {
 }
 
 impl Torso {
-    /// For what an environment shows.
+    /// The torso for an environment's observations.
     ///
     /// # Errors
     /// Observations that are not numbers.
@@ -35,12 +35,12 @@ impl Torso {
         self.features.width()
     }
 
-    /// Whether observations are pictures.
+    /// Whether observations are images.
     pub(crate) fn sees_pictures(&self) -> bool {
         self.picture.is_some()
     }
 
-    /// Whether a network can be made of this, with hidden layers and outputs behind it.
+    /// Checks that a network can have this torso, hidden layers and outputs.
     pub(crate) fn fits(&self, hidden: &[usize], outputs: usize) -> Result<()> {
         let Some([height, width, channels]) = self.picture else {
             return settings::fits(self.inputs(), hidden, outputs);
@@ -51,7 +51,7 @@ impl Torso {
         settings::fits(behind, hidden, outputs)
     }
 
-    /// The layers in front of all others.
+    /// Adds the front layers.
     pub(crate) fn layers<'a>(&self, builder: NetworkBuilder<'a>) -> NetworkBuilder<'a> {
         match self.picture {
             Some([height, width, channels]) => builder.image(height, width, channels).nature_torso(),
@@ -59,8 +59,8 @@ impl Torso {
         }
     }
 
-    /// What a network reads of observations: pictures as they are, other observations by `rows`, memory that is used
-    /// again.
+    /// The network's inputs from observations: images as they are, other observations through `rows`, which is reused
+    /// memory.
     pub(crate) fn read<'a>(&self, observations: &'a Buffer, rows: &'a mut Vec<f32>) -> Inputs<'a> {
         if let Some(bytes) = observations.leaf_bytes(0).filter(|_| self.sees_pictures()) {
             return Inputs::Bytes(bytes);
@@ -70,7 +70,7 @@ impl Torso {
     }
 }
 
-/// Observations that a network reads, in memory that is used again.
+/// Observations as network inputs, in reused memory.
 #[derive(Debug)]
 pub(crate) enum Seen {
     Numbers(Vec<f32>),
@@ -84,7 +84,7 @@ impl Default for Seen {
 }
 
 impl Seen {
-    /// Takes over observations.
+    /// Replaces the contents with observations.
     pub(crate) fn fill(&mut self, torso: &Torso, observations: &Buffer) {
         match self {
             Seen::Pictures(pictures) if torso.sees_pictures() => {
@@ -99,7 +99,7 @@ impl Seen {
         }
     }
 
-    /// What a network reads.
+    /// The network's inputs.
     pub(crate) fn inputs(&self) -> Inputs<'_> {
         match self {
             Seen::Numbers(rows) => Inputs::Floats(rows),
@@ -108,7 +108,7 @@ impl Seen {
     }
 }
 
-/// Height, width and channels, of observations that are pictures.
+/// Height, width and channels, if observations are images.
 fn picture(observations: &Nest<ArraySpec>) -> Option<[usize; 3]> {
     let Nest::Leaf(leaf) = observations else { return None };
     let dims: Option<Vec<usize>> = leaf.shape.dims().iter().map(|dim| usize::try_from(*dim).ok()).collect();

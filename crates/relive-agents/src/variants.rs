@@ -1,4 +1,4 @@
-//! Agents that are others with settings of their own.
+//! Agents that are other agents with their own settings.
 
 use std::path::PathBuf;
 
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Demonstrations, DqnConfig, DqnLoss, R2d2Config};
 
-/// An agent of a name that is another one: its settings are the other's, with other defaults.
+/// A named variant of another agent: it has the other's settings with different defaults.
 macro_rules! variant {
     ($(#[$about:meta])* $variant:ident, $of:ident, $name:literal) => {
         $(#[$about])*
@@ -47,11 +47,11 @@ macro_rules! variant {
 }
 
 variant! {
-    /// The settings of Ape-X DQN (Horgan et al. 2018): those of [`DqnConfig`], of which many actors differ in how
-    /// much they explore.
+    /// The settings of Ape-X DQN (Horgan et al. 2018): those of [`DqnConfig`], with many actors that differ in how much
+    /// they explore.
     ///
-    /// Deviations from the paper: Adam in the place of RMSProp; actors get each version of the weights as it is
-    /// published; priorities of new transitions are 1 until they were learned from.
+    /// Deviations from the paper: Adam replaces RMSProp; actors get each version of the weights when it is published;
+    /// new transitions have priority 1 until they are sampled.
     ApexConfig, DqnConfig, "apex"
 }
 
@@ -70,14 +70,14 @@ impl Default for ApexConfig {
 }
 
 impl ApexConfig {
-    /// Settings for an environment by its name: what is known to learn there fast, and otherwise the defaults.
+    /// The settings for a named environment: ones known to learn it quickly, otherwise the defaults.
     #[must_use]
     pub fn for_environment(name: &str) -> ApexConfig {
         let (known, apex) = (DqnConfig::for_environment(name), ApexConfig::default().0);
         if known == DqnConfig::default() {
             return ApexConfig(apex);
         }
-        // Known settings need little exploration; of few actors the first would spoil what the others do.
+        // The known settings explore little; with few actors, the first one would spoil the others' work.
         ApexConfig(DqnConfig { epsilon: 0.02, epsilon_alpha: 3.0, ..known })
     }
 }
@@ -107,7 +107,7 @@ impl Default for RainbowConfig {
 }
 
 impl RainbowConfig {
-    /// Settings for an environment by its name: what is known to learn there fast, and otherwise the defaults.
+    /// The settings for a named environment: ones known to learn it quickly, otherwise the defaults.
     #[must_use]
     pub fn for_environment(name: &str) -> RainbowConfig {
         let (known, RainbowConfig(rainbow)) = (DqnConfig::for_environment(name), RainbowConfig::default());
@@ -120,8 +120,8 @@ impl RainbowConfig {
 }
 
 variant! {
-    /// The settings of DQfD as Acme has it, after Hester et al. 2018: those of [`DqnConfig`], half of whose batches
-    /// are demonstrations.
+    /// The settings of DQfD as in Acme, after Hester et al. 2018: those of [`DqnConfig`], with batches that are half
+    /// demonstrations.
     ///
     /// Deviations from the paper, as in Acme: no large-margin loss and no weight decay; transitions are sampled
     /// uniformly, in a fixed ratio.
@@ -141,18 +141,18 @@ impl Default for DqfdConfig {
 }
 
 impl DqfdConfig {
-    /// Settings for an environment by its name: what is known to learn there fast, and otherwise the defaults.
+    /// The settings for a named environment: ones known to learn it quickly, otherwise the defaults.
     #[must_use]
     pub fn for_environment(name: &str) -> DqfdConfig {
         let DqfdConfig(dqfd) = DqfdConfig::default();
-        // Who was shown the way has little to explore.
+        // With demonstrations the agent needs little exploration.
         let epsilon = if name.starts_with("deep_sea") { 0.02 } else { dqfd.epsilon };
         DqfdConfig(DqnConfig { demonstrations: half(episodes(name)), epsilon, ..dqfd })
     }
 }
 
 variant! {
-    /// The settings of R2D3 (Paine et al. 2019): those of [`R2d2Config`], a part of whose batches are demonstrations.
+    /// The settings of R2D3 (Paine et al. 2019): those of [`R2d2Config`], with batches that are partly demonstrations.
     ///
     /// Deviations from the paper, as in Acme: sequences are sampled uniformly, in a fixed ratio.
     R2d3Config, R2d2Config, "r2d3"
@@ -165,7 +165,7 @@ impl Default for R2d3Config {
 }
 
 impl R2d3Config {
-    /// Settings for an environment by its name: what is known to learn there fast, and otherwise the defaults.
+    /// The settings for a named environment: ones known to learn it quickly, otherwise the defaults.
     #[must_use]
     pub fn for_environment(name: &str) -> R2d3Config {
         R2d3Config(with_demonstrations(R2d2Config::for_environment(name), episodes(name)))
@@ -182,7 +182,7 @@ fn half(episodes: usize) -> Demonstrations {
     Demonstrations { ratio: 0.5, folder, episodes }
 }
 
-/// Demonstrations of an environment: where chance decides, one shows little.
+/// Number of demonstrations of an environment: if it is random, a single one shows little.
 fn episodes(name: &str) -> usize {
     if name.starts_with("deep_sea_stochastic/") { 100 } else { 1 }
 }

@@ -1,11 +1,11 @@
-//! Between the parameters of networks and the weights that learners publish.
+//! Conversion between network parameters and published weights.
 
 use bytes::Bytes;
 use relive_nn::Params;
 use relive_rl::{Result, RlError, Weights};
 use relive_tensor::{DType, Shape, Tensor};
 
-/// All leaves of the parameters by their names, as slices of one copy.
+/// All leaves of the parameters by name, as slices of one copy.
 ///
 /// # Errors
 /// A leaf has more dimensions than a tensor may have.
@@ -21,10 +21,10 @@ pub fn published(params: &Params) -> Result<Weights> {
     Ok(Weights::new(params.version(), parts.collect::<Result<Vec<_>>>()?))
 }
 
-/// Takes over what [`published`] made of parameters of the same layout.
+/// Loads weights that [`published`] made from parameters of the same layout.
 ///
 /// # Errors
-/// [`State`](RlError::State): they are of another layout.
+/// [`State`](RlError::State): the weights have another layout.
 pub fn load(params: &mut Params, weights: &Weights) -> Result<()> {
     let mut all = Vec::with_capacity(params.as_bytes().len());
     for leaf in params.layout().leaves() {

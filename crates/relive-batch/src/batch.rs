@@ -1,4 +1,4 @@
-//! Sampled items, and what each column of their batch consists of: the plan.
+//! Sampled items, and the plan of their batch: the pieces of each column.
 
 use relive_table::Sampled;
 use relive_tensor::{Column, ColumnLayout, DType, Shape};
@@ -6,39 +6,39 @@ use relive_tensor::{Column, ColumnLayout, DType, Shape};
 use super::BatchError;
 use super::kind::{Kind, Piece, STAGE, touch};
 
-/// Sampled items as columns `[samples, rows, ..cell]`; nothing is decoded before it is asked for.
+/// Sampled items as columns `[samples, rows, ..cell]`; data is decoded only on request.
 #[derive(Debug, Default)]
 pub struct Batch {
     pub(super) samples: Vec<Sampled>,
     columns: Vec<BatchColumn>,
     pub(super) kinds: Vec<Kind>,
-    /// The kind of each sample; empty as long as there is one kind.
+    /// The kind of each sample; empty while there is only one kind.
     kind_of: Vec<u32>,
 }
 
-/// What all samples agree on in a column, and how many rows each has.
+/// The common layout of all samples in a column, and the number of rows of each.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BatchColumn {
-    /// Type and shape; of samples that differ in their number of rows, with as many as the longest has.
+    /// Type and shape; if samples differ in their number of rows, with that of the longest.
     pub layout: ColumnLayout,
-    /// Rows of each sample, if they differ.
+    /// Rows of each sample, if the numbers differ.
     pub lengths: Option<Vec<u32>>,
 }
 
 impl BatchColumn {
-    /// A column of which all samples have as many rows.
+    /// A column in which all samples have the same number of rows.
     #[must_use]
     pub fn even(layout: ColumnLayout) -> Self {
         Self { layout, lengths: None }
     }
 
-    /// Rows of each of `samples`, 1 if it is squeezed.
+    /// Rows of each of `samples`; 1 if the column is squeezed.
     #[must_use]
     pub fn rows(&self, samples: usize) -> Vec<u32> {
         self.lengths.clone().unwrap_or_else(|| vec![self.layout.rows.unwrap_or(1); samples])
     }
 
-    /// Bytes of the elements of all samples, one behind the other; none of strings, and beyond the address space.
+    /// Bytes of the elements of all samples, concatenated; `None` for strings, and beyond the address space.
     #[must_use]
     pub fn size_bytes(&self, samples: usize) -> Option<usize> {
         let Some(lengths) = &self.lengths else { return self.layout.size_bytes(samples) };
@@ -51,8 +51,8 @@ impl Batch {
     /// The batch of `samples`.
     ///
     /// # Errors
-    /// The samples, and why they make none: [`BatchError::Differ`] if they differ in number, type or shape of their
-    /// columns other than in their rows; [`BatchError::TooLarge`].
+    /// The samples, and why they cannot form a batch: [`BatchError::Differ`] if their columns differ in number, type or
+    /// shape (other than in the number of rows); [`BatchError::TooLarge`].
     pub fn new(samples: Vec<Sampled>) -> Result<Self, (BatchError, Vec<Sampled>)> {
         let mut batch = Self::default();
         match batch.plan(&samples) {
@@ -105,7 +105,7 @@ impl Batch {
         Ok(())
     }
 
-    /// Holds the columns of a sample to those before, whatever their rows.
+    /// Checks the columns of a sample against the earlier ones, ignoring the number of rows.
     fn check(&self, sample: &Sampled) -> Result<(), BatchError> {
         let (trajectory, key) = (&sample.item.trajectory, sample.item.key);
         if trajectory.num_columns() != self.columns.len() {
@@ -125,7 +125,7 @@ impl Batch {
         Ok(())
     }
 
-    /// Notes the rows of each sample in columns in which they differ.
+    /// Records the rows of each sample for columns in which they differ.
     fn note_lengths(&mut self, samples: usize) {
         for (at, column) in self.columns.iter_mut().enumerate() {
             let rows = |kind: &Kind| kind.rows(at);
@@ -139,13 +139,13 @@ impl Batch {
         }
     }
 
-    /// What a sample is cut out of.
+    /// The kind of a sample.
     pub(super) fn kind(&self, sample: usize) -> Option<&Kind> {
         let kind = self.kind_of.get(sample).map_or(0, |kind| *kind as usize);
         self.kinds.get(kind)
     }
 
-    /// The samples, without the batch.
+    /// Returns the samples.
     #[must_use]
     pub fn into_samples(self) -> Vec<Sampled> {
         self.samples
@@ -157,7 +157,7 @@ impl Batch {
         &self.samples
     }
 
-    /// The columns; none for a batch of no samples.
+    /// The columns; empty for a batch without samples.
     #[must_use]
     pub fn columns(&self) -> &[BatchColumn] {
         &self.columns
@@ -181,6 +181,6 @@ fn describe(dtype: DType, squeeze: bool, cell: &[u32]) -> String {
     if squeeze { format!("{dtype}{shape}") } else { format!("rows of {dtype}{shape}") }
 }
 
-/// Kinds among which that of the next sample is looked for. Of more kinds than these few repeat, such as episodes of
-/// any length.
+/// Number of recent kinds among which the next sample's kind is searched. If there are more, few of them repeat, for
+/// example with episodes of any length.
 const RECENT_KINDS: usize = 16;

@@ -1,33 +1,33 @@
-//! Why samples make no batch.
+//! Why samples cannot form a batch.
 
 use relive_tensor::ChunkFault;
 
-/// Why samples make no batch.
+/// Why samples cannot form a batch.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BatchError {
-    /// Their columns differ other than in the number of rows.
+    /// Their columns differ in more than the number of rows.
     #[error(
         "the samples of a batch differ{place}: item {key} has {got}, those before have {expected}",
         place = .column.map_or_else(String::new, |column| format!(" in column {column}"))
     )]
     Differ {
-        /// The item that differs from those before.
+        /// The item that differs from the earlier ones.
         key: u64,
-        /// The column, if it is not their number.
+        /// The column; `None` if the number of columns differs.
         column: Option<usize>,
-        /// What those before have.
+        /// What the earlier items have.
         expected: String,
-        /// What it has.
+        /// What this item has.
         got: String,
     },
-    /// A column with more bytes than memory has addresses.
+    /// A column has more bytes than the address space.
     #[error("column {column} of the batch does not fit the address space")]
     TooLarge {
         /// The column.
         column: usize,
     },
-    /// The destination has another size than the column.
+    /// The destination and the column differ in size.
     #[error("the destination of column {column} must have {expected} bytes, it has {got}")]
     Destination {
         /// The column.
@@ -37,16 +37,16 @@ pub enum BatchError {
         /// Bytes of the destination.
         got: usize,
     },
-    /// Data that cannot be decoded.
+    /// Data cannot be decoded.
     #[error("a sample cannot be decoded: {0}")]
     Damaged(ChunkFault),
-    /// Data that is not what its description says.
+    /// Data does not match its description.
     #[error("a sample cannot be read: {0}")]
     Unreadable(String),
-    /// There is not as much memory.
+    /// Memory is insufficient.
     #[error("there is no memory for a batch of {bytes} bytes")]
     OutOfMemory {
-        /// Bytes that were wanted.
+        /// Requested bytes.
         bytes: usize,
     },
 }

@@ -1,7 +1,7 @@
-//! Decoding columns into memory of the caller.
+//! Decoding columns into the caller's memory.
 //!
-//! Pieces that are whole tensors, or rows that are stored as they are, go straight to their places, column by column;
-//! other tensors are decoded once for all pieces that need rows of them. Large batches are split over threads.
+//! Pieces that are whole tensors, or rows stored verbatim, go straight to their places, column by column; other tensors
+//! are decoded once for all pieces that need their rows. Large batches are split over threads.
 
 use std::ops::Range;
 
@@ -15,7 +15,7 @@ use super::target::Target;
 use super::threads::{on_threads, threads_for};
 use super::{Batch, BatchColumn, BatchError};
 
-/// A piece of a tensor that is to be decoded for several, and where it goes.
+/// A piece of a tensor that is decoded for several pieces, and its destination.
 struct Placed<'s, 'o> {
     sample: &'s Sampled,
     piece: Piece,
@@ -30,12 +30,12 @@ impl Placed<'_, '_> {
 }
 
 impl Batch {
-    /// Decodes columns, each into its destination as `[samples, rows, ..cell]`, little endian; samples that have other
-    /// numbers of rows lie one behind the other all the same.
+    /// Decodes columns, each to its destination as `[samples, rows, ..cell]`, little endian; samples with different
+    /// numbers of rows are concatenated.
     ///
     /// # Errors
-    /// [`BatchError::Destination`] for another size, also for columns of strings, which have no fixed one;
-    /// [`BatchError::Damaged`] for data that cannot be decoded: what the destinations then hold is unspecified.
+    /// [`BatchError::Destination`] if a size differs, and for columns of strings, which have no fixed size;
+    /// [`BatchError::Damaged`] for data that cannot be decoded: the contents of the destinations are then unspecified.
     pub fn gather_into<'o>(
         &self,
         targets: impl IntoIterator<Item = (usize, &'o mut [u8])>,
@@ -44,11 +44,11 @@ impl Batch {
         self.gather(targets.collect::<Result<_, _>>()?)
     }
 
-    /// As [`gather_into`](Self::gather_into), but each sample has room for `rows` rows, at least as many as the
-    /// longest has. Room beyond the rows of a sample is left as it is.
+    /// Like [`gather_into`](Self::gather_into), but each sample has room for `rows` rows, at least as many as the
+    /// longest has. Room beyond the rows of a sample is left unchanged.
     ///
     /// # Errors
-    /// As [`gather_into`](Self::gather_into).
+    /// As for [`gather_into`](Self::gather_into).
     pub fn gather_padded_into(&self, column: usize, rows: u32, out: &mut [u8]) -> Result<(), BatchError> {
         self.gather(vec![self.target(column, Some(rows), out)?])
     }
@@ -97,7 +97,7 @@ impl Batch {
         self.kind(sample).map_or(0, |kind| kind.rows(column))
     }
 
-    /// Copies or decodes the pieces of some samples that need nothing but their own rows.
+    /// Copies or decodes the pieces of some samples that only need their own rows.
     fn copy(&self, samples: Range<usize>, mut targets: Vec<Target<'_>>) -> Result<(), ChunkFault> {
         let mut stage = Staged::default();
         for target in &mut targets {
@@ -114,7 +114,7 @@ impl Batch {
                     if let Some(rows) = piece.in_place(sample, target.row_bytes) {
                         stage.copy(rows, out);
                     } else if let Some(part) = piece.part(sample) {
-                        // Each piece has one, or it would not have been planned.
+                        // Each piece has a part; otherwise it would not have been planned.
                         stage.decode(part, out)?;
                     }
                 }
@@ -123,7 +123,7 @@ impl Batch {
         stage.end()
     }
 
-    /// The pieces of a column of which more than their own rows have to be decoded.
+    /// The pieces of a column that need more than their own rows decoded.
     fn decoded<'s, 'o>(&'s self, mut target: Target<'o>) -> Vec<Placed<'s, 'o>> {
         let mut placed = Vec::new();
         for (number, sample) in self.samples.iter().enumerate() {
@@ -141,7 +141,7 @@ impl Batch {
         placed
     }
 
-    /// The strings of a column, sample by sample; none of other columns.
+    /// The strings of a column, sample by sample; empty for other columns.
     ///
     /// # Errors
     /// [`BatchError::Damaged`] for data that cannot be decoded.
@@ -160,7 +160,7 @@ impl Batch {
         Ok(strings)
     }
 
-    /// A place that has the size of its column.
+    /// A destination that has the size of its column.
     fn target<'o>(
         &self,
         column: usize,
@@ -183,7 +183,7 @@ impl Batch {
     }
 }
 
-/// Shares of pieces; those of one tensor stay together.
+/// Shares of pieces; pieces of one tensor stay together.
 fn in_groups<'p, 's, 'o>(parts: &'p mut [Placed<'s, 'o>], threads: usize) -> Vec<&'p mut [Placed<'s, 'o>]> {
     let (mut parts, mut shares) = (parts, Vec::with_capacity(threads));
     for left in (2..=threads).rev() {
@@ -230,8 +230,8 @@ mod tests {
 
     use super::*;
 
-    /// Rows of a chunk whose payload is as long as a single literal would be, and is none: three literals, and a copy
-    /// of what they hold.
+    /// Rows of a chunk whose payload has the length of a single literal, but is not one: three literals, and a copy of
+    /// their contents.
     fn seemingly_plain(first: u32, rows: u32) -> Sampled {
         let payload: [u8; 10] = [8, 1 << 2, 1, 2, 0, 3, 0, 4, 0b001, 4];
         let (dtype, codec, shape) = (DType::UInt8, Codec::Snappy, Shape::from([8]));

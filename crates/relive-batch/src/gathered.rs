@@ -1,4 +1,4 @@
-//! A batch whose columns lie in one block of memory.
+//! A batch whose columns are in one block of memory.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -13,29 +13,29 @@ use relive_tensor::{
 use super::memory::{ALIGNMENT, BatchMemory, ColumnMemory};
 use super::{BatchColumn, BatchError, SampleInfo};
 
-/// A batch with its data in one piece.
+/// A batch with its data in one block.
 pub struct Gathered {
     table: Arc<str>,
     infos: Vec<SampleInfo>,
-    /// When each item was inserted.
+    /// The insertion time of each item.
     inserted_at: Vec<Timestamp>,
     columns: Arc<[GatheredColumn]>,
-    /// For each column whose samples differ in it, the rows before each sample.
+    /// For each column with samples of different lengths, the rows before each sample.
     rows_before: Vec<Vec<usize>>,
     memory: Arc<BatchMemory>,
 }
 
-/// A column, and where its data lies in the memory of its batch: sample after sample.
+/// A column, and the place of its data in the memory of its batch, sample after sample.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GatheredColumn {
-    /// What it looks like.
+    /// Its layout.
     pub column: BatchColumn,
-    /// Its bytes.
+    /// The range of its bytes.
     pub at: Range<usize>,
 }
 
 impl Gathered {
-    /// A batch of `table` that lies in `memory`.
+    /// A batch of `table` with its data in `memory`.
     #[must_use]
     pub fn new(
         table: Arc<str>,
@@ -53,8 +53,8 @@ impl Gathered {
         Gathered { table, infos, inserted_at, columns, rows_before, memory: Arc::new(memory) }
     }
 
-    /// Columns of `samples` samples one behind the other, each aligned, and the bytes of all; none for strings, and
-    /// beyond the address space.
+    /// Columns of `samples` samples, placed one after the other and aligned, and their total bytes; `None` for strings,
+    /// and beyond the address space.
     #[must_use]
     pub fn place(layouts: &[ColumnLayout], samples: usize) -> Option<(Arc<[GatheredColumn]>, usize)> {
         let (mut columns, mut len) = (Vec::with_capacity(layouts.len()), 0_usize);
@@ -66,25 +66,25 @@ impl Gathered {
         Some((columns.into(), len))
     }
 
-    /// The table that it is of.
+    /// The table of its items.
     #[must_use]
     pub fn table(&self) -> &Arc<str> {
         &self.table
     }
 
-    /// What is known of each sample.
+    /// The sampling information of each sample.
     #[must_use]
     pub fn infos(&self) -> &[SampleInfo] {
         &self.infos
     }
 
-    /// When an item was inserted; none beyond the last.
+    /// The insertion time of an item; `None` beyond the last.
     #[must_use]
     pub fn inserted_at(&self, sample: usize) -> Option<Timestamp> {
         self.inserted_at.get(sample).copied()
     }
 
-    /// What each column looks like, and where it lies.
+    /// The layout and place of each column.
     #[must_use]
     pub fn columns(&self) -> &[GatheredColumn] {
         &self.columns
@@ -112,20 +112,20 @@ impl Gathered {
     /// The data of a sample, one tensor per column.
     ///
     /// # Errors
-    /// [`BatchError::Unreadable`] for bytes that are not what their column says.
+    /// [`BatchError::Unreadable`] if bytes do not match their column's layout.
     pub fn tensors(&self, sample: usize) -> Result<Vec<Tensor>, BatchError> {
         (0..self.columns.len()).map(|column| self.tensor(sample, column, false)).collect()
     }
 
-    /// The data of a sample as a chunk of its own.
+    /// The data of a sample as a new chunk.
     ///
     /// # Errors
-    /// As [`tensors`](Self::tensors).
+    /// As for [`tensors`](Self::tensors).
     pub fn trajectory(&self, sample: usize) -> Result<Trajectory, BatchError> {
         let tensors = (0..self.columns.len()).map(|column| self.tensor(sample, column, true));
         let tensors = tensors.collect::<Result<Vec<_>, _>>()?;
         let steps = tensors.iter().filter_map(|tensor| tensor.shape().rows()).max().unwrap_or(1);
-        // Where the steps came from is not told with a batch.
+        // A batch does not record the origin of the steps.
         let end = i32::try_from(steps).unwrap_or(i32::MAX) - 1;
         let range = SequenceRange { episode_id: 0, start: 0, end, sparse: false };
         let parts = encode_chunk(0, range, &tensors, false, Codec::Raw).map_err(unreadable)?;
@@ -161,7 +161,7 @@ impl Gathered {
         }
     }
 
-    /// Where a sample's rows lie in a column.
+    /// The range of a sample's rows in a column.
     fn span(&self, sample: usize, column: usize) -> Range<usize> {
         let Some(GatheredColumn { column: described, .. }) = self.columns.get(column) else { return 0..0 };
         let row_bytes = described.layout.cell_bytes().unwrap_or(0);
@@ -173,11 +173,11 @@ impl Gathered {
         start..start + self.rows_of(sample, column) as usize * row_bytes
     }
 
-    /// Puts the rows of a column where each sample has room for `rows`; room beyond the rows of a sample is left as
-    /// it is.
+    /// Copies the rows of a column to a destination with room for `rows` per sample; room beyond the rows of a sample
+    /// is left unchanged.
     ///
     /// # Errors
-    /// [`BatchError::Destination`] for another size.
+    /// [`BatchError::Destination`] if the size differs.
     pub fn pad_into(&self, column: usize, rows: u32, out: &mut [u8]) -> Result<(), BatchError> {
         let row_bytes =
             self.columns.get(column).and_then(|column| column.column.layout.cell_bytes()).unwrap_or(0);

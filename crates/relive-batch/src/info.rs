@@ -1,25 +1,25 @@
-//! What is known of a sampled item.
+//! Information about a sampled item.
 
 use relive_table::{Sampled, SampledRow};
 
-/// What is known of an item at the moment of sampling it.
+/// Information about an item at the moment of its sampling.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SampleInfo {
-    /// The item's key, by which its priority is changed and it is deleted.
+    /// The item's key, for updates of its priority and for its deletion.
     pub key: u64,
-    /// How likely this item was to be sampled, 1 for deterministic samplers. Of many servers: by all of them
-    /// together, which is the probability at its server times the one with which that server was drawn.
+    /// Probability that this item was sampled; 1 for deterministic samplers. With several servers, it is over all of
+    /// them: the probability at its server times the probability with which that server was drawn.
     ///
     /// A server is drawn in proportion to the number of items of its table or, if its sampler is prioritized, to the
-    /// sum of its priorities raised to their power, as the newest sample of it tells.
+    /// sum of its priorities raised to their exponent, as reported by the newest sample from it.
     pub probability: f64,
-    /// Items in the table, this one included; of many servers, in the tables of all that take part.
+    /// Items in the table, including this one; with several servers, in the tables of all participating servers.
     pub table_size: u64,
     /// The item's priority.
     pub priority: f64,
-    /// How often the item was sampled, this time included.
+    /// Number of times the item was sampled, including this one.
     pub times_sampled: i32,
-    /// Whether the rate limiter held this sample back.
+    /// Whether the rate limiter delayed this sample.
     pub rate_limited: bool,
 }
 

@@ -1,7 +1,7 @@
-//! What samples that are cut alike out of chunks alike have in common: the pieces that their columns consist of.
+//! Kinds: samples that are cut from chunks in the same way share the pieces of their columns.
 //!
-//! Items lie all over the memory, and so do the chunks that they refer to, and the chunks' bytes. Each of these ways
-//! is gone for some items at once, in loops that do little else, so that as many loads as possible are under way.
+//! Items, the chunks that they refer to, and the chunks' bytes are scattered over the memory. Each of these
+//! indirections is followed for several items at once, in tight loops, so that as many loads as possible are in flight.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -14,25 +14,24 @@ use super::part::Part;
 /// A kind of samples.
 #[derive(Debug)]
 pub(crate) struct Kind {
-    /// The number of the first sample that is of it, and how that is cut.
+    /// The number of the first sample of the kind, and how that is cut.
     first: usize,
     cut_hash: u64,
     pieces: Vec<Piece>,
-    /// Where each column ends among the pieces, and the rows of all of its pieces.
+    /// For each column, its end among the pieces, and the rows of all its pieces.
     columns: Vec<(usize, u32)>,
 }
 
-/// Some rows of one tensor of a chunk, in the order in which they make a column.
+/// Some rows of one tensor of a chunk; the pieces in order make a column.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Piece {
-    /// The chunk, by its place in the sample's trajectory, and the tensor in it.
+    /// The position of the chunk in the sample's trajectory, and of the tensor in the chunk.
     chunk: u32,
     index: u32,
-    /// The first of the rows, from the first row on that the sample has of the chunk.
+    /// The first row, relative to the sample's first row of the chunk.
     offset: u32,
     pub(crate) rows: u32,
-    /// Whether nothing but its own rows needs to be read: it is all of the tensor, or the rows seem to be stored as
-    /// they are.
+    /// Whether only its own rows need to be read: it is the whole tensor, or the rows seem to be stored verbatim.
     pub(crate) is_direct: bool,
 }
 
@@ -77,12 +76,12 @@ impl Kind {
             || self.pieces.iter().all(|piece| piece.is_like(first.chunks(), other.chunks()))
     }
 
-    /// Rows of a column.
+    /// Number of rows of a column.
     pub(crate) fn rows(&self, column: usize) -> u32 {
         self.columns.get(column).map_or(1, |(_, rows)| *rows)
     }
 
-    /// What a column consists of.
+    /// The pieces of a column.
     pub(crate) fn pieces(&self, column: usize) -> &[Piece] {
         let end_of = |column: usize| self.columns.get(column).map(|(end, _)| *end);
         let start = column.checked_sub(1).and_then(end_of).unwrap_or(0);
@@ -90,8 +89,8 @@ impl Kind {
     }
 }
 
-/// Whether rows of a column of a chunk can be read without the others, as far as can be told without going to the
-/// payload.
+/// Whether rows of a chunk's column can be read without the others, as far as that can be determined without reading
+/// the payload.
 fn is_direct(chunk: &Chunk, index: u32, rows: u32) -> bool {
     chunk
         .column(index as usize)
@@ -99,7 +98,7 @@ fn is_direct(chunk: &Chunk, index: u32, rows: u32) -> bool {
 }
 
 impl Piece {
-    /// Whether what it is of in chunks of other samples is of the same type and can be read in the same way.
+    /// Whether this piece has the same type in the chunks of other samples and can be read in the same way.
     fn is_like(&self, ours: &[Arc<Chunk>], theirs: &[Arc<Chunk>]) -> bool {
         let (chunk, index) = (self.chunk as usize, self.index as usize);
         let Some((ours, theirs)) = ours.get(chunk).zip(theirs.get(chunk)) else { return false };
@@ -108,7 +107,7 @@ impl Piece {
             && is_direct(theirs, self.index, self.rows) == self.is_direct
     }
 
-    /// The rows of a sample that it is.
+    /// The rows of a sample that belong to this piece.
     pub(crate) fn part<'a>(&self, sample: &'a Sampled) -> Option<Part<'a>> {
         let trajectory = &sample.item.trajectory;
         let tensor = trajectory.chunks().get(self.chunk as usize)?.encoded(self.index as usize)?;
@@ -119,7 +118,7 @@ impl Piece {
         })
     }
 
-    /// The same where they lie, if they are stored as they are.
+    /// The same rows in place, if they are stored verbatim.
     pub(crate) fn in_place<'a>(&self, sample: &'a Sampled, row_bytes: usize) -> Option<&'a [u8]> {
         let trajectory = &sample.item.trajectory;
         let first = self.offset.wrapping_add(trajectory.first_row(self.chunk));
@@ -127,29 +126,29 @@ impl Piece {
         chunk.rows_in_place(self.index as usize, row_bytes, first, self.rows)
     }
 
-    /// What tells tensors apart: the chunk's address and the tensor's number.
+    /// The identity of the tensor: the chunk's address and the tensor's number.
     pub(crate) fn identity(&self, sample: &Sampled) -> (usize, u32) {
         let chunk = sample.item.trajectory.chunks().get(self.chunk as usize);
         (chunk.map_or(0, |chunk| Arc::as_ptr(chunk).addr()), self.index)
     }
 }
 
-/// Samples that are looked at side by side. Each pause between two runs costs a wait for memory; what is looked at of
-/// so many still fits the processor's own second cache.
+/// Number of samples processed side by side. Each pause between two runs waits for memory once; the data of this many
+/// samples still fits the L2 cache of a core.
 pub(crate) const STAGE: usize = 256;
 
-/// Chunks of each item that are fetched ahead: with more, those of other items would leave the cache before they are
-/// read.
+/// Number of chunks of each item that are prefetched: with more, those of other items would leave the cache before they
+/// are read.
 const TOUCHED_CHUNKS: usize = 4;
 
-/// Brings the chunks of samples near: first where it says which they are.
+/// Prefetches the chunks of samples: first the references to them.
 pub(crate) fn touch(samples: &[Sampled]) {
     for sample in samples {
         black_box(sample.item.trajectory.chunks().first().map(Arc::as_ptr));
     }
     for chunk in samples.iter().flat_map(|sample| sample.item.trajectory.chunks().iter().take(TOUCHED_CHUNKS))
     {
-        // The first and the last of what is looked at, which takes two lines of memory.
+        // The first and the last of the fields that are read, which span two cache lines.
         black_box((chunk.num_columns(), chunk.is_delta_encoded()));
     }
 }

@@ -1,11 +1,11 @@
 //! Batches: the columns of sampled items side by side.
 //!
-//! There are two states of a batch. A [`Batch`] is samples whose bytes lie in their chunks, planned: what each column
-//! consists of is known, and nothing is decoded. A [`Gathered`] batch has its columns in one block of memory. A
-//! server gathers what it sends, a client what its table in the same process gives, by the same plan; small items are
-//! copied out of their table straight into a gathered batch.
+//! A batch has two states. A [`Batch`] is samples whose bytes are in their chunks, with a plan: the pieces of each
+//! column are known, but nothing is decoded. A [`Gathered`] batch has its columns in one block of memory. A server
+//! gathers batches before it sends them, and a client gathers those of a table in the same process, by the same plan;
+//! small items are copied from their table straight into a gathered batch.
 //!
-//! [`ColumnLayout`](relive_tensor::ColumnLayout) says what a column looks like, here and everywhere else.
+//! [`ColumnLayout`](relive_tensor::ColumnLayout) describes a column, here and everywhere else.
 
 mod batch;
 mod error;

@@ -1,4 +1,4 @@
-//! Where the data of a batch lies.
+//! The memory of a batch's data.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -8,25 +8,25 @@ use parking_lot::Mutex;
 
 use super::BatchError;
 
-/// A line of memory: what data is aligned to.
+/// A cache line: the alignment of data.
 #[derive(Clone, Copy, Pod, Zeroable)]
 #[repr(C, align(64))]
 struct Line([u8; ALIGNMENT]);
 
-/// What each column begins at a multiple of, in bytes.
+/// The alignment of each column, in bytes.
 pub const ALIGNMENT: usize = 64;
 
-/// Blocks that wait to be used again; more than a pipeline keeps in use at once.
+/// Limit on the idle blocks kept for reuse; more than a pipeline has in use at once.
 const MAX_IDLE_BLOCKS: usize = 32;
 
-/// Bytes that wait to be used again.
+/// Limit on the idle bytes kept for reuse.
 const MAX_IDLE_BYTES: usize = 256 << 20;
 
-/// The data of one batch. When the last reference is gone, its memory is used again.
+/// The data of one batch. Dropping the last reference returns its memory for reuse.
 pub struct BatchMemory(Memory);
 
 enum Memory {
-    /// Of this process alone; of no pool, if it is to be given back to the system.
+    /// Memory of this process only. Without a pool, it is freed on drop.
     Own {
         lines: Vec<Line>,
         len: usize,
@@ -36,16 +36,16 @@ enum Memory {
     Foreign(Box<dyn ForeignMemory>),
 }
 
-/// Memory that somebody else has filled, such as a server of this machine. Dropping it gives it back.
+/// Memory that another program has filled, such as a server on this machine. Dropping it gives it back.
 pub trait ForeignMemory: Send + Sync {
     /// The bytes.
     fn bytes(&self) -> &[u8];
 
-    /// Where they begin, for who writes to them: nobody else does, nor looks at them.
+    /// The start of the bytes, for a writer: nobody else writes or reads them.
     fn start(&self) -> *mut u8;
 }
 
-/// Memory of batches that are gone. Fresh memory costs a page fault per 4 KiB, as much as filling it.
+/// Memory of dropped batches. Fresh memory costs a page fault per 4 KiB, as much as filling it.
 #[derive(Default)]
 pub struct Pool(Mutex<Idle>);
 
@@ -56,7 +56,7 @@ struct Idle {
 }
 
 impl Pool {
-    /// Memory of `len` bytes of unspecified content, which returns here.
+    /// Memory of `len` bytes with unspecified contents, which returns to this pool.
     ///
     /// # Errors
     /// [`BatchError::OutOfMemory`].
@@ -81,7 +81,7 @@ impl Pool {
 }
 
 impl BatchMemory {
-    /// Memory of `len` zeros of its own.
+    /// `len` zeros, outside of any pool.
     ///
     /// # Errors
     /// [`BatchError::OutOfMemory`].
@@ -99,7 +99,7 @@ impl BatchMemory {
         Ok(BatchMemory(Memory::Own { lines, len, start, pool }))
     }
 
-    /// Memory that somebody else has filled.
+    /// Memory that another program has filled.
     #[must_use]
     pub fn foreign(memory: Box<dyn ForeignMemory>) -> BatchMemory {
         BatchMemory(Memory::Foreign(memory))
@@ -117,7 +117,7 @@ impl BatchMemory {
         }
     }
 
-    /// The bytes, to be filled; none of memory that somebody else has filled.
+    /// The bytes, for filling; empty for memory that another program has filled.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         match &mut self.0 {
             Memory::Own { lines, len, .. } => {
@@ -128,7 +128,7 @@ impl BatchMemory {
         }
     }
 
-    /// All of it as one column.
+    /// The whole memory as one column.
     #[must_use]
     pub fn into_column(self) -> ColumnMemory {
         let range = 0..self.bytes().len();
@@ -144,9 +144,8 @@ impl Drop for BatchMemory {
     }
 }
 
-/// The elements of one column of a batch, where they came to lie: `[samples, rows, ..cell]`, little endian,
-/// row-major, aligned to [`ALIGNMENT`] bytes. Columns of a batch share one memory, which lives as long as any of
-/// them.
+/// The elements of one column of a batch, in place: `[samples, rows, ..cell]`, little endian, row-major, aligned to
+/// [`ALIGNMENT`] bytes. Columns of a batch share one memory, which lives as long as any of them.
 #[derive(Clone)]
 pub struct ColumnMemory {
     memory: Arc<BatchMemory>,
@@ -171,8 +170,8 @@ impl ColumnMemory {
         self.memory.bytes().get(self.range.clone()).unwrap_or_default()
     }
 
-    /// Where the bytes begin, for who makes them an array that may be written to: nobody else does, and a server does
-    /// not look at them again. Valid as long as this or a clone of it lives; no other reference to the bytes may be
+    /// The start of the bytes, for callers that expose them as a writable array: nobody else writes them, and a server
+    /// does not read them again. Valid as long as this or a clone of it lives; no other reference to the bytes may be
     /// in use meanwhile.
     #[must_use]
     pub fn as_mut_ptr(&self) -> *mut u8 {
@@ -189,13 +188,13 @@ impl ColumnMemory {
         self.range.len()
     }
 
-    /// Whether there are none.
+    /// Whether it is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.range.is_empty()
     }
 
-    /// Whether somebody else filled the memory, such as a server that shares it, and it is not of this process alone.
+    /// Whether another program filled the memory, such as a server that shares it.
     #[must_use]
     pub fn is_shared(&self) -> bool {
         matches!(self.memory.0, Memory::Foreign(_))

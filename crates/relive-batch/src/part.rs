@@ -3,16 +3,16 @@
 use relive_tensor::{ChunkFault, EncodedTensor, touch, touch_starts};
 use smallvec::SmallVec;
 
-/// Parts that are decoded side by side: enough to keep a processor's memory requests busy, and small ones fit its
-/// first cache.
+/// Number of parts decoded side by side: enough to keep a processor's memory requests busy, and small parts fit its L1
+/// cache.
 const STAGE: usize = 64;
 
 type Stage<T> = SmallVec<[T; STAGE]>;
 
-/// Parts on their way to their places.
+/// Parts on their way to their destinations.
 #[derive(Default)]
 pub(crate) struct Staged<'a, 'o> {
-    /// Rows that are only to be copied.
+    /// Rows that only need to be copied.
     rows: Stage<&'a [u8]>,
     rows_places: Stage<&'o mut [u8]>,
     parts: Stage<Part<'a>>,
@@ -20,7 +20,7 @@ pub(crate) struct Staged<'a, 'o> {
 }
 
 impl<'a, 'o> Staged<'a, 'o> {
-    /// Adds rows that are stored as they are.
+    /// Adds rows that are stored verbatim.
     pub(crate) fn copy(&mut self, rows: &'a [u8], place: &'o mut [u8]) {
         self.rows.push(rows);
         self.rows_places.push(place);
@@ -29,14 +29,14 @@ impl<'a, 'o> Staged<'a, 'o> {
         }
     }
 
-    /// Adds a part that is stored in another way, or may be.
+    /// Adds a part that is, or may be, stored in another way.
     pub(crate) fn decode(&mut self, part: Part<'a>, place: &'o mut [u8]) -> Result<(), ChunkFault> {
         self.parts.push(part);
         self.parts_places.push(place);
         if self.parts.len() < STAGE { Ok(()) } else { self.decode_all() }
     }
 
-    /// Has all of them in their places.
+    /// Completes all of them.
     pub(crate) fn end(&mut self) -> Result<(), ChunkFault> {
         self.copy_all();
         self.decode_all()
@@ -45,7 +45,7 @@ impl<'a, 'o> Staged<'a, 'o> {
     fn copy_all(&mut self) {
         touch(self.rows.iter().copied());
         for (rows, place) in self.rows.drain(..).zip(self.rows_places.drain(..)) {
-            // They are as long by construction.
+            // They have equal lengths by construction.
             if rows.len() == place.len() {
                 place.copy_from_slice(rows);
             }
@@ -67,7 +67,7 @@ impl<'a, 'o> Staged<'a, 'o> {
     }
 }
 
-/// Rows of a tensor, which are all of it, or stored as they are, or seem to be.
+/// Rows of a tensor: all of them, or rows that are or seem to be stored verbatim.
 pub(crate) struct Part<'a> {
     pub(crate) tensor: EncodedTensor<'a>,
     pub(crate) first: u32,
@@ -89,7 +89,7 @@ impl Part<'_> {
         self.tensor.copy_plain_rows(self.first, out).unwrap_or_else(|| self.decode_rows_into(out))
     }
 
-    /// The way for rows that only seemed to be stored as they are.
+    /// The fallback for rows that only seemed to be stored verbatim.
     fn decode_rows_into(&self, out: &mut [u8]) -> Result<(), ChunkFault> {
         let size = self.tensor.size_bytes().and_then(|size| usize::try_from(size).ok()).unwrap_or(0);
         let mut all = vec![0; size];
@@ -102,12 +102,12 @@ impl Part<'_> {
     }
 }
 
-/// What is going to be read of a part.
+/// The stored bytes of a part.
 #[derive(Clone, Copy)]
 enum Stored<'a> {
-    /// The rows as they are.
+    /// The rows, verbatim.
     Plain(&'a [u8]),
-    /// Something to be decoded.
+    /// Encoded bytes.
     Coded(&'a [u8]),
 }
 

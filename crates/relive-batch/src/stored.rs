@@ -1,4 +1,4 @@
-//! Columns that need not be decoded: their rows can be sent from where they are stored.
+//! Columns that need no decoding: their rows can be sent from where they are stored.
 
 use relive_tensor::EncodedTensor;
 
@@ -6,7 +6,7 @@ use super::Batch;
 use super::kind::Piece;
 use super::part::Part;
 
-/// The rows of a column of a batch, where they are stored.
+/// The rows of a column of a batch, in place.
 #[derive(Debug)]
 pub struct StoredColumn<'a>(Vec<PlainRows<'a>>);
 
@@ -18,14 +18,14 @@ struct PlainRows<'a> {
 }
 
 impl StoredColumn<'_> {
-    /// The bytes in the order of the samples: together what [`Batch::gather_into`] would write.
+    /// The bytes in the order of the samples: together, the output of [`Batch::gather_into`].
     pub fn parts(&self) -> impl Iterator<Item = &[u8]> {
         self.0.iter().filter_map(PlainRows::bytes)
     }
 }
 
 impl<'a> PlainRows<'a> {
-    /// So many rows of a tensor from number `first` on, if they can be sent as they are and have at least `min_bytes`.
+    /// `rows` rows of a tensor from `first` on, if they can be sent verbatim and have at least `min_bytes`.
     fn of(tensor: EncodedTensor<'a>, first: u32, rows: u32, min_bytes: usize) -> Option<Self> {
         let plain = Self { tensor, first, rows };
         (plain.bytes()?.len() >= min_bytes).then_some(plain)
@@ -37,8 +37,7 @@ impl<'a> PlainRows<'a> {
 }
 
 impl Batch {
-    /// The rows of a column where they are stored, if they are stored as they are, in parts of at least `min_part`
-    /// bytes.
+    /// The rows of a column in place, if they are stored verbatim in parts of at least `min_part` bytes.
     #[must_use]
     pub fn stored_column(&self, column: usize, min_part: usize) -> Option<StoredColumn<'_>> {
         if column >= self.columns().len() {

@@ -1,25 +1,25 @@
-//! Where columns go.
+//! Destinations of columns.
 
-/// A column to be decoded, and where it goes.
+/// A column to decode, and its destination.
 #[derive(Debug)]
 pub(crate) struct Target<'o> {
     /// Number of the column.
     pub(crate) column: usize,
     /// Bytes of one row.
     pub(crate) row_bytes: usize,
-    /// Rows that each sample has room for; none if samples lie one behind the other, however many rows each has.
+    /// Rows that each sample has room for; `None` if samples are concatenated, however many rows each has.
     pub(crate) room: Option<usize>,
-    /// The place.
+    /// The destination.
     pub(crate) out: &'o mut [u8],
 }
 
 impl<'o> Target<'o> {
-    /// The same, for a while.
+    /// Reborrows the target.
     pub(crate) fn reborrow(&mut self) -> Target<'_> {
         Target { out: self.out, ..*self }
     }
 
-    /// Takes the place of a sample off, which has so many rows.
+    /// Takes the next sample's place off, which has this many rows.
     pub(crate) fn next(&mut self, rows: u32) -> &'o mut [u8] {
         let bytes = self.room.unwrap_or(rows as usize).saturating_mul(self.row_bytes);
         let (place, rest) = std::mem::take(&mut self.out).split_at_mut_checked(bytes).unwrap_or_default();
@@ -27,7 +27,7 @@ impl<'o> Target<'o> {
         place
     }
 
-    /// Takes the part of some samples off, of which each has so many rows.
+    /// Takes the places of the next samples off, which have these numbers of rows.
     pub(crate) fn split_off(&mut self, rows: impl Iterator<Item = u32>) -> Self {
         let rows: usize = rows.map(|rows| self.room.unwrap_or(rows as usize)).sum();
         let bytes = rows.saturating_mul(self.row_bytes);

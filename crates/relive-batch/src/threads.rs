@@ -6,20 +6,20 @@ use std::thread;
 
 use relive_tensor::ChunkFault;
 
-/// Output from which another thread is worth its start, about 20 µs: a copy of this much takes as long, and what is
-/// compressed takes several times longer.
+/// Output size from which another thread is worth its start, about 20 µs: copying this much takes as long, and
+/// decompressing it several times longer.
 const BYTES_PER_THREAD: usize = 384 << 10;
 
-/// Threads beyond which memory, not computing, is what limits.
+/// Number of threads beyond which memory is the bottleneck, not computation.
 const MAX_THREADS: usize = 4;
 
-/// How many threads an output of so many bytes is worth.
+/// Number of threads that an output of this size is worth.
 pub(crate) fn threads_for(bytes: usize) -> usize {
     let threads = (bytes / BYTES_PER_THREAD).clamp(1, MAX_THREADS);
     if threads == 1 { 1 } else { threads.min(available_threads()) }
 }
 
-/// Does the last share on this thread, and the others on one each.
+/// Runs the last share on this thread, and each other share on its own thread.
 ///
 /// # Errors
 /// The first error of any share, after all have ended.
@@ -35,16 +35,16 @@ pub(crate) fn on_threads<T: Send>(
         let work = &work;
         let running: Vec<_> = shares.into_iter().map(|share| scope.spawn(move || work(share))).collect();
         let own = work(own);
-        // A thread that panics takes the panic to here, as if it had happened here.
+        // A panic of a thread propagates to here.
         let ended = running
             .into_iter()
             .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
-        // All are waited for before the first error is given.
+        // All threads are joined before the first error is returned.
         ended.fold(own, Result::and)
     })
 }
 
-/// Asking the system means reading files.
+/// Cached, because the system's answer involves reading files.
 fn available_threads() -> usize {
     static THREADS: LazyLock<usize> =
         LazyLock::new(|| thread::available_parallelism().map_or(1, NonZero::get));

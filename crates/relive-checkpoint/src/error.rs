@@ -1,4 +1,4 @@
-//! What can go wrong with a checkpoint.
+//! Errors of checkpoints.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -7,54 +7,54 @@ use std::path::Path;
 
 use crate::Loss;
 
-/// Why a checkpoint was not written or not read. The text names the file, and the record where there is one.
+/// Why a checkpoint was not written or not read. The text names the file, and the record if there is one.
 #[derive(Debug)]
 pub struct Error {
     kind: ErrorKind,
     text: String,
-    /// Where in the file, of damage.
+    /// The place of damage in the file.
     place: Option<Place>,
     /// The damaged file.
     file: Option<String>,
     source: Option<Box<dyn StdError + Send + Sync>>,
 }
 
-/// What kind of failure an [`Error`] is.
+/// The kind of an [`Error`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The file system refused something.
+    /// The file system refused an operation.
     Io,
-    /// A file is missing, broken, or says what no server can have written.
+    /// A file is missing or damaged, or has contents that no server can have written.
     Damaged,
-    /// Another process writes there.
+    /// Another process is writing there.
     InUse,
-    /// The place cannot be understood, or what it names is not there.
+    /// The location is invalid, or does not exist.
     Location,
 }
 
-/// The text of a file that is not whole.
+/// Describes the damage of a file.
 pub(crate) type Reason = Box<dyn StdError + Send + Sync>;
 
 impl Error {
-    /// What kind of failure it is.
+    /// The kind of failure.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         self.kind
     }
 
-    /// Path or URL of the damaged file, of damage.
+    /// Path or URL of the damaged file, for damage.
     #[must_use]
     pub fn file(&self) -> Option<&str> {
         self.file.as_deref()
     }
 
-    /// Where the damage is, as far as that is known.
+    /// The place of the damage, if it is known.
     pub(crate) fn place(&self) -> Option<Place> {
         self.place
     }
 
-    /// What is wrong, without file and place.
+    /// The reason, without file and place.
     pub(crate) fn reason(&self) -> String {
         self.source.as_ref().map_or_else(|| self.text.clone(), ToString::to_string)
     }
@@ -65,18 +65,18 @@ impl Error {
         Self { kind: ErrorKind::Io, text, place: None, file: None, source: Some(Box::new(source)) }
     }
 
-    /// The storage refused to do `what` with the file that people know as `file`.
+    /// The storage refused to do `what` with the file that messages call `file`.
     pub(crate) fn storage(what: &str, file: &str, source: io::Error) -> Self {
         let text = format!("cannot {what} {file}: {source}");
         Self { kind: ErrorKind::Io, text, place: None, file: None, source: Some(Box::new(source)) }
     }
 
-    /// Whether the system says that nobody, or not we, may write there.
+    /// Whether the system denies writing there, to everyone or to this process.
     pub(crate) fn is_read_only(&self) -> bool {
         matches!(self.io_kind(), Some(io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem))
     }
 
-    /// Whether a file was not written because somebody else has written one of its name.
+    /// Whether a file was not written because another writer has created one with its name.
     pub(crate) fn is_of_another(&self) -> bool {
         self.io_kind() == Some(io::ErrorKind::AlreadyExists)
     }
@@ -86,17 +86,17 @@ impl Error {
         source.map(io::Error::kind)
     }
 
-    /// Something is not whole.
+    /// Damage.
     pub(crate) fn lost(loss: &Loss) -> Self {
         Self { file: Some(loss.file.clone()), ..Self::plain(ErrorKind::Damaged, loss.to_string()) }
     }
 
-    /// An error whose text says it all.
+    /// An error described by its text alone.
     pub(crate) fn plain(kind: ErrorKind, text: impl Into<String>) -> Self {
         Self { kind, text: text.into(), place: None, file: None, source: None }
     }
 
-    /// The checkpoint or file at `path` is not whole.
+    /// The checkpoint or file at `path` is damaged.
     pub(crate) fn damaged(path: &Path, place: Option<Place>, reason: impl Into<Reason>) -> Self {
         let reason = reason.into();
         let text = match place {
@@ -110,7 +110,7 @@ impl Error {
     }
 }
 
-/// A record by number, and the byte at which it begins once the file is decompressed. Both count from 0.
+/// The number of a record, and its offset in the decompressed file. Both count from 0.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Place {
     pub(crate) record: u64,

@@ -1,12 +1,11 @@
-//! Maps of addresses and of ids that this program has drawn.
+//! Maps from addresses and from ids that this program has drawn.
 
 use std::collections::{HashMap, HashSet};
 
 use foldhash::fast::RandomState;
 
-/// A map whose keys nobody outside chooses, so that a quick hash is good enough. There are millions of look-ups in a
-/// checkpoint.
+/// A map whose keys no outsider chooses, so that a fast hash is safe. A checkpoint makes millions of look-ups.
 pub(crate) type FastMap<K, V> = HashMap<K, V, RandomState>;
 
-/// The set that goes with it.
+/// The corresponding set.
 pub(crate) type FastSet<K> = HashSet<K, RandomState>;

@@ -9,12 +9,12 @@ pub enum Format {
     /// Relive's own (`docs/checkpoint-format.md`): chunks are written once and shared by successive checkpoints.
     #[default]
     Relive,
-    /// dm-reverb's: every checkpoint is a folder of its own with everything in it.
+    /// dm-reverb's: every checkpoint is a self-contained folder.
     Reverb,
 }
 
 impl Format {
-    /// The name by which users choose it.
+    /// Its name in options.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

@@ -1,14 +1,14 @@
-//! Checkpoints: snapshots of tables on disk and in buckets. Only this crate knows files of data.
+//! Checkpoints: snapshots of tables on disk and in buckets. Only this crate knows data files.
 //!
-//! [`Store`] is a server's place for checkpoints in our own format (`docs/checkpoint-format.md`), in which successive
-//! ones share what they have in common; [`Catalog`] looks at them. [`reverb`] is dm-reverb's format, so that either
-//! server loads what the other has written.
+//! [`Store`] is a server's place for checkpoints in Relive's format (`docs/checkpoint-format.md`), in which successive
+//! checkpoints share data; [`Catalog`] inspects them. [`reverb`] is dm-reverb's format: Relive and dm-reverb can load
+//! each other's checkpoints.
 //!
-//! In both, a checkpoint appears whole or not at all: it is written under another name, made durable, and then renamed.
-//! Until that moment, and whatever fails, the checkpoint before it is the newest and valid.
+//! In both formats a checkpoint appears atomically: it is written under another name, made durable, and then renamed.
+//! Until then, and whatever fails, the previous checkpoint is the newest and valid.
 //!
-//! Reading trusts nothing. Every part has a checksum, and what is announced is held against what is there. What is not
-//! whole is refused, with the file and the place in it, or salvaged as far as it is whole.
+//! Readers trust nothing. Every part has a checksum, and announced sizes are checked against the actual ones. Damaged
+//! data is refused, with file and place, or its intact parts are salvaged.
 
 mod catalog;
 mod either;

@@ -1,21 +1,22 @@
-//! Bounds on what is read, each with the reason for its number.
+//! Limits on input, each with the reason for its value.
 
 use std::time::Duration;
 
-/// Most bytes of a record: 2 GiB - 1, the limit of a protobuf message. Memory is taken as bytes come, not as a length
-/// announces them.
+/// Limit on the bytes of a record: 2 GiB - 1, the limit of a protobuf message. Memory is allocated as bytes arrive, not
+/// as a length announces them.
 pub(crate) const MAX_RECORD_BYTES: u64 = 0x7fff_ffff;
 
-/// Most bytes of an item's record. Columns and slices of an item are limited, and 65,536 of each take less than 4 MiB.
+/// Limit on the bytes of an item's record. Columns and slices of an item are limited, and 65,536 of each take less than
+/// 4 MiB.
 pub(crate) const MAX_ITEM_RECORD_BYTES: u64 = 64 << 20;
 
-/// Files of the disk tier that stay open, if the system lets the process have four times as many: connections and
-/// checkpoints need some, too. Others are opened for each reading, which takes a few microseconds.
+/// Limit on the disk tier's open files, if the system allows the process four times as many: connections and
+/// checkpoints need some, too. Other files are opened for each read, which takes a few microseconds.
 pub(crate) const MAX_OPEN_FILES: u64 = 4_096;
 
-/// How long a folder may be locked by others before that is an error: a process that was killed has its locks until
-/// the system has given back its memory, and whoever starts the next one does not wait for that.
+/// How long to wait for another process's lock on a folder: a killed process keeps its locks until the system has freed
+/// its memory, and a supervisor starts the next process before that.
 pub(crate) const LOCK_PATIENCE: Duration = Duration::from_secs(1);
 
-/// Time between two looks whether a folder is still locked.
+/// Interval at which a locked folder is checked again.
 pub(crate) const LOCK_LOOK_EVERY: Duration = Duration::from_millis(20);

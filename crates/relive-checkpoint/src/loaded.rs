@@ -1,4 +1,4 @@
-//! How to load, and what comes of it.
+//! Options and results of loading.
 
 use std::sync::Arc;
 
@@ -22,40 +22,41 @@ pub struct LoadOptions {
     tier: Option<(Arc<Tier>, u64)>,
 }
 
-/// Most threads that load unless more are asked for: disks give no more beyond that.
+/// Default limit on loading threads: disks do not get faster beyond it.
 const MAX_THREADS: usize = 16;
 
 impl LoadOptions {
-    /// As many threads as there are processors, at most 16, and all must be whole.
+    /// As many threads as there are processors, at most 16; damage is an error.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// How many threads read, check and build, at least one.
+    /// Sets the number of threads that read, check and build, at least one.
     #[must_use]
     pub fn threads(mut self, threads: usize) -> Self {
         self.threads = Some(threads.max(1));
         self
     }
 
-    /// Whether to load what is whole and to report the rest as [`Loaded::losses`], instead of failing.
+    /// Sets whether to load the intact parts of a damaged checkpoint and report the rest as [`Loaded::losses`], instead
+    /// of failing.
     #[must_use]
     pub fn salvage(mut self, salvage: bool) -> Self {
         self.salvage = salvage;
         self
     }
 
-    /// Counts up while the checkpoint is loaded.
+    /// Sets counters that are updated while the checkpoint is loaded.
     #[must_use]
     pub fn progress(mut self, progress: Arc<CheckpointProgress>) -> Self {
         self.progress = Some(progress);
         self
     }
 
-    /// A disk tier, and the bytes of chunks that may stay in memory. The chunks are in a
-    /// [ledger of movable chunks](relive_tensor::Ledger::of_movable_chunks) then; those beyond `budget_bytes` go to
-    /// the tier while others are still being read.
+    /// Sets a disk tier, and the bytes of chunks that may stay in memory. The chunks are then in a [ledger of movable
+    /// chunks](relive_tensor::Ledger::of_movable_chunks); those beyond `budget_bytes` move to the tier while others are
+    /// still being read.
     #[must_use]
     pub fn tier(mut self, tier: Arc<Tier>, budget_bytes: u64) -> Self {
         self.tier = Some((tier, budget_bytes));
@@ -73,12 +74,12 @@ impl LoadOptions {
         self.threads.unwrap_or_else(available)
     }
 
-    /// The account of the chunks that will be read.
+    /// The ledger of the loaded chunks.
     pub(crate) fn ledger(&self) -> Ledger {
         if self.tier.is_some() { Ledger::of_movable_chunks() } else { Ledger::default() }
     }
 
-    /// Moves chunks to the tier if those of the ledger take too much memory.
+    /// Moves chunks to the tier if the ledger's chunks take too much memory.
     pub(crate) fn spill(&self, chunks: &[Arc<Chunk>], ledger: &Ledger) -> Result<(), Error> {
         match &self.tier {
             Some((tier, budget)) if ledger.snapshot().resident_bytes() > *budget => tier.store_all(chunks),
@@ -91,15 +92,14 @@ impl LoadOptions {
     }
 }
 
-/// A checkpoint that was loaded.
+/// A loaded checkpoint.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Loaded {
-    /// The tables. Sequence numbers of items are those that they had. Tables that have lost items count them as
-    /// deleted.
+    /// The tables. Items keep their sequence numbers. Tables count lost items as deleted.
     pub snapshot: Snapshot,
     /// Path or URL of the checkpoint.
     pub location: String,
-    /// What was not whole; empty unless it was to be [salvaged](LoadOptions::salvage).
+    /// The damage; empty unless the checkpoint was [salvaged](LoadOptions::salvage).
     pub losses: Vec<Loss>,
 }

@@ -1,21 +1,20 @@
-//! What of a checkpoint is not whole.
+//! Damage of a checkpoint.
 
 use std::fmt;
 
-/// Something of a checkpoint that is not whole: where, what is wrong, and what it costs.
+/// A damaged part of a checkpoint: place, reason and cost.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Loss {
     /// Path or URL of the damaged file.
     pub file: String,
-    /// The byte of the file at which the damaged part begins; of files that are compressed as a whole, the byte of
-    /// what comes out.
+    /// Offset of the damaged part in the file; for files compressed as a whole, the offset in the decompressed content.
     pub offset: u64,
-    /// The table whose items are lost, if any are.
+    /// The table whose items are lost; `None` if no items are lost.
     pub table: Option<String>,
-    /// Number of items that are lost for this reason. An item that lacks several chunks counts for the first.
+    /// Number of items lost for this reason. An item that lacks several chunks counts for the first.
     pub items: u64,
-    /// What is wrong.
+    /// The reason.
     pub reason: String,
 }
 

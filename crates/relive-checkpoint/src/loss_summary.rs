@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::Loss;
 
-/// Most files and most places that are named one by one.
+/// Limit on the files and places named one by one.
 const SHOWN: usize = 5;
 
-/// Says in a few lines what was lost: how many items of each table, how many places of which files, and the first
-/// places with what is wrong there.
+/// Summarises losses in a few lines: the number of items of each table, the number of places in each file, and the
+/// first places with their reasons.
 ///
 /// ```
 /// assert!(relive_checkpoint::summary_of_losses(&[]).is_empty());
@@ -35,7 +35,7 @@ fn tables(losses: &[Loss]) -> Vec<String> {
         .collect()
 }
 
-/// Nothing where each place is named anyway.
+/// Empty if each place is named anyway.
 fn files(losses: &[Loss]) -> Vec<String> {
     if losses.len() <= SHOWN {
         return Vec::new();

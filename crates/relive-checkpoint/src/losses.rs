@@ -1,11 +1,11 @@
-//! Damage, and what is to be done about it.
+//! Handling of damage.
 
 use std::fmt;
 use std::io;
 
 use crate::{Error, Loss};
 
-/// What is to be done about damage: the first one is an error, or all is collected.
+/// Handles damage: the first one is an error, or all of it is collected.
 #[derive(Debug)]
 pub(crate) struct Losses {
     salvage: bool,
@@ -21,10 +21,10 @@ impl Losses {
         self.salvage
     }
 
-    /// Takes note of damage; gives its number.
+    /// Records damage. Returns its number.
     ///
     /// # Errors
-    /// The damage itself, unless all is to be collected.
+    /// The damage itself, unless all damage is collected.
     pub(crate) fn note(&mut self, loss: Loss) -> Result<usize, Error> {
         if !self.salvage {
             return Err(Error::lost(&loss));
@@ -33,7 +33,7 @@ impl Losses {
         Ok(self.found.len() - 1)
     }
 
-    /// As [`note`](Self::note), of a part that belongs to no table alone.
+    /// Like [`note`](Self::note), for a part that several tables share.
     pub(crate) fn damage(
         &mut self,
         file: &str,
@@ -43,8 +43,8 @@ impl Losses {
         self.note(Loss::of(file, offset, reason))
     }
 
-    /// As [`note`](Self::note), of a part that could not be read. A part that is not there is damage, all else is not
-    /// the file's fault; whoever collects what is whole goes on in either case.
+    /// Like [`note`](Self::note), for a part that could not be read. A missing part is damage; all other errors are not
+    /// the file's fault. Collecting continues in either case.
     pub(crate) fn unreadable(&mut self, file: &str, offset: u64, error: io::Error) -> Result<usize, Error> {
         match error.kind() {
             io::ErrorKind::UnexpectedEof => self.damage(file, offset, "the file ends inside of it"),
@@ -54,7 +54,7 @@ impl Losses {
         }
     }
 
-    /// Adds items of a table to what a loss costs. Of each table, and all at once.
+    /// Adds items of a table to the cost of a loss.
     pub(crate) fn charge(&mut self, number: usize, table: &str, items: u64) {
         let Some(loss) = self.found.get_mut(number) else { return };
         if loss.table.is_none() {
@@ -68,12 +68,12 @@ impl Losses {
         }
     }
 
-    /// Items of a table that are lost, as far as is known.
+    /// The known number of lost items of a table.
     pub(crate) fn items_of(&self, table: &str) -> u64 {
         self.found.iter().filter(|loss| loss.table.as_deref() == Some(table)).map(|loss| loss.items).sum()
     }
 
-    /// Where the first damage was found.
+    /// The place of the first damage.
     pub(crate) fn first_offset(&self) -> Option<u64> {
         self.found.first().map(|loss| loss.offset)
     }
@@ -84,7 +84,7 @@ impl Losses {
 }
 
 impl Loss {
-    /// Damage that costs no items, as far as is known yet.
+    /// Damage that, so far, costs no items.
     pub(crate) fn of(file: &str, offset: u64, reason: impl fmt::Display) -> Self {
         Self { file: file.to_owned(), offset, table: None, items: 0, reason: reason.to_string() }
     }

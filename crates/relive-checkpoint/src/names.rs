@@ -1,4 +1,4 @@
-//! Names of checkpoint files, and of what is left of unfinished ones.
+//! Names of checkpoint files, and of the remains of unfinished ones.
 
 use crate::segment::SegmentId;
 
@@ -6,21 +6,21 @@ const PREFIX: &str = "checkpoint-";
 const SUFFIX: &str = ".relive";
 const DIGITS: usize = 10;
 
-/// The largest number that has a name. One checkpoint a second gets there in 317 years.
+/// The largest number that has a name. One checkpoint per second reaches it in 317 years.
 pub(crate) const MAX_NUMBER: u64 = 9_999_999_999;
 
 pub(crate) fn checkpoint_name(number: u64) -> String {
     format!("{PREFIX}{number:0DIGITS$}{SUFFIX}")
 }
 
-/// The number of the checkpoint of this name.
+/// The number of the checkpoint with this name.
 pub(crate) fn checkpoint_number(name: &str) -> Option<u64> {
     let digits = name.strip_prefix(PREFIX)?.strip_suffix(SUFFIX)?;
     let is_ours = digits.len() == DIGITS && digits.bytes().all(|digit| digit.is_ascii_digit());
     is_ours.then(|| digits.parse().ok())?
 }
 
-/// Whether this is what an unfinished file of ours is called, folder and all.
+/// Whether this is the name of an unfinished file of ours, including its folder.
 pub(crate) fn is_leftover(name: &str) -> bool {
     let (folder, file) = name.rsplit_once('/').map_or(("", name), |(folder, file)| (folder, file));
     let Some(finished) = file.strip_prefix('.').and_then(|file| file.strip_suffix(".tmp")) else {

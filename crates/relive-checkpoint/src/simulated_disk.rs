@@ -1,4 +1,4 @@
-//! For tests: a disk in memory that fails, fills up, writes little at a time, and forgets what was not made durable.
+//! For tests: a disk in memory that fails, fills up, makes short writes, and forgets non-durable data.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use crate::storage::Source;
 use crate::storage::disk::{Disk, DurableFile, Locked};
 
-/// A disk; clones are the same one.
+/// A disk; clones share it.
 #[derive(Clone)]
 pub(crate) struct SimulatedDisk(Arc<Mutex<State>>);
 
@@ -16,10 +16,10 @@ pub(crate) struct SimulatedDisk(Arc<Mutex<State>>);
 struct State {
     files: Vec<File>,
     now: Names,
-    /// What a crash leaves for certain.
+    /// The state that a crash certainly leaves.
     durable: Names,
     trouble: Trouble,
-    /// Operations so far.
+    /// Number of operations so far.
     operations: usize,
     is_locked: bool,
     is_read_only: bool,
@@ -38,27 +38,27 @@ struct Names {
     folders: BTreeSet<PathBuf>,
 }
 
-/// What goes wrong.
+/// Failures.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) enum Trouble {
     #[default]
     None,
-    /// From this operation on everything fails, as if the process was killed before it.
+    /// From this operation on everything fails, as if the process were killed before it.
     DeadFrom(usize),
-    /// This operation fails, and those after it do not.
+    /// Only this operation fails.
     FailsOnce(usize),
-    /// No more bytes than these are kept.
+    /// The disk holds at most this many bytes.
     Full(usize),
 }
 
-/// What becomes of that which was not made durable.
+/// What happens to non-durable data in a crash.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Crash {
     /// All of it is lost.
     Loses,
     /// All of it is kept.
     Keeps,
-    /// Some of it is kept, by this seed: some names, and of files some bytes, the others being 0 or not there.
+    /// Some of it is kept, by this seed: some names, and some bytes of files; the other bytes are 0 or missing.
     Mixes(u64),
 }
 
@@ -68,7 +68,7 @@ impl SimulatedDisk {
         Self(Arc::new(Mutex::new(state)))
     }
 
-    /// Another disk with the same content, without trouble and locks.
+    /// Another disk with the same contents, without failures and locks.
     pub(crate) fn copy(&self) -> Self {
         let mut state = self.state().clone();
         (state.trouble, state.operations, state.is_locked) = (Trouble::None, 0, false);
@@ -80,7 +80,7 @@ impl SimulatedDisk {
         (state.trouble, state.operations) = (trouble, 0);
     }
 
-    /// Operations since trouble was last made.
+    /// Operations since the last failure was set.
     pub(crate) fn operations(&self) -> usize {
         self.state().operations
     }
@@ -89,7 +89,7 @@ impl SimulatedDisk {
         self.state().is_read_only = true;
     }
 
-    /// The disk after the power went off and came back.
+    /// The disk after a power failure.
     pub(crate) fn after(&self, crash: Crash) -> Self {
         let after = self.copy();
         let mut state = after.state();
@@ -112,7 +112,7 @@ impl SimulatedDisk {
         state.now.files.iter().map(|(path, file)| (path.clone(), content(file))).collect()
     }
 
-    /// Changes the content of a file behind everybody's back.
+    /// Modifies the contents of a file without the users' knowledge.
     pub(crate) fn change(&self, path: &Path, change: impl FnOnce(&mut Vec<u8>)) {
         let mut state = self.state();
         let file = state.now.files[path];
@@ -127,7 +127,7 @@ impl SimulatedDisk {
 enum Fate {
     Lost,
     Kept,
-    /// So many thousandths of the new bytes are kept; whether there are zeros in the place of others.
+    /// Keeps this many thousandths of the new bytes; the flag says whether zeros replace the others.
     Partly(u64, bool),
 }
 
@@ -292,7 +292,7 @@ struct OpenFile {
     file: usize,
 }
 
-/// Most bytes that are written at a time.
+/// Limit on the bytes of one write.
 const SHORT_WRITE_BYTES: usize = 1000;
 
 impl Write for OpenFile {

@@ -8,51 +8,52 @@ use crate::error::{EnvError, Mismatch};
 use crate::spec::EnvironmentSpec;
 use crate::timestep::TimeStep;
 
-/// A world that an agent acts in, with dm_env's rules:
+/// A world in which an agent acts, with dm_env's rules:
 ///
-/// * [`reset`](Self::reset) begins an episode, at any time, and answers FIRST.
+/// * [`reset`](Self::reset) starts an episode, at any time, and answers FIRST.
 /// * [`step`](Self::step) answers MID until the episode is over, then LAST.
-/// * A step before the first reset, or after a LAST, is a reset: the action is not looked at, and the answer is FIRST.
+/// * A step before the first reset, or after a LAST, is a reset: it ignores the action and answers FIRST.
 ///
-/// The observation is written, all of it, into the row that the caller gives; it must be of a
-/// [`Buffer`](crate::Buffer) for the nest [`EnvironmentSpec::observations`]. An error leaves the environment as it
-/// was, unless it is [`EnvError::Failed`]; what the row then holds is unknown.
+/// The environment writes the whole observation to the row that the caller provides, which must belong to a
+/// [`Buffer`](crate::Buffer) for the nest [`EnvironmentSpec::observations`]. An error leaves the environment unchanged,
+/// unless it is [`EnvError::Failed`]; the contents of the row are then unspecified.
 ///
 /// [`conformance::check`](crate::conformance::check) tests all of this.
 pub trait Environment: Send {
-    /// What the environment takes and gives; it does not change.
+    /// The specs of the environment's inputs and outputs; they never change.
     fn spec(&self) -> &EnvironmentSpec;
 
-    /// Begins an episode.
+    /// Starts an episode.
     ///
     /// # Errors
-    /// [`EnvError::Observation`] if the row is not laid out for the observation.
+    /// [`EnvError::Observation`] if the row does not have the observation's layout.
     fn reset(&mut self, observation: ViewMut<'_>) -> Result<TimeStep, EnvError>;
 
-    /// Acts once.
+    /// Takes an action.
     ///
     /// # Errors
-    /// [`EnvError::Action`] if the spec does not allow the action, otherwise as [`reset`](Self::reset).
+    /// [`EnvError::Action`] if the spec does not allow the action, otherwise as for [`reset`](Self::reset).
     fn step(&mut self, action: Action<'_>, observation: ViewMut<'_>) -> Result<TimeStep, EnvError>;
 
-    /// Writes the action of a demonstrator that knows the task, and whether there is one. Most environments have none.
+    /// Writes the action of a demonstrator that knows the task, and returns whether the environment has one. Most do
+    /// not.
     ///
     /// # Errors
-    /// [`EnvError::Action`] if the row is not laid out for the action.
+    /// [`EnvError::Action`] if the row does not have the action's layout.
     fn demonstrate(&self, _action: ViewMut<'_>) -> Result<bool, EnvError> {
         Ok(false)
     }
 
-    /// All that the future depends on, random streams included, `None` if the environment cannot tell. The bytes are
-    /// for [`restore`](Self::restore) of the same version only.
+    /// The state on which the future depends, random streams included; `None` if the environment cannot provide it.
+    /// Only [`restore`](Self::restore) of the same version can read the bytes.
     fn save(&mut self) -> Option<Vec<u8>> {
         None
     }
 
-    /// Goes on where an environment of the same settings was when it was [saved](Self::save).
+    /// Continues where an environment with the same settings was when it was [saved](Self::save).
     ///
     /// # Errors
-    /// [`EnvError::State`] if the bytes are not of such an environment, or the environment saves nothing.
+    /// [`EnvError::State`] if the bytes are not of such an environment, or the environment does not support saving.
     fn restore(&mut self, state: &[u8]) -> Result<(), EnvError> {
         let actual = format_args!("{} bytes", state.len());
         Err(EnvError::State(Mismatch::boxed("", "an environment that can be restored", actual)))

@@ -1,32 +1,32 @@
-//! What can go wrong between an agent and its environment.
+//! Errors between an agent and its environment.
 
 use std::fmt;
 
-/// Why an environment, a buffer or a spec refused something.
+/// Why an environment, a buffer or a spec refused a call.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EnvError {
-    /// An action that the spec does not allow. The environment is as it was.
+    /// The spec does not allow the action. The environment is unchanged.
     #[error("action {0}")]
     Action(Box<Mismatch>),
-    /// Memory that is not laid out for the observation, or an observation that its spec does not allow.
+    /// The memory does not have the observation's layout, or its spec does not allow the observation.
     #[error("observation {0}")]
     Observation(Box<Mismatch>),
-    /// A spec that describes nothing, or nothing that fits into memory.
+    /// The spec is invalid, or its values do not fit into memory.
     #[error("spec {0}")]
     Spec(Box<Mismatch>),
-    /// A setting that makes no environment, such as an identifier that nobody knows.
+    /// The setting does not give an environment; for example, the identifier is unknown.
     #[error("setting {0}")]
     Setting(Box<Mismatch>),
-    /// Saved state that is not of this environment.
+    /// The saved state is not of this environment.
     #[error("state {0}")]
     State(Box<Mismatch>),
-    /// An environment from outside failed; the text is its own.
+    /// An external environment failed; the text is its own.
     #[error("the environment failed: {0}")]
     Failed(String),
 }
 
 impl EnvError {
-    /// What is wrong with values that were looked at as an observation's, of an action.
+    /// Turns a refusal of values that were checked as an observation into one of an action.
     #[must_use]
     pub fn of_action(self) -> EnvError {
         match self {
@@ -35,7 +35,7 @@ impl EnvError {
         }
     }
 
-    /// Says which environment refused.
+    /// Adds which environment refused.
     #[cold]
     pub(crate) fn in_row(self, row: usize) -> EnvError {
         let placed = |mismatch: Box<Mismatch>| {
@@ -55,14 +55,14 @@ impl EnvError {
     }
 }
 
-/// What was expected where, and what there was.
+/// The expected and the actual value at a place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mismatch {
-    /// Way to the leaf, such as `camera/0`; empty for the whole.
+    /// Path to the leaf, such as `camera/0`; empty for the whole.
     pub path: String,
-    /// What would have been right.
+    /// The expected value.
     pub expected: String,
-    /// What there was.
+    /// The actual value.
     pub actual: String,
 }
 

@@ -1,4 +1,4 @@
-//! Environments by their names.
+//! Environments by name.
 
 use crate::bsuite::{BsuiteId, Experiment};
 use crate::classic::{Acrobot, CartPole, MountainCar, MountainCarContinuous, Pendulum};
@@ -7,11 +7,11 @@ use crate::environment::Environment;
 use crate::error::{EnvError, Mismatch};
 use crate::pixels::PixelCatch;
 
-/// The environment of a name: bsuite's identifiers such as `catch/0`; `CartPole-v1`, `Acrobot-v1`, `MountainCar-v0`,
-/// `MountainCarContinuous-v0` and `Pendulum-v1`; the swing-ups `control/acrobot-swingup`, `control/cartpole-swingup`
-/// and `control/pendulum-swingup`; and `pixels/catch`.
+/// The environment with this name: bsuite's identifiers such as `catch/0`; `CartPole-v1`, `Acrobot-v1`,
+/// `MountainCar-v0`, `MountainCarContinuous-v0` and `Pendulum-v1`; the swing-ups `control/acrobot-swingup`,
+/// `control/cartpole-swingup` and `control/pendulum-swingup`; and `pixels/catch`.
 ///
-/// The same name and seed make the same episodes; those of bsuite and Gymnasium are the originals'. bsuite's seeds
+/// The same name and seed give the same episodes; those of bsuite and Gymnasium match the originals. bsuite's seeds
 /// have 32 bits.
 ///
 /// # Errors

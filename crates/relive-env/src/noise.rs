@@ -1,4 +1,4 @@
-//! Noise on what a policy does.
+//! Noise on a policy's actions.
 
 use std::f64::consts::TAU;
 
@@ -10,8 +10,8 @@ use crate::policy::{fill, within};
 use crate::random::Generator;
 use crate::spec::ArraySpec;
 
-/// Noise on actions, so that recorded episodes show what other actions are worth, too: floats get normal noise, whose
-/// standard deviation is a share of their range, and stay within it; whole numbers are replaced by random ones with
+/// Noise on actions, so that recorded episodes also show the value of other actions. Floats get normal noise, whose
+/// standard deviation is a share of their range, and stay within the range; integers are replaced by random ones with
 /// that share as probability.
 ///
 /// ```
@@ -31,7 +31,7 @@ pub struct ActionNoise {
 }
 
 impl ActionNoise {
-    /// Noise for actions of this nest; everything random follows from the seed.
+    /// Noise for actions of this nest; the seed determines all random numbers.
     ///
     /// # Errors
     /// [`EnvError::Setting`]: the share is not from 0 to 1, or it is above 0 and there are floats without bounds.
@@ -47,10 +47,10 @@ impl ActionNoise {
         Ok(Self { leaves, share, stream: Generator::new(seed) })
     }
 
-    /// Puts noise on an action.
+    /// Adds noise to an action.
     ///
     /// # Errors
-    /// [`EnvError::Action`] if the row is not laid out for the actions, or a leaf is of a type that has no noise.
+    /// [`EnvError::Action`] if the row does not have the actions' layout, or noise does not support a leaf's type.
     pub fn apply(&mut self, mut action: ViewMut<'_>) -> Result<(), EnvError> {
         let Self { leaves, share, stream } = self;
         if *share == 0.0 {
@@ -94,7 +94,7 @@ fn is_bounded(spec: &ArraySpec) -> bool {
     })
 }
 
-/// A number with noise on it, within its bounds.
+/// A number with noise added, within its bounds.
 fn moved(value: f64, (low, high): (f64, f64), share: f64, stream: &mut Generator) -> f64 {
     // Box and Muller's method; the first number is never 0.
     let radius = (-2.0 * (1.0 - stream.random()).ln()).sqrt();

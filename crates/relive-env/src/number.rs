@@ -1,9 +1,9 @@
-//! Numbers as Python computes them.
+//! Arithmetic as in Python.
 
 use std::hint::black_box;
 
-/// The square as C's `pow` has it, which one time in a thousand is not `value * value`. Trajectories that are the
-/// same bit for bit need it; the compiler must not see the exponent.
+/// The square as computed by C's `pow`, which differs from `value * value` one time in a thousand. Bit-identical
+/// trajectories need it; the exponent must be hidden from the compiler.
 #[inline]
 pub(crate) fn square(value: f64) -> f64 {
     value.powf(black_box(2.0))
@@ -15,7 +15,7 @@ pub(crate) fn square_single(value: f32) -> f32 {
     value.powf(black_box(2.0))
 }
 
-/// The remainder that has the sign of the divisor, which is positive here.
+/// The remainder with the sign of the divisor, which is positive here.
 #[inline]
 pub(crate) fn remainder(value: f64, divisor: f64) -> f64 {
     let rest = value % divisor;

@@ -1,4 +1,4 @@
-//! Acting at random.
+//! A random policy.
 
 use relive_tensor::{DType, Nest};
 
@@ -8,11 +8,11 @@ use crate::random::Generator;
 use crate::spec::ArraySpec;
 use crate::state::State;
 
-/// How far floats without bounds are drawn to either side.
+/// Floats without bounds are drawn from ± this value.
 const OPEN_BOUND: f64 = 1.0;
 
-/// Draws actions that a spec allows, each as likely as any other; numbers without bounds between -1 and 1,
-/// those with one bound up to 2 from it.
+/// Draws uniformly from the actions that a spec allows; numbers without bounds from -1 to 1, numbers with one bound
+/// within 2 of it.
 ///
 /// ```
 /// use relive_env::{ArraySpec, Buffer, RandomPolicy};
@@ -39,8 +39,7 @@ impl RandomPolicy {
     /// Writes an action.
     ///
     /// # Errors
-    /// [`EnvError::Action`] if the row is not laid out for the actions, or a leaf is of a type that no numbers are
-    /// drawn for.
+    /// [`EnvError::Action`] if the row does not have the actions' layout, or the policy does not support a leaf's type.
     pub fn act(&mut self, mut action: ViewMut<'_>) -> Result<(), EnvError> {
         for (index, spec) in self.leaves.iter().enumerate() {
             let bytes = action.leaf_bytes_mut(index).unwrap_or_default();
@@ -51,7 +50,7 @@ impl RandomPolicy {
         Ok(())
     }
 
-    /// All that the policy's future depends on.
+    /// Visits the state on which the policy's future depends.
     pub fn state(&mut self, state: &mut State<'_>) {
         self.stream.state(state);
     }
@@ -69,7 +68,7 @@ pub(crate) fn fill(spec: &ArraySpec, bytes: &mut [u8], stream: &mut Generator) -
     Some(())
 }
 
-/// Bounds on both sides, made up where there are none.
+/// Bounds on both sides, with defaults for missing ones.
 fn closed(dtype: DType, (low, high): (f64, f64)) -> (f64, f64) {
     let open = match dtype {
         DType::Float32 | DType::Float64 => OPEN_BOUND,

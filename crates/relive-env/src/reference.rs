@@ -1,8 +1,8 @@
-//! Returns that others are measured by.
+//! Reference returns for comparison.
 
 use crate::error::{EnvError, Mismatch};
 
-/// What a random policy and an expert reach in an environment, by which a return becomes a score.
+/// The returns of a random policy and an expert in an environment, which turn a return into a score.
 ///
 /// ```
 /// use relive_env::ReferenceScores;
@@ -34,8 +34,8 @@ impl ReferenceScores {
         )))
     }
 
-    /// Those of a native environment: what was measured of a random policy (200 episodes), and what is the optimum or
-    /// near it. None for other names, and for bsuite's, which have scores of their own.
+    /// The reference of a native environment: the measured return of a random policy (200 episodes), and the optimum or
+    /// a value near it. `None` for other names, and for bsuite's, which have their own scores.
     #[must_use]
     pub fn of(name: &str) -> Option<Self> {
         let (random, expert) = match name {
@@ -65,7 +65,7 @@ impl ReferenceScores {
         self.expert
     }
 
-    /// The score of a return: 0 for the random policy's, 100 for the expert's, as D4RL has it (Fu et al. 2020).
+    /// The score of a return: 0 for the random policy's, 100 for the expert's, as in D4RL (Fu et al. 2020).
     #[must_use]
     pub fn normalized(self, episode_return: f64) -> f64 {
         100.0 * (episode_return - self.random) / (self.expert - self.random)

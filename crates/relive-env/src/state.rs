@@ -1,8 +1,8 @@
-//! Saved state: one list of fields serves writing and reading.
+//! Saved state: one list of fields serves both writing and reading.
 
 use crate::error::{EnvError, Mismatch};
 
-/// Goes through the fields that an environment's future depends on, either writing them down or filling them in.
+/// Visits the fields on which an environment's future depends, and either writes or reads them.
 ///
 /// Bytes are little endian, in the order of the calls, without names.
 #[derive(Debug)]
@@ -14,7 +14,7 @@ enum Direction<'a> {
     Read { rest: &'a [u8], short: bool },
 }
 
-/// A field of a fixed number of bytes.
+/// A field with a fixed number of bytes.
 pub trait Field: Copy {
     #[doc(hidden)]
     fn write(self, bytes: &mut Vec<u8>);
@@ -56,7 +56,7 @@ impl<'a> State<'a> {
         Self(Direction::Write(bytes))
     }
 
-    /// Fills in the fields from `bytes`.
+    /// Reads the fields from `bytes`.
     #[must_use]
     pub fn reader(bytes: &'a [u8]) -> Self {
         Self(Direction::Read { rest: bytes, short: false })
@@ -73,12 +73,12 @@ impl<'a> State<'a> {
         }
     }
 
-    /// Fields of a number that does not change.
+    /// A fixed number of fields.
     pub fn fields<T: Field>(&mut self, values: &mut [T]) {
         values.iter_mut().for_each(|value| self.field(value));
     }
 
-    /// A setting that must be the same in what is read.
+    /// A setting that must have the same value when it is read.
     pub fn constant<T: Field + PartialEq>(&mut self, value: T) {
         let mut read = value;
         self.field(&mut read);
@@ -87,7 +87,7 @@ impl<'a> State<'a> {
         }
     }
 
-    /// Bytes of a number that may change.
+    /// A variable number of bytes.
     pub fn bytes(&mut self, value: &mut Vec<u8>) {
         let mut length = value.len() as u64;
         self.field(&mut length);
@@ -106,12 +106,12 @@ impl<'a> State<'a> {
         }
     }
 
-    /// Fields of a number that may change.
+    /// A variable number of fields.
     pub fn numbers<T: Field + Default>(&mut self, values: &mut Vec<T>) {
         let mut length = values.len() as u64;
         self.field(&mut length);
         if let Direction::Read { rest, short } = &mut self.0 {
-            // No more than there are bytes for.
+            // At most as many as there are bytes for.
             let count = usize::try_from(length).ok().filter(|count| *count <= rest.len());
             *short |= count.is_none();
             values.clear();
@@ -120,7 +120,7 @@ impl<'a> State<'a> {
         self.fields(values);
     }
 
-    /// A list whose length may change. `empty` makes the elements that are filled in.
+    /// A list of variable length. `empty` creates the elements that are read.
     pub fn list<T>(
         &mut self,
         list: &mut Vec<T>,
@@ -136,7 +136,7 @@ impl<'a> State<'a> {
         for _ in 0..length {
             let mut element = empty();
             visit(self, &mut element);
-            // A damaged length makes no more elements than there are bytes for.
+            // A damaged length creates at most as many elements as there are bytes for.
             if let Direction::Read { short: true, .. } = self.0 {
                 break;
             }
@@ -144,10 +144,10 @@ impl<'a> State<'a> {
         }
     }
 
-    /// Whether all bytes were read, and none were missing.
+    /// Checks that all bytes were read and none were missing.
     ///
     /// # Errors
-    /// [`EnvError::State`] if not. The fields are then in part those of the bytes.
+    /// [`EnvError::State`] otherwise. Some fields then already have the values of the bytes.
     pub fn finish(self) -> Result<(), EnvError> {
         let wrong = |actual: String| {
             Err(EnvError::State(Mismatch::boxed(

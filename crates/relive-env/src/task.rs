@@ -10,8 +10,8 @@ use crate::spec::{ArraySpec, EnvironmentSpec};
 use crate::state::State;
 use crate::timestep::TimeStep;
 
-/// An environment reduced to what is its own: how an episode begins, and what an action does. [`Native`] makes it an
-/// [`Environment`] and sees to the rest: specs, checks, and resets after the last step.
+/// An environment reduced to its essentials: how an episode starts, and the effect of an action. [`Native`] turns it
+/// into an [`Environment`] and adds the rest: specs, checks, and resets after the last step.
 ///
 /// Observations are one array of float32.
 ///
@@ -59,28 +59,28 @@ pub trait Task: Send {
     /// `u32` for a choice, `&[f32]` for an array.
     type Action<'a>: FromAction<'a>;
 
-    /// What observations look like; float32.
+    /// The spec of observations, which are float32.
     fn observations(&self) -> ArraySpec;
 
-    /// What actions look like: discrete, or an array of float32.
+    /// The spec of actions: discrete, or an array of float32.
     fn actions(&self) -> ArraySpec;
 
-    /// Begins an episode and writes its first observation, all of it.
+    /// Starts an episode and writes its whole first observation.
     fn begin(&mut self, observation: &mut [f32]);
 
-    /// Does an action that the spec allows, and writes the observation after it, all of it.
+    /// Takes a permitted action, and writes the whole next observation.
     fn act(&mut self, action: Self::Action<'_>, observation: &mut [f32]) -> TimeStep;
 
-    /// Goes through all fields that change.
+    /// Visits all fields that change.
     fn state(&mut self, state: &mut State<'_>);
 
-    /// The choice of a demonstrator that knows the task; none if there is none.
+    /// The choice of a demonstrator that knows the task; `None` if the task has none.
     fn demonstrated(&self) -> Option<i32> {
         None
     }
 }
 
-/// What a [`Task`] takes as its action.
+/// The action type of a [`Task`].
 pub trait FromAction<'a>: Sized {
     #[doc(hidden)]
     fn from_action(action: Action<'a>, limit: usize) -> Result<Self, EnvError>;
@@ -112,7 +112,7 @@ pub struct Native<T> {
     /// Number of choices, or of elements of an action.
     action_limit: usize,
     observation_len: usize,
-    /// The next step is a reset.
+    /// Whether the next step is a reset.
     over: bool,
 }
 
@@ -128,7 +128,7 @@ impl<T: Task> From<T> for Native<T> {
 }
 
 impl<T> Native<T> {
-    /// The task, with what it counts.
+    /// The task, including its totals.
     pub fn task(&self) -> &T {
         &self.task
     }

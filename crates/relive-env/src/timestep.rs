@@ -1,10 +1,10 @@
-//! What an environment answers.
+//! The answers of an environment.
 
-/// Where in its episode a step is.
+/// The position of a step in its episode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum StepType {
-    /// The first observation of an episode: no action led to it.
+    /// The first observation of an episode: no action precedes it.
     First,
     /// Neither the first nor the last.
     Mid,
@@ -12,11 +12,11 @@ pub enum StepType {
     Last,
 }
 
-/// One answer of an environment; its observation is in the buffer that the caller gave.
+/// One answer of an environment; its observation is in the caller's buffer.
 ///
-/// Step type and discount are independent: a LAST with discount 1 is an episode that was cut short (*truncation*), one
-/// with discount 0 is an episode that came to its end (*termination*). Discounts are the environment's, in `[0, 1]`;
-/// an agent multiplies its own γ once.
+/// Step type and discount are independent: a LAST with discount 1 is a truncated episode (*truncation*), one with
+/// discount 0 a terminated episode (*termination*). Discounts are the environment's, in `[0, 1]`; an agent multiplies
+/// by its own γ once.
 ///
 /// ```
 /// use relive_env::{StepType, TimeStep};
@@ -25,11 +25,11 @@ pub enum StepType {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TimeStep {
-    /// Where in the episode it is.
+    /// The position in the episode.
     pub step_type: StepType,
-    /// What the action earned. On a FIRST there was none: 0.
+    /// The reward of the action; 0 on a FIRST, which no action precedes.
     pub reward: f64,
-    /// How much of the value of what follows counts. On a FIRST it has no meaning: 1.
+    /// The weight of all later rewards; 1 on a FIRST, where it has no meaning.
     pub discount: f64,
 }
 
@@ -40,7 +40,7 @@ impl TimeStep {
         Self { step_type: StepType::First, reward: 0.0, discount: 1.0 }
     }
 
-    /// A step with more to come.
+    /// A step in the middle of an episode.
     #[must_use]
     pub fn transition(reward: f64) -> Self {
         Self { step_type: StepType::Mid, reward, discount: 1.0 }
@@ -52,19 +52,19 @@ impl TimeStep {
         Self { step_type: StepType::Last, reward, discount: 0.0 }
     }
 
-    /// An episode that is cut short, by a time limit for instance.
+    /// An episode that is truncated, for example by a time limit.
     #[must_use]
     pub fn truncation(reward: f64, discount: f64) -> Self {
         Self { step_type: StepType::Last, reward, discount }
     }
 
-    /// Whether an episode begins here.
+    /// Whether an episode starts here.
     #[must_use]
     pub fn first(&self) -> bool {
         self.step_type == StepType::First
     }
 
-    /// Whether the episode goes on before and after this.
+    /// Whether this is neither the first nor the last step of its episode.
     #[must_use]
     pub fn mid(&self) -> bool {
         self.step_type == StepType::Mid

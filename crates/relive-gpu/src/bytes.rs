@@ -1,8 +1,8 @@
-//! Numbers out of bytes that may be cut short.
+//! Numbers from bytes that may be truncated.
 
 use crate::error::{Error, Result};
 
-/// Reads little-endian numbers one after the other, and says where the bytes end too early.
+/// Reads consecutive little-endian numbers, and reports where the bytes end too early.
 pub(crate) struct Cursor<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -10,7 +10,7 @@ pub(crate) struct Cursor<'a> {
 }
 
 impl<'a> Cursor<'a> {
-    /// At the beginning of `bytes`, which are `what` in errors.
+    /// Starts at the beginning of `bytes`; errors call them `what`.
     pub(crate) fn new(bytes: &'a [u8], what: &'a str) -> Self {
         Self { bytes, at: 0, what }
     }
@@ -49,30 +49,30 @@ impl<'a> Cursor<'a> {
         self.array().map(f32::from_le_bytes)
     }
 
-    /// Some numbers one after the other. What cannot lie in the bytes that are left costs no memory.
+    /// `count` consecutive numbers. A count that exceeds the remaining bytes allocates nothing.
     pub(crate) fn u64s(&mut self, count: u64) -> Result<Vec<u64>> {
         let bytes = usize::try_from(count).ok().and_then(|count| count.checked_mul(8)).unwrap_or(usize::MAX);
         let bytes = self.take(bytes)?;
         Ok(bytes.as_chunks().0.iter().map(|chunk| u64::from_le_bytes(*chunk)).collect())
     }
 
-    /// Where the next byte lies.
+    /// The position of the next byte.
     pub(crate) fn position(&self) -> usize {
         self.at
     }
 
-    /// Number of bytes that are left.
+    /// Number of remaining bytes.
     pub(crate) fn left(&self) -> usize {
         self.bytes.len() - self.at
     }
 }
 
-/// A number of this process's memory as one of 64 bits.
+/// A `usize` as 64 bits.
 pub(crate) fn wide(value: usize) -> u64 {
     value as u64
 }
 
-/// A number of 64 bits as one of this process's memory. Every platform of this crate has 64 bits.
+/// A 64-bit number as a `usize`. Every platform of this crate has 64 bits.
 #[expect(clippy::cast_possible_truncation, reason = "the crate builds for 64 bits only")]
 pub(crate) fn narrow(value: u64) -> usize {
     value as usize

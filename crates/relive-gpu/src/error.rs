@@ -1,9 +1,9 @@
-//! What can go wrong.
+//! The error type of this crate.
 
 /// A result of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What went wrong, and with what: [`kind`](Self::kind) is for programs, the text is for people.
+/// An error: [`kind`](Self::kind) is for programs, the text for people.
 #[derive(Debug, thiserror::Error)]
 #[error("{text}")]
 pub struct Error {
@@ -12,21 +12,21 @@ pub struct Error {
     source: Option<std::io::Error>,
 }
 
-/// The kinds of errors, by what a caller can do about them.
+/// Kinds of errors, by the caller's possible reactions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The caller asked for what makes no sense: another request is needed.
+    /// The request is invalid: another request is needed.
     InvalidArgument,
-    /// There is nothing with this name, index or generation.
+    /// Nothing has this name, index or generation.
     NotFound,
-    /// What was asked for is taken, or there is no room for it now; it may work later.
+    /// The requested thing is taken, or no room is left; the request may succeed later.
     Unavailable,
-    /// A file or segment is not what it says it is.
+    /// A file or segment is damaged or inconsistent.
     Corrupt,
-    /// The system refused: memory, files, a device.
+    /// The system refused memory, a file or a device.
     System,
-    /// A wait ended because the caller's function asked for it.
+    /// A wait ended because the caller's function requested it.
     Interrupted,
 }
 
@@ -55,7 +55,7 @@ impl Error {
         Self { kind: ErrorKind::System, text: format!("{text}: {source}"), source: Some(source) }
     }
 
-    /// What a caller can do about it.
+    /// The kind of the error.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         self.kind

@@ -1,7 +1,7 @@
-//! Places at which tests end the process, to show that what it leaves behind does no harm.
+//! Points at which tests kill the process, to show that its remains do no harm.
 
-/// Ends the process here, as by `kill -9`, if a test has asked for it by the environment variable `RELIVE_KILL_AT`.
-/// Nothing outside of tests.
+/// Kills the process here, as `kill -9` would, if a test requests it through the environment variable `RELIVE_KILL_AT`.
+/// Does nothing outside of tests.
 macro_rules! kill_point {
     ($name:literal) => {
         #[cfg(test)]

@@ -1,26 +1,26 @@
-//! What a store has done so far.
+//! Counters of a store.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Classes of the histogram of ages: class `i` counts ages of `2^(i-1)` to `2^i - 1`, class 0 the age 0.
+/// Number of classes of the age histogram: class `i` counts ages of `2^(i-1)` to `2^i - 1`, class 0 the age 0.
 pub const AGE_CLASSES: usize = 65;
 
-/// Why a trajectory went.
+/// Why a trajectory was evicted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Eviction {
-    /// Another one needed its row.
+    /// Another trajectory needed its row.
     NoFree,
-    /// There were more selectable ones than the store may have.
+    /// The number of selectable trajectories exceeded the store's limit.
     MaxSelectable,
-    /// It was sampled as often as it may be.
+    /// It was sampled the maximum number of times.
     Exhausted,
     /// The caller removed it.
     Removed,
 }
 
-/// Counters that all threads of a process add to.
+/// Counters that all threads of a process update.
 #[derive(Debug)]
 pub(crate) struct Metrics {
     pub(crate) inserted_rows: AtomicU64,
@@ -61,7 +61,7 @@ impl Default for Metrics {
     }
 }
 
-/// What a process has done with a store since it made it or attached to it.
+/// The counters of a process's use of a store since it created it or attached to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MetricsSnapshot {
@@ -69,30 +69,30 @@ pub struct MetricsSnapshot {
     pub inserted_rows: u64,
     /// Bytes of their steps.
     pub inserted_bytes: u64,
-    /// Trajectories that were begun and given up.
+    /// Trajectories that were started and abandoned.
     pub aborted_rows: u64,
-    /// Batches that were collected.
+    /// Collected batches.
     pub collects: u64,
     /// Rows of these batches.
     pub collected_rows: u64,
-    /// Bytes of these batches that came out of trajectories, without padding.
+    /// Bytes of these batches that came from trajectories, without padding.
     pub collected_bytes: u64,
     /// Time spent collecting.
     pub collect_time: Duration,
-    /// How often somebody waited: for a free row, a turn, or a batch's memory.
+    /// Number of waits for a free row, a turn, or a batch's memory.
     pub waits: u64,
-    /// Time spent so.
+    /// Time spent waiting.
     pub wait_time: Duration,
-    /// New weights for trajectories that were no longer there.
+    /// New weights for trajectories that no longer existed.
     pub stale_updates: u64,
-    /// Readers that ended without leaving; their pins were taken back.
+    /// Readers that ended without leaving; their pins were released.
     pub dead_readers: u64,
     /// Writers that ended without leaving; their rows were taken back.
     pub dead_writers: u64,
-    /// Trajectories that went, by reason.
+    /// Evicted trajectories, by reason.
     pub evictions: [(Eviction, u64); 4],
-    /// Ages of trajectories at the time they were pinned, in trajectories that became selectable since. Class `i`
-    /// counts ages of `2^(i-1)` to `2^i - 1`, class 0 the age 0.
+    /// Ages of trajectories when they were pinned, as the number of trajectories that became selectable since. Class
+    /// `i` counts ages of `2^(i-1)` to `2^i - 1`, class 0 the age 0.
     pub ages: Vec<u64>,
 }
 
@@ -101,17 +101,17 @@ impl Metrics {
         counter.fetch_add(count, Ordering::Relaxed);
     }
 
-    /// A trajectory goes.
+    /// Counts an eviction.
     pub(crate) fn evicted(&self, reason: Eviction) {
         Self::add(&self.evictions[reason as usize], 1);
     }
 
-    /// A trajectory is sampled, `age` trajectories after it.
+    /// Counts a sampled trajectory of this age: the number of later trajectories.
     pub(crate) fn aged(&self, age: u64) {
         Self::add(&self.ages[(64 - age.leading_zeros()) as usize], 1);
     }
 
-    /// Somebody has waited.
+    /// Counts a wait.
     pub(crate) fn waited(&self, time: Duration) {
         Self::add(&self.waits, 1);
         Self::add(&self.wait_nanos, nanos(time));
@@ -139,7 +139,7 @@ impl Metrics {
     }
 }
 
-/// A duration as a number; 584 years are the most.
+/// A duration in nanoseconds, at most 584 years.
 pub(crate) fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -1,19 +1,19 @@
-//! What a trajectory is made of.
+//! The schema of trajectories.
 
 use relive_tensor::DType;
 
 use crate::error::{Error, Result};
 
-/// Most columns of a schema. A segment's header stays small enough to be read at once.
+/// Limit on the columns of a schema. It keeps a segment's header small enough to be read at once.
 pub const MAX_COLUMNS: usize = 1024;
-/// Most bytes of a column's name.
+/// Limit on the bytes of a column's name.
 pub const MAX_NAME_BYTES: usize = 255;
-/// Most dimensions of one step.
+/// Limit on the dimensions of one step.
 pub const MAX_RANK: usize = 16;
-/// Most steps of a trajectory. Lengths are 32 bits wide in the segment.
+/// Limit on the steps of a trajectory. Lengths have 32 bits in the segment.
 pub const MAX_STEPS: u64 = u32::MAX as u64;
 
-/// One column: what a step of a trajectory has under a name.
+/// One column: a named part of each step of a trajectory.
 ///
 /// ```
 /// use relive_gpu::Column;
@@ -23,28 +23,28 @@ pub const MAX_STEPS: u64 = u32::MAX as u64;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Column {
-    /// By this name a column is found.
+    /// The name that identifies the column.
     pub name: String,
-    /// Of its elements; strings have no fixed size and are refused.
+    /// Type of its elements; strings have no fixed size and are refused.
     pub dtype: DType,
-    /// Of one step; `[]` for a single number.
+    /// Shape of one step; `[]` for a single number.
     pub shape: Vec<u64>,
 }
 
 impl Column {
-    /// A column of this name, type and shape per step.
+    /// A column with this name, type and shape per step.
     #[must_use]
     pub fn new(name: impl Into<String>, dtype: DType, shape: &[u64]) -> Self {
         Self { name: name.into(), dtype, shape: shape.to_vec() }
     }
 
-    /// Number of elements of one step, `None` if it is no 64-bit number.
+    /// Number of elements of one step; `None` if it does not fit into 64 bits.
     #[must_use]
     pub fn step_elements(&self) -> Option<u64> {
         self.shape.iter().try_fold(1_u64, |product, &size| product.checked_mul(size))
     }
 
-    /// Bytes of one step, `None` if the type has no fixed size or the product is no 64-bit number.
+    /// Bytes of one step; `None` if the type has no fixed size or the product does not fit into 64 bits.
     #[must_use]
     pub fn step_bytes(&self) -> Option<u64> {
         self.step_elements()?.checked_mul(self.dtype.size_bytes()? as u64)
@@ -85,7 +85,7 @@ impl Column {
     }
 }
 
-/// The columns of all trajectories of a store, and the most steps that one may have.
+/// The columns of all trajectories of a store, and the maximum steps of a trajectory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Schema {
     max_steps: u64,
@@ -93,10 +93,10 @@ pub struct Schema {
 }
 
 impl Schema {
-    /// A schema of these columns, for trajectories of up to `max_steps` steps.
+    /// A schema with these columns, for trajectories of up to `max_steps` steps.
     ///
     /// # Errors
-    /// No columns or too many, two of one name, no steps or too many, or a column that has no fixed size.
+    /// The number of columns or steps is 0 or too large, two columns have the same name, or a column has no fixed size.
     pub fn new(max_steps: u64, columns: Vec<Column>) -> Result<Self> {
         if max_steps == 0 || max_steps > MAX_STEPS {
             return Err(Error::invalid(format!("max_steps is {max_steps}; it must be 1 to {MAX_STEPS}")));
@@ -114,7 +114,7 @@ impl Schema {
         Ok(Self { max_steps, columns })
     }
 
-    /// Most steps of a trajectory.
+    /// Maximum steps of a trajectory.
     #[must_use]
     pub fn max_steps(&self) -> u64 {
         self.max_steps
@@ -126,10 +126,10 @@ impl Schema {
         &self.columns
     }
 
-    /// The position of the column of this name.
+    /// The position of the named column.
     ///
     /// # Errors
-    /// There is none; the error lists those that there are.
+    /// The column does not exist; the error lists the existing ones.
     pub fn position(&self, name: &str) -> Result<usize> {
         self.columns.iter().position(|column| column.name == name).ok_or_else(|| {
             let names: Vec<&str> = self.columns.iter().map(|column| column.name.as_str()).collect();
@@ -137,12 +137,12 @@ impl Schema {
         })
     }
 
-    /// Bytes of one step of a column. The constructor has shown that they are a number.
+    /// Bytes of one step of a column. The constructor has checked that they fit into 64 bits.
     pub(crate) fn step_bytes(&self, column: usize) -> u64 {
         self.columns[column].step_bytes().expect("checked by Schema::new")
     }
 
-    /// The schema in few words, for errors that show two of them.
+    /// A short form of the schema, for errors that compare two.
     pub(crate) fn describe(&self) -> String {
         let columns: Vec<String> = self
             .columns
@@ -176,7 +176,7 @@ mod tests {
         }
     }
 
-    /// Defect 17: every dtype has the size and the name that numpy gives it.
+    /// Defect 17: every dtype has numpy's size and name.
     #[test]
     fn small_integers_are_not_swapped() {
         for (dtype, name) in [(DType::Int8, "int8"), (DType::UInt8, "uint8")] {

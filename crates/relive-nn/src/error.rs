@@ -2,21 +2,21 @@ use std::fmt;
 
 /// Why saved parameters or optimiser states were refused.
 ///
-/// What a program gets wrong in its own code (shapes that do not fit each other) is a panic with the shapes in its
-/// message; this is for data that comes from outside.
+/// This error is for data from outside. A mistake in a program's own code, such as shapes that do not match, is a panic
+/// with the shapes in its message.
 #[derive(Debug)]
 pub struct Error {
     kind: ErrorKind,
     message: String,
 }
 
-/// What kind of refusal an [`Error`] is.
+/// The kind of an [`Error`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The bytes are no such file, or are cut short.
+    /// The bytes are not such a file, or are truncated.
     Damaged,
-    /// The data is whole but belongs to another network or optimiser.
+    /// The data is intact but belongs to another network or optimiser.
     Mismatch,
     /// A limit of [`limits`](crate::limits) is exceeded.
     TooLarge,
@@ -35,7 +35,7 @@ impl Error {
         Self { kind: ErrorKind::TooLarge, message: message.into() }
     }
 
-    /// What kind of refusal it is.
+    /// The kind of refusal.
     pub fn kind(&self) -> ErrorKind {
         self.kind
     }

@@ -1,7 +1,7 @@
 //! Networks, losses and optimisers for Relive's agents.
 //!
-//! * [`Layout`] and [`Params`]: the numbers of networks, flat, with names; begun from a [`Key`], sent as bytes, saved
-//!   as safetensors.
+//! * [`Layout`] and [`Params`]: the parameters of networks in one flat array, with names; initialised from a [`Key`],
+//!   sent as bytes, saved as safetensors.
 //! * [`Network`]: layers over rows of numbers. [`Network::infer`] acts; [`Network::gradient`] and [`tape`] learn.
 //! * [`Lstm`]: over whole sequences, with resets. [`heads`]: bounds of actions, normal distributions.
 //! * [`losses`]: losses, targets and returns as pure functions.

@@ -1,21 +1,21 @@
-//! How much better actions were than the policy's average.
+//! Advantages: how much better actions were than the policy's average.
 
 use relive_rl::Rollout;
 
 /// Advantages and returns of the cells of a rollout, `[steps · rows]`.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Advantages {
-    /// How much more an action has earned than the value of the state that it was taken in.
+    /// Return of the action minus the value of the state in which it was taken.
     pub advantages: Vec<f32>,
-    /// What values are drawn to: advantage and value together.
+    /// The targets of the values: advantage plus value.
     pub returns: Vec<f32>,
 }
 
 /// Generalised advantage estimation (Schulman et al. 2016, equation 16): `δ_t = r_t + γ·d_t·V(s_{t+1}) − V(s_t)` and
-/// `A_t = δ_t + γ·λ·d_t·A_{t+1}`, where `d_t` is the environment's discount and the sum ends with the episode. The
-/// value of the last observation counts where an episode was truncated, and where the rollout ends within one.
+/// `A_t = δ_t + γ·λ·d_t·A_{t+1}`, where `d_t` is the environment's discount and the sum ends with the episode. Where an
+/// episode is truncated, or the rollout ends before it does, the value of the last observation is the bootstrap.
 ///
-/// `rewards` and `values` are `[steps · rows]`, `last_values` `[rows]`. Cells in which an episode begins get 0.
+/// `rewards` and `values` are `[steps · rows]`, `last_values` `[rows]`. Cells in which an episode starts get 0.
 ///
 /// # Panics
 /// If a slice has another length.
@@ -32,7 +32,7 @@ pub fn generalized_advantages(
     for cell in (0..cells).rev() {
         let (row, answer) = (cell % rows, rollout.answers[cell]);
         if answer.first() {
-            // What was seen here is the last observation of the episode before.
+            // The observation at this row is the last one of the previous episode.
             (next_values[row], next_advantages[row]) = (values[cell], 0.0);
             continue;
         }
@@ -66,7 +66,7 @@ mod tests {
 
     #[test]
     fn a_hand_computed_rollout_of_two_rows_that_end_differently() {
-        // Row 0: termination after two steps, then a reset. Row 1: truncation after one, a reset, one more step.
+        // Row 0: termination after two steps, then a reset. Row 1: truncation after one step, a reset, one more step.
         let (mid, end) = (TimeStep::transition(0.0), TimeStep::termination(0.0));
         let (cut, begin) = (TimeStep::truncation(0.0, 1.0), TimeStep::restart());
         let of = rollout(2, vec![mid, cut, end, begin, begin, mid]);

@@ -1,4 +1,4 @@
-//! What a rollout holds, as rows of numbers.
+//! The contents of a rollout, as rows of numbers.
 
 use relive_nn::{Params, Scratch};
 use relive_rl::{Result, Rollout};
@@ -7,24 +7,24 @@ use super::advantages::{Advantages, generalized_advantages};
 use super::head::Head;
 use super::network::ActorCritic;
 
-/// All that a learner needs of a rollout, cell by cell, in memory that is used again.
+/// Everything that a learner needs from a rollout, cell by cell, in reused memory.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Experience {
-    /// Observations as the networks take them, `[(steps + 1) · rows, width]`.
+    /// Observations as network inputs, `[(steps + 1) · rows, width]`.
     pub(super) rows: Vec<f32>,
-    /// Discrete actions, `[steps · rows]`; empty for numbers.
+    /// Discrete actions, `[steps · rows]`; empty for continuous ones.
     pub(super) choices: Vec<usize>,
-    /// Numbers that were drawn, `[steps · rows, numbers]`; empty for discrete actions.
+    /// Continuous actions as drawn, `[steps · rows, numbers]`; empty for discrete actions.
     pub(super) drawn: Vec<f32>,
     pub(super) log_probabilities: Vec<f32>,
     pub(super) found: Advantages,
-    /// Cells that something can be learned from.
+    /// Cells from which the agent can learn.
     pub(super) learnable: Vec<usize>,
     scratch: Scratch,
 }
 
 impl Experience {
-    /// Takes over a rollout, with these rewards.
+    /// Replaces the contents with a rollout and these rewards.
     pub(super) fn fill(
         &mut self,
         network: &ActorCritic,

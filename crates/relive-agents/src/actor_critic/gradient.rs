@@ -1,4 +1,4 @@
-//! A gradient on its way from where its rollout was made to where it is applied.
+//! A gradient on its way from the worker that computed it to the learner that applies it.
 
 use relive_env::State;
 use relive_rl::plan::Batch;
@@ -13,7 +13,7 @@ use super::minibatch::Told;
 pub(crate) struct Gradient {
     pub(super) numbers: Vec<f32>,
     pub(super) loss: f32,
-    /// Steps that it was made of.
+    /// Steps from which the gradient was computed.
     pub(super) cells: u64,
     pub(super) told: Told,
     pub(super) acted: Vec<Acted>,

@@ -1,4 +1,4 @@
-//! Distributions of actions, by the outputs of a policy network.
+//! Distributions of actions, parameterised by the outputs of a policy network.
 
 use relive_env::{ArraySpec, Buffer, Domain, EnvironmentSpec};
 use relive_nn::Stream;
@@ -8,13 +8,13 @@ use relive_tensor::{DType, Nest};
 use super::loss::{HALF_LOG_TWO_PI, softmax};
 use crate::actions::{Discrete, told};
 
-/// What is drawn by the outputs of the policy network.
+/// The distribution that the outputs of the policy network parameterise.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Head {
-    /// One of some actions: the outputs are logits.
+    /// A discrete action: the outputs are logits.
     Categorical(Discrete),
-    /// Independent normal numbers: the outputs are means, and one standard deviation for each number is learned
-    /// beside the network. What is drawn beyond the bounds is clipped on its way to the environment.
+    /// Independent normal distributions: the outputs are means, and one standard deviation per dimension is learned
+    /// beside the network. Actions beyond the bounds are clipped before the environment gets them.
     Normal { low: Vec<f32>, high: Vec<f32> },
 }
 
@@ -40,7 +40,7 @@ impl Head {
         Ok(Head::Normal { low, high })
     }
 
-    /// Numbers that the network puts out for an observation.
+    /// Number of network outputs for an observation.
     pub(crate) fn outputs(&self) -> usize {
         match self {
             Head::Categorical(actions) => actions.count,
@@ -48,7 +48,8 @@ impl Head {
         }
     }
 
-    /// Log-probabilities of what was done, by rows of outputs: of the numbers that were drawn, or of the choices.
+    /// Log-probabilities of the actions taken, for rows of outputs: of the continuous actions drawn, or of the discrete
+    /// choices.
     pub(crate) fn log_probabilities(
         &self,
         (outputs, log_std): (&[f32], &[f32]),
@@ -77,8 +78,8 @@ impl Head {
         }
     }
 
-    /// Draws an action by a row of outputs, or takes the most likely one without a stream. It is written to the row
-    /// of `actions`; what was drawn before it was clipped, to `drawn`. Its log-probability.
+    /// Draws an action from a row of outputs, or takes the most likely one if there is no stream. Writes the action to
+    /// the row of `actions`, and the action before clipping to `drawn`. Returns its log-probability.
     pub(crate) fn act(
         &self,
         (outputs, log_std): (&[f32], &[f32]),
@@ -105,13 +106,13 @@ impl Head {
     }
 }
 
-/// The log-probability of a number of an action that was drawn.
+/// The log-probability of one dimension of a drawn action.
 fn log_density(drawn: f32, mean: f32, log_std: f32) -> f32 {
     let z = (drawn - mean) * (-log_std).exp();
     -0.5 * z * z - log_std - HALF_LOG_TWO_PI
 }
 
-/// An action by its logits, and its log-probability.
+/// An action from its logits, and its log-probability.
 fn choose(logits: &[f32], stream: Option<&mut Stream>) -> (usize, f32) {
     let (mut best, mut most) = (0, f32::NEG_INFINITY);
     for (action, logit) in logits.iter().enumerate() {
@@ -136,7 +137,7 @@ fn choose(logits: &[f32], stream: Option<&mut Stream>) -> (usize, f32) {
     (chosen, logit - most - total.ln())
 }
 
-/// Numbers by their means and the logarithms of their standard deviations, and the log-probability of all.
+/// An action from its means and the logarithms of its standard deviations, and the log-probability of the whole action.
 fn draw(means: &[f32], log_std: &[f32], stream: Option<&mut Stream>, drawn: &mut [f32]) -> f32 {
     let Some(stream) = stream else {
         drawn.copy_from_slice(means);

@@ -19,13 +19,13 @@ use super::{Optimization, Settings};
 use crate::saved::{self, Saved};
 use crate::{together, weights};
 
-/// Scaled rewards are clipped to this on either side.
+/// Scaled rewards are clipped to ± this value.
 const MAX_REWARD: f32 = 10.0;
 
 /// Learns a policy and the value of states from rollouts.
 ///
-/// One gradient of both networks together is made for each minibatch, over which the norm is bounded. Statistics of
-/// observations are those of the rollouts before: what a policy acted by is what is learned by.
+/// Each minibatch gives one gradient of both networks, whose joint norm is bounded. The statistics of observations come
+/// from earlier rollouts, so the learner normalises observations exactly as the policy did when it acted.
 #[derive(Debug, Clone)]
 pub struct ActorCriticLearner {
     settings: Settings,
@@ -33,9 +33,9 @@ pub struct ActorCriticLearner {
     params: Params,
     optimizer: Optimizer,
     stream: Stream,
-    /// Of observations, if they are normalised.
+    /// Statistics of observations, if they are normalised.
     observations: Option<Moments>,
-    /// Of discounted returns, and those of each row as far as they have come, if rewards are normalised.
+    /// Statistics of discounted returns, and the running return of each row, if rewards are normalised.
     returns: Option<(Moments, Vec<f32>)>,
     env_steps: u64,
     budget: u64,
@@ -48,7 +48,7 @@ impl ActorCriticLearner {
     /// A learner for the environments of a run.
     ///
     /// # Errors
-    /// As [`ActorCriticPolicy::new`](super::ActorCriticPolicy::new).
+    /// As for [`ActorCriticPolicy::new`](super::ActorCriticPolicy::new).
     pub fn new(settings: &Settings, crew: &Crew) -> Result<ActorCriticLearner> {
         let key = crew.learner_key();
         let normalizes = settings.normalize_observations;
@@ -74,7 +74,7 @@ impl ActorCriticLearner {
         })
     }
 
-    /// The rewards of a rollout as they are learned from.
+    /// The rewards of a rollout, scaled if the settings say so.
     #[expect(clippy::cast_possible_truncation, reason = "networks learn in float32")]
     fn rewards(&mut self, rollout: &Rollout) -> Vec<f32> {
         let plain = rollout.answers.iter().map(|answer| answer.reward as f32);
@@ -93,7 +93,7 @@ impl ActorCriticLearner {
         plain.map(|reward| (reward * scale).clamp(-MAX_REWARD, MAX_REWARD)).collect()
     }
 
-    /// How much of the run is left, from 1 to 0; 1 all the time if nothing is annealed.
+    /// The share of the run that is left, from 1 to 0; always 1 without annealing.
     #[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, reason = "a share")]
     fn left(&self) -> f32 {
         if !self.settings.anneal {
@@ -103,8 +103,8 @@ impl ActorCriticLearner {
         (1.0 - done).max(0.0) as f32
     }
 
-    /// The gradient of these cells, which is left in its place; what the policy has found, and the loss of values. Of
-    /// several learners, each finds the gradient of its part.
+    /// Leaves the gradient of these cells in the gradient buffer. Returns the policy's figures and the value loss. With
+    /// several learners, each computes the gradient of its part.
     fn differentiate(&mut self, cells: &[usize], left: f32) -> Result<(PolicyFound, f32)> {
         let part = self.peers.part(cells.len());
         let own = (part.len(), cells.len());
@@ -120,13 +120,13 @@ impl ActorCriticLearner {
         Ok((PolicyFound { loss, entropy, divergence, clipped }, of_values))
     }
 
-    /// What a learner finds that has no part of a minibatch, as there are more learners than cells.
+    /// The result of a learner whose part of the minibatch is empty, because there are more learners than cells.
     fn of_nothing(&mut self) -> (PolicyFound, f32) {
         self.minibatch.gradient.fill(0.0);
         (PolicyFound::default(), 0.0)
     }
 
-    /// What is found in a part of these cells.
+    /// The result for a part of these cells.
     fn of_part(&mut self, cells: &[usize], part: Range<usize>, left: f32) -> (PolicyFound, f32) {
         let Self { network, params, minibatch, experience, settings, .. } = self;
         minibatch.fill(experience, &cells[part.clone()], network.value.inputs());
@@ -157,7 +157,7 @@ impl ActorCriticLearner {
         (found, of_values)
     }
 
-    /// A step of the optimiser by a gradient whose loss was this.
+    /// A step of the optimiser by a gradient with this loss.
     fn step(&mut self, left: f32, loss: f32) -> Result<()> {
         self.optimizer.set_learning_rate(self.settings.optimization.learning_rate() * left);
         let norm = self.optimizer.step(&mut self.params, &self.minibatch.gradient);
@@ -167,7 +167,7 @@ impl ActorCriticLearner {
         Err(RlError::Diverged { step: self.optimizer.steps(), loss })
     }
 
-    /// All epochs over the rollout that was filled in.
+    /// All epochs over the loaded rollout.
     fn epochs(&mut self, left: f32) -> Result<Told> {
         let mut told = Told::default();
         let mut cells = std::mem::take(&mut self.experience.learnable);
@@ -188,7 +188,7 @@ impl ActorCriticLearner {
         Ok(told)
     }
 
-    /// Adds the observations of a rollout to the statistics by which the next is made.
+    /// Adds the observations of a rollout to the statistics that normalise the next one.
     fn observe(&mut self, rollout: &Rollout) {
         let (Some(moments), Some([mean, inverse_std])) = (&mut self.observations, &self.network.moments)
         else {
@@ -204,7 +204,7 @@ impl ActorCriticLearner {
 }
 
 impl ActorCriticLearner {
-    /// The gradient of a whole rollout by the weights that it was made by.
+    /// The gradient of a whole rollout, by the weights that made it.
     pub(super) fn gradient(&mut self, mut rollout: Rollout) -> Result<Gradient> {
         if let Some(newer) = rollout.weights.take() {
             weights::load(&mut self.params, &newer)?;
@@ -221,7 +221,7 @@ impl ActorCriticLearner {
         Ok(Gradient { numbers, loss, cells: cells.len() as u64, told, acted: rollout.acted })
     }
 
-    /// Learns by a gradient that was found elsewhere.
+    /// Learns from a gradient that a worker computed.
     pub(super) fn apply(&mut self, gradient: Gradient) -> Result<Learnt> {
         let left = self.left();
         if gradient.numbers.len() != self.minibatch.gradient.len() {
@@ -261,14 +261,14 @@ impl Learner for ActorCriticLearner {
         weights::published(&self.params)
     }
 
-    /// All get the whole rollout and cut it into the same minibatches, so that they count and stop alike.
+    /// All learners get the whole rollout and cut it into the same minibatches, so that they count and stop alike.
     fn share(&mut self, peers: Peers) -> Result<()> {
         self.peers = peers;
         Ok(())
     }
 }
 
-/// Whose state it is, in messages.
+/// The owner of the state, for error messages.
 const WHAT: &str = "a learner of policy and value";
 
 impl Saveable for ActorCriticLearner {
@@ -303,7 +303,7 @@ impl ActorCriticLearner {
     }
 }
 
-/// Fisher and Yates.
+/// The Fisher–Yates shuffle.
 fn shuffle(cells: &mut [usize], stream: &mut Stream) {
     for last in (1..cells.len()).rev() {
         cells.swap(last, stream.below(last + 1));

@@ -1,38 +1,38 @@
-//! The losses of policy and value, with their gradients by the networks' outputs in closed form.
+//! The losses of policy and value, with closed-form gradients by the networks' outputs.
 
 /// ln √(2π).
 pub(crate) const HALF_LOG_TWO_PI: f32 = 0.918_938_5;
 
-/// What the loss of a policy is made of, beside the network's outputs.
+/// The inputs of the policy loss, apart from the network's outputs.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PolicyLoss<'a> {
-    /// Log-probabilities by which the actions were drawn, `[batch]`.
+    /// Log-probabilities with which the actions were drawn, `[batch]`.
     pub(crate) old: &'a [f32],
     /// `[batch]`
     pub(crate) advantages: &'a [f32],
-    /// How far the ratio of probabilities may be from 1 until nothing more is gained (ε of PPO); none for the plain
+    /// Clip range of the probability ratio (ε of PPO): the ratio gains nothing beyond 1 ± ε; `None` for the plain
     /// policy gradient.
     pub(crate) clip: Option<f32>,
-    /// How much the entropy counts.
+    /// Weight of the entropy.
     pub(crate) entropy_cost: f32,
 }
 
-/// What was found in a batch, as means.
+/// Means over a batch, for logs.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct PolicyFound {
     pub(crate) loss: f32,
     pub(crate) entropy: f32,
     /// An estimate of KL(old ‖ new): the mean of `r − 1 − ln r` (Schulman 2020).
     pub(crate) divergence: f32,
-    /// The share of ratios that are beyond the clip.
+    /// The share of ratios outside the clip range.
     pub(crate) clipped: f32,
 }
 
 impl PolicyLoss<'_> {
     /// The loss of one action, and its derivative by the action's log-probability.
     ///
-    /// With a clip that is equation 7 of Schulman et al. 2017, `−min(r·A, clip(r, 1 − ε, 1 + ε)·A)`; without, `−A·ln
-    /// π`.
+    /// With a clip this is equation 7 of Schulman et al. 2017, `−min(r·A, clip(r, 1 − ε, 1 + ε)·A)`; without one,
+    /// `−A·ln π`.
     fn of_action(&self, index: usize, log_probability: f32, found: &mut PolicyFound) -> (f32, f32) {
         let advantage = self.advantages[index];
         let log_ratio = log_probability - self.old[index];
@@ -46,7 +46,7 @@ impl PolicyLoss<'_> {
         if free <= bound { (-free, -free) } else { (-bound, 0.0) }
     }
 
-    /// Of discrete actions by logits `[batch, actions]`.
+    /// The loss for discrete actions, from logits `[batch, actions]`.
     pub(crate) fn categorical(
         &self,
         logits: &[f32],
@@ -57,10 +57,10 @@ impl PolicyLoss<'_> {
         let share = share(actions.len());
         let rows = logits.chunks_exact(width).zip(by_logits.chunks_exact_mut(width));
         for (index, ((logits, gradient), action)) in rows.zip(actions).enumerate() {
-            // The gradient's place holds the probabilities first.
+            // The gradient buffer holds the probabilities first.
             let [most, log_total] = softmax(logits, gradient);
             let log_p = |logit: &f32| logit - most - log_total;
-            // What has no probability has no part in the entropy.
+            // An action of probability 0 does not contribute to the entropy.
             let part = |(p, logit): (&f32, &f32)| if *p > 0.0 { -p * log_p(logit) } else { 0.0 };
             let entropy: f32 = gradient.iter().zip(logits).map(part).sum();
             let (loss, slope) = self.of_action(index, log_p(&logits[*action]), &mut found);
@@ -75,8 +75,8 @@ impl PolicyLoss<'_> {
         found.mean(share, self.entropy_cost)
     }
 
-    /// Of numbers by means `[batch, numbers]` and the logarithms of their standard deviations `[numbers]`, whose
-    /// gradient is added to.
+    /// The loss for continuous actions, from means `[batch, numbers]` and the logarithms of their standard deviations
+    /// `[numbers]`. Adds to the gradient by the latter.
     pub(crate) fn normal(
         &self,
         (means, log_std): (&[f32], &[f32]),
@@ -92,7 +92,7 @@ impl PolicyLoss<'_> {
             let mut log_probability = 0.0;
             for (((place, mean), action), log_std) in gradient.iter_mut().zip(means).zip(actions).zip(log_std)
             {
-                // The gradient's place holds how many standard deviations the action is from its mean first.
+                // The gradient buffer first holds the action's distance from its mean, in standard deviations.
                 *place = (action - mean) * (-log_std).exp();
                 log_probability -= 0.5 * *place * *place + log_std + HALF_LOG_TWO_PI;
             }
@@ -137,8 +137,8 @@ fn share(count: usize) -> f32 {
     1.0 / count.max(1) as f32
 }
 
-/// Writes probabilities by their logits. The largest logit, and the logarithm of the sum of exponentials of what
-/// logits are below it.
+/// Writes the probabilities of logits. Returns the largest logit, and the logarithm of the sum of the exponentials of
+/// the differences to it.
 pub(super) fn softmax(logits: &[f32], out: &mut [f32]) -> [f32; 2] {
     let most = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
     let mut total = 0.0;
@@ -157,7 +157,7 @@ mod tests {
 
     const LOSSES: [(Option<f32>, f32); 3] = [(None, 0.0), (Some(0.2), 0.01), (Some(0.2), 0.0)];
 
-    /// The gradient by differences of the loss.
+    /// The gradient by finite differences of the loss.
     fn by_differences(at: &[f32], loss: impl Fn(&[f32]) -> f32) -> Vec<f32> {
         let step = 1e-2;
         let moved = |index: usize, by: f32| {
@@ -202,7 +202,7 @@ mod tests {
 
     #[test]
     fn nothing_is_gained_beyond_the_clip() {
-        // Ratios of 1.5: with a positive advantage clipped, with a negative one not.
+        // Ratios of 1.5: clipped with a positive advantage, not clipped with a negative one.
         let old = [0.5_f32.ln() - 1.5_f32.ln(); 2];
         let loss = PolicyLoss { old: &old, advantages: &[1.0, -1.0], clip: Some(0.2), entropy_cost: 0.0 };
         let mut gradient = [0.0; 4];

@@ -1,11 +1,11 @@
-//! Parts of a rollout, and what learning from them tells.
+//! Parts of a rollout, and the figures that learning from them gives.
 
 use relive_env::State;
 
 use super::experience::Experience;
 use super::loss::PolicyFound;
 
-/// A part of a rollout, in memory that is used again.
+/// A part of a rollout, in reused memory.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Minibatch {
     pub(super) rows: Vec<f32>,
@@ -17,7 +17,7 @@ pub(super) struct Minibatch {
     pub(super) gradient: Vec<f32>,
 }
 
-/// Sums of what minibatches have told.
+/// Sums of the figures of minibatches.
 #[derive(Debug, Default)]
 pub(crate) struct Told {
     policy: PolicyFound,
@@ -26,7 +26,7 @@ pub(crate) struct Told {
 }
 
 impl Minibatch {
-    /// Takes over these cells.
+    /// Replaces the contents with these cells.
     pub(super) fn fill(&mut self, experience: &Experience, cells: &[usize], width: usize) {
         fn gather<T: Copy>(out: &mut Vec<T>, from: &[T], cells: &[usize], width: usize) {
             out.clear();
@@ -54,7 +54,7 @@ impl Told {
         self.minibatches += 1;
     }
 
-    /// All fields, on their way from a worker to the learner.
+    /// Visits all fields, to send the minibatch from a worker to the learner.
     pub(super) fn visit(&mut self, state: &mut State<'_>) {
         let PolicyFound { loss, entropy, divergence, clipped } = &mut self.policy;
         [loss, entropy, divergence, clipped].into_iter().for_each(|number| state.field(number));
@@ -75,7 +75,7 @@ impl Told {
     }
 }
 
-/// Shifts and scales numbers to mean 0 and standard deviation 1; one alone stays as it is.
+/// Normalises numbers to mean 0 and standard deviation 1; a single number stays as it is.
 #[expect(clippy::cast_precision_loss, reason = "rows of a batch")]
 pub(crate) fn standardize(numbers: &mut [f32]) {
     if numbers.len() < 2 {

@@ -1,4 +1,4 @@
-//! What agents share that learn a policy and the value of states from what they have just seen: PPO, A2C and A3C.
+//! The parts shared by on-policy actor-critic agents: PPO, A2C and A3C.
 
 mod advantages;
 mod experience;

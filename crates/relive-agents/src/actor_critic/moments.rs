@@ -7,8 +7,8 @@ use relive_rl::learners::Peers;
 /// Keeps a standard deviation away from zero.
 const EPSILON: f64 = 1e-8;
 
-/// Mean and variance of numbers, column by column, by the formula of Chan et al. (1979), which adds the moments of a
-/// batch at a time.
+/// Running mean and variance of numbers, column by column, updated a batch at a time by the formula of Chan et al.
+/// (1979).
 #[derive(Debug, Clone)]
 pub(crate) struct Moments {
     count: f64,
@@ -17,12 +17,12 @@ pub(crate) struct Moments {
 }
 
 impl Moments {
-    /// Of rows of so many numbers, of which none has been seen.
+    /// No statistics yet, for rows of this width.
     pub(crate) fn new(width: usize) -> Moments {
         Moments { count: 0.0, mean: vec![0.0; width], variance: vec![1.0; width] }
     }
 
-    /// Adds rows, one after the other in `numbers`.
+    /// Adds rows, concatenated in `numbers`.
     pub(crate) fn add(&mut self, numbers: &[f32]) {
         let added = self.of(numbers);
         self.merge(&added);
@@ -31,7 +31,7 @@ impl Moments {
     /// Adds the rows of all learners, in the order of their ranks.
     ///
     /// # Errors
-    /// Another learner is lost.
+    /// Another learner was lost.
     pub(crate) fn add_of_all(&mut self, numbers: &[f32], peers: &Peers) -> Result<()> {
         let own = self.of(numbers);
         if peers.is_alone() {
@@ -48,7 +48,7 @@ impl Moments {
         Ok(())
     }
 
-    /// Those of rows alone.
+    /// The moments of these rows alone.
     #[expect(clippy::cast_precision_loss, reason = "rows of a batch")]
     fn of(&self, numbers: &[f32]) -> Moments {
         let width = self.mean.len();

@@ -9,24 +9,25 @@ use relive_rl::{Features, Result};
 use super::head::Head;
 use crate::settings::fits;
 
-/// Normalised observations are clipped to this on either side.
+/// Normalised observations are clipped to ± this value.
 const MAX_OBSERVATION: f32 = 10.0;
 
-/// A network for the policy and one for the value of states, which share nothing, over observations as rows of numbers.
+/// A network for the policy and one for the value of states, which share no layers, over observations as rows of
+/// numbers.
 #[derive(Debug, Clone)]
 pub(super) struct ActorCritic {
     pub(super) features: Features,
     pub(super) head: Head,
     pub(super) policy: Network,
     pub(super) value: Network,
-    /// Logarithms of standard deviations, of a normal head.
+    /// Logarithms of the standard deviations, for a normal head.
     pub(super) log_std: Range<usize>,
-    /// Means of observations and the inverse of their standard deviations, if they are normalised.
+    /// Means and inverse standard deviations of observations, if they are normalised.
     pub(super) moments: Option<[Range<usize>; 2]>,
 }
 
 impl ActorCritic {
-    /// The networks for an environment, and their parameters to begin with.
+    /// The networks for an environment, and their initial parameters.
     pub(super) fn new(
         spec: &EnvironmentSpec,
         hidden: &[usize],
@@ -53,7 +54,7 @@ impl ActorCritic {
         Ok((ActorCritic { features, head, policy, value, log_std, moments }, layout.init(key)))
     }
 
-    /// Observations as rows of numbers, normalised if they are to be.
+    /// Observations as rows of numbers, normalised if the settings say so.
     pub(super) fn rows(&self, params: &Params, observations: &Buffer, rows: &mut Vec<f32>) {
         self.features.write_rows(observations, rows);
         let Some([mean, inverse_std]) = &self.moments else { return };

@@ -1,4 +1,4 @@
-//! The plans: learning from the rollouts of all workers together, or from the gradient of each as it comes.
+//! The plans: learning from the rollouts of all workers together, or from the gradient of each worker as it arrives.
 
 use std::time::Instant;
 
@@ -10,13 +10,13 @@ use super::gradient::Gradient;
 use super::learner::ActorCriticLearner;
 use super::settings::Settings;
 
-/// Rollouts of all workers side by side, and learning from them.
+/// Rollouts of all workers side by side, and a learner of them.
 pub(crate) fn plan(settings: &Settings, crew: &Crew) -> Result<Flow<Progress>> {
     let learner = crew.learner(ActorCriticLearner::new(settings, crew)?)?;
     Ok(crew.rollouts(settings.num_steps)?.sync()?.learn(learner))
 }
 
-/// Applies gradients as they come.
+/// Applies gradients as they arrive.
 struct Applied(ActorCriticLearner);
 
 impl Learner for Applied {
@@ -41,7 +41,7 @@ impl Saveable for Applied {
     }
 }
 
-/// Gradients of all workers, each applied when it comes: no worker waits for another.
+/// Gradients of all workers, each applied as it arrives: no worker waits for another.
 pub(crate) fn asynchronous(settings: &Settings, crew: &Crew) -> Result<Flow<Progress>> {
     let learner = ActorCriticLearner::new(settings, crew)?;
     let differentiating = learner.clone();

@@ -11,9 +11,9 @@ use super::network::ActorCritic;
 use crate::streams::Streams;
 use crate::weights;
 
-/// Draws actions by the policy network; in an evaluation it takes the most likely ones.
+/// Draws actions from the policy network's distribution; an evaluation takes the most likely action.
 ///
-/// Beside its actions it writes their `log_probability`, the `value` of what it saw, and, for arrays of numbers, the
+/// Besides actions it writes their `log_probability`, the `value` of the observation, and, for continuous actions, the
 /// `action` before it was clipped to the bounds.
 #[derive(Debug)]
 pub struct ActorCriticPolicy {
@@ -30,8 +30,8 @@ impl ActorCriticPolicy {
     /// A policy for a worker.
     ///
     /// # Errors
-    /// [`Unsuited`](relive_rl::RlError::Unsuited): the environment has actions of another kind, or observations that
-    /// are not numbers.
+    /// [`Unsuited`](relive_rl::RlError::Unsuited): the environment has other actions, or observations that are not
+    /// numbers.
     pub fn new(settings: &Settings, seat: &Seat<'_>) -> Result<ActorCriticPolicy> {
         let (network, params) = ActorCritic::new(
             seat.spec,

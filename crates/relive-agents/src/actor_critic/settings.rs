@@ -5,10 +5,10 @@ use relive_rl::Result;
 
 use crate::settings::{check, layers, not_negative, positive, share, whole};
 
-/// How a policy and a value are learned from rollouts.
+/// How a policy and a value function are learned from rollouts.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
-    /// Environments, all workers together.
+    /// Environments, over all workers.
     pub num_envs: usize,
     /// Steps of a rollout in each environment.
     pub num_steps: usize,
@@ -18,33 +18,34 @@ pub struct Settings {
     pub discount: f32,
     /// λ of the advantages.
     pub gae_lambda: f32,
-    /// How often each rollout is learned from.
+    /// Passes over each rollout.
     pub epochs: usize,
-    /// Steps of a gradient; none for all of the rollout at once.
+    /// Steps in a minibatch; `None` for the whole rollout.
     pub minibatch_size: Option<usize>,
-    /// See [`PpoConfig::clip`](crate::PpoConfig::clip); none for the plain policy gradient.
+    /// See [`PpoConfig::clip`](crate::PpoConfig::clip); `None` for the plain policy gradient.
     pub clip: Option<f32>,
-    /// How much the squared error of values counts.
+    /// Weight of the value loss, the squared error.
     pub value_cost: f32,
-    /// How much the entropy of the policy counts.
+    /// Weight of the policy's entropy.
     pub entropy_cost: f32,
     /// Bound on the gradient's norm.
     pub max_gradient_norm: f32,
-    /// How parameters are changed.
+    /// The optimiser.
     pub optimization: Optimization,
-    /// Whether the step size, and the clip with it, falls to 0 over the run.
+    /// Whether the step size, and the clip range with it, decays to 0 over the run.
     pub anneal: bool,
-    /// Whether the advantages of a minibatch are shifted and scaled to mean 0 and standard deviation 1.
+    /// Whether the advantages of a minibatch are normalised to mean 0 and standard deviation 1.
     pub normalize_advantages: bool,
-    /// Whether observations are shifted and scaled to mean 0 and standard deviation 1, as far as they were seen.
+    /// Whether observations are normalised to mean 0 and standard deviation 1, by the statistics so far.
     pub normalize_observations: bool,
-    /// Whether rewards are scaled so that discounted returns have a standard deviation of 1, as far as they were seen.
+    /// Whether rewards are scaled so that discounted returns have a standard deviation of 1, by the statistics so far.
     pub normalize_rewards: bool,
-    /// The estimate of KL(old ‖ new) at which a rollout is learned from no more, as 1.5 times this; none for no bound.
+    /// Target for the estimate of KL(old ‖ new): learning from a rollout stops at 1.5 times this value; `None` for no
+    /// bound.
     pub target_kl: Option<f32>,
 }
 
-/// How parameters are changed by gradients.
+/// An optimiser with its settings.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Optimization {
     /// Adam.
@@ -54,7 +55,7 @@ pub enum Optimization {
 }
 
 impl Optimization {
-    /// The step size to begin with.
+    /// The initial step size.
     #[must_use]
     pub fn learning_rate(&self) -> f32 {
         match self {
@@ -64,14 +65,14 @@ impl Optimization {
     }
 }
 
-/// Most environments side by side: each takes memory before the first step.
+/// Limit on environments side by side: each takes memory before the first step.
 const MAX_ENVIRONMENTS: usize = 1 << 16;
 
 impl Settings {
-    /// Whether all are within their ranges.
+    /// Checks that all settings are within their ranges.
     ///
     /// # Errors
-    /// The first that is not.
+    /// The first setting that is out of range.
     pub fn validate(&self) -> Result<()> {
         let range = 1..=MAX_ENVIRONMENTS;
         check("num_envs", self.num_envs, range.contains(&self.num_envs), "from 1 to 65536")?;

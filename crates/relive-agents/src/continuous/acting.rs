@@ -1,4 +1,4 @@
-//! Acting by a network over observations.
+//! Acting with a network over observations.
 
 use relive_nn::heads::NormalHead;
 use relive_nn::{Network, Params, Scratch};
@@ -9,20 +9,18 @@ use super::{Normalizer, Spaces, TanhNormal};
 use crate::streams::Streams;
 use crate::weights;
 
-/// How an action comes from the outputs of the network. In an evaluation it is the most likely one, or that without
-/// noise.
+/// How an action is drawn from the outputs of the network. An evaluation takes the most likely action, without noise.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Drawing {
     /// From a normal distribution squashed by tanh.
     TanhNormal,
-    /// The outputs are the action, to which normal noise of this standard deviation is added; the sum is clipped to
-    /// −1..1.
+    /// The outputs are the action plus normal noise of this standard deviation, clipped to −1..1.
     Noisy { stddev: f32 },
     /// From a normal distribution, clipped to −1..1.
     Normal(NormalHead),
 }
 
-/// The policy of all agents whose action is an array of numbers between bounds.
+/// The policy of all agents whose action is a bounded array of numbers.
 #[derive(Debug)]
 pub(crate) struct ContinuousPolicy {
     spaces: Spaces,
@@ -38,7 +36,7 @@ pub(crate) struct ContinuousPolicy {
 }
 
 impl ContinuousPolicy {
-    /// Acts by a network. Its exploration has a correlation over time.
+    /// Acts with a network. Its exploration noise is correlated over time.
     pub(crate) fn new(
         seat: &Seat<'_>,
         (spaces, (network, params)): (Spaces, (Network, Params)),
@@ -110,7 +108,7 @@ impl Drawing {
         actions.iter_mut().for_each(|action| *action = action.clamp(-1.0, 1.0));
     }
 
-    /// The most likely action, by the means among the outputs.
+    /// The most likely action, from the means among the outputs.
     fn show(self, means: &[f32], actions: &mut Vec<f32>) {
         actions.clear();
         match self {

@@ -5,29 +5,29 @@ use relive_rl::Result;
 
 use super::{Plan, Returns, Role, Spaces};
 
-/// Critics over observations with actions behind them, all in one set of parameters.
+/// Critics of observations concatenated with actions, all in one set of parameters.
 #[derive(Debug)]
 pub(crate) struct Critics {
     pub(crate) networks: Vec<Network>,
     pub(crate) returns: Returns,
 }
 
-/// Which value of an action counts, where several critics value it.
+/// Which critic's value counts, when several critics value an action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Counts {
-    /// That of the critic that thinks least of it (Fujimoto et al. 2018).
+    /// The lowest value (Fujimoto et al. 2018).
     Least,
-    /// The mean of all (Chen et al. 2021).
+    /// The mean of all values (Chen et al. 2021).
     Mean,
-    /// That of the first.
+    /// The value of the first critic.
     First,
 }
 
 impl Critics {
-    /// So many critics, and their parameters to begin with.
+    /// This number of critics, and their initial parameters.
     ///
     /// # Errors
-    /// There are no such networks.
+    /// The networks cannot be built.
     pub(crate) fn new(
         spaces: &Spaces,
         plan: Plan<'_>,
@@ -43,13 +43,13 @@ impl Critics {
         Ok((Critics { networks, returns }, layout.init(key.child("critics"))))
     }
 
-    /// The loss of all together, and its gradient.
+    /// The sum of the critics' losses, and its gradient.
     pub(crate) fn loss(&self, params: &Params, rows: &[f32], targets: &[f32], gradient: &mut [f32]) -> f32 {
         self.loss_towards(params, rows, || Some(targets), gradient).unwrap_or_default()
     }
 
-    /// The same with targets that are asked for when the first critic has said what it says; where there are none,
-    /// nothing is found.
+    /// The same, with targets that are requested only after the first critic's forward pass. If there are none, the
+    /// result is `None`.
     pub(crate) fn loss_towards<'t>(
         &self,
         params: &Params,
@@ -70,12 +70,12 @@ impl Critics {
     }
 }
 
-/// What critics say of actions, in memory that is used again.
+/// Values of actions, in reused memory.
 #[derive(Debug, Default)]
 pub(crate) struct Valuing {
     scratch: Vec<Scratch>,
     means: Vec<f32>,
-    /// The least values of rows.
+    /// The lowest value of each row.
     pub(crate) least: Vec<f32>,
 }
 
@@ -86,7 +86,7 @@ impl Valuing {
         critics.networks[0].infer(params, rows, &mut self.scratch[0])
     }
 
-    /// The least value of each row that some of the critics give it: `chosen` by their numbers.
+    /// The lowest value of each row among the critics numbered in `chosen`.
     pub(crate) fn least(
         &mut self,
         critics: &Critics,
@@ -109,7 +109,7 @@ impl Valuing {
     }
 }
 
-/// Numbers of so many different critics of all, in an order that is drawn; all of them, in order, if they are as many.
+/// The numbers of `count` different critics, in random order; if `count` is all of them, all in order.
 pub(crate) fn subset(all: usize, count: usize, stream: &mut Stream, numbers: &mut Vec<usize>) {
     numbers.clear();
     numbers.extend(0..all);
@@ -121,12 +121,12 @@ pub(crate) fn subset(all: usize, count: usize, stream: &mut Stream, numbers: &mu
     }
 }
 
-/// How values rise with actions, in memory that is used again.
+/// The gradient of values by actions, in reused memory.
 #[derive(Debug, Default)]
 pub(crate) struct Climbing {
     /// The gradients by rows, critic by critic.
     by_rows: Vec<Vec<f32>>,
-    /// Values, and the gradients by them, `[critics, batch]`.
+    /// Values and the gradients by them, `[critics, batch]`.
     pub(crate) values: Vec<f32>,
     by_values: Vec<f32>,
     means: Vec<f32>,
@@ -136,7 +136,7 @@ pub(crate) struct Climbing {
 
 impl Climbing {
     /// Mean(−Q) of rows of observations and actions, and its gradient by the actions, which are the last `dimensions`
-    /// numbers of a row.
+    /// numbers of each row.
     pub(crate) fn find(
         &mut self,
         critics: &Critics,
@@ -169,7 +169,8 @@ impl Climbing {
     }
 }
 
-/// The way back through a critic begins when all have valued the rows: each is run within the one before.
+/// A critic's backward pass starts only after all critics have valued the rows, so each critic runs nested in the
+/// previous one.
 struct Nest<'a> {
     params: &'a Params,
     rows: &'a [f32],

@@ -8,28 +8,28 @@ use super::{Normalizer, Spaces};
 use crate::saved::{self, Saved};
 use crate::weights;
 
-/// Numbers of a step that are logged, by name.
+/// Figures of a step that are logged, by name.
 pub(crate) type Found = Vec<(&'static str, f32)>;
 
-/// What makes a gradient step of a batch: all that an agent's learner has of its own.
+/// Makes a gradient step from a batch: the part of a learner that differs among agents.
 pub(crate) trait Improve: Send {
-    /// Whose state it is, in messages.
+    /// The owner of the state, for error messages.
     const WHAT: &'static str;
 
-    /// One gradient step. The transitions' actions are in −1..1.
+    /// Makes one gradient step. The transitions' actions are scaled to −1..1.
     fn improve(&mut self, batch: &Transitions) -> Result<Found>;
 
-    /// Learns along with others from now on, by the mean of the gradients of all.
+    /// Learns along with other learners from now on, by the mean of all gradients.
     fn share(&mut self, peers: &Peers);
 
-    /// The parameters that policies act by.
+    /// The parameters with which policies act.
     fn acting(&self) -> &relive_nn::Params;
 
-    /// What is saved of it.
+    /// The parts that are saved.
     fn parts(&mut self) -> Vec<Saved<'_>>;
 }
 
-/// Learns from batches of transitions, one gradient step for each.
+/// Learns from batches of transitions, one gradient step per batch.
 #[derive(Debug)]
 pub(crate) struct TransitionLearner<I> {
     spaces: Spaces,
@@ -40,10 +40,10 @@ pub(crate) struct TransitionLearner<I> {
 }
 
 impl<I: Improve> TransitionLearner<I> {
-    /// With the agent's discount; observations are normalised if they are to be.
+    /// A learner with the agent's discount, which normalises observations if the settings say so.
     ///
     /// # Errors
-    /// The environment is not one that such an agent can act in.
+    /// The environment does not suit such an agent.
     pub(crate) fn new(
         crew: &Crew,
         discount: f32,
@@ -106,8 +106,8 @@ impl<I: Improve> Saveable for TransitionLearner<I> {
     }
 }
 
-/// What was found, if that and the norms of all gradients are finite: otherwise the parameters are not any more,
-/// where the next loss need not show it.
+/// Returns the figures if they and the norms of all gradients are finite. Otherwise the parameters no longer are,
+/// though the next loss need not show it.
 ///
 /// # Errors
 /// [`Diverged`](RlError::Diverged).

@@ -1,7 +1,7 @@
-//! Parts of agents whose action is one array of float32 between bounds, and which learn from transitions in a table:
-//! what SAC, DDPG, TD3, D4PG, MPO and DMPO have in common, and those that learn without acting.
+//! Parts of agents whose action is one bounded array of float32 and which learn from transitions in a table: SAC, DDPG,
+//! TD3, D4PG, MPO, DMPO, and the offline agents.
 //!
-//! Within these agents actions are in −1..1, whatever the environment's bounds are ([`Spaces`]).
+//! These agents scale actions to −1..1, whatever the environment's bounds are ([`Spaces`]).
 
 mod acting;
 mod critics;

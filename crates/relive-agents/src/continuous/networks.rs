@@ -1,4 +1,4 @@
-//! Networks by their sizes.
+//! Networks built from their sizes.
 
 use relive_nn::{Activation, Key, Layout, LinearInit, Network, Params};
 use relive_rl::Result;
@@ -6,30 +6,30 @@ use relive_rl::Result;
 use super::Spaces;
 use crate::settings::fits;
 
-/// Variance of the weights of a last layer that is to put out numbers near zero, times its inputs.
+/// Variance of the weights of a last layer whose outputs start near zero, times the number of its inputs.
 const NEAR_ZERO: f32 = 1e-4;
 
-/// The layers between inputs and outputs.
+/// The hidden layers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Body {
-    /// Linear layers with ReLU, begun as in PyTorch.
+    /// Linear layers with ReLU, initialised as in PyTorch.
     Relu,
-    /// Acme's LayerNormMLP: a linear layer, normalised, with tanh, then linear layers with ELU.
+    /// Acme's LayerNormMLP: a linear layer, layer normalisation, tanh, then linear layers with ELU.
     LayerNorm,
 }
 
-/// How a network ends.
+/// The last layer of a network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// In a linear layer that begins as those before.
+    /// A linear layer, initialised like the others.
     Linear,
-    /// In a linear layer that begins near zero.
+    /// A linear layer whose outputs start near zero.
     NearZero,
-    /// In one that begins near zero, with tanh: an action.
+    /// A linear layer whose outputs start near zero, with tanh: an action.
     Action,
 }
 
-/// What networks of an agent look like.
+/// The architecture of an agent's networks.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Plan<'a> {
     pub(crate) body: Body,
@@ -40,7 +40,7 @@ impl Plan<'_> {
     /// Adds a network to a layout.
     ///
     /// # Errors
-    /// There are no such networks.
+    /// The network cannot be built.
     pub(crate) fn network(
         self,
         layout: &mut Layout,
@@ -64,10 +64,10 @@ impl Plan<'_> {
         Ok(network.build())
     }
 
-    /// A network of the name `policy` over observations, and its parameters to begin with.
+    /// A network named `policy` over observations, and its initial parameters.
     ///
     /// # Errors
-    /// There are no such networks.
+    /// The network cannot be built.
     pub(crate) fn policy(
         self,
         spaces: &Spaces,

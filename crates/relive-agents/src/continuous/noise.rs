@@ -1,4 +1,4 @@
-//! Normal numbers that actions are explored with.
+//! Normal noise for exploration.
 
 use relive_env::State;
 use relive_nn::Stream;
@@ -6,15 +6,15 @@ use relive_rl::{Result, RlError};
 
 use crate::streams::Streams;
 
-/// Standard normal numbers for each row of a policy, each number of an action on its own. With a correlation ρ a
-/// number is ρ of the one before, and the rest new: an autoregressive process of the first order, whose numbers are
-/// standard normal, too. Noise that is correlated over time reaches farther (Eberhard et al. 2023).
+/// Standard normal noise for each row of a policy, independent for each dimension of an action. With a correlation ρ,
+/// the noise is a first-order autoregressive process: ρ times the previous number plus new noise, which stays standard
+/// normal. Noise that is correlated over time explores farther (Eberhard et al. 2023).
 #[derive(Debug)]
 pub(crate) struct Noise {
     correlation: f32,
     streams: Streams,
     dimensions: usize,
-    /// Those before, `[rows, dimensions]`, if they are correlated.
+    /// The previous numbers, `[rows, dimensions]`, if they are correlated.
     last: Vec<f32>,
 }
 
@@ -24,7 +24,7 @@ impl Noise {
         Noise { correlation, streams, dimensions, last: vec![0.0; kept] }
     }
 
-    /// The numbers of each row, drawn one by one.
+    /// For each row, a function that draws its numbers one by one.
     pub(crate) fn each(&mut self) -> impl Iterator<Item = impl FnMut() -> f32 + '_> {
         let Noise { correlation, streams, dimensions, last } = self;
         let correlation = *correlation;

@@ -1,4 +1,4 @@
-//! Observations that are shifted and scaled.
+//! Normalised observations.
 
 use relive_env::State;
 use relive_rl::learners::Peers;
@@ -8,13 +8,13 @@ use relive_tensor::Tensor;
 use crate::actor_critic::Moments;
 use crate::saved::Visited;
 
-/// Normalised observations are clipped to this on either side.
+/// Normalised observations are clipped to ± this value.
 const MAX_OBSERVATION: f32 = 10.0;
 const MEAN: &str = "observations/mean";
 const INVERSE_STD: &str = "observations/inverse_std";
 
-/// Shifts and scales observations to mean 0 and standard deviation 1, by the statistics of all batches that were
-/// learned from so far. They are published beside the weights.
+/// Normalises observations to mean 0 and standard deviation 1, by the statistics of all batches so far. The statistics
+/// are published together with the weights.
 #[derive(Debug)]
 pub(crate) struct Normalizer {
     moments: Moments,
@@ -23,22 +23,22 @@ pub(crate) struct Normalizer {
 }
 
 impl Normalizer {
-    /// Of rows of so many numbers, which it leaves as they are until it has seen some.
+    /// A normaliser of rows of this width. It leaves rows unchanged until it has seen some.
     pub(crate) fn new(width: usize) -> Normalizer {
         Normalizer { moments: Moments::new(width), mean: vec![0.0; width], inverse_std: vec![1.0; width] }
     }
 
-    /// Takes rows into the statistics: those of all learners.
+    /// Adds rows to the statistics, those of all learners included.
     ///
     /// # Errors
-    /// Another learner is lost.
+    /// Another learner was lost.
     pub(crate) fn add(&mut self, rows: &[f32], peers: &Peers) -> Result<()> {
         self.moments.add_of_all(rows, peers)?;
         self.moments.write(&mut self.mean, &mut self.inverse_std);
         Ok(())
     }
 
-    /// Normalises rows in their place.
+    /// Normalises rows in place.
     pub(crate) fn apply(&self, rows: &mut [f32]) {
         for row in rows.chunks_exact_mut(self.mean.len().max(1)) {
             for ((value, mean), inverse_std) in row.iter_mut().zip(&self.mean).zip(&self.inverse_std) {
@@ -47,10 +47,10 @@ impl Normalizer {
         }
     }
 
-    /// These weights, with the statistics beside them.
+    /// These weights together with the statistics.
     ///
     /// # Errors
-    /// Observations have more numbers than a tensor may have.
+    /// Observations have more numbers than a tensor can hold.
     pub(crate) fn published(&self, weights: &Weights) -> Result<Weights> {
         let mut parts = weights.parts().to_vec();
         for (name, numbers) in [(MEAN, &self.mean), (INVERSE_STD, &self.inverse_std)] {
@@ -64,10 +64,10 @@ impl Normalizer {
         Ok(Weights::new(weights.version(), parts))
     }
 
-    /// Takes over what was [published](Self::published).
+    /// Loads what was [published](Self::published).
     ///
     /// # Errors
-    /// [`State`](RlError::State): there is nothing of the kind, or of another width.
+    /// [`State`](RlError::State): the weights hold no statistics, or ones of another width.
     pub(crate) fn load(&mut self, weights: &Weights) -> Result<()> {
         for (name, own) in [(MEAN, &mut self.mean), (INVERSE_STD, &mut self.inverse_std)] {
             let found = weights.part(name).and_then(|part| part.to_vec::<f32>().ok());

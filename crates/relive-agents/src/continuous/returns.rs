@@ -1,24 +1,24 @@
-//! What a critic says of returns.
+//! How a critic represents returns.
 
 use relive_nn::losses::{Selected, Support, categorical_loss, categorical_targets, softmax};
 
-/// What a critic says of the returns of an action.
+/// How a critic represents the returns of an action.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Returns {
-    /// Their mean, which is learned by half of the squared error.
+    /// By their mean, learned with half the squared error.
     Value,
-    /// Their distribution over atoms, as logits, which is learned by cross entropy with the projection of what they
-    /// should have been (Bellemare et al. 2017).
+    /// By their distribution over atoms, as logits, learned with the cross entropy to the projected target (Bellemare
+    /// et al. 2017).
     Categorical(Support),
 }
 
-/// A distribution over evenly spaced atoms, by settings that were checked.
+/// A distribution over evenly spaced atoms; the settings were checked before.
 pub(crate) fn categorical([least, most]: [f32; 2], atoms: usize) -> Returns {
     Returns::Categorical(Support::new(least, most, atoms))
 }
 
 impl Returns {
-    /// Numbers that a critic puts out.
+    /// Number of outputs of a critic.
     pub(crate) fn outputs(self) -> usize {
         match self {
             Self::Value => 1,
@@ -26,7 +26,7 @@ impl Returns {
         }
     }
 
-    /// The means of the returns of each row.
+    /// The mean return of each row.
     pub(crate) fn values<'a>(self, outputs: &'a [f32], values: &'a mut Vec<f32>) -> &'a [f32] {
         let Self::Categorical(support) = self else { return outputs };
         values.clear();
@@ -34,7 +34,7 @@ impl Returns {
         values
     }
 
-    /// What a critic should have said: `r + γ·Z`, where `next` are outputs for what follows.
+    /// The target `r + γ·Z`, where `next` are the outputs for the next state and action.
     pub(crate) fn targets(
         self,
         (rewards, discounts): (&[f32], &[f32]),
@@ -53,8 +53,8 @@ impl Returns {
         }
     }
 
-    /// What several samples for each state say together, `outputs` being `[samples, batch, outputs]`: the value of
-    /// each sample, and their outputs as those of one, which for values is the mean, for distributions the mixture.
+    /// Combines several samples for each state, where `outputs` is `[samples, batch, outputs]`: gives the value of each
+    /// sample, and combined outputs, which are the mean of values or the mixture of distributions.
     #[expect(clippy::cast_precision_loss, reason = "samples are few")]
     pub(crate) fn sampled(self, outputs: &[f32], samples: usize, said: &mut Said) {
         let Said { values, averaged, probabilities } = said;
@@ -81,7 +81,7 @@ impl Returns {
             averaged.iter_mut().zip(sample).for_each(|(sum, part)| *sum += part / samples as f32);
         }
         if let Self::Categorical(_) = self {
-            // As logits, of which softmax makes these probabilities again.
+            // As logits: softmax gives these probabilities again.
             averaged.iter_mut().for_each(|mass| *mass = mass.max(f32::MIN_POSITIVE).ln());
         }
     }
@@ -98,7 +98,7 @@ impl Returns {
         }
     }
 
-    /// The gradient by the outputs of something whose gradient by their means is known.
+    /// The gradient by the outputs, given the gradient by their means.
     pub(crate) fn pull_back(self, outputs: &[f32], by_values: &[f32], by_outputs: &mut [f32]) {
         let Self::Categorical(support) = self else { return by_outputs.copy_from_slice(by_values) };
         let (atoms, mut masses) = (support.atoms(), Vec::new());
@@ -113,12 +113,12 @@ impl Returns {
     }
 }
 
-/// What several samples say, in memory that is used again.
+/// The combined outputs of several samples, in reused memory.
 #[derive(Debug, Default)]
 pub(crate) struct Said {
-    /// Of each sample, `[samples, batch]`.
+    /// The value of each sample, `[samples, batch]`.
     pub(crate) values: Vec<f32>,
-    /// Of all together, `[batch, outputs]`.
+    /// The combined outputs, `[batch, outputs]`.
     pub(crate) averaged: Vec<f32>,
     probabilities: Vec<f32>,
 }

@@ -1,4 +1,4 @@
-//! What is seen and done, as numbers.
+//! Observations and actions as numbers.
 
 use relive_env::{Buffer, EnvironmentSpec};
 use relive_rl::{Features, Result, RlError};
@@ -16,8 +16,7 @@ pub(crate) struct Spaces {
 
 impl Spaces {
     /// # Errors
-    /// [`Unsuited`](RlError::Unsuited): actions are no array of float32 between bounds, or observations are not
-    /// numbers.
+    /// [`Unsuited`](RlError::Unsuited): the action is not a bounded array of float32, or observations are not numbers.
     pub(crate) fn of(spec: &EnvironmentSpec) -> Result<Spaces> {
         let observations = Features::of(&spec.observations)?;
         let expected = "actions that are one array of float32 between bounds";
@@ -30,7 +29,7 @@ impl Spaces {
         }
     }
 
-    /// Numbers of an action.
+    /// Dimensions of an action.
     pub(crate) fn dimensions(&self) -> usize {
         self.low.len()
     }
@@ -40,7 +39,7 @@ impl Spaces {
         self.observations.width()
     }
 
-    /// Actions of the environment, scaled to −1..1 in their place.
+    /// Scales actions of the environment to −1..1 in place.
     pub(crate) fn scale(&self, actions: &mut [f32]) {
         for row in actions.chunks_exact_mut(self.dimensions()) {
             for ((number, low), high) in row.iter_mut().zip(&self.low).zip(&self.high) {
@@ -60,13 +59,13 @@ impl Spaces {
     }
 }
 
-/// Rows of observations and actions side by side.
+/// Concatenates each row of observations with its actions.
 pub(crate) fn join(observations: &[f32], actions: &[f32], dimensions: usize, rows: &mut Vec<f32>) {
     rows.clear();
     append(observations, actions, dimensions, rows);
 }
 
-/// The same for several actions in each state: `actions` is `[samples, batch, dimensions]`, and so are the rows.
+/// The same for several actions in each state: both `actions` and the rows are `[samples, batch, dimensions]`.
 pub(crate) fn join_many(
     observations: &[f32],
     actions: &[f32],

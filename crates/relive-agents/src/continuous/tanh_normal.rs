@@ -2,24 +2,24 @@
 
 use crate::actor_critic::HALF_LOG_TWO_PI;
 
-/// Logarithms of standard deviations are clipped to these.
+/// Logarithms of standard deviations are clipped to this range.
 const LOG_STD: [f32; 2] = [-20.0, 2.0];
 
-/// Actions nearer to ±1 are taken for this: tanh does not reach 1.
+/// Actions nearer to ±1 are clipped to this value, because tanh never reaches 1.
 const MAX_ACTION: f32 = 0.999;
 
-/// Actions that were drawn by the outputs of the policy network: tanh(μ + σ·z).
+/// Actions drawn from the outputs of the policy network: tanh(μ + σ·z).
 #[derive(Debug, Default)]
 pub(crate) struct TanhNormal {
-    /// In −1..1, `[batch, dimensions]`.
+    /// The actions in −1..1, `[batch, dimensions]`.
     pub(crate) actions: Vec<f32>,
-    /// Logarithms of their densities, `[batch]`.
+    /// Their log-densities, `[batch]`.
     pub(crate) log_probabilities: Vec<f32>,
     z: Vec<f32>,
 }
 
 impl TanhNormal {
-    /// Draws an action for each row of outputs, means before logarithms of standard deviations, by standard normal
+    /// Draws an action for each row of outputs (means, then logarithms of standard deviations) from standard normal
     /// numbers.
     pub(crate) fn draw(&mut self, outputs: &[f32], dimensions: usize, mut draw: impl FnMut() -> f32) {
         self.actions.clear();
@@ -40,7 +40,7 @@ impl TanhNormal {
         }
     }
 
-    /// −mean ln π(a) of actions that somebody else has taken, and its gradient by the outputs.
+    /// −mean ln π(a) of recorded actions, and its gradient by the outputs.
     #[expect(clippy::cast_precision_loss, reason = "rows of a batch")]
     pub(crate) fn imitate(
         outputs: &[f32],
@@ -67,8 +67,7 @@ impl TanhNormal {
         loss
     }
 
-    /// The gradient by the outputs of mean(α·log π − Q), where `by_actions` has the gradient of mean(−Q) by the
-    /// actions.
+    /// The gradient of mean(α·log π − Q) by the outputs, where `by_actions` is the gradient of mean(−Q) by the actions.
     #[expect(clippy::cast_precision_loss, reason = "rows of a batch")]
     pub(crate) fn pull_back(
         &self,
@@ -96,7 +95,7 @@ impl TanhNormal {
     }
 }
 
-/// ln(1 − tanh²(u)), without loss of digits where tanh is near ±1.
+/// ln(1 − tanh²(u)), without loss of precision where tanh is near ±1.
 fn log_slope(unsquashed: f32) -> f32 {
     let size = unsquashed.abs();
     2.0 * (std::f32::consts::LN_2 - size - (-2.0 * size).exp().ln_1p())
@@ -109,7 +108,7 @@ mod tests {
     use super::super::noise::draw;
     use super::*;
 
-    /// mean(α·log π − Q) with Q = Σ c·a, by what was drawn with the same stream.
+    /// mean(α·log π − Q) with Q = Σ c·a, from actions drawn with the same stream.
     fn loss(outputs: &[f32], temperature: f32, slopes: &[f32]) -> (f32, TanhNormal) {
         let mut drawn = TanhNormal::default();
         let mut stream = Key::from_seed(5).stream();
@@ -164,7 +163,7 @@ mod tests {
         let outputs = [0.4, -0.3];
         let mut drawn = TanhNormal::default();
         let mut stream = Key::from_seed(1).stream();
-        // The mean of 1 ∕ density is the length of −1..1, where all of it is reached.
+        // The mean of 1 ∕ density is the length of −1..1 if the actions reach all of it.
         let mut sum = 0.0;
         for _ in 0..40_000 {
             drawn.draw(&outputs, 1, || draw(&mut stream));

@@ -1,4 +1,4 @@
-//! Networks, what improves them, and how target networks follow.
+//! Networks with their optimiser, and the update of target networks.
 
 use relive_nn::{Adam, Optimizer, Params};
 use relive_rl::Result;
@@ -7,7 +7,7 @@ use relive_rl::learners::Peers;
 use crate::saved::Saved;
 use crate::together;
 
-/// Networks with their parameters, and what improves these.
+/// Networks with their parameters and optimiser.
 #[derive(Debug)]
 pub(crate) struct Trained<N> {
     pub(crate) networks: N,
@@ -18,7 +18,7 @@ pub(crate) struct Trained<N> {
 }
 
 impl<N> Trained<N> {
-    /// By Adam with this step size.
+    /// Optimised by Adam with this step size.
     pub(crate) fn new((networks, params): (N, Params), learning_rate: f32) -> Trained<N> {
         let adam = Adam { learning_rate, ..Adam::default() };
         let gradient = vec![0.0; params.values().len()];
@@ -31,42 +31,42 @@ impl<N> Trained<N> {
         }
     }
 
-    /// With a bound on the gradient's norm, if there is one.
+    /// Adds a bound on the gradient's norm, if one is given.
     #[must_use]
     pub(crate) fn bounded(self, norm: Option<f32>) -> Trained<N> {
         Trained { optimizer: self.optimizer.max_gradient_norm(norm), ..self }
     }
 
-    /// Learns along with others from now on.
+    /// Learns along with other learners from now on.
     pub(crate) fn share(&mut self, peers: &Peers) {
         self.peers = peers.clone();
     }
 
-    /// Goes against the gradient, the mean of all learners' gradients. The norm that it had.
+    /// Makes a step against the gradient, the mean over all learners. Returns its norm.
     ///
     /// # Errors
-    /// Another learner is lost.
+    /// Another learner was lost.
     pub(crate) fn step(&mut self) -> Result<f32> {
         together::step(&mut self.optimizer, &mut self.params, &mut self.gradient, &self.peers)
     }
 
-    /// What is saved of it.
+    /// The parts that are saved.
     pub(crate) fn parts(&mut self) -> [Saved<'_>; 2] {
         [Saved::Params(&mut self.params), Saved::Optimizer(&mut self.optimizer)]
     }
 }
 
-/// When and how far target networks follow those that learn.
+/// When and how far target networks follow the online networks.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum TargetUpdate {
-    /// They are copied after every so many steps (Mnih et al. 2015).
+    /// Copied after every `period` steps (Mnih et al. 2015).
     Copy { period: u64 },
-    /// They move by this share with each step (Lillicrap et al. 2016).
+    /// Moved by the share `tau` after each step (Lillicrap et al. 2016).
     Move { tau: f32 },
 }
 
 impl TargetUpdate {
-    /// After the step of a number, counted from 1.
+    /// Updates the target after a step, which is counted from 1.
     pub(crate) fn follow(self, target: &mut Params, params: &Params, step: u64) {
         match self {
             Self::Copy { period } if step.is_multiple_of(period) => target.copy_from(params),

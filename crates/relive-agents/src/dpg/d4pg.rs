@@ -11,46 +11,46 @@ use crate::continuous::{TargetUpdate, categorical};
 use crate::off_policy::OffPolicy;
 use crate::settings::distribution;
 
-/// The settings of D4PG (Barth-Maron et al. 2018), for one array of float32 between bounds. The defaults are those of
-/// Acme's agent.
+/// The settings of D4PG (Barth-Maron et al. 2018), for one bounded array of float32. The defaults are those of Acme's
+/// agent.
 ///
-/// It is [DDPG](crate::DdpgConfig) with a critic that puts out the distribution of returns over `atoms`, which is
-/// learned by cross entropy with the projection of r + γ·Z̄(s′, π̄(s′)); the policy climbs its mean. As in Acme and
-/// not as in the paper, replay is not prioritised; the other deviations are those of DDPG.
+/// It is [DDPG](crate::DdpgConfig) with a critic that outputs the distribution of returns over `atoms`. The critic
+/// learns with the cross entropy to the projection of r + γ·Z̄(s′, π̄(s′)); the policy climbs the mean. As in Acme,
+/// unlike in the paper, replay is not prioritised. The other deviations are those of DDPG.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct D4pgConfig {
-    /// Transitions of a batch.
+    /// Transitions in a batch.
     pub batch_size: usize,
-    /// How often each transition is learned from, on average.
+    /// How often each transition is sampled, on average.
     pub samples_per_insert: f64,
-    /// Steps of a transition.
+    /// Steps that a transition spans.
     pub n_step: usize,
     /// The agent's discount γ.
     pub discount: f32,
-    /// Transitions before learning begins.
+    /// Transitions in the table before learning starts.
     pub min_replay_size: usize,
-    /// Transitions that are kept.
+    /// Capacity of the replay table, in transitions.
     pub max_replay_size: u64,
     /// Step size of Adam for the policy.
     pub policy_learning_rate: f32,
     /// Step size of Adam for the critic.
     pub critic_learning_rate: f32,
-    /// Learner steps from one copy to the target networks to the next.
+    /// Learner steps between copies to the target networks.
     pub target_update_period: u64,
     /// Atoms of the distribution of returns.
     pub atoms: usize,
-    /// The outermost atoms.
+    /// The lowest and the highest atom.
     pub value_range: [f32; 2],
-    /// Standard deviation of the noise that actions are explored with, where an action goes from −1 to 1.
+    /// Standard deviation of the exploration noise, for actions scaled to −1..1.
     pub noise: f32,
-    /// How much of an action's noise is that of the action before; 0: all is new.
+    /// Autocorrelation of the exploration noise over time; 0 for independent noise at each step.
     pub noise_correlation: f32,
-    /// Bound on the length of ∂Q/∂a of each sample.
+    /// Bound on the norm of ∂Q/∂a for each sample.
     pub max_action_gradient: Option<f32>,
     /// Bound on the norms of the gradients of policy and critic.
     pub max_gradient_norm: Option<f32>,
-    /// Whether observations are shifted and scaled to mean 0 and standard deviation 1.
+    /// Whether observations are normalised to mean 0 and standard deviation 1.
     pub normalize_observations: bool,
     /// Sizes of the hidden layers of the policy.
     pub hidden: Vec<usize>,
@@ -84,7 +84,7 @@ impl Default for D4pgConfig {
 }
 
 impl D4pgConfig {
-    /// Settings for an environment by its name: what is known to learn there fast, and otherwise the defaults.
+    /// The settings for a named environment: ones known to learn it quickly, otherwise the defaults.
     #[must_use]
     pub fn for_environment(name: &str) -> D4pgConfig {
         match name {
@@ -100,7 +100,7 @@ impl D4pgConfig {
                 critic_hidden: vec![128, 128],
                 ..D4pgConfig::default()
             },
-            // Noise that is new with every step of 10 ms hardly moves a cart.
+            // Independent noise at every step of 10 ms hardly moves a cart.
             "control/cartpole-swingup" => D4pgConfig {
                 batch_size: 128,
                 samples_per_insert: 64.0,

@@ -10,44 +10,44 @@ use super::settings::{PolicyRule, Settings};
 use crate::continuous::{Returns, TargetUpdate};
 use crate::off_policy::OffPolicy;
 
-/// The settings of DDPG (Lillicrap et al. 2016), for one array of float32 between bounds. The defaults are those of
-/// Acme's agent.
+/// The settings of DDPG (Lillicrap et al. 2016), for one bounded array of float32. The defaults are those of Acme's
+/// agent.
 ///
-/// The critic is learned by ½(q(s, a) − (r + γ·q̄(s′, π̄(s′))))² over `n_step` steps, the policy by climbing q. As in
-/// Acme and not as in the paper: networks are copied to their targets instead of moving towards them, the policy
-/// climbs at the observations that follow, ∂q/∂a is bounded for each sample, noise is not correlated unless asked
-/// for, and workers act by the target policy. As in Acme's newer agents targets are copied after a step, and all
-/// gradients of a batch are made with the parameters before it.
+/// The critic learns with ½(q(s, a) − (r + γ·q̄(s′, π̄(s′))))² over `n_step` steps; the policy climbs q. Deviations
+/// from the paper, as in Acme: networks are copied to their targets instead of moving towards them; the policy climbs q
+/// at the next observations; ∂q/∂a is bounded for each sample; noise is not correlated unless requested; workers act
+/// with the target policy. As in Acme's newer agents, targets are copied after a step, and all gradients of a batch use
+/// the parameters before it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct DdpgConfig {
-    /// Transitions of a batch.
+    /// Transitions in a batch.
     pub batch_size: usize,
-    /// How often each transition is learned from, on average.
+    /// How often each transition is sampled, on average.
     pub samples_per_insert: f64,
-    /// Steps of a transition.
+    /// Steps that a transition spans.
     pub n_step: usize,
     /// The agent's discount γ.
     pub discount: f32,
-    /// Transitions before learning begins.
+    /// Transitions in the table before learning starts.
     pub min_replay_size: usize,
-    /// Transitions that are kept.
+    /// Capacity of the replay table, in transitions.
     pub max_replay_size: u64,
     /// Step size of Adam for the policy.
     pub policy_learning_rate: f32,
     /// Step size of Adam for the critic.
     pub critic_learning_rate: f32,
-    /// Learner steps from one copy to the target networks to the next.
+    /// Learner steps between copies to the target networks.
     pub target_update_period: u64,
-    /// Standard deviation of the noise that actions are explored with, where an action goes from −1 to 1.
+    /// Standard deviation of the exploration noise, for actions scaled to −1..1.
     pub noise: f32,
-    /// How much of an action's noise is that of the action before; 0: all is new.
+    /// Autocorrelation of the exploration noise over time; 0 for independent noise at each step.
     pub noise_correlation: f32,
-    /// Bound on the length of ∂Q/∂a of each sample.
+    /// Bound on the norm of ∂Q/∂a for each sample.
     pub max_action_gradient: Option<f32>,
     /// Bound on the norms of the gradients of policy and critic.
     pub max_gradient_norm: Option<f32>,
-    /// Whether observations are shifted and scaled to mean 0 and standard deviation 1.
+    /// Whether observations are normalised to mean 0 and standard deviation 1.
     pub normalize_observations: bool,
     /// Sizes of the hidden layers of the policy.
     pub hidden: Vec<usize>,
@@ -79,7 +79,7 @@ impl Default for DdpgConfig {
 }
 
 impl DdpgConfig {
-    /// Settings for an environment by its name: what is known to learn there fast, and otherwise the defaults.
+    /// The settings for a named environment: ones known to learn it quickly, otherwise the defaults.
     #[must_use]
     pub fn for_environment(name: &str) -> DdpgConfig {
         match name {

@@ -14,7 +14,7 @@ use crate::continuous::{
 use crate::saved::Saved;
 use crate::together;
 
-/// What agents with a deterministic policy do with a batch.
+/// The gradient step of agents with a deterministic policy.
 #[derive(Debug)]
 pub(super) struct DpgStep {
     settings: Settings,
@@ -28,7 +28,7 @@ pub(super) struct DpgStep {
     memory: Memory,
 }
 
-/// Memory that is used again.
+/// Reused memory.
 #[derive(Debug, Default)]
 struct Memory {
     scratch: Scratch,
@@ -62,7 +62,7 @@ impl DpgStep {
         })
     }
 
-    /// What the critics are drawn to: the return of the target policy, whose actions may have noise.
+    /// The targets of the critics: the return of the target policy, whose actions may have noise.
     fn aim(&mut self, batch: &Transitions) {
         let Memory { scratch, valuing, actions, rows, targets, .. } = &mut self.memory;
         let next = self.policy.networks.infer(&self.target_policy, &batch.next_observations, scratch);
@@ -90,7 +90,7 @@ impl DpgStep {
         }
     }
 
-    /// The loss of the policy, −mean Q, and its gradient: the value of its actions is climbed through the critic.
+    /// The loss of the policy, −mean Q, and its gradient, which goes through the critic.
     #[expect(clippy::cast_precision_loss, reason = "rows of a batch")]
     fn climb(&mut self, batch: &Transitions) -> f32 {
         let (rule, clip) = (self.settings.policy, self.settings.max_action_gradient);
@@ -115,7 +115,7 @@ impl DpgStep {
     }
 }
 
-/// Mean (π(s) − a)² of all numbers. Its gradient is added to one that is multiplied by λ before.
+/// Mean (π(s) − a)² over all numbers. Its gradient is added to the existing one, which is multiplied by λ first.
 #[expect(clippy::cast_precision_loss, reason = "numbers of a batch")]
 fn imitate(actions: &[f32], taken: &[f32], lambda: f32, by_actions: &mut [f32]) -> f32 {
     let (mut loss, count) = (0.0, actions.len().max(1) as f32);
@@ -182,7 +182,7 @@ mod tests {
     use crate::continuous::{TargetUpdate, categorical};
     use crate::off_policy::OffPolicy;
 
-    /// Linear networks over an observation and an action of one number each.
+    /// Linear networks over a one-dimensional observation and action.
     fn linear(critics: usize, policy: PolicyRule) -> Settings {
         let off_policy = OffPolicy {
             batch_size: 1,
@@ -224,7 +224,7 @@ mod tests {
         batch
     }
 
-    /// A step whose policy is tanh(0.3·s + 0.1) and whose critics are those given: weights of s and a, and a bias.
+    /// A step whose policy is tanh(0.3·s + 0.1) and whose critics have these weights: of s, of a, and a bias.
     fn step(settings: &Settings, critics: &[[f32; 3]]) -> DpgStep {
         let mut step = DpgStep::new(settings, &spec(), Key::from_seed(1)).unwrap();
         step.policy.params.values_mut().copy_from_slice(&[0.3, 0.1]);
@@ -248,11 +248,11 @@ mod tests {
         let error = (0.5 * 2.0 - 0.4 * 0.5 + 0.2) - target;
         near(&[found[0].1], &[0.5 * error * error]);
         near(&step.critics.gradient, &[2.0 * error, 0.5 * error, error]);
-        // The critic's slope by the action at the observation that follows, through tanh; −Q is to fall.
+        // The critic's slope by the action at the next observation, through tanh; −Q should fall.
         let slope = 0.4 * (1.0 - action * action);
         near(&step.policy.gradient, &[-slope, slope]);
         near(&[found[1].1], &[-(-0.5 - 0.4 * action + 0.2)]);
-        // Adam's first step is its size, against the gradient; the targets are copied behind it.
+        // Adam's first step has its full size, against the gradient; the targets are copied after it.
         near(step.policy.params.values(), &[0.4, 0.0]);
         near(step.acting().values(), &[0.4, 0.0]);
         near(step.target_critics.values(), step.critics.params.values());
@@ -280,8 +280,8 @@ mod tests {
         near(&step.critics.gradient, &by.concat());
         near(step.policy.params.values(), &[0.3, 0.1]);
         step.improve(&transition()).unwrap();
-        // At the observation before, by the first critic; −0.4 was moved twice by then, but the gradient is by what
-        // it was after one step.
+        // At the first observation, by the first critic; −0.4 was moved twice by then, but the gradient uses its value
+        // after one step.
         let moved = -0.4 - 0.1 * errors[0].signum();
         let slope = -moved * (1.0 - 0.7_f32.tanh().powi(2));
         near(&step.policy.gradient, &[2.0 * slope, slope]);
@@ -303,7 +303,7 @@ mod tests {
             DpgStep::new(&Settings { returns, ..linear(1, PolicyRule::ACME) }, &spec(), Key::from_seed(1));
         let step = step.as_mut().unwrap();
         step.policy.params.values_mut().copy_from_slice(&[0.3, 0.1]);
-        // Logits: the more of the action, the more weight on the upper atom.
+        // Logits: a larger action puts more weight on the upper atom.
         let critic = [0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0];
         step.critics.params.values_mut().copy_from_slice(&critic);
         let loss = step.climb(&transition());

@@ -1,8 +1,8 @@
 //! Agents with a deterministic policy that climbs the value of its actions (Silver et al. 2014): DDPG, TD3 and D4PG,
-//! and TD3+BC, which does so without acting.
+//! and TD3+BC, which learns offline.
 //!
-//! `settings.rs` has what they differ in, `learner.rs` the gradient step of all of them; each agent has a file for
-//! its own settings.
+//! `settings.rs` has their differences, `learner.rs` the common gradient step; each agent has a file for its own
+//! settings.
 
 mod d4pg;
 mod ddpg;

@@ -9,14 +9,14 @@ use super::settings::Settings;
 use crate::continuous::TransitionLearner;
 
 impl Settings {
-    /// What learns.
+    /// The learner.
     pub(super) fn learner(&self, crew: &Crew) -> Result<SharedLearner<TransitionLearner<DpgStep>>> {
         let step = DpgStep::new(self, crew.spec(), crew.learner_key())?;
         let (discount, normalizes) = (self.off_policy.discount, self.normalize_observations);
         crew.learner(TransitionLearner::new(crew, discount, normalizes, step)?)
     }
 
-    /// Acting into the table, and learning from it.
+    /// The plan: act into the table, learn from it.
     pub(super) fn plan(&self, crew: &Crew) -> Result<Flow<Progress>> {
         let learning = self.off_policy.batches(crew)?.learn(self.learner(crew)?);
         self.off_policy.plan(crew, learning)

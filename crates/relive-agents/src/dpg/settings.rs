@@ -1,4 +1,4 @@
-//! What agents with a deterministic policy have in common, and what they differ in.
+//! The common settings of agents with a deterministic policy, and their differences.
 
 use relive_nn::Key;
 use relive_rl::{Policy, Result, Seat};
@@ -13,17 +13,16 @@ pub(crate) struct Settings {
     pub(crate) off_policy: OffPolicy,
     pub(crate) policy_learning_rate: f32,
     pub(crate) critic_learning_rate: f32,
-    /// Critics; the least of their values is what actions that follow are worth. The policy climbs the value of the
-    /// first.
+    /// Number of critics. The target uses the lowest of their values; the policy climbs the value of the first.
     pub(crate) critics: usize,
     pub(crate) returns: Returns,
     pub(crate) target_update: TargetUpdate,
     pub(crate) policy: PolicyRule,
-    /// Bound on the length of ∂Q/∂a of each sample.
+    /// Bound on the norm of ∂Q/∂a for each sample.
     pub(crate) max_action_gradient: Option<f32>,
     /// Bounds on the norms of the gradients of policy and critics.
     pub(crate) max_gradient_norm: Option<f32>,
-    /// Noise of the actions that are taken.
+    /// Exploration noise.
     pub(crate) noise: f32,
     pub(crate) noise_correlation: f32,
     pub(crate) normalize_observations: bool,
@@ -31,24 +30,24 @@ pub(crate) struct Settings {
     pub(crate) critic_hidden: Vec<usize>,
 }
 
-/// How the policy learns.
+/// How the policy is updated.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct PolicyRule {
-    /// Where: at the observations that follow, as in Acme, or at those before.
+    /// Whether it is updated at the next observations, as in Acme, rather than at the first ones.
     pub(crate) at_next: bool,
-    /// Whether workers act by the target policy, as in Acme, or by the policy itself.
+    /// Whether workers act with the target policy, as in Acme, rather than with the policy itself.
     pub(crate) acts_by_target: bool,
-    /// Steps of the critics for one of the policy.
+    /// Critic updates per policy update.
     pub(crate) period: u64,
-    /// Noise of actions that follow, and the bound on it.
+    /// Noise on the target policy's actions, and its bound.
     pub(crate) target_noise: [f32; 2],
-    /// How much Q, scaled to a mean size of 1, counts beside the squared distance from the actions that were taken;
-    /// none: these do not count (Fujimoto and Gu 2021).
+    /// Weight of Q, scaled to a mean size of 1, beside the squared distance from the actions taken; `None` for no
+    /// imitation (Fujimoto and Gu 2021).
     pub(crate) beside_imitation: Option<f32>,
 }
 
 impl PolicyRule {
-    /// That of Acme's DDPG and D4PG.
+    /// The rule of Acme's DDPG and D4PG.
     pub(crate) const ACME: PolicyRule = PolicyRule {
         at_next: true,
         acts_by_target: true,
@@ -59,7 +58,7 @@ impl PolicyRule {
 }
 
 impl Settings {
-    /// Whether all are within their ranges.
+    /// Checks that all settings are within their ranges.
     pub(crate) fn validate(&self) -> Result<()> {
         self.off_policy.validate()?;
         positive("policy_learning_rate", self.policy_learning_rate)?;

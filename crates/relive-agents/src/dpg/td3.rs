@@ -10,45 +10,45 @@ use super::settings::{PolicyRule, Settings};
 use crate::continuous::{Returns, TargetUpdate};
 use crate::off_policy::OffPolicy;
 
-/// The settings of TD3 (Fujimoto et al. 2018), for one array of float32 between bounds. The defaults are those of
-/// Acme's agent.
+/// The settings of TD3 (Fujimoto et al. 2018), for one bounded array of float32. The defaults are those of Acme's
+/// agent.
 ///
-/// Two critics, of which the lesser value counts for the target; noise on the actions that follow; a policy that
-/// climbs the first critic, more seldom than these learn. As in Acme and not as in the paper, the first layer of each
-/// network is normalised, and there are no random actions in the beginning. Unlike in Acme each transition has noise
-/// of its own, and the critics' loss has a factor of ½.
+/// The target uses the lower value of two critics and adds noise to the next action; the policy climbs the first critic
+/// and is updated less often. As in Acme, unlike in the paper, the first layer of each network is normalised, and the
+/// run does not start with random actions. Unlike in Acme, each transition has its own noise, and the critics' loss has
+/// a factor of ½.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Td3Config {
-    /// Transitions of a batch.
+    /// Transitions in a batch.
     pub batch_size: usize,
-    /// How often each transition is learned from, on average.
+    /// How often each transition is sampled, on average.
     pub samples_per_insert: f64,
-    /// Steps of a transition.
+    /// Steps that a transition spans.
     pub n_step: usize,
     /// The agent's discount γ.
     pub discount: f32,
-    /// Transitions before learning begins.
+    /// Transitions in the table before learning starts.
     pub min_replay_size: usize,
-    /// Transitions that are kept.
+    /// Capacity of the replay table, in transitions.
     pub max_replay_size: u64,
     /// Step size of Adam for the policy.
     pub policy_learning_rate: f32,
     /// Step size of Adam for the critic.
     pub critic_learning_rate: f32,
-    /// How far target networks move towards those that learn, τ.
+    /// Step of the target networks towards the online networks, τ.
     pub tau: f32,
-    /// Steps of the critics for one of the policy.
+    /// Critic updates per policy update.
     pub policy_period: u64,
-    /// Standard deviation of the noise of actions that follow.
+    /// Standard deviation of the noise on the target policy's actions (target policy smoothing).
     pub target_noise: f32,
-    /// Bound on that noise.
+    /// Bound on that noise, on either side.
     pub target_noise_clip: f32,
-    /// Standard deviation of the noise that actions are explored with, where an action goes from −1 to 1.
+    /// Standard deviation of the exploration noise, for actions scaled to −1..1.
     pub noise: f32,
-    /// How much of an action's noise is that of the action before; 0: all is new.
+    /// Autocorrelation of the exploration noise over time; 0 for independent noise at each step.
     pub noise_correlation: f32,
-    /// Whether observations are shifted and scaled to mean 0 and standard deviation 1.
+    /// Whether observations are normalised to mean 0 and standard deviation 1.
     pub normalize_observations: bool,
     /// Sizes of the hidden layers of the policy.
     pub hidden: Vec<usize>,
@@ -81,7 +81,7 @@ impl Default for Td3Config {
 }
 
 impl Td3Config {
-    /// Settings for an environment by its name: what is known to learn there fast, and otherwise the defaults.
+    /// The settings for a named environment: ones known to learn it quickly, otherwise the defaults.
     #[must_use]
     pub fn for_environment(name: &str) -> Td3Config {
         match name {

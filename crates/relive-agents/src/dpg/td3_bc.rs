@@ -10,15 +10,15 @@ use super::settings::{PolicyRule, Settings};
 use crate::continuous::{Returns, TargetUpdate};
 use crate::offline::Recorded;
 
-/// The settings of TD3+BC (Fujimoto and Gu 2021), for one array of float32 between bounds. The defaults are the
-/// paper's. It does not act: a run of it makes steps of the learner from what its table has.
+/// The settings of TD3+BC (Fujimoto and Gu 2021), for one bounded array of float32. The defaults are the paper's. The
+/// agent does not act: a run makes learner steps on the contents of its table.
 ///
-/// It is [TD3](crate::Td3Config) whose policy has the loss −λ·q(s, π(s)) + (π(s) − a)² with λ = α / mean |q|, over
-/// observations that are shifted and scaled.
+/// It is [TD3](crate::Td3Config) with the policy loss −λ·q(s, π(s)) + (π(s) − a)², where λ = α / mean |q|, over
+/// normalised observations.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Td3BcConfig {
-    /// Transitions of a batch.
+    /// Transitions in a batch.
     pub batch_size: usize,
     /// The agent's discount γ.
     pub discount: f32,
@@ -26,17 +26,17 @@ pub struct Td3BcConfig {
     pub policy_learning_rate: f32,
     /// Step size of Adam for the critics.
     pub critic_learning_rate: f32,
-    /// How far target networks move towards those that learn, τ.
+    /// Step of the target networks towards the online networks, τ.
     pub tau: f32,
-    /// Steps of the critics for one of the policy.
+    /// Critic updates per policy update.
     pub policy_period: u64,
-    /// Standard deviation of the noise of actions that follow.
+    /// Standard deviation of the noise on the target policy's actions (target policy smoothing).
     pub target_noise: f32,
-    /// Bound on that noise.
+    /// Bound on that noise, on either side.
     pub target_noise_clip: f32,
-    /// How much values count beside imitation, α.
+    /// Weight of the values against imitation, α.
     pub alpha: f32,
-    /// Whether observations are shifted and scaled to mean 0 and standard deviation 1.
+    /// Whether observations are normalised to mean 0 and standard deviation 1.
     pub normalize_observations: bool,
     /// Sizes of the hidden layers of the policy.
     pub hidden: Vec<usize>,
@@ -64,7 +64,7 @@ impl Default for Td3BcConfig {
 }
 
 impl Td3BcConfig {
-    /// Settings for an environment by its name: what is known to learn there fast, and otherwise the defaults.
+    /// The settings for a named environment: ones known to learn it quickly, otherwise the defaults.
     #[must_use]
     pub fn for_environment(name: &str) -> Td3BcConfig {
         match name {

@@ -6,62 +6,62 @@ use serde::{Deserialize, Serialize};
 use crate::off_policy::{Demonstrations, OffPolicy};
 use crate::settings::{check, distribution, layers, positive, share};
 
-/// What the network's outputs are, and what they are drawn to.
+/// What the network outputs, and the targets of the outputs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DqnLoss {
-    /// Values, by double Q-learning (van Hasselt et al. 2016) with the Huber loss.
+    /// Values, learned by double Q-learning (van Hasselt et al. 2016) with the Huber loss.
     #[default]
     DoubleQ,
-    /// Values, by Q-learning (Mnih et al. 2013): the target network chooses the next action, too, and errors count by
-    /// their squares.
+    /// Values, learned by Q-learning (Mnih et al. 2013): the target network also chooses the next action, and the loss
+    /// is the squared error.
     QLearning,
-    /// As Q-learning by half of the squares, and a tenth of the values themselves, which holds them low.
+    /// Q-learning with half the squared error plus a tenth of the values themselves, which keeps them low.
     RegularizedQ,
-    /// Values whose targets reward actions that the policy deems likely (Vieillard et al. 2020), with the Huber loss.
+    /// Values whose targets reward likely actions (Vieillard et al. 2020), with the Huber loss.
     Munchausen,
-    /// Distributions over evenly spaced atoms, C51 (Bellemare et al. 2017), with double Q's choice of the next action.
+    /// Distributions over evenly spaced atoms, C51 (Bellemare et al. 2017); double Q chooses the next action.
     Categorical,
-    /// Quantiles of distributions, QR-DQN (Dabney et al. 2018), with double Q's choice of the next action.
+    /// Quantiles of distributions, QR-DQN (Dabney et al. 2018); double Q chooses the next action.
     Quantile,
-    /// Quantiles of distributions at fractions that are drawn, IQN (Dabney et al. 2018, "Implicit quantile
-    /// networks"), with double Q's choice of the next action.
+    /// Quantiles at random fractions, IQN (Dabney et al. 2018, "Implicit quantile networks"); double Q chooses the next
+    /// action.
     ImplicitQuantile,
 }
 
-/// The settings of a DQN agent. The defaults are those that Acme's agent has.
+/// The settings of a DQN agent. The defaults are those of Acme's agent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct DqnConfig {
-    /// Transitions of a batch.
+    /// Transitions in a batch.
     pub batch_size: usize,
-    /// How often each transition is learned from, on average.
+    /// How often each transition is sampled, on average.
     pub samples_per_insert: f64,
-    /// Steps of a transition.
+    /// Steps that a transition spans.
     pub n_step: usize,
     /// The agent's discount γ.
     pub discount: f32,
-    /// Transitions before learning begins.
+    /// Transitions in the table before learning starts.
     pub min_replay_size: usize,
-    /// Transitions that are kept.
+    /// Capacity of the replay table, in transitions.
     pub max_replay_size: u64,
-    /// Tables that transitions are divided among; each gives its share of a batch, by its own priorities.
+    /// Number of tables that share the transitions; each gives its part of a batch, by its own priorities.
     pub replay_shards: usize,
-    /// How much priorities count when transitions are sampled; 0: not at all.
+    /// Exponent of the priorities when transitions are sampled; 0 samples uniformly.
     pub priority_exponent: f64,
-    /// How much of the bias that this brings is taken back by weights, β.
+    /// Exponent β of the importance weights, which correct the bias of prioritised sampling.
     pub importance_exponent: f32,
-    /// The share of actions that are taken at random.
+    /// Probability of a random action.
     pub epsilon: f64,
-    /// How far ε differs among actors: row i of N has ε^(1 + α·i/(N − 1)), as in Ape-X; 0 for the same everywhere.
+    /// Spread of ε over the actors: row i of N has ε^(1 + α·i/(N − 1)), as in Ape-X; 0 gives all rows the same ε.
     pub epsilon_alpha: f64,
     /// Step size of Adam.
     pub learning_rate: f32,
-    /// Learner steps from one copy to the target network to the next.
+    /// Learner steps between copies to the target network.
     pub target_update_period: u64,
-    /// Where the Huber loss turns from squares to lines.
+    /// The error at which the Huber loss changes from quadratic to linear.
     pub huber: f32,
-    /// Returns over `n_step` are clipped to this on either side.
+    /// Returns over `n_step` are clipped to ± this value.
     pub max_abs_reward: f32,
     /// Bound on the gradient's norm; none unless set.
     pub max_gradient_norm: Option<f32>,
@@ -69,19 +69,18 @@ pub struct DqnConfig {
     pub hidden: Vec<usize>,
     /// Whether the network has a value and an advantage head.
     pub duelling: bool,
-    /// Whether the weights of linear layers have noise on them, whose size is learned: it explores, so that `epsilon`
-    /// may be 0 (Fortunato et al. 2018).
+    /// Whether linear layers have noise of learned size on their weights; it explores, so `epsilon` may be 0 (Fortunato
+    /// et al. 2018).
     pub noisy: bool,
-    /// What the network's outputs are, and what they are drawn to.
+    /// What the network outputs, and the targets of the outputs.
     pub loss: DqnLoss,
     /// Atoms of a categorical distribution, or quantiles.
     pub atoms: usize,
-    /// Fractions that implicit quantiles are learned at, drawn for each transition, and as many that targets are made
-    /// at.
+    /// Fractions drawn for each transition to learn implicit quantiles; the targets use as many.
     pub quantile_samples: usize,
-    /// The outermost atoms of a categorical distribution.
+    /// The lowest and the highest atom of a categorical distribution.
     pub value_range: [f32; 2],
-    /// Demonstrations that are learned from beside what the agent has seen itself; none by default.
+    /// Demonstrations that the agent learns from besides its own experience; none by default.
     pub demonstrations: Demonstrations,
 }
 
@@ -117,8 +116,8 @@ impl Default for DqnConfig {
 }
 
 impl DqnConfig {
-    /// Settings for an environment by its name, as in `CartPole-v1`: what is known to learn there fast, and otherwise
-    /// the defaults.
+    /// The settings for a named environment, such as `CartPole-v1`: ones known to learn it quickly, otherwise the
+    /// defaults.
     #[must_use]
     pub fn for_environment(name: &str) -> DqnConfig {
         match name {
@@ -128,9 +127,8 @@ impl DqnConfig {
         }
     }
 
-    /// With values alone the cart often learns to balance and then drifts out of bounds: the way there is some
-    /// hundred steps long. Distributions, returns that are not clipped, and twice as many samples for each step learn
-    /// it.
+    /// With values alone the cart often learns to balance and then drifts out of bounds after some hundred steps.
+    /// Distributions, unclipped returns, and twice as many samples per step solve it.
     fn cart_pole() -> DqnConfig {
         DqnConfig {
             loss: DqnLoss::Categorical,
@@ -143,8 +141,8 @@ impl DqnConfig {
         }
     }
 
-    /// Convolutions cost so much that a step learns from few transitions. Larger steps of Adam learn as fast and then
-    /// miss a ball now and then.
+    /// Convolutions are so expensive that a step learns from few transitions. Larger steps of Adam learn as fast, but
+    /// then miss a ball now and then.
     fn pixel_catch() -> DqnConfig {
         DqnConfig {
             batch_size: 32,
@@ -157,7 +155,7 @@ impl DqnConfig {
         }
     }
 
-    /// Those of the replay table, and of how it is filled.
+    /// The settings of the replay table and of how it is filled.
     pub(super) fn off_policy(&self) -> OffPolicy {
         OffPolicy {
             batch_size: self.batch_size,
@@ -170,10 +168,10 @@ impl DqnConfig {
         }
     }
 
-    /// Whether all settings are within their ranges.
+    /// Checks that all settings are within their ranges.
     ///
     /// # Errors
-    /// The first that is not.
+    /// The first setting that is out of range.
     pub fn validate(&self) -> Result<()> {
         self.off_policy().validate()?;
         self.off_policy().validate_shares(&self.demonstrations)?;

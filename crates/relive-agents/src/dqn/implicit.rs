@@ -7,27 +7,27 @@ use relive_nn::{Activation, Inputs, Layout, Network, Params, Scratch, Stream};
 use super::DqnConfig;
 use crate::torso::Torso;
 
-/// Cosines that a fraction is embedded by, n.
+/// Number of cosines that embed a fraction, n.
 const COSINES: usize = 64;
 
-/// Fractions by whose quantiles actions are chosen, K.
+/// Number of fractions whose quantiles choose the action, K.
 const FRACTIONS: usize = 32;
 
-/// A network of quantiles at any fraction τ (Dabney et al. 2018, "Implicit quantile networks", section 3): what the
-/// torso makes of an observation, times an embedding of τ by cosines (equation 4), goes through a head.
+/// A network of quantiles at any fraction τ (Dabney et al. 2018, "Implicit quantile networks", section 3): the torso's
+/// features of an observation, multiplied by a cosine embedding of τ (equation 4), go through a head.
 ///
-/// Actions are chosen by the mean over the middles of K even parts, where the paper draws K fractions, so that acting
-/// needs no chance.
+/// The action is chosen by the mean over the midpoints of K even parts, where the paper draws K fractions, so that
+/// acting is deterministic.
 #[derive(Debug, Clone)]
 pub(super) struct Implicit {
     torso: Network,
     embedding: Network,
     head: Network,
-    /// The embedding's inputs at the middles of even parts.
+    /// The embedding's inputs at the midpoints of even parts.
     middles: Vec<f32>,
 }
 
-/// Memory that is used again.
+/// Reused memory.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Memory {
     parts: [Scratch; 3],
@@ -36,17 +36,17 @@ pub(super) struct Memory {
     outputs: Vec<f32>,
 }
 
-/// Fractions that quantiles are asked for at.
+/// The fractions of the requested quantiles.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Fractions<'a> {
-    /// The middles of even parts, of all rows the same.
+    /// The midpoints of even parts, the same for all rows.
     Middles,
-    /// As many of each row.
+    /// An equal number for each row.
     Drawn(&'a [f32]),
 }
 
 impl Implicit {
-    /// The network for so many actions, whose head has one more layer as wide as the last hidden one.
+    /// The network for this number of actions, whose head has one more layer as wide as the last hidden one.
     pub(super) fn add_to(layout: &mut Layout, torso: &Torso, config: &DqnConfig, actions: usize) -> Implicit {
         let width = config.hidden.last().copied().unwrap_or(1);
         let builder = torso.layers(Network::builder(layout, "q/torso", torso.inputs()));
@@ -65,7 +65,7 @@ impl Implicit {
         Implicit { torso: of_torso, embedding, head: head.build(), middles: cosines }
     }
 
-    /// Quantiles by which actions are chosen.
+    /// Number of quantiles that choose an action.
     pub(super) fn fractions() -> usize {
         FRACTIONS
     }
@@ -74,7 +74,7 @@ impl Implicit {
         self.torso.inputs()
     }
 
-    /// The quantiles of all actions at fractions: [rows, actions, fractions].
+    /// The quantiles of all actions at fractions, `[rows, actions, fractions]`.
     pub(super) fn infer<'m>(
         &self,
         params: &Params,
@@ -92,7 +92,7 @@ impl Implicit {
         outputs
     }
 
-    /// The same at the middles for the policy: a row's numbers do not depend on how many rows there are.
+    /// The same at the midpoints, for the policy: a row's result does not depend on the number of rows.
     pub(super) fn infer_each<'m>(
         &self,
         params: &Params,
@@ -165,7 +165,7 @@ impl Implicit {
         (found, gradient)
     }
 
-    /// The embedding of fractions: a row for each.
+    /// The embedding of fractions, one row each.
     fn embedded<'s>(
         &self,
         params: &Params,
@@ -201,7 +201,7 @@ pub(super) fn draw(count: usize, stream: &mut Stream, taus: &mut Vec<f32>) {
     taus.extend((0..count).map(|_| stream.uniform() as f32));
 }
 
-/// cos(πiτ) for i from 0 to n − 1, of each τ; by cos((i + 1)x) = 2·cos(x)·cos(ix) − cos((i − 1)x).
+/// cos(πiτ) for i from 0 to n − 1, for each τ, by cos((i + 1)x) = 2·cos(x)·cos(ix) − cos((i − 1)x).
 #[expect(clippy::cast_possible_truncation, reason = "inputs of networks are float32")]
 fn embed(taus: &[f32], cosines: &mut Vec<f32>) {
     cosines.clear();
@@ -215,8 +215,8 @@ fn embed(taus: &[f32], cosines: &mut Vec<f32>) {
     }
 }
 
-/// The features of each row times the embeddings of its fractions: [rows, fractions, width]. Where there are
-/// embeddings of one row only, all rows have these.
+/// The features of each row times the embeddings of its fractions, `[rows, fractions, width]`. If there are embeddings
+/// of one row only, all rows share them.
 fn multiplied(features: &[f32], embedded: &[f32], each: usize, width: usize, product: &mut Vec<f32>) {
     product.clear();
     let mut of_rows = embedded.chunks_exact(each * width).cycle();
@@ -227,7 +227,7 @@ fn multiplied(features: &[f32], embedded: &[f32], each: usize, width: usize, pro
     }
 }
 
-/// [rows, height, width] as [rows, width, height].
+/// `[rows, height, width]` as `[rows, width, height]`.
 fn transposed(values: &[f32], height: usize, width: usize, to: &mut Vec<f32>) {
     to.clear();
     for row in values.chunks_exact(height * width) {
@@ -254,7 +254,7 @@ mod tests {
         let mut layout = Layout::new();
         let network = Implicit::add_to(&mut layout, &Torso::of(&spec).unwrap(), &config, 2);
         let mut params = layout.init(Key::from_seed(3));
-        // No unit is right at the kink of its ReLU.
+        // No unit is exactly at the kink of its ReLU.
         let moved = params.values_mut().iter_mut().zip((0_u8..13).cycle());
         moved.for_each(|(value, number)| *value += 0.01 * (f32::from(number) - 5.5));
         (network, params)

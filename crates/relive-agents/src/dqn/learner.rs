@@ -1,4 +1,4 @@
-//! One gradient step for each batch.
+//! One gradient step per batch.
 
 use relive_nn::losses::{self, BatchLoss, Selected};
 use relive_nn::{Adam, Inputs, Optimizer, Params, Stream};
@@ -14,8 +14,8 @@ use super::noise::Drawn;
 use crate::saved::{self, Saved};
 use crate::{together, weights};
 
-/// Learns from batches of transitions by an importance-weighted [loss](super::DqnLoss), with a target network. How
-/// wrong each transition was is its new priority.
+/// Learns from batches of transitions with an importance-weighted [loss](super::DqnLoss) and a target network. The
+/// error of each transition becomes its new priority.
 #[derive(Debug)]
 pub(super) struct DqnLearner {
     config: DqnConfig,
@@ -26,9 +26,9 @@ pub(super) struct DqnLearner {
     batch: Transitions,
     actions: Vec<usize>,
     scratch: [QScratch; 3],
-    /// Fractions of outputs and of targets that were drawn, where the loss has such.
+    /// Random fractions of outputs and targets, for losses that use them.
     taus: [Vec<f32>; 2],
-    /// Online and target parameters with noise on them, if the network is noisy.
+    /// Online and target parameters with noise added, if the network is noisy.
     noisy: Option<[Params; 2]>,
     stream: Stream,
     peers: Peers,
@@ -56,7 +56,7 @@ impl DqnLearner {
         })
     }
 
-    /// What the outputs for the actions taken should have been.
+    /// The targets of the outputs for the actions taken.
     fn targets(&mut self) -> Vec<f32> {
         let Self { batch, actions, target, params, noisy, taus: [_, taus], network, .. } = self;
         let [params, target] = match noisy {
@@ -80,7 +80,7 @@ impl DqnLearner {
         })
     }
 
-    /// Draws noise for both networks; that of the online one.
+    /// Draws noise for both networks. Returns the noise of the online one.
     fn perturb(&mut self) -> Option<Drawn> {
         let Self { network, params, target, noisy, stream, .. } = self;
         let ([online, targets], noise) = noisy.as_mut().zip(network.noise.as_ref())?;
@@ -88,7 +88,7 @@ impl DqnLearner {
         Some(noise.perturb(params, stream, online))
     }
 
-    /// A step by the batch that was read.
+    /// A step from the loaded batch.
     fn improve(&mut self) -> Result<BatchLoss> {
         let (bound, huber, rule) = (self.config.max_abs_reward, self.config.huber, self.network.rule);
         self.batch.rewards.iter_mut().for_each(|reward| *reward = reward.clamp(-bound, bound));
@@ -113,7 +113,7 @@ impl DqnLearner {
         }
         let before = optimizer.steps();
         let norm = together::step(optimizer, params, &mut gradient, &self.peers)?;
-        // What is not finite is in the parameters now, where the next loss need not show it.
+        // The parameters already contain the non-finite values, and the next loss need not show it.
         let is_finite = norm.is_finite() && found.loss.is_finite();
         if !is_finite || found.rows.iter().any(|row| !row.is_finite()) {
             return Err(RlError::Diverged { step: before + 1, loss: found.loss });
@@ -125,7 +125,7 @@ impl DqnLearner {
     }
 }
 
-/// What the network reads of a batch: where transitions begin, and where they end.
+/// The network's inputs in a batch: the first and the last observation of transitions.
 fn seen(batch: &Transitions) -> [Inputs<'_>; 2] {
     match batch.pictures() {
         Some(pictures) => pictures.map(Inputs::Bytes),
@@ -138,13 +138,13 @@ impl Learner for DqnLearner {
 
     fn learn(&mut self, batches: Vec<SampleBatch>) -> Result<Learnt> {
         self.batch.read(&batches)?;
-        // Samples per insert are those of what the agent has seen itself.
+        // Samples per insert count only the agent's own experience.
         let own = batches.iter().take(self.config.replay_shards);
         let samples = own.map(SampleBatch::len).sum::<usize>() as u64;
         self.network.actions.numbers(&self.batch.actions, &mut self.actions)?;
         drop(batches);
         let BatchLoss { loss, rows } = self.improve()?;
-        // Where they do not count, they need not be told.
+        // Priorities that do not count need no update.
         let told = if self.config.priority_exponent > 0.0 { rows.len() } else { 0 };
         let priorities = rows.iter().take(told).map(|row| f64::from(row.abs()));
         Ok(Learnt {
@@ -166,7 +166,7 @@ impl Learner for DqnLearner {
     }
 }
 
-/// Whose state it is, in messages.
+/// The owner of the state, for error messages.
 const WHAT: &str = "a learner of DQN";
 
 impl Saveable for DqnLearner {

@@ -1,11 +1,11 @@
-//! What a DQN agent learns: values, or distributions of returns.
+//! The losses of a DQN agent: over values, or over distributions of returns.
 
 use relive_nn::losses::{self, BatchLoss, Munchausen, Selected, Support};
 
 use super::config::{DqnConfig, DqnLoss};
 use super::implicit::Implicit;
 
-/// How much the values themselves count in [`DqnLoss::RegularizedQ`].
+/// Weight of the values themselves in [`DqnLoss::RegularizedQ`].
 const REGULARIZER: f32 = 0.1;
 
 /// A loss with its settings.
@@ -13,11 +13,11 @@ const REGULARIZER: f32 = 0.1;
 pub(super) struct Rule {
     kind: DqnLoss,
     support: Support,
-    /// Fractions that are drawn for each transition.
+    /// Fractions drawn for each transition.
     samples: usize,
 }
 
-/// What outputs are drawn to: `taus` are the fractions whose quantiles they are, where they were drawn.
+/// The targets of the outputs. `taus` are the fractions of the quantiles, if they are random.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Goal<'a> {
     pub(super) targets: &'a [f32],
@@ -25,8 +25,8 @@ pub(super) struct Goal<'a> {
     pub(super) huber: f32,
 }
 
-/// What the targets are made of; `next` are outputs for the observations that follow, `before` of the target network
-/// for those before.
+/// The inputs of the targets. `next` are the outputs for the next observations; `before` are the target network's
+/// outputs for the first ones.
 pub(super) struct Evidence<'a> {
     pub(super) rewards: &'a [f32],
     pub(super) discounts: &'a [f32],
@@ -37,14 +37,14 @@ pub(super) struct Evidence<'a> {
 }
 
 impl Rule {
-    /// By settings that were checked.
+    /// A rule from checked settings.
     pub(super) fn new(config: &DqnConfig) -> Rule {
         let [least, most] = config.value_range;
         let support = Support::new(least, most, config.atoms);
         Rule { kind: config.loss, support, samples: config.quantile_samples }
     }
 
-    /// Outputs of the network for each action, when actions are chosen.
+    /// Network outputs per action, when an action is chosen.
     pub(super) fn atoms(self) -> usize {
         match self.kind {
             DqnLoss::DoubleQ | DqnLoss::QLearning | DqnLoss::RegularizedQ | DqnLoss::Munchausen => 1,
@@ -53,12 +53,12 @@ impl Rule {
         }
     }
 
-    /// Fractions that are drawn for each transition; none where quantiles are always the same.
+    /// Fractions drawn for each transition; 0 if the quantiles are fixed.
     pub(super) fn drawn(self) -> usize {
         if self.kind == DqnLoss::ImplicitQuantile { self.samples } else { 0 }
     }
 
-    /// Whether targets need the target network's outputs for the observations before.
+    /// Whether targets need the target network's outputs for the first observations.
     pub(super) fn looks_back(self) -> bool {
         self.kind == DqnLoss::Munchausen
     }
@@ -80,7 +80,7 @@ impl Rule {
         values
     }
 
-    /// What the outputs for the actions taken should have been.
+    /// The targets of the outputs for the actions taken.
     pub(super) fn targets(self, evidence: &Evidence<'_>) -> Vec<f32> {
         let Evidence { rewards, discounts, actions, before, next_target, next_online } = *evidence;
         match self.kind {
@@ -130,8 +130,8 @@ impl Rule {
     }
 }
 
-/// mean wᵢ·(a·(targetᵢ − qᵢ)² + b·qᵢ) of the values qᵢ of the actions taken, and its gradient by the outputs; the
-/// rows are the errors.
+/// mean wᵢ·(a·(targetᵢ − qᵢ)² + b·qᵢ) over the values qᵢ of the actions taken, and its gradient by the outputs. The
+/// errors are stored as rows.
 #[expect(clippy::cast_precision_loss, reason = "rows of a batch")]
 fn squared_loss(
     outputs: &[f32],

@@ -1,6 +1,6 @@
 //! DQN (Mnih et al. 2015) with double Q-learning (van Hasselt et al. 2016), returns over several steps, prioritised
-//! replay with importance weights (Schaul et al. 2016) and, if asked for, a duelling network (Wang et al. 2016) or
-//! other [losses](DqnLoss).
+//! replay with importance weights (Schaul et al. 2016) and, optionally, a duelling network (Wang et al. 2016) or other
+//! [losses](DqnLoss).
 
 mod agent;
 mod config;

@@ -11,14 +11,14 @@ use super::{DqnConfig, DqnLoss};
 use crate::actions::Discrete;
 use crate::torso::Torso;
 
-/// From an observation to a value for each action, or to a distribution of returns for each.
+/// From an observation to a value, or a distribution of returns, for each action.
 #[derive(Debug, Clone)]
 pub(super) struct QNetwork {
     pub(super) torso: Torso,
     pub(super) actions: Discrete,
     body: Body,
     pub(super) rule: Rule,
-    /// On its weights, if the network is noisy.
+    /// Noise on its weights, if the network is noisy.
     pub(super) noise: Option<Noise>,
 }
 
@@ -28,7 +28,7 @@ enum Body {
     Implicit(Box<Implicit>),
 }
 
-/// Memory of [`QNetwork`] that is used again.
+/// Reused memory of [`QNetwork`].
 #[derive(Debug, Default, Clone)]
 pub(super) struct QScratch {
     plain: Scratch,
@@ -36,7 +36,7 @@ pub(super) struct QScratch {
 }
 
 impl QNetwork {
-    /// The network for an environment with one discrete action, and its parameters to begin with.
+    /// The network for an environment with one discrete action, and its initial parameters.
     pub(super) fn new(config: &DqnConfig, spec: &EnvironmentSpec, key: Key) -> Result<(QNetwork, Params)> {
         let (torso, actions) = (Torso::of(spec)?, Discrete::expect(spec)?);
         let rule = Rule::new(config);
@@ -61,7 +61,7 @@ impl QNetwork {
         }
     }
 
-    /// The outputs for a batch; those of implicit quantiles at these fractions.
+    /// The outputs for a batch; for implicit quantiles, at these fractions.
     pub(super) fn infer<'s>(
         &self,
         params: &Params,
@@ -75,7 +75,7 @@ impl QNetwork {
         }
     }
 
-    /// The outputs that actions are chosen by: a row's do not depend on how many rows there are.
+    /// The outputs that choose actions: a row's outputs do not depend on the number of rows.
     pub(super) fn infer_each<'s>(
         &self,
         params: &Params,

@@ -4,32 +4,31 @@ use std::ops::Range;
 
 use relive_nn::{Init, Layout, Params, Stream};
 
-/// Noise on the weights of linear layers, whose size is learned: factorised Gaussian noise (Fortunato et al. 2018,
-/// equations 10 and 11).
+/// Noise of learned size on the weights of linear layers: factorised Gaussian noise (Fortunato et al. 2018, equations
+/// 10 and 11).
 ///
-/// The standard deviations σ are leaves of the same layout, behind those of the network, one for each number of a
-/// layer.
+/// The standard deviations σ are leaves of the same layout, after those of the network, one for each number of a layer.
 #[derive(Debug, Clone)]
 pub(super) struct Noise {
     layers: Vec<Layer>,
 }
 
-/// Where the numbers of a linear layer are, and their standard deviations.
+/// The places of a linear layer's numbers and of their standard deviations.
 #[derive(Debug, Clone)]
 struct Layer {
     weights: [Range<usize>; 2],
     biases: [Range<usize>; 2],
 }
 
-/// What was drawn: for each number of the layers that by which its standard deviation counts.
+/// The noise drawn: for each number of the layers, the factor of its standard deviation.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Drawn(Vec<f32>);
 
-/// σ to begin with, times the square root of a layer's inputs.
+/// The initial σ, times the square root of the number of a layer's inputs.
 const SIGMA: f32 = 0.5;
 
 impl Noise {
-    /// Adds the standard deviations of all linear layers that a layout has.
+    /// Adds standard deviations for all linear layers of a layout.
     pub(super) fn add_to(layout: &mut Layout) -> Noise {
         let all: Vec<_> = layout.leaves().to_vec();
         let mut layers = Vec::new();
@@ -48,7 +47,7 @@ impl Noise {
         Noise { layers }
     }
 
-    /// Parameters with noise on them, in the place of `noisy`; what was drawn.
+    /// Writes parameters with noise to `noisy`. Returns the noise drawn.
     pub(super) fn perturb(&self, params: &Params, stream: &mut Stream, noisy: &mut Params) -> Drawn {
         noisy.values_mut().copy_from_slice(params.values());
         let (from, to) = (params.values(), noisy.values_mut());
@@ -76,7 +75,7 @@ impl Noise {
         Drawn(drawn)
     }
 
-    /// Adds to a gradient by the parameters that had noise on them that by the standard deviations.
+    /// Adds the gradient by the standard deviations to a gradient by noisy parameters.
     pub(super) fn pull_back(&self, drawn: &Drawn, gradient: &mut [f32]) {
         let mut rest = drawn.0.as_slice();
         for Layer { weights: [weights, of_weights], biases: [biases, of_biases] } in &self.layers {

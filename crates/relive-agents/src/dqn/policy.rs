@@ -12,13 +12,13 @@ use crate::saved::{self, Saved};
 use crate::streams::Streams;
 use crate::weights;
 
-/// Acts by the values of actions. In an evaluation it writes the `values`, too.
+/// Acts by the values of actions. An evaluation also writes the `values`.
 #[derive(Debug)]
 pub(super) struct DqnPolicy {
     network: QNetwork,
     params: Params,
     choice: EpsilonGreedy,
-    /// Of each row, and parameters with noise on them; none for a network without noise, and where nothing is explored.
+    /// The streams of the rows, and noisy parameters; `None` for a network without noise, and in an evaluation.
     noise: Option<(Streams, Params)>,
     shows_values: bool,
     rows: Vec<f32>,
@@ -92,7 +92,7 @@ impl DqnPolicy {
     }
 }
 
-/// Whose state it is, in messages.
+/// The owner of the state, for error messages.
 const WHAT: &str = "a policy of DQN";
 
 impl Saveable for DqnPolicy {

@@ -10,35 +10,35 @@ use super::plan::plan;
 use super::policy::VTracePolicy;
 use super::settings::Settings;
 
-/// The settings of APPO: PPO's clipped loss (Schulman et al. 2017) over fragments of workers that run ahead, with
-/// V-trace's advantages (Espeholt et al. 2018), as in RLlib.
+/// The settings of APPO, as in RLlib: PPO's clipped loss (Schulman et al. 2017) over fragments of workers that run
+/// ahead of the learner, with V-trace's advantages (Espeholt et al. 2018).
 ///
-/// Deviations from RLlib: ratios are those to the policy that has acted, without a target network between; each batch
-/// is learned from as a whole.
+/// Deviations from RLlib: ratios are relative to the policy that acted, with no target network in between; each batch
+/// is one minibatch.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct AppoConfig {
-    /// Environments, all workers together.
+    /// Environments, over all workers.
     pub num_envs: usize,
     /// Steps of a fragment.
     pub sequence_length: usize,
-    /// Fragments of one environment each that are learned from together.
+    /// Fragments in a batch; each is from one environment.
     pub batch_size: usize,
     /// The agent's discount γ.
     pub discount: f32,
-    /// λ of V-trace, by which traces are shortened; 1 for not at all.
+    /// λ of V-trace, which shortens traces; 1 leaves them alone.
     pub trace_decay: f32,
     /// Gradient steps for each batch.
     pub epochs: usize,
-    /// How far the ratio of new to old probability may be from 1 until nothing more is gained, ε.
+    /// Clip range of the ratio of new to old probability, ε: the ratio gains nothing beyond 1 ± ε.
     pub clip: f32,
-    /// Whether the advantages of a batch are shifted and scaled to mean 0 and standard deviation 1.
+    /// Whether the advantages of a batch are normalised to mean 0 and standard deviation 1.
     pub normalize_advantages: bool,
-    /// How much the squared error of values counts.
+    /// Weight of the value loss, the squared error.
     pub value_cost: f32,
-    /// How much the entropy of the policy counts.
+    /// Weight of the policy's entropy.
     pub entropy_cost: f32,
-    /// Rewards are clipped to this on either side; not at all unless set.
+    /// Rewards are clipped to ± this value; not clipped unless set.
     pub max_abs_reward: Option<f32>,
     /// Bound on the gradient's norm; none unless set.
     pub max_gradient_norm: Option<f32>,
@@ -46,11 +46,11 @@ pub struct AppoConfig {
     pub learning_rate: f32,
     /// ε of Adam.
     pub adam_epsilon: f32,
-    /// Whether the step size falls to 0 over the run.
+    /// Whether the step size decays linearly to 0 over the run.
     pub anneal: bool,
     /// Sizes of the hidden layers.
     pub hidden: Vec<usize>,
-    /// Units of the LSTM behind them; 0 for none.
+    /// Units of the LSTM after the hidden layers; 0 for no LSTM.
     pub lstm_units: usize,
 }
 
@@ -79,7 +79,7 @@ impl Default for AppoConfig {
 }
 
 impl AppoConfig {
-    /// Settings for an environment by its name: what is known to learn there fast, and otherwise the defaults.
+    /// The settings for a named environment: ones known to learn it quickly, otherwise the defaults.
     #[must_use]
     pub fn for_environment(name: &str) -> AppoConfig {
         match name {

@@ -11,29 +11,29 @@ use super::policy::VTracePolicy;
 use super::settings::Settings;
 use crate::settings::bsuite_family;
 
-/// The settings of IMPALA (Espeholt et al. 2018): workers run ahead, and V-trace corrects for it. The defaults are
-/// those of Acme's agent for bsuite, with fragments of 20 steps.
+/// The settings of IMPALA (Espeholt et al. 2018): workers run ahead of the learner, and V-trace corrects for the lag.
+/// The defaults are those of Acme's agent for bsuite, with fragments of 20 steps.
 ///
-/// Deviations from the paper: fragments go straight from workers to the learner, not through a queue, so that the lag
-/// is bounded by one fragment a worker; Adam in the place of RMSProp, as in Acme.
+/// Deviations from the paper: workers send fragments straight to the learner, without a queue, so that the lag is at
+/// most one fragment per worker; Adam replaces RMSProp, as in Acme.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ImpalaConfig {
-    /// Environments, all workers together.
+    /// Environments, over all workers.
     pub num_envs: usize,
     /// Steps of a fragment.
     pub sequence_length: usize,
-    /// Fragments of one environment each that are learned from together.
+    /// Fragments in a batch; each is from one environment.
     pub batch_size: usize,
     /// The agent's discount γ.
     pub discount: f32,
-    /// λ of V-trace, by which traces are shortened; 1 for not at all.
+    /// λ of V-trace, which shortens traces; 1 leaves them alone.
     pub trace_decay: f32,
-    /// How much the squared error of values counts.
+    /// Weight of the value loss, the squared error.
     pub value_cost: f32,
-    /// How much the entropy of the policy counts.
+    /// Weight of the policy's entropy.
     pub entropy_cost: f32,
-    /// Rewards are clipped to this on either side; not at all unless set.
+    /// Rewards are clipped to ± this value; not clipped unless set.
     pub max_abs_reward: Option<f32>,
     /// Bound on the gradient's norm; none unless set.
     pub max_gradient_norm: Option<f32>,
@@ -41,11 +41,11 @@ pub struct ImpalaConfig {
     pub learning_rate: f32,
     /// ε of Adam.
     pub adam_epsilon: f32,
-    /// Whether the step size falls to 0 over the run.
+    /// Whether the step size decays linearly to 0 over the run.
     pub anneal: bool,
     /// Sizes of the hidden layers.
     pub hidden: Vec<usize>,
-    /// Units of the LSTM behind them; 0 for none.
+    /// Units of the LSTM after the hidden layers; 0 for no LSTM.
     pub lstm_units: usize,
 }
 
@@ -71,11 +71,11 @@ impl Default for ImpalaConfig {
 }
 
 impl ImpalaConfig {
-    /// Settings for an environment by its name: what is known to learn there fast, and otherwise the defaults.
+    /// The settings for a named environment: ones known to learn it quickly, otherwise the defaults.
     #[must_use]
     pub fn for_environment(name: &str) -> ImpalaConfig {
         let Some(family) = bsuite_family(name) else { return ImpalaConfig::default() };
-        // Few episodes must do, so that batches are small; large steps by small gradients undo what is known already.
+        // There are few episodes, so batches are small; large steps by small gradients would undo what was learned.
         ImpalaConfig {
             num_envs: 2,
             batch_size: 2,

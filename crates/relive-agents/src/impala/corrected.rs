@@ -1,4 +1,4 @@
-//! What a batch of fragments holds, and what V-trace makes of it.
+//! A batch of fragments, and its correction by V-trace.
 
 use relive_env::TimeStep;
 use relive_nn::LstmState;
@@ -11,41 +11,41 @@ use super::settings::Settings;
 use crate::actor_critic::Head;
 use crate::torso::Seen;
 
-/// A batch of fragments as rows of numbers, time first, in memory that is used again.
+/// A batch of fragments as rows of numbers, time first, in reused memory.
 #[derive(Debug, Default)]
 pub(super) struct Fragments {
     pub(super) steps: usize,
     pub(super) rows: usize,
     /// `[(steps + 1) · rows, width]`
     pub(super) observations: Seen,
-    /// Whether an episode begins with the observation: `[(steps + 1) · rows]`.
+    /// Whether an episode starts with the observation, `[(steps + 1) · rows]`.
     pub(super) starts: Vec<bool>,
-    /// What the memory was before the first step: `[rows, units]`.
+    /// The recurrent state before the first step, `[rows, units]`.
     pub(super) state: LstmState,
-    /// Discrete actions, `[steps · rows]`; empty for numbers.
+    /// Discrete actions, `[steps · rows]`; empty for continuous ones.
     pub(super) choices: Vec<usize>,
-    /// Numbers that were drawn, `[steps · rows, numbers]`; empty for discrete actions.
+    /// Continuous actions as drawn, `[steps · rows, numbers]`; empty for discrete actions.
     pub(super) drawn: Vec<f32>,
-    /// By which the actions were drawn.
+    /// Log-probabilities with which the actions were drawn.
     pub(super) log_probabilities: Vec<f32>,
     pub(super) rewards: Vec<f32>,
-    /// Those of the environment and of the agent.
+    /// The environment's discounts times the agent's.
     pub(super) discounts: Vec<f32>,
-    /// Cells that something can be learned from.
+    /// Cells from which the agent can learn.
     pub(super) learnable: Vec<usize>,
 }
 
-/// What values and policy are drawn to, cell by cell.
+/// The targets of values and policy, cell by cell.
 #[derive(Debug, Default)]
 pub(super) struct Corrected {
-    /// vs.
+    /// The V-trace targets vs of the values.
     pub(super) returns: Vec<f32>,
-    /// `r + γ·vs′ − V`, with the clipped ratio of probabilities before it where the loss has no ratio of its own.
+    /// `r + γ·vs′ − V`, times the clipped probability ratio if the loss has no ratio of its own.
     pub(super) advantages: Vec<f32>,
 }
 
 impl Fragments {
-    /// Takes over a batch.
+    /// Replaces the contents with a batch.
     #[expect(clippy::cast_possible_truncation, reason = "networks learn in float32")]
     pub(super) fn fill(
         &mut self,
@@ -56,7 +56,7 @@ impl Fragments {
         (self.steps, self.rows) = (rollout.steps, rollout.rows);
         self.observations.fill(&network.torso, &rollout.observations);
         self.starts.clear();
-        // Before the first step the policy has forgotten what it had to.
+        // The policy cleared its memory where an episode started, before the first step.
         self.starts.resize(rollout.rows, false);
         self.starts.extend(rollout.answers.iter().map(TimeStep::first));
         let places = Extras::of(network);
@@ -85,10 +85,10 @@ impl Fragments {
         Ok(())
     }
 
-    /// V-trace of each row, by the values of all observations and the log-probabilities that actions have by now.
+    /// V-trace for each row, from the values of all observations and the current log-probabilities of the actions.
     ///
-    /// A cell in which an environment began anew ends the trace: nothing was done there, and its observation is the
-    /// last of the episode before.
+    /// A cell with a reset ends the trace: no action was taken there, and its observation is the last one of the
+    /// previous episode.
     pub(super) fn corrected(&self, values: &[f32], now: &[f32], settings: &Settings, out: &mut Corrected) {
         let Fragments { steps, rows, .. } = *self;
         out.returns.resize(steps * rows, 0.0);

@@ -13,7 +13,7 @@ use crate::actor_critic::{Head, PolicyFound, PolicyLoss, Told, standardize, valu
 use crate::saved::{self, Saved};
 use crate::{together, weights};
 
-/// Learns a policy and the value of states from fragments that were made by older weights.
+/// Learns a policy and the value of states from fragments made with older weights.
 #[derive(Debug)]
 pub(super) struct VTraceLearner {
     settings: Settings,
@@ -44,7 +44,7 @@ impl VTraceLearner {
         })
     }
 
-    /// The gradient of the batch, which is left in its place; what the policy has found, and the loss of values.
+    /// Leaves the gradient of the batch in the gradient buffer. Returns the policy's figures and the value loss.
     fn differentiate(&mut self) -> (PolicyFound, f32) {
         let Self { settings, network, params, fragments, gradient, .. } = self;
         let steps = Steps::new(fragments.rows, &fragments.starts);
@@ -60,7 +60,7 @@ impl VTraceLearner {
         found
     }
 
-    /// As [`differentiate`](Self::differentiate), over so many cells of all learners.
+    /// Like [`differentiate`](Self::differentiate), over this number of cells of all learners.
     fn shared(&mut self, cells: usize) -> Result<(PolicyFound, f32)> {
         let own = self.fragments.learnable.len();
         let (policy, of_values) = match own {
@@ -77,7 +77,7 @@ impl VTraceLearner {
         Ok((PolicyFound { loss, entropy, divergence, clipped }, of_values))
     }
 
-    /// How much of the run is left, from 1 to 0; 1 all the time if nothing is annealed.
+    /// The share of the run that is left, from 1 to 0; always 1 without annealing.
     #[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, reason = "a share")]
     fn left(&self) -> f32 {
         let done = self.env_steps as f64 / self.budget.max(1) as f64;
@@ -95,7 +95,7 @@ struct Loss<'a> {
 }
 
 impl Loss<'_> {
-    /// By the outputs for all observations; its gradient by them.
+    /// The loss from the outputs for all observations, and its gradient by them.
     fn of_outputs(&mut self, outputs: &[f32], by_outputs: &mut [f32]) -> (PolicyFound, f32) {
         let Self { settings, head, log_std, fragments, by_log_std } = self;
         let (numbers, cells) = (head.outputs(), &fragments.learnable);
@@ -177,7 +177,7 @@ impl Learner for VTraceLearner {
         weights::published(&self.params)
     }
 
-    /// Each learns from fragments of its own, of those of a batch.
+    /// Each learner takes its own fragments of a batch.
     fn share(&mut self, peers: Peers) -> Result<()> {
         let count = peers.count() as usize;
         if count > self.settings.batch_size {
@@ -190,7 +190,7 @@ impl Learner for VTraceLearner {
     }
 }
 
-/// Whose state it is, in messages.
+/// The owner of the state, for error messages.
 const WHAT: &str = "a learner by V-trace";
 
 impl Saveable for VTraceLearner {

@@ -1,5 +1,5 @@
-//! What IMPALA and APPO share: fragments of workers that run ahead of the learner, corrected by V-trace (Espeholt et
-//! al. 2018).
+//! The parts shared by IMPALA and APPO: fragments of workers that run ahead of the learner, corrected by V-trace
+//! (Espeholt et al. 2018).
 
 mod appo;
 mod config;

@@ -1,4 +1,4 @@
-//! One network for policy and value, with or without a memory.
+//! One network for policy and value, with or without a recurrent layer.
 
 use std::ops::Range;
 
@@ -14,13 +14,13 @@ use crate::actor_critic::Head;
 use crate::settings::fits;
 use crate::torso::Torso;
 
-/// From observations to the numbers that actions are drawn by, and behind them the value.
+/// From observations to the parameters of the action distribution, followed by the value.
 #[derive(Debug, Clone)]
 pub(super) struct VTraceNetwork {
     pub(super) torso: Torso,
     pub(super) head: Head,
     pub(super) body: Body,
-    /// Logarithms of standard deviations, of a normal head.
+    /// Logarithms of the standard deviations, for a normal head.
     pub(super) log_std: Range<usize>,
 }
 
@@ -32,7 +32,7 @@ pub(super) enum Body {
 }
 
 impl VTraceNetwork {
-    /// The network for an environment, and its parameters to begin with.
+    /// The network for an environment, and its initial parameters.
     pub(super) fn new(
         settings: &Settings,
         spec: &EnvironmentSpec,
@@ -61,7 +61,7 @@ impl VTraceNetwork {
         Ok((VTraceNetwork { torso, head, body, log_std }, layout.init(key)))
     }
 
-    /// Numbers that the network puts out for an observation: the value is the last.
+    /// Number of outputs for an observation; the last is the value.
     pub(super) fn outputs(&self) -> usize {
         self.head.outputs() + 1
     }
@@ -76,8 +76,8 @@ impl VTraceNetwork {
 }
 
 impl Body {
-    /// The gradient of a loss of the outputs for rows that lie time first, and go on from a state where there is a
-    /// memory.
+    /// The gradient of a loss of the outputs for rows in time-first order; a recurrent network starts from a given
+    /// state.
     pub(super) fn gradient_into<R>(
         &self,
         params: &Params,

@@ -1,4 +1,4 @@
-//! The plan of what learns from fragments that come as they are made.
+//! The plan of agents that learn from fragments as they arrive.
 
 use relive_flow::{Async, Flow, Resubmit};
 use relive_rl::plan::{Crew, Learn, Progress};
@@ -7,21 +7,22 @@ use relive_rl::{Result, RlError, Rollout};
 use super::learner::VTraceLearner;
 use super::settings::Settings;
 
-/// Fragments of all workers as they come, so many side by side as a batch has, and learning from them.
+/// Fragments of all workers as they arrive, batched, and a learner of the batches.
 pub(super) fn plan(settings: &Settings, crew: &Crew) -> Result<Flow<Progress>> {
     let rows = (crew.environments() / crew.workers().max(1)).max(1);
     let fragments = settings.batch_size.div_ceil(rows);
     expect_steps(settings, crew, fragments.saturating_mul(rows))?;
     let learner = crew.learner(VTraceLearner::new(settings, crew)?)?;
-    // One thread that acts and learns in turn acts by what it has just learned; others do not wait for it.
+    // A single thread that alternates between acting and learning acts with the newest weights; workers in other
+    // threads do not wait for them.
     let resubmit = if crew.acts_in_turn() { Resubmit::After } else { Resubmit::Before };
     let made = crew.rollouts(settings.sequence_length)?.gather_async(Async { depth: 1, resubmit })?;
     let batches = made.batch(fragments);
     Ok(batches.try_for_each(Rollout::side_by_side).named("side by side").learn(learner))
 }
 
-/// Whether the run is long enough for a batch, of fragments in so many environments, and for a fragment of each
-/// worker: a run ends with the batch that reaches its steps, and until then each worker has made a fragment.
+/// Checks that the run is long enough for one batch, of fragments in this number of environments, and for one fragment
+/// of each worker. A run ends with the batch that reaches its steps, by which time each worker has made a fragment.
 fn expect_steps(settings: &Settings, crew: &Crew, rows: usize) -> Result<()> {
     let (length, workers, steps) = (settings.sequence_length, crew.workers(), crew.env_steps());
     let of = |rows: usize| u64::try_from(rows.saturating_mul(length)).unwrap_or(u64::MAX);

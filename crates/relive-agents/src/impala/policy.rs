@@ -13,10 +13,10 @@ use crate::saved::{self, Saved};
 use crate::streams::Streams;
 use crate::weights;
 
-/// Draws actions by the network; in an evaluation it takes the most likely ones.
+/// Draws actions from the network's distribution; an evaluation takes the most likely action.
 ///
-/// Beside its actions it writes their `log_probability`; of a memory its `cell` and its `hidden` state; and for
-/// arrays of numbers the `action` before it was clipped to the bounds.
+/// Besides actions it writes their `log_probability`; the `cell` and the `hidden` state, if it is recurrent; and, for
+/// continuous actions, the `action` before it was clipped to the bounds.
 #[derive(Debug)]
 pub(super) struct VTracePolicy {
     network: VTraceNetwork,
@@ -29,10 +29,10 @@ pub(super) struct VTracePolicy {
     drawn: Vec<f32>,
 }
 
-/// Where the parts of a policy's extras are among their leaves.
+/// The positions of the extras among the leaves.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Extras {
-    /// The first of the memory's two.
+    /// The first of the two leaves of the recurrent state.
     pub(super) states: usize,
     pub(super) log_probability: usize,
 }
@@ -113,7 +113,7 @@ impl VTracePolicy {
     }
 }
 
-/// Whose state it is, in messages.
+/// The owner of the state, for error messages.
 const WHAT: &str = "a policy of IMPALA or APPO";
 
 impl Saveable for VTracePolicy {

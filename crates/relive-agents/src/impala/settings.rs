@@ -1,4 +1,4 @@
-//! Settings of what learns from fragments that come as they are made.
+//! The settings of agents that learn from fragments as they arrive.
 
 use relive_nn::Adam;
 use relive_rl::Result;
@@ -8,35 +8,35 @@ use crate::settings::{check, layers, not_negative, positive, share, whole};
 /// The settings that IMPALA and APPO configure.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Settings {
-    /// Environments, all workers together.
+    /// Environments, over all workers.
     pub(super) num_envs: usize,
     /// Steps of a fragment.
     pub(super) sequence_length: usize,
-    /// Fragments of one environment each that are learned from together.
+    /// Fragments in a batch; each is from one environment.
     pub(super) batch_size: usize,
     /// Gradient steps for each batch.
     pub(super) epochs: usize,
     pub(super) discount: f32,
     /// λ of V-trace.
     pub(super) trace_decay: f32,
-    /// How far the ratio of probabilities may be from 1 until nothing more is gained; none for the plain policy
+    /// Clip range of the probability ratio: the ratio gains nothing beyond 1 ± this; `None` for the plain policy
     /// gradient.
     pub(super) clip: Option<f32>,
     pub(super) value_cost: f32,
     pub(super) entropy_cost: f32,
-    /// Rewards are clipped to this on either side.
+    /// Rewards are clipped to ± this value.
     pub(super) max_abs_reward: Option<f32>,
     pub(super) max_gradient_norm: Option<f32>,
     pub(super) adam: Adam,
-    /// Whether the step size falls to 0 over the run.
+    /// Whether the step size decays linearly to 0 over the run.
     pub(super) anneal: bool,
     pub(super) normalize_advantages: bool,
     pub(super) hidden: Vec<usize>,
-    /// Units of the LSTM behind the hidden layers; 0 for none.
+    /// Units of the LSTM after the hidden layers; 0 for no LSTM.
     pub(super) lstm_units: usize,
 }
 
-/// Most steps of a fragment; the longest that are trained on have some hundred.
+/// Limit on the steps of a fragment; the longest in practice have some hundred.
 const MAX_STEPS: usize = 1 << 16;
 
 impl Settings {

@@ -7,51 +7,51 @@ use super::search::Rules;
 use crate::off_policy::OffPolicy;
 use crate::settings::{bsuite_family, check, layers, positive, share};
 
-/// Most simulations of one step, each of which makes a node for every action.
+/// Limit on the simulations per step, each of which creates a node for every action.
 const MAX_SIMULATIONS: usize = 1 << 16;
 
-/// Where a search finds out what actions lead to.
+/// Where a search looks up the consequences of actions.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum MctsModel {
-    /// In the environment itself, which is restored after each simulation to where it was. It has to be one that can
-    /// save its state. Its random streams are part of that: the search knows what chance will bring.
+    /// The environment itself, which is restored to its state after each simulation. It must be able to save its state.
+    /// The state includes its random streams, so the search can foresee chance.
     #[default]
     Simulator,
-    /// In a network that learns to predict observations, rewards and ends of episodes.
+    /// A network that learns to predict observations, rewards and ends of episodes.
     Learned,
 }
 
-/// The settings of MCTS: AlphaZero's search (Silver et al. 2017) for one player, with rewards on the way. The
+/// The settings of MCTS: AlphaZero's search (Silver et al. 2017) for one player, with intermediate rewards. The
 /// defaults are those of Acme's agent.
 ///
-/// Deviations from the paper: policy and value learn from transitions in a replay table, the value by the reward and
-/// the value of the next observation in the place of the outcome; Q is a mean of returns that are not scaled; the
-/// noise at the root is off unless asked for. All as in Acme.
+/// Deviations from the paper, as in Acme: policy and value learn from transitions in a replay table, and the target of
+/// the value is the reward plus the value of the next observation instead of the outcome; Q is a mean of unscaled
+/// returns; the root has no noise unless requested.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct MctsConfig {
-    /// Where the search finds out what actions lead to.
+    /// Where the search looks up the consequences of actions.
     pub model: MctsModel,
     /// Simulations for each action.
     pub num_simulations: usize,
-    /// How much the prior counts in a search beside the values that were found, c of PUCT.
+    /// Weight of the prior against the values found, c of PUCT.
     pub exploration: f32,
-    /// How much of the prior at the root is noise.
+    /// Share of noise in the prior at the root.
     pub noise_share: f32,
-    /// α of that noise, which is drawn from a Dirichlet distribution: the smaller, the fewer actions it favours.
+    /// α of the Dirichlet distribution of that noise: the smaller, the fewer actions it favours.
     pub noise_alpha: f32,
-    /// Transitions of a batch.
+    /// Transitions in a batch.
     pub batch_size: usize,
-    /// How often each transition is learned from, on average.
+    /// How often each transition is sampled, on average.
     pub samples_per_insert: f64,
-    /// Steps of a transition.
+    /// Steps that a transition spans.
     pub n_step: usize,
     /// The agent's discount γ.
     pub discount: f32,
-    /// Transitions before learning begins.
+    /// Transitions in the table before learning starts.
     pub min_replay_size: usize,
-    /// Transitions that are kept.
+    /// Capacity of the replay table, in transitions.
     pub max_replay_size: u64,
     /// Step size of Adam.
     pub learning_rate: f32,
@@ -86,12 +86,12 @@ impl Default for MctsConfig {
 }
 
 impl MctsConfig {
-    /// Settings for an environment by its name: what is known to learn there fast, and otherwise the defaults.
+    /// The settings for a named environment: ones known to learn it quickly, otherwise the defaults.
     #[must_use]
     pub fn for_environment(name: &str) -> MctsConfig {
         match bsuite_family(name) {
-            // What there is to earn is too far for one search: the noise leads on, where a network without it soon
-            // says what it did before.
+            // The reward is too far away for one search: the noise leads there, while a network without it soon repeats
+            // its earlier answers.
             Some("deep_sea" | "deep_sea_stochastic") => {
                 MctsConfig { noise_share: 0.25, ..MctsConfig::default() }
             }
@@ -99,7 +99,7 @@ impl MctsConfig {
         }
     }
 
-    /// Those of the replay table, and of how it is filled.
+    /// The settings of the replay table and of how it is filled.
     pub(super) fn off_policy(&self) -> OffPolicy {
         OffPolicy {
             batch_size: self.batch_size,
@@ -112,7 +112,7 @@ impl MctsConfig {
         }
     }
 
-    /// Those of a search.
+    /// The settings of a search.
     pub(super) fn rules(&self) -> Rules {
         Rules {
             simulations: self.num_simulations,
@@ -123,10 +123,10 @@ impl MctsConfig {
         }
     }
 
-    /// Whether all settings are within their ranges.
+    /// Checks that all settings are within their ranges.
     ///
     /// # Errors
-    /// The first that is not.
+    /// The first setting that is out of range.
     pub fn validate(&self) -> Result<()> {
         self.off_policy().validate()?;
         let simulations = 1..=MAX_SIMULATIONS;

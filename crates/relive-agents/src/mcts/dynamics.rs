@@ -1,4 +1,4 @@
-//! A model of the environment that is learned.
+//! A learned model of the environment.
 
 use relive_env::TimeStep;
 use relive_nn::{Activation, Layout, Network, Params, Scratch};
@@ -8,13 +8,13 @@ use super::loss::share_of;
 use super::model::Model;
 use crate::settings;
 
-/// Numbers that are predicted beside the observation: the reward, and how likely the episode goes on, as a logit.
+/// Predictions besides the observation: the reward, and the logit of the probability that the episode continues.
 const SCALARS: usize = 2;
 
-/// Below this probability that it goes on an episode is taken to be over.
+/// An episode counts as over if the probability that it continues is below this value.
 const GOES_ON: f32 = 0.5;
 
-/// From an observation and an action to the next observation, the reward and whether the episode goes on.
+/// From an observation and an action to the next observation, the reward and whether the episode continues.
 #[derive(Debug, Clone)]
 pub(super) struct Dynamics {
     pub(super) network: Network,
@@ -22,12 +22,12 @@ pub(super) struct Dynamics {
     actions: usize,
 }
 
-/// What actions have led to, row by row.
+/// The consequences of actions, row by row.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Seen<'a> {
     pub(super) next_observations: &'a [f32],
     pub(super) rewards: &'a [f32],
-    /// Those of the environment.
+    /// The environment's discounts.
     pub(super) discounts: &'a [f32],
 }
 
@@ -43,7 +43,7 @@ impl Dynamics {
         Ok(Dynamics { network, width, actions })
     }
 
-    /// Rows of inputs: an observation, and 1 at the place of the action.
+    /// Rows of inputs: an observation, and the action, one-hot.
     pub(super) fn inputs(&self, observations: &[f32], actions: &[usize], inputs: &mut Vec<f32>) {
         inputs.clear();
         for (observation, action) in observations.chunks_exact(self.width).zip(actions) {
@@ -52,8 +52,8 @@ impl Dynamics {
         }
     }
 
-    /// The mean over rows of the squared errors of observation (summed up) and reward, and of the cross-entropy of
-    /// going on; its gradient.
+    /// The mean over rows of the summed squared errors of observations, the squared errors of rewards and the
+    /// cross-entropy of continuing; and its gradient.
     pub(super) fn loss(&self, outputs: &[f32], seen: Seen<'_>, by_outputs: &mut [f32]) -> f32 {
         let (share, width) = (share_of(seen.rewards.len()), self.width + SCALARS);
         let rows = outputs.chunks_exact(width).zip(by_outputs.chunks_exact_mut(width));
@@ -78,14 +78,14 @@ fn sigmoid(x: f32) -> f32 {
     1.0 / (1.0 + (-x).exp())
 }
 
-/// A learned model at work, from an observation on.
+/// A learned model, in use from an observation on.
 pub(super) struct Imagined<'a> {
     pub(super) dynamics: &'a Dynamics,
     pub(super) params: &'a Params,
     pub(super) memory: &'a mut Memory,
 }
 
-/// Memory that is used again.
+/// Reused memory.
 #[derive(Debug, Default)]
 pub(super) struct Memory {
     pub(super) observation: Vec<f32>,

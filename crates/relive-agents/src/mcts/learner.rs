@@ -1,4 +1,4 @@
-//! One gradient step for each batch.
+//! One gradient step per batch.
 
 use relive_nn::{Adam, Optimizer, Params, Scratch};
 use relive_rl::learners::Peers;
@@ -13,8 +13,8 @@ use super::policy::extras;
 use crate::saved::{self, Saved};
 use crate::{together, weights};
 
-/// Learns the policy of searches, the value by the reward and the value of the next observation, and the model, if
-/// that is learned.
+/// Learns the policy from searches, the value from the reward and the value of the next observation, and the model, if
+/// it is a learned one.
 #[derive(Debug)]
 pub(super) struct MctsLearner {
     networks: Networks,
@@ -49,7 +49,7 @@ impl MctsLearner {
         })
     }
 
-    /// `r + γ·d·V` of each transition, where V is that of its end.
+    /// `r + γ·d·V` of each transition, where V is the value of its last observation.
     fn targets(&mut self) -> Vec<f32> {
         let Self { networks, params, batch, scratch, .. } = self;
         let width = networks.network.outputs();
@@ -59,7 +59,7 @@ impl MctsLearner {
         steps.zip(values).map(|((reward, discount), value)| reward + discount * value).collect()
     }
 
-    /// The gradient of the batch, which is left in its place, and the loss of a learned model.
+    /// Leaves the gradient of the batch in the gradient buffer. Returns the losses, with the loss of a learned model.
     fn differentiate(&mut self) -> (Losses, Option<f32>) {
         let targets = self.targets();
         let Self { networks, params, batch, gradient, actions, inputs, .. } = self;
@@ -68,7 +68,7 @@ impl MctsLearner {
         });
         let of_model = networks.dynamics.as_ref().map(|dynamics| {
             dynamics.inputs(&batch.observations, actions, inputs);
-            // Transitions are of one step here: of their discounts the agent's own is taken back.
+            // Transitions span one step here, so the agent's own discount is divided out.
             let own = if self.discount > 0.0 { self.discount } else { 1.0 };
             batch.discounts.iter_mut().for_each(|discount| *discount /= own);
             let Transitions { next_observations, rewards, discounts, .. } = &*batch;
@@ -92,7 +92,7 @@ impl Learner for MctsLearner {
         let loss = found.value + found.policy + of_model.unwrap_or(0.0);
         let Self { optimizer, params, gradient, peers, .. } = self;
         let norm = together::step(optimizer, params, gradient, peers)?;
-        // What is not finite is in the parameters now, where the next loss need not show it.
+        // The parameters already contain the non-finite values, and the next loss need not show it.
         if !norm.is_finite() || !loss.is_finite() {
             return Err(RlError::Diverged { step: self.optimizer.steps(), loss });
         }
@@ -115,7 +115,7 @@ impl Learner for MctsLearner {
     }
 }
 
-/// Whose state it is, in messages.
+/// The owner of the state, for error messages.
 const WHAT: &str = "a learner of MCTS";
 
 impl Saveable for MctsLearner {

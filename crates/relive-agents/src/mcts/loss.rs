@@ -1,6 +1,6 @@
-//! What policy and value learn.
+//! The losses of policy and value.
 
-/// What a batch was worth.
+/// The losses of a batch.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Losses {
     /// The squared error of values.
@@ -9,7 +9,7 @@ pub(super) struct Losses {
     pub(super) policy: f32,
 }
 
-/// The mean over rows of `(target − V)² − Σ π ln p`, where an output row has the logits of `p` and behind them V; its
+/// The mean over rows of `(target − V)² − Σ π ln p`, where an output row has the logits of `p`, then V; and its
 /// gradient by the outputs. `policies` are the π, `[rows, actions]`.
 pub(super) fn loss(outputs: &[f32], targets: &[f32], policies: &[f32], by_outputs: &mut [f32]) -> Losses {
     let width = outputs.len() / targets.len().max(1);
@@ -23,7 +23,7 @@ pub(super) fn loss(outputs: &[f32], targets: &[f32], policies: &[f32], by_output
         softmax(logits, &mut probabilities);
         for ((by, probability), wanted) in by_logits.iter_mut().zip(&probabilities).zip(policy) {
             *by = share * (probability - wanted);
-            // A probability that is 0 in float32 is one of at most this.
+            // A probability that underflows to 0 in float32 is at most this.
             losses.policy -= share * wanted * probability.max(f32::MIN_POSITIVE).ln();
         }
         let error = target - value[0];
@@ -42,7 +42,7 @@ pub(super) fn softmax(logits: &[f32], out: &mut Vec<f32>) {
     out.iter_mut().for_each(|share| *share /= sum);
 }
 
-/// What a row counts in the mean of so many.
+/// The weight of one row in the mean over `rows`.
 #[expect(clippy::cast_precision_loss, reason = "rows of a batch")]
 pub(super) fn share_of(rows: usize) -> f32 {
     1.0 / rows.max(1) as f32
@@ -54,7 +54,7 @@ mod tests {
 
     #[test]
     fn a_batch_by_hand() {
-        // Two rows of two actions: even logits, and ln 3 to 0, which is 3/4 to 1/4.
+        // Two rows of two actions: equal logits, and ln 3 to 0, which is 3/4 to 1/4.
         let outputs = [0.0, 0.0, 0.5, 3.0_f32.ln(), 0.0, -1.0];
         let mut by = [0.0; 6];
         let found = loss(&outputs, &[1.0, -1.0], &[1.0, 0.0, 0.5, 0.5], &mut by);

@@ -1,5 +1,5 @@
-//! MCTS: search in a model of the environment, guided by a network that learns from it (Silver et al. 2017, as in
-//! Acme).
+//! MCTS: search in a model of the environment, guided by a network that learns from the search (Silver et al. 2017, as
+//! in Acme).
 
 mod agent;
 mod config;

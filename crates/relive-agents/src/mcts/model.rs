@@ -1,20 +1,20 @@
-//! What a search looks ahead in.
+//! The model in which a search looks ahead.
 
 use relive_env::{Action, Buffer, Environment, TimeStep};
 use relive_rl::{Features, Result, RlError};
 
-/// Tells what actions lead to, from wherever it is restored to.
+/// Predicts the consequences of actions from any state to which it is restored.
 pub(super) trait Model {
-    /// Where it stands.
+    /// A state of the model.
     type State;
 
-    /// Where it stands now.
+    /// The current state.
     fn save(&mut self) -> Result<Self::State>;
 
-    /// Goes back to where it stood.
+    /// Returns to a saved state.
     fn restore(&mut self, state: &Self::State) -> Result<()>;
 
-    /// Acts. The observation that this leads to is written to `observation`, as the numbers that networks read.
+    /// Takes an action. Writes the resulting observation to `observation`, as network inputs.
     fn step(&mut self, action: usize, observation: &mut [f32]) -> Result<TimeStep>;
 }
 

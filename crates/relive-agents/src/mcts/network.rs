@@ -11,7 +11,7 @@ use super::{MctsConfig, MctsModel};
 use crate::actions::Discrete;
 use crate::settings;
 
-/// From an observation to a logit for each action, and the value behind them; and a learned model, if there is one.
+/// From an observation to a logit for each action, followed by the value; and a learned model, if there is one.
 #[derive(Debug, Clone)]
 pub(super) struct Networks {
     pub(super) features: Features,
@@ -21,7 +21,7 @@ pub(super) struct Networks {
 }
 
 impl Networks {
-    /// The networks for an environment with one discrete action, and their parameters to begin with.
+    /// The networks for an environment with one discrete action, and their initial parameters.
     pub(super) fn new(config: &MctsConfig, spec: &EnvironmentSpec, key: Key) -> Result<(Networks, Params)> {
         let (features, actions) = (Features::of(&spec.observations)?, Discrete::expect(spec)?);
         let outputs = actions.count.saturating_add(1);
@@ -40,7 +40,7 @@ impl Networks {
     }
 }
 
-/// A network at work.
+/// A network in use.
 pub(super) struct Thought<'a> {
     pub(super) network: &'a Network,
     pub(super) params: &'a Params,

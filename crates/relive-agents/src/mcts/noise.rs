@@ -2,17 +2,17 @@
 
 use relive_nn::Stream;
 
-/// Shares that add up to 1, drawn from the Dirichlet distribution that is the same in all `count` directions.
+/// Shares that add up to 1, drawn from the symmetric Dirichlet distribution in `count` dimensions.
 #[expect(clippy::cast_possible_truncation, reason = "priors are float32")]
 pub(super) fn dirichlet(count: usize, alpha: f32, stream: &mut Stream) -> Vec<f32> {
     let drawn: Vec<f64> = (0..count).map(|_| gamma(f64::from(alpha), stream)).collect();
     let sum: f64 = drawn.iter().sum();
-    // With a tiny α all may be too small for numbers.
+    // With a tiny α all numbers may underflow.
     let even = 1.0 / f64::from(u32::try_from(count).unwrap_or(u32::MAX));
     drawn.iter().map(|share| if sum > 0.0 { share / sum } else { even } as f32).collect()
 }
 
-/// A number of the gamma distribution of this shape (Marsaglia and Tsang 2000).
+/// A sample of the gamma distribution of this shape (Marsaglia and Tsang 2000).
 fn gamma(shape: f64, stream: &mut Stream) -> f64 {
     if shape < 1.0 {
         let boost = (1.0 - stream.uniform()).powf(1.0 / shape);

@@ -15,10 +15,10 @@ use crate::actions::Discrete;
 use crate::streams::Streams;
 use crate::weights;
 
-/// Draws actions by how often a search took them, which it writes as the `policy`; in an evaluation it takes the one
-/// that was taken most.
+/// Draws actions by how often a search visited them, and writes these shares as the `policy`; an evaluation takes the
+/// most visited action.
 ///
-/// Where it looks ahead in environments and there are none, it acts by the network's policy instead.
+/// If its searches need environments and there are none, it acts with the network's policy instead.
 #[derive(Debug)]
 pub(super) struct MctsPolicy {
     networks: Networks,
@@ -34,7 +34,7 @@ pub(super) struct MctsPolicy {
     simulated: Buffer,
 }
 
-/// What the policy writes beside its actions.
+/// The policy's extras.
 pub(super) fn extras(actions: Discrete) -> Nest<ArraySpec> {
     let count = u32::try_from(actions.count).unwrap_or(u32::MAX);
     Nest::dict([("policy", Nest::Leaf(ArraySpec::new("policy", DType::Float32, [count])))])
@@ -106,7 +106,7 @@ impl Policy for MctsPolicy {
     }
 }
 
-/// One of the numbers of these probabilities.
+/// An index, drawn with these probabilities.
 fn draw(probabilities: &[f32], stream: &mut Stream) -> usize {
     let mut left = stream.uniform();
     for (number, probability) in probabilities.iter().enumerate() {

@@ -17,16 +17,16 @@ pub(super) struct Rules {
     pub(super) noise_alpha: f32,
 }
 
-/// What a network thinks of an observation: it writes how likely each action is to be the best, and returns the value.
+/// A network's judgement of an observation: writes the prior probability of each action, and returns the value.
 pub(super) trait Judge {
     fn judge(&mut self, observation: &[f32], prior: &mut Vec<f32>) -> f32;
 }
 
-/// The tree of one observation, in memory that is used again. The first node is the root.
+/// The search tree of one observation, in reused memory. The first node is the root.
 #[derive(Debug, Default)]
 pub(super) struct Search {
     nodes: Vec<Node>,
-    /// The way of a simulation: nodes from the root on, and the actions between them.
+    /// The path of a simulation: nodes from the root on, and the actions between them.
     path: Vec<usize>,
     taken: Vec<usize>,
     scores: Vec<f32>,
@@ -34,27 +34,27 @@ pub(super) struct Search {
     observation: Vec<f32>,
 }
 
-/// What an action has led to.
+/// The consequence of an action.
 #[derive(Debug, Clone, Copy, Default)]
 struct Node {
     prior: f32,
     visits: f32,
-    /// Of all returns from here on, the reward of the way here included.
+    /// Sum of all returns from here on, including the reward of the step that leads here.
     total: f32,
     reward: f32,
-    /// That of the environment, on the way here.
+    /// The environment's discount of the step that leads here.
     discount: f32,
-    /// The first of the nodes of all actions here; none if it was not expanded.
+    /// The first of the child nodes, one for each action; `None` if the node was not expanded.
     children: Option<usize>,
     is_terminal: bool,
 }
 
 impl Search {
-    /// Searches from where a model stands, which saw this observation. False if its episode is over there, so that
-    /// there is nothing to search.
+    /// Searches from the model's current state, whose observation is given. Returns false if the episode is over there,
+    /// so that a search is pointless.
     ///
-    /// A simulation follows the actions of the greatest `Q + c·P·√N/(n + 1)`, each of equal ones as likely, to a node
-    /// that was not there before.
+    /// A simulation follows the actions with the greatest `Q + c·P·√N/(n + 1)`, with ties broken at random, until it
+    /// reaches a new node.
     pub(super) fn run<M: Model>(
         &mut self,
         rules: &Rules,
@@ -89,7 +89,7 @@ impl Search {
         Ok(true)
     }
 
-    /// How often each action of the root was taken, as shares.
+    /// How often the search took each action of the root, as shares.
     pub(super) fn policy(&self) -> impl Iterator<Item = f32> {
         let children = self.children(0);
         let all: f32 = children.iter().map(|child| child.visits).sum();
@@ -101,13 +101,13 @@ impl Search {
         &self.nodes[first..(first + self.prior.len()).min(self.nodes.len())]
     }
 
-    /// Makes a node for each action, by the prior.
+    /// Creates a node for each action, with its prior.
     fn expand(&mut self, node: usize) {
         self.nodes[node].children = Some(self.nodes.len());
         self.nodes.extend(self.prior.iter().map(|prior| Node { prior: *prior, ..Node::default() }));
     }
 
-    /// The way to a node that was not expanded.
+    /// Follows the path to an unexpanded node.
     fn descend(&mut self, exploration: f32, stream: &mut Stream) -> usize {
         let mut node = 0;
         self.path.clear();
@@ -127,8 +127,8 @@ impl Search {
         node
     }
 
-    /// What the model says of the last node of the way, which is expanded unless an episode ends with it; its value.
-    /// None if an episode began on the way: that of the root was over.
+    /// Evaluates the last node of the path with the model, and expands it unless the episode ends there. Returns its
+    /// value, or `None` if an episode started on the path, which means that the root's episode was over.
     fn look<M: Model>(&mut self, leaf: usize, model: &mut M, judge: &mut impl Judge) -> Result<Option<f32>> {
         for action in &self.taken {
             let answer = model.step(*action, &mut self.observation)?;
@@ -145,7 +145,7 @@ impl Search {
             false => judge.judge(&self.observation, &mut self.prior),
         };
         let node = &mut self.nodes[leaf];
-        // A number that is not finite ends the simulation. A worker that really takes such a step gets the error.
+        // A number that is not finite ends the simulation. A worker that actually takes such a step gets the error.
         let is_finite = [value, node.reward, node.discount].iter().all(|number| number.is_finite());
         if !is_finite {
             *node = Node { prior: node.prior, is_terminal: true, ..Node::default() };
@@ -157,7 +157,7 @@ impl Search {
         Ok(Some(value))
     }
 
-    /// Adds what was found to all nodes of the way.
+    /// Adds the result to all nodes of the path.
     fn back_up(&mut self, value: f32, discount: f32) {
         let mut found = value;
         for node in self.path.iter().rev() {
@@ -185,7 +185,7 @@ mod tests {
     use super::super::model::Simulator;
     use super::*;
 
-    /// Knows nothing.
+    /// Considers all actions equal.
     struct Even;
 
     impl Judge for Even {
@@ -229,7 +229,7 @@ mod tests {
         }
     }
 
-    /// Two actions that end everything, of which the second earns 1.
+    /// Two actions that both end the episode; the second earns 1.
     struct Choice;
 
     impl Model for Choice {
@@ -269,7 +269,8 @@ mod tests {
             search.children(0).iter().map(|child| child.visits).collect::<Vec<_>>()
         };
         // At first all scores are 0, and seed 3 draws the first action. Then 0.7·√1/2 is above 0.3·√1, and 0.7·√2/3
-        // below 0.3·√2: the second is tried, whose Q is 1 from then on, until 0.7·√21/3 is above 1 + 0.3·√21/20.
+        // below 0.3·√2: the search tries the second action, whose Q is 1 from then on, until 0.7·√21/3 is above 1 +
+        // 0.3·√21/20.
         let expected =
             [(1, [1.0, 0.0]), (2, [2.0, 0.0]), (3, [2.0, 1.0]), (21, [2.0, 19.0]), (22, [3.0, 19.0])];
         for (simulations, expected) in expected {

@@ -12,26 +12,26 @@ use crate::continuous::categorical;
 use crate::off_policy::OffPolicy;
 use crate::settings::distribution;
 
-/// The settings of DMPO (Hoffman et al. 2020, section 4), for one array of float32 between bounds. The defaults are
-/// those of Acme's agent.
+/// The settings of DMPO (Hoffman et al. 2020, section 4), for one bounded array of float32. The defaults are those of
+/// Acme's agent.
 ///
-/// It is [MPO](crate::MpoConfig) with a critic that puts out the distribution of returns over `atoms`: it is learned
-/// by cross entropy with the projection of r + γ·Z, where Z is the mixture of the target critic's distributions for
+/// It is [MPO](crate::MpoConfig) with a critic that outputs the distribution of returns over `atoms`. The critic learns
+/// with the cross entropy to the projection of r + γ·Z, where Z is the mixture of the target critic's distributions for
 /// the sampled actions.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct DmpoConfig {
-    /// Transitions of a batch.
+    /// Transitions in a batch.
     pub batch_size: usize,
-    /// How often each transition is learned from, on average.
+    /// How often each transition is sampled, on average.
     pub samples_per_insert: f64,
-    /// Steps of a transition.
+    /// Steps that a transition spans.
     pub n_step: usize,
     /// The agent's discount γ.
     pub discount: f32,
-    /// Transitions before learning begins.
+    /// Transitions in the table before learning starts.
     pub min_replay_size: usize,
-    /// Transitions that are kept.
+    /// Capacity of the replay table, in transitions.
     pub max_replay_size: u64,
     /// Step size of Adam for the policy.
     pub policy_learning_rate: f32,
@@ -39,31 +39,31 @@ pub struct DmpoConfig {
     pub critic_learning_rate: f32,
     /// Step size of Adam for the dual variables.
     pub dual_learning_rate: f32,
-    /// Learner steps from one copy to the target policy, by which workers act, to the next.
+    /// Learner steps between copies to the target policy, by which workers act.
     pub target_policy_period: u64,
-    /// Learner steps from one copy to the target critic to the next.
+    /// Learner steps between copies to the target critic.
     pub target_critic_period: u64,
     /// Atoms of the distribution of returns.
     pub atoms: usize,
-    /// The outermost atoms.
+    /// The lowest and the highest atom.
     pub value_range: [f32; 2],
-    /// Actions that are sampled in each state.
+    /// Actions sampled in each state.
     pub samples: usize,
-    /// Bound on how far the weighted actions are from the target policy.
+    /// Bound on the KL divergence between the weighted actions and the target policy.
     pub epsilon: f32,
-    /// The same for the penalty on actions out of bounds.
+    /// The same for the penalty on out-of-bounds actions.
     pub epsilon_penalty: f32,
-    /// Bound on the KL divergence of means, for each number of an action.
+    /// Bound on the KL divergence of means, for each dimension of an action.
     pub epsilon_mean: f32,
-    /// Bound on that of standard deviations.
+    /// Bound on the KL divergence of standard deviations.
     pub epsilon_stddev: f32,
-    /// Standard deviation of the policy to begin with, where an action goes from −1 to 1.
+    /// Initial standard deviation of the policy, for actions scaled to −1..1.
     pub initial_stddev: f32,
     /// Bound on the norms of the gradients of policy and critic.
     pub max_gradient_norm: f32,
-    /// How much of an action's noise is that of the action before; 0: all is new.
+    /// Autocorrelation of the exploration noise over time; 0 for independent noise at each step.
     pub noise_correlation: f32,
-    /// Whether observations are shifted and scaled to mean 0 and standard deviation 1.
+    /// Whether observations are normalised to mean 0 and standard deviation 1.
     pub normalize_observations: bool,
     /// Sizes of the hidden layers of the policy.
     pub hidden: Vec<usize>,
@@ -103,7 +103,7 @@ impl Default for DmpoConfig {
 }
 
 impl DmpoConfig {
-    /// Settings for an environment by its name: what is known to learn there fast, and otherwise the defaults.
+    /// The settings for a named environment: ones known to learn it quickly, otherwise the defaults.
     #[must_use]
     pub fn for_environment(name: &str) -> DmpoConfig {
         match name {
@@ -118,7 +118,7 @@ impl DmpoConfig {
                 value_range: [-1_000.0, 0.0],
                 ..DmpoConfig::default()
             },
-            // Noise that is new with every step hardly moves a cart or a car.
+            // Independent noise at every step hardly moves a cart or a car.
             "control/cartpole-swingup" => DmpoConfig {
                 batch_size: 128,
                 samples_per_insert: 64.0,

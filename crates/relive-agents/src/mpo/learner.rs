@@ -15,10 +15,10 @@ use crate::continuous::{
 use crate::saved::Saved;
 use crate::together;
 
-/// The least that raw dual variables become, as in Acme.
+/// Lower bound on raw dual variables, as in Acme.
 const MIN_RAW_DUAL: f32 = -18.0;
 
-/// What MPO does with a batch.
+/// The gradient step of MPO.
 #[derive(Debug)]
 pub(super) struct MpoStep {
     settings: Settings,
@@ -33,7 +33,7 @@ pub(super) struct MpoStep {
     memory: Memory,
 }
 
-/// Actions of the target policy in the states that follow, `[samples, batch, dimensions]`, and what they are worth.
+/// Actions of the target policy in the next states, `[samples, batch, dimensions]`, and their values.
 #[derive(Debug, Default)]
 struct Sampled {
     means: Vec<f32>,
@@ -42,7 +42,7 @@ struct Sampled {
     said: Said,
 }
 
-/// Memory that is used again.
+/// Reused memory.
 #[derive(Debug, Default)]
 struct Memory {
     scratch: Scratch,
@@ -82,8 +82,8 @@ impl MpoStep {
         })
     }
 
-    /// Samples actions of the target policy in the states that follow, and has the target critic value them: that is
-    /// what the critic is drawn to, and what the policy is improved by.
+    /// Samples actions of the target policy in the next states and values them with the target critic. Both the
+    /// critic's targets and the improvement of the policy use them.
     fn sample(&mut self, batch: &Transitions) {
         let Sampled { means, stddevs, actions, said } = &mut self.sampled;
         let Memory { scratch, valuing, clipped, rows, targets, .. } = &mut self.memory;
@@ -191,7 +191,7 @@ mod tests {
         let actions = ArraySpec::new("", DType::Float32, [1]).bounded(-1.0, 1.0);
         let spec = EnvironmentSpec::new(Nest::Leaf(observations), Nest::Leaf(actions));
         let mut step = MpoStep::new(&linear.shared(), &spec, Key::from_seed(1)).unwrap();
-        // The critic is 0.5·s + 2·a; means and deviations begin at about 0 and 0.7.
+        // The critic is 0.5·s + 2·a; means and deviations start at about 0 and 0.7.
         step.critics.params.values_mut().copy_from_slice(&[0.5, 2.0, 0.0]);
         step.target_critics.copy_from(&step.critics.params);
         let mut batch = Transitions::new(&spec, 0.9).unwrap();
@@ -209,7 +209,8 @@ mod tests {
         assert!((found[0].1 - 0.5 * error * error).abs() < 1e-4, "{found:?} {error}");
         let by = [2.0 * error, 0.5 * error, error];
         assert!(step.critics.gradient.iter().zip(by).all(|(got, want)| (got - want).abs() < 1e-4));
-        // Policy and target policy are the same yet, so that only the fit counts: by the mean it is −Σ w·(a − μ)/σ².
+        // Policy and target policy are still equal, so only the fit counts: its gradient by the mean is −Σ w·(a −
+        // μ)/σ².
         assert!(found[2].1.abs() < 1e-6 && found[3].1.abs() < 1e-4, "{found:?}");
         let softmax = |values: Vec<f32>| {
             let total: f32 = values.iter().map(|value| value.exp()).sum();
@@ -221,9 +222,9 @@ mod tests {
         let weights = by_value.zip(by_cost).map(|(value, cost)| value + cost);
         let fitted = weights.zip(actions).map(|(weight, action)| weight * (action - means[0]));
         let slope = -fitted.sum::<f32>() / (stddevs[0] * stddevs[0]);
-        // Of the bias of the mean.
+        // The gradient by the bias of the mean.
         assert!((step.policy.gradient[2] - slope).abs() < 1e-3, "{:?} {slope}", step.policy.gradient);
-        // Its values differ by less than its bound allows: the temperature falls.
+        // The values differ by less than the bound allows, so the temperature falls.
         assert!(step.duals.gradient[0] > 0.0 && step.duals.params.values()[0] < 10.0);
     }
 }

@@ -1,7 +1,6 @@
-//! Maximum a posteriori policy optimisation: MPO, and DMPO, whose critic puts out distributions.
+//! Maximum a posteriori policy optimisation: MPO, and DMPO, whose critic outputs distributions.
 //!
-//! `settings.rs` has what they have in common, `learner.rs` the gradient step; each agent has a file for its own
-//! settings.
+//! `settings.rs` has the common settings, `learner.rs` the gradient step; each agent has a file for its own settings.
 
 mod dmpo;
 mod learner;

@@ -11,29 +11,29 @@ use super::settings::Settings;
 use crate::continuous::Returns;
 use crate::off_policy::OffPolicy;
 
-/// The settings of MPO (Abdolmaleki et al. 2018, both papers), for one array of float32 between bounds. The defaults
-/// are those of Acme's agent.
+/// The settings of MPO (Abdolmaleki et al. 2018, both papers), for one bounded array of float32. The defaults are those
+/// of Acme's agent.
 ///
-/// In the states that follow, actions of the target policy are weighted by softmax(q̄/η), and the policy is fitted to
-/// them by two distributions, one with its means and one with its deviations, each within a bound on its KL
-/// divergence from the target policy; η and the multipliers are dual variables that are learned beside it. A second
-/// set of weights draws actions into −1..1. The critic is learned by ½(q(s, a) − (r + γ·mean q̄(s′, aᵢ)))² over
-/// `n_step` steps, where the papers have Retrace. As in Acme the policy is not squashed: actions are clipped. Targets
-/// are copied after a step, and all gradients of a batch are made with the parameters before it.
+/// In the next states, actions of the target policy are weighted by softmax(q̄/η). The policy is fitted to them through
+/// two distributions, one with its means and one with its deviations, each within a bound on its KL divergence from the
+/// target policy; η and the multipliers are dual variables that are learned alongside. A second set of weights draws
+/// actions into −1..1. The critic learns with ½(q(s, a) − (r + γ·mean q̄(s′, aᵢ)))² over `n_step` steps, where the
+/// papers use Retrace. As in Acme, the policy is not squashed; actions are clipped instead. Targets are copied after a
+/// step, and all gradients of a batch use the parameters before it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct MpoConfig {
-    /// Transitions of a batch.
+    /// Transitions in a batch.
     pub batch_size: usize,
-    /// How often each transition is learned from, on average.
+    /// How often each transition is sampled, on average.
     pub samples_per_insert: f64,
-    /// Steps of a transition.
+    /// Steps that a transition spans.
     pub n_step: usize,
     /// The agent's discount γ.
     pub discount: f32,
-    /// Transitions before learning begins.
+    /// Transitions in the table before learning starts.
     pub min_replay_size: usize,
-    /// Transitions that are kept.
+    /// Capacity of the replay table, in transitions.
     pub max_replay_size: u64,
     /// Step size of Adam for the policy.
     pub policy_learning_rate: f32,
@@ -41,27 +41,27 @@ pub struct MpoConfig {
     pub critic_learning_rate: f32,
     /// Step size of Adam for the dual variables.
     pub dual_learning_rate: f32,
-    /// Learner steps from one copy to the target policy, by which workers act, to the next.
+    /// Learner steps between copies to the target policy, by which workers act.
     pub target_policy_period: u64,
-    /// Learner steps from one copy to the target critic to the next.
+    /// Learner steps between copies to the target critic.
     pub target_critic_period: u64,
-    /// Actions that are sampled in each state.
+    /// Actions sampled in each state.
     pub samples: usize,
-    /// Bound on how far the weighted actions are from the target policy.
+    /// Bound on the KL divergence between the weighted actions and the target policy.
     pub epsilon: f32,
-    /// The same for the penalty on actions out of bounds.
+    /// The same for the penalty on out-of-bounds actions.
     pub epsilon_penalty: f32,
-    /// Bound on the KL divergence of means, for each number of an action.
+    /// Bound on the KL divergence of means, for each dimension of an action.
     pub epsilon_mean: f32,
-    /// Bound on that of standard deviations.
+    /// Bound on the KL divergence of standard deviations.
     pub epsilon_stddev: f32,
-    /// Standard deviation of the policy to begin with, where an action goes from −1 to 1.
+    /// Initial standard deviation of the policy, for actions scaled to −1..1.
     pub initial_stddev: f32,
     /// Bound on the norms of the gradients of policy and critic.
     pub max_gradient_norm: f32,
-    /// How much of an action's noise is that of the action before; 0: all is new.
+    /// Autocorrelation of the exploration noise over time; 0 for independent noise at each step.
     pub noise_correlation: f32,
-    /// Whether observations are shifted and scaled to mean 0 and standard deviation 1.
+    /// Whether observations are normalised to mean 0 and standard deviation 1.
     pub normalize_observations: bool,
     /// Sizes of the hidden layers of the policy.
     pub hidden: Vec<usize>,
@@ -99,7 +99,7 @@ impl Default for MpoConfig {
 }
 
 impl MpoConfig {
-    /// Settings for an environment by its name: what is known to learn there fast, and otherwise the defaults.
+    /// The settings for a named environment: ones known to learn it quickly, otherwise the defaults.
     #[must_use]
     pub fn for_environment(name: &str) -> MpoConfig {
         match name {
@@ -117,7 +117,7 @@ impl MpoConfig {
                 critic_hidden: vec![64, 64],
                 ..MpoConfig::default()
             },
-            // Noise that is new with every step hardly moves a cart or a car.
+            // Independent noise at every step hardly moves a cart or a car.
             "control/cartpole-swingup" => MpoConfig {
                 batch_size: 128,
                 samples_per_insert: 64.0,

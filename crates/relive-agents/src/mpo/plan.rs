@@ -9,7 +9,7 @@ use super::settings::Settings;
 use crate::continuous::TransitionLearner;
 
 impl Settings {
-    /// Acting into the table, and learning from it.
+    /// The plan: act into the table, learn from it.
     pub(super) fn plan(&self, crew: &Crew) -> Result<Flow<Progress>> {
         let (step, discount) =
             (MpoStep::new(self, crew.spec(), crew.learner_key())?, self.off_policy.discount);

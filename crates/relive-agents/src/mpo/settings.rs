@@ -1,4 +1,4 @@
-//! What MPO and DMPO have in common.
+//! The common settings of MPO and DMPO.
 
 use relive_nn::Key;
 use relive_nn::heads::NormalHead;
@@ -9,10 +9,10 @@ use crate::continuous::{Body, ContinuousPolicy, Drawing, Plan, Returns, Role, Sp
 use crate::off_policy::OffPolicy;
 use crate::settings::{check, correlation, layers, positive};
 
-/// Most actions that are sampled in a state; 20 are usual.
+/// Limit on the actions sampled in a state; 20 are usual.
 const MAX_SAMPLES: usize = 1_024;
 
-/// Settings of MPO, whatever its critic puts out.
+/// Settings of MPO, with any kind of critic.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Settings {
     pub(super) off_policy: OffPolicy,
@@ -33,7 +33,7 @@ pub(super) struct Settings {
 }
 
 impl Settings {
-    /// Whether all are within their ranges.
+    /// Checks that all settings are within their ranges.
     pub(super) fn validate(&self) -> Result<()> {
         self.off_policy.validate()?;
         for (name, value) in [

@@ -5,17 +5,16 @@ use serde::{Deserialize, Serialize};
 use super::replay::Recorded;
 use crate::continuous::{Body, Plan};
 
-/// The settings of behavioural cloning, for one discrete action, or one array of float32 between bounds: the policy
-/// is fitted to what was done, by −ln π(a). It does not act: a run of it makes steps of the learner from what its
-/// table has.
+/// The settings of behavioural cloning, for one discrete action or one bounded array of float32: the policy is fitted
+/// to recorded actions with −ln π(a). The agent does not act: a run makes learner steps on the contents of its table.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct BcConfig {
-    /// Transitions of a batch.
+    /// Transitions in a batch.
     pub batch_size: usize,
     /// Step size of Adam.
     pub learning_rate: f32,
-    /// Whether observations are shifted and scaled to mean 0 and standard deviation 1, where actions are arrays.
+    /// Whether observations are normalised to mean 0 and standard deviation 1, for continuous actions.
     pub normalize_observations: bool,
     /// Sizes of the hidden layers.
     pub hidden: Vec<usize>,
@@ -28,7 +27,7 @@ impl Default for BcConfig {
 }
 
 impl BcConfig {
-    /// Settings for an environment by its name: the defaults, whatever it is.
+    /// The settings for a named environment: always the defaults.
     #[must_use]
     pub fn for_environment(_name: &str) -> BcConfig {
         BcConfig::default()

@@ -58,7 +58,7 @@ impl Agent for BcConfig {
     }
 }
 
-/// Takes the action of the greatest logit.
+/// Takes the action with the greatest logit.
 #[derive(Debug)]
 struct ChoicePolicy {
     features: Features,

@@ -10,28 +10,28 @@ use crate::actions::Discrete;
 use crate::continuous::{Body, Plan, Role};
 
 /// The settings of discrete BCQ (Fujimoto et al. 2019, "Benchmarking batch deep reinforcement learning algorithms"),
-/// for one discrete action. It does not act: a run of it makes steps of the learner from what its table has.
+/// for one discrete action. The agent does not act: a run makes learner steps on the contents of its table.
 ///
-/// A network G imitates what was done. Only actions whose probability is more than τ times that of the likeliest may
-/// be chosen: the target is r + γ·q̄(s', a'), where a' has the greatest q(s', a') among these (equation 4), and the
+/// A network G imitates the recorded actions. Only actions whose probability is more than τ times that of the likeliest
+/// one are permitted. The target is r + γ·q̄(s', a'), where a' has the greatest q(s', a') among these (equation 4); the
 /// policy takes the best of these. The loss is Huber(target − q), plus −ln G(a|s), plus 0.01 times the mean square of
 /// G's logits, as in the authors' program.
 ///
-/// Deviations from the paper: the target network moves a little with each batch, as the authors' program has it for
-/// observations that are no pictures; q and G share no layers.
+/// Deviations from the paper: the target network moves a little after each batch, as in the authors' program for
+/// observations that are not images; q and G share no layers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct BcqConfig {
-    /// Transitions of a batch.
+    /// Transitions in a batch.
     pub batch_size: usize,
     /// The agent's discount γ.
     pub discount: f32,
     /// Step size of Adam.
     pub learning_rate: f32,
-    /// How far the target network moves with each batch.
+    /// Step of the target network after each batch.
     pub tau: f32,
-    /// The share of the likeliest action's probability above which an action may be chosen, τ of the paper: 0 is
-    /// Q-learning, 1 is imitation.
+    /// Threshold τ of the paper: an action is permitted if its probability exceeds τ times that of the likeliest one. 0
+    /// is Q-learning, 1 is imitation.
     pub threshold: f32,
     /// Sizes of the hidden layers of each network.
     pub hidden: Vec<usize>,
@@ -51,7 +51,7 @@ impl Default for BcqConfig {
 }
 
 impl BcqConfig {
-    /// Settings for an environment by its name: the defaults, whatever it is.
+    /// The settings for a named environment: always the defaults.
     #[must_use]
     pub fn for_environment(_name: &str) -> BcqConfig {
         BcqConfig::default()
@@ -62,7 +62,7 @@ impl BcqConfig {
     }
 }
 
-/// The network of values, and that which imitates.
+/// The network of values, and the one that imitates.
 #[derive(Debug, Clone)]
 pub(super) struct Networks {
     pub(super) features: Features,
@@ -72,7 +72,7 @@ pub(super) struct Networks {
 }
 
 impl Networks {
-    /// For an environment with one discrete action, and their parameters to begin with.
+    /// For an environment with one discrete action; with the initial parameters.
     pub(super) fn of(config: &BcqConfig, spec: &EnvironmentSpec, key: Key) -> Result<(Networks, Params)> {
         let (features, actions) = (Features::of(&spec.observations)?, Discrete::expect(spec)?);
         let plan = Plan { body: Body::Relu, hidden: &config.hidden };
@@ -83,14 +83,14 @@ impl Networks {
     }
 }
 
-/// Puts the values of actions that may not be chosen below all others: those whose probability is not more than a
-/// share of the likeliest's.
+/// Sets the values of actions that are not permitted below all others: those whose probability is not above a share of
+/// the likeliest one's.
 pub(super) fn constrain(values: &mut [f32], logits: &[f32], actions: usize, threshold: f32) {
     let least = threshold.ln();
     for (values, logits) in values.chunks_exact_mut(actions).zip(logits.chunks_exact(actions)) {
         let likeliest = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
         for (value, logit) in values.iter_mut().zip(logits) {
-            // The likeliest itself may always be chosen, also if the share is 1.
+            // The likeliest action is always permitted, even if the share is 1.
             if *logit < likeliest && logit - likeliest <= least {
                 *value = f32::NEG_INFINITY;
             }

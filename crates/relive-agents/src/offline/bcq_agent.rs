@@ -48,7 +48,7 @@ impl Agent for BcqConfig {
     }
 }
 
-/// Takes the action of the greatest value among those that are likely enough.
+/// Takes the action with the greatest value among those that are likely enough.
 #[derive(Debug)]
 struct BcqPolicy {
     networks: Networks,

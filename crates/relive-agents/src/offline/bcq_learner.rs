@@ -13,10 +13,10 @@ use crate::continuous::checked;
 use crate::saved::{self, Saved};
 use crate::{together, weights};
 
-/// How much the mean square of logits counts.
+/// Weight of the mean square of logits.
 const LOGIT_PENALTY: f32 = 0.01;
 
-/// Learns values of actions that are likely enough, and what is likely.
+/// Learns values of actions that are likely enough, and which actions are likely.
 #[derive(Debug)]
 pub(super) struct BcqLearner {
     config: BcqConfig,
@@ -49,7 +49,7 @@ impl BcqLearner {
         })
     }
 
-    /// What the values of the actions taken should have been.
+    /// The targets of the values of the actions taken.
     fn targets(&mut self) -> Vec<f32> {
         let Self { config, networks, params, target, batch, scratch, .. } = self;
         let [of_target, of_values, of_imitation] = scratch;
@@ -61,7 +61,7 @@ impl BcqLearner {
         losses::double_q_targets(&batch.rewards, &batch.discounts, values, &selector)
     }
 
-    /// A step by the batch that was read: the losses of values and of imitation, and the gradient's norm.
+    /// A step from the loaded batch. Returns the losses of values and of imitation, and the gradient's norm.
     fn improve(&mut self) -> Result<(f32, f32, f32)> {
         let targets = self.targets();
         let Self { networks, params, gradient, batch, actions, .. } = self;
@@ -143,7 +143,7 @@ mod tests {
     #[test]
     fn the_loss_of_imitation_and_its_gradient_are_those_by_hand() {
         let mut by = [0.0; 2];
-        // G = (3/4, 1/4); −ln(1/4); logits (ln 3, 0), of which the mean square is (ln 3)²/2.
+        // G = (3/4, 1/4); −ln(1/4); logits (ln 3, 0), whose mean square is (ln 3)²/2.
         let logit = 3.0_f32.ln();
         let loss = imitation_loss(&[logit, 0.0], &[1], &mut by);
         assert!((loss - (4.0_f32.ln() + 0.005 * logit * logit)).abs() < 1e-6, "{loss}");
@@ -157,17 +157,17 @@ mod tests {
         let spec = EnvironmentSpec::new(observations, Nest::Leaf(ArraySpec::discrete("", 2)));
         let config = BcqConfig { hidden: Vec::new(), discount: 0.5, ..BcqConfig::default() };
         let mut learner = BcqLearner::new(&config, &spec, Key::from_seed(1)).unwrap();
-        // Each network is a weight and a bias for either action: values (2s, 3s + 1), logits (0, −5s).
+        // Each network is a weight and a bias per action: values (2s, 3s + 1), logits (0, −5s).
         let all = [2.0, 3.0, 0.0, 1.0, 0.0, -5.0, 0.0, 0.0];
         learner.params.values_mut().copy_from_slice(&all);
         learner.target.values_mut().copy_from_slice(&all);
         let Transitions { observations, next_observations, rewards, discounts, .. } = &mut learner.batch;
         (*observations, *next_observations) = (vec![0.5], vec![1.0]);
         (*rewards, *discounts, learner.actions) = (vec![1.0], vec![0.5], vec![0]);
-        // The second action has value 4 in s' = 1, but is e^−5 times as likely as the first, whose value is 2.
+        // In s' = 1, the second action has value 4, but e^−5 times the probability of the first, whose value is 2.
         assert_eq!(learner.targets(), [2.0]);
         let (value_loss, policy_loss, _) = learner.improve().unwrap();
-        // q(0.5, 0) = 1, so that the error is 1, where the Huber loss is a half and its slope 1.
+        // q(0.5, 0) = 1, so the error is 1, where the Huber loss is ½ and its slope 1.
         assert!((value_loss - 0.5).abs() < 1e-6, "{value_loss}");
         let second = (-2.5_f32).exp() / (1.0 + (-2.5_f32).exp());
         let entropy = (1.0 + (-2.5_f32).exp()).ln() + 0.01 * 2.5 * 2.5 / 2.0;

@@ -1,4 +1,4 @@
-//! CQL: critics that value actions which the table does not have no higher than those that it has.
+//! CQL: critics that value actions outside the table no higher than those in it.
 
 use relive_env::EnvironmentSpec;
 use relive_flow::Flow;
@@ -18,20 +18,20 @@ use crate::saved::Saved;
 use crate::settings::{check, layers, not_negative, positive, share};
 use crate::together;
 
-/// Most actions of each kind that are sampled in a state.
+/// Limit on the actions of each kind sampled in a state.
 const MAX_SAMPLES: usize = 1_024;
 
-/// The settings of CQL (Kumar et al. 2020), for one array of float32 between bounds. The defaults are those of Acme's
-/// agent. It does not act: a run of it makes steps of the learner from what its table has.
+/// The settings of CQL (Kumar et al. 2020), for one bounded array of float32. The defaults are those of Acme's agent.
+/// The agent does not act: a run makes learner steps on the contents of its table.
 ///
-/// Two critics are learned by ½(q(s, a) − (r + γ·min q̄(s′, a′)))² and by c·(ln mean exp(q(s, aᵢ) − ln μ(aᵢ)) − q(s,
-/// a)), where the aᵢ are uniform, of the policy in s and of the policy in s′ (CQL(H), equation 4, sampled as in
-/// appendix F). The policy, a normal distribution squashed by tanh, imitates for `imitation_steps`, then it climbs
-/// min q with the entropy of a fixed temperature. As in Acme targets have no entropy; c is fixed, too.
+/// Two critics learn with ½(q(s, a) − (r + γ·min q̄(s′, a′)))² and c·(ln mean exp(q(s, aᵢ) − ln μ(aᵢ)) − q(s, a)),
+/// where the aᵢ are uniform, of the policy in s, and of the policy in s′ (CQL(H), equation 4, sampled as in appendix
+/// F). The policy, a normal distribution squashed by tanh, imitates for `imitation_steps`, then climbs min q plus its
+/// entropy at a fixed temperature. As in Acme, targets have no entropy term and c is fixed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct CqlConfig {
-    /// Transitions of a batch.
+    /// Transitions in a batch.
     pub batch_size: usize,
     /// The agent's discount γ.
     pub discount: f32,
@@ -39,18 +39,18 @@ pub struct CqlConfig {
     pub policy_learning_rate: f32,
     /// Step size of Adam for the critics.
     pub critic_learning_rate: f32,
-    /// How far the target critics move towards the critics with each batch.
+    /// Step of the target critics towards the critics after each batch, τ.
     pub tau: f32,
-    /// How much the entropy of the policy counts, α. With 0 the policy comes to draw one action only, whose density
-    /// is so high that the critics are no longer held down there.
+    /// Weight of the policy's entropy, α. With 0 the policy collapses to a single action, whose density is so high that
+    /// the critics are no longer held down there.
     pub temperature: f32,
-    /// How much it counts that sampled actions are valued higher than those of the table, c.
+    /// Weight of the penalty on valuing sampled actions higher than those of the table, c.
     pub conservatism: f32,
-    /// Actions that are sampled in each state, of each of three kinds.
+    /// Actions sampled in each state, of each of three kinds.
     pub samples: usize,
-    /// Steps for which the policy imitates.
+    /// Initial steps during which the policy imitates.
     pub imitation_steps: u64,
-    /// Whether observations are shifted and scaled to mean 0 and standard deviation 1.
+    /// Whether observations are normalised to mean 0 and standard deviation 1.
     pub normalize_observations: bool,
     /// Sizes of the hidden layers of each network.
     pub hidden: Vec<usize>,
@@ -75,7 +75,7 @@ impl Default for CqlConfig {
 }
 
 impl CqlConfig {
-    /// Settings for an environment by its name: what is known to learn there fast, and otherwise the defaults.
+    /// The settings for a named environment: ones known to learn it quickly, otherwise the defaults.
     #[must_use]
     pub fn for_environment(name: &str) -> CqlConfig {
         match name {
@@ -140,7 +140,7 @@ impl Agent for CqlConfig {
     }
 }
 
-/// What CQL does with a batch.
+/// The gradient step of CQL.
 #[derive(Debug)]
 struct CqlStep {
     config: CqlConfig,
@@ -152,7 +152,7 @@ struct CqlStep {
     memory: Memory,
 }
 
-/// Memory that is used again.
+/// Reused memory.
 #[derive(Debug, Default)]
 struct Memory {
     valuing: Valuing,
@@ -164,8 +164,7 @@ struct Memory {
     targets: Vec<f32>,
 }
 
-/// Actions in the states of a batch, `[samples, batch, dimensions]`, and the logarithms of their densities,
-/// `[samples, batch]`.
+/// Actions in the states of a batch, `[samples, batch, dimensions]`, and their log-densities, `[samples, batch]`.
 #[derive(Debug, Default)]
 struct Samples {
     actions: Vec<f32>,
@@ -190,7 +189,7 @@ impl CqlStep {
         })
     }
 
-    /// What the critics are drawn to: r + γ·min q̄(s′, a′).
+    /// The targets of the critics: r + γ·min q̄(s′, a′).
     fn aim(&mut self, batch: &Transitions) {
         let Memory { valuing, scratch, drawn, rows, targets, .. } = &mut self.memory;
         let (policy, stream) = (&self.policy, &mut self.stream);
@@ -201,8 +200,8 @@ impl CqlStep {
         Returns::Value.targets((&batch.rewards, &batch.discounts), least, targets);
     }
 
-    /// Samples actions for the states of the batch: any, those of the policy there, and those of the policy in the
-    /// states that follow.
+    /// Samples actions for the states of the batch: uniform ones, those of the policy there, and those of the policy in
+    /// the next states.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_precision_loss,
@@ -229,8 +228,8 @@ impl CqlStep {
         join_many(&batch.observations, &samples.actions, shape, &mut samples.rows);
     }
 
-    /// The loss of both critics and its gradient: that of their errors, and how much higher they value sampled
-    /// actions than those of the table.
+    /// The loss of both critics and its gradient: their errors, and by how much they value sampled actions higher than
+    /// those of the table.
     fn criticize(&mut self, batch: &Transitions) -> f32 {
         let Memory { samples, rows, targets, .. } = &mut self.memory;
         join(&batch.observations, &batch.actions, self.dimensions, rows);
@@ -256,7 +255,7 @@ impl CqlStep {
         networks.networks.iter().map(loss).sum()
     }
 
-    /// The loss of the policy and its gradient: at first it imitates, then it climbs the lesser value.
+    /// The loss of the policy and its gradient: at first it imitates, then it climbs the lower value.
     #[expect(clippy::cast_precision_loss, reason = "rows of a batch")]
     fn improve_policy(&mut self, batch: &Transitions) -> f32 {
         let Memory { climbing, drawn, rows, .. } = &mut self.memory;
@@ -279,8 +278,8 @@ impl CqlStep {
     }
 }
 
-/// c·mean(ln mean exp(q(s, aᵢ) − ln μ(aᵢ)) − q(s, a)) over a batch; its gradient by values of sampled actions is
-/// written, that by values of actions taken is added (Kumar et al. 2020, equation 4 and appendix F).
+/// c·mean(ln mean exp(q(s, aᵢ) − ln μ(aᵢ)) − q(s, a)) over a batch (Kumar et al. 2020, equation 4 and appendix F).
+/// Writes its gradient by the values of sampled actions, and adds to the gradient by the values of actions taken.
 #[expect(clippy::cast_precision_loss, reason = "rows of a batch")]
 fn conservative_loss(
     (taken, sampled): (&[f32], &[f32]),

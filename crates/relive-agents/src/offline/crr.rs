@@ -20,35 +20,35 @@ use crate::saved::Saved;
 use crate::settings::{check, layers, positive};
 use crate::together;
 
-/// Most actions that one is compared with.
+/// Limit on the actions with which one is compared.
 const MAX_SAMPLES: usize = 1_024;
 
-/// The settings of CRR (Wang et al. 2020), for one array of float32 between bounds. The defaults are those of Acme's
-/// agent. It does not act: a run of it makes steps of the learner from what its table has.
+/// The settings of CRR (Wang et al. 2020), for one bounded array of float32. The defaults are those of Acme's agent.
+/// The agent does not act: a run makes learner steps on the contents of its table.
 ///
-/// The critic is learned by ½(q(s, a) − (r + γ·q̄(s′, π̄(s′))))², the policy by −w·ln π(a) with a weight w of A =
-/// q(s, a) − mean q(s, aᵢ), aᵢ from π (equations 2 to 4). As in Acme's newer agent and not as in the paper the critic
-/// puts out values, and nothing is recurrent.
+/// The critic learns with ½(q(s, a) − (r + γ·q̄(s′, π̄(s′))))²; the policy learns with −w·ln π(a), where the weight w
+/// depends on A = q(s, a) − mean q(s, aᵢ), aᵢ from π (equations 2 to 4). As in Acme's newer agent, unlike in the paper,
+/// the critic outputs values and nothing is recurrent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct CrrConfig {
-    /// Transitions of a batch.
+    /// Transitions in a batch.
     pub batch_size: usize,
     /// The agent's discount γ.
     pub discount: f32,
     /// Step size of Adam, for policy and critic.
     pub learning_rate: f32,
-    /// Learner steps from one copy to the target networks to the next.
+    /// Learner steps between copies to the target networks.
     pub target_update_period: u64,
-    /// Actions of the policy that an action is compared with.
+    /// Actions of the policy with which an action is compared.
     pub samples: usize,
-    /// How much an action counts by how much better it is.
+    /// The weight of an action, by its advantage.
     pub weight: CrrWeight,
     /// β of `exp`.
     pub temperature: f32,
-    /// Most that an action counts.
+    /// Upper bound on the weight of an action.
     pub max_weight: f32,
-    /// Whether observations are shifted and scaled to mean 0 and standard deviation 1.
+    /// Whether observations are normalised to mean 0 and standard deviation 1.
     pub normalize_observations: bool,
     /// Sizes of the hidden layers of each network.
     pub hidden: Vec<usize>,
@@ -72,7 +72,7 @@ impl Default for CrrConfig {
 }
 
 impl CrrConfig {
-    /// Settings for an environment by its name: what is known to learn there fast, and otherwise the defaults.
+    /// The settings for a named environment: ones known to learn it quickly, otherwise the defaults.
     #[must_use]
     pub fn for_environment(name: &str) -> CrrConfig {
         match name {
@@ -135,20 +135,20 @@ impl Agent for CrrConfig {
     }
 }
 
-/// How much an action of the table counts for the policy, by how much better it is than others in its state.
+/// The weight of a table's action for the policy, by its advantage A over the policy's actions in the same state.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CrrWeight {
     /// exp(A/β), at most `max_weight`.
     #[default]
     Exp,
-    /// 1 if it is better than the mean, otherwise 0.
+    /// 1 if A is positive, otherwise 0.
     Binary,
-    /// 1: that is behavioural cloning beside a critic.
+    /// Always 1: behavioural cloning beside a critic.
     All,
 }
 
-/// What CRR does with a batch.
+/// The gradient step of CRR.
 #[derive(Debug)]
 struct CrrStep {
     config: CrrConfig,
@@ -161,7 +161,7 @@ struct CrrStep {
     memory: Memory,
 }
 
-/// Memory that is used again.
+/// Reused memory.
 #[derive(Debug, Default)]
 struct Memory {
     valuing: Valuing,
@@ -211,7 +211,7 @@ impl CrrStep {
         })
     }
 
-    /// What the critic is drawn to: r + γ·q̄(s′, a′) with an action of the target policy.
+    /// The targets of the critic: r + γ·q̄(s′, a′) with an action of the target policy.
     fn aim(&mut self, batch: &Transitions) {
         let Memory { valuing, scratch, sampled, rows, targets, .. } = &mut self.memory;
         let outputs = self.policy.networks.infer(&self.target_policy, &batch.next_observations, scratch);
@@ -221,7 +221,7 @@ impl CrrStep {
         Returns::Value.targets((&batch.rewards, &batch.discounts), next, targets);
     }
 
-    /// How much each action of the batch counts, by A = q(s, a) − mean q(s, aᵢ) over actions of the policy.
+    /// The weight of each action of the batch, from A = q(s, a) − mean q(s, aᵢ) over actions of the policy.
     #[expect(clippy::cast_precision_loss, reason = "samples are few")]
     fn weigh(&mut self, batch: &Transitions) {
         let Memory { valuing, scratch, sampled, rows, weights, .. } = &mut self.memory;

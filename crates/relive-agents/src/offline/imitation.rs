@@ -1,4 +1,4 @@
-//! Imitating what was done.
+//! Imitation of recorded actions.
 
 use relive_env::EnvironmentSpec;
 use relive_nn::{Adam, Key, Layout, Network, Optimizer, Params};
@@ -14,7 +14,7 @@ use crate::saved::{self, Saved};
 use crate::settings::fits;
 use crate::{together, weights};
 
-/// Imitates arrays of numbers.
+/// Imitates continuous actions.
 #[derive(Debug)]
 pub(super) struct NumbersStep {
     dimensions: usize,
@@ -64,7 +64,7 @@ impl Improve for NumbersStep {
     }
 }
 
-/// The network of a policy for one discrete action, which puts out logits; and its parameters to begin with.
+/// The network of a policy for one discrete action, which outputs logits; and its initial parameters.
 pub(super) fn logits(
     config: &BcConfig,
     spec: &EnvironmentSpec,

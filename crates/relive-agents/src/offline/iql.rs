@@ -1,4 +1,4 @@
-//! IQL: values of states alone, without an action that the table does not have.
+//! IQL: learns values of states without valuing any action outside the table.
 
 use relive_env::EnvironmentSpec;
 use relive_flow::Flow;
@@ -19,34 +19,34 @@ use crate::continuous::{
 use crate::saved::Saved;
 use crate::settings::{check, layers, positive, share};
 
-/// The settings of IQL (Kostrikov et al. 2022), for one array of float32 between bounds. The defaults are the paper's
-/// for locomotion. It does not act: a run of it makes steps of the learner from what its table has.
+/// The settings of IQL (Kostrikov et al. 2022), for one bounded array of float32. The defaults are the paper's for
+/// locomotion. The agent does not act: a run makes learner steps on the contents of its table.
 ///
-/// The value of a state is the expectile τ of min q̄(s, a) over actions of the table (equation 5), which is what
-/// critics are drawn to (equation 6); the policy is fitted to actions by exp(β·(min q̄ − v)), at most `max_weight`
-/// (equation 7). All gradients of a batch are made with the parameters before it.
+/// The value of a state is the expectile τ of min q̄(s, a) over actions of the table (equation 5), and the target of
+/// the critics uses it (equation 6). The policy is fitted to actions weighted by exp(β·(min q̄ − v)), at most
+/// `max_weight` (equation 7). All gradients of a batch use the parameters before it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct IqlConfig {
-    /// Transitions of a batch.
+    /// Transitions in a batch.
     pub batch_size: usize,
     /// The agent's discount γ.
     pub discount: f32,
     /// Step size of Adam, for all networks.
     pub learning_rate: f32,
-    /// How far the target critics move towards the critics with each batch.
+    /// Step of the target critics towards the critics after each batch, τ.
     pub tau: f32,
-    /// The expectile τ: 0.5 is the mean, 1 would be the greatest.
+    /// The expectile τ: 0.5 is the mean, 1 would be the maximum.
     pub expectile: f32,
-    /// How much better actions count for the policy, β.
+    /// How strongly the weight of an action grows with its advantage, β.
     pub inverse_temperature: f32,
-    /// Most that an action counts.
+    /// Upper bound on the weight of an action.
     pub max_weight: f32,
-    /// The policy's standard deviation in all states; learned, state by state, unless set. Actions in a state count
-    /// by its inverse square, so that one that is learned makes what is fitted badly count less and less; the paper's
-    /// is the same in all states, too.
+    /// The policy's standard deviation in all states; if unset, it is learned for each state. Actions in a state count
+    /// by the inverse square, so with a learned deviation badly fitted actions count less and less; in the paper it is
+    /// also the same in all states.
     pub stddev: Option<f32>,
-    /// Whether observations are shifted and scaled to mean 0 and standard deviation 1.
+    /// Whether observations are normalised to mean 0 and standard deviation 1.
     pub normalize_observations: bool,
     /// Sizes of the hidden layers of each network.
     pub hidden: Vec<usize>,
@@ -70,7 +70,7 @@ impl Default for IqlConfig {
 }
 
 impl IqlConfig {
-    /// Settings for an environment by its name: what is known to learn there fast, and otherwise the defaults.
+    /// The settings for a named environment: ones known to learn it quickly, otherwise the defaults.
     #[must_use]
     pub fn for_environment(name: &str) -> IqlConfig {
         match name {
@@ -149,7 +149,7 @@ impl Agent for IqlConfig {
     }
 }
 
-/// What IQL does with a batch.
+/// The gradient step of IQL.
 #[derive(Debug)]
 struct IqlStep {
     config: IqlConfig,
@@ -161,7 +161,7 @@ struct IqlStep {
     memory: Memory,
 }
 
-/// Memory that is used again.
+/// Reused memory.
 #[derive(Debug, Default)]
 struct Memory {
     valuing: Valuing,
@@ -190,8 +190,8 @@ impl IqlStep {
         })
     }
 
-    /// The values of states are drawn to those of the actions taken there, to higher ones more; the better an action
-    /// was than its state, the more it counts for the policy.
+    /// Draws the values of states to those of the actions taken there, more strongly to higher ones. Actions that
+    /// exceed their state's value get more weight for the policy.
     fn value_states(&mut self, batch: &Transitions) -> f32 {
         let IqlConfig { expectile, inverse_temperature, max_weight, .. } = self.config;
         let Memory { valuing, weights, rows, .. } = &mut self.memory;

@@ -1,8 +1,8 @@
-//! Agents that learn from what a table has, without acting: they imitate what was done there, or improve on it
-//! without going far from it.
+//! Agents that learn from a table without acting: they imitate the recorded actions, or improve on them while staying
+//! close.
 //!
-//! `replay.rs` has table and plan, `regression.rs` the part that most of them share: the policy is fitted to actions
-//! of the table, some of which count more than others.
+//! `replay.rs` has table and plan; `regression.rs` has the part that most of these agents share, which fits the policy
+//! to weighted actions of the table.
 
 mod bc;
 mod bc_agent;

@@ -1,19 +1,19 @@
-//! Fitting a policy to actions that were taken.
+//! Fitting a policy to recorded actions.
 
 use relive_nn::heads::NormalHead;
 
 use crate::actor_critic::HALF_LOG_TWO_PI;
 
-/// The least standard deviation: where all that was done in a state is one action, the density of a narrower policy
-/// grows without bound.
+/// Lower bound on the standard deviation: where all recorded actions of a state are equal, the density of a narrower
+/// policy grows without bound.
 const MIN_STDDEV: f32 = 0.03;
 
-/// The head of policies that are fitted: normal distributions whose means are squashed by tanh.
+/// The head of fitted policies: normal distributions whose means are squashed by tanh.
 pub(super) fn head(dimensions: usize) -> NormalHead {
     NormalHead { tanh_mean: true, min_scale: MIN_STDDEV, init_scale: 0.5, ..NormalHead::new(dimensions) }
 }
 
-/// Memory that is used again.
+/// Reused memory.
 #[derive(Debug, Default)]
 pub(super) struct Regression {
     means: Vec<f32>,
@@ -23,7 +23,7 @@ pub(super) struct Regression {
 }
 
 impl Regression {
-    /// −mean w·ln π(a), and its gradient by the outputs of the policy's network. Each transition has its weight.
+    /// −mean w·ln π(a), and its gradient by the outputs of the policy's network. Each transition has its own weight.
     #[expect(clippy::cast_precision_loss, reason = "rows of a batch")]
     pub(super) fn loss(
         &mut self,

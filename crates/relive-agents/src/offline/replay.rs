@@ -1,4 +1,4 @@
-//! The table of those that do not act.
+//! The table of offline agents.
 
 use relive_flow::Flow;
 use relive_rl::plan::{Crew, Learn, Progress, SampleBatch, unlimited};
@@ -8,10 +8,10 @@ use relive_table::TableConfig;
 use crate::continuous::{Improve, TransitionLearner};
 use crate::off_policy::{OffPolicy, TABLE};
 
-/// Most transitions of a table.
+/// Limit on the transitions of a table.
 const MAX_SIZE: u64 = 100_000_000;
 
-/// Settings of learning from what was recorded.
+/// The settings for learning from recorded data.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Recorded {
     pub(crate) batch_size: usize,
@@ -19,7 +19,7 @@ pub(crate) struct Recorded {
 }
 
 impl Recorded {
-    /// As those of agents that act, too.
+    /// As settings of agents that act.
     pub(crate) fn off_policy(self) -> OffPolicy {
         OffPolicy {
             batch_size: self.batch_size,
@@ -32,21 +32,21 @@ impl Recorded {
         }
     }
 
-    /// Whether all are within their ranges.
+    /// Checks that all settings are within their ranges.
     pub(crate) fn validate(self) -> Result<()> {
         self.off_policy().validate()
     }
 
-    /// The table: sampled uniformly, as often as one likes, as soon as it has anything.
+    /// The table: sampled uniformly and without limit, as soon as it has an item.
     pub(crate) fn table(self) -> Result<TableConfig> {
         unlimited(TableConfig::new(TABLE).max_size(MAX_SIZE))
     }
 
-    /// Batches of the recorded episodes of the run, which are written into the table; where there are none, of what
-    /// somebody else writes there.
+    /// Batches of the run's recorded episodes, which are written to the table; without any, batches of what other
+    /// clients write there.
     ///
     /// # Errors
-    /// The run is to make steps in the environment.
+    /// The run has steps in the environment.
     pub(crate) fn batches(self, crew: &Crew) -> Result<Flow<Vec<SampleBatch>>> {
         let off_policy = self.off_policy();
         if let Some(folder) = crew.data() {
@@ -59,7 +59,7 @@ impl Recorded {
         off_policy.batches(crew)
     }
 
-    /// Learns, and does nothing else.
+    /// The plan: only learns.
     pub(crate) fn plan<I: Improve + 'static>(
         self,
         crew: &Crew,

@@ -6,61 +6,61 @@ use serde::{Deserialize, Serialize};
 use crate::off_policy::{Demonstrations, OffPolicy};
 use crate::settings::{bsuite_family, check, layers, not_negative, positive, share, whole};
 
-/// The settings of R2D2 (Kapturowski et al. 2019): an LSTM that learns from sequences by double Q-learning over n
-/// steps, with rescaled values, stored states, and a burn-in. The defaults are those of Acme's agent.
+/// The settings of R2D2 (Kapturowski et al. 2019): an LSTM that learns from sequences by n-step double Q-learning, with
+/// rescaled values, stored states, and burn-in. The defaults are those of Acme's agent.
 ///
-/// Deviations from the paper: importance weights as in prioritised DQN; the squared error is summed over a sequence,
-/// as in Acme. Where a sequence begins with its episode, its first steps are learned from as well: there the state is
-/// known and nothing has to be burnt in.
+/// Deviations from the paper: importance weights as in prioritised DQN; the squared error is summed over a sequence, as
+/// in Acme. If a sequence starts with its episode, the agent also learns from its first steps: the state is known
+/// there, so burn-in is unnecessary.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct R2d2Config {
-    /// Sequences of a batch.
+    /// Sequences in a batch.
     pub batch_size: usize,
-    /// How often each sequence is learned from, on average.
+    /// How often each sequence is sampled, on average.
     pub samples_per_insert: f64,
-    /// Steps at the beginning of a sequence that only bring the state up to date.
+    /// Steps at the start of a sequence that only warm up the recurrent state.
     pub burn_in_length: usize,
-    /// Steps after them that are learned from.
+    /// Steps after the burn-in, from which the agent learns.
     pub trace_length: usize,
-    /// Steps from the beginning of one sequence to that of the next.
+    /// Steps between the starts of consecutive sequences.
     pub replay_period: usize,
     /// Steps of a return.
     pub n_step: usize,
     /// The agent's discount γ.
     pub discount: f32,
-    /// Sequences before learning begins.
+    /// Sequences in the table before learning starts.
     pub min_replay_size: usize,
-    /// Sequences that are kept.
+    /// Capacity of the replay table, in sequences.
     pub max_replay_size: u64,
-    /// How much priorities count when sequences are sampled; 0: not at all.
+    /// Exponent of the priorities when sequences are sampled; 0 samples uniformly.
     pub priority_exponent: f64,
-    /// How much of the bias that this brings is taken back by weights, β.
+    /// Exponent β of the importance weights, which correct the bias of prioritised sampling.
     pub importance_exponent: f32,
-    /// How much the largest error of a sequence counts in its priority, beside the mean; η.
+    /// Weight of the largest error of a sequence in its priority, against the mean; η.
     pub max_priority_weight: f32,
-    /// The share of actions that are taken at random.
+    /// Probability of a random action.
     pub epsilon: f64,
-    /// How far ε differs among actors: row i of N has ε^(1 + α·i/(N − 1)), as in Ape-X; 0 for the same everywhere.
+    /// Spread of ε over the actors: row i of N has ε^(1 + α·i/(N − 1)), as in Ape-X; 0 gives all rows the same ε.
     pub epsilon_alpha: f64,
     /// Step size of Adam.
     pub learning_rate: f32,
     /// ε of Adam.
     pub adam_epsilon: f32,
-    /// Learner steps from one copy to the target network to the next.
+    /// Learner steps between copies to the target network.
     pub target_update_period: u64,
     /// Bound on the gradient's norm; none unless set.
     pub max_gradient_norm: Option<f32>,
-    /// Sizes of the hidden layers in front of the LSTM.
+    /// Sizes of the hidden layers before the LSTM.
     pub hidden: Vec<usize>,
     /// Units of the LSTM.
     pub lstm_units: usize,
-    /// Sizes of the hidden layers behind it: with `duelling` those of values and of advantages each.
+    /// Sizes of the hidden layers after the LSTM; with `duelling`, of the value and of the advantage head each.
     pub head: Vec<usize>,
     /// Whether the network has a value and an advantage head.
     pub duelling: bool,
-    /// Demonstrations that are learned from beside what the agent has seen itself; none by default. They have no
-    /// stored states: their sequences begin with a state of zeros.
+    /// Demonstrations that the agent learns from besides its own experience; none by default. They have no stored
+    /// states, so their sequences start with a state of zeros.
     pub demonstrations: Demonstrations,
 }
 
@@ -95,11 +95,11 @@ impl Default for R2d2Config {
 }
 
 impl R2d2Config {
-    /// Settings for an environment by its name: what is known to learn there fast, and otherwise the defaults.
+    /// The settings for a named environment: ones known to learn it quickly, otherwise the defaults.
     #[must_use]
     pub fn for_environment(name: &str) -> R2d2Config {
         match bsuite_family(name) {
-            // Most episodes of bsuite have ten to a hundred steps, and few episodes must do.
+            // Most episodes of bsuite have ten to a hundred steps, and there are few episodes.
             Some(_) => R2d2Config {
                 burn_in_length: 5,
                 trace_length: 20,
@@ -111,12 +111,12 @@ impl R2d2Config {
         }
     }
 
-    /// Rows of a sequence: its steps, and what was seen after the last.
+    /// Rows of a sequence: its steps, and the observation after the last.
     pub(super) fn rows(&self) -> usize {
         self.burn_in_length.saturating_add(self.trace_length).saturating_add(1)
     }
 
-    /// Those of the replay table, and of how it is filled.
+    /// The settings of the replay table and of how it is filled.
     pub(super) fn off_policy(&self) -> OffPolicy {
         OffPolicy {
             batch_size: self.batch_size,
@@ -129,10 +129,10 @@ impl R2d2Config {
         }
     }
 
-    /// Whether all settings are within their ranges.
+    /// Checks that all settings are within their ranges.
     ///
     /// # Errors
-    /// The first that is not.
+    /// The first setting that is out of range.
     pub fn validate(&self) -> Result<()> {
         self.off_policy().validate()?;
         whole("trace_length", self.trace_length)?;
@@ -159,5 +159,5 @@ impl R2d2Config {
     }
 }
 
-/// Most rows of a sequence; the longest that are trained on have some hundred.
+/// Limit on the rows of a sequence; the longest in practice have some hundred.
 const MAX_ROWS: usize = 1 << 16;

@@ -1,4 +1,4 @@
-//! One gradient step for each batch of sequences.
+//! One gradient step per batch of sequences.
 
 use relive_nn::losses::{self, sequence_priority, transformed_n_step_targets};
 use relive_nn::{Adam, Inputs, Optimizer, Params, RecurrentScratch, Steps};
@@ -13,7 +13,7 @@ use crate::memory::{Memory, states_of};
 use crate::saved::{self, Saved};
 use crate::{together, weights};
 
-/// Learns from batches of sequences. How wrong each was is its new priority.
+/// Learns from batches of sequences. The error of each becomes its new priority.
 #[derive(Debug)]
 pub(super) struct R2d2Learner {
     config: R2d2Config,
@@ -28,7 +28,7 @@ pub(super) struct R2d2Learner {
     peers: Peers,
 }
 
-/// What a batch has come to.
+/// The results of a batch.
 #[derive(Debug, Default)]
 struct Found {
     loss: f32,
@@ -56,7 +56,7 @@ impl R2d2Learner {
         })
     }
 
-    /// A step by the batch that was read.
+    /// A step from the loaded batch.
     fn improve(&mut self) -> Result<Found> {
         let Self { config, network, params, target, optimizer, batch, actions, gradient, scratch, peers } =
             self;
@@ -102,8 +102,8 @@ struct Learned<'a> {
 }
 
 impl Learned<'_> {
-    /// How far values of actions were from their targets, step by step. The gradient of half their squares is added
-    /// to `by`, one by the outputs.
+    /// The errors of the action values against their targets, step by step. Adds the gradient of half their squares by
+    /// the outputs to `by`.
     fn errors(&self, [online, target]: [&[f32]; 2], weight: f32, by: &mut [f32]) -> Vec<f32> {
         let Learned { config, batch, actions, sequence } = *self;
         let begin = if batch.starts[sequence] { 0 } else { config.burn_in_length };
@@ -138,7 +138,7 @@ impl Learner for R2d2Learner {
 
     fn learn(&mut self, batches: Vec<SampleBatch>) -> Result<Learnt> {
         self.batch.read(&batches)?;
-        // Samples per insert are those of what the agent has seen itself.
+        // Samples per insert count only the agent's own experience.
         let samples = batches.first().map_or(0, SampleBatch::len) as u64;
         self.network.actions.numbers(&self.batch.actions, &mut self.actions)?;
         drop(batches);
@@ -162,7 +162,7 @@ impl Learner for R2d2Learner {
     }
 }
 
-/// Whose state it is, in messages.
+/// The owner of the state, for error messages.
 const WHAT: &str = "a learner of R2D2";
 
 impl Saveable for R2d2Learner {

@@ -1,4 +1,4 @@
-//! The network of action values, with a memory.
+//! The recurrent network of action values.
 
 use relive_env::EnvironmentSpec;
 use relive_nn::{Activation, Key, Layout, Lstm, Network, Params, RecurrentNetwork};
@@ -9,7 +9,7 @@ use crate::actions::Discrete;
 use crate::settings::fits;
 use crate::torso::Torso;
 
-/// From what was seen so far to a value for each action.
+/// From the observations so far to a value for each action.
 #[derive(Debug, Clone)]
 pub(super) struct QMemory {
     pub(super) torso: Torso,
@@ -18,7 +18,7 @@ pub(super) struct QMemory {
 }
 
 impl QMemory {
-    /// The network for an environment with one discrete action, and its parameters to begin with.
+    /// The network for an environment with one discrete action, and its initial parameters.
     pub(super) fn new(config: &R2d2Config, spec: &EnvironmentSpec, key: Key) -> Result<(QMemory, Params)> {
         let (torso, actions) = (Torso::of(spec)?, Discrete::expect(spec)?);
         let (units, count) = (config.lstm_units, actions.count);

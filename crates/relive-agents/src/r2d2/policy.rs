@@ -11,7 +11,7 @@ use crate::memory::Memory;
 use crate::saved::{self, Saved};
 use crate::{EpsilonGreedy, weights};
 
-/// Acts by the values of actions. It writes its states for the learner; in an evaluation the `values` instead.
+/// Acts by the values of actions. It writes its states for the learner; an evaluation writes the `values` instead.
 #[derive(Debug)]
 pub(super) struct R2d2Policy {
     network: QMemory,
@@ -70,7 +70,7 @@ impl R2d2Policy {
     }
 }
 
-/// Whose state it is, in messages.
+/// The owner of the state, for error messages.
 const WHAT: &str = "a policy of R2D2";
 
 impl Saveable for R2d2Policy {

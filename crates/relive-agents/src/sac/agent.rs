@@ -11,7 +11,7 @@ use super::learner::SacStep;
 use crate::continuous::{ContinuousPolicy, Drawing, Role, Spaces, TransitionLearner};
 use crate::settings::{check, correlation, layers, positive, share, whole};
 
-/// Most critics; REDQ has ten.
+/// Limit on the number of critics; REDQ has ten.
 const MAX_CRITICS: usize = 100;
 
 impl Agent for SacConfig {

@@ -5,48 +5,48 @@ use serde::{Deserialize, Serialize};
 use crate::continuous::{Body, Plan};
 use crate::off_policy::OffPolicy;
 
-/// The settings of SAC (Haarnoja et al. 2018b), for one array of float32 between bounds. The defaults are those of
+/// The settings of SAC (Haarnoja et al. 2018b), for one bounded array of float32. The defaults are those of
 /// Stable-Baselines3.
 ///
-/// Deviations from the paper: all gradients of a batch are made with the parameters before it, as in Acme; the
-/// logarithm of the temperature is what is learned, as in most implementations.
+/// Deviations from the paper: all gradients of a batch use the parameters before it, as in Acme; the temperature is
+/// learned through its logarithm, as in most implementations.
 ///
-/// With more `critics`, of which only some count for a target, it is REDQ (Chen et al. 2021); how many gradient steps
-/// there are for each transition, `samples_per_insert` says. Each of them is one of the policy, too.
+/// With more `critics`, only some of which count for a target, it is REDQ (Chen et al. 2021). `samples_per_insert` sets
+/// the number of gradient steps per transition. Each of them also updates the policy.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct SacConfig {
-    /// Transitions of a batch.
+    /// Transitions in a batch.
     pub batch_size: usize,
-    /// How often each transition is learned from, on average; as `batch_size`, one gradient step for each step in the
-    /// environment.
+    /// How often each transition is sampled, on average; equal to `batch_size`, it gives one gradient step per
+    /// environment step.
     pub samples_per_insert: f64,
-    /// Steps of a transition.
+    /// Steps that a transition spans.
     pub n_step: usize,
     /// The agent's discount γ.
     pub discount: f32,
-    /// Transitions before learning begins.
+    /// Transitions in the table before learning starts.
     pub min_replay_size: usize,
-    /// Transitions that are kept.
+    /// Capacity of the replay table, in transitions.
     pub max_replay_size: u64,
     /// Step size of Adam, for policy, critics and temperature.
     pub learning_rate: f32,
-    /// How far the target critics move towards the critics with each batch, τ.
+    /// Step of the target critics towards the critics after each batch, τ.
     pub tau: f32,
-    /// The temperature to begin with, α.
+    /// The initial temperature, α.
     pub initial_temperature: f32,
-    /// The entropy that the temperature is drawn to; minus the numbers of an action unless set.
+    /// The target entropy of the temperature; minus the dimension of an action unless set.
     pub target_entropy: Option<f32>,
     /// Sizes of the hidden layers of each network.
     pub hidden: Vec<usize>,
-    /// Critics.
+    /// Number of critics.
     pub critics: usize,
-    /// Critics of which the least value is a target: if these are not all, they are drawn for each batch, and the
-    /// policy goes by the mean of all.
+    /// Number of critics whose lowest value is the target. If it is less than all, they are drawn for each batch, and
+    /// the policy climbs the mean of all critics.
     pub critics_of_target: usize,
-    /// Whether observations are shifted and scaled to mean 0 and standard deviation 1.
+    /// Whether observations are normalised to mean 0 and standard deviation 1.
     pub normalize_observations: bool,
-    /// How much of an action's noise is that of the action before; 0: all is new.
+    /// Autocorrelation of the exploration noise over time; 0 for independent noise at each step.
     pub noise_correlation: f32,
 }
 
@@ -73,12 +73,12 @@ impl Default for SacConfig {
 }
 
 impl SacConfig {
-    /// Settings for an environment by its name: what is known to learn there fast, and otherwise the defaults.
+    /// The settings for a named environment: ones known to learn it quickly, otherwise the defaults.
     #[must_use]
     pub fn for_environment(name: &str) -> SacConfig {
         match name {
             "Pendulum-v1" => SacConfig { learning_rate: 1e-3, discount: 0.95, ..SacConfig::default() },
-            // Noise that is new with every step hardly moves a cart or a car.
+            // Independent noise at every step hardly moves a cart or a car.
             "control/cartpole-swingup" => SacConfig {
                 batch_size: 128,
                 samples_per_insert: 128.0,
@@ -86,7 +86,7 @@ impl SacConfig {
                 noise_correlation: 0.9,
                 ..SacConfig::default()
             },
-            // What is learned before the goal was reached is to stand still.
+            // Before the agent has reached the goal, it learns to stand still.
             "MountainCarContinuous-v0" => SacConfig {
                 min_replay_size: 5_000,
                 batch_size: 128,
@@ -99,12 +99,12 @@ impl SacConfig {
         }
     }
 
-    /// What its networks look like.
+    /// The architecture of its networks.
     pub(super) fn plan(&self) -> Plan<'_> {
         Plan { body: Body::Relu, hidden: &self.hidden }
     }
 
-    /// Those of the replay table, and of how it is filled.
+    /// The settings of the replay table and of how it is filled.
     pub(super) fn off_policy(&self) -> OffPolicy {
         OffPolicy {
             batch_size: self.batch_size,

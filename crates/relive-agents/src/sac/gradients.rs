@@ -5,25 +5,25 @@ use relive_rl::plan::Transitions;
 
 use crate::continuous::{Climbing, Counts, Critics, TanhNormal, Valuing, draw, join, subset};
 
-/// What draws the actions that would follow a batch, and the critics that value them.
+/// Draws the next actions of a batch, and values them with the critics.
 #[derive(Debug)]
 pub(super) struct Continuation {
     pub(super) stream: Stream,
-    /// Critics that count for the target; all of them, or so many that are drawn.
+    /// Number of critics that count for the target; fewer than all are drawn at random.
     of_target: usize,
     scratch: Scratch,
     next: Next,
 }
 
-/// What would follow a batch.
+/// The next actions of a batch, and their values.
 #[derive(Debug, Default)]
 pub(super) struct Next {
     drawn: TanhNormal,
-    /// Numbers of the critics that count.
+    /// The numbers of the critics that count.
     chosen: Vec<usize>,
 }
 
-/// What finds the gradient of the critics.
+/// Finds the gradient of the critics.
 #[derive(Debug, Default)]
 pub(super) struct Criticism {
     valuing: Valuing,
@@ -32,7 +32,7 @@ pub(super) struct Criticism {
     targets: Vec<f32>,
 }
 
-/// What finds the gradient of the policy.
+/// Finds the gradient of the policy.
 #[derive(Debug)]
 pub(super) struct Direction {
     pub(super) stream: Stream,
@@ -42,7 +42,7 @@ pub(super) struct Direction {
     climbing: Climbing,
 }
 
-/// What both read.
+/// The inputs of both.
 pub(super) struct Seen<'a> {
     pub(super) dimensions: usize,
     pub(super) batch: &'a Transitions,
@@ -56,7 +56,7 @@ impl Continuation {
         Continuation { stream, of_target, scratch: Scratch::default(), next: Next::default() }
     }
 
-    /// Actions in the states that the batch ends in.
+    /// Draws actions in the last states of the batch.
     pub(super) fn draw(&mut self, seen: &Seen<'_>) -> &Next {
         let Self { stream, of_target, scratch, next: Next { drawn, chosen } } = self;
         let ((policy, params), (critics, _)) = (seen.policy, seen.critics);
@@ -68,8 +68,8 @@ impl Continuation {
 }
 
 impl Criticism {
-    /// Half the mean squared errors of all critics together, and their gradient. `next` gives what follows, which is
-    /// asked for when it is needed; where there is nothing, nothing is found.
+    /// Half the mean squared error, summed over all critics, and its gradient. `next` gives the next actions, and is
+    /// called when they are needed; if it gives none, the result is `None`.
     pub(super) fn find<'n>(
         &mut self,
         seen: &Seen<'_>,
@@ -97,7 +97,7 @@ impl Direction {
         Direction { stream, counts, drawn, rows: Vec::new(), climbing }
     }
 
-    /// The loss of the policy and its gradient; beside it the mean of log π.
+    /// The loss of the policy and its gradient; also the mean of log π.
     #[expect(clippy::cast_precision_loss, reason = "rows of a batch")]
     pub(super) fn find(&mut self, seen: &Seen<'_>, gradient: &mut [f32]) -> (f32, f32) {
         let Self { stream, counts, drawn, rows, climbing } = self;
@@ -117,7 +117,7 @@ impl Direction {
     }
 }
 
-/// What the critics are drawn to: r + γ·(min Q′ − α·log π).
+/// The targets of the critics: r + γ·(min Q′ − α·log π).
 fn soft_targets(
     (rewards, discounts): (&[f32], &[f32]),
     next_values: &[f32],

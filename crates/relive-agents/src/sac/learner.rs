@@ -1,4 +1,4 @@
-//! One gradient step of policy, critics and temperature for each batch.
+//! One gradient step of policy, critics and temperature per batch.
 
 use std::sync::mpsc;
 
@@ -16,10 +16,10 @@ use crate::continuous::{
 use crate::saved::Saved;
 use crate::together;
 
-/// Products of a batch from which a second thread is worth its while.
+/// Multiplications of a batch from which a second thread pays off.
 const MANY_PRODUCTS: usize = 4_000_000;
 
-/// What SAC does with a batch.
+/// The gradient step of SAC.
 #[derive(Debug)]
 pub(super) struct SacStep {
     target_update: TargetUpdate,
@@ -27,7 +27,7 @@ pub(super) struct SacStep {
     policy: Trained<Network>,
     critics: Trained<Critics>,
     target: Params,
-    /// One number: the logarithm of the temperature.
+    /// The logarithm of the temperature.
     temperature: Trained<()>,
     target_entropy: f32,
     continuation: Continuation,
@@ -65,7 +65,7 @@ impl SacStep {
         })
     }
 
-    /// Finds the gradients of critics and policy: the losses of both, and the mean of log π.
+    /// Finds the gradients of critics and policy. Returns the losses of both, and the mean of log π.
     fn find(&mut self, batch: &Transitions, temperature: f32) -> (f32, (f32, f32)) {
         let Self { policy, critics, target, continuation, criticism, direction, .. } = self;
         let seen = Seen {
@@ -76,8 +76,8 @@ impl SacStep {
             temperature,
         };
         let (of_critics, of_policy) = (&mut critics.gradient, &mut policy.gradient);
-        // Both do about as much, and what they find does not depend on who is first: the numbers are the same with
-        // one thread as with two.
+        // Both threads do about the same work, and their results do not depend on which is first: one thread and two
+        // give the same numbers.
         let (criticized, directed) = if self.has_threads {
             std::thread::scope(|threads| {
                 let (drawn, next) = mpsc::channel();
@@ -86,7 +86,7 @@ impl SacStep {
                 // The receiver is gone only after a panic, which `join` reports below.
                 let _ = drawn.send(continuation.draw(&seen));
                 let directed = direction.find(&seen, of_policy);
-                // A panic goes on here, where the operator tells it.
+                // A panic propagates from here, where the operator reports it.
                 let criticized = criticized.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
                 (criticized, directed)
             })

@@ -1,7 +1,7 @@
 //! Soft actor-critic.
 //!
-//! [`SacConfig`] has the settings, `agent.rs` the plan, `gradients.rs` what the formulas come to in a batch,
-//! `learner.rs` a gradient step.
+//! [`SacConfig`] has the settings, `agent.rs` the plan, `gradients.rs` the formulas for a batch, `learner.rs` a
+//! gradient step.
 
 mod agent;
 mod config;

@@ -1,4 +1,4 @@
-//! A look at checkpoints without a lock.
+//! Inspection of checkpoints without a lock.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::native::{Listing, load};
 use crate::storage::{self, Storage};
 use crate::{Error, ErrorKind, Format, LoadOptions, Loaded, names};
 
-/// The checkpoints of a root, or one of them, to be looked at. Takes no lock: a server may be writing there.
+/// The checkpoints of a root, or one of them, for inspection. Takes no lock: a server may be writing there.
 ///
 /// ```no_run
 /// use relive_checkpoint::Catalog;
@@ -25,16 +25,16 @@ use crate::{Error, ErrorKind, Format, LoadOptions, Loaded, names};
 /// ```
 pub struct Catalog {
     storage: Arc<dyn Storage>,
-    /// The checkpoint that was named.
+    /// Number of the named checkpoint.
     number: Option<u64>,
 }
 
 impl Catalog {
     /// The checkpoints at `location`: a path or the URL of a bucket, of a root or of one checkpoint in it, which is a
-    /// file of the name `checkpoint-….relive`.
+    /// file named `checkpoint-….relive`.
     ///
     /// # Errors
-    /// `Location` for a URL of an unknown kind.
+    /// `Location` for an unknown kind of URL.
     pub fn open(location: &str) -> Result<Self, Error> {
         let location = location.trim_end_matches('/');
         let (root, name) = location.rsplit_once(std::path::is_separator).unwrap_or((".", location));
@@ -49,51 +49,49 @@ impl Catalog {
         Self { storage, number: None }
     }
 
-    /// All checkpoints of the root, the oldest first.
+    /// All checkpoints of the root, oldest first.
     ///
     /// # Errors
-    /// The root cannot be listed. What cannot be read of a checkpoint is an error in its [`CheckpointInfo::summary`].
+    /// The root cannot be listed. An unreadable checkpoint is an error in its [`CheckpointInfo::summary`].
     pub fn checkpoints(&self) -> Result<Vec<CheckpointInfo>, Error> {
         let listing = Listing::read(self.storage.as_ref())?;
         Ok(listing.checkpoints.iter().map(|(number, size)| self.info(*number, *size)).collect())
     }
 
-    /// Loads the checkpoint that was named, or the newest; `None` if there is none.
+    /// Loads the named checkpoint, or the newest; `None` if there are none.
     ///
     /// # Errors
-    /// As [`Store::load_latest`](crate::Store::load_latest).
+    /// As for [`Store::load_latest`](crate::Store::load_latest).
     pub fn load(&self, options: &LoadOptions) -> Result<Option<Loaded>, Error> {
         let Some(number) = self.chosen()? else { return Ok(None) };
         load(self.storage.as_ref(), &names::checkpoint_name(number), options, None).map(Some)
     }
 
-    /// Reads and checks every byte of the checkpoint that was named, or of the newest, and of the segments that it
-    /// refers to. `progress` counts items and bytes.
+    /// Reads and checks every byte of the named checkpoint, or of the newest, and of the segments that it refers to.
+    /// `progress` counts items and bytes.
     ///
     /// # Errors
-    /// `Location` if there is no checkpoint; `Damaged` if it is of a later version or nothing of it can be read. All
-    /// other damage is in the report.
+    /// `Location` if there is no checkpoint; `Damaged` if it is of a later version or nothing of it can be read. The
+    /// report lists all other damage.
     pub fn verify(&self, progress: &CheckpointProgress) -> Result<Report, Error> {
         verify(self.storage.as_ref(), &self.required()?, progress)
     }
 
-    /// Shows the checkpoint that was named, or the newest, with up to `sample` items of each table: the first ones
-    /// and the last ones, in their order.
+    /// Shows the named checkpoint, or the newest, with up to `sample` items of each table: the first and the last ones,
+    /// in order.
     ///
     /// # Errors
-    /// `Location` if there is no checkpoint; `Damaged` if its file, or a chunk of an item that is shown, is not
-    /// whole; `Io`.
+    /// `Location` if there is no checkpoint; `Damaged` if its file, or a chunk of a shown item, is damaged; `Io`.
     pub fn inspect(&self, sample: usize) -> Result<Inspection, Error> {
         inspect(self.storage.as_ref(), &self.required()?, sample)
     }
 
-    /// Removes all checkpoints of the root but the newest `keep`, at least one, and what no checkpoint refers to
-    /// then. Other files stay. A checkpoint that was named in `location` does not count: it is the root that is
-    /// pruned.
+    /// Removes all checkpoints of the root except the newest `keep`, at least one, and all files that no remaining
+    /// checkpoint refers to. Other files stay. Always prunes the whole root, even if `location` names a checkpoint.
     ///
     /// # Errors
-    /// `InUse` if a server writes there; `Damaged` if a checkpoint that stays cannot be read, as nobody knows what it
-    /// needs; `Io`.
+    /// `InUse` if a server is writing there; `Damaged` if a remaining checkpoint cannot be read, because its references
+    /// are then unknown; `Io`.
     pub fn prune(&self, keep: usize) -> Result<Pruned, Error> {
         prune(self.storage.as_ref(), keep)
     }
@@ -107,7 +105,7 @@ impl Catalog {
         CheckpointInfo { location, format: Format::Relive, written_at, size_bytes, summary }
     }
 
-    /// Whether the checkpoint that was named, or the newest, refers to this file, which a path or URL names.
+    /// Whether the named checkpoint, or the newest, refers to this file, given as a path or URL.
     pub(crate) fn refers_to(&self, file: &str) -> Result<bool, Error> {
         let (description, _) = read_description(self.storage.as_ref(), &self.required()?)?;
         Ok(description.segments.iter().any(|segment| file.ends_with(&segment.id.file_name())))

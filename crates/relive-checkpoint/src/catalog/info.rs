@@ -1,4 +1,4 @@
-//! What a list of checkpoints says.
+//! Entries of a list of checkpoints.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use relive_table::{TableConfig, TableCounters, Timestamp};
 use crate::manifest::{Description, TableDescription, Totals};
 use crate::{Error, Format};
 
-/// A checkpoint of a list.
+/// A checkpoint in a list.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct CheckpointInfo {
@@ -15,37 +15,37 @@ pub struct CheckpointInfo {
     pub location: String,
     /// Its format.
     pub format: Format,
-    /// When it was written, as far as that can still be told.
+    /// When it was written, if that is still known.
     pub written_at: Option<Timestamp>,
-    /// Size of what it has for itself: in our own format its file, without the segments that it refers to.
+    /// Size of the files that belong to it alone: in Relive's format its file, without the segments that it refers to.
     pub size_bytes: u64,
-    /// What it says of itself, or why that cannot be read.
+    /// Its summary, or why that cannot be read.
     pub summary: Result<CheckpointSummary, Error>,
 }
 
-/// What a checkpoint says of itself.
+/// The summary of a checkpoint.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct CheckpointSummary {
     /// When it was written.
     pub created_at: Timestamp,
-    /// What wrote it, such as `relive 0.1.0`; dm-reverb's format does not tell.
+    /// The software that wrote it, such as `relive 0.1.0`; dm-reverb's format does not record it.
     pub software: Option<String>,
-    /// Its tables, in the order in which the server has them.
+    /// Its tables, in the server's order.
     pub tables: Vec<TableSummary>,
-    /// Items of all tables.
+    /// Number of items in all tables.
     pub items: u64,
-    /// Distinct chunks; of dm-reverb's format only an inspection tells.
+    /// Number of distinct chunks; in dm-reverb's format only an inspection finds out.
     pub chunks: Option<u64>,
-    /// Bytes of the chunks as they are stored, likewise.
+    /// Stored bytes of the chunks, likewise.
     pub chunk_bytes: Option<u64>,
     /// Number of segments; 0 in dm-reverb's format.
     pub segments: u64,
-    /// Bytes of its file and of the segments that it refers to, which other checkpoints may refer to as well.
+    /// Bytes of its file and of the segments that it refers to, which other checkpoints may share.
     pub total_bytes: u64,
 }
 
-/// What a checkpoint says of a table.
+/// A table in the summary of a checkpoint.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct TableSummary {

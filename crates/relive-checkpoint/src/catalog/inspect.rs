@@ -1,4 +1,4 @@
-//! What is in a checkpoint.
+//! Inspection of a checkpoint's contents.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::{Arc, OnceLock};
@@ -14,7 +14,7 @@ use crate::segment::Place;
 use crate::storage::Storage;
 use crate::{Error, Format, LoadOptions, Loss};
 
-/// A checkpoint, shown.
+/// The result of inspecting a checkpoint.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Inspection {
@@ -22,23 +22,23 @@ pub struct Inspection {
     pub location: String,
     /// Its format.
     pub format: Format,
-    /// What it says of itself.
+    /// Its summary.
     pub summary: CheckpointSummary,
     /// Its tables.
     pub tables: Vec<TableInspection>,
 }
 
-/// A table of a checkpoint, shown.
+/// The result of inspecting a table of a checkpoint.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct TableInspection {
     /// Rules, counters and number of items.
     pub summary: TableSummary,
-    /// Distinct chunks of its items. A chunk that two tables share counts in both.
+    /// Number of distinct chunks of its items. A chunk that two tables share counts in both.
     pub chunks: u64,
-    /// Bytes of these chunks as they are stored.
+    /// Stored bytes of these chunks.
     pub chunk_bytes: u64,
-    /// Some of its items, in their order.
+    /// Some of its items, in order.
     pub sample: Vec<StoredItem>,
 }
 
@@ -59,7 +59,7 @@ pub(super) fn inspect(storage: &dyn Storage, name: &str, sample: usize) -> Resul
     Ok(Inspection { location: file, format: Format::Relive, summary, tables })
 }
 
-/// The way through the items of a table.
+/// The pass over the items of a table.
 struct Looking<'a> {
     storage: &'a dyn Storage,
     file: &'a str,
@@ -111,7 +111,7 @@ impl Looking<'_> {
     fn read(&self, positions: &BTreeSet<u32>) -> Result<BTreeMap<u32, Arc<Chunk>>, Error> {
         let place =
             |position: &u32| Some((*position, *self.known.places().get(self.known.index_of(*position)?)?));
-        // What is not described is an item's fault, which shows when it is built.
+        // A missing description is the item's fault, and shows when the item is built.
         let (positions, places): (Vec<u32>, Vec<Place>) = positions.iter().filter_map(place).unzip();
         let (options, progress) = (LoadOptions::new().threads(1), CheckpointProgress::default());
         let ReadChunks { chunks, losses } =

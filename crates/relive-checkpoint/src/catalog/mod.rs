@@ -1,4 +1,4 @@
-//! Looking at checkpoints of our own format, and what is told of either.
+//! Inspection of checkpoints in Relive's format, and the results for both formats.
 
 mod handle;
 mod info;

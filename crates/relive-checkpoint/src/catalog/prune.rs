@@ -5,15 +5,15 @@ use crate::names;
 use crate::native::{Collected, Listing};
 use crate::storage::Storage;
 
-/// What was removed.
+/// The result of pruning.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Pruned {
-    /// Paths or URLs of the checkpoints.
+    /// Paths or URLs of the removed checkpoints.
     pub checkpoints: Vec<String>,
-    /// Number of segments.
+    /// Number of removed segments.
     pub segments: usize,
-    /// Bytes of all of it.
+    /// Removed bytes.
     pub bytes: u64,
 }
 

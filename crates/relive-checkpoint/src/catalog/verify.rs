@@ -13,26 +13,26 @@ use crate::segment::{HEADER_BYTES, Place, SegmentId, SegmentReader, Wanted, head
 use crate::storage::Storage;
 use crate::{Error, LoadOptions};
 
-/// What a check of a checkpoint has found.
+/// The result of verifying a checkpoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Report {
     /// Path or URL.
     pub location: String,
-    /// Files that were read.
+    /// Number of files read.
     pub files: u64,
     /// Bytes of these files.
     pub bytes: u64,
-    /// Items that the checkpoint says it has.
+    /// Number of items that the checkpoint claims.
     pub items: u64,
-    /// Chunks that are described.
+    /// Number of described chunks.
     pub chunks: u64,
-    /// What is not whole. Damage that costs no items may be where only other checkpoints have chunks.
+    /// All damage. Damage that costs no items may be where only other checkpoints have chunks.
     pub losses: Vec<Loss>,
 }
 
 impl Report {
-    /// Whether everything is whole.
+    /// Whether everything is intact.
     #[must_use]
     pub fn is_whole(&self) -> bool {
         self.losses.is_empty()
@@ -53,7 +53,7 @@ pub(super) fn verify(
     let threads = LoadOptions::new().num_threads();
     let mut segments = segments_of(known.places());
     let referred: Vec<SegmentId> = segments.iter().map(|(id, _)| *id).collect();
-    // What is listed and not referred to would be a riddle, but it is read all the same.
+    // A listed segment without references would be strange, but it is read all the same.
     let others = description.segments.iter().filter(|segment| !referred.contains(&segment.id));
     segments.extend(others.map(|segment| (segment.id, Vec::new())));
     let checked = parallel(threads, segments.len(), |number| {
@@ -79,7 +79,7 @@ pub(super) fn verify(
     Ok(Report { location: file, files, bytes, items: total, chunks, losses: losses.into_found() })
 }
 
-/// Reads a segment from its first byte to its last; gives its size, and what is not whole.
+/// Reads a whole segment. Returns its size and its damage.
 fn check_segment(
     storage: &dyn Storage,
     id: SegmentId,

@@ -1,4 +1,4 @@
-//! Whether two snapshots are the same.
+//! Comparison of two snapshots.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -8,20 +8,20 @@ use relive_tensor::{Chunk, Column, Trajectory};
 
 use crate::Format;
 
-/// What a comparison has found to be the same.
+/// The result of a comparison.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Compared {
-    /// Items of all tables.
+    /// Number of items in all tables.
     pub items: u64,
     /// Distinct chunks.
     pub chunks: u64,
-    /// Rules that the format cannot say, in words.
+    /// Rules that the format cannot represent, in words.
     pub changed: Vec<String>,
 }
 
-/// Compares what was written in a format with what it was made from. Keys of chunks and sequence numbers may differ:
-/// the ones have to be distinct in dm-reverb's format, of the others it keeps the order alone.
+/// Compares a written checkpoint with its source. Keys of chunks and sequence numbers may differ: dm-reverb's format
+/// requires distinct keys, and of sequence numbers it only keeps the order.
 pub(super) fn compare(from: &Snapshot, to: &Snapshot, format: Format) -> Result<Compared, String> {
     let mut comparison = Comparison { format, found: Compared::default(), chunks: HashSet::new() };
     if from.tables.len() != to.tables.len() {
@@ -39,7 +39,7 @@ pub(super) fn compare(from: &Snapshot, to: &Snapshot, format: Format) -> Result<
 struct Comparison {
     format: Format,
     found: Compared,
-    /// Chunks that were compared: their addresses on either side.
+    /// Compared chunks: their addresses on either side.
     chunks: HashSet<(*const Chunk, *const Chunk)>,
 }
 
@@ -70,7 +70,7 @@ impl Comparison {
         Ok(())
     }
 
-    /// The rules as far as dm-reverb's format can say them.
+    /// The rules as far as dm-reverb's format can represent them.
     fn as_reverb_says(&mut self, from: &TableConfig) -> TableConfig {
         let mut to = from.clone();
         let name = &from.name;
@@ -121,8 +121,7 @@ impl Comparison {
     }
 }
 
-/// Whether two chunks have the same content. Where the parts of a chunk lie in its frame, and what its key is, is no
-/// part of that.
+/// Whether two chunks have the same content, regardless of the placement in their frames and of their keys.
 fn is_same(one: &Chunk, other: &Chunk) -> bool {
     one.range() == other.range()
         && one.is_delta_encoded() == other.is_delta_encoded()
@@ -136,7 +135,7 @@ fn is_same_column(one: &Chunk, other: &Chunk, index: usize) -> bool {
     {
         return false;
     }
-    // What was encoded anew, for a format that does not know the codec, is compared as it comes out.
+    // Chunks that were re-encoded, for a format that does not support the codec, are compared after decoding.
     let is_verbatim = header.codec == others.codec
         && one
             .payload(index)

@@ -4,13 +4,13 @@ use super::location::{local_path, trimmed};
 use crate::reverb;
 use crate::{Catalog, CheckpointInfo, Error};
 
-/// All checkpoints of both formats in the folder or bucket at `root`, the oldest first; none if it is not there.
+/// All checkpoints of both formats in the folder or bucket at `root`, oldest first; empty if it does not exist.
 ///
-/// The newest of Relive's is the one with the highest number, the newest of dm-reverb's the one with the latest time.
-/// Between the two the times decide; a checkpoint of Relive's that does not tell its time any more counts as newer.
+/// Relive's newest checkpoint is the one with the highest number, dm-reverb's newest the one with the latest time.
+/// Between the two, times decide; a Relive checkpoint with an unreadable time counts as newer.
 ///
 /// # Errors
-/// The place cannot be listed. What cannot be read of a checkpoint is an error in its [`CheckpointInfo::summary`].
+/// The place cannot be listed. An unreadable checkpoint is an error in its [`CheckpointInfo::summary`].
 pub fn list(root: &str) -> Result<Vec<CheckpointInfo>, Error> {
     let root = trimmed(root);
     let mut ours = Catalog::open(root)?.checkpoints()?.into_iter().peekable();
@@ -18,7 +18,7 @@ pub fn list(root: &str) -> Result<Vec<CheckpointInfo>, Error> {
         Some(path) => reverb::Store::list(&path)?,
         None => Vec::new(),
     };
-    // Both are in order already, each by its own measure.
+    // Both are already in order, each by its own criterion.
     let mut found = Vec::new();
     for theirs in theirs {
         let is_older =

@@ -1,4 +1,4 @@
-//! One checkpoint as a snapshot.
+//! Loading a checkpoint as a snapshot.
 
 use std::path::Path;
 
@@ -7,11 +7,11 @@ use super::location::{Location, local_path, locate, trimmed};
 use crate::reverb;
 use crate::{Catalog, Error, ErrorKind, Format, LoadOptions, Loaded};
 
-/// Loads the checkpoint at `location`, of either format; of a folder or bucket the newest one. Takes no lock: a
+/// Loads the checkpoint at `location`, in either format; for a folder or bucket, the newest one. Takes no lock: a
 /// server may be writing there.
 ///
 /// # Errors
-/// `Location` if there is none; `Damaged` if it is not whole, with file, place and table; `Io`.
+/// `Location` if there is none; `Damaged` if it is damaged, with file, place and table; `Io`.
 pub fn load(location: &str, options: &LoadOptions) -> Result<Loaded, Error> {
     let (format, checkpoint) = chosen(location)?;
     load_one(format, &checkpoint, options)
@@ -35,7 +35,7 @@ pub(super) fn load_one(format: Format, checkpoint: &str, options: &LoadOptions) 
     }
 }
 
-/// The folder of a checkpoint in dm-reverb's format, which lies on this machine.
+/// The folder of a checkpoint in dm-reverb's format, which is on this machine.
 pub(super) fn path_of(checkpoint: &str) -> std::path::PathBuf {
     local_path(checkpoint).unwrap_or_else(|| Path::new(checkpoint).to_owned())
 }

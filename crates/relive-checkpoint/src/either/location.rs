@@ -1,4 +1,4 @@
-//! What a location names.
+//! Interpretation of locations.
 
 use std::path::{Path, PathBuf};
 
@@ -6,22 +6,22 @@ use crate::names::checkpoint_number;
 use crate::reverb::is_checkpoint;
 use crate::{Error, ErrorKind, Format};
 
-/// What a path or URL names.
+/// The meaning of a path or URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Location {
-    /// A folder or bucket that holds checkpoints, or may.
+    /// A folder or bucket that contains, or may contain, checkpoints.
     Root(String),
     /// One checkpoint.
     Checkpoint {
         /// Its format.
         format: Format,
-        /// The folder or bucket in which it lies.
+        /// The folder or bucket that contains it.
         root: String,
     },
 }
 
 impl Location {
-    /// The format of a checkpoint; none of a root, which may have checkpoints of both.
+    /// The format of a checkpoint; `None` for a root, which may have checkpoints of both formats.
     #[must_use]
     pub fn format(&self) -> Option<Format> {
         match self {
@@ -31,7 +31,7 @@ impl Location {
     }
 }
 
-/// Says what `location`, a path or a URL, names: by its name, and on this machine by what lies there, too.
+/// Determines what `location`, a path or a URL, names: by its name, and for paths also by the files there.
 ///
 /// ```
 /// use relive_checkpoint::{Format, Location, locate};
@@ -44,7 +44,7 @@ impl Location {
 /// ```
 ///
 /// # Errors
-/// `Location`: a path of this machine at which there is nothing, or another file.
+/// `Location`: a path at which nothing, or another file, exists.
 pub fn locate(location: &str) -> Result<Location, Error> {
     let location = trimmed(location);
     let (root, name) = location.rsplit_once('/').unwrap_or((".", location));
@@ -62,7 +62,7 @@ pub fn locate(location: &str) -> Result<Location, Error> {
     }
 }
 
-/// The path of a location of this machine.
+/// The path of a location on this machine.
 pub(super) fn local_path(location: &str) -> Option<PathBuf> {
     match location.split_once("://") {
         None => Some(PathBuf::from(location)),
@@ -76,7 +76,7 @@ pub(super) fn location_of(path: &Path) -> String {
     path.to_string_lossy().into_owned()
 }
 
-/// Without slashes at the end, which mean nothing but for the root of a file system.
+/// Removes trailing slashes, which have no meaning except for the root of a file system.
 pub(super) fn trimmed(location: &str) -> &str {
     match location.trim_end_matches('/') {
         "" if location.starts_with('/') => "/",

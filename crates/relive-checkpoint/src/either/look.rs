@@ -1,16 +1,16 @@
-//! Looking at a checkpoint of either format.
+//! Inspection of a checkpoint in either format.
 
 use relive_table::CheckpointProgress;
 
 use super::load::{chosen, path_of};
 use crate::{Catalog, Error, Format, Inspection, Report, reverb};
 
-/// Reads and checks every byte of the checkpoint at `location`; of a folder or bucket, of the newest one. `progress`
+/// Reads and checks every byte of the checkpoint at `location`; for a folder or bucket, of the newest one. `progress`
 /// counts items and bytes.
 ///
 /// # Errors
-/// `Location` if there is no checkpoint; `Damaged` if so much is that nothing can be told of it. All other damage is
-/// in the report.
+/// `Location` if there is no checkpoint; `Damaged` if the damage leaves nothing to report on. The report lists all
+/// other damage.
 pub fn verify(location: &str, progress: &std::sync::Arc<CheckpointProgress>) -> Result<Report, Error> {
     match chosen(location)? {
         (Format::Relive, checkpoint) => Catalog::open(&checkpoint)?.verify(progress),
@@ -18,13 +18,13 @@ pub fn verify(location: &str, progress: &std::sync::Arc<CheckpointProgress>) -> 
     }
 }
 
-/// Shows the checkpoint at `location`, with up to `sample` items of each table: the first ones and the last ones. Of
-/// a folder or bucket the newest one is shown.
+/// Shows the checkpoint at `location`, with up to `sample` items of each table: the first and the last ones. For a
+/// folder or bucket, shows the newest one.
 ///
-/// A checkpoint in dm-reverb's format is loaded for that.
+/// This loads a checkpoint in dm-reverb's format.
 ///
 /// # Errors
-/// `Location` if there is no checkpoint; `Damaged` if what is to be shown is not whole; `Io`.
+/// `Location` if there is no checkpoint; `Damaged` if the shown parts are damaged; `Io`.
 pub fn inspect(location: &str, sample: usize) -> Result<Inspection, Error> {
     match chosen(location)? {
         (Format::Relive, checkpoint) => Catalog::open(&checkpoint)?.inspect(sample),

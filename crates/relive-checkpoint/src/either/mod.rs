@@ -1,4 +1,4 @@
-//! Checkpoints whatever their format: what tools and servers ask for.
+//! Checkpoints in either format: the interface for tools and servers.
 
 mod compare;
 mod list;

@@ -1,23 +1,23 @@
-//! What else there is when the newest checkpoint is damaged.
+//! Alternatives to a damaged newest checkpoint.
 
 use super::list::list;
 use super::root::Root;
 use crate::{Catalog, CheckpointInfo, Error, Format};
 
-/// What to load instead of the newest checkpoint, as far as that can be told without reading all of it.
+/// The checkpoint to load instead of the newest one, as far as that can be determined without reading all of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Older {
-    /// Path or URL of the newest one before it that does not need the damaged file.
+    /// Path or URL of the newest older checkpoint that does not need the damaged file.
     Apart(String),
-    /// There are older ones, and all of them need that file, too: they may be damaged as well.
+    /// Older checkpoints exist, but all of them need that file, too, and may be damaged as well.
     Sharing,
-    /// There is no older one that can be read.
+    /// No older checkpoint can be read.
     None,
 }
 
 impl Older {
-    /// What to do now, for people: `load_as` turns the place of a checkpoint into the option that has it loaded,
-    /// `root` is where the checkpoints are, and `is_salvaging` tells whether loading what is whole was tried already.
+    /// Advice for people: `load_as` turns the location of a checkpoint into the option that loads it, `root` is where
+    /// the checkpoints are, and `is_salvaging` says whether salvaging was tried already.
     #[must_use]
     pub fn advice(&self, root: &str, is_salvaging: bool, load_as: impl FnOnce(&str) -> String) -> String {
         match self {
@@ -38,7 +38,7 @@ impl Older {
 }
 
 impl Root {
-    /// What else there is in place of the newest checkpoint, which cannot be loaded because of `damage`.
+    /// The alternatives to the newest checkpoint, which cannot be loaded because of `damage`.
     #[must_use]
     pub fn older(&self, damage: &Error) -> Older {
         let Ok(mut found) = list(self.location()) else { return Older::None };
@@ -52,7 +52,7 @@ impl Root {
     }
 }
 
-/// Whether a checkpoint needs this file. One that does not tell any more might.
+/// Whether a checkpoint needs this file. An unreadable one might.
 fn needs(info: &CheckpointInfo, file: &str) -> bool {
     let refers = || Catalog::open(&info.location).and_then(|catalog| catalog.refers_to(file)).unwrap_or(true);
     file.starts_with(&info.location) || (info.format == Format::Relive && refers())

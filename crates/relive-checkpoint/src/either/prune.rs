@@ -1,17 +1,17 @@
-//! Removing old checkpoints of both formats.
+//! Removal of old checkpoints of both formats.
 
 use super::list::list;
 use super::load::path_of;
 use super::root::lock_folder_of;
 use crate::{Catalog, CheckpointInfo, Error, Format, Pruned, reverb};
 
-/// Removes all checkpoints in the folder or bucket at `root` but the newest `keep` of both formats together, and what
-/// none of Relive's refers to then. Other files stay. If the root has checkpoints of Relive's, at least one of them
-/// stays.
+/// Removes all checkpoints in the folder or bucket at `root` except the newest `keep` of both formats together, and all
+/// files to which no remaining Relive checkpoint refers. Other files stay. If the root has Relive checkpoints, at least
+/// one of them stays.
 ///
 /// # Errors
-/// `InUse` if a server writes there; `Damaged` if a checkpoint that stays cannot be read, as nobody knows what it
-/// needs; `Io`.
+/// `InUse` if a server is writing there; `Damaged` if a remaining checkpoint cannot be read, because its references are
+/// then unknown; `Io`.
 pub fn prune(root: &str, keep: usize) -> Result<Pruned, Error> {
     let _lock = lock_folder_of(root)?;
     let found = list(root)?;
@@ -19,7 +19,7 @@ pub fn prune(root: &str, keep: usize) -> Result<Pruned, Error> {
     let (removed, kept) = found.split_at(old);
     let of = |format: Format| move |info: &&CheckpointInfo| info.format == format;
     let mut pruned = Pruned::default();
-    // Without any of them the root is dm-reverb's alone, in which no lock file must appear.
+    // Without any of them the root belongs to dm-reverb alone, where no lock file may appear.
     if found.iter().any(|info| info.format == Format::Relive) {
         pruned = Catalog::open(root)?.prune(kept.iter().filter(of(Format::Relive)).count())?;
     }

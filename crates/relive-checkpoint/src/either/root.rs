@@ -1,4 +1,4 @@
-//! Where a server's checkpoints are.
+//! The place of a server's checkpoints.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,7 +14,7 @@ use crate::storage::disk::lock_folder;
 use crate::storage::own_lock::OwnLock;
 use crate::{Catalog, Error, ErrorKind, Format, LoadOptions, Loaded, Store, Tier};
 
-/// The folder or bucket of a server's checkpoints, which loads either format and writes one of them.
+/// The folder or bucket of a server's checkpoints. It loads both formats and writes one of them.
 ///
 /// ```
 /// use relive_checkpoint::{Format, LoadOptions, Root};
@@ -47,7 +47,7 @@ pub struct Root {
     writer: Mutex<Option<Writer>>,
 }
 
-/// Who writes, and what keeps others from it.
+/// The writer, and the locks that exclude others.
 struct Writer {
     store: AnyStore,
     _folder: Option<OwnLock>,
@@ -68,7 +68,7 @@ impl Writer {
     }
 }
 
-/// Checkpoints that are kept unless another number is asked for.
+/// Default number of checkpoints to keep.
 const DEFAULT_KEEP: usize = 3;
 
 impl Root {
@@ -86,29 +86,30 @@ impl Root {
         }
     }
 
-    /// The format in which to write. Default: Relive's. dm-reverb's is for folders of this machine.
+    /// Sets the format to write. Default: Relive's. dm-reverb's format needs a folder on this machine.
     #[must_use]
     pub fn format(mut self, format: Format) -> Self {
         self.format = format;
         self
     }
 
-    /// How many checkpoints of the format to keep, at least the newest. Default: 3. Those of the other format stay.
+    /// Sets how many checkpoints of the format to keep, at least the newest. Default: 3. Those of the other format
+    /// stay.
     #[must_use]
     pub fn keep(mut self, checkpoints: usize) -> Self {
         self.keep = checkpoints.max(1);
         self
     }
 
-    /// A checkpoint of either format, or a root of them, to load while this root has none. If there is nothing, or
-    /// nothing whole, that counts as none.
+    /// Sets a checkpoint, in either format, or a root, to load while this root has none. A missing or incomplete
+    /// fallback is ignored.
     #[must_use]
     pub fn fallback(mut self, location: impl Into<String>) -> Self {
         self.fallback = Some(location.into());
         self
     }
 
-    /// The server's disk tier, whose files checkpoints of Relive's format take over; see [`Store::tier`].
+    /// Sets the server's disk tier, whose files checkpoints of Relive's format take over; see [`Store::tier`].
     #[must_use]
     pub fn tier(mut self, tier: Arc<Tier>) -> Self {
         self.tier = Some(tier);
@@ -121,25 +122,26 @@ impl Root {
         &self.location
     }
 
-    /// Keeps other writers out until this is dropped or [released](Self::release). Makes the folder if it is not there.
+    /// Excludes other writers until this is dropped or [released](Self::release). Creates the folder if necessary.
     ///
-    /// [`save`](Self::save) does so, too, if this was not called before.
+    /// [`save`](Self::save) takes the lock, too, if it is not held.
     ///
     /// # Errors
-    /// `InUse` if another server writes there; `Location` for a place that the format cannot be written to; `Io`.
+    /// `InUse` if another server is writing there; `Location` if the format does not support the place; `Io`.
     pub fn lock(&self) -> Result<(), Error> {
         self.writer_of(&mut self.guard()).map(drop)
     }
 
-    /// Lets others write here. What comes later takes the lock again.
+    /// Lets others write here. Later calls take the lock again.
     pub fn release(&self) {
         *self.guard() = None;
     }
 
-    /// Loads the newest checkpoint of either format, else the [fallback](Self::fallback); `None` if there is neither.
+    /// Loads the newest checkpoint in either format, otherwise the [fallback](Self::fallback); `None` if there is
+    /// neither.
     ///
     /// # Errors
-    /// `Damaged` if the newest is not whole, with file, place and table: an older one is never taken in silence. `Io`.
+    /// `Damaged` if the newest one is damaged, with file, place and table: an older one is never loaded silently. `Io`.
     pub fn load_latest(&self, options: &LoadOptions) -> Result<Option<Loaded>, Error> {
         match newest(&self.location)? {
             Some(info) => self.load_listed(info.format, &info.location, options).map(Some),
@@ -147,20 +149,20 @@ impl Root {
         }
     }
 
-    /// Loads the checkpoint at `location`, in this root or elsewhere; of another root, its newest.
+    /// Loads the checkpoint at `location`, in this root or elsewhere; for another root, its newest one.
     ///
     /// # Errors
-    /// `Location` if there is none; as [`load_latest`](Self::load_latest).
+    /// `Location` if there is none; otherwise as for [`load_latest`](Self::load_latest).
     pub fn load(&self, location: &str, options: &LoadOptions) -> Result<Loaded, Error> {
         let (format, checkpoint) = super::load::chosen(location)?;
         self.load_listed(format, &checkpoint, options)
     }
 
-    /// Writes `snapshot` as the newest checkpoint, and removes older ones of its format than are to be
-    /// [kept](Self::keep). Two calls at once are served one after the other.
+    /// Writes `snapshot` as the newest checkpoint, and removes older ones of its format beyond the number to
+    /// [keep](Self::keep). Concurrent calls run one after the other.
     ///
     /// # Errors
-    /// As [`lock`](Self::lock). The checkpoints that were there are as valid as before.
+    /// As for [`lock`](Self::lock). The existing checkpoints stay valid.
     pub fn save(&self, snapshot: Snapshot, progress: &CheckpointProgress) -> Result<SavedCheckpoint, Error> {
         match &self.writer_of(&mut self.guard())?.store {
             AnyStore::Relive(store) => store.save_after(self.latest_of_reverb()?, snapshot, progress),
@@ -168,12 +170,12 @@ impl Root {
         }
     }
 
-    /// The time of dm-reverb's latest checkpoint. Whose clock was put back since must not write one that looks older.
+    /// The time of dm-reverb's latest checkpoint. After a clock was set back, a new checkpoint must not look older.
     fn latest_of_reverb(&self) -> Result<Option<Timestamp>, Error> {
         local_path(&self.location).map_or(Ok(None), |path| reverb::Store::latest_time(&path))
     }
 
-    /// Likewise of Relive's.
+    /// The same for Relive's checkpoints.
     fn latest_of_ours(&self) -> Result<Option<Timestamp>, Error> {
         let ours = Catalog::open(&self.location)?.checkpoints()?;
         Ok(ours.iter().filter_map(|info| info.written_at).max())
@@ -187,7 +189,7 @@ impl Root {
         Ok(loaded)
     }
 
-    /// What is saved from now on lacks something that older checkpoints may have: none of them is removed.
+    /// Later saves lack data that older checkpoints may have, so none of those is removed.
     fn keep_all(&self) {
         tracing::warn!(
             location = self.location,
@@ -207,7 +209,7 @@ impl Root {
         if let Some(Writer { store: AnyStore::Relive(store), .. }) = &*self.guard()
             && matches!(locate(checkpoint)?, Location::Checkpoint { format: Format::Relive, root } if root == self.location)
         {
-            // The store remembers where the chunks are, and does not write them again.
+            // The store remembers the places of chunks, and does not write them again.
             return store.load(checkpoint, options);
         }
         load_one(format, checkpoint, options)
@@ -248,7 +250,7 @@ impl Root {
             }
             Format::Reverb => AnyStore::Reverb(self.reverb_store()?),
         };
-        // Whatever the format of the other server is, its checkpoints and ours would not be those of one server.
+        // Whatever the other server's format is, its checkpoints and ours would not be those of one server.
         let writer = Writer { store, _folder: lock_folder_of(&self.location)? };
         Ok(if self.keeps_all.load(Ordering::Relaxed) { writer.keeping_all() } else { writer })
     }
@@ -265,8 +267,8 @@ impl Root {
     }
 }
 
-/// Locks a folder of this machine against writers of either format. dm-reverb would take a file for a checkpoint, so
-/// it is the folder itself that is locked.
+/// Locks a folder on this machine against writers of both formats. dm-reverb would take a lock file for a checkpoint,
+/// so the folder itself is locked.
 pub(super) fn lock_folder_of(location: &str) -> Result<Option<OwnLock>, Error> {
     let Some(path) = local_path(location).filter(|path| path.is_dir()) else { return Ok(None) };
     match lock_folder(&path).map_err(|source| Error::io("open the folder", &path, source))? {

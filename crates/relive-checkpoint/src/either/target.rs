@@ -1,4 +1,4 @@
-//! A checkpoint in a format of choice, where there was none.
+//! Writing a checkpoint in a chosen format to an empty place.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use super::load::load_one;
 use super::root::Root;
 use crate::{Error, ErrorKind, Format, LoadOptions};
 
-/// A folder or bucket without checkpoints, in which one is to be written.
+/// A folder or bucket without checkpoints, to which one is written.
 #[derive(Debug)]
 pub struct Target {
     root: Root,
@@ -18,10 +18,10 @@ pub struct Target {
 }
 
 impl Target {
-    /// The folder or bucket at `location`, which is made if it is not there.
+    /// The folder or bucket at `location`, which is created if necessary.
     ///
     /// # Errors
-    /// `Location` if there are checkpoints in it already, of whatever format.
+    /// `Location` if it already has checkpoints, in either format.
     pub fn new(location: &str, format: Format) -> Result<Self, Error> {
         if let Some(info) = list(location)?.first() {
             let text = format!(
@@ -36,7 +36,7 @@ impl Target {
     /// Writes the snapshot.
     ///
     /// # Errors
-    /// As [`Root::save`].
+    /// As for [`Root::save`].
     pub fn write(
         &self,
         snapshot: &Snapshot,
@@ -45,10 +45,10 @@ impl Target {
         self.root.save(snapshot.clone(), progress)
     }
 
-    /// Reads what was written, and compares it with what it was written from.
+    /// Reads the written checkpoint, and compares it with its source.
     ///
     /// # Errors
-    /// `Damaged` if it is not the same, but for what the format cannot say, or cannot be read.
+    /// `Damaged` if it cannot be read, or differs in more than the format's limits.
     pub fn check(
         &self,
         snapshot: &Snapshot,

@@ -1,4 +1,4 @@
-//! Numbers for what is a closed set in the program.
+//! Numbers for the closed sets of the program.
 
 use relive_table::SelectorKind;
 use relive_tensor::{Codec, DType};

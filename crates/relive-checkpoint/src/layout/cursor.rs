@@ -1,8 +1,8 @@
-//! Reading what lies in bytes, none of which is trusted.
+//! Parsing of untrusted bytes.
 
 use super::Malformed;
 
-/// Bytes that are taken from the front.
+/// Bytes, consumed from the front.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Cursor<'a> {
     rest: &'a [u8],
@@ -13,7 +13,7 @@ impl<'a> Cursor<'a> {
         Self { rest: bytes }
     }
 
-    /// The next bytes, which must be there.
+    /// The next `count` bytes, which must exist.
     pub(crate) fn bytes(&mut self, count: u64) -> Result<&'a [u8], Malformed> {
         let short = || Malformed::Short { needed: count, left: self.rest.len() as u64 };
         let split = usize::try_from(count).ok().and_then(|count| self.rest.split_at_checked(count));
@@ -66,19 +66,19 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// A length and so many bytes.
+    /// A length, followed by that many bytes.
     pub(crate) fn sized(&mut self) -> Result<&'a [u8], Malformed> {
         let length = self.u32()?;
         self.bytes(length.into())
     }
 
-    /// A length and a text.
+    /// A length, followed by a text.
     pub(crate) fn text(&mut self) -> Result<&'a str, Malformed> {
         std::str::from_utf8(self.sized()?).map_err(|_| Malformed::Text)
     }
 
-    /// A number of things, each of at least `least_bytes` bytes: more than could be here are refused, so that memory
-    /// may be taken for them.
+    /// A count of elements of at least `least_bytes` bytes each. Refuses more than the remaining bytes can hold, so
+    /// that it is safe to allocate memory for them.
     pub(crate) fn count(&mut self, least_bytes: u64) -> Result<usize, Malformed> {
         let count = u64::from(self.u32()?);
         let (needed, left) = (count.saturating_mul(least_bytes), self.rest.len() as u64);
@@ -88,7 +88,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// All that is left.
+    /// All remaining bytes.
     pub(crate) fn rest(self) -> &'a [u8] {
         self.rest
     }
@@ -97,7 +97,7 @@ impl<'a> Cursor<'a> {
         self.rest.is_empty()
     }
 
-    /// Nothing may be left.
+    /// Checks that no bytes remain.
     pub(crate) fn finish(self) -> Result<(), Malformed> {
         match self.rest.len() {
             0 => Ok(()),

@@ -1,8 +1,8 @@
-//! Why bytes are not what they should be.
+//! Reasons for malformed bytes.
 
 use thiserror::Error;
 
-/// What is wrong with some bytes of our own format, beside checksums.
+/// The error of malformed bytes in Relive's format, besides wrong checksums.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub(crate) enum Malformed {
     #[error("{needed} bytes are announced, and {left} are left")]

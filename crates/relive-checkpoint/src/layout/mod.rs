@@ -1,4 +1,4 @@
-//! How numbers, texts and lists lie in the files of our own format; see `docs/checkpoint-format.md`.
+//! The encoding of numbers, texts and lists in the files of Relive's format; see `docs/checkpoint-format.md`.
 
 mod codes;
 mod cursor;

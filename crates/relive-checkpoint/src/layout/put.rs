@@ -1,4 +1,4 @@
-//! Writing what [`Cursor`](super::Cursor) reads.
+//! Writing the input of [`Cursor`](super::Cursor).
 
 /// Appends numbers, texts and lists.
 pub(crate) trait Put {
@@ -32,7 +32,7 @@ pub(crate) trait Put {
         self.put(&value.to_le_bytes());
     }
 
-    /// A number of things, or a length.
+    /// A number of elements, or a length.
     fn put_count(&mut self, count: usize) {
         self.put_u32(
             u32::try_from(count).expect("a list in memory of what a client sends has less than 2^32 parts"),

@@ -1,4 +1,4 @@
-//! Blocks: what a checkpoint file is made of.
+//! Blocks, which checkpoint files consist of.
 
 use relive_tensor::{Codec, CodecError};
 use thiserror::Error;
@@ -9,32 +9,32 @@ pub(crate) const HEAD_BYTES: usize = 40;
 
 const MAGIC: [u8; 4] = *b"BLCK";
 
-/// Most bytes of a block once decoded. Blocks are a few MiB; one with a single item can be as large as the message that
-/// the item came in.
+/// Limit on the decoded bytes of a block. Blocks are a few MiB; one with a single item can be as large as the item's
+/// message.
 pub(crate) const MAX_BLOCK_BYTES: u32 = 1 << 30;
 
 const ENCODING_RAW: u32 = 0;
 const ENCODING_ZSTD: u32 = 1;
 
-/// What a block holds.
+/// The contents of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Description,
     Chunks,
     Items,
-    /// Something of a later version that may be passed over.
+    /// A block of a later version that may be skipped.
     Other(u32),
 }
 
-/// The first bytes of a block.
+/// The header of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BlockHead {
     pub(crate) kind: Kind,
     /// Position of the block in its file.
     pub(crate) number: u32,
-    /// Of items the position of their table, of chunks that of the first, else 0.
+    /// For items, the position of their table; for chunks, the position of the first one; otherwise 0.
     pub(crate) subject: u32,
-    /// Entries of the block.
+    /// Number of entries in the block.
     pub(crate) count: u32,
     encoding: u32,
     raw_bytes: u32,
@@ -42,7 +42,7 @@ pub(crate) struct BlockHead {
     crc: u32,
 }
 
-/// Why a block is not whole.
+/// Why a block is damaged.
 #[derive(Debug, PartialEq, Eq, Error)]
 pub(crate) enum BlockFault {
     #[error("no block begins here")]
@@ -81,7 +81,7 @@ impl Kind {
 }
 
 impl BlockHead {
-    /// Encodes a block's content; gives the head with it.
+    /// Encodes a block's content, and returns it with its head.
     pub(super) fn encode(
         kind: Kind,
         number: u32,
@@ -127,12 +127,12 @@ impl BlockHead {
         Ok(Self { kind: Kind::of(kind)?, number, subject, count, encoding, raw_bytes, stored_bytes, crc })
     }
 
-    /// Whether this is what is stored.
+    /// Checks the stored bytes against the head.
     pub(super) fn check(&self, stored: &[u8]) -> Result<(), BlockFault> {
         if crc32c::crc32c(stored) == self.crc { Ok(()) } else { Err(BlockFault::Checksum) }
     }
 
-    /// Decodes what is stored, whose checksum was looked at.
+    /// Decodes stored bytes whose checksum was checked.
     pub(crate) fn decode(&self, stored: Vec<u8>) -> Result<Vec<u8>, BlockFault> {
         if self.raw_bytes > MAX_BLOCK_BYTES {
             return Err(BlockFault::Large(self.raw_bytes.into()));
@@ -145,7 +145,7 @@ impl BlockHead {
                 Err(Malformed::Short { needed, left }.into())
             }
             ENCODING_ZSTD => {
-                // Walked first, so that memory is taken for bytes that come.
+                // A first pass checks the lengths, so that memory is only allocated for existing bytes.
                 Codec::Zstd.validate(&stored, length)?;
                 Ok(Codec::Zstd.decode(&stored, length)?)
             }

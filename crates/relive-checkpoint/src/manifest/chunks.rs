@@ -50,7 +50,7 @@ pub(crate) fn decode_chunks(bytes: &[u8], count: u32) -> Result<Vec<Place>, Malf
     rows.map(place).collect()
 }
 
-/// Where the record of the chunk before ends, from which places are counted in the same segment.
+/// The end of the previous chunk's record; places in the same segment are relative to it.
 #[derive(Default)]
 struct Ends(Option<(u32, u32)>);
 

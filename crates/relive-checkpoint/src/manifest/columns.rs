@@ -1,10 +1,10 @@
-//! Items of a block, column by column.
+//! The items of a block, column by column.
 
 use relive_table::StoredItem;
 
 use crate::layout::{Cursor, Malformed, planes};
 
-/// What a block says of its items: one number for each item, or for each chunk, column or slice of each.
+/// The columns of a block of items: one number per item, or per chunk, column or slice of each item.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct ItemColumns {
     pub(super) keys: Vec<u64>,
@@ -153,7 +153,7 @@ fn count(len: usize) -> u32 {
     u32::try_from(len).expect("a trajectory has less than 2^32 chunks, columns and slices")
 }
 
-/// What is too much to be there is refused by whoever reads so many.
+/// The reader of these numbers refuses impossible totals.
 fn total(counts: &[u32]) -> usize {
     let sum = counts.iter().map(|count| u64::from(*count)).sum::<u64>();
     usize::try_from(sum).unwrap_or(usize::MAX)

@@ -1,4 +1,4 @@
-//! What a checkpoint is.
+//! The description of a checkpoint.
 
 use relive_table::Timestamp;
 
@@ -7,17 +7,17 @@ use super::fields::{next_field, once, put_field, required, unknown};
 use crate::layout::{Cursor, Malformed, Put};
 use crate::segment::{SegmentId, Written};
 
-/// All that is said once in a checkpoint.
+/// The fields that occur once in a checkpoint.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Description {
-    /// Number of the checkpoint when it was written.
+    /// Number of the checkpoint at the time of writing.
     pub(crate) number: u64,
     pub(crate) created_at: Timestamp,
     pub(crate) software: String,
     pub(crate) tables: Vec<TableDescription>,
-    /// The segments that it refers to; empty at the begin of the file.
+    /// The segments that it refers to; empty at the start of the file.
     pub(crate) segments: Vec<Written>,
-    /// `None` at the begin of the file.
+    /// `None` at the start of the file.
     pub(crate) totals: Option<Totals>,
 }
 

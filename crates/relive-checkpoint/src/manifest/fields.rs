@@ -1,8 +1,8 @@
-//! Fields with tags, so that later versions can add some.
+//! Tagged fields, so that later versions can add some.
 
 use crate::layout::{Cursor, Malformed, Put};
 
-/// Fields of tags from here on may be passed over by who does not know them.
+/// Readers may skip unknown fields with tags from here on.
 pub(super) const OPTIONAL: u16 = 1 << 15;
 
 /// Appends a field.
@@ -26,12 +26,12 @@ pub(super) fn next_field<'a>(fields: &mut Cursor<'a>) -> Result<Option<(u16, Cur
     Ok(Some((tag, Cursor::new(fields.sized()?))))
 }
 
-/// What to do about a field that is not known.
+/// Handles an unknown field.
 pub(super) fn unknown(tag: u16) -> Result<(), Malformed> {
     if tag >= OPTIONAL { Ok(()) } else { Err(Malformed::UnknownField { tag }) }
 }
 
-/// Keeps the value of a field that may be there once, all of whose bytes were read.
+/// Stores the value of a field that may occur once; all its bytes must have been read.
 pub(super) fn once<T>(
     slot: &mut Option<T>,
     field: &'static str,
@@ -45,7 +45,7 @@ pub(super) fn once<T>(
     }
 }
 
-/// The value of a field that must be there.
+/// The value of a mandatory field.
 pub(super) fn required<T>(slot: Option<T>, field: &'static str) -> Result<T, Malformed> {
     slot.ok_or(Malformed::Missing { field })
 }

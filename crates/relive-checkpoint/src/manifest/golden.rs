@@ -1,4 +1,4 @@
-//! What was written long ago would be written in the same way today.
+//! Golden files: the current writer reproduces old files byte for byte.
 
 use std::fs;
 use std::path::{Path, PathBuf};

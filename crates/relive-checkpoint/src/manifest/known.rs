@@ -4,13 +4,13 @@ use std::ops::Range;
 
 use crate::segment::Place;
 
-/// Places by position. Positions may be missing where a file is not whole, and no memory is taken for those.
+/// Places by position. Damaged files may lack positions, for which no memory is allocated.
 #[derive(Debug, Default)]
 pub(crate) struct KnownChunks {
     places: Vec<Place>,
-    /// Runs of positions without a gap.
+    /// Contiguous runs of positions.
     runs: Vec<Run>,
-    /// Positions that are lost, with the number of the loss.
+    /// Lost positions, with the number of the loss.
     lost: Vec<(Range<u64>, usize)>,
     /// The position after all of them.
     end: u64,
@@ -20,22 +20,22 @@ pub(crate) struct KnownChunks {
 struct Run {
     /// Position of its first chunk.
     first: u64,
-    /// Where that is in the list of places.
+    /// Its index in the list of places.
     start: usize,
 }
 
 impl KnownChunks {
-    /// The chunks that are known, without gaps.
+    /// The places of all known chunks, without gaps.
     pub(crate) fn places(&self) -> &[Place] {
         &self.places
     }
 
-    /// The position after the last one that is known or known to be lost.
+    /// The position after the last one that is known, or known to be lost.
     pub(super) fn end(&self) -> u64 {
         self.end
     }
 
-    /// Adds chunks from the position `first` on, which is not below [`end`](Self::end).
+    /// Adds chunks from the position `first` on, which must not be below [`end`](Self::end).
     pub(super) fn add(&mut self, first: u64, places: Vec<Place>) {
         if self.runs.is_empty()
             || first != self.end
@@ -47,13 +47,13 @@ impl KnownChunks {
         self.places.extend(places);
     }
 
-    /// Says that chunks are lost from the position `first` on, which is not below [`end`](Self::end).
+    /// Marks chunks as lost from the position `first` on, which must not be below [`end`](Self::end).
     pub(super) fn lose(&mut self, first: u64, count: u64, loss: usize) {
         self.end = first + count;
         self.lost.push((first..self.end, loss));
     }
 
-    /// Where the chunk of a position is in the list of places.
+    /// The index of a chunk in the list of places.
     pub(crate) fn index_of(&self, position: u32) -> Option<usize> {
         let position = u64::from(position);
         let after = self.runs.partition_point(|run| run.first <= position);
@@ -63,7 +63,7 @@ impl KnownChunks {
         (index < end).then_some(index)
     }
 
-    /// For which loss the chunk of a position is not there. What left no trace is put down to the first.
+    /// The loss that a missing chunk belongs to. Chunks without a trace are attributed to the first loss.
     pub(crate) fn loss_of(&self, position: u32) -> usize {
         let position = u64::from(position);
         self.lost.iter().find(|(lost, _)| lost.contains(&position)).map_or(0, |(_, loss)| *loss)

@@ -1,4 +1,4 @@
-//! Checkpoint files: all of a checkpoint but the chunks. `docs/checkpoint-format.md` has the bytes.
+//! Checkpoint files: everything in a checkpoint except the chunks. `docs/checkpoint-format.md` has the byte layout.
 
 mod block;
 mod chunks;

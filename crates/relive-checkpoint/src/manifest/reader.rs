@@ -11,21 +11,21 @@ use crate::losses::Losses;
 use crate::storage::{Source, Storage};
 use crate::{Error, names};
 
-/// What a checkpoint file holds.
+/// The contents of a checkpoint file.
 pub(crate) struct Manifest {
-    /// What people call the file.
+    /// The file's name in messages.
     pub(crate) file: String,
     pub(crate) size_bytes: u64,
     pub(crate) description: Description,
     pub(crate) chunks: KnownChunks,
-    /// In the order of the file.
+    /// In file order.
     pub(crate) items: Vec<ItemBlock>,
 }
 
 /// A block of items, still encoded.
 pub(crate) struct ItemBlock {
     pub(crate) head: BlockHead,
-    /// Where the block begins.
+    /// Offset of the block.
     pub(crate) offset: u64,
     pub(crate) stored: Vec<u8>,
 }
@@ -40,13 +40,13 @@ impl ItemBlock {
         Ok(ItemColumns::decode(&self.head.decode(self.stored)?, self.head.count)?)
     }
 
-    /// As [`decode`](Self::decode), for who needs the block again.
+    /// Like [`decode`](Self::decode), for callers that need the block again.
     pub(crate) fn decoded(&self) -> Result<ItemColumns, BlockFault> {
         Ok(ItemColumns::decode(&self.head.decode(self.stored.clone())?, self.head.count)?)
     }
 }
 
-/// Reads the file of this name. What is not whole is told to `losses`, and is an error if that says so.
+/// Reads the named file. Reports damage to `losses`, which may turn it into an error.
 pub(crate) fn read_manifest(
     storage: &dyn Storage,
     name: &str,
@@ -81,7 +81,7 @@ pub(crate) fn read_manifest(
     Ok(Manifest { size_bytes: source.size_bytes(), file, description, chunks, items })
 }
 
-/// Reads what the file of this name says at its end, and nothing else.
+/// Reads only the description at the end of the named file.
 pub(crate) fn read_description(storage: &dyn Storage, name: &str) -> Result<(Description, u64), Error> {
     let file = storage.describe(name);
     let source = open(storage, name)?;
@@ -136,12 +136,12 @@ fn check_header(source: &dyn Source, file: &str, losses: &mut Losses) -> Result<
 
 fn read_end(source: &dyn Source, at: u64) -> Result<Result<End, walk::FrameFault>, Error> {
     let mut bytes = [0; END_BYTES];
-    // What cannot be read is no end.
+    // An unreadable block is not the end.
     let read = source.read_exact_at(&mut bytes, at);
     Ok(read.map_err(|_| walk::FrameFault::End).and_then(|()| walk::read_end(&bytes)))
 }
 
-/// Whether all chunks are described.
+/// Checks that all chunks are described.
 fn check_chunks(chunks: &KnownChunks, total: u64, file: &str, losses: &mut Losses) -> Result<(), Error> {
     let found = chunks.end();
     if found == total {
@@ -151,23 +151,23 @@ fn check_chunks(chunks: &KnownChunks, total: u64, file: &str, losses: &mut Losse
     losses.damage(file, losses.first_offset().unwrap_or(0), reason).map(drop)
 }
 
-/// The way through a file.
+/// The pass over a file.
 struct Reading<'a> {
     source: &'a dyn Source,
     file: &'a str,
     losses: &'a mut Losses,
-    /// Where the blocks end.
+    /// The end of the blocks.
     until: u64,
     /// Number of the next block.
     blocks: u32,
-    /// Where the last block began.
+    /// Offset of the last block.
     last: u64,
     parts: Parts,
 }
 
 #[derive(Default)]
 struct Parts {
-    /// The description at the begin.
+    /// The description at the start.
     first: Option<Description>,
     /// The description at the end.
     last: Option<Description>,
@@ -184,7 +184,7 @@ impl Reading<'_> {
         Ok(())
     }
 
-    /// Reads the block at this place, and gives that of the next one.
+    /// Reads the block at this offset. Returns the offset of the next one.
     fn block(&mut self, at: u64) -> Result<u64, Error> {
         let room = self.until.saturating_sub(at);
         if room < HEAD_BYTES as u64 {
@@ -212,7 +212,7 @@ impl Reading<'_> {
         Ok(next)
     }
 
-    /// There is no whole head at this place.
+    /// Handles a damaged head at this offset.
     fn skip(&mut self, at: u64, reason: String) -> Result<u64, Error> {
         self.losses.damage(self.file, at, reason)?;
         self.next_whole(at)
@@ -263,7 +263,7 @@ impl Reading<'_> {
         Ok(())
     }
 
-    /// Whether chunks may begin at the position that a block says: the next one, or a later one after a loss.
+    /// Checks that chunks may start at the position in a block's head: the next one, or a later one after a loss.
     fn check_position(&self, head: BlockHead) -> Result<(), BlockFault> {
         let (first, known) = (u64::from(head.subject), self.parts.chunks.end());
         if first == known || (first > known && self.losses.first_offset().is_some()) {
@@ -273,7 +273,7 @@ impl Reading<'_> {
         Err(Malformed::Count { what, counted: first, found: known }.into())
     }
 
-    /// The content of this block is lost.
+    /// Records that the content of this block is lost.
     fn lose(&mut self, head: BlockHead, number: usize) {
         if head.kind == Kind::Chunks && self.check_position(head).is_ok() {
             self.parts.chunks.lose(head.subject.into(), head.count.into(), number);

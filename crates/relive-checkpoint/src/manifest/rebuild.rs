@@ -1,4 +1,4 @@
-//! From columns back to items.
+//! Conversion of columns back to items.
 
 use std::sync::Arc;
 
@@ -8,10 +8,10 @@ use thiserror::Error;
 
 use super::ItemColumns;
 
-/// Why there is no item.
+/// Why an item cannot be built.
 #[derive(Debug, PartialEq, Error)]
 pub(crate) enum ItemFault {
-    /// Its chunk of this position is not there.
+    /// The chunk at this position is missing.
     #[error("the chunk {position} is not there")]
     LostChunk { position: u32 },
     #[error("the item {key} names two chunks of the key {chunk_key}")]
@@ -20,7 +20,7 @@ pub(crate) enum ItemFault {
     Trajectory { key: u64, source: TrajectoryError },
 }
 
-/// The items of a block, in order. `chunk_at` gives the chunk of a position.
+/// The items of a block, in order. `chunk_at` returns the chunk at a position.
 pub(crate) fn rebuild<'a>(
     columns: &'a ItemColumns,
     chunk_at: impl Fn(u32) -> Option<Arc<Chunk>> + 'a,
@@ -28,7 +28,7 @@ pub(crate) fn rebuild<'a>(
     rebuild_some(columns, |_| true, chunk_at)
 }
 
-/// As [`rebuild`], of those items whose numbers are `wanted`.
+/// Like [`rebuild`], for the items whose numbers are `wanted`.
 pub(crate) fn rebuild_some<'a>(
     columns: &'a ItemColumns,
     wanted: impl Fn(usize) -> bool + 'a,
@@ -74,7 +74,7 @@ fn item(
     Ok(StoredItem { data: Arc::new(data), priority: f64::from_bits(at(&columns.priorities)), times_sampled })
 }
 
-/// What of the lists belongs to one item.
+/// The parts of the lists that belong to one item.
 struct Parts<'a> {
     chunks: &'a [u32],
     slice_counts: &'a [u32],
@@ -82,7 +82,7 @@ struct Parts<'a> {
     slices: Slices<'a>,
 }
 
-/// Where the next item's part of each list begins.
+/// The start of the next item's part of each list.
 struct Lists<'a> {
     columns: &'a ItemColumns,
     chunks: usize,
@@ -90,7 +90,7 @@ struct Lists<'a> {
     slices: usize,
 }
 
-/// Slices from some place on.
+/// Slices from a position on.
 #[derive(Clone)]
 struct Slices<'a> {
     columns: &'a ItemColumns,

@@ -7,7 +7,8 @@ use relive_tensor::{Nest, Shape, Signature, Tensor, TensorSpec};
 
 use crate::layout::{Cursor, Malformed, Put, dtype_code, dtype_of};
 
-/// Most levels of a signature. Those that come over the wire have less than 100, the limit of protobuf's decoders.
+/// Limit on the levels of a signature. Signatures from the network have less than 100, the limit of protobuf's
+/// decoders.
 const MAX_DEPTH: usize = 128;
 
 const LEAF: u8 = 0;
@@ -17,14 +18,14 @@ const DICT: u8 = 3;
 const NAMED_TUPLE: u8 = 4;
 const NONE: u8 = 5;
 
-/// The size of a dimension that is not known.
+/// The encoded size of an unknown dimension.
 const UNKNOWN_SIZE: i64 = -1;
 
 pub(super) fn put_signature(out: &mut Vec<u8>, signature: &Signature) {
     put_node(out, signature, &put_spec);
 }
 
-/// A structure without anything at its leaves.
+/// A structure without values at its leaves.
 pub(super) fn put_names(out: &mut Vec<u8>, names: &Nest<()>) {
     put_node(out, names, &|_, ()| {});
 }
@@ -98,7 +99,7 @@ pub(super) fn signature(cursor: &mut Cursor<'_>) -> Result<Signature, Malformed>
     node(cursor, MAX_DEPTH, &spec)
 }
 
-/// A structure without anything at its leaves.
+/// A structure without values at its leaves.
 pub(super) fn names(cursor: &mut Cursor<'_>) -> Result<Nest<()>, Malformed> {
     node(cursor, MAX_DEPTH, &|_: &mut Cursor<'_>| Ok(()))
 }

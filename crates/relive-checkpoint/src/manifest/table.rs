@@ -1,4 +1,4 @@
-//! What a checkpoint says of a table.
+//! The description of a table in a checkpoint.
 
 use std::sync::Arc;
 
@@ -8,14 +8,14 @@ use super::fields::{OPTIONAL, next_field, once, put_field, required, unknown};
 use super::signature::{names, put_names, put_signature, signature};
 use crate::layout::{Cursor, Malformed, Put, selector_code, selector_of};
 
-/// A table, less its items.
+/// A table, without its items.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct TableDescription {
     pub(crate) config: Arc<TableConfig>,
     pub(crate) counters: TableCounters,
     /// Number of items.
     pub(crate) items: u64,
-    /// What the items look like, if writers have said it.
+    /// The structure of the items, if writers have declared it.
     pub(crate) structure: Option<Arc<ItemStructure>>,
 }
 
@@ -43,7 +43,7 @@ impl TableDescription {
             max_times_sampled,
             rate_limiter,
             signature,
-            // No state of a table: the configuration says it.
+            // Not part of a table's state: the configuration determines it.
             shards: _,
             seed: _,
             allow_never_sampled: _,

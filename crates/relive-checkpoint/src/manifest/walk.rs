@@ -1,4 +1,4 @@
-//! The bytes around the blocks, and the way from block to block.
+//! The bytes around the blocks, and the search for blocks.
 
 use thiserror::Error;
 
@@ -13,10 +13,10 @@ const MAGIC: [u8; 8] = *b"RLVCHKPT";
 const END_MAGIC: [u8; 8] = *b"RLVCKEND";
 const VERSION: u32 = 1;
 
-/// How much is looked at in one go for the next whole head, behind one that is not.
+/// Number of bytes searched at once for the next intact head after a damaged one.
 const SCAN_BYTES: usize = 1 << 20;
 
-/// Why the first or last bytes of a file are not those of a checkpoint.
+/// Why a file does not start or end like a checkpoint.
 #[derive(Debug, PartialEq, Eq, Error)]
 pub(super) enum FrameFault {
     #[error("it does not begin as a checkpoint does")]
@@ -36,7 +36,7 @@ pub(super) enum FrameFault {
 /// The last bytes of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct End {
-    /// Where the last block begins.
+    /// Offset of the last block.
     pub(super) last: u64,
     pub(super) blocks: u32,
 }
@@ -80,7 +80,7 @@ pub(super) fn read_end(bytes: &[u8; END_BYTES]) -> Result<End, FrameFault> {
     if cursor.u32()? == crc32c::crc32c(&bytes[..20]) { Ok(end) } else { Err(FrameFault::EndChecksum) }
 }
 
-/// The place of the next head that is whole, from `from` on.
+/// The offset of the next intact head, from `from` on.
 pub(super) fn next_head(source: &dyn Source, from: u64, until: u64) -> std::io::Result<Option<u64>> {
     let mut window = vec![0; SCAN_BYTES];
     let mut at = from;
@@ -96,12 +96,12 @@ pub(super) fn next_head(source: &dyn Source, from: u64, until: u64) -> std::io::
         if let Some(found) = piece.windows(block::HEAD_BYTES).position(is_whole) {
             return Ok(Some(at + found as u64));
         }
-        // A head may lie across the border of two windows.
+        // A head may cross the boundary between two windows.
         at += (piece.len() - block::HEAD_BYTES + 1) as u64;
     }
 }
 
-/// The head at this place.
+/// The head at this offset.
 pub(super) fn read_head(source: &dyn Source, at: u64) -> std::io::Result<Result<BlockHead, BlockFault>> {
     let mut bytes = [0; block::HEAD_BYTES];
     source.read_exact_at(&mut bytes, at)?;

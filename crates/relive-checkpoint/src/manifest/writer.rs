@@ -7,19 +7,20 @@ use super::{Description, walk};
 use crate::storage::{Storage, Upload};
 use crate::{Error, ErrorKind};
 
-/// A checkpoint file in the making. Dropped before it is [finished](Self::finish), nothing of it stays.
+/// A checkpoint file under construction. If it is dropped before it is [finished](Self::finish), it leaves nothing
+/// behind.
 pub(crate) struct ManifestWriter {
     upload: Box<dyn Upload>,
-    /// What people call the file.
+    /// The file's name in messages.
     file: String,
     size_bytes: u64,
     blocks: u32,
-    /// Where the last block begins.
+    /// Offset of the last block.
     last: u64,
 }
 
 impl ManifestWriter {
-    /// Begins the file of this name.
+    /// Starts the named file.
     pub(crate) fn begin(storage: &dyn Storage, name: &str, description: &Description) -> Result<Self, Error> {
         let file = storage.describe(name);
         let upload = storage.create(name).map_err(|source| Error::storage("write", &file, source))?;
@@ -39,7 +40,7 @@ impl ManifestWriter {
         Ok(())
     }
 
-    /// Lets the checkpoint appear; gives the size of its file.
+    /// Publishes the checkpoint. Returns the size of its file.
     pub(crate) fn finish(mut self, description: &Description) -> Result<u64, Error> {
         self.description(description)?;
         self.write(&[&walk::end(self.last, self.blocks)])?;

@@ -1,4 +1,4 @@
-//! Taking over what a disk tier has written.
+//! Taking over files that a disk tier has written.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,9 +18,9 @@ struct Found<'a> {
     chunks: Vec<(&'a Arc<Chunk>, Place)>,
 }
 
-/// Has segments of the tier that chunks of the snapshot lie in be segments of the storage, too, without writing them
-/// again: `places` knows the chunks then. Where that cannot be, and where most of a segment is waste, nothing
-/// happens, and the chunks are written as any others.
+/// Makes segments of the tier that hold chunks of the snapshot into segments of the storage, without writing them
+/// again, and adds the chunks to `places`. Segments that cannot be taken over, or that are mostly waste, are skipped;
+/// their chunks are written like any others.
 pub(super) fn adopt(
     storage: &dyn Storage,
     tier: &Tier,

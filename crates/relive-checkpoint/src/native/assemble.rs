@@ -1,4 +1,4 @@
-//! Items put into their tables, and everything counted.
+//! Assembly of tables from items, and checks of counts.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,12 +11,12 @@ use crate::Loss;
 use crate::losses::Losses;
 use crate::manifest::{KnownChunks, TableDescription};
 
-/// Puts items into their tables.
+/// Assembles tables from items.
 pub(crate) struct Tables<'a> {
-    /// What people call the checkpoint's file.
+    /// The checkpoint file's name in messages.
     pub(crate) file: &'a str,
     pub(crate) known: &'a KnownChunks,
-    /// Numbers of losses by positions in the list of places.
+    /// Numbers of losses by index in the list of places.
     pub(crate) lost: HashMap<usize, usize>,
     pub(crate) losses: &'a mut Losses,
     pub(crate) tables: &'a [TableDescription],
@@ -49,7 +49,7 @@ impl Tables<'_> {
         self.tables.iter().zip(found).map(|(table, found)| self.table(table, found)).collect()
     }
 
-    /// Takes note of what a block lacks.
+    /// Records the missing parts of a block.
     fn charge(&mut self, table: &str, block: &ReadBlock) -> Result<(), Error> {
         for (reason, items) in &block.faults {
             let loss = Loss {
@@ -78,7 +78,7 @@ impl Tables<'_> {
         let name = &table.config.name;
         if found.seen != table.items {
             let reason = format!("{} items are counted, and {} are there", table.items, found.seen);
-            // Blocks that are lost with their heads are found by this alone, those without are counted already.
+            // Only this finds blocks that were lost with their heads; other lost blocks are already counted.
             let charged = self.losses.items_of(name);
             let items = table.items.saturating_sub(found.whole).saturating_sub(charged);
             let offset = self.losses.first_offset().unwrap_or(0);
@@ -98,20 +98,20 @@ impl Tables<'_> {
     }
 }
 
-/// What was found of a table.
+/// The intact part of a table.
 #[derive(Default)]
 struct Found {
     items: Vec<StoredItem>,
-    /// Items that are whole.
+    /// Number of intact items.
     whole: u64,
-    /// Items of blocks that were there, lost ones among them.
+    /// Number of items in the blocks found, including lost ones.
     seen: u64,
     /// Sequence number of the last item.
     last: Option<u64>,
 }
 
 impl Found {
-    /// Whether the items of a block are in order, and come after those before.
+    /// Checks that the items of a block are in order and follow the earlier ones.
     fn follows(&self, block: &ReadBlock) -> bool {
         let comes_after = block.order.is_none_or(|(first, _)| self.last.is_none_or(|last| last < first));
         block.is_sorted && comes_after

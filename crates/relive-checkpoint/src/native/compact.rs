@@ -1,11 +1,11 @@
-//! Which segments to write again.
+//! The choice of segments to rewrite.
 
 use std::collections::BTreeMap;
 
 use crate::fast_map::{FastMap, FastSet};
 use crate::segment::SegmentId;
 
-/// So many small segments of about one size are joined.
+/// Number of small segments of similar size that are joined.
 const CLASS_SEGMENTS: usize = 16;
 
 /// A segment that a checkpoint would refer to.
@@ -17,8 +17,8 @@ pub(super) struct Use {
     pub(super) live_bytes: u64,
 }
 
-/// The segments whose chunks are to be written again: sparse ones, and small ones of which there are many. From
-/// `large_bytes` on there is nothing to win by joining them.
+/// The segments whose chunks should be rewritten: sparse ones, and small ones if there are many. Joining segments of at
+/// least `large_bytes` gains nothing.
 pub(super) fn to_rewrite(uses: &FastMap<SegmentId, Use>, large_bytes: u64) -> FastSet<SegmentId> {
     let mut found = FastSet::default();
     let mut classes: BTreeMap<u32, Vec<SegmentId>> = BTreeMap::new();
@@ -26,7 +26,7 @@ pub(super) fn to_rewrite(uses: &FastMap<SegmentId, Use>, large_bytes: u64) -> Fa
         if live_bytes.saturating_mul(2) < *size_bytes {
             found.insert(*id);
         } else if *size_bytes < large_bytes {
-            // The logarithm to the base of 4.
+            // The logarithm to base 4.
             classes.entry(size_bytes.max(&1).ilog2() / 2).or_default().push(*id);
         }
     }

@@ -1,4 +1,4 @@
-//! What lies in a root, and what of it nobody needs any more.
+//! The files of a root, and those that are no longer needed.
 
 use std::collections::HashSet;
 use std::io;
@@ -11,18 +11,18 @@ use crate::segment::{FOLDER, SegmentId};
 use crate::storage::Storage;
 use crate::{Error, names};
 
-/// All files of ours in a root.
+/// All of Relive's files in a root.
 #[derive(Debug, Default)]
 pub(crate) struct Listing {
-    /// Checkpoints by number, the oldest first, with the sizes of their files.
+    /// Checkpoints by number, oldest first, with the sizes of their files.
     pub(crate) checkpoints: Vec<(u64, u64)>,
     /// Segments with the sizes of their files.
     pub(crate) segments: FastMap<SegmentId, u64>,
-    /// Files that nobody finished.
+    /// Unfinished files.
     pub(crate) leftovers: Vec<String>,
 }
 
-/// What was removed.
+/// The result of a collection.
 #[derive(Debug, Default)]
 pub(crate) struct Collected {
     /// Numbers of checkpoints.
@@ -55,15 +55,15 @@ impl Listing {
         self.checkpoints.last().map(|(number, _)| *number)
     }
 
-    /// The time of the newest checkpoint that tells it.
+    /// The time of the newest checkpoint whose time is readable.
     pub(crate) fn latest_time(&self, storage: &dyn Storage) -> Option<Timestamp> {
         let time =
             |(number, _): &(u64, u64)| read_description(storage, &names::checkpoint_name(*number)).ok();
         self.checkpoints.iter().rev().find_map(time).map(|(description, _)| description.created_at)
     }
 
-    /// Removes all checkpoints but the newest `keep`, and what no checkpoint refers to then. Whoever calls has the
-    /// lock, and writes nothing meanwhile.
+    /// Removes all checkpoints except the newest `keep`, and all files that no remaining checkpoint refers to. The
+    /// caller must hold the lock, and write nothing meanwhile.
     pub(crate) fn collect(mut self, storage: &dyn Storage, keep: usize) -> Result<Collected, Error> {
         let mut collected = Collected::default();
         let old = self.checkpoints.len().saturating_sub(keep.max(1));
@@ -99,7 +99,7 @@ impl Listing {
     }
 }
 
-/// Removes a file, which may be gone.
+/// Removes a file, which may already be gone.
 pub(super) fn remove(storage: &dyn Storage, name: &str) -> Result<(), Error> {
     match storage.remove(name) {
         Err(source) if source.kind() != io::ErrorKind::NotFound => {

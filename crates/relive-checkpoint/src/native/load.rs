@@ -18,7 +18,7 @@ use crate::segment::Place;
 use crate::storage::Storage;
 use crate::{LoadOptions, Loaded};
 
-/// Loads the checkpoint of this name. `places` learns where its chunks are.
+/// Loads the named checkpoint. Adds the places of its chunks to `places`.
 pub(crate) fn load(
     storage: &dyn Storage,
     name: &str,
@@ -46,8 +46,7 @@ pub(crate) fn load(
     Ok(Loaded { snapshot: Snapshot { tables, ledger }, location: file, losses: losses.into_found() })
 }
 
-/// Takes note of chunks that are missing; gives the numbers of the losses by the chunks' positions in the list of
-/// places.
+/// Records missing chunks. Returns the numbers of the losses by the chunks' indices in the list of places.
 fn note(
     lost: Vec<ChunkLoss>,
     losses: &mut Losses,

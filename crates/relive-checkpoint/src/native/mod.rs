@@ -1,4 +1,4 @@
-//! Our own format: checkpoints that share their chunks. `docs/checkpoint-format.md` is the authority on its bytes.
+//! Relive's own format: checkpoints that share their chunks. `docs/checkpoint-format.md` specifies its bytes.
 
 mod adopt;
 mod assemble;

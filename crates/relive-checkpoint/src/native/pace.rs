@@ -1,20 +1,21 @@
-//! Leaving processors to others while a checkpoint is written.
+//! Yielding processors to other threads while a checkpoint is written.
 
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Work between two looks at the clock of the scheduler.
+/// Amount of work between two checks of the scheduler's clock.
 const PIECE: Duration = Duration::from_millis(5);
 
-/// A piece of which the thread waited at least one such part for a processor was one that others wanted, too.
+/// If the thread waited for a processor for at least this fraction (1/20) of a piece, other threads wanted the
+/// processor, too.
 const WAITED_PART: u32 = 20;
 
-/// Twice the work of such a piece is left to the others: a checkpoint beside those who could use all processors takes
+/// Rest after such a piece, as a multiple of its work: beside threads that could use all processors, a checkpoint takes
 /// a third of one, and about three times as long as on an idle machine.
 const REST: u32 = 2;
 
-/// When the calling thread is to rest. A low priority alone is not enough: threads that wait for each other leave
-/// processors free for moments, and who takes them is not off again when they wake up.
+/// Decides when the calling thread rests. A low priority alone does not suffice: threads that wait for each other leave
+/// processors idle for moments, and a thread that takes one does not yield it as soon as they wake up.
 pub(super) struct Pace {
     since: Instant,
     waited: Duration,
@@ -25,7 +26,7 @@ impl Pace {
         Self { since: Instant::now(), waited: waited() }
     }
 
-    /// Called between small things to do. Rests if others wait for processors.
+    /// Called between small pieces of work. Rests if others wait for processors.
     pub(super) fn keep(&mut self) {
         let took = self.since.elapsed();
         if took < PIECE {
@@ -41,7 +42,7 @@ fn rest(took: Duration, waited: Duration) -> Duration {
     if waited >= took / WAITED_PART { took.saturating_sub(waited) * REST } else { Duration::ZERO }
 }
 
-/// How long the calling thread could have run and had no processor; nothing where the system does not tell.
+/// How long the calling thread was runnable without a processor; zero if the system does not report it.
 #[cfg(target_os = "linux")]
 fn waited() -> Duration {
     let told = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Which chunks are written already, and where.
+//! The chunks that are already written, and their places.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,11 +10,11 @@ use crate::segment::{Place, SegmentId, record};
 
 /// Places of chunks by the chunks' addresses.
 ///
-/// A chunk that is written gets this table's tag after its entry is here. So a chunk with the tag has its own entry or
-/// none, although addresses are used again: one that took the place of another has no tag until it is written itself.
-/// Entries count from when their segment is [confirmed](Self::confirm).
+/// A written chunk gets this table's tag after its entry is added. So a tagged chunk has its own entry or none, even
+/// though addresses are reused: a chunk at a reused address has no tag until it is written itself. Entries count once
+/// their segment is [confirmed](Self::confirm).
 pub(crate) struct Places {
-    /// 0 if all tags are taken: then nothing is kept, and every chunk counts as new.
+    /// 0 if all tags are taken: then nothing is recorded, and every chunk counts as new.
     tag: u8,
     inner: Mutex<Inner>,
 }
@@ -26,7 +26,7 @@ struct Inner {
     numbers: FastMap<SegmentId, u32>,
 }
 
-/// A [`Place`] in less memory, as there are millions.
+/// A compact [`Place`], because there are millions.
 #[derive(Clone, Copy)]
 struct Entry {
     /// Position in the list of segments.
@@ -41,7 +41,7 @@ struct Segment {
     is_confirmed: bool,
 }
 
-/// Tags that are taken, a bit for each from 1 on. Each table has one of its own as long as it lives.
+/// Taken tags, one bit for each from 1 on. Each table has its own tag while it lives.
 static TAKEN: [AtomicU64; 4] = [AtomicU64::new(1), AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0)];
 
 impl Places {
@@ -49,7 +49,7 @@ impl Places {
         Self { tag: take_tag().unwrap_or(0), inner: Mutex::default() }
     }
 
-    /// Where the chunk is written, if it is.
+    /// The place of the chunk, if it is written.
     pub(crate) fn find(&self, chunk: &Arc<Chunk>) -> Option<Place> {
         if self.tag == 0 || chunk.store_tag() != self.tag {
             return None;
@@ -61,7 +61,7 @@ impl Places {
         is_same.then_some(Place { segment: segment.id, offset, length, crc })
     }
 
-    /// Notes where a chunk was written. It counts once the segment is [confirmed](Self::confirm).
+    /// Records the place of a written chunk. It counts once the segment is [confirmed](Self::confirm).
     pub(crate) fn insert(&self, chunk: &Arc<Chunk>, place: Place) {
         if self.tag == 0 {
             return;
@@ -74,7 +74,7 @@ impl Places {
         chunk.set_store_tag(self.tag);
     }
 
-    /// Says that these segments last.
+    /// Marks these segments as durable.
     pub(crate) fn confirm(&self, segments: impl IntoIterator<Item = SegmentId>) {
         let mut inner = self.lock();
         for id in segments {
@@ -86,7 +86,7 @@ impl Places {
         }
     }
 
-    /// Forgets chunks whose addresses `lives` does not know, and segments in which no chunk is left.
+    /// Forgets chunks whose addresses `lives` does not accept, and segments without remaining chunks.
     pub(crate) fn retain(&self, lives: impl Fn(usize) -> bool) {
         let mut inner = self.lock();
         let Inner { entries, segments, .. } = std::mem::take(&mut *inner);
@@ -102,12 +102,12 @@ impl Places {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        // Whoever panicked has left at most a segment without entries.
+        // A panic leaves at most a segment without entries.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// What a chunk is found by. Two chunks at once never have the same.
+/// The identity of a chunk. No two live chunks share it.
 pub(crate) fn address(chunk: &Arc<Chunk>) -> usize {
     Arc::as_ptr(chunk).addr()
 }

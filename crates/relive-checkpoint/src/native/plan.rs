@@ -1,4 +1,4 @@
-//! What a checkpoint is going to write.
+//! The plan of a checkpoint to write.
 
 use std::sync::Arc;
 
@@ -10,22 +10,22 @@ use super::places::{Places, address};
 use crate::fast_map::{FastMap, FastSet};
 use crate::segment::{Place, SegmentId, record};
 
-/// The distinct chunks of a snapshot, and which of them are to be written.
+/// The distinct chunks of a snapshot, and which of them must be written.
 pub(super) struct Plan<'a> {
     places: &'a Places,
-    /// Sizes of the segments that are there.
+    /// Sizes of the existing segments.
     present: &'a FastMap<SegmentId, u64>,
     /// By address, in order of first appearance.
     positions: FastMap<usize, u32>,
-    /// Segments whose chunks are written again.
+    /// Segments whose chunks are rewritten.
     rewritten: FastSet<SegmentId>,
     pub(super) items: u64,
-    /// Bytes of the records that are to be written.
+    /// Bytes of the records to write.
     pub(super) new_bytes: u64,
 }
 
 impl<'a> Plan<'a> {
-    /// Segments from `large_bytes` on are not joined with others.
+    /// Segments of at least `large_bytes` are not joined with others.
     pub(super) fn new(
         snapshot: &Snapshot,
         places: &'a Places,
@@ -56,7 +56,7 @@ impl<'a> Plan<'a> {
         plan
     }
 
-    /// Where a chunk is that need not be written.
+    /// The place of a chunk that need not be written.
     pub(super) fn place_of(&self, chunk: &Arc<Chunk>) -> Option<Place> {
         let is_usable = |place: &Place| {
             let size = self.present.get(&place.segment).copied().unwrap_or_default();
@@ -65,12 +65,12 @@ impl<'a> Plan<'a> {
         self.places.find(chunk).filter(is_usable)
     }
 
-    /// Notes where a chunk was written.
+    /// Records the place of a written chunk.
     pub(super) fn placed(&self, chunk: &Arc<Chunk>, place: Place) {
         self.places.insert(chunk, place);
     }
 
-    /// Size of a segment that was there before.
+    /// Size of a segment that existed before.
     pub(super) fn size_of(&self, id: SegmentId) -> Option<u64> {
         self.present.get(&id).copied()
     }
@@ -85,7 +85,7 @@ impl<'a> Plan<'a> {
         self.positions
     }
 
-    /// Whether the chunk is met for the first time.
+    /// Whether this is the chunk's first occurrence.
     fn meet(&mut self, chunk: &Arc<Chunk>) -> bool {
         let next = u32::try_from(self.positions.len()).expect("2^32 chunks do not fit any memory");
         let before = self.positions.len();

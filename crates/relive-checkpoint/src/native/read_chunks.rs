@@ -1,4 +1,4 @@
-//! Chunks of a checkpoint, read side by side.
+//! Parallel reading of a checkpoint's chunks.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -14,10 +14,10 @@ use crate::segment::{Place, SegmentId, SegmentReader, Wanted, head_of, record};
 use crate::storage::Storage;
 use crate::{LoadOptions, Loss};
 
-/// What is wrong with a segment, and which chunks it costs.
+/// The damage of a segment, and the chunks that it costs.
 pub(crate) struct ChunkLoss {
     pub(crate) cause: Cause,
-    /// As positions in the list of places.
+    /// As indices in the list of places.
     pub(crate) chunks: Vec<usize>,
 }
 
@@ -28,7 +28,7 @@ pub(crate) enum Cause {
 }
 
 impl Cause {
-    /// Tells it to whoever decides what to do about it.
+    /// Passes it to the handler of damage.
     pub(crate) fn note(self, losses: &mut Losses) -> Result<usize, Error> {
         match self {
             Self::Damage(loss) => losses.note(loss),
@@ -37,13 +37,13 @@ impl Cause {
     }
 }
 
-/// Chunks by their positions in the list of places, and what is missing.
+/// Chunks by their indices in the list of places, and the missing ones.
 pub(crate) struct ReadChunks {
     pub(crate) chunks: Vec<OnceLock<Arc<Chunk>>>,
     pub(crate) losses: Vec<ChunkLoss>,
 }
 
-/// Reads the chunks of these places. With `salvage`, damage does not keep others from being read.
+/// Reads the chunks at these places. With `salvage`, damage does not prevent the others from being read.
 pub(crate) fn read_chunks(
     storage: &dyn Storage,
     places: &[Place],
@@ -62,7 +62,7 @@ pub(crate) fn read_chunks(
         let take = |index: usize, chunk: Chunk| {
             progress.advance(0, record::record_bytes(&chunk));
             let chunk = Arc::new(chunk.with_ledger(Arc::clone(ledger)));
-            // Each index is asked for once.
+            // Each index is requested once.
             chunks.get(index).map(|slot| slot.set(chunk));
         };
         let losses = read_segment(storage, *id, wanted, take);

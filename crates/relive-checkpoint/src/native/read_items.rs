@@ -1,4 +1,4 @@
-//! Items of a checkpoint, built or only looked at side by side.
+//! Parallel reading or checking of a checkpoint's items.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -9,22 +9,22 @@ use relive_tensor::Chunk;
 use super::parallel;
 use crate::manifest::{BlockHead, ItemBlock, ItemColumns, ItemFault, KnownChunks, rebuild};
 
-/// The items of a block, and what is missing.
+/// The items of a block, and the missing ones.
 pub(crate) struct ReadBlock {
     pub(super) head: BlockHead,
-    /// Where the block begins.
+    /// Offset of the block.
     pub(super) offset: u64,
-    /// None if they were only looked at.
+    /// Empty if they were only checked.
     pub(super) items: Vec<StoredItem>,
-    /// Items that are whole.
+    /// Number of intact items.
     pub(super) whole: u64,
     /// The first and the last sequence number.
     pub(super) order: Option<(u64, u64)>,
-    /// Whether sequence numbers grow.
+    /// Whether sequence numbers increase.
     pub(super) is_sorted: bool,
-    /// Number of items that lack a chunk, by the position of the first that they lack.
+    /// Number of items that lack a chunk, by the position of the first missing chunk.
     pub(super) lack: BTreeMap<u32, u64>,
-    /// Other reasons why items are missing, with their number.
+    /// Other reasons for missing items, with their numbers.
     pub(super) faults: Vec<(String, u64)>,
 }
 
@@ -50,7 +50,7 @@ pub(super) fn read_items(
     })
 }
 
-/// Looks at the items of blocks, without the chunks: `is_there` tells which positions have one.
+/// Checks the items of blocks without the chunks: `is_there` says which positions have one.
 pub(crate) fn check_items(
     blocks: Vec<ItemBlock>,
     is_there: impl Fn(u32) -> bool + Sync,

@@ -22,14 +22,14 @@ use crate::storage::Storage;
 use crate::tier::Tier;
 use crate::{Error, ErrorKind, names};
 
-/// Sizes that tests make small.
+/// Sizes that tests reduce.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sizes {
-    /// A segment of this size gets no more chunks.
+    /// A segment of this size takes no more chunks.
     pub(super) segment_bytes: u64,
-    /// A block of this size, once decoded, gets no more items.
+    /// A block of this decoded size takes no more items.
     pub(super) block_bytes: usize,
-    /// Most entries of a block.
+    /// Maximum number of entries in a block.
     pub(super) block_entries: usize,
 }
 
@@ -39,26 +39,26 @@ impl Default for Sizes {
     }
 }
 
-/// What was written.
+/// The result of a save.
 pub(super) struct Saved {
     pub(super) name: String,
     pub(super) written_bytes: u64,
     pub(super) total_bytes: u64,
 }
 
-/// Where a snapshot goes, and what is known of its chunks.
+/// The destination of a snapshot, and the known places of its chunks.
 #[derive(Clone, Copy)]
 pub(super) struct Target<'a> {
     pub(super) storage: &'a Arc<dyn Storage>,
     pub(super) places: &'a Places,
     pub(super) sizes: Sizes,
     pub(super) tier: Option<&'a Tier>,
-    /// The time of the latest checkpoint of the other format beside these.
+    /// The time of the latest checkpoint of the other format in the same place.
     pub(super) latest: Option<Timestamp>,
 }
 
-/// Writes a snapshot as the checkpoint after those that are there. Its references are dropped as they are written. What
-/// fails leaves nothing, as far as the storage still lets itself be cleaned.
+/// Writes a snapshot as the next checkpoint. Drops its references as they are written. A failed save leaves nothing
+/// behind, if the storage still allows cleaning up.
 pub(super) fn save(
     target: Target<'_>,
     mut snapshot: Snapshot,
@@ -83,7 +83,7 @@ pub(super) fn save(
     let mut segments = SegmentWriter::new(Arc::clone(storage), sizes.segment_bytes);
     let written = write(target, &name, &plan, snapshot, &mut segments, description, progress);
     let made: Vec<Written> = segments.written().to_vec();
-    // Waits for the thread that seals, should there have been an error.
+    // After an error, waits for the sealing thread.
     drop(segments);
     match written {
         Ok((description, file_bytes)) => {
@@ -102,8 +102,8 @@ pub(super) fn save(
     }
 }
 
-/// Removes what a failed checkpoint has left. Its own file first: it may be there, if all that failed was to make sure
-/// that it lasts, and then it needs its segments. `None`: the file of that name is another's.
+/// Removes the remains of a failed checkpoint. Its own file comes first: if only the final sync failed, the file may
+/// exist, and then it needs its segments. `None`: the file of that name belongs to another writer.
 fn clean(storage: &dyn Storage, own: Option<String>, made: &[Written]) {
     let segments = made.iter().map(|segment| segment.id.file_name());
     let removed = own.into_iter().chain(segments).try_for_each(|name| remove(storage, &name));
@@ -138,7 +138,7 @@ fn now() -> Timestamp {
     Timestamp::from_nanos(i64::try_from(since.as_nanos()).unwrap_or(i64::MAX))
 }
 
-/// The time of a checkpoint that is to be the newest: a clock that was put back must not make it older than the others.
+/// The time of a new checkpoint: a clock that was set back must not make it older than the others.
 fn time_after(latest: Option<Timestamp>) -> Timestamp {
     let next = |latest: Timestamp| Timestamp::from_nanos(latest.as_nanos().saturating_add(1));
     latest.map_or_else(now, |latest| next(latest).max(now()))
@@ -180,7 +180,7 @@ fn write(
     Ok((description, file_bytes))
 }
 
-/// A checkpoint in the making.
+/// A checkpoint under construction.
 struct Writing<'a> {
     plan: &'a Plan<'a>,
     sizes: Sizes,
@@ -188,33 +188,33 @@ struct Writing<'a> {
     segments: &'a mut SegmentWriter,
     manifest: ManifestWriter,
     progress: &'a CheckpointProgress,
-    /// Items of the next block.
+    /// Items for the next block.
     items: ItemColumns,
     window: Window,
-    /// Segments that chunks are in.
+    /// Segments that contain chunks of the checkpoint.
     used: FastSet<SegmentId>,
     totals: Totals,
     pace: Pace,
 }
 
-/// Chunks that were met and are not in a block yet.
+/// Chunks that are not in a block yet.
 #[derive(Default)]
 struct Window {
     /// Position of the first.
     first: u32,
     /// `None` for those that wait to be written.
     places: Vec<Option<Place>>,
-    /// Where those are in the list of places, in the order in which they will be written.
+    /// Indices of the waiting ones in the list of places, in writing order.
     waiting: VecDeque<usize>,
 }
 
 impl Window {
-    /// Position of the chunk that is met next.
+    /// Position of the next chunk.
     fn next(&self) -> u32 {
         self.first + u32::try_from(self.places.len()).expect("positions have 32 bits")
     }
 
-    /// Takes a chunk that is met, `None` if it waits to be written.
+    /// Adds a chunk; `None` if it waits to be written.
     fn meet(&mut self, place: Option<Place>) {
         if place.is_none() {
             self.waiting.push_back(self.places.len());
@@ -258,23 +258,23 @@ impl Writing<'_> {
         Ok(())
     }
 
-    /// A chunk that was not met before.
+    /// Adds a chunk at its first occurrence.
     fn meet(&mut self, chunk: &Arc<Chunk>) -> Result<(), Error> {
         let place = self.plan.place_of(chunk);
         self.window.meet(place);
         if place.is_some() {
             return Ok(());
         }
-        // It may leave memory before it is written.
+        // The chunk may leave memory before it is written.
         if let Some(tier) = self.tier.filter(|_| chunk.is_stored()) {
-            // What the disk has changed must not get a new checksum.
+            // Data that the disk has corrupted must not get a new checksum.
             tier.check(chunk)?;
         }
         let Self { plan, segments, window, progress, .. } = self;
         segments.push(Arc::clone(chunk), |chunk, place| written(plan, window, progress, chunk, place))
     }
 
-    /// Writes the chunks that were met, and the items, which belong to one table.
+    /// Writes blocks of the pending chunks, and of the items, which belong to one table.
     fn blocks(&mut self, table: u32) -> Result<(), Error> {
         let Self { plan, segments, window, progress, .. } = self;
         segments.flush(|chunk, place| written(plan, window, progress, chunk, place))?;

@@ -14,9 +14,9 @@ use crate::tier::Tier;
 use crate::{Error, ErrorKind, names};
 use crate::{LoadOptions, Loaded};
 
-/// The checkpoints of a server in our own format, in a folder or a bucket, which is locked against other writers.
+/// The checkpoints of a server in Relive's format, in a folder or a bucket that is locked against other writers.
 ///
-/// Successive checkpoints share what they have in common: a chunk is written once.
+/// Successive checkpoints share data: a chunk is written once.
 ///
 /// ```
 /// use relive_checkpoint::{LoadOptions, Store};
@@ -46,19 +46,19 @@ pub struct Store {
     sizes: Sizes,
     places: Places,
     tier: Option<Arc<Tier>>,
-    /// What keeps others out, and is held while a checkpoint is written. `None` where nobody may write.
+    /// Excludes others; held while a checkpoint is written. `None` if the place is read-only.
     lock: Mutex<Option<Lock>>,
 }
 
 type Lock = Box<dyn Send + Sync>;
 
 impl Store {
-    /// The checkpoints at `location`: a path, or the URL of a bucket. The folder is made if it is not there.
+    /// Opens the checkpoints at `location`: a path, or the URL of a bucket. The folder is created if necessary.
     ///
-    /// A folder that must not be written to can be opened, too: what is there can be loaded, and nothing can be saved.
+    /// A read-only folder can be opened, too: its checkpoints can be loaded, but nothing can be saved.
     ///
     /// # Errors
-    /// `InUse` if another process writes there; `Location` for a URL of an unknown kind; `Io`.
+    /// `InUse` if another process is writing there; `Location` for an unknown kind of URL; `Io`.
     pub fn open(location: &str) -> Result<Self, Error> {
         Self::on(storage::open(location)?, Sizes::default())
     }
@@ -86,16 +86,16 @@ impl Store {
         Ok(store)
     }
 
-    /// How many checkpoints to keep, at least the newest. Default: 3. Older ones are removed after a newer one is
-    /// whole.
+    /// Sets how many checkpoints to keep, at least the newest. Default: 3. Older ones are removed once a newer one is
+    /// complete.
     #[must_use]
     pub fn keep(mut self, checkpoints: usize) -> Self {
         self.keep = checkpoints.max(1);
         self
     }
 
-    /// The disk tier of the server. Checkpoints take its files over instead of writing the chunks again, if both
-    /// folders are of one file system.
+    /// Sets the disk tier of the server. Checkpoints take over its files instead of writing the chunks again, if both
+    /// folders are on one file system.
     #[must_use]
     pub fn tier(mut self, tier: Arc<Tier>) -> Self {
         self.tier = Some(tier);
@@ -108,7 +108,7 @@ impl Store {
         self.storage.describe("")
     }
 
-    /// Path or URL of the newest checkpoint, whole or not; `None` if there is none.
+    /// Path or URL of the newest checkpoint, intact or not; `None` if there are none.
     ///
     /// # Errors
     /// The root cannot be listed.
@@ -117,22 +117,22 @@ impl Store {
         Ok(newest.map(|number| self.storage.describe(&names::checkpoint_name(number))))
     }
 
-    /// Loads the newest checkpoint; `None` if there is none. What it refers to is not written again by the next
-    /// [`save`](Self::save).
+    /// Loads the newest checkpoint; `None` if there are none. The next [`save`](Self::save) does not rewrite the data
+    /// that it refers to.
     ///
     /// # Errors
-    /// `Damaged` if it is not whole, with file, place and table: an older one is never taken in silence. `Io`.
+    /// `Damaged` if it is damaged, with file, place and table: an older one is never loaded silently. `Io`.
     pub fn load_latest(&self, options: &LoadOptions) -> Result<Option<Loaded>, Error> {
         let listing = Listing::read(self.storage.as_ref())?;
         let Some(newest) = listing.newest() else { return Ok(None) };
         load(self.storage.as_ref(), &names::checkpoint_name(newest), options, Some(&self.places)).map(Some)
     }
 
-    /// Loads one of the checkpoints, which is named by its path or URL, or by its name alone. What it refers to is
-    /// not written again by the next [`save`](Self::save).
+    /// Loads one of the checkpoints, identified by its path or URL, or by its name alone. The next [`save`](Self::save)
+    /// does not rewrite the data that it refers to.
     ///
     /// # Errors
-    /// `Location` if this is not the name of a checkpoint; as [`load_latest`](Self::load_latest).
+    /// `Location` if this is not the name of a checkpoint; otherwise as for [`load_latest`](Self::load_latest).
     pub fn load(&self, location: &str, options: &LoadOptions) -> Result<Loaded, Error> {
         let name = location.rsplit('/').next().unwrap_or(location);
         if names::checkpoint_number(name).is_none() {
@@ -144,16 +144,16 @@ impl Store {
         load(self.storage.as_ref(), name, options, Some(&self.places))
     }
 
-    /// Writes `snapshot` as the newest checkpoint, and removes older ones than are to be [kept](Self::keep).
-    /// References to items are dropped as they are written. Two calls at once are served one after the other.
+    /// Writes `snapshot` as the newest checkpoint, and removes older ones beyond the number to [keep](Self::keep).
+    /// References to items are dropped as they are written. Concurrent calls run one after the other.
     ///
     /// # Errors
-    /// `Io`: what the storage refused. The checkpoints that were there are as valid as before.
+    /// `Io`: the storage refused an operation. The existing checkpoints stay valid.
     pub fn save(&self, snapshot: Snapshot, progress: &CheckpointProgress) -> Result<SavedCheckpoint, Error> {
         self.save_after(None, snapshot, progress)
     }
 
-    /// As [`save`](Self::save), with a time that is later than `latest`, whatever the clock says.
+    /// Like [`save`](Self::save), with a time later than `latest`, whatever the clock says.
     pub(crate) fn save_after(
         &self,
         latest: Option<Timestamp>,
@@ -177,11 +177,11 @@ impl Store {
     }
 
     fn locked(&self) -> MutexGuard<'_, Option<Lock>> {
-        // A writer that panicked has left at most files that nobody refers to.
+        // A writer that panicked has left at most unreferenced files.
         self.lock.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Removes what nobody needs, which is worth a warning if it fails.
+    /// Removes unneeded files; a failure is only worth a warning.
     fn collect(&self, keep: usize) {
         let storage = self.storage.as_ref();
         let collected = Listing::read(storage).and_then(|listing| listing.collect(storage, keep));
@@ -191,7 +191,7 @@ impl Store {
     }
 }
 
-/// Checkpoints that are kept unless another number is asked for.
+/// Default number of checkpoints to keep.
 const DEFAULT_KEEP: usize = 3;
 
 impl fmt::Debug for Store {

@@ -1,11 +1,11 @@
-//! A zlib stream that must be whole.
+//! A zlib stream that must be complete.
 
 use std::io::{self, BufRead, Read};
 
 use flate2::{Decompress, FlushDecompress, Status};
 
-/// Reads the content of a zlib stream. Other than flate2's own reader, it takes the end of the file for the end of the
-/// content only if the stream ends there, too, and its checksum is right.
+/// Reads the content of a zlib stream. Unlike flate2's own reader, it accepts the end of the file as the end of the
+/// content only if the stream ends there and its checksum is correct.
 pub(super) struct Inflate<R> {
     input: R,
     state: Decompress,
@@ -17,7 +17,7 @@ impl<R: BufRead> Inflate<R> {
         Self { input, state: Decompress::new(true), is_over: false }
     }
 
-    /// Decompresses some of the input; gives the bytes taken and made, which may both be 0.
+    /// Decompresses some of the input; returns the bytes consumed and produced, both of which may be 0.
     fn step(&mut self, out: &mut [u8]) -> io::Result<(usize, usize)> {
         let input = self.input.fill_buf()?;
         let before = (self.state.total_in(), self.state.total_out());
@@ -70,7 +70,7 @@ mod tests {
 
     fn inflated(bytes: &[u8]) -> io::Result<Vec<u8>> {
         let mut out = Vec::new();
-        // A small buffer, so that the stream's parts come one by one.
+        // A small buffer, so that the stream's parts arrive one by one.
         Inflate::new(BufReader::with_capacity(3, bytes)).read_to_end(&mut out).map(|_| out)
     }
 

@@ -1,4 +1,4 @@
-//! TensorFlow's TFRecord files: records with checksums, the whole in one zlib stream or as it is.
+//! TensorFlow's TFRecord files: records with checksums, the whole file one zlib stream or uncompressed.
 //!
 //! | Bytes of a record | Content |
 //! |---|---|

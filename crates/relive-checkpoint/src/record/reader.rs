@@ -14,21 +14,21 @@ use crate::limits::MAX_RECORD_BYTES;
 pub(crate) struct RecordReader {
     path: PathBuf,
     content: Box<dyn Read>,
-    /// Most bytes of a record.
+    /// Limit on the bytes of a record.
     limit: u64,
     payload: Vec<u8>,
-    /// Records begun so far.
+    /// Number of records started so far.
     begun: u64,
-    /// Where the last of them begins.
+    /// Offset of the last one.
     start: u64,
-    /// Bytes of the content read so far.
+    /// Number of bytes of the content read so far.
     read: u64,
 }
 
 const BUFFER_BYTES: usize = 256 << 10;
 
 impl RecordReader {
-    /// Opens a file of either kind: compressed, or as it is, as checkpoints before 2021 are.
+    /// Opens a file of either kind: compressed, or uncompressed as in checkpoints before 2021.
     pub(crate) fn open(path: &Path) -> Result<Self, Error> {
         let broken = |source: io::Error| match source.kind() {
             io::ErrorKind::NotFound => Error::damaged(path, None, "the file is missing"),
@@ -51,7 +51,7 @@ impl RecordReader {
         Ok(Self { path, content, limit: MAX_RECORD_BYTES, payload: Vec::new(), begun: 0, start: 0, read: 0 })
     }
 
-    /// Refuses records of more bytes.
+    /// Sets the limit on the bytes of a record.
     pub(crate) fn limit(mut self, bytes: u64) -> Self {
         self.limit = bytes;
         self
@@ -82,13 +82,13 @@ impl RecordReader {
         Ok(Some(payload))
     }
 
-    /// What is wrong with the record that was read last.
+    /// The damage of the last record read.
     pub(crate) fn damaged(&self, reason: impl Into<Reason>) -> Error {
         let place = Place { record: self.begun.saturating_sub(1), offset: self.start };
         Error::damaged(&self.path, Some(place), reason)
     }
 
-    /// Reads so many bytes, or those that are left. The buffer grows with what comes, and is used again.
+    /// Reads this many bytes, or the remaining ones. The buffer grows as bytes arrive, and is reused.
     fn fill(&mut self, bytes: u64) -> Result<(), Error> {
         self.payload.clear();
         match (&mut self.content).take(bytes).read_to_end(&mut self.payload) {
@@ -110,7 +110,7 @@ enum Kind {
     Neither,
 }
 
-/// A record's checksum is looked at first, as a length of 40,056 bytes looks like the header of a zlib stream.
+/// A record's checksum is checked first, because a length of 40,056 bytes looks like the header of a zlib stream.
 fn kind(head: &[u8]) -> Kind {
     let is_zlib =
         |method: u8, flags: u8| method & 0x0f == 8 && u16::from_be_bytes([method, flags]).is_multiple_of(31);

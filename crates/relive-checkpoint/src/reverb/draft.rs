@@ -1,4 +1,4 @@
-//! A checkpoint that is being written.
+//! A checkpoint under construction.
 
 use std::path::{Path, PathBuf};
 
@@ -11,13 +11,14 @@ use crate::Error;
 use crate::record::RecordWriter;
 use crate::storage::disk::{Disk, DurableFile};
 
-/// A folder of records that becomes a checkpoint when it is [published](Self::publish). Dropped before, it is removed.
+/// A folder of records that becomes a checkpoint when it is [published](Self::publish). If it is dropped earlier, it is
+/// removed.
 pub(super) struct Draft<'a> {
     disk: &'a dyn Disk,
     root: PathBuf,
     folder: PathBuf,
     name: String,
-    /// Files that are written. They stay open, and with it locked, until nobody can take them for a leftover any more.
+    /// The written files. They stay open, and thereby locked, until they can no longer be mistaken for leftovers.
     files: Vec<Box<dyn DurableFile>>,
     is_published: bool,
 }
@@ -29,7 +30,7 @@ pub(super) struct Records {
 }
 
 impl<'a> Draft<'a> {
-    /// Begins the checkpoint of `time` in `root`, which is made if it is not there.
+    /// Starts the checkpoint of `time` in `root`, which is created if necessary.
     pub(super) fn begin(disk: &'a dyn Disk, root: &Path, time: Time) -> Result<Self, Error> {
         let name = time.to_name();
         let folder = root.join(draft_name(&name));
@@ -38,20 +39,20 @@ impl<'a> Draft<'a> {
         Ok(Self { disk, root, folder, name, files, is_published: false })
     }
 
-    /// Begins a file of records.
+    /// Starts a file of records.
     pub(super) fn records(&self, file: &str, level: Compression) -> Result<Records, Error> {
         let path = self.folder.join(file);
         Ok(Records { writer: RecordWriter::new(self.create(&path)?, level), path })
     }
 
-    /// Ends a file and makes it last.
+    /// Finishes a file and makes it durable.
     pub(super) fn finish(&mut self, records: Records) -> Result<(), Error> {
         let Records { path, writer } = records;
         let file = writer.finish().map_err(|source| Error::io("write", &path, source))?;
         self.keep(&path, file)
     }
 
-    /// Makes it the newest checkpoint; gives its path.
+    /// Makes it the newest checkpoint; returns its path.
     pub(super) fn publish(mut self) -> Result<PathBuf, Error> {
         let done = self.folder.join(DONE);
         let file = self.create(&done)?;

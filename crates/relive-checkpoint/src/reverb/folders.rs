@@ -1,4 +1,4 @@
-//! What lies in the folder of checkpoints.
+//! The contents of the folder of checkpoints.
 
 use std::fs;
 use std::io;
@@ -9,19 +9,19 @@ use super::name::Time;
 use crate::Error;
 use crate::storage::disk::{Disk, is_being_written};
 
-/// The checkpoints of a root, and what was left behind by writers that did not get to their end.
+/// The checkpoints of a root, and the remains of writers that did not finish.
 #[derive(Debug, Default)]
 pub(super) struct Folders {
-    /// Whole checkpoints, the oldest first.
+    /// Complete checkpoints, oldest first.
     pub(super) whole: Vec<(Time, PathBuf)>,
-    /// Folders named as checkpoints that lack their last file.
+    /// Folders that have a checkpoint's name but lack the last file.
     pub(super) incomplete: Vec<(Time, PathBuf)>,
-    /// Folders in which a checkpoint was being written, or removed.
+    /// Folders of checkpoints that were being written or removed.
     pub(super) drafts: Vec<PathBuf>,
 }
 
 impl Folders {
-    /// Looks into `root`; a root that does not exist is empty.
+    /// Lists `root`; a root that does not exist is empty.
     pub(super) fn list(root: &Path) -> Result<Self, Error> {
         let broken = |source| Error::io("list", root, source);
         let mut found = Self::default();
@@ -49,24 +49,24 @@ impl Folders {
         }
     }
 
-    /// The latest time of a checkpoint, whole or not.
+    /// The latest time of a checkpoint, complete or not.
     pub(super) fn latest_time(&self) -> Option<Time> {
         let last = |folders: &[(Time, PathBuf)]| folders.last().map(|(time, _)| *time);
         last(&self.whole).max(last(&self.incomplete))
     }
 }
 
-/// Whether a folder is a checkpoint, whole or not, whatever its name is.
+/// Whether a folder is a checkpoint, complete or not, whatever its name is.
 pub(crate) fn is_checkpoint(folder: &Path) -> bool {
     folder.join(DONE).is_file() || folder.join(TABLES).is_file()
 }
 
-/// Whether a folder is a checkpoint whose writer got to its end.
+/// Whether a folder is a complete checkpoint.
 pub(crate) fn is_whole(folder: &Path) -> bool {
     folder.join(DONE).is_file()
 }
 
-/// The name of the folder in which the checkpoint `name` is written. Loaders pass over it.
+/// The name of the folder in which the checkpoint `name` is written. Loaders ignore it.
 pub(super) fn draft_name(name: &str) -> String {
     format!(".{name}.tmp")
 }
@@ -76,7 +76,7 @@ fn is_draft(name: &str) -> bool {
     name.and_then(Time::from_name).is_some()
 }
 
-/// Removes what an interrupted writer has left, unless somebody is writing there or it holds files that are not ours.
+/// Removes the remains of an interrupted writer, unless a process is writing there or the folder holds foreign files.
 pub(super) fn remove_draft(disk: &dyn Disk, folder: &Path) {
     if FILES.iter().any(|file| is_being_written(&folder.join(file))) {
         return;
@@ -86,8 +86,7 @@ pub(super) fn remove_draft(disk: &dyn Disk, folder: &Path) {
     }
 }
 
-/// Removes a checkpoint, unless it holds files that are not ours. From the first moment on it is no checkpoint any
-/// more.
+/// Removes a checkpoint, unless it holds foreign files. It stops being a checkpoint with the first operation.
 pub(super) fn remove_checkpoint(disk: &dyn Disk, folder: &Path) -> Result<(), Error> {
     let refused = |source| Error::io("remove the checkpoint", folder, source);
     match foreign_file(folder).map_err(refused)? {
@@ -103,7 +102,7 @@ fn remove_whole(disk: &dyn Disk, folder: &Path) -> io::Result<()> {
     remove(disk, &draft)
 }
 
-/// Removes our files and then the folder, which fails if others are left.
+/// Removes our files and then the folder; fails if others remain.
 fn remove(disk: &dyn Disk, folder: &Path) -> io::Result<()> {
     for file in FILES {
         match disk.remove_file(&folder.join(file)) {

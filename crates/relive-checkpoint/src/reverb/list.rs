@@ -1,4 +1,4 @@
-//! What a list tells of a checkpoint.
+//! Lists of checkpoints.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,10 +13,10 @@ use crate::record::RecordReader;
 use crate::{CheckpointInfo, CheckpointSummary, Error, Format, TableSummary};
 
 impl Store {
-    /// The whole checkpoints in `root`, the oldest first; none if it is not there.
+    /// The complete checkpoints in `root`, oldest first; empty if it does not exist.
     ///
     /// # Errors
-    /// The folder cannot be read. What cannot be read of a checkpoint is an error in its [`CheckpointInfo::summary`].
+    /// The folder cannot be read. An unreadable checkpoint is an error in its [`CheckpointInfo::summary`].
     pub fn list(root: &Path) -> Result<Vec<CheckpointInfo>, Error> {
         let found = Folders::list(root)?;
         Ok(found.whole.iter().map(|(time, folder)| info(*time, folder)).collect())
@@ -33,7 +33,7 @@ fn info(time: Time, folder: &Path) -> CheckpointInfo {
     }
 }
 
-/// By the records of the tables: those of items and chunks are not looked at.
+/// From the records of the tables; those of items and chunks are not read.
 pub(super) fn summary(time: Time, folder: &Path) -> Result<CheckpointSummary, Error> {
     if !is_whole(folder) {
         return Err(Error::damaged(
@@ -49,7 +49,7 @@ pub(super) fn summary(time: Time, folder: &Path) -> Result<CheckpointSummary, Er
         let (config, counters) =
             checkpoint::table_from_wire(&message).map_err(|error| records.damaged(error))?;
         let counted = counters.inserts.saturating_sub(counters.deletes);
-        // Items in the records of their tables are from times when deletes were not counted.
+        // Items in the records of their tables are from versions that did not count deletes.
         let items = match message.deprecated_items.len() as u64 {
             0 => u64::try_from(counted).unwrap_or(0),
             old => old,

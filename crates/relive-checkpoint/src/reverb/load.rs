@@ -26,10 +26,10 @@ pub(super) fn read(folder: &Path, options: &LoadOptions) -> Result<Loaded, Error
     }
     let progress = options.counter();
     loading.read_chunks(&folder.join(CHUNKS), options, &progress)?;
-    // Without its rules no table can be made, so there is nothing to salvage.
+    // Without its rules no table can be created, so nothing can be salvaged.
     loading.read_tables(&folder.join(TABLES))?;
     let items = folder.join(ITEMS);
-    // Where items lie in the records of their tables, there is no file of items.
+    // Checkpoints with items in the records of their tables have no file of items.
     if items.exists() {
         let read = loading.read_items(&items, &progress);
         read.or_else(|error| loading.losses.bear(&items, error))?;
@@ -42,7 +42,7 @@ pub(super) fn read(folder: &Path, options: &LoadOptions) -> Result<Loaded, Error
 
 type Chunks = HashMap<u64, Arc<Chunk>>;
 
-/// Chunks that a disk tier is given at once, if there is one.
+/// Number of chunks passed to a disk tier at once, if there is one.
 const CHUNKS_AT_ONCE: usize = 256;
 
 #[derive(Default)]
@@ -53,7 +53,7 @@ struct Loading {
     tables: Vec<TableSnapshot>,
     /// Positions in `tables`.
     by_name: HashMap<String, usize>,
-    /// Whether items came in the records of their tables.
+    /// Whether items were in the records of their tables.
     has_old_items: bool,
 }
 
@@ -69,7 +69,7 @@ impl Loading {
         read.or_else(|error| self.losses.bear(path, error))
     }
 
-    /// The same chunk may come twice, as dm-reverb tells chunks apart by their addresses.
+    /// The same chunk may occur twice, because dm-reverb identifies chunks by their addresses.
     fn add_chunks(
         &mut self,
         mut records: RecordReader,
@@ -143,13 +143,13 @@ impl Loading {
         Ok(())
     }
 
-    /// A file that was cut between two records shows here, if it was not compressed.
+    /// Detects an uncompressed file that was truncated between two records.
     fn check_counts(&mut self, folder: &Path) -> Result<(), Error> {
         for table in &mut self.tables {
             let counters = &mut table.counters;
             let items = i64::try_from(table.items.len()).unwrap_or(i64::MAX);
             if self.has_old_items {
-                // Servers of that time did not count deletes.
+                // Servers of these versions did not count deletes.
                 counters.deletes = counters.inserts.saturating_sub(items).max(0);
                 counters.inserts = counters.deletes.saturating_add(items);
             }
@@ -159,7 +159,7 @@ impl Loading {
                 let reason = format!("table `{name}` counts {counted} items, but {items} are there");
                 let missing = u64::try_from(counted.saturating_sub(items)).unwrap_or(0);
                 self.losses.bear_missing(folder, name, missing, Error::damaged(folder, None, reason))?;
-                // What is lost has left the table.
+                // Lost items count as deleted from the table.
                 counters.inserts = counters.inserts.max(items);
                 counters.deletes = counters.inserts - items;
             }

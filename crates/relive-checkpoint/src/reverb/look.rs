@@ -1,4 +1,4 @@
-//! Looking at a checkpoint: it is loaded for that, since only the whole of a file shows what is in it.
+//! Inspection of a checkpoint, which loads it, because only the whole file shows its contents.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -17,7 +17,7 @@ impl Store {
     /// Reads and checks every byte of the checkpoint in `folder`.
     ///
     /// # Errors
-    /// `Damaged` if the rules of its tables are, without which nothing can be told of the rest; `Io`.
+    /// `Damaged` if the rules of its tables are damaged, without which the rest cannot be interpreted; `Io`.
     pub fn verify(folder: &Path, progress: &Arc<CheckpointProgress>) -> Result<Report, Error> {
         let options = LoadOptions::new().salvage(true).progress(Arc::clone(progress));
         let loaded = load::read(folder, &options)?;
@@ -32,10 +32,10 @@ impl Store {
         })
     }
 
-    /// Shows the checkpoint in `folder`, with up to `sample` items of each table: the first ones and the last ones.
+    /// Shows the checkpoint in `folder`, with up to `sample` items of each table: the first and the last ones.
     ///
     /// # Errors
-    /// `Damaged` if it is not whole; `Io`.
+    /// `Damaged` if it is damaged; `Io`.
     pub fn inspect(folder: &Path, sample: usize) -> Result<Inspection, Error> {
         let summary = summary(Time::of_folder(folder), folder)?;
         let loaded = load::read(folder, &LoadOptions::new())?;
@@ -60,7 +60,7 @@ fn shown(table: &TableSnapshot, sample: usize) -> TableInspection {
     TableInspection { summary, chunks: num_chunks, chunk_bytes, sample }
 }
 
-/// Distinct chunks and their bytes.
+/// Number of distinct chunks, and their bytes.
 fn chunks(tables: &[TableSnapshot]) -> (u64, u64) {
     let mut met: HashSet<*const Chunk> = HashSet::new();
     let mut bytes = 0;

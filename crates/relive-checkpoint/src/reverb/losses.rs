@@ -1,11 +1,11 @@
-//! What is given up of a damaged checkpoint, or not.
+//! The losses of a damaged checkpoint.
 
 use std::path::Path;
 
 use crate::error::Place;
 use crate::{Error, ErrorKind, Loss};
 
-/// Losses so far. Unless they are to be borne, the first one is the end.
+/// Losses so far. Unless losses are accepted, the first one is an error.
 #[derive(Debug, Default)]
 pub(super) struct Losses {
     are_borne: bool,
@@ -21,12 +21,12 @@ impl Losses {
         self.list
     }
 
-    /// The rest of a file is given up.
+    /// Gives up the rest of a file.
     pub(super) fn bear(&mut self, file: &Path, error: Error) -> Result<(), Error> {
         self.add(file, None, 0, error)
     }
 
-    /// An item is given up. Items of one table in a row are one loss.
+    /// Gives up an item. Consecutive items of one table are one loss.
     pub(super) fn bear_item(&mut self, file: &Path, table: &str, error: Error) -> Result<(), Error> {
         let is_next = |last: &&mut Loss| last.items > 0 && last.table.as_deref() == Some(table);
         match self.list.last_mut().filter(is_next) {
@@ -36,7 +36,7 @@ impl Losses {
         Ok(())
     }
 
-    /// Items are not there, of which some may have been given up already.
+    /// Records missing items, some of which may have been given up already.
     pub(super) fn bear_missing(
         &mut self,
         file: &Path,

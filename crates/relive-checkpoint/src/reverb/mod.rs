@@ -1,4 +1,4 @@
-//! dm-reverb's checkpoints, as versions 0.14 and later write them and as all versions read them.
+//! dm-reverb's checkpoints, as versions 0.14 and later write them and all versions read them.
 //!
 //! ```text
 //! <root>/2026-11-20T11:16:35.669974815+00:00/
@@ -12,15 +12,15 @@
 //! | `chunks.tfrecord` | every `ChunkData` that items refer to, once | any |
 //! | `DONE` | none, the file is empty: without it, the folder is no checkpoint | |
 //!
-//! Each file of records is one zlib stream; in ours, chunks are not compressed a second time. The folder's name is
-//! the time at which it was begun, in RFC 3339, and the latest time is the newest checkpoint. dm-reverb compares the
-//! names as text, so ours are in UTC with nine digits.
+//! Each file of records is one zlib stream; Relive does not compress chunks a second time. The folder's name is its
+//! start time in RFC 3339, and the latest time marks the newest checkpoint. dm-reverb compares the names as text, so
+//! Relive's are in UTC with nine digits.
 //!
-//! What dm-reverb does otherwise, on purpose: folders that are not checkpoints are never touched; a damaged or
-//! incomplete checkpoint is an error, not an empty server; times of any offset are compared as times.
+//! Deliberate differences from dm-reverb: folders that are not checkpoints are never touched; a damaged or incomplete
+//! checkpoint is an error, not an empty server; times with any offset are compared as times.
 //!
-//! Older forms are read, too: files that are not compressed, items in the records of their tables, items that name a
-//! range of rows, chunks that hold their tensors directly.
+//! Older forms can be read, too: uncompressed files, items in the records of their tables, items that name a range of
+//! rows, chunks that hold their tensors directly.
 
 mod draft;
 mod files;

@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use chrono::{DateTime, Local};
 use relive_table::Timestamp;
 
-/// Nanoseconds since 1970, UTC. Checkpoints are from times after that.
+/// Nanoseconds since 1970, UTC. All checkpoints are later than that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Time(u64);
 
@@ -23,7 +23,7 @@ impl Time {
         Self(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
     }
 
-    /// The time that a folder's name tells, else the one of its last change.
+    /// The time in a folder's name, otherwise its modification time.
     pub(super) fn of_folder(folder: &Path) -> Self {
         let named = folder.file_name().and_then(|name| name.to_str()).and_then(Self::from_name);
         named.unwrap_or_else(|| {
@@ -32,7 +32,7 @@ impl Time {
         })
     }
 
-    /// The first that is later.
+    /// The first representable time that is later.
     pub(super) fn after(time: Timestamp) -> Self {
         Self(u64::try_from(time.as_nanos()).unwrap_or_default()).next()
     }
@@ -41,13 +41,13 @@ impl Time {
         Timestamp::from_nanos(i64::try_from(self.0).unwrap_or(i64::MAX))
     }
 
-    /// The next time that a name can tell.
+    /// The next time that a name can represent.
     pub(super) fn next(self) -> Self {
         Self(self.0.saturating_add(1))
     }
 
-    /// `2026-11-20T11:16:35.669974815+00:00`, in the time zone of this machine: dm-reverb names its own so, compares
-    /// names as text, and takes the greatest for the newest.
+    /// `2026-11-20T11:16:35.669974815+00:00`, in the time zone of this machine: dm-reverb names its own checkpoints
+    /// this way, compares names as text, and takes the greatest for the newest.
     pub(super) fn to_name(self) -> String {
         let seconds = i64::try_from(self.0 / NANOS_PER_SECOND).unwrap_or_default();
         let local = DateTime::from_timestamp(seconds, 0).map(|time| time.with_timezone(&Local));
@@ -55,7 +55,7 @@ impl Time {
         self.to_name_at(offset_seconds / 60)
     }
 
-    /// The name where clocks are so many minutes ahead of UTC.
+    /// The name where clocks are this many minutes ahead of UTC.
     fn to_name_at(self, offset_minutes: i64) -> String {
         let (seconds, nanos) = (self.0 / NANOS_PER_SECOND, self.0 % NANOS_PER_SECOND);
         let seconds = seconds.saturating_add_signed(offset_minutes * 60);
@@ -67,7 +67,7 @@ impl Time {
         format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{nanos:09}{offset}")
     }
 
-    /// Reads a time of any offset, with up to nine digits after the second; `None` if the name is no such time.
+    /// Reads a time with any offset, and up to nine digits after the second; `None` if the name is not such a time.
     pub(super) fn from_name(name: &str) -> Option<Self> {
         let (date, rest) = name.split_once('T')?;
         let mut date = date.split('-');
@@ -88,7 +88,7 @@ impl Time {
     }
 }
 
-/// `11:16:35` as seconds of a day.
+/// `11:16:35` as seconds of the day.
 fn seconds(clock: &str) -> Option<u64> {
     let mut parts = clock.split(':').map(|part| digits(part, 2));
     let (hour, minute, second) = (parts.next()??, parts.next()??, parts.next()??);
@@ -110,20 +110,20 @@ fn offset_seconds(offset: &str) -> Option<i64> {
     }
 }
 
-/// The digits behind the point.
+/// The digits after the decimal point.
 fn nanoseconds(fraction: &str) -> Option<u64> {
     let missing = 9_u32.checked_sub(u32::try_from(fraction.len()).ok()?)?;
     Some(digits(fraction, fraction.len())? * 10_u64.pow(missing))
 }
 
-/// Exactly so many decimal digits, at least one.
+/// Exactly this many decimal digits, at least one.
 fn digits(text: &str, count: usize) -> Option<u64> {
     let are_digits = text.len() == count && text.bytes().all(|byte| byte.is_ascii_digit());
     if are_digits { text.parse().ok() } else { None }
 }
 
-/// Year, month and day of the day that is so many days after 1970-01-01 (Howard Hinnant, "chrono-compatible low-level
-/// date algorithms", <https://howardhinnant.github.io/date_algorithms.html>).
+/// Year, month and day of the day this many days after 1970-01-01 (Howard Hinnant, "chrono-compatible low-level date
+/// algorithms", <https://howardhinnant.github.io/date_algorithms.html>).
 fn civil(days: u64) -> (u64, u64, u64) {
     let days = days + 719_468;
     let (era, day) = (days / 146_097, days % 146_097);
@@ -135,14 +135,14 @@ fn civil(days: u64) -> (u64, u64, u64) {
     (era * 400 + year + is_next, month, day)
 }
 
-/// Days from 1970-01-01 to this day; `None` if there is no such day since.
+/// Days from 1970-01-01 to this day; `None` if the day is earlier or does not exist.
 fn days(year: u64, month: u64, day: u64) -> Option<u64> {
     let from_march = if month > 2 { (year, month - 3) } else { (year.checked_sub(1)?, month + 9) };
     let (era, year_of_era) = (from_march.0 / 400, from_march.0 % 400);
     let day_of_year = (153 * from_march.1 + 2) / 5 + day.checked_sub(1)?;
     let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
     let days = (era * 146_097 + day_of_era).checked_sub(719_468)?;
-    // Months and days out of range come out as another day.
+    // Months and days out of range would give another day.
     (civil(days) == (year, month, day)).then_some(days)
 }
 

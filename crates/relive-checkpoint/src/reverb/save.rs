@@ -9,13 +9,14 @@ use super::files::{CHUNKS, ITEMS, TABLES};
 use super::shared_chunks::SharedChunks;
 use crate::Error;
 
-/// Tables and items are numbers that repeat.
+/// Tables and items are repetitive numbers.
 const DESCRIPTIONS: Compression = Compression::fast();
 
-/// Payloads are compressed already. A stream without compression is written about ten times as fast as with the least.
+/// Payloads are already compressed. An uncompressed stream is written about ten times as fast as one with the lowest
+/// level.
 const PAYLOADS: Compression = Compression::none();
 
-/// Writes `snapshot` record by record; nothing of it is copied as a whole.
+/// Writes `snapshot` record by record, without copying all of it.
 pub(super) fn write(draft: &mut Draft<'_>, snapshot: &Snapshot) -> Result<(), Error> {
     let mut tables = draft.records(TABLES, DESCRIPTIONS)?;
     for table in &snapshot.tables {
@@ -34,12 +35,12 @@ pub(super) fn write(draft: &mut Draft<'_>, snapshot: &Snapshot) -> Result<(), Er
     draft.finish(chunks)
 }
 
-/// Writes items, and chunks as they are met.
+/// Writes items, and chunks at their first occurrence.
 struct ItemWriter<'a> {
     items: Records,
     chunks: Records,
     shared: SharedChunks<'a>,
-    /// The record in the making; one memory for all.
+    /// The current record, in reused memory.
     record: Vec<u8>,
 }
 

@@ -1,4 +1,4 @@
-//! Chunks that several items share, each to be written once.
+//! Chunks that several items share, each of which is written once.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -6,20 +6,20 @@ use std::sync::Arc;
 
 use relive_tensor::Chunk;
 
-/// The chunks met so far, by the keys under which they are written.
+/// The chunks so far, by the keys under which they are written.
 ///
-/// That is their own key, except if two chunks of different content have the same one. Keys are drawn at random, so
-/// this takes clients whose random numbers repeat, such as copies of one process; their items must not make a
-/// checkpoint that nobody can load.
+/// A chunk keeps its own key, unless two chunks with different contents have the same one. Keys are drawn at random, so
+/// this only happens with clients whose random numbers repeat, such as copies of one process; their items must not
+/// produce a checkpoint that cannot be loaded.
 #[derive(Default)]
 pub(super) struct SharedChunks<'a> {
     by_key: HashMap<u64, &'a Chunk>,
-    /// Chunks with a key of their own making, by address.
+    /// Chunks with a replacement key, by address.
     renamed: HashMap<*const Chunk, u64>,
 }
 
 impl<'a> SharedChunks<'a> {
-    /// Gives the key of a chunk that was not met before and is to be written.
+    /// Returns the key of a chunk at its first occurrence, when it must be written.
     pub(super) fn meet(&mut self, chunk: &'a Arc<Chunk>) -> Option<u64> {
         match self.by_key.entry(chunk.key()) {
             Entry::Vacant(vacant) => {
@@ -41,7 +41,7 @@ impl<'a> SharedChunks<'a> {
         Some(key)
     }
 
-    /// The key of a chunk that was met.
+    /// The key of a chunk that occurred before.
     pub(super) fn key_of(&self, chunk: &Arc<Chunk>) -> u64 {
         if self.renamed.is_empty() {
             return chunk.key();

@@ -35,7 +35,7 @@ pub struct Store {
 }
 
 impl Store {
-    /// The checkpoints in `root`, which is made when the first one is written.
+    /// The checkpoints in `root`, which is created with the first checkpoint.
     pub fn new(root: impl Into<PathBuf>) -> Self {
         Self::on(Box::new(RealDisk), root.into())
     }
@@ -44,17 +44,17 @@ impl Store {
         Self { root, fallback: None, keep: 1, disk, writing: Mutex::new(()) }
     }
 
-    /// A checkpoint to load while `root` has none. Unlike `root`, it is the folder of the checkpoint itself. If it is
-    /// no whole checkpoint, it counts as none, as with dm-reverb.
+    /// Sets a checkpoint to load while `root` has none. Unlike `root`, it is the folder of the checkpoint itself. An
+    /// incomplete checkpoint is ignored, as in dm-reverb.
     #[must_use]
     pub fn fallback(mut self, checkpoint: impl Into<PathBuf>) -> Self {
         self.fallback = Some(checkpoint.into());
         self
     }
 
-    /// How many checkpoints to keep, at least the newest. Default: 1, as dm-reverb. Older ones are removed after a
-    /// newer one is whole; other files and folders in `root` are never touched, nor is a checkpoint that holds a file
-    /// of others.
+    /// Sets how many checkpoints to keep, at least the newest. Default: 1, as in dm-reverb. Older ones are removed once
+    /// a newer one is complete; other files and folders in `root` are never touched, nor is a checkpoint that contains
+    /// a foreign file.
     #[must_use]
     pub fn keep(mut self, checkpoints: usize) -> Self {
         self.keep = checkpoints.max(1);
@@ -67,12 +67,12 @@ impl Store {
         &self.root
     }
 
-    /// The latest time of a checkpoint in `root`, whole or not.
+    /// The latest time of a checkpoint in `root`, complete or not.
     pub(crate) fn latest_time(root: &Path) -> Result<Option<Timestamp>, Error> {
         Ok(Folders::list(root)?.latest_time().map(Time::timestamp))
     }
 
-    /// The folder of the newest whole checkpoint, or the fallback if there is none; `None` if there is no fallback
+    /// The folder of the newest complete checkpoint, or the fallback if there is none; `None` if there is no fallback
     /// either.
     ///
     /// # Errors
@@ -89,7 +89,8 @@ impl Store {
     /// Reads the checkpoint that [`latest`](Self::latest) names; `None` if there is none.
     ///
     /// # Errors
-    /// The newest checkpoint is damaged, or cannot be read. An older one is not tried: remove or mend the newest first.
+    /// The newest checkpoint is damaged or cannot be read. An older one is not tried: remove or repair the newest
+    /// first.
     pub fn load_latest(&self) -> Result<Option<Snapshot>, Error> {
         self.latest()?.map(|folder| Self::load(&folder)).transpose()
     }
@@ -102,28 +103,28 @@ impl Store {
         Self::load_with(folder, &LoadOptions::default()).map(|loaded| loaded.snapshot)
     }
 
-    /// Reads the checkpoint in `folder`, or as much of it as is whole.
+    /// Reads the checkpoint in `folder`, or its intact part.
     ///
     /// # Errors
-    /// It cannot be read; it is damaged, and this is not to be [salvaged](LoadOptions::salvage) or cannot be, because
-    /// the rules of the tables are.
+    /// It cannot be read; or it is damaged, and [salvaging](LoadOptions::salvage) is off or impossible, because the
+    /// rules of the tables are damaged.
     pub fn load_with(folder: &Path, options: &LoadOptions) -> Result<Loaded, Error> {
         load::read(folder, options)
     }
 
-    /// Removes the checkpoint in `folder`, unless it holds files of others.
+    /// Removes the checkpoint in `folder`, unless it contains foreign files.
     ///
     /// # Errors
-    /// It holds files of others, or the file system refused something.
+    /// It contains foreign files, or the file system refused an operation.
     pub fn remove(folder: &Path) -> Result<(), Error> {
         remove_checkpoint(&RealDisk, folder)
     }
 
-    /// Writes `snapshot` as the newest checkpoint, gives its folder, and removes older ones than are to be
-    /// [kept](Self::keep). Two calls at once are served one after the other.
+    /// Writes `snapshot` as the newest checkpoint, returns its folder, and removes older ones beyond the number to
+    /// [keep](Self::keep). Concurrent calls run one after the other.
     ///
     /// # Errors
-    /// The file system refused something. The checkpoints that were there are as valid as before.
+    /// The file system refused an operation. The existing checkpoints stay valid.
     pub fn save(&self, snapshot: &Snapshot) -> Result<PathBuf, Error> {
         self.save_after(None, snapshot)
     }
@@ -133,7 +134,7 @@ impl Store {
         let _writing = self.writing.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let found = Folders::list(&self.root)?;
         found.drafts.iter().for_each(|folder| remove_draft(self.disk.as_ref(), folder));
-        // A clock that was put back must not make the new checkpoint older than the others.
+        // A clock that was set back must not make the new checkpoint older than the others.
         let beside = found.latest_time().map(Time::next).max(latest.map(Time::after));
         let time = beside.map_or_else(Time::now, |beside| beside.max(Time::now()));
         let mut draft = Draft::begin(self.disk.as_ref(), &self.root, time)?;
@@ -150,10 +151,10 @@ impl Store {
 }
 
 impl Store {
-    /// [`save`](Self::save) as a server's checkpointer. This format is written whole each time.
+    /// [`save`](Self::save), for a server's checkpointer. This format writes everything each time.
     ///
     /// # Errors
-    /// As [`save`](Self::save).
+    /// As for [`save`](Self::save).
     pub fn checkpoint(
         &self,
         snapshot: &Snapshot,
@@ -162,7 +163,7 @@ impl Store {
         self.checkpoint_after(None, snapshot, progress)
     }
 
-    /// As [`checkpoint`](Self::checkpoint), with a time that is later than `latest`, whatever the clock says.
+    /// Like [`checkpoint`](Self::checkpoint), with a time later than `latest`, whatever the clock says.
     pub(crate) fn checkpoint_after(
         &self,
         latest: Option<Timestamp>,

@@ -1,4 +1,4 @@
-//! Which checkpoint is the newest, which are removed, and what a disk that fails leaves.
+//! Which checkpoint is the newest, which ones are removed, and what a failing disk leaves.
 
 use std::fs;
 use std::io::{self, Write};
@@ -12,7 +12,7 @@ use super::Store;
 use super::name::Time;
 use crate::storage::disk::{Disk, DurableFile, RealDisk};
 
-/// A folder that is there while its owner is.
+/// A folder that exists as long as its owner.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -39,7 +39,7 @@ impl Drop for Folder {
     }
 }
 
-/// Tells snapshots apart by the number of samples.
+/// Snapshots are distinguished by the number of samples.
 fn snapshot(samples: i64) -> Snapshot {
     let counters = TableCounters { samples, ..TableCounters::default() };
     let table = TableSnapshot {
@@ -117,7 +117,7 @@ fn times_count_not_their_text_and_not_the_clock() {
     named(&store, 1, "2100-06-01T22:30:00+12:00");
     fs::rename(root.0.join("aside"), root.0.join("2100-06-01T11:00:00+00:00")).unwrap();
     assert_eq!(samples(&store), Some(2));
-    // The machine's clock is far behind these names, and the next checkpoint is the newest all the same.
+    // The machine's clock is far behind these names, but the next checkpoint is still the newest.
     let path = store.save(&snapshot(3)).unwrap();
     assert_eq!(Time::of_folder(&path), Time::from_name("2100-06-01T11:00:00.000000001+00:00").unwrap());
     assert_eq!(samples(&store), Some(3));
@@ -165,12 +165,12 @@ fn leftovers_of_writers_that_are_gone_are_removed() {
     assert!(!in_use.exists());
 }
 
-/// A disk that breaks down at some operation. From then on everything fails, and what was not synced before is lost.
+/// A disk that breaks down at some operation. From then on everything fails, and data that was not synced is lost.
 #[derive(Clone)]
 struct BreakingDisk(Arc<Mutex<Fate>>);
 
 struct Fate {
-    /// Operations until the end.
+    /// Operations left until the breakdown.
     left: usize,
     /// Files that are not durable yet.
     volatile: Vec<PathBuf>,
@@ -246,7 +246,7 @@ impl Disk for BreakingDisk {
 impl Write for VolatileFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.disk.step()?;
-        // Writing in small steps makes for more places to break at.
+        // Writing in small steps gives more places to break at.
         self.file.write(bytes.get(..bytes.len().min(16)).unwrap_or_default())
     }
 
@@ -293,7 +293,7 @@ fn whenever_the_disk_breaks_a_whole_checkpoint_is_left() {
 
 #[test]
 fn a_failure_leaves_nothing_behind() {
-    // The disk recovers at once, as one that was full for a moment.
+    // The disk recovers at once, like one that was full for a moment.
     struct Flaky(Mutex<usize>);
     impl Flaky {
         fn step(&self) -> io::Result<()> {

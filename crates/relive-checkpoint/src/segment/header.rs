@@ -9,7 +9,7 @@ pub(crate) const HEADER_BYTES: usize = 32;
 const MAGIC: [u8; 8] = *b"RLVCHNKS";
 const VERSION: u32 = 1;
 
-/// Why the first bytes of a file are not those of the segment.
+/// Why the first bytes of a file are not the segment's header.
 #[derive(Debug, PartialEq, Eq, Error)]
 pub(crate) enum HeaderFault {
     #[error("it does not begin as a segment does")]
@@ -32,7 +32,7 @@ pub(crate) fn header(id: SegmentId) -> [u8; HEADER_BYTES] {
     bytes
 }
 
-/// Whether a segment of this id begins with these bytes.
+/// Checks that a segment with this id may start with these bytes.
 pub(crate) fn check_header(bytes: &[u8; HEADER_BYTES], id: SegmentId) -> Result<(), HeaderFault> {
     if *bytes == header(id) {
         return Ok(());

@@ -11,7 +11,7 @@ pub(crate) const FOLDER: &str = "segments";
 
 const SUFFIX: &str = ".chunks";
 
-/// What a segment is called by, everywhere and for ever.
+/// The permanent, globally unique name of a segment.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct SegmentId(pub(crate) [u8; 16]);
 
@@ -27,7 +27,7 @@ impl SegmentId {
         format!("{FOLDER}/{self}{SUFFIX}")
     }
 
-    /// The segment whose file has this name, folder and all.
+    /// The segment whose file has this name, including the folder.
     pub(crate) fn from_file_name(name: &str) -> Option<Self> {
         let digits = name.strip_prefix(FOLDER)?.strip_prefix('/')?.strip_suffix(SUFFIX)?;
         let is_ours =

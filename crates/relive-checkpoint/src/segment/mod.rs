@@ -1,6 +1,6 @@
-//! Segments: files of chunks, which are written once and shared by successive checkpoints.
+//! Segments: files of chunks, each written once and shared by successive checkpoints.
 //!
-//! The records are those of `docs/checkpoint-format.md`. Whoever else keeps chunks in such files writes them with
+//! `docs/checkpoint-format.md` describes the records. Other code that keeps chunks in such files writes them with
 //! [`record::put_head`] and reads them with [`record::read`].
 
 mod header;

@@ -1,12 +1,12 @@
-//! Where a chunk is stored.
+//! The place of a chunk.
 
 use super::SegmentId;
 
-/// A record of a segment, by what a checkpoint says of it.
+/// The place of a record in a segment, from the checkpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     pub(crate) segment: SegmentId,
-    /// Where the record begins.
+    /// Offset of the record.
     pub(crate) offset: u32,
     /// Length of the record's content.
     pub(crate) length: u32,
@@ -15,12 +15,12 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// Where the record ends.
+    /// End of the record.
     pub(crate) fn end(&self) -> u64 {
         u64::from(self.offset) + self.record_bytes()
     }
 
-    /// Size of the record, its head included.
+    /// Size of the record, including its head.
     pub(crate) fn record_bytes(&self) -> u64 {
         super::record::HEAD_BYTES as u64 + u64::from(self.length)
     }

@@ -1,28 +1,28 @@
-//! Reading records where a checkpoint says that they are.
+//! Reading records at the places that a checkpoint lists.
 
 use std::io;
 
 use super::{HEADER_BYTES, Place, SegmentId, check_header, record};
 use crate::storage::Source;
 
-/// Records that lie next to each other are read together, up to so many bytes: enough for a disk, and few enough to
-/// lie in the processor's cache until they are looked at.
+/// Limit on the bytes of adjacent records that are read together: enough for a disk, and few enough to stay in the
+/// processor's cache until they are checked.
 const READ_BYTES: u64 = 1 << 20;
 
-/// So many bytes between two records that are not asked for are read rather than passed over.
+/// Gaps of up to this many bytes between requested records are read rather than skipped.
 const GAP_BYTES: u64 = 64 << 10;
 
-/// So many bytes behind what is being looked at are fetched meanwhile, so that a disk does not wait for the
-/// processor, nor whoever reads for a busy machine to notice that a read has ended.
+/// Number of bytes prefetched after those being checked, so that a disk does not wait for the processor, and the reader
+/// does not wait until a busy machine notices a completed read.
 const AHEAD_BYTES: u64 = 16 << 20;
 
-/// A segment that is open.
+/// An open segment.
 pub(crate) struct SegmentReader {
     source: Box<dyn Source>,
     buffer: Vec<u8>,
 }
 
-/// A record that was asked for, with whatever its owner knows it by.
+/// A requested record, with the caller's identifier.
 pub(crate) type Wanted = (usize, Place);
 
 impl SegmentReader {
@@ -30,14 +30,14 @@ impl SegmentReader {
         Self { source, buffer: Vec::new() }
     }
 
-    /// Whether it begins as the segment of this id does; if not, why.
+    /// Checks that the file starts like the segment with this id; otherwise returns the reason.
     pub(crate) fn check_header(&self, id: SegmentId) -> io::Result<Result<(), String>> {
         let mut bytes = [0; HEADER_BYTES];
         self.source.read_exact_at(&mut bytes, 0)?;
         Ok(check_header(&bytes, id).map_err(|fault| fault.to_string()))
     }
 
-    /// Reads records, which are sorted by offset, and hands each to `take`.
+    /// Reads records, which must be sorted by offset, and passes each to `take`.
     pub(crate) fn read(&mut self, wanted: &[Wanted], mut take: impl FnMut(Wanted, io::Result<&[u8]>)) {
         let last = wanted.iter().map(|(_, place)| place.end()).max().unwrap_or_default();
         let mut ahead = 0_u64;
@@ -56,7 +56,7 @@ impl SegmentReader {
                 run.iter().for_each(|wanted| take(*wanted, Ok(part(&self.buffer, start, wanted.1))));
                 continue;
             }
-            // One by one, so that it shows which of them cannot be read.
+            // One by one, to find out which of them cannot be read.
             for wanted in run {
                 let start = u64::from(wanted.1.offset);
                 let filled = self.fill(start, wanted.1.end());
@@ -65,7 +65,8 @@ impl SegmentReader {
         }
     }
 
-    /// Checks the records that fill the bytes from `start` to `end`, by themselves. What is wrong first, and where.
+    /// Checks the records that fill the bytes from `start` to `end`, without a checkpoint. Returns the first fault and
+    /// its place.
     pub(crate) fn check_records(&mut self, start: u64, end: u64) -> Result<(), (u64, String)> {
         let mut at = start;
         while at < end {
@@ -86,7 +87,7 @@ impl SegmentReader {
     }
 
     fn fill(&mut self, start: u64, end: u64) -> io::Result<()> {
-        // Before memory is taken for what is not there.
+        // Before memory is allocated for missing bytes.
         if end > self.source.size_bytes() {
             return Err(io::Error::from(io::ErrorKind::UnexpectedEof));
         }

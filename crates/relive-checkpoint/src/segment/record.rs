@@ -28,7 +28,7 @@ pub(crate) struct Head {
     pub(crate) crc: u32,
 }
 
-/// Why a record is not the chunk that it should be.
+/// Why a record is not the expected chunk.
 #[derive(Debug, PartialEq, Eq, Error)]
 pub(crate) enum RecordFault {
     #[error("the record has {found} bytes, where the checkpoint says {expected}")]
@@ -54,7 +54,7 @@ pub(crate) fn record_bytes(chunk: &Chunk) -> u64 {
     HEAD_BYTES as u64 + content_bytes(chunk)
 }
 
-/// Appends all of the record but the frame, which is to follow it in the file.
+/// Appends everything in the record except the frame, which must follow it in the file.
 pub(crate) fn put_head(chunk: &Chunk, frame: &[u8], out: &mut Vec<u8>) -> Head {
     let start = out.len();
     out.put(&[0; HEAD_BYTES]);
@@ -103,7 +103,7 @@ impl Head {
     }
 }
 
-/// The chunk of a record, head and all, of which somebody who knows says what its head must be.
+/// The chunk of a record, including its head, which must match the expected one.
 pub(crate) fn read(record: &[u8], expected: Head) -> Result<Chunk, RecordFault> {
     let short = Malformed::Short { needed: HEAD_BYTES as u64, left: record.len() as u64 };
     let (head, content) = record.split_first_chunk().ok_or(short)?;
@@ -120,7 +120,7 @@ pub(crate) fn read(record: &[u8], expected: Head) -> Result<Chunk, RecordFault> 
     parse(content)
 }
 
-/// The chunk of a record's content, whose checksum is not looked at.
+/// The chunk of a record's content, whose checksum is not checked.
 fn parse(content: &[u8]) -> Result<Chunk, RecordFault> {
     let mut cursor = Cursor::new(content);
     let key = cursor.u64()?;

@@ -6,8 +6,8 @@ use std::thread::JoinHandle;
 use crate::Error;
 use crate::storage::Upload;
 
-/// Files that wait to be made durable, beside the one that is: more would mean more memory that the machine has not
-/// written back yet.
+/// Number of files that wait to be made durable, besides the current one: more would mean more memory that is not yet
+/// written back.
 const WAITING: usize = 1;
 
 /// A thread that finishes files, one after the other.
@@ -18,7 +18,7 @@ pub(super) struct Sealer {
 
 struct Job {
     upload: Box<dyn Upload>,
-    /// What people call the file.
+    /// The file's name in messages.
     file: String,
 }
 
@@ -27,10 +27,10 @@ impl Sealer {
         Self { queue: None, thread: None }
     }
 
-    /// Finishes a file some time later. Blocks while others wait.
+    /// Finishes a file asynchronously. Blocks while others wait.
     ///
     /// # Errors
-    /// What befell an earlier file.
+    /// The error of an earlier file.
     pub(super) fn seal(&mut self, upload: Box<dyn Upload>, file: String) -> Result<(), Error> {
         let queue = match &self.queue {
             Some(queue) => queue,
@@ -38,7 +38,7 @@ impl Sealer {
         };
         match queue.send(Job { upload, file }) {
             Ok(()) => Ok(()),
-            // The thread ends before its queue does only with an error.
+            // Only an error ends the thread before its queue ends.
             Err(_) => self.finish(),
         }
     }
@@ -69,7 +69,7 @@ fn work(queue: Receiver<Job>) -> Result<(), Error> {
 impl Drop for Sealer {
     fn drop(&mut self) {
         self.queue = None;
-        // Whoever drops it before its end has an error to tell already.
+        // A caller that drops it early already has an error to report.
         drop(self.thread.take().map(JoinHandle::join));
     }
 }

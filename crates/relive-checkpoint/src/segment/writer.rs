@@ -1,4 +1,4 @@
-//! Writing chunks into as many segments as they need.
+//! Writing chunks to as many segments as they need.
 
 use std::io::IoSlice;
 use std::ops::Range;
@@ -11,11 +11,11 @@ use super::{HEADER_BYTES, Place, SegmentId, header, record};
 use crate::Error;
 use crate::storage::{Storage, Upload};
 
-/// Chunks are written together once they have so many bytes, so that small ones do not cost a call each. It also is
-/// about what the processor's cache holds between the checksum and the copy.
+/// Number of bytes from which chunks are written together, so that small ones do not cost a call each. It is also about
+/// what the processor's cache holds between the checksum and the copy.
 const BATCH_BYTES: u64 = 1 << 20;
 
-/// Most chunks that are written together; each has two parts, and systems take 1,024 parts.
+/// Limit on the chunks written together; each has two parts, and systems accept 1,024 parts.
 const BATCH_CHUNKS: usize = 512;
 
 /// A segment that is being written or was written.
@@ -26,19 +26,18 @@ pub(crate) struct Written {
     pub(crate) size_bytes: u64,
 }
 
-/// Writes chunks into segments, in the order in which they come. While one segment is made durable the next is written.
-/// Dropped before it is [finished](Self::finish), segments may stay that nobody refers to: [`Self::written`] tells
-/// which.
+/// Writes chunks to segments, in order. While one segment is made durable, the next is written. If it is dropped before
+/// it is [finished](Self::finish), unreferenced segments may remain: [`Self::written`] lists them.
 pub(crate) struct SegmentWriter {
     storage: Arc<dyn Storage>,
-    /// A segment of at least this size gets no more chunks.
+    /// A segment of at least this size takes no more chunks.
     target_bytes: u64,
     current: Option<Box<dyn Upload>>,
-    /// All segments; the last one is the current one if there is one.
+    /// All segments; the last one is the current one, if any.
     written: Vec<Written>,
     pending: Vec<Arc<Chunk>>,
     pending_bytes: u64,
-    /// Heads of the records in the making; one memory for all.
+    /// Heads of the pending records, in reused memory.
     heads: Vec<u8>,
     sealer: Sealer,
 }
@@ -57,7 +56,7 @@ impl SegmentWriter {
         }
     }
 
-    /// Takes a chunk, to be written soon. `placed` learns where chunks were written, in the order in which they came.
+    /// Queues a chunk for writing. `placed` receives the places of written chunks, in order.
     pub(crate) fn push(
         &mut self,
         chunk: Arc<Chunk>,
@@ -71,7 +70,7 @@ impl SegmentWriter {
         }
     }
 
-    /// Writes what was taken.
+    /// Writes the queued chunks.
     pub(crate) fn flush(&mut self, mut placed: impl FnMut(&Arc<Chunk>, Place)) -> Result<(), Error> {
         if self.pending.is_empty() {
             return Ok(());
@@ -99,17 +98,17 @@ impl SegmentWriter {
         if segment.size_bytes >= self.target_bytes { self.seal() } else { Ok(()) }
     }
 
-    /// The segments begun so far.
+    /// The segments started so far.
     pub(crate) fn written(&self) -> &[Written] {
         &self.written
     }
 
-    /// Size of a segment that was begun here.
+    /// Size of a segment that this writer started.
     pub(crate) fn size_of(&self, id: SegmentId) -> Option<u64> {
         self.written.iter().find(|segment| segment.id == id).map(|segment| segment.size_bytes)
     }
 
-    /// Makes all segments durable. Chunks that were not [flushed](Self::flush) are not among them.
+    /// Makes all segments durable. Chunks that were not [flushed](Self::flush) are not included.
     pub(crate) fn finish(&mut self) -> Result<(), Error> {
         self.seal()?;
         self.sealer.finish()

@@ -1,4 +1,4 @@
-//! What every storage must do. Each implementation runs [`check`] with a factory of its own.
+//! The contract of storages. Each implementation runs [`check`] with its own factory.
 
 use std::io::{ErrorKind, IoSlice};
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use super::seam::Entry;
 use super::{LocalStorage, Storage};
 use crate::ErrorKind as Kind;
 
-/// `at` opens the place of a name, empty when it is opened for the first time; the same place each time it is asked.
+/// `at` opens the place with a name, which is empty at first and then always the same.
 pub(crate) fn check(at: &dyn Fn(&str) -> Arc<dyn Storage>) {
     a_file_appears_when_it_is_finished(at("finished").as_ref());
     a_file_that_is_dropped_leaves_nothing(at("dropped").as_ref());
@@ -20,7 +20,7 @@ pub(crate) fn check(at: &dyn Fn(&str) -> Arc<dyn Storage>) {
     places_are_apart(at);
 }
 
-/// Bytes of which no two runs are the same.
+/// Bytes without two equal runs.
 pub(crate) fn content(length: usize, seed: u64) -> Vec<u8> {
     let mut state = seed.wrapping_mul(2) | 1;
     let mut next = || {
@@ -30,7 +30,7 @@ pub(crate) fn content(length: usize, seed: u64) -> Vec<u8> {
     (0..length.div_ceil(4)).flat_map(|_| next().into_iter().take(4)).take(length).collect()
 }
 
-/// Writes a file in runs of a few sizes.
+/// Writes a file in runs of several sizes.
 pub(crate) fn write(storage: &dyn Storage, name: &str, bytes: &[u8]) {
     let mut upload = storage.create(name).unwrap();
     for (run, size) in bytes.chunks(1_000_003).zip([1, 7, 65_536, 300_000].into_iter().cycle()) {

@@ -1,4 +1,4 @@
-//! What is asked of a file system while a checkpoint is written, apart so that tests can have one that fails.
+//! The file system operations behind a checkpoint, as a trait so that tests can use a failing one.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, Write};
@@ -7,14 +7,14 @@ use std::path::Path;
 use super::own_lock::OwnLock;
 use super::seam::Source;
 
-/// A file system. Every change of it in this crate comes through here.
+/// A file system. All changes of it in this crate go through this trait.
 pub(crate) trait Disk: Send + Sync {
     fn create_folders(&self, path: &Path) -> io::Result<()>;
 
-    /// Makes a file that is not there yet.
+    /// Creates a file that must not exist yet.
     fn create_file(&self, path: &Path) -> io::Result<Box<dyn DurableFile>>;
 
-    /// Makes the names in a folder last.
+    /// Makes the names in a folder durable.
     fn sync_folder(&self, path: &Path) -> io::Result<()>;
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
@@ -24,7 +24,7 @@ pub(crate) trait Disk: Send + Sync {
     /// Removes an empty folder.
     fn remove_folder(&self, path: &Path) -> io::Result<()>;
 
-    /// Makes a file last that somebody has written.
+    /// Makes a written file durable.
     fn sync_file(&self, path: &Path) -> io::Result<()> {
         File::open(path)?.sync_all()
     }
@@ -34,7 +34,7 @@ pub(crate) trait Disk: Send + Sync {
         fs::hard_link(file, name)
     }
 
-    /// Opens a file to be read.
+    /// Opens a file for reading.
     fn open(&self, path: &Path) -> io::Result<Box<dyn Source>> {
         RealFile::open(path).map(|file| Box::new(file) as Box<dyn Source>)
     }
@@ -44,22 +44,22 @@ pub(crate) trait Disk: Send + Sync {
         read_folder(path)
     }
 
-    /// Locks a file, which is made if it is not there, against every other process until the result is dropped, and
-    /// writes `note` into it.
+    /// Locks a file, which is created if necessary, against every other process until the result is dropped, and writes
+    /// `note` to it.
     fn lock(&self, path: &Path, note: &str) -> io::Result<Locked> {
         lock(path, note)
     }
 }
 
-/// What came of locking a file.
+/// The result of locking a file.
 pub(crate) enum Locked {
-    /// It is ours until this is dropped.
+    /// We own it until this is dropped.
     Ours(Box<dyn Send + Sync>),
-    /// Somebody else has it, whose note this is.
+    /// Another owner has it, with this note.
     Theirs(String),
 }
 
-/// A file that can be made to last.
+/// A file that can be made durable.
 pub(crate) trait DurableFile: Write + Send {
     fn sync(&mut self) -> io::Result<()>;
 }
@@ -74,7 +74,7 @@ impl Disk for RealDisk {
 
     fn create_file(&self, path: &Path) -> io::Result<Box<dyn DurableFile>> {
         let file = OpenOptions::new().write(true).create_new(true).open(path)?;
-        // The lock tells other writers that the file is in use. Some network file systems know no locks.
+        // The lock tells other writers that the file is in use. Some network file systems do not support locks.
         let _ = file.try_lock();
         Ok(Box::new(file))
     }
@@ -108,12 +108,12 @@ impl DurableFile for Box<dyn DurableFile> {
     }
 }
 
-/// Whether somebody has the file open who made it with [`RealDisk`].
+/// Whether the creator of the file, through [`RealDisk`], still has it open.
 pub(crate) fn is_being_written(path: &Path) -> bool {
     File::open(path).is_ok_and(|file| matches!(file.try_lock(), Err(TryLockError::WouldBlock)))
 }
 
-/// A file of the machine, to be read anywhere.
+/// A file of the machine, for reading at any offset.
 struct RealFile {
     file: File,
     size_bytes: u64,
@@ -164,7 +164,7 @@ impl Source for RealFile {
     #[cfg(target_os = "linux")]
     fn read_ahead(&self, range: std::ops::Range<u64>) {
         use rustix::fs::{Advice, fadvise};
-        // What is no advice to a file system is read when it is asked for.
+        // If the file system ignores the advice, the bytes are read on request.
         let Some(length) = range.end.checked_sub(range.start).and_then(std::num::NonZeroU64::new) else {
             return;
         };
@@ -176,7 +176,7 @@ fn read_folder(path: &Path) -> io::Result<Vec<(String, u64)>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(path)? {
         let entry = entry?;
-        // Whoever else works in the folder may have removed it by now. Names that are no text are none of ours.
+        // Another user of the folder may have removed it by now. Names that are not UTF-8 are not ours.
         let (Ok(meta), Ok(name)) = (entry.metadata(), entry.file_name().into_string()) else { continue };
         if meta.is_file() {
             found.push((name, meta.len()));
@@ -204,7 +204,7 @@ fn lock(path: &Path, note: &str) -> io::Result<Locked> {
     Ok(Locked::Ours(Box::new(OwnLock::of(file))))
 }
 
-/// Files that the process may have open at one time, where the system tells.
+/// Limit on the process's open files, if the system reports it.
 pub(crate) fn open_files_limit() -> Option<u64> {
     #[cfg(target_os = "linux")]
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
@@ -213,13 +213,13 @@ pub(crate) fn open_files_limit() -> Option<u64> {
     limit
 }
 
-/// Locks a folder itself, until the result is dropped; `None` if another process has it. Where there are no locks,
-/// all have it.
+/// Locks the folder itself, until the result is dropped; `None` if another process has it. Without lock support, every
+/// caller succeeds.
 pub(crate) fn lock_folder(path: &Path) -> io::Result<Option<OwnLock>> {
     let folder = File::open(path)?;
     let is_taken = matches!(folder.try_lock(), Err(TryLockError::WouldBlock));
     Ok((!is_taken).then(|| OwnLock::of(folder)))
 }
 
-/// Most bytes of the note in a lock file that are read.
+/// Limit on the bytes read of the note in a lock file.
 const MAX_NOTE_BYTES: u64 = 256;

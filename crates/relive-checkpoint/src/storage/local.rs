@@ -1,4 +1,4 @@
-//! A folder of this machine.
+//! A folder on this machine.
 
 use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use crate::{Error, ErrorKind};
 /// The file that a writer keeps locked.
 const LOCK: &str = "relive.lock";
 
-/// A folder. Files are written under another name first: `.<name>.tmp`, beside the place where they will be.
+/// A folder. Files are first written under another name, `.<name>.tmp`, next to their final place.
 pub(crate) struct LocalStorage {
     disk: Arc<dyn Disk>,
     root: PathBuf,
@@ -34,7 +34,7 @@ impl LocalStorage {
         if name.is_empty() { self.root.clone() } else { self.root.join(name) }
     }
 
-    /// Makes a folder, and those above it, and makes them last.
+    /// Creates a folder and its parents, and makes them durable.
     fn make_folder(&self, folder: &Path) -> io::Result<()> {
         let is_missing =
             |folder: &&Path| !folder.as_os_str().is_empty() && self.disk.read_folder(folder).is_err();
@@ -45,7 +45,7 @@ impl LocalStorage {
 
     fn create_file(&self, path: &Path) -> io::Result<Box<dyn DurableFile>> {
         match self.disk.create_file(path) {
-            // Whoever left it is gone: one writer has the lock, and it is not writing this file.
+            // Its writer is gone: a single writer has the lock, and it is not writing this file.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 self.disk.remove_file(path)?;
                 self.disk.create_file(path)
@@ -96,7 +96,7 @@ impl Storage for LocalStorage {
         loop {
             match self.disk.lock(&path, &note).map_err(|source| Error::io("write", &path, source))? {
                 Locked::Ours(lock) => return Ok(lock),
-                // A process that was killed has its locks until the system is done with it.
+                // A killed process has its locks until the system has cleaned up.
                 Locked::Theirs(_) if since.elapsed() < LOCK_PATIENCE => std::thread::sleep(LOCK_LOOK_EVERY),
                 Locked::Theirs(note) => return Err(in_use(&self.root, &note)),
             }
@@ -106,7 +106,7 @@ impl Storage for LocalStorage {
     fn take_over(&self, file: &Path, name: &str) -> io::Result<bool> {
         let path = self.path(name);
         match self.disk.sync_file(file) {
-            // Somebody has removed it; whoever has it mapped can still copy it.
+            // The file was removed; a process that has it mapped can still copy it.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
             synced => synced?,
         }
@@ -130,7 +130,7 @@ impl Storage for LocalStorage {
     }
 }
 
-/// Whether the file system has no such links, or not from there.
+/// Whether the file system does not support such links, or not from there.
 fn is_no_place_for_links(error: &io::Error) -> bool {
     use io::ErrorKind::{CrossesDevices, PermissionDenied, TooManyLinks, Unsupported};
     matches!(error.kind(), CrossesDevices | PermissionDenied | TooManyLinks | Unsupported)
@@ -149,10 +149,10 @@ fn in_use(root: &Path, note: &str) -> Error {
     Error::plain(ErrorKind::InUse, text)
 }
 
-/// A file under its other name.
+/// A file under its temporary name.
 struct LocalUpload {
     disk: Arc<dyn Disk>,
-    /// `None` once it was finished, well or not.
+    /// `None` once it was finished, successfully or not.
     file: Option<Box<dyn DurableFile>>,
     draft: PathBuf,
     path: PathBuf,
@@ -184,9 +184,9 @@ impl Drop for LocalUpload {
     }
 }
 
-/// Writes all of the parts, however few bytes are taken at a time.
+/// Writes all parts, however few bytes each call accepts.
 pub(crate) fn write_all(file: &mut dyn DurableFile, mut parts: &mut [IoSlice<'_>]) -> io::Result<()> {
-    // Parts without bytes must not look as if nothing could be written.
+    // Empty parts must not look like a failure to write.
     IoSlice::advance_slices(&mut parts, 0);
     while !parts.is_empty() {
         match file.write_vectored(parts) {
@@ -203,7 +203,7 @@ pub(crate) fn write_all(file: &mut dyn DurableFile, mut parts: &mut [IoSlice<'_>
 mod tests {
     use super::*;
 
-    /// Takes three bytes at a time.
+    /// Accepts three bytes at a time.
     #[derive(Default)]
     struct Slow(Arc<std::sync::Mutex<Vec<u8>>>);
 

@@ -1,4 +1,4 @@
-//! Where our own checkpoints lie: a folder of this machine, or anything else that keeps files under names.
+//! The places of Relive's checkpoints: a folder on this machine, or any other storage of named files.
 //!
 //! Names are relative to the root, with `/` between their parts, whatever the machine's own separator is.
 

@@ -3,14 +3,14 @@
 use std::fs::File;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-/// The lock of a file or folder, which ends when this is dropped, also while a fork of this process has the file
-/// open, and not when the fork drops it.
+/// The lock of a file or folder. It ends when this is dropped, even if a fork of this process has the file open, and
+/// does not end when the fork drops it.
 pub(crate) struct OwnLock {
     file: Arc<Held>,
     process: u32,
 }
 
-/// The file; `None` in a fork that has let go of it.
+/// The file; `None` in a fork that has closed it.
 type Held = Mutex<Option<File>>;
 
 /// All locks of this process.
@@ -32,18 +32,18 @@ impl Drop for OwnLock {
             return;
         }
         if let Some(file) = &*self.file.lock().unwrap_or_else(PoisonError::into_inner) {
-            // A lock that cannot be given up goes with the process.
+            // A lock that cannot be released ends with the process.
             let _ = file.unlock();
         }
     }
 }
 
-/// To be called in the child after a fork: closes what this process's checkpoints and disk tiers have locked. The
-/// system holds a lock as long as any process has the file open that was locked, so a child that lives on would
-/// otherwise keep the folders of a parent that is killed.
+/// Call this in the child after a fork: it closes the files that this process's checkpoints and disk tiers have locked.
+/// The system holds a lock while any process has the locked file open, so a surviving child would otherwise keep the
+/// folders of a killed parent locked.
 ///
-/// In any other place it gives the locks of this process away. Does nothing for a lock that another thread was just
-/// taking when the process was forked.
+/// Anywhere else it releases the locks of this process. It has no effect on a lock that another thread was taking at
+/// the moment of the fork.
 pub fn close_locks_after_fork() {
     let Ok(locks) = LOCKS.try_lock() else { return };
     for lock in locks.iter().filter_map(Weak::upgrade) {

@@ -1,4 +1,4 @@
-//! What is asked of a storage.
+//! The storage interface.
 
 use std::io::{self, IoSlice};
 use std::ops::Range;
@@ -6,37 +6,36 @@ use std::path::Path;
 
 use crate::Error;
 
-/// A place that keeps files under names, such as `checkpoint-0000000042.relive` and `segments/00ff….chunks`.
+/// A storage of named files, such as `checkpoint-0000000042.relive` and `segments/00ff….chunks`.
 pub(crate) trait Storage: Send + Sync {
-    /// Begins a file, which appears under its name, whole and durable, when it is finished, and not before.
+    /// Starts a file. It appears under its name, complete and durable, when it is finished, and not before.
     fn create(&self, name: &str) -> io::Result<Box<dyn Upload>>;
 
     fn open(&self, name: &str) -> io::Result<Box<dyn Source>>;
 
-    /// The files of a folder, not of those below it, in no order; `""` is the root. A folder that is not there is
-    /// empty.
+    /// The files of a folder, without subfolders, in no order; `""` is the root. A missing folder is empty.
     fn list(&self, folder: &str) -> io::Result<Vec<Entry>>;
 
-    /// Removes a file; that it is gone lasts when this returns.
+    /// Removes a file; the removal is durable when this returns.
     fn remove(&self, name: &str) -> io::Result<()>;
 
-    /// Keeps every other writer out until the result is dropped. Makes the root if it is not there.
+    /// Excludes all other writers until the result is dropped. Creates the root if necessary.
     ///
     /// # Errors
-    /// `InUse` if there is another writer, saying who; `Io` if the root is not to be written to.
+    /// `InUse` if there is another writer, naming it; `Io` if the root is read-only.
     fn lock(&self) -> Result<Box<dyn Send + Sync>, Error>;
 
-    /// Has a file of this machine, which is whole and does not change any more, appear under a name as well, durable,
-    /// and without copying it; true also if it was there already. False where that cannot be.
+    /// Makes a complete and immutable file of this machine also appear under a name, durably and without copying it;
+    /// returns true even if it already existed, and false if this is impossible.
     fn take_over(&self, _file: &Path, _name: &str) -> io::Result<bool> {
         Ok(false)
     }
 
-    /// Path or URL of a file, for people; `""` is the root.
+    /// Path or URL of a file, for messages; `""` is the root.
     fn describe(&self, name: &str) -> String;
 }
 
-/// A file of a [`Storage`] that is listed.
+/// A listed file of a [`Storage`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Entry {
     /// The whole name, as [`Storage::open`] takes it.
@@ -44,29 +43,29 @@ pub(crate) struct Entry {
     pub(crate) size_bytes: u64,
 }
 
-/// A file in the making. Dropped before it is finished, nothing of it stays.
+/// A file under construction. If it is dropped before it is finished, it leaves nothing behind.
 pub(crate) trait Upload: Send {
-    /// Appends all of the parts. They are advanced past what was written, so they are worth nothing afterwards.
+    /// Appends all parts. Advances them past the written bytes, so they are useless afterwards.
     fn write(&mut self, parts: &mut [IoSlice<'_>]) -> io::Result<()>;
 
-    /// Makes the file durable, and lets it appear.
+    /// Makes the file durable, and publishes it.
     fn finish(self: Box<Self>) -> io::Result<()>;
 }
 
-/// A file to be read anywhere, by several threads at once.
+/// A file that several threads can read at any offset.
 pub(crate) trait Source: Send + Sync {
     fn size_bytes(&self) -> u64;
 
     /// # Errors
-    /// Among others `UnexpectedEof`, if the file ends inside of what is asked for.
+    /// Among others `UnexpectedEof`, if the file ends within the requested range.
     fn read_exact_at(&self, into: &mut [u8], offset: u64) -> io::Result<()>;
 
-    /// Reads if that needs no waiting for a disk. Otherwise, and where nobody can tell, false, and `into` is worth
-    /// nothing.
+    /// Reads if that needs no waiting for a disk. Otherwise, and if that is unknown, returns false and leaves `into`
+    /// unspecified.
     fn read_if_near(&self, _into: &mut [u8], _offset: u64) -> bool {
         false
     }
 
-    /// Says what will be asked for soon, so that it can be fetched meanwhile.
+    /// Announces a read, so that the range can be prefetched.
     fn read_ahead(&self, _range: Range<u64>) {}
 }

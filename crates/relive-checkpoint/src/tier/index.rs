@@ -1,4 +1,4 @@
-//! Which chunk lies where.
+//! The places of chunks.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -9,11 +9,11 @@ use relive_tensor::Chunk;
 use super::segment::TierSegment;
 use crate::segment::Place;
 
-/// The places of chunks by their addresses. A chunk is in it for as long as it lives once it has a place.
+/// The places of chunks by address. A chunk with a place stays in it for as long as it lives.
 #[derive(Default)]
 pub(crate) struct Index(Mutex<HashMap<usize, Stored>>);
 
-/// Where a chunk lies.
+/// The place of a chunk.
 #[derive(Clone)]
 pub(crate) struct Stored {
     pub(crate) segment: Arc<TierSegment>,
@@ -21,13 +21,13 @@ pub(crate) struct Stored {
 }
 
 impl Stored {
-    /// Where the content of the record begins in the file.
+    /// Offset of the record's content in the file.
     pub(super) fn offset(&self) -> u64 {
         TierSegment::content(self.place).start as u64
     }
 }
 
-/// A chunk's frame in a segment. While it lives, the place is in the index and its segment stays.
+/// A chunk's frame in a segment. While it lives, the place stays in the index and its segment stays.
 pub(super) struct StoredFrame {
     index: Arc<Index>,
     address: usize,
@@ -40,13 +40,13 @@ impl Index {
         self.lock().get(&address(chunk)).cloned()
     }
 
-    /// The places of several chunks, as far as they have one.
+    /// The places of those chunks that have one.
     pub(super) fn places<'a>(&self, chunks: &'a [Arc<Chunk>]) -> Vec<(&'a Arc<Chunk>, Stored)> {
         let index = self.lock();
         chunks.iter().filter_map(|chunk| Some((chunk, index.get(&address(chunk))?.clone()))).collect()
     }
 
-    /// Has a chunk lie at `stored`, and gives its frame there.
+    /// Assigns the place `stored` to a chunk. Returns the frame there.
     pub(super) fn insert(self: &Arc<Self>, chunk: &Chunk, stored: Stored) -> StoredFrame {
         let content = TierSegment::content(stored.place);
         let start = content.start + TierSegment::frame_start(stored.place, chunk);
@@ -56,7 +56,7 @@ impl Index {
         StoredFrame { index: Arc::clone(self), address, stored, frame: start..content.end }
     }
 
-    /// Nothing that panics is done under the lock.
+    /// Nothing under the lock can panic.
     fn lock(&self) -> MutexGuard<'_, HashMap<usize, Stored>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -75,8 +75,8 @@ impl AsRef<[u8]> for StoredFrame {
 impl Drop for StoredFrame {
     fn drop(&mut self) {
         self.stored.segment.remove_live(self.stored.place);
-        // Its segment is dropped after the lock. A chunk that lies elsewhere by now, or another chunk at the same
-        // address, keeps its entry.
+        // Its segment is dropped after the lock. A chunk with a newer place, or another chunk at the same address,
+        // keeps its entry.
         let mut index = self.index.lock();
         if let Entry::Occupied(entry) = index.entry(self.address)
             && entry.get().place == self.stored.place

@@ -1,4 +1,4 @@
-//! Files as memory: the one place of this crate where that is not checked by the compiler.
+//! Files as memory: the only place in this crate that the compiler does not check.
 #![expect(unsafe_code, reason = "what a mapping shows can be changed by whoever can write the file")]
 
 use std::fs::File;
@@ -8,20 +8,19 @@ use memmap2::{Advice, Mmap, UncheckedAdvice};
 
 use crate::storage::Source;
 
-/// A file that was written before and is only read from now on.
+/// A complete file that is only read from now on.
 ///
-/// It must not be changed while it is mapped, which its owner sees to by keeping the folder locked: where another
-/// process has truncated it, looking at the mapping ends this one with a bus error, as does a disk that cannot be
-/// read. So it is looked at only where nothing else will do.
+/// It must not change while it is mapped, which its owner ensures by keeping the folder locked: if another process has
+/// truncated it, or the disk cannot be read, an access to the mapping kills this process with a bus error. So the
+/// mapping is only accessed where nothing else works.
 pub(super) struct Mapping(Mmap);
 
 impl Mapping {
     pub(super) fn new(file: &File) -> io::Result<Self> {
-        // SAFETY: the file is of this process's own making, in a folder that it keeps locked, and is not written to
-        // any more.
+        // SAFETY: this process created the file, in a folder that it keeps locked, and no longer writes to it.
         let map = unsafe { Mmap::map(file)? };
-        // Chunks are picked at random; what lies beside them is not wanted, and must not come in pages of megabytes
-        // that count as this process's memory. Not every system takes the advice.
+        // Chunks are accessed at random; their neighbours are not wanted, and must not be loaded in pages of megabytes
+        // that count as this process's memory. Not every system follows the advice.
         let _ = map.advise(Advice::Random);
         #[cfg(target_os = "linux")]
         let _ = map.advise(Advice::NoHugePage);
@@ -32,9 +31,10 @@ impl Mapping {
         &self.0
     }
 
-    /// Gives the memory that the mapping takes back to the system. What it shows does not change.
+    /// Returns the mapping's memory to the system. Its contents do not change.
     pub(super) fn let_go(&self) {
-        // SAFETY: the mapping is shared and of a file, so that its pages come back from the file with the same bytes.
+        // SAFETY: the mapping is shared and backed by a file, so its pages are reloaded from the file with the same
+        // bytes.
         let _ = unsafe { self.0.unchecked_advise(UncheckedAdvice::DontNeed) };
     }
 }

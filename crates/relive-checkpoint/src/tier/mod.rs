@@ -1,12 +1,12 @@
-//! The disk tier: chunks that are not in memory, in segments that are mapped.
+//! The disk tier: chunks outside of memory, in mapped segments.
 //!
-//! A chunk that leaves is written once and keeps its place for as long as it lives. Fetched, it is read into memory,
-//! checked, and counted there; leaving again, it only goes back to its place. The mappings are for those who look at
-//! chunks without fetching them.
+//! A chunk that leaves memory is written once and keeps its place for as long as it lives. A fetch reads it into
+//! memory, checks it, and counts it there; when it leaves again, it only returns to its place. The mappings serve
+//! readers of chunks that were not fetched.
 //!
-//! The segments are those of checkpoints (`docs/checkpoint-format.md`), each written in one go and mapped from then
-//! on. They live as long as a chunk in them does. Nothing here is made durable: after a crash the next tier in the
-//! folder removes what is left. A checkpoint that takes a segment over makes it durable under a name of its own.
+//! The segments are those of checkpoints (`docs/checkpoint-format.md`), each written in one go and then mapped. A
+//! segment lives as long as a chunk in it. Nothing here is made durable: after a crash the next tier in the folder
+//! removes the remains. A checkpoint that takes a segment over makes it durable under its own name.
 
 mod index;
 mod mapping;

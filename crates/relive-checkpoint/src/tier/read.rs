@@ -12,8 +12,8 @@ use super::index::Stored;
 use super::segment::{OpenFile, TierSegment};
 use crate::Error;
 
-/// Bytes that are moved before the mappings give their memory back. Little of it is taken: only who looks at chunks
-/// that were not fetched looks at mappings.
+/// Number of moved bytes after which the mappings return their memory. They use little of it, because only readers of
+/// unfetched chunks access mappings.
 const MOVED_BYTES: u64 = 256 << 20;
 
 /// A chunk that has to wait for the disk.
@@ -24,7 +24,7 @@ struct Waiting<'a> {
 }
 
 impl Tier {
-    /// What the system has in its cache is read while the disk reads the rest.
+    /// Chunks in the system's cache are read while the disk reads the rest.
     pub(crate) fn fetch_all(&self, chunks: &[Arc<Chunk>]) -> Result<Vec<Bytes>, Error> {
         let places = self.index.places(chunks);
         let mut frames = Vec::with_capacity(places.len());
@@ -46,19 +46,19 @@ impl Tier {
         Ok(frames)
     }
 
-    /// Whether a chunk's place still has what was written, if the chunk has one.
+    /// Checks that a chunk's place, if it has one, still has the written bytes.
     pub(crate) fn check(&self, chunk: &Arc<Chunk>) -> Result<(), Error> {
         self.index.get(chunk).map_or(Ok(()), |stored| self.read(chunk, &stored).map(drop))
     }
 
-    /// Reads a chunk's frame, and leaves the chunk as it is.
+    /// Reads a chunk's frame, and leaves the chunk unchanged.
     pub(super) fn read(&self, chunk: &Arc<Chunk>, stored: &Stored) -> Result<Bytes, Error> {
         let mut content = buffer(stored);
         read_into(&stored.segment.open(), chunk, stored, &mut content)?;
         frame(chunk, stored, content)
     }
 
-    /// Has the mappings give back what was looked at meanwhile.
+    /// Makes the mappings return the memory of recent accesses.
     pub(super) fn note_moved(&self, bytes: u64) {
         if self.moved_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes >= MOVED_BYTES {
             self.moved_bytes.store(0, Ordering::Relaxed);
@@ -91,7 +91,7 @@ fn come_back(chunk: &Arc<Chunk>, stored: &Stored, content: Vec<u8>) -> Result<Op
     Ok(chunk.come_back(&frame(chunk, stored, content)?))
 }
 
-/// The frame in the content of a record, if that is what was written.
+/// The frame in the content of a record, if it is what was written.
 fn frame(chunk: &Arc<Chunk>, stored: &Stored, content: Vec<u8>) -> Result<Bytes, Error> {
     if crc32c::crc32c(&content) != stored.place.crc {
         let place = stored.place.offset;

@@ -13,15 +13,15 @@ use crate::segment::{Place, record};
 use crate::storage::Source;
 use crate::storage::disk::Disk;
 
-/// A file of chunks, which is read, and mapped. It goes with the last chunk in it.
+/// A file of chunks, for reading and mapped. It is removed with its last chunk.
 pub(crate) struct TierSegment {
     pub(super) path: PathBuf,
     pub(super) mapping: Mapping,
-    /// The file, if it is one of those that stay open.
+    /// The file, if it stays open.
     file: Option<Box<dyn Source>>,
     disk: Arc<dyn Disk>,
     size_bytes: u64,
-    /// Bytes of records of chunks that are alive.
+    /// Bytes of records of live chunks.
     live_bytes: AtomicU64,
     all: Arc<Segments>,
 }
@@ -35,7 +35,7 @@ pub(super) struct Segments {
     alive: Mutex<Vec<Weak<TierSegment>>>,
 }
 
-/// A segment's file, to be read.
+/// A segment's file, for reading.
 pub(super) enum OpenFile<'a> {
     Kept(&'a dyn Source),
     Own(Box<dyn Source>),
@@ -52,7 +52,7 @@ impl<'a> Deref for OpenFile<'a> {
     }
 }
 
-/// What a tier may waste without being sparse.
+/// Waste up to this size does not make a tier sparse.
 const FREE_BYTES: u64 = 64 << 20;
 
 impl Segments {
@@ -78,10 +78,10 @@ impl Segments {
         segment
     }
 
-    /// The file, if so few are open that it may stay open.
+    /// The file, if few enough files are open that it may stay open.
     fn keep_open(&self, disk: &dyn Disk, path: &Path) -> Option<Box<dyn Source>> {
         let has_room = self.open_files.fetch_add(1, Ordering::Relaxed) < self.max_open_files;
-        // Otherwise it is opened for each reading.
+        // Otherwise it is opened for each read.
         let file = has_room.then(|| disk.open(path).ok()).flatten();
         if file.is_none() {
             self.open_files.fetch_sub(1, Ordering::Relaxed);
@@ -99,12 +99,12 @@ impl Segments {
         self.size_bytes.load(Ordering::Relaxed)
     }
 
-    /// Gives the memory that the mappings take back to the system.
+    /// Makes the mappings return their memory to the system.
     pub(super) fn let_go(&self) {
         self.alive().for_each(|segment| segment.mapping.let_go());
     }
 
-    /// Takes the files' names away. What is mapped stays until nobody has it.
+    /// Removes the files' names. Mappings stay until their last user is gone.
     pub(super) fn unlink(&self) {
         self.alive().for_each(|segment| segment.unlink());
     }
@@ -120,7 +120,7 @@ impl TierSegment {
         &self.path
     }
 
-    /// Whether more than half of it belonged to chunks that are gone.
+    /// Whether more than half of it belonged to dead chunks.
     pub(crate) fn is_sparse(&self) -> bool {
         self.live_bytes.load(Ordering::Relaxed) < self.size_bytes / 2
     }
@@ -135,20 +135,19 @@ impl TierSegment {
         self.all.live_bytes.fetch_sub(place.record_bytes(), Ordering::Relaxed);
     }
 
-    /// Where the content of a record lies.
+    /// The range of a record's content.
     pub(super) fn content(place: Place) -> Range<usize> {
         let start = place.offset as usize + record::HEAD_BYTES;
         start..start + place.length as usize
     }
 
-    /// Where a chunk's frame begins in the content of its record, which ends with it.
+    /// Offset of a chunk's frame in the content of its record, which ends with it.
     pub(super) fn frame_start(place: Place, chunk: &Chunk) -> usize {
         let length = place.length as usize;
         length.saturating_sub(usize::try_from(chunk.size_bytes()).unwrap_or(length))
     }
 
-    /// The file. One that cannot be opened, since somebody has removed it or too many others are open, is read where
-    /// it is mapped.
+    /// The file. If it cannot be opened, because it was removed or too many others are open, the mapping is read.
     pub(super) fn open(&self) -> OpenFile<'_> {
         match &self.file {
             Some(file) => OpenFile::Kept(file.as_ref()),

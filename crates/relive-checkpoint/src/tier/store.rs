@@ -15,34 +15,34 @@ use crate::storage::disk::{Disk, RealDisk, open_files_limit};
 use crate::storage::{LocalStorage, Storage};
 use crate::{Error, ErrorKind, names};
 
-/// The folder below the one that was named: so that it may be that of the checkpoints.
+/// The subfolder of the given folder, so that the latter may also hold the checkpoints.
 const FOLDER: &str = "spilled";
 
-/// The disk tier's files, in a folder of their own.
+/// The disk tier's files, in their own folder.
 ///
 /// Chunks of a [ledger of movable chunks](relive_tensor::Ledger::of_movable_chunks) are [stored](ColdStore::store) in
-/// files that are mapped into memory, which is where their frames lie while they are not in memory of the process's
-/// own. When they are [fetched](ColdStore::fetch) they are read into such memory, and keep their places, so that they
-/// can leave again without being written. Who looks at a frame that was not fetched has the system read the mapping.
+/// memory-mapped files, where their frames are while they are outside the process's own memory. A
+/// [fetch](ColdStore::fetch) reads them into that memory; they keep their places, so that they can leave again without
+/// being written. Access to an unfetched frame makes the system read the mapping.
 ///
-/// The folder `spilled` below the one given belongs to one process at a time. What an earlier one has left there is
+/// The folder `spilled` below the given one belongs to one process at a time. The remains of an earlier process are
 /// removed.
 pub struct Tier {
     pub(super) root: PathBuf,
     pub(super) disk: Arc<dyn Disk>,
     pub(super) index: Arc<Index>,
     pub(super) segments: Arc<Segments>,
-    /// Bytes that were moved since mappings last gave their memory back.
+    /// Bytes moved since the mappings last returned their memory.
     pub(super) moved_bytes: AtomicU64,
     /// `None` once it is closed.
     lock: Mutex<Option<Box<dyn Send + Sync>>>,
 }
 
 impl Tier {
-    /// The tier below `folder`, which is made if it is not there.
+    /// The tier below `folder`, which is created if necessary.
     ///
     /// # Errors
-    /// Another process uses the folder; it cannot be written to.
+    /// Another process uses the folder, or it is not writable.
     pub fn open(folder: impl AsRef<Path>) -> Result<Self, Error> {
         let max_open_files = open_files_limit().map_or(MAX_OPEN_FILES, |limit| MAX_OPEN_FILES.min(limit / 4));
         Self::on(Arc::new(RealDisk), folder.as_ref(), max_open_files)
@@ -73,8 +73,8 @@ impl Tier {
         self.segments.size_bytes()
     }
 
-    /// Removes the files at the end of a server, and lets others have the folder. Chunks that somebody still holds
-    /// stay as they are; no others can be stored.
+    /// Removes the files when a server ends, and lets others use the folder. Chunks that are still held stay unchanged;
+    /// no more can be stored.
     pub fn close(&self) {
         let lock = self.guard().take();
         self.segments.unlink();
@@ -90,14 +90,14 @@ impl Tier {
         &self.root
     }
 
-    /// Where a chunk lies, if it does.
+    /// The place of a chunk, if it has one.
     pub(crate) fn place_of(&self, chunk: &Chunk) -> Option<(Arc<TierSegment>, Place)> {
         self.index.get(chunk).map(|Stored { segment, place }| (segment, place))
     }
 }
 
 impl ColdStore for Tier {
-    /// Chunks whose frames cannot be moved are passed over.
+    /// Skips chunks whose frames cannot be moved.
     fn store(&self, chunks: &[Arc<Chunk>]) -> Result<(), ColdError> {
         Ok(self.store_all(chunks)?)
     }
@@ -116,7 +116,7 @@ impl ColdStore for Tier {
     }
 }
 
-/// Leftovers look like the segments of checkpoints, which must not be taken for them.
+/// Leftovers look like the segments of checkpoints, which must not be mistaken for them.
 fn refuse_checkpoints(storage: &dyn Storage) -> Result<(), Error> {
     let root = storage.describe("");
     let files = storage.list("").map_err(|source| Error::storage("list", &root, source))?;

@@ -1,4 +1,4 @@
-//! The tier on a real disk, and on one that fails.
+//! The tier on a real disk, and on a failing one.
 
 use std::fs;
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -59,7 +59,7 @@ fn frames_move_to_the_disk_and_are_the_same_there() {
 #[test]
 fn what_is_fetched_is_in_memory_and_leaves_without_being_written() {
     let folder = tempfile::tempdir().unwrap();
-    // Files that stay open, and files that are opened for each reading.
+    // Files that stay open, and files that are opened for each read.
     let tier = Tier::on(Arc::new(RealDisk), folder.path(), 2).unwrap();
     let ledger = movable();
     let chunks = chunks(0..1_000, &ledger);
@@ -97,7 +97,7 @@ fn a_file_goes_with_its_last_chunk() {
     tier.fetch(std::slice::from_ref(&last)).unwrap();
     assert_whole(&last);
     tier.store(std::slice::from_ref(&last)).unwrap();
-    // A frame in hand that is not in memory keeps the file, and its chunk need not be there any more.
+    // A held frame outside of memory keeps the file alive, even if its chunk is gone.
     let frame = Chunk::shared_frame(&last);
     drop((last, tier));
     assert_eq!(files(folder.path()).len(), 1);
@@ -189,7 +189,7 @@ fn many_threads_fetch_and_store_the_same_chunks() {
             let (tier, mut chunks) = (&tier, chunks.clone());
             scope.spawn(move || {
                 for round in 0..200 {
-                    // Each lets go of other chunks at other times.
+                    // Each releases other chunks at other times.
                     chunks.rotate_left(7 + thread);
                     match (round + thread) % 3 {
                         0 => tier.store(&chunks[..20]).unwrap(),
@@ -211,7 +211,7 @@ fn many_threads_fetch_and_store_the_same_chunks() {
     assert_eq!((files(folder.path()).len(), tier.size_bytes()), (0, 0));
 }
 
-/// A step of a random history. Numbers are of chunks.
+/// A step of a random history. Numbers refer to chunks.
 #[derive(Clone, Debug)]
 enum Step {
     Store(Vec<usize>),
@@ -231,7 +231,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     proptest::collection::vec(step, 0..40)
 }
 
-/// What is known of a chunk: whether it has a place, is away, and how many have it at hand.
+/// The expected state of a chunk: whether it has a place, whether it is outside of memory, and how many hold it.
 #[derive(Clone, Copy, Default, Debug, PartialEq)]
 struct Known {
     is_stored: bool,
@@ -342,7 +342,7 @@ fn a_folder_has_one_owner_and_leftovers_go() {
     assert!(!left.exists() && foreign.exists());
 }
 
-/// Takes so many bytes in all.
+/// Accepts this many bytes in all.
 struct SmallDisk(Arc<std::sync::atomic::AtomicUsize>);
 
 struct SmallFile {

@@ -1,4 +1,4 @@
-//! Having chunks leave memory, and writing those that lie nowhere else.
+//! Moving chunks out of memory, and writing those that have no place yet.
 
 use std::fs::File;
 use std::io::{self, IoSlice, Write};
@@ -15,12 +15,11 @@ use crate::segment::{HEADER_BYTES, Place, SegmentId, header, record};
 use crate::storage::write_all;
 use crate::{Error, ErrorKind};
 
-/// Bytes of one write, but for larger chunks. Systems keep what is written at once in one piece, and map it as one
-/// piece, however little of it is looked at: with writes of megabytes, whoever looks at a mapping would map all of
-/// it.
+/// Bytes of one write, except for larger chunks. Systems keep the bytes of one write in one piece, and map it as one
+/// piece, however little of it is accessed: with writes of megabytes, an access to a mapping would map all of it.
 const WRITE_BYTES: u64 = 64 << 10;
 
-/// Most chunks of one write; each has two parts, and systems take 1,024.
+/// Limit on the chunks of one write; each has two parts, and systems accept 1,024.
 const CHUNKS_AT_ONCE: usize = 512;
 
 impl Tier {
@@ -34,7 +33,7 @@ impl Tier {
         if others.is_empty() {
             return Ok(());
         }
-        // Held until the file is there and mapped, so that closing finds it.
+        // Held until the file exists and is mapped, so that closing finds it.
         let lock = self.guard();
         if lock.is_none() {
             let text = format!("{}: the disk tier is closed", self.root.display());
@@ -55,7 +54,7 @@ impl Tier {
             Ok((placed, mapping))
         });
         let (placed, mapping) = written.map_err(|source| {
-            // What is left, if it cannot be removed, the next tier removes.
+            // If the remains cannot be removed, the next tier removes them.
             let _ = self.disk.remove_file(&path);
             Error::io("write", &path, source)
         })?;
@@ -63,7 +62,7 @@ impl Tier {
         for Placed { chunk, place, leaves } in placed {
             let stored = Stored { segment: Arc::clone(&segment), place };
             chunk.set_place(Bytes::from_owner(self.index.insert(chunk, stored)));
-            // What was only to be stored at a better place may have been fetched meanwhile, for somebody who needs it.
+            // A chunk that only needed a better place may meanwhile have been fetched for a reader.
             if leaves {
                 chunk.leave_memory();
             }
@@ -107,9 +106,9 @@ impl Tier {
         Ok(placed)
     }
 
-    /// What is to be written of chunks. Those that are not in memory are read and checked like any that are fetched:
-    /// what the disk has changed must not get a new checksum. One that is not whole stays where it is, for whoever
-    /// samples it to be told.
+    /// The bytes to write for chunks. Chunks outside of memory are read and checked like fetched ones: data that the
+    /// disk has corrupted must not get a new checksum. A damaged chunk stays at its place, so that its reader gets the
+    /// error.
     fn frames<'a>(&self, chunks: &[&'a Arc<Chunk>]) -> Vec<Frame<'a>> {
         let frame = |chunk: &&'a Arc<Chunk>| {
             let leaves = !chunk.is_stored();
@@ -124,18 +123,18 @@ impl Tier {
     }
 }
 
-/// What is written of a chunk.
+/// The bytes to write for a chunk.
 struct Frame<'a> {
     chunk: &'a Arc<Chunk>,
     bytes: Bytes,
     leaves: bool,
 }
 
-/// A chunk that was written.
+/// A written chunk.
 struct Placed<'a> {
     chunk: &'a Arc<Chunk>,
     place: Place,
-    /// Whether it is to leave memory.
+    /// Whether it leaves memory.
     leaves: bool,
 }
 

@@ -11,13 +11,13 @@ use crate::timestep::TimeStep;
 
 const ARMS: u32 = 11;
 
-/// Eleven arms that pay 0, 0.1, … 1, each always the same; which pays what is drawn from the seed. An episode is one
-/// step.
+/// Eleven arms that pay 0, 0.1, … 1, each always the same; the seed determines which arm pays which amount. An episode
+/// is one step.
 ///
-/// Observations are a 1, `[1, 1]`.
+/// Observations are a constant 1, `[1, 1]`.
 pub type Bandit = Native<BanditTask>;
 
-/// What [`Bandit`] does.
+/// The task of [`Bandit`].
 #[derive(Clone, Debug)]
 pub struct BanditTask {
     rewards: Vec<f64>,
@@ -25,7 +25,7 @@ pub struct BanditTask {
 }
 
 impl Bandit {
-    /// Arms in the order of a seed.
+    /// Arms in the order that a seed determines.
     #[must_use]
     pub fn new(mapping_seed: u32) -> Self {
         let order = RandomState::new(mapping_seed).permutation(ARMS as usize);

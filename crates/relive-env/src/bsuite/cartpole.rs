@@ -1,4 +1,4 @@
-//! A pole that is to stay upright.
+//! Balancing a pole.
 
 use relive_tensor::DType;
 
@@ -10,17 +10,17 @@ use crate::state::State;
 use crate::task::{Native, Task};
 use crate::timestep::TimeStep;
 
-/// How high the tip must be.
+/// The minimum height of the tip.
 const MIN_HEIGHT: f64 = 0.8;
 
 /// A pole balanced on a cart that is pushed left (0), not at all (1) or right (2), a hundred times a second.
 ///
-/// Observations are position / 3, speed / 3, sine and cosine of the angle, angular velocity, and time / 10 s, `[1,
-/// 6]`. A step earns 1 while the pole stands and the cart is within 3; the episode ends when it does not, or after 10
-/// s, with discount 0 in either case.
+/// Observations are position / 3, speed / 3, sine and cosine of the angle, angular velocity, and time / 10 s, `[1, 6]`.
+/// A step earns 1 while the pole is up and the cart is within 3. The episode ends when either fails, or after 10 s,
+/// with discount 0 in both cases.
 pub type Cartpole = Native<CartpoleTask>;
 
-/// What [`Cartpole`] does.
+/// The task of [`Cartpole`].
 #[derive(Clone, Debug)]
 pub struct CartpoleTask {
     stream: RandomState,
@@ -31,7 +31,7 @@ pub struct CartpoleTask {
 }
 
 impl Cartpole {
-    /// With the start of each episode drawn from a seed's stream.
+    /// Draws the start of each episode from the seed's stream.
     #[must_use]
     pub fn new(seed: u32) -> Self {
         Self::from(CartpoleTask {

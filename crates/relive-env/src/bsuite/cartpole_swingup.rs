@@ -1,4 +1,4 @@
-//! A pole that is to be swung up.
+//! Swinging up a pole.
 
 use std::f64::consts::PI;
 
@@ -12,19 +12,19 @@ use crate::state::State;
 use crate::task::{Native, Task};
 use crate::timestep::TimeStep;
 
-/// How slowly the pole must turn to earn something.
+/// The maximum angular speed at which the pole earns a reward.
 const MAX_ANGLE_SPEED: f64 = 1.0;
 const MOVE_COST: f64 = 0.1;
 const FIRST_FLAG: usize = 6;
 
-/// The pole of [`Cartpole`](super::Cartpole), hanging at first. Pushing costs 0.1; a step earns 1 while the tip is
-/// higher than a threshold, turns slower than 1 and the cart is near the centre.
+/// The pole of [`Cartpole`](super::Cartpole), initially hanging. Pushing costs 0.1. A step earns 1 while the tip is
+/// higher than a threshold, the pole turns slower than 1 and the cart is near the centre.
 ///
-/// Observations are those of [`Cartpole`](super::Cartpole) and two flags, 1 or -1: the cart is near enough; the pole
-/// is slow enough; `[1, 8]`. The episode ends after 10 s or beyond 3, with discount 0 in either case.
+/// Observations are those of [`Cartpole`](super::Cartpole) and two flags, 1 or -1: whether the cart is near enough, and
+/// whether the pole is slow enough; `[1, 8]`. The episode ends after 10 s or beyond 3, with discount 0 in both cases.
 pub type CartpoleSwingup = Native<CartpoleSwingupTask>;
 
-/// What [`CartpoleSwingup`] does.
+/// The task of [`CartpoleSwingup`].
 #[derive(Clone, Debug)]
 pub struct CartpoleSwingupTask {
     min_height: f64,
@@ -38,8 +38,8 @@ pub struct CartpoleSwingupTask {
 }
 
 impl CartpoleSwingup {
-    /// `height_threshold` is the cosine that counts as up, `x_reward_threshold` how far from the centre the cart may
-    /// be.
+    /// `height_threshold` is the cosine of the angle above which the pole is up; `x_reward_threshold` is the permitted
+    /// distance from the centre.
     #[must_use]
     pub fn new(height_threshold: f64, x_reward_threshold: f64, seed: u32) -> Self {
         Self::from(CartpoleSwingupTask {

@@ -9,14 +9,14 @@ use crate::state::State;
 use crate::task::{Native, Task};
 use crate::timestep::TimeStep;
 
-/// A ball falls, a row a step, in a column drawn at the start; the paddle below moves left (0), stays (1) or moves
+/// A ball falls one row per step, in a column drawn at the start; the paddle below moves left (0), stays (1) or moves
 /// right (2).
 ///
-/// Observations are the board, `[10, 5]`, 1 at ball and paddle. The last of nine steps earns 1 if the paddle is below
-/// the ball, and -1 if not.
+/// Observations are the board, `[10, 5]`, with 1 at ball and paddle. The last of nine steps earns 1 if the paddle is
+/// below the ball, otherwise -1.
 pub type Catch = Native<CatchTask>;
 
-/// What [`Catch`] does.
+/// The task of [`Catch`].
 #[derive(Clone, Debug)]
 pub struct CatchTask {
     rows: u32,

@@ -1,4 +1,4 @@
-//! A chest at the bottom of the sea.
+//! Deep sea: a chest at the bottom.
 
 use relive_tensor::DType;
 
@@ -11,24 +11,24 @@ use crate::state::State;
 use crate::task::{Native, Task};
 use crate::timestep::TimeStep;
 
-/// What a move to the right costs, times the size.
+/// The cost of a move to the right, times the size.
 const MOVE_COST: f64 = 0.01;
 
-/// A grid in which each step leads a row down, and to the left or right; which action is which is drawn for every
-/// cell. Moving right costs 0.01 / size; moving right in the last column of the last row earns 1.
+/// A grid in which each step moves down one row, to the left or right; the meaning of the two actions is drawn for
+/// every cell. Moving right costs 0.01 / size; moving right in the last column of the last row earns 1.
 ///
-/// Observations are the grid, `[size, size]`, 1 where the diver is, and nothing at the end. An episode has as many
-/// steps as the grid rows. In the stochastic kind a move to the right fails one time in `size`, and the rewards of
-/// the last row's ends are noisy.
+/// Observations are the grid, `[size, size]`, with 1 at the diver, and all 0 at the end. An episode has one step per
+/// row. In the stochastic variant a move to the right fails with probability 1 / `size`, and the rewards at both ends
+/// of the last row are noisy.
 pub type DeepSea = Native<DeepSeaTask>;
 
-/// What [`DeepSea`] does.
+/// The task of [`DeepSea`].
 #[derive(Clone, Debug)]
 pub struct DeepSeaTask {
     size: u32,
     deterministic: bool,
     stream: RandomState,
-    /// Which action goes right, cell by cell.
+    /// The action that moves right, cell by cell.
     right: Vec<u32>,
     row: u32,
     column: u32,
@@ -38,7 +38,7 @@ pub struct DeepSeaTask {
 }
 
 impl DeepSea {
-    /// The deterministic kind. `mapping_seed` says which action goes right where.
+    /// The deterministic variant. `mapping_seed` determines the action that moves right in each cell.
     ///
     /// # Errors
     /// [`EnvError::Setting`] for a size of 0, or beyond [`MAX_BSUITE_SIZE`](crate::limits::MAX_BSUITE_SIZE).
@@ -46,10 +46,10 @@ impl DeepSea {
         Ok(Self::from(DeepSeaTask::with_kind(size, true, mapping_seed, seed)?))
     }
 
-    /// The stochastic kind, with noise out of a seed's stream.
+    /// The stochastic variant, with noise from a seed's stream.
     ///
     /// # Errors
-    /// As [`DeepSea::new`].
+    /// As for [`DeepSea::new`].
     pub fn stochastic(size: u32, mapping_seed: u32, seed: u32) -> Result<Self, EnvError> {
         Ok(Self::from(DeepSeaTask::with_kind(size, false, mapping_seed, seed)?))
     }
@@ -72,7 +72,7 @@ impl DeepSeaTask {
         })
     }
 
-    /// The action that goes right where the diver is.
+    /// The action that moves right at the diver's position.
     #[must_use]
     pub fn action_right(&self) -> Option<u32> {
         self.right.get((self.row * self.size + self.column) as usize).copied()
@@ -85,7 +85,7 @@ impl DeepSeaTask {
         }
     }
 
-    /// Noise is drawn before the move is, and the move also where it cannot fail.
+    /// The noise is drawn before the move; the move is drawn even where it cannot fail.
     fn dive(&mut self, right: bool) -> f64 {
         let (mut reward, last) = (0.0, self.size - 1);
         if right && self.column == last {

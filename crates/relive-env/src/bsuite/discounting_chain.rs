@@ -1,4 +1,4 @@
-//! Rewards near and far.
+//! Rewards at different delays.
 
 use relive_tensor::DType;
 
@@ -8,7 +8,7 @@ use crate::state::State;
 use crate::task::{Native, Task};
 use crate::timestep::TimeStep;
 
-/// After how many steps each chain pays.
+/// The number of steps after which each chain pays.
 const PAID_AFTER: [u32; 5] = [1, 3, 10, 30, 100];
 const STEPS: u32 = 100;
 const BONUS: f64 = 0.1;
@@ -18,7 +18,7 @@ const BONUS: f64 = 0.1;
 /// Observations are the chosen chain, -1 at first, and time / 100, `[1, 2]`. An episode has 100 steps.
 pub type DiscountingChain = Native<DiscountingChainTask>;
 
-/// What [`DiscountingChain`] does.
+/// The task of [`DiscountingChain`].
 #[derive(Clone, Debug)]
 pub struct DiscountingChainTask {
     bonus: u32,
@@ -27,7 +27,7 @@ pub struct DiscountingChainTask {
 }
 
 impl DiscountingChain {
-    /// The chain with the bonus is `mapping_seed` modulo 5.
+    /// The chain with the bonus is number `mapping_seed` modulo 5.
     #[must_use]
     pub fn new(mapping_seed: u32) -> Self {
         Self::from(DiscountingChainTask { bonus: mapping_seed % 5, chain: None, steps: 0 })

@@ -1,4 +1,4 @@
-//! Bits that are to be remembered.
+//! Bits to remember.
 
 use relive_tensor::DType;
 
@@ -11,15 +11,15 @@ use crate::state::State;
 use crate::task::{Native, Task};
 use crate::timestep::TimeStep;
 
-/// Bits are shown at the start; at the end the agent is asked for one of them.
+/// The chain shows bits at the start, and asks for one of them at the end.
 ///
-/// Observations are 1 - time / length, the number of the bit that is asked for (shown one step before the answer, 0
-/// otherwise), and the bits as ±1 (shown at time 0, 0 otherwise), `[1, bits + 2]`. The first step shows the first
-/// observation again, as the original does. An episode has `length + 1` steps; the last action earns 1 if it is the
-/// bit, and -1 if not.
+/// Observations are 1 - time / length, the number of the requested bit (shown one step before the answer, 0 otherwise),
+/// and the bits as ±1 (shown at time 0, 0 otherwise), `[1, bits + 2]`. The first step shows the first observation
+/// again, as in the original. An episode has `length + 1` steps; the last action earns 1 if it matches the bit,
+/// otherwise -1.
 pub type MemoryChain = Native<MemoryChainTask>;
 
-/// What [`MemoryChain`] does.
+/// The task of [`MemoryChain`].
 #[derive(Clone, Debug)]
 pub struct MemoryChainTask {
     length: u32,
@@ -53,7 +53,8 @@ impl MemoryChain {
 }
 
 impl MemoryChainTask {
-    /// The original draws once more than there are episodes, when it is made.
+    /// Draws the bits and the query. The original also draws once at construction, so it draws once more than there are
+    /// episodes.
     fn draw(&mut self) {
         self.bits.iter_mut().for_each(|bit| *bit = self.stream.bernoulli(0.5));
         let count = i64::try_from(self.bits.len()).unwrap_or(1);

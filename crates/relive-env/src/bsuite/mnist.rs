@@ -1,4 +1,4 @@
-//! Handwritten digits as a bandit, of files that the user brings.
+//! Handwritten digits as a bandit, from files that the user provides.
 
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
@@ -14,23 +14,23 @@ use crate::state::State;
 use crate::task::{Native, Task};
 use crate::timestep::TimeStep;
 
-/// The environment variable with the folder of the files.
+/// The environment variable that names the folder of the files.
 const VARIABLE: &str = "RELIVE_MNIST";
-/// The files, as MNIST comes, unpacked (IDX, big endian), and the numbers that they begin with.
+/// The unpacked MNIST files (IDX, big endian), and their magic numbers.
 const IMAGES: (&str, u32) = ("train-images-idx3-ubyte", 0x0803);
 const LABELS: (&str, u32) = ("train-labels-idx1-ubyte", 0x0801);
-/// Pixels of a side.
+/// Pixels per side.
 const SIDE: u32 = 28;
 const PIXELS: usize = (SIDE * SIDE) as usize;
 const DIGITS: u32 = 10;
 
-/// Shows an image of a digit; saying which it is pays 1, anything else −1. An episode is one step.
+/// Shows an image of a digit; naming the digit earns 1, anything else −1. An episode is one step.
 ///
-/// Observations are `[28, 28]`. As in bsuite pixels from 128 on are negative: bytes are read as signed ones, and
+/// Observations are `[28, 28]`. As in bsuite, pixels from 128 on are negative, because bytes are read as signed and
 /// divided by 255.
 pub type Mnist = Native<MnistTask>;
 
-/// What [`Mnist`] does.
+/// The task of [`Mnist`].
 #[derive(Clone, Debug)]
 pub struct MnistTask {
     digits: Arc<Digits>,
@@ -50,16 +50,16 @@ impl Mnist {
     /// Images of the training set in a folder with `train-images-idx3-ubyte` and `train-labels-idx1-ubyte`.
     ///
     /// # Errors
-    /// [`EnvError::Setting`] with the file: it cannot be read, or is none of MNIST's.
+    /// [`EnvError::Setting`] with the file: it cannot be read, or is not a file of MNIST.
     pub fn new(folder: &Path, seed: u32) -> Result<Self, EnvError> {
         let (digits, rng) = (Digits::shared(folder)?, RandomState::new(seed));
         Ok(Self::from(MnistTask { digits, rng, label: 0, total_regret: 0.0 }))
     }
 
-    /// Images of the folder that the environment variable `RELIVE_MNIST` names.
+    /// Images from the folder that the environment variable `RELIVE_MNIST` names.
     ///
     /// # Errors
-    /// As [`new`](Self::new); the variable is not set.
+    /// As for [`new`](Self::new); also if the variable is not set.
     pub(super) fn of_variable(seed: u32) -> Result<Self, EnvError> {
         match std::env::var_os(VARIABLE).filter(|value| !value.is_empty()) {
             Some(folder) => Self::new(Path::new(&folder), seed),
@@ -74,7 +74,7 @@ impl Mnist {
     }
 }
 
-/// Folders that environments have read; their images are shared, since they take 47 MB.
+/// Folders that environments have read. They share the images, which take 47 MB.
 static READ: Mutex<Vec<(PathBuf, Weak<Digits>)>> = Mutex::new(Vec::new());
 
 impl Digits {
@@ -105,8 +105,8 @@ impl Digits {
     }
 }
 
-/// What follows the header of a file with rows of this shape: its magic number, the number of rows, and the shape,
-/// each as 32 bits.
+/// The bytes after the header of a file with rows of this shape. The header is the magic number, the number of rows,
+/// and the shape, each as 32 bits.
 fn content(path: &Path, magic: u32, shape: &[u32]) -> Result<Vec<u8>, EnvError> {
     let bytes = std::fs::read(path).map_err(|error| refused(path, "a file of MNIST, unpacked", error))?;
     let number = |at: usize| bytes.get(4 * at..4 * at + 4)?.try_into().ok().map(u32::from_be_bytes);
@@ -177,7 +177,7 @@ mod tests {
     use super::*;
     use crate::{Action, Buffer, Environment, conformance};
 
-    /// A folder of three images, whose pixels are all 0, 127 and 128, of these digits.
+    /// A folder with images of these digits, three of them, whose pixels are all 0, 127 and 128.
     fn files(name: &str, labels: &[u8]) -> PathBuf {
         let folder = std::env::temp_dir().join(format!("relive-mnist-{}-{name}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();

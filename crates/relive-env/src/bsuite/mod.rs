@@ -1,7 +1,7 @@
 //! The environments of bsuite 0.3.6 (Osband et al., 2020), number for number.
 //!
-//! With the same seed and actions observations, rewards and totals are those of the original, bit for bit. MNIST's
-//! images are in no package: who has them names their folder in the environment variable `RELIVE_MNIST`.
+//! With the same seed and actions, observations, rewards and totals match the original bit for bit. No package contains
+//! MNIST's images; the environment variable `RELIVE_MNIST` names their folder.
 
 mod bandit;
 mod cartpole;

@@ -1,4 +1,4 @@
-//! A car too weak for its hill.
+//! An underpowered car on a hill.
 
 use relive_tensor::DType;
 
@@ -19,11 +19,11 @@ const MAX_STEPS: u32 = 1000;
 
 /// A car in a valley, pushed left (0), not at all (1) or right (2).
 ///
-/// Observations are position, velocity and time / 1000, `[1, 3]`. Each step earns -1. The episode ends at 0.5 or
-/// after 1000 steps, with discount 0 in either case.
+/// Observations are position, velocity and time / 1000, `[1, 3]`. Each step earns -1. The episode ends at 0.5 or after
+/// 1000 steps, with discount 0 in both cases.
 pub type MountainCar = Native<MountainCarTask>;
 
-/// What [`MountainCar`] does.
+/// The task of [`MountainCar`].
 #[derive(Clone, Debug)]
 pub struct MountainCarTask {
     max_steps: u32,
@@ -35,13 +35,13 @@ pub struct MountainCarTask {
 }
 
 impl MountainCar {
-    /// With the start of each episode drawn from a seed's stream.
+    /// Draws the start of each episode from the seed's stream.
     #[must_use]
     pub fn new(seed: u32) -> Self {
         Self::with_max_steps(MAX_STEPS, seed)
     }
 
-    /// With episodes of another length, at least 1; observations have time as a part of it.
+    /// With episodes of another length, at least 1; observations show time as a fraction of it.
     #[must_use]
     pub fn with_max_steps(max_steps: u32, seed: u32) -> Self {
         let stream = RandomState::new(seed);

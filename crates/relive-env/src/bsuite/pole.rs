@@ -1,4 +1,4 @@
-//! The pole on a cart that two environments of bsuite share.
+//! The pole on a cart that two of bsuite's environments share.
 
 use std::f64::consts::PI;
 
@@ -14,9 +14,9 @@ const POLE_MOMENT: f64 = POLE_MASS * LENGTH;
 const FORCE: f64 = 10.0;
 const STEP_SECONDS: f64 = 0.01;
 const START: f64 = 0.05;
-/// How far the cart may go.
+/// The limit on the cart's position.
 pub(super) const MAX_POSITION: f64 = 3.0;
-/// How long an episode takes at most.
+/// The maximum duration of an episode.
 const MAX_SECONDS: f64 = 10.0;
 
 #[derive(Clone, Debug, Default)]
@@ -29,7 +29,7 @@ pub(super) struct Pole {
 }
 
 impl Pole {
-    /// Near rest; the angle near `angle`.
+    /// Near rest, with the angle near `angle`.
     pub(super) fn start(stream: &mut RandomState, angle: f64) -> Self {
         let mut near = |value: f64| value + stream.uniform(-START, START);
         let (position, speed) = (near(0.0), near(0.0));
@@ -53,7 +53,7 @@ impl Pole {
         self.seconds += STEP_SECONDS;
     }
 
-    /// How high the tip is: 1 upright, -1 hanging.
+    /// The height of the tip: 1 upright, -1 hanging.
     #[inline]
     pub(super) fn height(&self) -> f64 {
         self.angle.cos()

@@ -1,4 +1,4 @@
-//! Rewards made noisy, or of another scale.
+//! Rewards with noise, or with another scale.
 
 use super::Totals;
 use crate::buffer::Action;
@@ -10,7 +10,7 @@ use crate::spec::EnvironmentSpec;
 use crate::state::State;
 use crate::timestep::TimeStep;
 
-/// An environment whose rewards come with normal noise of a standard deviation.
+/// An environment that adds normal noise to rewards.
 #[derive(Clone, Debug)]
 pub struct RewardNoise<E> {
     environment: E,
@@ -18,7 +18,7 @@ pub struct RewardNoise<E> {
     stream: RandomState,
 }
 
-/// An environment whose rewards are multiplied.
+/// An environment that multiplies rewards.
 #[derive(Clone, Debug)]
 pub struct RewardScale<E> {
     environment: E,
@@ -26,14 +26,14 @@ pub struct RewardScale<E> {
 }
 
 impl<E> RewardNoise<E> {
-    /// Noise out of a seed's stream of its own.
+    /// The noise comes from its own stream, seeded by `seed`.
     pub fn new(environment: E, noise_scale: f64, seed: u32) -> Self {
         Self { environment, noise_scale, stream: RandomState::new(seed) }
     }
 }
 
 impl<E> RewardScale<E> {
-    /// Rewards times `reward_scale`.
+    /// Multiplies rewards by `reward_scale`.
     pub fn new(environment: E, reward_scale: f64) -> Self {
         Self { environment, reward_scale }
     }

@@ -1,13 +1,13 @@
-//! What bsuite's environments count.
+//! The totals that bsuite's environments keep.
 
 use std::fmt;
 
 use crate::environment::Environment;
 use crate::task::Native;
 
-/// Sums over all episodes so far, by which bsuite scores agents.
+/// Sums over all episodes so far, from which bsuite scores agents.
 pub trait Totals {
-    /// Names as in bsuite's log files, with their values.
+    /// Their names, as in bsuite's log files, and values.
     fn totals(&self) -> Vec<(&'static str, f64)>;
 }
 

@@ -1,4 +1,4 @@
-//! An umbrella to take along, or not.
+//! An umbrella to take, or to leave.
 
 use relive_tensor::DType;
 
@@ -11,14 +11,14 @@ use crate::state::State;
 use crate::task::{Native, Task};
 use crate::timestep::TimeStep;
 
-/// The first action takes an umbrella (1) or leaves it (0), and the last step earns 1 if that was right, -1 if not.
-/// Rewards between are ±1 at random.
+/// The first action takes an umbrella (1) or leaves it (0), and the last step earns 1 if that was right, otherwise -1.
+/// The rewards in between are ±1 at random.
 ///
-/// Observations are whether one is needed, whether there is one, 1 - time / length, and distractors, 0 or 1 at
-/// random, `[1, 3 + distractors]`.
+/// Observations are whether an umbrella is needed, whether the agent has one, 1 - time / length, and distractors, 0 or
+/// 1 at random, `[1, 3 + distractors]`.
 pub type UmbrellaChain = Native<UmbrellaChainTask>;
 
-/// What [`UmbrellaChain`] does.
+/// The task of [`UmbrellaChain`].
 #[derive(Clone, Debug)]
 pub struct UmbrellaChainTask {
     length: u32,
@@ -31,7 +31,7 @@ pub struct UmbrellaChainTask {
 }
 
 impl UmbrellaChain {
-    /// Episodes of `chain_length` steps, with all that is random drawn from a seed's stream.
+    /// Episodes of `chain_length` steps; all random numbers come from the seed's stream.
     ///
     /// # Errors
     /// [`EnvError::Setting`] for a length of 0, and for anything beyond

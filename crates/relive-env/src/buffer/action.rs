@@ -1,16 +1,17 @@
-//! What an agent does.
+//! Actions.
 
 use super::view::View;
 use crate::error::{EnvError, Mismatch};
 use crate::spec::ArraySpec;
 
-/// An action, in the shape that is nearest at hand.
+/// An action, in the most convenient form.
 ///
-/// Environments with one discrete action take [`Discrete`](Self::Discrete), those with one array of float32
-/// [`Continuous`](Self::Continuous); any action can come as [`Nest`](Self::Nest), the leaves in the order of the spec.
+/// Environments with one discrete action take [`Discrete`](Self::Discrete); those with one array of float32 take
+/// [`Continuous`](Self::Continuous). Any action can be passed as [`Nest`](Self::Nest), with the leaves in the order of
+/// the spec.
 #[derive(Clone, Copy, Debug)]
 pub enum Action<'a> {
-    /// One number out of `0..n`.
+    /// One number in `0..n`.
     Discrete(i64),
     /// The elements of one array of float32, row-major.
     Continuous(&'a [f32]),
@@ -19,10 +20,10 @@ pub enum Action<'a> {
 }
 
 impl<'a> Action<'a> {
-    /// The action as one out of `0..num_values`.
+    /// The action as a choice in `0..num_values`.
     ///
     /// # Errors
-    /// [`EnvError::Action`] if it is none.
+    /// [`EnvError::Action`] if it is not such a choice.
     #[inline]
     pub fn discrete(self, num_values: u32) -> Result<u32, EnvError> {
         let value = match self {
@@ -34,10 +35,10 @@ impl<'a> Action<'a> {
         choice.ok_or_else(|| self.refused(&ArraySpec::discrete("", num_values)))
     }
 
-    /// The action as `count` numbers. They are not compared with bounds.
+    /// The action as `count` numbers. This does not check bounds.
     ///
     /// # Errors
-    /// [`EnvError::Action`] if it is no array of so many float32.
+    /// [`EnvError::Action`] if it is not an array of `count` float32.
     #[inline]
     pub fn continuous(self, count: usize) -> Result<&'a [f32], EnvError> {
         let values = match self {

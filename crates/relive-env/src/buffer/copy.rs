@@ -1,4 +1,4 @@
-//! From one buffer to another.
+//! Copies between buffers.
 
 use relive_tensor::DType;
 
@@ -9,18 +9,18 @@ use super::view::{View, ViewMut};
 use crate::error::{EnvError, Mismatch};
 
 impl ViewMut<'_> {
-    /// Whether the leaves are of the same types and sizes as another row's.
+    /// Checks that the leaves have the same types and sizes as another row's.
     ///
     /// # Errors
-    /// [`EnvError::Observation`] if not.
+    /// [`EnvError::Observation`] if they differ.
     pub fn expect_like(&self, other: View<'_>) -> Result<(), EnvError> {
         like(self.places(), other.places()).map_err(EnvError::Observation)
     }
 
-    /// Takes over the leaves of another row.
+    /// Copies the leaves of another row.
     ///
     /// # Errors
-    /// [`EnvError::Observation`] if they are of other types or sizes.
+    /// [`EnvError::Observation`] if their types or sizes differ.
     pub fn copy_from(&mut self, other: View<'_>) -> Result<(), EnvError> {
         self.expect_like(other)?;
         for leaf in 0..other.num_leaves() {
@@ -33,13 +33,13 @@ impl ViewMut<'_> {
 }
 
 impl Buffer {
-    /// Writes an action into a row, in whichever shape it comes.
+    /// Writes an action, in any form, to a row.
     ///
     /// # Errors
-    /// [`EnvError::Action`] if it is not laid out as the row is. Values are not compared with bounds.
+    /// [`EnvError::Action`] if its layout differs from the row's. Bounds are not checked.
     ///
     /// # Panics
-    /// If there is no such row.
+    /// If the row does not exist.
     pub fn set_action(&mut self, row: usize, action: Action<'_>) -> Result<(), EnvError> {
         let mut target = self.row_mut(row);
         match action {
@@ -52,10 +52,11 @@ impl Buffer {
         }
     }
 
-    /// Takes over `count` rows of another buffer of the same leaves, from its row `from` on, to this one's row `to` on.
+    /// Copies `count` rows of another buffer with the same leaves, starting at its row `from`, to this buffer's rows
+    /// from `to` on.
     ///
     /// # Errors
-    /// [`EnvError::Observation`] if the leaves are others, or there are not so many rows.
+    /// [`EnvError::Observation`] if the leaves differ, or one of the buffers has too few rows.
     pub fn copy_rows(&mut self, to: usize, other: &Self, from: usize, count: usize) -> Result<(), EnvError> {
         let end = |start: usize| start.checked_add(count);
         let fits = |rows: usize, start| end(start).is_some_and(|end| end <= rows);
@@ -74,10 +75,10 @@ impl Buffer {
         Ok(())
     }
 
-    /// Whether rows are laid out as another buffer's; there may be more of them, or fewer.
+    /// Checks that rows have the layout of another buffer's rows; the number of rows may differ.
     ///
     /// # Errors
-    /// [`EnvError::Observation`] if not.
+    /// [`EnvError::Observation`] if they differ.
     pub fn expect_leaves_of(&self, other: &Self) -> Result<(), EnvError> {
         like(self.places(), other.places()).map_err(EnvError::Observation)
     }

@@ -1,4 +1,4 @@
-//! The leaves of a nest, some rows of each.
+//! The leaves of a nest, with several rows each.
 
 use relive_tensor::{Element, Nest};
 
@@ -8,11 +8,11 @@ use crate::error::{EnvError, Mismatch};
 use crate::limits::MAX_BUFFER_BYTES;
 use crate::spec::{ArraySpec, check_leaf};
 
-/// Every leaf begins on such a boundary, so that its elements can be read where they lie.
+/// Every leaf starts at a multiple of this, so that its elements can be read in place.
 const ALIGNMENT: usize = size_of::<u64>();
 
-/// Memory for `rows` observations or actions of one nest: for each leaf, in the flattening order, `[rows, …]`
-/// elements in one piece.
+/// Memory for `rows` observations or actions of one nest: for each leaf, in flattening order, `[rows, …]` contiguous
+/// elements.
 ///
 /// ```
 /// use relive_env::{ArraySpec, Buffer};
@@ -35,7 +35,7 @@ impl Buffer {
     /// Zeros for `rows` values of `nest`.
     ///
     /// # Errors
-    /// [`EnvError::Spec`] if a leaf describes nothing, or all together exceed [`MAX_BUFFER_BYTES`].
+    /// [`EnvError::Spec`] if a leaf's spec is invalid, or the total exceeds [`MAX_BUFFER_BYTES`].
     pub fn for_nest(nest: &Nest<ArraySpec>, rows: usize) -> Result<Self, EnvError> {
         let mut places = Vec::new();
         let mut end = 0_usize;
@@ -48,10 +48,10 @@ impl Buffer {
         Ok(Self { places, rows, words: vec![0; end / ALIGNMENT] })
     }
 
-    /// Zeros for `rows` values of the leaves that this buffer has.
+    /// Zeros for `rows` values with this buffer's leaves.
     ///
     /// # Errors
-    /// [`EnvError::Spec`] if all together exceed [`MAX_BUFFER_BYTES`].
+    /// [`EnvError::Spec`] if the total exceeds [`MAX_BUFFER_BYTES`].
     pub fn with_rows(&self, rows: usize) -> Result<Self, EnvError> {
         let mut places = self.places.clone();
         let mut end = 0_usize;
@@ -64,50 +64,50 @@ impl Buffer {
         Ok(Self { places, rows, words: vec![0; end / ALIGNMENT] })
     }
 
-    /// How many rows there are.
+    /// Number of rows.
     #[must_use]
     pub fn rows(&self) -> usize {
         self.rows
     }
 
-    /// How many leaves there are.
+    /// Number of leaves.
     #[must_use]
     pub fn num_leaves(&self) -> usize {
         self.places.len()
     }
 
-    /// All rows of a leaf in one piece.
+    /// All rows of a leaf, contiguous.
     ///
     /// # Errors
-    /// [`EnvError::Observation`] if there is no such leaf or its elements are of another type.
+    /// [`EnvError::Observation`] if the leaf does not exist or its elements have another type.
     pub fn leaf<T: Element>(&self, index: usize) -> Result<&[T], EnvError> {
         let place = find::<T>(&self.places, index)?;
         Ok(bytemuck::cast_slice(&self.bytes()[self.all_rows(place)]))
     }
 
-    /// All rows of a leaf in one piece, to be changed.
+    /// All rows of a leaf, contiguous and mutable.
     ///
     /// # Errors
-    /// As [`Buffer::leaf`].
+    /// As for [`Buffer::leaf`].
     pub fn leaf_mut<T: Element>(&mut self, index: usize) -> Result<&mut [T], EnvError> {
         let range = self.all_rows(find::<T>(&self.places, index)?);
         Ok(bytemuck::cast_slice_mut(&mut self.bytes_mut()[range]))
     }
 
-    /// All rows of a leaf as little-endian bytes, whatever its type; `None` if there is no such leaf.
+    /// All rows of a leaf as little-endian bytes, whatever its type; `None` if the leaf does not exist.
     #[must_use]
     pub fn leaf_bytes(&self, index: usize) -> Option<&[u8]> {
         let place = *self.places.get(index)?;
         self.bytes().get(self.all_rows(place))
     }
 
-    /// All rows of a leaf as little-endian bytes, to be changed; `None` if there is no such leaf.
+    /// All rows of a leaf as mutable little-endian bytes; `None` if the leaf does not exist.
     pub fn leaf_bytes_mut(&mut self, index: usize) -> Option<&mut [u8]> {
         let range = self.all_rows(*self.places.get(index)?);
         self.bytes_mut().get_mut(range)
     }
 
-    /// The first row: all there is of a buffer of one.
+    /// The first row, which is the whole of a one-row buffer.
     ///
     /// # Panics
     /// If there are no rows.
@@ -116,7 +116,7 @@ impl Buffer {
         self.row(0)
     }
 
-    /// The first row, to be written.
+    /// The first row, for writing.
     ///
     /// # Panics
     /// If there are no rows.
@@ -127,31 +127,31 @@ impl Buffer {
     /// One row.
     ///
     /// # Panics
-    /// If there is no such row.
+    /// If the row does not exist.
     #[must_use]
     pub fn row(&self, row: usize) -> View<'_> {
         assert!(row < self.rows, "row {row} of {}", self.rows);
         View::new(&self.places, bytemuck::cast_slice(&self.words), row)
     }
 
-    /// One row, to be written.
+    /// One row, for writing.
     ///
     /// # Panics
-    /// If there is no such row.
+    /// If the row does not exist.
     pub fn row_mut(&mut self, row: usize) -> ViewMut<'_> {
         assert!(row < self.rows, "row {row} of {}", self.rows);
         ViewMut::new(&self.places, bytemuck::cast_slice_mut(&mut self.words), row)
     }
 
-    /// Zeros everywhere.
+    /// Sets everything to zero.
     pub fn clear(&mut self) {
         self.words.fill(0);
     }
 
-    /// Takes over all of another buffer, which must be of the same nest and number of rows.
+    /// Copies another buffer, which must have the same nest and number of rows.
     ///
     /// # Errors
-    /// [`EnvError::Observation`] if it is not.
+    /// [`EnvError::Observation`] if it does not.
     pub fn copy_from(&mut self, other: &Self) -> Result<(), EnvError> {
         if self.places != other.places || self.rows != other.rows {
             return Err(EnvError::Observation(Mismatch::boxed(
@@ -164,19 +164,19 @@ impl Buffer {
         Ok(())
     }
 
-    /// Whether every value of a row is what its spec allows.
+    /// Checks every value of a row against its spec.
     ///
     /// # Errors
-    /// [`EnvError::Observation`] with the path of the first leaf that is not.
+    /// [`EnvError::Observation`] with the path of the first leaf that the spec does not allow.
     pub fn check_row(&self, row: usize, nest: &Nest<ArraySpec>) -> Result<(), EnvError> {
         let mut leaves = nest.flatten_with_paths().into_iter().enumerate();
         leaves.try_for_each(|(index, (path, spec))| self.check_leaf_of(row, index, (&path.to_string(), spec)))
     }
 
-    /// Whether every value of every row is what its spec allows.
+    /// Checks every value of every row against its spec.
     ///
     /// # Errors
-    /// [`EnvError::Observation`] with row and path of the first leaf that is not.
+    /// [`EnvError::Observation`] with row and path of the first leaf that the spec does not allow.
     pub fn check_rows(&self, nest: &Nest<ArraySpec>) -> Result<(), EnvError> {
         for (index, (path, spec)) in nest.flatten_with_paths().into_iter().enumerate() {
             let path = path.to_string();
@@ -220,7 +220,7 @@ impl Buffer {
     }
 }
 
-/// Where a leaf with so many rows ends that begins at `start`; none beyond the limit.
+/// The end of a leaf with `rows` rows that starts at `start`; `None` beyond the limit.
 fn end_of(start: usize, cell_bytes: usize, rows: usize) -> Option<usize> {
     let bytes = cell_bytes.checked_mul(rows)?.checked_next_multiple_of(ALIGNMENT)?;
     start.checked_add(bytes).filter(|end| *end <= MAX_BUFFER_BYTES)

@@ -1,14 +1,14 @@
-//! Where leaves are in a buffer's memory.
+//! The places of leaves in a buffer's memory.
 
 use relive_tensor::{DType, Element};
 
 use crate::error::{EnvError, Mismatch};
 
-/// Where a leaf is.
+/// The place of a leaf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) dtype: DType,
-    /// Where its first row begins, in bytes.
+    /// Offset of its first row, in bytes.
     pub(super) start: usize,
     /// Bytes of one row.
     pub(super) cell_bytes: usize,

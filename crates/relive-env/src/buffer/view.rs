@@ -13,7 +13,7 @@ pub struct View<'a> {
     row: usize,
 }
 
-/// One row of a [`Buffer`](crate::Buffer), to be written.
+/// One row of a [`Buffer`](crate::Buffer), for writing.
 #[derive(Debug)]
 pub struct ViewMut<'a> {
     places: &'a [Place],
@@ -32,13 +32,13 @@ impl<'a> View<'a> {
         View { places: &[], bytes: &[], row: 0 }
     }
 
-    /// How many leaves there are.
+    /// Number of leaves.
     #[must_use]
     pub fn num_leaves(&self) -> usize {
         self.places.len()
     }
 
-    /// Type of a leaf's elements, `None` if there is no such leaf.
+    /// Type of a leaf's elements; `None` if the leaf does not exist.
     #[must_use]
     pub fn dtype(&self, index: usize) -> Option<DType> {
         self.places.get(index).map(|place| place.dtype)
@@ -51,14 +51,14 @@ impl<'a> View<'a> {
     /// The elements of a leaf, row-major.
     ///
     /// # Errors
-    /// [`EnvError::Observation`] if there is no such leaf or its elements are of another type.
+    /// [`EnvError::Observation`] if the leaf does not exist or its elements have another type.
     #[inline]
     pub fn leaf<T: Element>(&self, index: usize) -> Result<&'a [T], EnvError> {
         let place = find::<T>(self.places, index)?;
         Ok(bytemuck::cast_slice(&self.bytes[range(place, self.row)]))
     }
 
-    /// A leaf as little-endian bytes, whatever its type; `None` if there is no such leaf.
+    /// A leaf as little-endian bytes, whatever its type; `None` if the leaf does not exist.
     #[must_use]
     pub fn leaf_bytes(&self, index: usize) -> Option<&'a [u8]> {
         self.bytes.get(range(*self.places.get(index)?, self.row))
@@ -70,7 +70,7 @@ impl<'a> ViewMut<'a> {
         Self { places, bytes, row }
     }
 
-    /// How many leaves there are.
+    /// Number of leaves.
     #[must_use]
     pub fn num_leaves(&self) -> usize {
         self.places.len()
@@ -83,25 +83,25 @@ impl<'a> ViewMut<'a> {
     /// The elements of a leaf, row-major.
     ///
     /// # Errors
-    /// [`EnvError::Observation`] if there is no such leaf or its elements are of another type.
+    /// [`EnvError::Observation`] if the leaf does not exist or its elements have another type.
     #[inline]
     pub fn leaf_mut<T: Element>(&mut self, index: usize) -> Result<&mut [T], EnvError> {
         let place = find::<T>(self.places, index)?;
         Ok(bytemuck::cast_slice_mut(&mut self.bytes[range(place, self.row)]))
     }
 
-    /// A leaf as little-endian bytes, whatever its type; `None` if there is no such leaf.
+    /// A leaf as little-endian bytes, whatever its type; `None` if the leaf does not exist.
     pub fn leaf_bytes_mut(&mut self, index: usize) -> Option<&mut [u8]> {
         self.bytes.get_mut(range(*self.places.get(index)?, self.row))
     }
 
-    /// What is written so far.
+    /// The row's current contents.
     #[must_use]
     pub fn as_view(&self) -> View<'_> {
         View { places: self.places, bytes: self.bytes, row: self.row }
     }
 
-    /// The same row for a call that takes a view for itself.
+    /// The same row, for a call that consumes its view.
     pub fn reborrow(&mut self) -> ViewMut<'_> {
         ViewMut { places: self.places, bytes: self.bytes, row: self.row }
     }

@@ -15,23 +15,23 @@ use crate::timestep::TimeStep;
 const MAX_SPEED_1: f64 = 4.0 * PI;
 const MAX_SPEED_2: f64 = 9.0 * PI;
 const GRAVITY: f64 = 9.8;
-/// Where the centre of a link's mass is; links have length, mass and moment of inertia 1.
+/// Distance of a link's centre of mass from its joint; links have length, mass and moment of inertia 1.
 const CENTRE: f64 = 0.5;
 const STEP_SECONDS: f64 = 0.2;
-/// Steps of an episode of Acrobot-v1.
+/// Maximum steps of an episode of Acrobot-v1.
 const MAX_STEPS: u32 = 500;
 
-/// Angle of the first link, of the second against it, and their velocities.
+/// Angle of the first link, angle of the second relative to the first, and their velocities.
 type Pose = [f64; 4];
 
-/// Two links that hang from a joint, the second one turned left (0), not at all (1) or right (2), until its tip is a
-/// link's length above the joint: Acrobot-v1 (Sutton, 1996).
+/// Two links that hang from a joint. The second link is turned left (0), not at all (1) or right (2), until its tip is
+/// a link's length above the joint: Acrobot-v1 (Sutton, 1996).
 ///
-/// Observations are cosine and sine of both angles and both velocities, `[6]`. Each step earns -1, the last one 0.
-/// After 500 steps an episode is cut short.
+/// Observations are cosine and sine of both angles and both velocities, `[6]`. Each step earns -1, the last one 0. An
+/// episode is truncated after 500 steps.
 pub type Acrobot = Native<AcrobotTask>;
 
-/// What [`Acrobot`] does.
+/// The task of [`Acrobot`].
 #[derive(Clone, Debug)]
 pub struct AcrobotTask {
     stream: Generator,
@@ -40,7 +40,7 @@ pub struct AcrobotTask {
 }
 
 impl Acrobot {
-    /// Begins as Gymnasium's does after `reset(seed=seed)`.
+    /// Starts as Gymnasium's does after `reset(seed=seed)`.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self::from(AcrobotTask { stream: Generator::new(seed), pose: [0.0; 4], steps: 0 })
@@ -61,7 +61,7 @@ impl AcrobotTask {
     }
 }
 
-/// How a pose changes, by the equations of Sutton and Barto's book.
+/// The derivative of a pose, by the equations of Sutton and Barto's book.
 fn change(pose: Pose, torque: f64) -> Pose {
     let [first, second, first_speed, second_speed] = pose;
     let (sin, cos) = (second.sin(), second.cos());

@@ -1,8 +1,8 @@
-//! What all tasks answer alike.
+//! The parts of steps that all tasks share.
 
 use crate::timestep::TimeStep;
 
-/// A step that may be the end, or the last that the time limit allows.
+/// The answer to a step, which may terminate the episode or use up its time limit.
 #[inline]
 pub(super) fn answer(reward: f64, terminated: bool, out_of_time: bool) -> TimeStep {
     if terminated {

@@ -12,24 +12,24 @@ use crate::timestep::TimeStep;
 const GRAVITY: f64 = 9.8;
 const POLE_MASS: f64 = 0.1;
 const TOTAL_MASS: f64 = POLE_MASS + 1.0;
-/// Half of the pole.
+/// Half the length of the pole.
 const LENGTH: f64 = 0.5;
 const POLE_MOMENT: f64 = POLE_MASS * LENGTH;
 const FORCE: f64 = 10.0;
 const STEP_SECONDS: f64 = 0.02;
 const MAX_POSITION: f64 = 2.4;
 const MAX_ANGLE: f64 = 12.0 * 2.0 * std::f64::consts::PI / 360.0;
-/// Steps of an episode of CartPole-v1.
+/// Maximum steps of an episode of CartPole-v1.
 const MAX_STEPS: u32 = 500;
 
 /// A pole balanced on a cart that is pushed to the left (0) or to the right (1): CartPole-v1 (Barto, Sutton and
 /// Anderson, 1983).
 ///
 /// Observations are position, velocity, angle and angular velocity, `[4]`. Each step earns 1. An episode ends when the
-/// pole leans by 12° or the cart is 2.4 away; after 500 steps it is cut short.
+/// pole leans by 12° or the cart is 2.4 away; it is truncated after 500 steps.
 pub type CartPole = Native<CartPoleTask>;
 
-/// What [`CartPole`] does.
+/// The task of [`CartPole`].
 #[derive(Clone, Debug)]
 pub struct CartPoleTask {
     stream: Generator,
@@ -39,7 +39,7 @@ pub struct CartPoleTask {
 }
 
 impl CartPole {
-    /// Begins as Gymnasium's does after `reset(seed=seed)`; later episodes are those of further resets without a seed.
+    /// Starts as Gymnasium's does after `reset(seed=seed)`; later episodes are those of further resets without a seed.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self::from(CartPoleTask { stream: Generator::new(seed), state: [0.0; 4], steps: 0 })

@@ -1,10 +1,10 @@
 //! Gymnasium's classic control tasks, step for step.
 //!
-//! Episodes of a seed are those of Gymnasium after `reset(seed=seed)` and further resets without a seed. Its
-//! *terminated* is a LAST with discount 0, its *truncated*, the time limit, a LAST with discount 1. Actions that are
-//! not discrete are clipped to their bounds, as there.
+//! A seed gives the same episodes as Gymnasium after `reset(seed=seed)` and further resets without a seed. Gymnasium's
+//! *terminated* is a LAST with discount 0; its *truncated*, the time limit, is a LAST with discount 1. As there,
+//! continuous actions are clipped to their bounds.
 //!
-//! Where Gymnasium computes with numpy's scalars, results are those of numpy 2.
+//! Where Gymnasium computes with numpy's scalars, results match numpy 2.
 
 mod acrobot;
 mod answer;

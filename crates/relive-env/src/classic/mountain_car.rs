@@ -15,17 +15,16 @@ const MAX_SPEED: f64 = 0.07;
 const GOAL: f64 = 0.5;
 const FORCE: f64 = 0.001;
 const GRAVITY: f64 = 0.0025;
-/// Steps of an episode of MountainCar-v0.
+/// Maximum steps of an episode of MountainCar-v0.
 const MAX_STEPS: u32 = 200;
 
-/// A car in a valley, too weak for the hill, pushed left (0), not at all (1) or right (2): MountainCar-v0 (Moore,
-/// 1990).
+/// An underpowered car in a valley, pushed left (0), not at all (1) or right (2): MountainCar-v0 (Moore, 1990).
 ///
-/// Observations are position and velocity, `[2]`. Each step earns -1. An episode ends on the hill at 0.5; after 200
-/// steps it is cut short.
+/// Observations are position and velocity, `[2]`. Each step earns -1. An episode ends on the hill at 0.5; it is
+/// truncated after 200 steps.
 pub type MountainCar = Native<MountainCarTask>;
 
-/// What [`MountainCar`] does.
+/// The task of [`MountainCar`].
 #[derive(Clone, Debug)]
 pub struct MountainCarTask {
     stream: Generator,
@@ -35,7 +34,7 @@ pub struct MountainCarTask {
 }
 
 impl MountainCar {
-    /// Begins as Gymnasium's does after `reset(seed=seed)`.
+    /// Starts as Gymnasium's does after `reset(seed=seed)`.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         let stream = Generator::new(seed);

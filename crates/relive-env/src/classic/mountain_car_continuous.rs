@@ -16,16 +16,16 @@ const MAX_SPEED: f64 = 0.07;
 const GOAL: f64 = 0.45;
 const POWER: f64 = 0.0015;
 const GRAVITY: f64 = 0.0025;
-/// Steps of an episode of MountainCarContinuous-v0.
+/// Maximum steps of an episode of MountainCarContinuous-v0.
 const MAX_STEPS: u32 = 999;
 
-/// A car in a valley, too weak for the hill, pushed by a force in `[-1, 1]`: MountainCarContinuous-v0.
+/// An underpowered car in a valley, pushed by a force in `[-1, 1]`: MountainCarContinuous-v0.
 ///
-/// Observations are position and velocity, `[2]`. A step costs a tenth of the action's square, be it clipped or not;
-/// the hill at 0.45 earns 100 and ends the episode, which is cut short after 999 steps.
+/// Observations are position and velocity, `[2]`. A step costs a tenth of the square of the unclipped action; the hill
+/// at 0.45 earns 100 and ends the episode, which is truncated after 999 steps.
 pub type MountainCarContinuous = Native<MountainCarContinuousTask>;
 
-/// What [`MountainCarContinuous`] does.
+/// The task of [`MountainCarContinuous`].
 #[derive(Clone, Debug)]
 pub struct MountainCarContinuousTask {
     stream: Generator,
@@ -35,7 +35,7 @@ pub struct MountainCarContinuousTask {
 }
 
 impl MountainCarContinuous {
-    /// Begins as Gymnasium's does after `reset(seed=seed)`.
+    /// Starts as Gymnasium's does after `reset(seed=seed)`.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         let stream = Generator::new(seed);
@@ -43,7 +43,7 @@ impl MountainCarContinuous {
     }
 }
 
-/// How numbers are rounded: Gymnasium's state is float64 until the first step is done, and float32 from then on.
+/// How numbers are rounded: Gymnasium's state is float64 until the first step is complete, and float32 from then on.
 #[derive(Clone, Copy)]
 enum Precision {
     Double,
@@ -67,7 +67,7 @@ fn single(value: f64) -> f64 {
 }
 
 impl MountainCarContinuousTask {
-    /// What is added to the velocity. A force within its bounds is a float32, and so is what is made of it.
+    /// The change of the velocity. A force within its bounds is a float32, and so are the numbers computed from it.
     fn push(&self, force: f32, precision: Precision) -> f64 {
         let angle = precision.round(3.0 * self.position);
         let gravity = GRAVITY * angle.cos();

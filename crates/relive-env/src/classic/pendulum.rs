@@ -20,14 +20,14 @@ const PULL: f64 = 15.0;
 /// Steps of an episode of Pendulum-v1.
 const MAX_STEPS: u32 = 200;
 
-/// A pendulum that is to stand upright, turned by a torque in `[-2, 2]`: Pendulum-v1.
+/// A pendulum that should stand upright, turned by a torque in `[-2, 2]`: Pendulum-v1.
 ///
-/// Observations are cosine and sine of the angle and the angular velocity, `[3]`. A step costs
-/// `angle² + 0.1·velocity² + 0.001·torque²`, all of before the step, the angle measured from upright. Every episode
-/// is cut short after 200 steps.
+/// Observations are cosine and sine of the angle and the angular velocity, `[3]`. The cost of a step is `angle² +
+/// 0.1·velocity² + 0.001·torque²`, with the state before the step and the angle measured from upright. Every episode is
+/// truncated after 200 steps.
 pub type Pendulum = Native<PendulumTask>;
 
-/// What [`Pendulum`] does.
+/// The task of [`Pendulum`].
 #[derive(Clone, Debug)]
 pub struct PendulumTask {
     stream: Generator,
@@ -37,7 +37,7 @@ pub struct PendulumTask {
 }
 
 impl Pendulum {
-    /// Begins as Gymnasium's does after `reset(seed=seed)`.
+    /// Starts as Gymnasium's does after `reset(seed=seed)`.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self::from(PendulumTask { stream: Generator::new(seed), angle: 0.0, velocity: 0.0, steps: 0 })

@@ -1,4 +1,4 @@
-//! What every environment must pass.
+//! The test suite that every environment must pass.
 //!
 //! ```
 //! relive_env::conformance::check(relive_env::classic::CartPole::new)?;

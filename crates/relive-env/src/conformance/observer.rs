@@ -1,4 +1,4 @@
-//! An environment with its buffers, looked at closely.
+//! An environment with its buffers, under test.
 
 use crate::buffer::Action;
 use crate::buffer::Buffer;
@@ -50,12 +50,12 @@ impl<E: Environment> Observer<E> {
         self.seen(step)
     }
 
-    /// Acts from now on as the policy of the other.
+    /// Continues with the same random policy as another observer.
     pub(super) fn follow(&mut self, other: &Self) {
         self.policy = other.policy.clone();
     }
 
-    /// Fills the observation with one byte, to see what is not written.
+    /// Fills the observation with one byte, to detect unwritten parts.
     pub(super) fn soil(&mut self, byte: u8) {
         for leaf in 0..self.observation.num_leaves() {
             if let Some(bytes) = self.observation.leaf_bytes_mut(leaf) {

@@ -1,15 +1,15 @@
-//! All rules in turn.
+//! Runs all rules in turn.
 
 use super::{Violation, rules};
 use crate::environment::Environment;
 
-/// Seeds that every rule is tried with.
+/// Seeds with which every rule is tested.
 const SEEDS: [u64; 3] = [0, 1, 42];
 
-/// Tries an environment against the whole contract of [`Environment`], with random actions.
+/// Tests an environment against the whole contract of [`Environment`], with random actions.
 ///
-/// `make` gives a new environment for a seed, always the same one for the same seed; an environment without
-/// randomness may ignore it. It takes a few thousand steps.
+/// `make` creates a new environment for a seed, always the same one for the same seed; an environment without
+/// randomness may ignore the seed. The test takes a few thousand steps.
 ///
 /// # Errors
 /// The first [`Violation`] found.

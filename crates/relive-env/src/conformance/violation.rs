@@ -1,12 +1,12 @@
-//! What is wrong with an environment.
+//! Violations of the contract.
 
-/// A rule that an environment does not keep.
+/// A rule that an environment breaks.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{rule}: {detail}")]
 pub struct Violation {
     /// The rule.
     pub rule: &'static str,
-    /// Where, and what there was instead.
+    /// Where it is broken, and what the environment did instead.
     pub detail: String,
 }
 

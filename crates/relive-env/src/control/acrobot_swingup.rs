@@ -13,26 +13,25 @@ use crate::task::{Native, Task};
 use crate::timestep::TimeStep;
 
 const STEP_SECONDS: f64 = 0.01;
-/// Of each arm, whose mass is 1.
+/// Length of each arm, whose mass is 1.
 const LENGTH: f64 = 1.0;
 const HALF_LENGTH: f64 = 0.5;
-/// Of an arm around its end.
+/// Moment of inertia of an arm around its end.
 const INERTIA: f64 = 1.0 / 3.0;
 const DAMPING: f64 = 0.05;
 /// Torque of an action of 1.
 const TORQUE: f64 = 2.0;
-/// Within this distance of its target the tip earns 1.
+/// The tip earns 1 within this distance of its target.
 const TARGET_RADIUS: f64 = 0.2;
 
-/// Two arms, of which only the elbow between them has a motor, are to be swung up straight: the Control Suite's
-/// `acrobot` `swingup`.
+/// Swing up two arms that have a motor only in the elbow between them: the Control Suite's `acrobot` `swingup`.
 ///
 /// Observations are the sines and then the cosines of both arms' angles from upright, and the velocities of shoulder
-/// and elbow, `[6]`. A step earns 1 where the tip is within 0.2 of its highest place, and less the farther it is
-/// away, a tenth at 1.2.
+/// and elbow, `[6]`. A step earns 1 while the tip is within 0.2 of its highest place, and less farther away: a tenth at
+/// 1.2.
 pub type AcrobotSwingup = Native<AcrobotSwingupTask>;
 
-/// What [`AcrobotSwingup`] does.
+/// The task of [`AcrobotSwingup`].
 #[derive(Clone, Debug)]
 pub struct AcrobotSwingupTask {
     stream: Generator,
@@ -44,14 +43,14 @@ pub struct AcrobotSwingupTask {
 type Pose = [f64; 4];
 
 impl AcrobotSwingup {
-    /// Episodes of a seed.
+    /// The episodes of a seed.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self::from(AcrobotSwingupTask { stream: Generator::new(seed), pose: [0.0; 4], steps: 0 })
     }
 }
 
-/// How a pose changes under a torque in the elbow: by Lagrange's equations of two rods.
+/// The derivative of a pose under a torque in the elbow, by Lagrange's equations of two rods.
 fn change([upper, lower, upper_turning, lower_turning]: Pose, torque: f64) -> Pose {
     let (sin, cos) = (upper - lower).sin_cos();
     let coupling = LENGTH * HALF_LENGTH;
@@ -156,7 +155,7 @@ mod tests {
         let reward = |pose| task(pose).act(&[0.0], &mut [0.0; 6]).reward;
         assert_eq!(reward([0.0; 4]), 1.0);
         assert!(reward([PI, PI, 0.0, 0.0]) < 1e-9);
-        // The upper arm lies, the lower stands: 2 below and 1 aside of straight up would be 1 each.
+        // The upper arm is horizontal, the lower one upright: 1 below and 1 beside the highest place of the tip.
         let beyond = 2.0_f64.sqrt() - TARGET_RADIUS;
         assert!((reward([PI / 2.0, 0.0, 0.0, 0.0]) - 0.1_f64.powf(beyond * beyond)).abs() < 1e-2);
     }

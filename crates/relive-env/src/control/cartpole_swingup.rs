@@ -15,26 +15,26 @@ use crate::timestep::TimeStep;
 const STEP_SECONDS: f64 = 0.01;
 const CART_MASS: f64 = 1.0;
 const POLE_MASS: f64 = 0.1;
-/// From the hinge to the middle of the pole.
+/// Distance from the hinge to the middle of the pole.
 const HALF_LENGTH: f64 = 0.5;
-/// Of the pole around its hinge: a third of mass times squared length.
+/// Moment of inertia of the pole around its hinge: a third of mass times squared length.
 const INERTIA: f64 = POLE_MASS / 3.0;
 const RAIL_DAMPING: f64 = 5e-4;
 const HINGE_DAMPING: f64 = 2e-6;
-/// Newtons of an action of 1.
+/// Force of an action of 1, in newtons.
 const FORCE: f64 = 10.0;
-/// How far the rail goes on either side.
+/// Length of the rail on either side.
 const RAIL: f64 = 1.8;
 
-/// A pole on a cart, which hangs down at first, is to be swung up and held above the middle of the rail: the Control
-/// Suite's `cartpole` `swingup`.
+/// Swing up a pole that initially hangs from a cart, and hold it above the middle of the rail: the Control Suite's
+/// `cartpole` `swingup`.
 ///
 /// Observations are the position, cosine and sine of the angle from upright, and both velocities, `[5]`. A step earns
-/// the product of how upright the pole is, how near the cart is to the middle, how small the action and how slow the
-/// pole.
+/// the product of four factors: how upright the pole is, how near the cart is to the middle, how small the action is,
+/// and how slow the pole is.
 pub type CartpoleSwingup = Native<CartpoleSwingupTask>;
 
-/// What [`CartpoleSwingup`] does.
+/// The task of [`CartpoleSwingup`].
 #[derive(Clone, Debug)]
 pub struct CartpoleSwingupTask {
     stream: Generator,
@@ -46,14 +46,14 @@ pub struct CartpoleSwingupTask {
 type Pose = [f64; 4];
 
 impl CartpoleSwingup {
-    /// Episodes of a seed.
+    /// The episodes of a seed.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self::from(CartpoleSwingupTask { stream: Generator::new(seed), pose: [0.0; 4], steps: 0 })
     }
 }
 
-/// How a pose changes under a force on the cart: by Lagrange's equations of cart and rod.
+/// The derivative of a pose under a force on the cart, by Lagrange's equations of cart and rod.
 fn change(pose: Pose, force: f64) -> Pose {
     let [_, angle, speed, turning] = pose;
     let (sin, cos) = angle.sin_cos();
@@ -181,7 +181,7 @@ mod tests {
         assert!((turning - 1.5 * 3.0).abs() < 0.1, "{turning}");
     }
 
-    /// Energy is pumped into the pole until it is up, where feedback holds it.
+    /// Pumps energy into the pole until it is up, then holds it there by feedback.
     fn controlled([position, cos, sin, speed, turning]: [f32; 5]) -> f32 {
         let angle = sin.atan2(cos);
         if angle.abs() < 0.4 {

@@ -1,4 +1,4 @@
-//! What the swing-ups have in common.
+//! The parts that the swing-ups share.
 
 use relive_tensor::DType;
 
@@ -16,23 +16,23 @@ pub(super) fn actions() -> ArraySpec {
     ArraySpec::new("action", DType::Float32, [1]).bounded(-1.0, 1.0)
 }
 
-/// The number of an action, within its bounds.
+/// The number of an action, clipped to its bounds.
 pub(super) fn clipped(action: &[f32]) -> f64 {
     f64::from(action.first().copied().unwrap_or(0.0).clamp(-1.0, 1.0))
 }
 
-/// The answer to a step, which is the last when the time is over.
+/// The answer to a step, which is the last one at the time limit.
 pub(super) fn answer(reward: f64, steps: u32) -> TimeStep {
     if steps == MAX_STEPS { TimeStep::truncation(reward, 1.0) } else { TimeStep::transition(reward) }
 }
 
-/// A normal number of mean 0 and standard deviation 1 (Box and Muller 1958).
+/// A standard normal number (Box and Muller 1958).
 pub(super) fn normal(stream: &mut Generator) -> f64 {
     let radius = (-2.0 * (1.0 - stream.random()).ln()).sqrt();
     radius * (std::f64::consts::TAU * stream.random()).cos()
 }
 
-/// One step of the classical Runge-Kutta method, of so many seconds, for a state whose change by the second is known.
+/// One step of the classical Runge-Kutta method over `seconds`, for a state whose derivative is known.
 pub(super) fn runge_kutta<const N: usize>(
     state: [f64; N],
     seconds: f64,
@@ -47,13 +47,13 @@ pub(super) fn runge_kutta<const N: usize>(
     std::array::from_fn(|i| state[i] + seconds / 6.0 * slope(i))
 }
 
-/// 1 at a distance of 0, falling as a normal density does, to 0.1 at the margin.
+/// 1 at distance 0, falling like a normal density, to 0.1 at the margin.
 pub(super) fn gaussian(distance: f64, margin: f64) -> f64 {
     // exp(−½(√(−2·ln 0.1)·d/m)²)
     0.1_f64.powf((distance / margin).powi(2))
 }
 
-/// 1 at a distance of 0, falling as a parabola does, to 0 at the margin and beyond.
+/// 1 at distance 0, falling like a parabola, to 0 at the margin and beyond.
 pub(super) fn quadratic(distance: f64, margin: f64) -> f64 {
     (1.0 - (distance / margin).powi(2)).max(0.0)
 }

@@ -1,10 +1,10 @@
-//! Swing-ups with the rewards of the Control Suite (Tassa et al. 2018): from 0 to 1 for a step, 1,000 steps an
-//! episode, no end before that.
+//! Swing-ups with the rewards of the Control Suite (Tassa et al. 2018): 0 to 1 per step, 1,000 steps per episode, no
+//! earlier end.
 //!
-//! An episode that is out of time is a LAST with discount 1. Actions are one number in `[-1, 1]`, clipped to that.
-//! Bodies, limits, starts and rewards are those of the Control Suite's `cartpole`, `pendulum` and `acrobot`; the
-//! motion is computed here, by the classical Runge-Kutta method with a step for each action. What differs: rods are
-//! thin, and a cart that comes to the end of its rail stops there at once, where MuJoCo has it spring back a little.
+//! At the time limit an episode ends with a LAST of discount 1. Actions are one number, clipped to `[-1, 1]`. Bodies,
+//! limits, starts and rewards are those of the Control Suite's `cartpole`, `pendulum` and `acrobot`; the motion is
+//! computed here, by the classical Runge-Kutta method with one step per action. Two differences: rods are thin, and a
+//! cart that reaches the end of its rail stops there at once, where in MuJoCo it rebounds a little.
 
 mod acrobot_swingup;
 mod cartpole_swingup;

@@ -18,17 +18,16 @@ const LENGTH: f64 = 0.5;
 const DAMPING: f64 = 0.1;
 /// Mass times squared length.
 const INERTIA: f64 = MASS * LENGTH * LENGTH;
-/// Within so many degrees of upright a step earns 1.
+/// A step earns 1 within this many degrees of upright.
 const MAX_DEGREES: f64 = 8.0;
 
-/// A pendulum that is too heavy for its motor is to be swung up and held there: the Control Suite's `pendulum`
-/// `swingup`.
+/// Swing up a pendulum that is too heavy for its motor, and hold it there: the Control Suite's `pendulum` `swingup`.
 ///
-/// Observations are cosine and sine of the angle from upright, and its velocity, `[3]`. A step earns 1 within 8
-/// degrees of upright, and otherwise nothing.
+/// Observations are cosine and sine of the angle from upright, and its velocity, `[3]`. A step earns 1 within 8 degrees
+/// of upright, otherwise 0.
 pub type PendulumSwingup = Native<PendulumSwingupTask>;
 
-/// What [`PendulumSwingup`] does.
+/// The task of [`PendulumSwingup`].
 #[derive(Clone, Debug)]
 pub struct PendulumSwingupTask {
     stream: Generator,
@@ -40,7 +39,7 @@ pub struct PendulumSwingupTask {
 type Pose = [f64; 2];
 
 impl PendulumSwingup {
-    /// Episodes of a seed.
+    /// The episodes of a seed.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self::from(PendulumSwingupTask { stream: Generator::new(seed), pose: [0.0; 2], steps: 0 })
@@ -132,7 +131,7 @@ mod tests {
         let (mut observation, mut total) = ([-1.0_f32, 0.0, 0.1], 0.0);
         for _ in 0..1000 {
             let [cos, sin, turning] = observation;
-            // As much energy as standing upright has, which feedback then holds.
+            // Reaches the energy of standing upright; feedback then holds the pendulum there.
             let missing = 4.905 * (1.0 - cos) - 0.125 * turning * turning;
             let pumped = (20.0 * missing * turning.signum()).clamp(-1.0, 1.0);
             let torque = if cos > 0.985 { -8.0 * sin - 3.0 * turning } else { pumped };

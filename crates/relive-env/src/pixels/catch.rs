@@ -14,25 +14,25 @@ use crate::timestep::TimeStep;
 /// Height and width of the screen.
 const SCREEN: u32 = 84;
 
-/// Pixels of a cell, either way.
+/// Width and height of a cell, in pixels.
 const CELL: u32 = 4;
 
-/// Cells of a row, and rows.
+/// Cells per row, and number of rows.
 const CELLS: u32 = SCREEN / CELL;
 
-/// Cells of the paddle.
+/// Width of the paddle, in cells.
 const PADDLE: u32 = 3;
 
 /// Steps of an episode.
 const STEPS: u32 = CELLS - 1;
 
-/// A ball of one cell falls, a row a step, in a column drawn at the start; the paddle of three cells in the last row
-/// moves a cell to the left (0), stays (1) or moves a cell to the right (2). From the middle every column can be
-/// reached in time.
+/// A one-cell ball falls one row per step, in a column drawn at the start. The three-cell paddle in the last row moves
+/// one cell to the left (0), stays (1) or moves one cell to the right (2). From the middle it can reach every column in
+/// time.
 ///
-/// Observations are a screen of bytes, `[84, 84, 1]`, of cells of 4 x 4 pixels: 255 at ball and paddle. The last of
-/// 20 steps earns 1 if the ball is caught, and -1 if not. It is a task for networks with convolutions: 1 is the
-/// optimum, and whoever moves at random gets about -0.7.
+/// Observations are a screen of bytes, `[84, 84, 1]`, of cells of 4 x 4 pixels: 255 at ball and paddle. The last of 20
+/// steps earns 1 if the ball is caught, otherwise -1. This is a task for convolutional networks: 1 is the optimum, and
+/// random play gets about -0.7.
 #[derive(Clone, Debug)]
 pub struct PixelCatch {
     spec: EnvironmentSpec,
@@ -41,12 +41,12 @@ pub struct PixelCatch {
     ball_row: u32,
     /// The paddle's first column.
     paddle: u32,
-    /// The next step is a reset.
+    /// Whether the next step is a reset.
     over: bool,
 }
 
 impl PixelCatch {
-    /// With columns out of a seed's stream.
+    /// Draws columns from a seed's stream.
     #[must_use]
     pub fn new(seed: u64) -> PixelCatch {
         let screen = ArraySpec::new("screen", DType::UInt8, [SCREEN, SCREEN, 1]);
@@ -83,7 +83,7 @@ impl PixelCatch {
     }
 }
 
-/// Paints so many cells of a row.
+/// Paints `count` cells of a row.
 fn fill(screen: &mut [u8], row: u32, column: u32, count: u32) {
     let (begin, width) = ((column * CELL) as usize, (count * CELL) as usize);
     let lines = screen.chunks_exact_mut(SCREEN as usize);
@@ -98,7 +98,7 @@ impl Environment for PixelCatch {
     }
 
     fn reset(&mut self, mut observation: ViewMut<'_>) -> Result<TimeStep, EnvError> {
-        // A row of another layout is refused before anything has changed.
+        // A row with another layout is refused before any change.
         self.draw(observation.reborrow())?;
         self.ball_column = self.stream.below(CELLS);
         self.ball_row = 0;

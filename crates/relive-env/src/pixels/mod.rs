@@ -1,4 +1,4 @@
-//! Tasks that are seen on a screen of bytes, as large as those that Atari agents see.
+//! Tasks with observations as a screen of bytes, as large as those that Atari agents see.
 
 mod catch;
 

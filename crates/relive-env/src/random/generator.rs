@@ -1,4 +1,4 @@
-//! numpy's newer `Generator`, as `default_rng` makes it.
+//! numpy's newer `Generator`, as created by `default_rng`.
 
 use super::pcg64::Pcg64;
 use super::seed_sequence;
@@ -32,7 +32,7 @@ impl Generator {
         self.bits.next_u64()
     }
 
-    /// A number in `[0, 1)` of 53 bits.
+    /// A number in `[0, 1)` with 53 random bits.
     #[inline]
     #[expect(clippy::cast_precision_loss, reason = "53 bits fit")]
     pub fn random(&mut self) -> f64 {
@@ -45,14 +45,14 @@ impl Generator {
         low + (high - low) * self.random()
     }
 
-    /// A number in `0..count`, and 0 if that is empty: quick, and not numpy's. Some are more likely than others, by
-    /// less than one in 2³².
+    /// A number in `0..count`, or 0 if that is empty: fast, and not numpy's. Some numbers are more likely than others,
+    /// by less than one in 2³².
     #[inline]
     pub fn below(&mut self, count: u32) -> u32 {
         (((self.next_u64() >> 32) * u64::from(count)) >> 32) as u32
     }
 
-    /// All that the stream's future depends on.
+    /// Visits the state on which the stream's future depends.
     pub fn state(&mut self, state: &mut State<'_>) {
         self.bits.state(state);
     }

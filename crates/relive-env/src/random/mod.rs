@@ -1,4 +1,4 @@
-//! Random streams that are numpy's, bit for bit: whoever seeds an environment here and there gets the same episodes.
+//! Random streams that match numpy's bit for bit: the same seed gives the same episodes in the original and here.
 //!
 //! [`RandomState`] is the legacy generator that bsuite uses, [`Generator`] the newer one that Gymnasium uses.
 

@@ -3,7 +3,7 @@
 use crate::state::State;
 
 const LENGTH: usize = 624;
-/// All words are used up: the next one makes new ones.
+/// All words are used up: the next call generates new ones.
 const USED_UP: u32 = 624;
 const SHIFT: usize = 397;
 const UPPER: u32 = 0x8000_0000;
@@ -12,7 +12,7 @@ const TWIST: u32 = 0x9908_b0df;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Mt19937 {
     words: [u32; LENGTH],
-    /// Words that were handed out since the last turn.
+    /// Words used since the last generation.
     used: u32,
 }
 
@@ -40,7 +40,7 @@ impl Mt19937 {
         word ^ (word >> 18)
     }
 
-    /// Makes the next words, and gives the first of them.
+    /// Generates the next words, and returns the first of them.
     #[cold]
     fn turn(&mut self) -> u32 {
         let words = &mut self.words;

@@ -4,7 +4,7 @@ use super::mt19937::Mt19937;
 use crate::error::{EnvError, Mismatch};
 use crate::state::State;
 
-/// Above this product of number and chance numpy draws binomial numbers by another algorithm.
+/// Above this product of number and probability, numpy draws binomial numbers with another algorithm.
 const MAX_INVERSION: f64 = 30.0;
 
 /// The stream of numpy's `RandomState(seed)`, number for number.
@@ -18,7 +18,7 @@ const MAX_INVERSION: f64 = 30.0;
 #[derive(Clone, Debug, PartialEq)]
 pub struct RandomState {
     bits: Mt19937,
-    /// The second number of the last pair of normal ones.
+    /// The second number of the last normal pair.
     gauss: Option<f64>,
 }
 
@@ -35,7 +35,7 @@ impl RandomState {
         self.bits.next_u32()
     }
 
-    /// A number in `[0, 1)` of 53 bits.
+    /// A number in `[0, 1)` with 53 random bits.
     #[inline]
     pub fn random_sample(&mut self) -> f64 {
         let high = f64::from(self.next_u32() >> 5);
@@ -49,14 +49,14 @@ impl RandomState {
         low + (high - low) * self.random_sample()
     }
 
-    /// A whole number in `low..high`; `low` if there is none, and nothing is drawn where there is no choice.
+    /// An integer in `low..high`; `low` if the range is empty. If there is no choice, nothing is drawn.
     #[inline]
     pub fn randint(&mut self, low: i64, high: i64) -> i64 {
         let range = high.wrapping_sub(low).cast_unsigned();
         if high <= low { low } else { low.wrapping_add_unsigned(self.masked(range - 1)) }
     }
 
-    /// A whole number in `0..=max`, by throwing away what is above.
+    /// An integer in `0..=max`, by rejection of larger ones.
     #[inline]
     fn masked(&mut self, max: u64) -> u64 {
         if max == 0 {
@@ -74,11 +74,11 @@ impl RandomState {
         }
     }
 
-    /// Whether something of chance `p` happens: `binomial(1, p)`.
+    /// Whether an event of probability `p` happens: `binomial(1, p)`.
     #[inline]
     pub fn bernoulli(&mut self, p: f64) -> bool {
         if p == 0.5 {
-            // What the general way comes to.
+            // The result of the general algorithm in this case.
             self.random_sample() > 0.5
         } else if p < 0.5 {
             self.inversion(1, p) == 1
@@ -87,11 +87,11 @@ impl RandomState {
         }
     }
 
-    /// How often something of chance `p` happens in `n` tries.
+    /// How often an event of probability `p` happens in `n` trials.
     ///
     /// # Errors
-    /// [`EnvError::Setting`] if `p` is no chance, or the smaller of the numbers of hits and misses to expect is above
-    /// 30: there numpy draws otherwise, and nothing here needs it.
+    /// [`EnvError::Setting`] if `p` is not a probability, or the smaller of the expected numbers of hits and misses is
+    /// above 30: numpy then uses another algorithm, which nothing here needs.
     pub fn binomial(&mut self, n: u32, p: f64) -> Result<u32, EnvError> {
         let rare = p.min(1.0 - p);
         if !(0.0..=1.0).contains(&p) || rare * f64::from(n) > MAX_INVERSION {
@@ -105,7 +105,7 @@ impl RandomState {
         Ok(if p <= 0.5 { self.inversion(n, p) } else { n - self.inversion(n, 1.0 - p) })
     }
 
-    /// Goes up the distribution until its sum passes a uniform number.
+    /// Sums the distribution until the sum exceeds a uniform number.
     fn inversion(&mut self, n: u32, p: f64) -> u32 {
         if n == 0 || p == 0.0 {
             return 0;
@@ -127,7 +127,7 @@ impl RandomState {
         hits
     }
 
-    /// A number of the standard normal distribution, by Marsaglia's polar method.
+    /// A standard normal number, by Marsaglia's polar method.
     pub fn standard_normal(&mut self) -> f64 {
         if let Some(second) = self.gauss.take() {
             return second;
@@ -144,7 +144,7 @@ impl RandomState {
         }
     }
 
-    /// Puts values into a random order.
+    /// Shuffles values.
     pub fn shuffle<T>(&mut self, values: &mut [T]) {
         for last in (1..values.len()).rev() {
             let other = self.masked(last as u64);
@@ -160,7 +160,7 @@ impl RandomState {
         order
     }
 
-    /// A place in `weights`, each as likely as its share of their sum.
+    /// An index into `weights`, with probability proportional to its weight.
     pub fn choice_weighted(&mut self, weights: &[f64]) -> usize {
         let sums: Vec<f64> = weights
             .iter()
@@ -174,7 +174,7 @@ impl RandomState {
         sums.partition_point(|sum| sum / total <= drawn)
     }
 
-    /// All that the stream's future depends on.
+    /// Visits the state on which the stream's future depends.
     pub fn state(&mut self, state: &mut State<'_>) {
         self.bits.state(state);
         let (mut cached, mut value) = (self.gauss.is_some(), self.gauss.unwrap_or(0.0));

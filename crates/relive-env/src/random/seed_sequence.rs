@@ -1,9 +1,9 @@
-//! How numpy makes the words that seed a generator out of one number (M. O'Neill's `seed_seq` with a better mixing).
+//! numpy's derivation of a generator's seed words from one number (M. O'Neill's `seed_seq` with better mixing).
 
 const POOL: usize = 4;
 const SHIFT: u32 = 16;
 
-/// Words that seed a generator.
+/// The seed words of a generator.
 pub(super) fn generate<const N: usize>(seed: u64) -> [u64; N] {
     let pool = mix(seed);
     let mut constant = 0x8b51_f9dd_u32;

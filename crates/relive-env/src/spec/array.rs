@@ -18,51 +18,51 @@ use crate::error::{EnvError, Mismatch};
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct ArraySpec {
-    /// What the leaf is called; may be empty.
+    /// Name of the leaf; may be empty.
     pub name: String,
-    /// Type of its elements; not a string.
+    /// Type of its elements; must not be a string.
     pub dtype: DType,
     /// Sizes of its dimensions.
     pub shape: Shape,
-    /// Which values it may have.
+    /// Its permitted values.
     pub domain: Domain,
 }
 
-/// Which values the elements of a leaf may have.
+/// The permitted values of a leaf's elements.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Domain {
-    /// Any that the type can hold.
+    /// Every value that the type can hold.
     Any,
-    /// Each element between its bounds, both included. A list of one bound is for all elements.
+    /// Each element between its bounds, inclusive. A list with one bound applies to all elements.
     Bounded {
-        /// Least values, one or one per element, row-major.
+        /// Minimum values, one or one per element, row-major.
         minimum: Vec<f64>,
-        /// Greatest values, one or one per element, row-major.
+        /// Maximum values, one or one per element, row-major.
         maximum: Vec<f64>,
     },
-    /// One number out of `0..n`.
+    /// One number in `0..n`.
     Discrete(u32),
 }
 
 impl ArraySpec {
-    /// A leaf that may have any value.
+    /// A leaf that permits any value.
     pub fn new(name: impl Into<String>, dtype: DType, shape: impl Into<Shape>) -> Self {
         Self { name: name.into(), dtype, shape: shape.into(), domain: Domain::Any }
     }
 
-    /// A choice out of `0..num_values`, as a scalar int32.
+    /// A choice from `0..num_values`, as a scalar int32.
     pub fn discrete(name: impl Into<String>, num_values: u32) -> Self {
         let domain = Domain::Discrete(num_values);
         Self { name: name.into(), dtype: DType::Int32, shape: Shape::scalar(), domain }
     }
 
-    /// The same with one pair of bounds for all elements.
+    /// Sets one pair of bounds for all elements.
     #[must_use]
     pub fn bounded(self, minimum: f64, maximum: f64) -> Self {
         Self { domain: Domain::Bounded { minimum: vec![minimum], maximum: vec![maximum] }, ..self }
     }
 
-    /// The same with bounds for each element, row-major.
+    /// Sets bounds for each element, row-major.
     #[must_use]
     pub fn bounded_each(self, minimum: Vec<f64>, maximum: Vec<f64>) -> Self {
         Self { domain: Domain::Bounded { minimum, maximum }, ..self }
@@ -71,7 +71,7 @@ impl ArraySpec {
     /// Number of elements.
     ///
     /// # Errors
-    /// [`EnvError::Spec`] if the number, or the bytes it takes, fits no memory, or the elements are strings.
+    /// [`EnvError::Spec`] if the number of elements or bytes does not fit into memory, or the elements are strings.
     pub fn num_elements(&self) -> Result<usize, EnvError> {
         let wrong = |expected: &str| EnvError::Spec(Mismatch::boxed(&self.name, expected, self));
         let size = self.dtype.size_bytes().ok_or_else(|| wrong("elements of a fixed size"))?;
@@ -81,7 +81,7 @@ impl ArraySpec {
         count.filter(fits).ok_or_else(|| wrong("a shape that fits into memory"))
     }
 
-    /// Number of choices, `None` if this is no discrete leaf.
+    /// Number of choices; `None` if the leaf is not discrete.
     #[must_use]
     pub fn num_values(&self) -> Option<u32> {
         match self.domain {
@@ -90,7 +90,7 @@ impl ArraySpec {
         }
     }
 
-    /// Least and greatest value of the element at `index`; infinite where there is no bound.
+    /// Minimum and maximum of the element at `index`; infinite if unbounded.
     #[must_use]
     pub fn bounds(&self, index: usize) -> (f64, f64) {
         match &self.domain {
@@ -105,11 +105,11 @@ impl ArraySpec {
         }
     }
 
-    /// Whether there is such a leaf at all.
+    /// Checks that the spec is valid.
     ///
     /// # Errors
-    /// [`EnvError::Spec`] for shapes that fit no memory, strings, bounds that are not one or one per element or that
-    /// exclude everything, and choices out of nothing.
+    /// [`EnvError::Spec`] for shapes that do not fit into memory, for strings, for bounds that are neither one nor one
+    /// per element or that exclude every value, and for choices from an empty set.
     pub fn validate(&self) -> Result<(), EnvError> {
         let count = self.num_elements()?;
         let wrong = |expected: &str| Err(EnvError::Spec(Mismatch::boxed(&self.name, expected, self)));

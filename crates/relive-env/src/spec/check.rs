@@ -1,13 +1,13 @@
-//! Values against their specs.
+//! Checks of values against their specs.
 
 use relive_tensor::DType;
 
 use super::ArraySpec;
 use crate::error::Mismatch;
 
-/// Whether the elements in `bytes`, little endian, are what `spec` allows.
+/// Checks that `spec` allows the elements in `bytes`, little endian.
 ///
-/// Complex numbers and floats of 8 bits have no order: they are allowed whatever they are.
+/// Complex numbers and 8-bit floats have no order: all their values are allowed.
 pub(crate) fn check_leaf(path: &str, spec: &ArraySpec, bytes: &[u8]) -> Result<(), Box<Mismatch>> {
     let Some(size) = spec.dtype.size_bytes() else { return Ok(()) };
     for (index, element) in bytes.chunks_exact(size).enumerate() {

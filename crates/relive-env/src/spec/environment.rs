@@ -5,9 +5,9 @@ use relive_tensor::{DType, Nest};
 use super::ArraySpec;
 use crate::error::EnvError;
 
-/// What an environment takes and gives.
+/// The inputs and outputs of an environment.
 ///
-/// Rewards and discounts are one number each; the element type says how precise they are.
+/// Rewards and discounts are one number each; the element type sets their precision.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EnvironmentSpec {
     /// Observations.
@@ -21,7 +21,7 @@ pub struct EnvironmentSpec {
 }
 
 impl EnvironmentSpec {
-    /// With rewards of any size and discounts in `[0, 1]`, both float64, as dm_env's default is.
+    /// With unbounded rewards and discounts in `[0, 1]`, both float64, as in dm_env by default.
     pub fn new(observations: impl Into<Nest<ArraySpec>>, actions: impl Into<Nest<ArraySpec>>) -> Self {
         Self {
             observations: observations.into(),
@@ -31,17 +31,17 @@ impl EnvironmentSpec {
         }
     }
 
-    /// Whether every leaf describes something.
+    /// Checks that every leaf's spec is valid.
     ///
     /// # Errors
-    /// The first leaf's [`EnvError::Spec`].
+    /// [`EnvError::Spec`] of the first invalid leaf.
     pub fn validate(&self) -> Result<(), EnvError> {
         let scalars = [&self.rewards, &self.discounts];
         let mut leaves = self.observations.leaves().chain(self.actions.leaves()).chain(scalars);
         leaves.try_for_each(ArraySpec::validate)
     }
 
-    /// Number of discrete actions, `None` if actions are anything but one choice.
+    /// Number of discrete actions; `None` if the action is not a single choice.
     #[must_use]
     pub fn num_actions(&self) -> Option<u32> {
         match &self.actions {

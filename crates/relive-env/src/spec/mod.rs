@@ -1,4 +1,4 @@
-//! What observations, actions, rewards and discounts look like.
+//! Specs of observations, actions, rewards and discounts.
 
 mod array;
 mod check;

@@ -1,4 +1,4 @@
-//! What one does with many environments.
+//! The interface of many environments.
 
 use std::fmt;
 
@@ -9,34 +9,33 @@ use crate::limits::MAX_ENVIRONMENTS;
 use crate::spec::EnvironmentSpec;
 use crate::timestep::TimeStep;
 
-/// Environments of a kind that are stepped together, each in its row of `[N, …]` buffers.
+/// Environments of one kind that are stepped together, each in its row of `[N, …]` buffers.
 ///
-/// Each keeps the rules of [`Environment`](crate::Environment) on its own: whoever has ended begins anew with the
-/// next step, in which its action is not looked at, and answers FIRST. So no last observation is lost, and nobody
-/// waits for anybody.
+/// Each obeys the rules of [`Environment`](crate::Environment) on its own: the step after a LAST ignores the action,
+/// starts a new episode and answers FIRST. So no last observation is lost, and no environment waits for another.
 pub trait BatchEnvironment: Send {
-    /// How many there are.
+    /// Number of environments.
     fn len(&self) -> usize;
 
-    /// Whether there are none; there never are.
+    /// Whether there are no environments; always false.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// What each of them takes and gives.
+    /// The specs of each environment.
     fn spec(&self) -> &EnvironmentSpec;
 
-    /// Begins an episode in each.
+    /// Starts an episode in each environment.
     ///
     /// # Errors
-    /// [`EnvError::Observation`] if there are not as many rows and answers as environments, or rows are laid out
-    /// otherwise. If one of the environments fails, what the others did stands.
+    /// [`EnvError::Observation`] if the number of rows or answers is not that of the environments, or rows have another
+    /// layout. If one environment fails, the effects on the others remain.
     fn reset(&mut self, observations: &mut Buffer, answers: &mut [TimeStep]) -> Result<(), EnvError>;
 
-    /// Acts once in each: row `i` of `actions` in environment `i`.
+    /// Takes one step in each environment: row `i` of `actions` in environment `i`.
     ///
     /// # Errors
-    /// [`EnvError::Action`] with the row of an action that is not allowed, otherwise as [`reset`](Self::reset).
+    /// [`EnvError::Action`] with the row of an action that is not allowed, otherwise as for [`reset`](Self::reset).
     fn step(
         &mut self,
         actions: &Buffer,
@@ -44,31 +43,31 @@ pub trait BatchEnvironment: Send {
         answers: &mut [TimeStep],
     ) -> Result<(), EnvError>;
 
-    /// The environment of a row, to look ahead in: whoever steps in it restores it to where it was. None where they
-    /// are had together only.
+    /// The environment of a row, for looking ahead: a caller that steps it must restore it afterwards. `None` if the
+    /// environments cannot be accessed one by one.
     fn one(&mut self, _row: usize) -> Option<&mut dyn Environment> {
         None
     }
 
-    /// The states of all, as [`Environment::save`] tells them; `None` if one of them cannot tell.
+    /// The states of all environments, from [`Environment::save`]; `None` if one of them cannot provide its state.
     fn save(&mut self) -> Option<Vec<u8>> {
         None
     }
 
-    /// Goes on where as many environments were when they were saved.
+    /// Continues where the same number of environments were when they were saved.
     ///
     /// # Errors
-    /// [`EnvError::State`] if the bytes are not of these, or they save nothing; some of the environments may then be
-    /// restored.
+    /// [`EnvError::State`] if the bytes are not of these environments, or they do not support saving; some environments
+    /// may then already be restored.
     fn restore(&mut self, state: &[u8]) -> Result<(), EnvError> {
         let actual = format_args!("{} bytes", state.len());
         Err(EnvError::State(Mismatch::boxed("", "environments that can be restored", actual)))
     }
 
-    /// Whether these are as many rows as there are environments.
+    /// Checks that each number of rows is the number of environments.
     ///
     /// # Errors
-    /// [`EnvError::Observation`] with the number that is another.
+    /// [`EnvError::Observation`] with a number that differs.
     fn expect_rows(&self, rows: &[usize]) -> Result<(), EnvError> {
         let count = self.len();
         match rows.iter().find(|rows| **rows != count) {
@@ -80,18 +79,18 @@ pub trait BatchEnvironment: Send {
         }
     }
 
-    /// Rows for the observations of all.
+    /// Rows for the observations of all environments.
     ///
     /// # Errors
-    /// [`EnvError::Spec`] if they fit no memory.
+    /// [`EnvError::Spec`] if they do not fit into memory.
     fn observations(&self) -> Result<Buffer, EnvError> {
         Buffer::for_nest(&self.spec().observations, self.len())
     }
 
-    /// Rows for the actions of all.
+    /// Rows for the actions of all environments.
     ///
     /// # Errors
-    /// [`EnvError::Spec`] if they fit no memory.
+    /// [`EnvError::Spec`] if they do not fit into memory.
     fn actions(&self) -> Result<Buffer, EnvError> {
         Buffer::for_nest(&self.spec().actions, self.len())
     }

@@ -12,10 +12,11 @@ use crate::limits::MAX_THREADS;
 use crate::spec::EnvironmentSpec;
 use crate::timestep::TimeStep;
 
-/// Environments that are shared out among threads. Waking a thread takes some 10 µs, so it pays where one share's steps
-/// take much longer; where they are as cheap as here, one thread ([`Vectorized`]) does hundreds of them in that time.
+/// Environments distributed over threads. Waking a thread takes some 10 µs, so this pays off if the steps of one share
+/// take much longer; if they are as cheap as the native ones, one thread ([`Vectorized`]) does hundreds of them in that
+/// time.
 ///
-/// Answers are those of [`Vectorized`], in the same rows.
+/// Answers are the same as those of [`Vectorized`], in the same rows.
 pub struct ThreadedEnvironments {
     workers: Vec<Worker>,
     spec: EnvironmentSpec,
@@ -23,11 +24,11 @@ pub struct ThreadedEnvironments {
 }
 
 impl ThreadedEnvironments {
-    /// `count` environments on `threads` threads, or on `count` if that is less.
+    /// `count` environments on `threads` threads, or on `count` threads if that is less.
     ///
     /// # Errors
-    /// [`EnvError::Setting`] for none or too many environments or threads, [`EnvError::Spec`] if the environments are
-    /// not all alike, [`EnvError::Failed`] if the system gives no thread.
+    /// [`EnvError::Setting`] for zero or too many environments or threads, [`EnvError::Spec`] if the environments
+    /// differ in their specs, [`EnvError::Failed`] if the system cannot create a thread.
     pub fn new<E: Environment + 'static>(
         count: usize,
         threads: usize,
@@ -50,7 +51,7 @@ impl ThreadedEnvironments {
         Ok(Self { workers, spec, count })
     }
 
-    /// Before anybody begins, so that nobody has stepped when this is told.
+    /// Runs before any environment is stepped, so that an error leaves all of them unchanged.
     fn check_layout(&self, actions: Option<&Buffer>, observations: &Buffer) -> Result<(), EnvError> {
         for share in self.workers.iter().filter_map(|worker| worker.share.as_ref()) {
             share.observations.expect_leaves_of(observations)?;
@@ -61,7 +62,7 @@ impl ThreadedEnvironments {
         Ok(())
     }
 
-    /// Has all threads work, waits for all, and only then tells the first error.
+    /// Starts all threads, waits for all of them, and only then returns the first error.
     fn all(
         &mut self,
         work: Work,

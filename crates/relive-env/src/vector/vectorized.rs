@@ -28,23 +28,23 @@ use crate::timestep::TimeStep;
 pub struct Vectorized<E> {
     environments: Vec<E>,
     spec: EnvironmentSpec,
-    /// What the first row is called in errors.
+    /// The number of the first row in errors.
     first_row: usize,
 }
 
 impl<E: Environment> Vectorized<E> {
-    /// `count` environments; `make` is given the row of each, to make a seed of.
+    /// `count` environments; `make` gets the row of each, from which it can derive a seed.
     ///
     /// # Errors
-    /// [`EnvError::Setting`] for none or too many of them, [`EnvError::Spec`] if they are not all alike.
+    /// [`EnvError::Setting`] for zero or too many of them, [`EnvError::Spec`] if they differ in their specs.
     pub fn new(count: usize, make: impl FnMut(usize) -> E) -> Result<Self, EnvError> {
         Self::from_environments((0..checked_count(count)?).map(make).collect())
     }
 
-    /// These environments.
+    /// Steps these environments.
     ///
     /// # Errors
-    /// As [`Vectorized::new`].
+    /// As for [`Vectorized::new`].
     pub fn from_environments(environments: Vec<E>) -> Result<Self, EnvError> {
         checked_count(environments.len())?;
         let spec = environments.first().map(|first| first.spec().clone());
@@ -65,7 +65,7 @@ impl<E: Environment> Vectorized<E> {
         &self.environments
     }
 
-    /// The environments, to be looked after one by one.
+    /// Returns the environments, row by row.
     pub fn into_environments(self) -> Vec<E> {
         self.environments
     }

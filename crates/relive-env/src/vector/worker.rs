@@ -9,7 +9,7 @@ use crate::environment::Environment;
 use crate::error::EnvError;
 use crate::timestep::TimeStep;
 
-/// What goes back and forth between the caller and a thread: memory, and what to do with it.
+/// The message between the caller and a thread: memory, and the work to do with it.
 pub(super) struct Share {
     pub(super) work: Work,
     pub(super) actions: Buffer,
@@ -56,11 +56,11 @@ impl Worker {
         Ok(Self { first, share: Some(share), orders: Some(orders), results, thread: Some(thread) })
     }
 
-    /// Has the thread do its share; [`finish`](Self::finish) waits for it.
+    /// Starts the thread's share of the work; [`finish`](Self::finish) waits for it.
     pub(super) fn begin(&mut self, work: Work) {
         if let (Some(mut share), Some(orders)) = (self.share.take(), &self.orders) {
             share.work = work;
-            // A thread that is gone is told by `finish`.
+            // `finish` reports a thread that is gone.
             let _ = orders.send(share);
         }
     }
@@ -82,7 +82,7 @@ impl Drop for Worker {
     fn drop(&mut self) {
         self.orders = None;
         if let Some(thread) = self.thread.take() {
-            // Its panic was told when it happened.
+            // The panic was reported when it happened.
             let _ = thread.join();
         }
     }

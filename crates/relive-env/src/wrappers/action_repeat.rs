@@ -1,4 +1,4 @@
-//! Actions that are done several times.
+//! Repeated actions.
 
 use super::memory::checked_count;
 use crate::buffer::Action;
@@ -8,8 +8,8 @@ use crate::error::EnvError;
 use crate::spec::EnvironmentSpec;
 use crate::timestep::TimeStep;
 
-/// Does every action several times, until the episode ends. Rewards are summed, each times the discounts before it; the
-/// discount is the product of all.
+/// Repeats every action until the given number of times or the end of the episode. Rewards are summed, each times the
+/// discounts before it; the discount is the product of all.
 #[derive(Clone, Debug)]
 pub struct ActionRepeat<E> {
     environment: E,
@@ -17,12 +17,12 @@ pub struct ActionRepeat<E> {
 }
 
 impl<E: Environment> ActionRepeat<E> {
-    /// The environment inside.
+    /// The wrapped environment.
     pub fn inner(&self) -> &E {
         &self.environment
     }
 
-    /// Each action `repeats` times.
+    /// Takes each action `repeats` times.
     ///
     /// # Errors
     /// [`EnvError::Setting`] for 0 times, or more than [`MAX_REPEATS`](crate::limits::MAX_REPEATS).

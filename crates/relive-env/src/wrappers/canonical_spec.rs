@@ -9,8 +9,8 @@ use crate::error::{EnvError, Mismatch};
 use crate::spec::{ArraySpec, Domain, EnvironmentSpec};
 use crate::timestep::TimeStep;
 
-/// Takes actions in `[-1, 1]` wherever the environment takes bounded floats, and stretches them to its bounds. Other
-/// leaves pass as they are.
+/// Takes actions in `[-1, 1]` for all bounded floats of the environment, and scales them to its bounds. Other leaves
+/// pass unchanged.
 ///
 /// ```
 /// use relive_env::{Environment, classic::Pendulum, wrappers::CanonicalSpec};
@@ -28,12 +28,12 @@ pub struct CanonicalSpec<E> {
 }
 
 impl<E: Environment> CanonicalSpec<E> {
-    /// The environment inside.
+    /// The wrapped environment.
     pub fn inner(&self) -> &E {
         &self.environment
     }
 
-    /// Stretches actions, also those beyond `[-1, 1]`.
+    /// Scales actions, including those beyond `[-1, 1]`.
     ///
     /// # Errors
     /// [`EnvError::Spec`] if actions are bounded on one side only.
@@ -41,10 +41,10 @@ impl<E: Environment> CanonicalSpec<E> {
         Self::build(environment, false)
     }
 
-    /// Clips actions to `[-1, 1]` before.
+    /// Clips actions to `[-1, 1]` first.
     ///
     /// # Errors
-    /// As [`CanonicalSpec::new`].
+    /// As for [`CanonicalSpec::new`].
     pub fn clipped(environment: E) -> Result<Self, EnvError> {
         Self::build(environment, true)
     }
@@ -110,8 +110,7 @@ impl<E: Environment> Environment for CanonicalSpec<E> {
     }
 
     fn step(&mut self, action: Action<'_>, observation: ViewMut<'_>) -> Result<TimeStep, EnvError> {
-        // An action of another layout is refused by the environment, unless its episode is over and the action is not
-        // looked at.
+        // The environment refuses an action with another layout, unless its episode is over and the action is ignored.
         let action = match self.stretch(action) {
             Ok(()) => Action::Nest(self.stretched.view()),
             Err(_) => action,

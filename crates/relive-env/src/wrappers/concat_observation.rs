@@ -1,4 +1,4 @@
-//! Observations in one piece.
+//! Concatenated observations.
 
 use relive_tensor::{Nest, Shape};
 
@@ -9,21 +9,21 @@ use crate::error::{EnvError, Mismatch};
 use crate::spec::{ArraySpec, Domain, EnvironmentSpec};
 use crate::timestep::TimeStep;
 
-/// Makes one array out of all leaves of an observation, one after the other, sorted by the keys of dicts or in an
-/// order that is given. They must be of one type.
+/// Concatenates all leaves of an observation into one array, sorted by the keys of dicts or in a given order. All
+/// leaves must have one type.
 #[derive(Clone, Debug)]
 pub struct ConcatObservation<E> {
     environment: E,
     spec: EnvironmentSpec,
     observation: Buffer,
-    /// Leaves in the order in which they are shown.
+    /// Leaves in the order of concatenation.
     order: Vec<usize>,
-    /// What observations are laid out as.
+    /// A buffer with the layout of the observations.
     like: Buffer,
 }
 
 impl<E: Environment> ConcatObservation<E> {
-    /// The environment inside.
+    /// The wrapped environment.
     pub fn inner(&self) -> &E {
         &self.environment
     }
@@ -31,16 +31,16 @@ impl<E: Environment> ConcatObservation<E> {
     /// All leaves, in the order of the spec.
     ///
     /// # Errors
-    /// [`EnvError::Spec`] if there is no leaf, or they are of several types.
+    /// [`EnvError::Spec`] if there are no leaves, or they have several types.
     pub fn new(environment: E) -> Result<Self, EnvError> {
         let order = (0..environment.spec().observations.len()).collect();
         Self::build(environment, order)
     }
 
-    /// The named leaves only, in this order; names are paths such as `arm/position`.
+    /// Only the named leaves, in this order; names are paths such as `arm/position`.
     ///
     /// # Errors
-    /// [`EnvError::Setting`] if there is no such leaf, otherwise as [`ConcatObservation::new`].
+    /// [`EnvError::Setting`] if a leaf does not exist, otherwise as for [`ConcatObservation::new`].
     pub fn with_order(environment: E, names: &[&str]) -> Result<Self, EnvError> {
         let paths: Vec<String> = environment
             .spec()

@@ -1,4 +1,4 @@
-//! Rewards that come late.
+//! Delayed rewards.
 
 use super::memory::{Memory, checked_count, restore, save};
 use crate::buffer::Action;
@@ -9,7 +9,7 @@ use crate::spec::EnvironmentSpec;
 use crate::state::State;
 use crate::timestep::TimeStep;
 
-/// Holds rewards back, and gives their sum every so many steps and at the end of an episode; 0 otherwise.
+/// Withholds rewards, and gives their sum at a fixed period and at the end of an episode; 0 otherwise.
 #[derive(Clone, Debug)]
 pub struct DelayedReward<E> {
     environment: E,
@@ -31,12 +31,12 @@ impl Memory for Held {
 }
 
 impl<E: Environment> DelayedReward<E> {
-    /// The environment inside.
+    /// The wrapped environment.
     pub fn inner(&self) -> &E {
         &self.environment
     }
 
-    /// Gives rewards every `period` steps, or with `None` only at the end of episodes.
+    /// Gives rewards every `period` steps; `None` means only at the end of episodes.
     ///
     /// # Errors
     /// [`EnvError::Setting`] for a period of 0 or beyond [`MAX_REPEATS`](crate::limits::MAX_REPEATS).

@@ -1,4 +1,4 @@
-//! Observations with those before them.
+//! Stacked observations.
 
 use relive_tensor::{DType, Shape};
 
@@ -10,7 +10,7 @@ use crate::error::{EnvError, Mismatch};
 use crate::spec::{ArraySpec, Domain, EnvironmentSpec};
 use crate::timestep::TimeStep;
 
-/// Shows the last few observations together, on a new last axis, the newest last. After a reset those before are zeros.
+/// Shows the last few observations together, on a new last axis, newest last. After a reset the missing ones are zeros.
 ///
 /// ```
 /// use relive_env::{Buffer, Environment, classic::CartPole, wrappers::FrameStacking};
@@ -32,7 +32,7 @@ pub struct FrameStacking<E> {
 }
 
 impl<E: Environment> FrameStacking<E> {
-    /// The environment inside.
+    /// The wrapped environment.
     pub fn inner(&self) -> &E {
         &self.environment
     }
@@ -40,8 +40,8 @@ impl<E: Environment> FrameStacking<E> {
     /// The last `frames` observations, `[…, frames]`.
     ///
     /// # Errors
-    /// [`EnvError::Setting`] for 0 frames, or more than [`MAX_REPEATS`](crate::limits::MAX_REPEATS);
-    /// [`EnvError::Spec`] if they fit no memory.
+    /// [`EnvError::Setting`] for 0 frames, or more than [`MAX_REPEATS`](crate::limits::MAX_REPEATS); [`EnvError::Spec`]
+    /// if they do not fit into memory.
     pub fn new(environment: E, frames: usize) -> Result<Self, EnvError> {
         Self::build(environment, frames, false)
     }
@@ -49,7 +49,7 @@ impl<E: Environment> FrameStacking<E> {
     /// The same with the new axis merged into the last one before it: `[…, last · frames]`.
     ///
     /// # Errors
-    /// As [`FrameStacking::new`].
+    /// As for [`FrameStacking::new`].
     pub fn flattened(environment: E, frames: usize) -> Result<Self, EnvError> {
         Self::build(environment, frames, true)
     }
@@ -81,7 +81,7 @@ impl<E: Environment> FrameStacking<E> {
     }
 }
 
-/// Moves each element's frames one on.
+/// Shifts the frames of each element by one.
 fn push(stack: &mut [u8], frame: &[u8], size: usize, frames: usize) {
     for (old, new) in stack.chunks_exact_mut(size * frames).zip(frame.chunks_exact(size)) {
         old.copy_within(size.., 0);
@@ -97,7 +97,7 @@ fn stacked(leaf: &ArraySpec, frames: usize, flatten: bool) -> Result<ArraySpec, 
         Some(last) if flatten => *last = last.checked_mul(count).ok_or_else(wide)?,
         _ => dims.push(count),
     }
-    // A choice out of n is an ordinary number once it has company, and zeros stand before the first frame.
+    // A discrete choice becomes an ordinary number when it is stacked, and zeros precede the first frame.
     let repeat = |bounds: &[f64], with_zero: fn(f64, f64) -> f64| match bounds {
         [bound] => vec![with_zero(*bound, 0.0)],
         each => each.iter().flat_map(|bound| std::iter::repeat_n(with_zero(*bound, 0.0), frames)).collect(),

@@ -1,4 +1,4 @@
-//! What a wrapper remembers from step to step.
+//! The state of wrappers between steps.
 
 use crate::buffer::Buffer;
 use crate::environment::Environment;
@@ -20,7 +20,7 @@ pub(super) fn save<E: Environment>(environment: &mut E, memory: &mut impl Memory
     Some(bytes)
 }
 
-/// Changes nothing unless all of it can be restored.
+/// Changes nothing unless everything can be restored.
 pub(super) fn restore<E: Environment, M: Memory>(
     environment: &mut E,
     memory: &mut M,

@@ -1,6 +1,6 @@
-//! Environments around environments.
+//! Wrappers of environments.
 //!
-//! Each keeps the contract of what it is around, saves with it, and can be stacked on any other.
+//! Each wrapper obeys the same contract as its environment, is saved with it, and can wrap any other wrapper.
 
 mod action_repeat;
 mod canonical_spec;

@@ -1,4 +1,4 @@
-//! Observations with what led to them.
+//! Observations together with the preceding action and reward.
 
 use relive_tensor::{DType, Nest};
 
@@ -9,28 +9,28 @@ use crate::error::{EnvError, Mismatch};
 use crate::spec::{ArraySpec, Domain, EnvironmentSpec};
 use crate::timestep::TimeStep;
 
-/// Observes also the last action and reward: a named tuple `OAR` of `observation`, `action` and `reward`. On a FIRST
-/// these are zeros.
+/// Also observes the last action and reward: a named tuple `OAR` of `observation`, `action` and `reward`. On a FIRST,
+/// action and reward are zeros.
 #[derive(Clone, Debug)]
 pub struct ObservationActionReward<E> {
     environment: E,
     spec: EnvironmentSpec,
     observation: Buffer,
     action: Buffer,
-    /// What observations are laid out as.
+    /// A buffer with the layout of the observations.
     like: Buffer,
 }
 
 impl<E: Environment> ObservationActionReward<E> {
-    /// The environment inside.
+    /// The wrapped environment.
     pub fn inner(&self) -> &E {
         &self.environment
     }
 
-    /// The environment with observations of three parts.
+    /// The environment with these three-part observations.
     ///
     /// # Errors
-    /// [`EnvError::Spec`] if rewards are neither float32 nor float64, or the specs describe nothing.
+    /// [`EnvError::Spec`] if rewards are neither float32 nor float64, or a spec is invalid.
     pub fn new(environment: E) -> Result<Self, EnvError> {
         let mut spec = environment.spec().clone();
         let (observation, action) =
@@ -75,7 +75,7 @@ fn write_reward(reward: f64, bytes: &mut [u8]) {
     }
 }
 
-/// The same spec with zero allowed, which stands where nothing was.
+/// The same spec with zero allowed, for steps that no action precedes.
 fn with_zero(spec: &ArraySpec) -> ArraySpec {
     let each =
         |bounds: &[f64], pick: fn(f64, f64) -> f64| bounds.iter().map(|bound| pick(*bound, 0.0)).collect();

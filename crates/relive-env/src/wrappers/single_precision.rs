@@ -9,9 +9,9 @@ use crate::error::EnvError;
 use crate::spec::{ArraySpec, EnvironmentSpec};
 use crate::timestep::TimeStep;
 
-/// Makes float32 of float64 and int32 of int64, in specs, observations, actions, rewards and discounts.
+/// Converts float64 to float32 and int64 to int32, in specs, observations, actions, rewards and discounts.
 ///
-/// An int64 beyond int32 keeps its lower half, as numpy has it.
+/// An int64 beyond int32 keeps its lower half, as in numpy.
 #[derive(Clone, Debug)]
 pub struct SinglePrecision<E> {
     environment: E,
@@ -19,20 +19,20 @@ pub struct SinglePrecision<E> {
     observation: Buffer,
     narrow_action: Buffer,
     action: Buffer,
-    /// What observations are laid out as.
+    /// A buffer with the layout of the observations.
     like: Buffer,
 }
 
 impl<E: Environment> SinglePrecision<E> {
-    /// The environment inside.
+    /// The wrapped environment.
     pub fn inner(&self) -> &E {
         &self.environment
     }
 
-    /// The environment with numbers of 32 bits.
+    /// The environment with 32-bit numbers.
     ///
     /// # Errors
-    /// [`EnvError::Spec`] if its specs describe nothing.
+    /// [`EnvError::Spec`] if a spec is invalid.
     pub fn new(environment: E) -> Result<Self, EnvError> {
         let wide = environment.spec().clone();
         let spec = EnvironmentSpec {
@@ -124,7 +124,7 @@ impl<E: Environment> Environment for SinglePrecision<E> {
         observation.expect_like(self.like.view())?;
         let action = match self.widen(action) {
             Ok(()) => Action::Nest(self.action.view()),
-            // The environment says what is wrong, or begins anew if its episode is over.
+            // The environment reports the error, or starts a new episode if the last one is over.
             Err(_) => action,
         };
         let step = self.environment.step(action, self.observation.view_mut())?;

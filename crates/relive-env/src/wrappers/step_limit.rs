@@ -9,7 +9,7 @@ use crate::spec::EnvironmentSpec;
 use crate::state::State;
 use crate::timestep::{StepType, TimeStep};
 
-/// Cuts episodes short after a number of steps: a LAST with the discount that the step had.
+/// Truncates episodes after a number of steps, with a LAST that has the step's own discount.
 ///
 /// ```
 /// use relive_env::{Action, Buffer, Environment, classic::CartPole, wrappers::StepLimit};
@@ -32,7 +32,7 @@ pub struct StepLimit<E> {
 #[derive(Clone, Debug, Default)]
 struct Clock {
     steps: u64,
-    /// The wrapped environment may not know that its episode is over.
+    /// Whether the next step is a reset; the wrapped environment may not know that its episode is over.
     over: bool,
 }
 
@@ -44,7 +44,7 @@ impl Memory for Clock {
 }
 
 impl<E: Environment> StepLimit<E> {
-    /// The environment inside.
+    /// The wrapped environment.
     pub fn inner(&self) -> &E {
         &self.environment
     }

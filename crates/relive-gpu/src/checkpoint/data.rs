@@ -1,4 +1,4 @@
-//! The files that rows' bytes are in.
+//! The files with the bytes of rows.
 
 use std::fs::{self, File};
 use std::io::{self, IoSlice};
@@ -15,9 +15,10 @@ use crate::schema::Schema;
 use crate::store::Pinned;
 
 const MAGIC: [u8; 8] = *b"RLVROWS1";
-/// Most pieces that are written in one call; the system allows 1,024.
+/// Limit on the pieces written in one call; the system allows 1,024.
 const MAX_PIECES: usize = 512;
-/// Most bytes that are written in one call, and summed just before, so that they are summed while the cache has them.
+/// Limit on the bytes written in one call. Their check sum is computed just before, so that they are still in the
+/// cache.
 const MAX_CALL_BYTES: usize = 1 << 20;
 
 /// The file of this number.
@@ -25,14 +26,14 @@ pub(super) fn path(folder: &Path, number: u64) -> PathBuf {
     folder.join(format!("rows-{number:010}.data"))
 }
 
-/// The number of a file of this name, `None` if the name is somebody else's.
+/// The number of a file with this name; `None` for the name of a foreign file.
 fn number(name: &str) -> Option<u64> {
     let digits = name.strip_prefix("rows-")?.strip_suffix(".data")?;
     let number = digits.parse().ok()?;
     (format!("{number:010}") == digits).then_some(number)
 }
 
-/// Places groups of rows one after the other into a new file. Check sums are not known yet.
+/// Assigns groups of rows to consecutive places in a new file. Check sums are still unknown.
 pub(super) fn place(schema: &Schema, number: u64, groups: &[Vec<GroupRow>]) -> Result<Vec<Group>> {
     let mut end = PAGE;
     let mut placed = Vec::with_capacity(groups.len());
@@ -50,7 +51,7 @@ pub(super) fn place(schema: &Schema, number: u64, groups: &[Vec<GroupRow>]) -> R
     Ok(placed)
 }
 
-/// Makes the file of this number anew. A part of one that was never finished may be there.
+/// Creates the file with this number. A partial file of an earlier attempt may exist.
 pub(super) fn create(folder: &Path, number: u64) -> Result<File> {
     let path = path(folder, number);
     let file = File::options().read(true).write(true).create(true).truncate(true).open(&path);
@@ -60,7 +61,7 @@ pub(super) fn create(folder: &Path, number: u64) -> Result<File> {
     Ok(file)
 }
 
-/// Writes the rows of a group, all of which are pinned in its order, and sets the check sums.
+/// Writes the rows of a group, all of which are pinned in the group's order, and sets the check sums.
 pub(super) fn write(file: &File, group: &mut Group, pinned: &Pinned) -> io::Result<()> {
     for (column, extent) in group.extents.iter_mut().enumerate() {
         let mut out = Pieces { file, at: extent.offset, pieces: Vec::with_capacity(MAX_PIECES), bytes: 0 };
@@ -76,7 +77,7 @@ pub(super) fn write(file: &File, group: &mut Group, pinned: &Pinned) -> io::Resu
     Ok(())
 }
 
-/// Pieces that are written together.
+/// Pieces for one write.
 struct Pieces<'a> {
     file: &'a File,
     at: u64,
@@ -112,12 +113,12 @@ impl<'a> Pieces<'a> {
     }
 }
 
-/// Whether the file of this number is there, with as many bytes as are wanted.
+/// Whether the file with this number exists and has the expected number of bytes.
 pub(super) fn is_whole(folder: &Path, number: u64, bytes: u64) -> bool {
     fs::metadata(path(folder, number)).is_ok_and(|found| found.is_file() && found.len() >= bytes)
 }
 
-/// Opens the file of this number for reading.
+/// Opens the file with this number for reading.
 pub(super) fn open(folder: &Path, number: u64) -> Result<File> {
     let path = path(folder, number);
     let file = File::open(&path).map_err(|error| match error.kind() {
@@ -134,7 +135,7 @@ pub(super) fn open(folder: &Path, number: u64) -> Result<File> {
     Ok(file)
 }
 
-/// Reads an extent into a buffer, and compares its check sum.
+/// Reads an extent into a buffer, and verifies its check sum.
 pub(super) fn read(file: &File, path: &Path, extent: &Extent, buffer: &mut Vec<u8>) -> Result<()> {
     buffer.resize(narrow(extent.bytes), 0);
     file.read_exact_at(buffer, extent.offset)
@@ -159,7 +160,7 @@ fn unreadable(path: &Path, offset: u64, bytes: u64, error: io::Error) -> Error {
     failed(&format!("read bytes {offset} to {} of", offset + bytes), path, error)
 }
 
-/// Removes the files of rows that are not among `kept`, and says how many.
+/// Removes the files of rows that are not in `kept`. Returns their number.
 pub(super) fn remove_others(folder: &Path, kept: &[u64]) -> Result<u64> {
     let listed = fs::read_dir(folder).map_err(|error| failed("list", folder, error))?;
     let mut removed = 0;

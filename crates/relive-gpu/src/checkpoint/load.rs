@@ -1,4 +1,4 @@
-//! A store out of a folder.
+//! Loads a store from a folder.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -16,7 +16,7 @@ use crate::memory::segment;
 use crate::schema::Schema;
 use crate::store::{Removal, Snapshot, SnapshotRow, Store, StoreOptions};
 
-/// A checkpoint in a folder, looked at but not loaded.
+/// A checkpoint in a folder, opened but not loaded.
 #[derive(Debug)]
 pub struct Checkpoint {
     folder: PathBuf,
@@ -24,10 +24,10 @@ pub struct Checkpoint {
 }
 
 impl Checkpoint {
-    /// Looks at the checkpoint in a folder.
+    /// Opens the checkpoint in a folder.
     ///
     /// # Errors
-    /// There is none, or its manifest is damaged.
+    /// The folder has no checkpoint, or the manifest is damaged.
     pub fn open(folder: impl AsRef<Path>) -> Result<Self> {
         let folder = folder.as_ref().to_owned();
         let path = folder.join(MANIFEST);
@@ -41,7 +41,7 @@ impl Checkpoint {
         Ok(Self { folder, manifest })
     }
 
-    /// What its trajectories are made of.
+    /// The schema of its trajectories.
     #[must_use]
     pub fn schema(&self) -> &Schema {
         &self.manifest.schema
@@ -59,11 +59,11 @@ impl Checkpoint {
         wide(self.manifest.rows.len())
     }
 
-    /// The options of the store that was saved, with defaults for what a checkpoint does not say: memory, slots, and
+    /// The options of the saved store, with defaults for options that a checkpoint does not record: memory, slots, and
     /// tiers.
     ///
     /// # Errors
-    /// The store chose its victims by a callback, which no file can hold: pass options with one to
+    /// The store chose its victims with a callback, which a file cannot record: pass options with a callback to
     /// [`load`](Self::load).
     pub fn options(&self) -> Result<StoreOptions> {
         let manifest = &self.manifest;
@@ -81,7 +81,7 @@ impl Checkpoint {
         };
         Ok(StoreOptions {
             removal,
-            // A number above the capacity limits nothing.
+            // A number above the capacity is no limit.
             max_selectable: Some(manifest.max_selectable).filter(|&most| most <= manifest.capacity),
             rank: manifest.rank,
             ranks: manifest.ranks,
@@ -89,11 +89,11 @@ impl Checkpoint {
         })
     }
 
-    /// Makes the store again, under a name or without one.
+    /// Recreates the store, with or without a name.
     ///
     /// # Errors
-    /// Options of another capacity, rank or kind of removal than the saved store's; a file that is missing or
-    /// damaged, with the place; or no memory.
+    /// The options differ from the saved store's in capacity, rank or kind of removal; a file is missing or damaged
+    /// (the error names the place); or memory is insufficient.
     pub fn load(&self, name: Option<&str>, options: StoreOptions) -> Result<Store> {
         self.check(&options)?;
         let schema = self.manifest.schema.clone();
@@ -129,7 +129,7 @@ impl Checkpoint {
         Ok(())
     }
 
-    /// Reads the bytes of all rows into the new store's tables.
+    /// Reads the bytes of all rows into the tables of the new store.
     fn read_rows(&self, store: &Store) -> Result<()> {
         let mut files: HashMap<u64, File> = HashMap::new();
         for group in &self.manifest.groups {
@@ -142,7 +142,7 @@ impl Checkpoint {
             wanted[row.group as usize].push(narrow(u64::from(row.place)));
         }
         let columns = self.manifest.schema.columns().len();
-        // New memory costs more than reading into it: threads hand theirs on.
+        // Fresh memory costs more than reading into it, so threads pass theirs on.
         let spare: Mutex<Vec<Vec<u8>>> = Mutex::default();
         in_parallel(self.manifest.groups.len() * columns, |part| {
             let (number, column) = (part / columns, part % columns);
@@ -160,7 +160,7 @@ impl Checkpoint {
         })
     }
 
-    /// Copies the wanted rows of an extent to where they belong.
+    /// Copies the wanted rows of an extent to their places.
     fn place(&self, store: &Store, group: &Group, column: usize, wanted: &[usize], extent: &[u8]) {
         let step_bytes = self.manifest.schema.step_bytes(column);
         let mut begins = Vec::with_capacity(group.rows.len());
@@ -173,7 +173,7 @@ impl Checkpoint {
             let row = &group.rows[place];
             let begin = begins[place];
             let bytes = &extent[begin..begin + narrow(row.length * step_bytes)];
-            // The store is new: its rows are free, and nobody else knows of it but by its name, under which all are
+            // The store is new: its rows are free. Other processes can only find it by its name, and see all rows as
             // free.
             segment::write(store.inner.segment.row(column, row.row).0, bytes);
         }
@@ -201,11 +201,10 @@ impl Checkpoint {
 }
 
 impl Store {
-    /// Makes the store that was [saved](Self::save) in a folder again, in memory without a name. See [`Checkpoint`]
-    /// for more.
+    /// Recreates the store that was [saved](Self::save) in a folder, in unnamed memory. See [`Checkpoint`] for more.
     ///
     /// # Errors
-    /// As [`Checkpoint::open`], [`Checkpoint::options`] and [`Checkpoint::load`].
+    /// As for [`Checkpoint::open`], [`Checkpoint::options`] and [`Checkpoint::load`].
     pub fn load(folder: impl AsRef<Path>) -> Result<Self> {
         let checkpoint = Checkpoint::open(folder)?;
         checkpoint.load(None, checkpoint.options()?)

@@ -1,4 +1,4 @@
-//! A checkpoint but for the rows' bytes (`docs/gpu-store-format.md`).
+//! The manifest: a checkpoint without the rows' bytes (`docs/gpu-store-format.md`).
 
 use crate::bytes::{Cursor, narrow, wide};
 use crate::error::{Error, Result};
@@ -6,18 +6,18 @@ use crate::memory::header::{decode_schema, encode_schema};
 use crate::memory::layout::Tier;
 use crate::schema::Schema;
 
-/// The file of it.
+/// Its file name.
 pub(super) const MANIFEST: &str = "store.manifest";
-/// The file that a process locks while it writes.
+/// The file that a process locks while it writes a checkpoint.
 pub(super) const LOCK: &str = "store.lock";
 const MAGIC: [u8; 8] = *b"RLVGCKPT";
 const VERSION: u32 = 1;
-/// Where what the check sum covers begins.
+/// Offset of the first byte that the check sum covers.
 const COVERED: usize = 16;
 /// Generations share a word with the state.
 const MAX_GENERATION: u64 = (1 << 56) - 1;
 
-/// All of a checkpoint but the rows' bytes.
+/// A checkpoint without the rows' bytes.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Manifest {
     pub(super) schema: Schema,
@@ -38,7 +38,7 @@ pub(super) struct Manifest {
     pub(super) groups: Vec<Group>,
 }
 
-/// A selectable row, and where its bytes are.
+/// A selectable row, and the place of its bytes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct SavedRow {
     pub(super) row: u64,
@@ -55,7 +55,7 @@ pub(super) struct SavedRow {
 pub(super) struct Group {
     pub(super) file: u64,
     pub(super) rows: Vec<GroupRow>,
-    /// One for each column.
+    /// One extent per column.
     pub(super) extents: Vec<Extent>,
 }
 
@@ -66,7 +66,7 @@ pub(super) struct GroupRow {
     pub(super) length: u64,
 }
 
-/// Bytes of a data file.
+/// A range of bytes in a data file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Extent {
     pub(super) offset: u64,
@@ -102,7 +102,7 @@ impl Manifest {
         out
     }
 
-    /// Reads a manifest, and refuses what does not hold together. `what` is its file in errors.
+    /// Decodes a manifest and checks its consistency. Errors call its file `what`.
     pub(super) fn decode(bytes: &[u8], what: &str) -> Result<Self> {
         let mut from = Cursor::new(bytes, what);
         check_frame(&mut from, bytes, what)?;
@@ -142,7 +142,7 @@ impl Manifest {
         Ok(manifest)
     }
 
-    /// Every row is free or selectable, once; every selectable one has its bytes.
+    /// Checks that every row is either free or selectable, exactly once, and that every selectable row has its bytes.
     fn check(&self) -> Result<(), String> {
         let mut seen = vec![false; self.generations.len()];
         for row in self.free.iter().copied().chain(self.rows.iter().map(|row| row.row)) {
@@ -188,7 +188,7 @@ impl Manifest {
         Ok(())
     }
 
-    /// A random removal has all selectable rows in its order, each once; others none.
+    /// Checks that a random removal has all selectable rows in its order, each once, and that other removals have none.
     fn check_order(&self) -> Result<(), String> {
         if self.removal != RANDOM {
             let count = self.order.len();
@@ -234,7 +234,7 @@ impl Manifest {
 /// The number of the random removal.
 pub(super) const RANDOM: u64 = 3;
 
-/// Checks the beginning, and that the bytes are those that were written.
+/// Checks the header and the check sum.
 fn check_frame(from: &mut Cursor<'_>, bytes: &[u8], what: &str) -> Result<()> {
     let magic = from.take(8)?;
     if magic != MAGIC {
@@ -310,7 +310,7 @@ impl Group {
         Ok(Self { file, rows, extents })
     }
 
-    /// Bytes of all its extents.
+    /// Total bytes of its extents.
     pub(super) fn bytes(&self) -> u64 {
         self.extents.iter().map(|extent| extent.bytes).sum()
     }

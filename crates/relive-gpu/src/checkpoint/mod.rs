@@ -1,4 +1,4 @@
-//! Checkpoints: a store in a folder, and a store out of it (`docs/gpu-store-format.md`).
+//! Checkpoints: saving a store to a folder, and loading it (`docs/gpu-store-format.md`).
 
 mod data;
 mod load;

@@ -1,4 +1,4 @@
-//! A store into a folder.
+//! Saves a store to a folder.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -17,38 +17,38 @@ use crate::error::{Error, Result};
 use crate::memory::files::{self, failed};
 use crate::store::{Pinned, Snapshot, SnapshotRow, Store};
 
-/// A group of this size gets no more rows: it is read, summed and written as one.
+/// A group of this size takes no more rows: it is read, summed and written as a whole.
 const GROUP_BYTES: u64 = 32 << 20;
-/// Threads that write.
+/// Limit on the threads that write.
 const MAX_THREADS: usize = 8;
 
-/// What a save has written.
+/// The result of a save.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Saved {
-    /// Of the checkpoint; the next one in this folder has the next number.
+    /// Number of the checkpoint; the next one in this folder has the next number.
     pub number: u64,
-    /// Trajectories in it.
+    /// Trajectories in the checkpoint.
     pub rows: u64,
-    /// Those that were written now, and not by an earlier save.
+    /// Trajectories written by this save, rather than an earlier one.
     pub written_rows: u64,
     /// Their bytes.
     pub written_bytes: u64,
-    /// Files that were removed, since nothing in them is needed.
+    /// Files removed because nothing in them is needed.
     pub removed_files: u64,
 }
 
 impl Store {
-    /// Writes the store into a folder, so that [`load`](Self::load) makes it again: trajectories, weights,
-    /// generations, the order of allocation and removal, and the random numbers. Of what the folder's last checkpoint
-    /// has, nothing is written again if this store wrote that, or was loaded from it.
+    /// Saves the store to a folder so that [`load`](Self::load) can recreate it: trajectories, weights, generations,
+    /// the order of allocation and removal, and the state of the random numbers. Data of the folder's last checkpoint
+    /// is not written again if this store wrote that checkpoint or was loaded from it.
     ///
-    /// Writers go on meanwhile; a trajectory that is not written yet cannot be evicted until it is. Trajectories that
-    /// are not committed are not saved.
+    /// Writers continue meanwhile; a trajectory cannot be evicted before it is written. Uncommitted trajectories are
+    /// not saved.
     ///
     /// # Errors
-    /// Another process saves there, the folder has a checkpoint of another schema or capacity or a manifest that is
-    /// damaged, or a file cannot be written; the last checkpoint is then still there, and nothing else.
+    /// Another process is saving to the folder; the folder has a checkpoint with another schema or capacity, or a
+    /// damaged manifest; or a file cannot be written. The last checkpoint then still exists, and nothing else.
     pub fn save(&self, folder: impl AsRef<Path>) -> Result<Saved> {
         let folder = folder.as_ref();
         if folder.as_os_str().is_empty() {
@@ -84,8 +84,8 @@ impl Store {
         Ok(saved)
     }
 
-    /// The folder's checkpoint, if there is one, and whether this store wrote it or was loaded from it. It is without
-    /// the groups whose files are no longer whole: their rows are written again.
+    /// The folder's checkpoint, if it has one, and whether this store wrote it or was loaded from it. Groups with
+    /// incomplete files are left out, so that their rows are written again.
     fn before(&self, folder: &Path) -> Result<Option<(Manifest, bool)>> {
         let path = folder.join(MANIFEST);
         if !path.try_exists().map_err(|error| failed("look for", &path, error))? {
@@ -117,7 +117,7 @@ impl Store {
         Ok(Some((manifest, known)))
     }
 
-    /// One moment of the store; what has to be written of it is pinned before anything else can happen to it.
+    /// A snapshot of the store. Pins the rows that must be written before anything else can happen to them.
     fn snapshot_and_pin(&self, before: Option<&Manifest>) -> Result<(Snapshot, Dirty)> {
         self.inner.snapshot(|snapshot| {
             let mut dirty = Dirty::new(snapshot, before, self);
@@ -166,15 +166,15 @@ impl Store {
     }
 }
 
-/// Of a row: generation, group and place in it.
+/// For each row: generation, group and place in the group.
 type Places = HashMap<u64, (u64, u32, u32)>;
 
-/// What has to be written, and what is there already.
+/// The rows that must be written, and those that exist already.
 #[derive(Default)]
 struct Dirty {
-    /// Groups of the last checkpoint that have a row that is still wanted.
+    /// Groups of the last checkpoint with at least one wanted row.
     kept: Vec<Group>,
-    /// Where rows are in them.
+    /// The places of rows in these groups.
     places: Places,
     rows: Vec<Vec<GroupRow>>,
     groups: Vec<(Vec<GroupRow>, Option<Pinned>)>,
@@ -190,7 +190,7 @@ impl Dirty {
             (0..store.schema().columns().len()).map(|column| store.schema().step_bytes(column)).sum::<u64>();
         let mut rows: Vec<&SnapshotRow> =
             snapshot.rows.iter().filter(|row| !dirty.places.contains_key(&row.row)).collect();
-        // Oldest first: they are the first that would be evicted, and so are free to go first.
+        // Oldest first: they would be evicted first, so their pins should end first.
         rows.sort_unstable_by_key(|row| row.inserted);
         let mut bytes = GROUP_BYTES;
         for row in rows {
@@ -206,11 +206,12 @@ impl Dirty {
         dirty
     }
 
-    /// Keeps what the last checkpoint has of the rows, but for files of which less than half is wanted.
+    /// Keeps rows of the last checkpoint, except for files of which less than half is wanted.
     fn keep(&mut self, snapshot: &Snapshot, before: &Manifest) {
         let current: HashMap<u64, u64> = snapshot.rows.iter().map(|row| (row.row, row.generation)).collect();
         let wanted = |row: &GroupRow| current.get(&row.row) == Some(&row.generation);
-        // Per file: wanted bytes, all bytes. The bytes of a group's rows are in proportion to their lengths.
+        // Per file: wanted bytes, all bytes. The bytes of a group are attributed to its rows in proportion to their
+        // lengths.
         let mut files: HashMap<u64, (u64, u64)> = HashMap::new();
         for group in &before.groups {
             let (alive, all) = files.entry(group.file).or_default();
@@ -233,14 +234,14 @@ impl Dirty {
     }
 }
 
-/// Removes the data file of a save that has failed, unless the folder has its manifest by now.
+/// Removes the data file of a failed save, unless the folder already has its manifest.
 fn discard(folder: &Path, number: u64, manifest: Option<&[u8]>) {
     let is_named = match fs::read(folder.join(MANIFEST)) {
         Ok(bytes) => manifest == Some(&bytes[..]),
         Err(error) => error.kind() != std::io::ErrorKind::NotFound,
     };
     if !is_named {
-        // It may not be there, and the save has its own error to tell.
+        // The file may not exist, and the save has its own error to report.
         drop(fs::remove_file(data::path(folder, number)));
     }
 }
@@ -254,7 +255,7 @@ fn add_places(places: &mut Places, number: usize, group: &Group) -> Result<()> {
     Ok(())
 }
 
-/// Writes groups by several threads. Pins go as soon as their rows are written.
+/// Writes groups on several threads. Pins end as soon as their rows are written.
 fn write_groups(
     store: &Store,
     folder: &Path,
@@ -279,7 +280,7 @@ fn write_groups(
     Ok(work.into_iter().map(|group| group.into_inner().0).collect())
 }
 
-/// Does `work` for 0 to `parts - 1`, by as many threads as there are processors; the first error ends it.
+/// Does `work` for 0 to `parts - 1`, on as many threads as there are processors; stops at the first error.
 pub(super) fn in_parallel(parts: usize, work: impl Fn(usize) -> Result<()> + Sync) -> Result<()> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS).min(parts);
     let next = AtomicUsize::new(0);
@@ -304,7 +305,7 @@ pub(super) fn in_parallel(parts: usize, work: impl Fn(usize) -> Result<()> + Syn
     failure.into_inner().map_or(Ok(()), Err)
 }
 
-/// Keeps two processes from saving into one folder.
+/// Prevents two processes from saving to one folder.
 pub(super) fn lock(folder: &Path) -> Result<File> {
     let path = folder.join(LOCK);
     let file = File::options().write(true).create(true).truncate(false).open(&path);

@@ -1,4 +1,4 @@
-//! Stores that are saved, damaged, loaded, and go on.
+//! Stores that are saved, damaged, loaded, and used again.
 
 use std::fs;
 use std::path::Path;
@@ -28,7 +28,7 @@ fn removal(which: usize) -> Removal {
         .clone()
 }
 
-/// Something that changes a store.
+/// A change of a store.
 #[derive(Clone, Debug)]
 enum Change {
     Insert { length: u64, weight: u8 },
@@ -67,7 +67,7 @@ fn apply(store: &Store, number: u64, change: &Change) -> Option<Inserted> {
     None
 }
 
-/// All that can be seen of a row.
+/// The visible state of a row.
 type Seen = (Status, Vec<Vec<u8>>);
 
 fn look(store: &Store) -> Vec<Seen> {
@@ -77,7 +77,7 @@ fn look(store: &Store) -> Vec<Seen> {
         let columns = (0..2 * pinned.rows().len()).map(|column| pinned.bytes(0, column).unwrap().to_vec());
         let mut told = status;
         if status.state == State::Free {
-            // What is left of the trajectory before.
+            // Bytes left over from the previous trajectory.
             told = Status { length: 0, inserted: 0, sampled: 0, ..status };
         }
         (told, columns.collect())
@@ -88,7 +88,7 @@ fn look(store: &Store) -> Vec<Seen> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// Also when it is saved several times on the way, loaded from the last of these, and goes on.
+    /// Also if it is saved several times on the way, loaded from the last checkpoint, and used again.
     #[test]
     fn a_loaded_store_is_the_one_that_was_saved_and_goes_on_alike(
         which in 0_usize..5,
@@ -148,7 +148,7 @@ fn only_new_rows_are_written_and_old_files_go() {
     let saved = store.save(folder.path()).unwrap();
     assert_eq!((saved.number, saved.written_rows, saved.removed_files), (3, 3, 0));
     assert_eq!(saved.written_bytes, 3 * 5 * 13);
-    // Of the first file less than half is wanted now: the rest moves, and the file goes.
+    // Less than half of the first file is wanted now: the rest moves, and the file is removed.
     apply(&store, 200, &Change::Insert { length: 5, weight: 1 });
     let saved = store.save(folder.path()).unwrap();
     assert_eq!((saved.written_rows, saved.removed_files), (4, 1));
@@ -169,7 +169,7 @@ fn another_store_writes_all_of_its_rows() {
     assert_eq!(other.save(folder.path()).unwrap().written_rows, 1);
     let loaded = Store::load(folder.path()).unwrap();
     assert_eq!(look(&loaded), look(&other));
-    // Both go on from the same checkpoint; only the one whose it is may build on it.
+    // Both continue from the same checkpoint; only its owner may build on it.
     apply(&other, 56, &Change::Insert { length: 2, weight: 1 });
     other.save(folder.path()).unwrap();
     apply(&loaded, 57, &Change::Insert { length: 2, weight: 1 });
@@ -177,7 +177,7 @@ fn another_store_writes_all_of_its_rows() {
     assert_eq!(look(&Store::load(folder.path()).unwrap()), look(&loaded));
 }
 
-/// Defect 16: what is opened is what was saved, or an error says where it is not.
+/// Defect 16: an opened checkpoint equals the saved one, or an error names the place where it differs.
 #[test]
 fn damage_is_reported_with_its_place() {
     let folder = tempfile::tempdir().unwrap();
@@ -225,7 +225,7 @@ fn what_makes_no_sense_is_refused() {
     assert_eq!(store.save(folder.path()).unwrap_err().kind(), ErrorKind::Unavailable);
 }
 
-/// Writers go on while a store is saved, and whatever was saved is whole.
+/// Writers continue while a store is saved, and every saved trajectory is complete.
 #[test]
 fn saves_and_writers_at_once() {
     let folder = tempfile::tempdir().unwrap();
@@ -255,7 +255,7 @@ fn saves_and_writers_at_once() {
     });
 }
 
-/// What a folder has lost is written again: what is saved can be loaded.
+/// Files missing from a folder are written again: every save can be loaded.
 #[test]
 fn rows_of_files_that_were_lost_are_written_again() {
     let folder = tempfile::tempdir().unwrap();
@@ -280,7 +280,7 @@ fn a_save_that_fails_leaves_nothing_behind() {
     store.save(folder.path()).unwrap();
     let before = files(folder.path());
     apply(&store, 100, &Change::Insert { length: 5, weight: 1 });
-    // The manifest cannot be written where a folder is.
+    // The manifest cannot be written if a folder has its name.
     let blocked = folder.path().join("store.manifest.tmp");
     fs::create_dir(&blocked).unwrap();
     assert_eq!(store.save(folder.path()).unwrap_err().kind(), ErrorKind::System);

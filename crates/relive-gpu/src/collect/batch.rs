@@ -1,4 +1,4 @@
-//! Batches, and the ring of memory that they come from.
+//! Batches, and the ring of memory that holds them.
 #![expect(unsafe_code, reason = "a batch's memory becomes slices here; each block says why it is sound")]
 
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::metrics::Metrics;
 use crate::schema::Schema;
 use crate::store::PinnedRow;
 
-/// Memory for some batches, which goes round.
+/// Memory for several batches, reused in turn.
 #[derive(Debug)]
 pub(super) struct Ring {
     pub(super) plan: BatchPlan,
@@ -25,7 +25,7 @@ pub(super) struct Ring {
     count: usize,
 }
 
-/// What a batch is made in, and keeps when it is made again.
+/// The memory in which a batch is built, and which the next one reuses.
 #[derive(Debug)]
 struct Memory {
     bytes: Mapping,
@@ -34,25 +34,25 @@ struct Memory {
     valid: Vec<u32>,
 }
 
-/// Rows of columns, copied out of a store. Its memory is used again when the batch is dropped: put it into an `Arc`
-/// to share it.
+/// Rows of columns, copied from a store. Dropping the batch returns its memory for reuse: put it into an `Arc` to share
+/// it.
 #[derive(Debug)]
 pub struct Batch {
     ring: Arc<Ring>,
-    /// `None` once it was given back.
+    /// `None` after it was returned.
     memory: Option<Memory>,
 }
 
 /// A column of a batch.
 #[derive(Clone, Copy, Debug)]
 pub struct BatchColumn<'a> {
-    /// Its window's column.
+    /// The column that the window reads.
     pub name: &'a str,
-    /// Of its elements.
+    /// Type of its elements.
     pub dtype: DType,
-    /// All rows, one after the other, without gaps.
+    /// All rows, contiguous.
     pub bytes: &'a [u8],
-    /// Per row, how many of the window's steps are there; the others are padding.
+    /// For each row, the number of the window's steps that exist; the others are padding.
     pub valid: &'a [u32],
 }
 
@@ -77,7 +77,7 @@ impl Ring {
         Ok(Arc::new(Self { plan, schema, free: Mutex::new(free), returned: Condvar::new(), count }))
     }
 
-    /// The memory of a batch that nobody has any more, waiting for one.
+    /// The memory of an unused batch; waits for one.
     pub(super) fn take(self: &Arc<Self>, patience: Duration, metrics: &Metrics) -> Result<Batch> {
         let mut free = self.free.lock();
         if free.is_empty() {
@@ -106,7 +106,7 @@ impl Batch {
         &self.memory().rows
     }
 
-    /// Number of columns: one for each window.
+    /// Number of columns, one per window.
     #[must_use]
     pub fn columns(&self) -> usize {
         self.ring.plan.columns.len()
@@ -115,7 +115,7 @@ impl Batch {
     /// The column of a window.
     ///
     /// # Errors
-    /// There is no such window.
+    /// The window does not exist.
     pub fn column(&self, window: usize) -> Result<BatchColumn<'_>> {
         let Some(plan) = self.ring.plan.columns.get(window) else {
             let columns = self.columns();
@@ -125,8 +125,8 @@ impl Batch {
         let rows = memory.rows.len();
         let bytes = rows * narrow(plan.length * plan.output_step_bytes);
         let start = memory.bytes.start().wrapping_add(narrow(plan.output_at));
-        // SAFETY: the plan lies in the memory, all of whose bytes were written, as zeros at first; the batch is
-        // borrowed, so that nobody writes to it.
+        // SAFETY: the plan is within the memory, all of whose bytes are initialised (to zeros at first). The batch is
+        // borrowed, so nobody writes to it.
         let bytes = unsafe { std::slice::from_raw_parts(start, bytes) };
         let valid = window * narrow(self.ring.plan.rows);
         Ok(BatchColumn {
@@ -137,10 +137,10 @@ impl Batch {
         })
     }
 
-    /// The bytes of a window's column, to be changed in place: who owns the batch owns them.
+    /// The bytes of a window's column, mutable: the owner of the batch owns them.
     ///
     /// # Errors
-    /// There is no such window.
+    /// The window does not exist.
     pub fn bytes_mut(&mut self, window: usize) -> Result<&mut [u8]> {
         let len = self.column(window)?.bytes.len();
         let start =
@@ -152,14 +152,13 @@ impl Batch {
     /// Shape of a window's column: rows, steps, and the shape of a step.
     ///
     /// # Errors
-    /// There is no such window.
+    /// The window does not exist.
     pub fn shape(&self, window: usize) -> Result<Vec<u64>> {
         self.column(window)?;
         Ok(self.ring.plan.shape(&self.ring.schema, window, self.rows().len() as u64))
     }
 
-    /// What was planned for its rows.
-    /// The parts that a collect writes: plans of rows, trajectories, valid steps, and where the bytes begin.
+    /// The parts that a collection writes: plans of rows, trajectories, valid steps, and the start of the bytes.
     pub(super) fn parts(&mut self) -> (&mut Vec<RowPlan>, &mut Vec<PinnedRow>, &mut [u32], *mut u8) {
         let memory = self.memory.as_mut().expect("there until it is dropped");
         (&mut memory.plans, &mut memory.rows, &mut memory.valid, memory.bytes.start())

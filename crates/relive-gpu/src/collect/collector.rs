@@ -1,4 +1,4 @@
-//! Collecting: windows of trajectories into batches.
+//! Collection: copies windows of trajectories into batches.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,31 +16,30 @@ use crate::peers::Peer;
 use crate::peers::messages::RowAsked;
 use crate::store::{Home, Pinned, PinnedRow, Reader, Shard};
 
-/// How batches are made.
+/// Options of batches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CollectOptions {
-    /// Most rows of a batch.
+    /// Maximum rows of a batch.
     pub rows: u64,
-    /// Batches whose memory goes round.
+    /// Number of batches whose memory is reused in turn.
     pub batches: usize,
-    /// Threads that copy, the caller's included.
+    /// Number of copying threads, including the caller's.
     pub threads: usize,
-    /// Whether rows are visited in the order in which they lie in memory; the batch has them in the order in which
-    /// they were pinned all the same.
+    /// Whether rows are visited in memory order; the batch still has them in the order in which they were pinned.
     pub sorted: bool,
-    /// How long a collect waits for the memory of a batch that somebody still has.
+    /// How long a collection waits for the memory of a batch in use.
     pub patience: Duration,
 }
 
 impl CollectOptions {
-    /// Batches of up to this many rows, 3 of them going round, copied by 2 threads; a wait ends after 30 s.
+    /// Batches of up to this many rows, 3 of them in turn, copied by 2 threads; waits end after 30 s.
     #[must_use]
     pub fn new(rows: u64) -> Self {
         Self { rows, batches: 3, threads: 2, sorted: false, patience: Duration::from_secs(30) }
     }
 }
 
-/// Makes batches of one kind: the same windows each time, in memory that is used again. Cheap to clone.
+/// Makes batches of one kind, always with the same windows, in reused memory. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Collector {
     shared: Arc<Shared>,
@@ -55,11 +54,11 @@ struct Shared {
 }
 
 impl Collector {
-    /// A maker of batches of these windows; from the stores of all ranks, if the reader was made of theirs.
+    /// A collector of these windows; it reads the stores of all ranks if the reader does.
     ///
     /// # Errors
-    /// A window of an unknown column, without steps, or with a cast or a padding value that is not possible; no rows,
-    /// batches or windows; or no memory for the batches.
+    /// A window has an unknown column, no steps, or an impossible cast or padding value; rows, batches or windows are
+    /// 0; or memory for the batches is insufficient.
     pub fn new(reader: &Reader, windows: &[Window], options: CollectOptions) -> Result<Self> {
         let plan = BatchPlan::new(reader.segment(), windows, options.rows)?;
         let shared = Shared {
@@ -71,7 +70,7 @@ impl Collector {
         Ok(Self { shared: Arc::new(shared) })
     }
 
-    /// The plan that its batches follow.
+    /// The plan of its batches.
     #[must_use]
     pub fn plan(&self) -> &BatchPlan {
         &self.shared.ring.plan
@@ -80,7 +79,7 @@ impl Collector {
     /// Copies the windows of pinned trajectories into a batch: row `i` is trajectory `i`, at its step `steps[i]`.
     ///
     /// # Errors
-    /// As [`collect_into`](Self::collect_into); or `Unavailable` if all batches are in use for longer than the
+    /// As for [`collect_into`](Self::collect_into); also `Unavailable` if all batches are in use for longer than the
     /// options' patience.
     pub fn collect(&self, pinned: &Pinned, steps: &[u64]) -> Result<Batch> {
         let shared = &*self.shared;
@@ -89,13 +88,13 @@ impl Collector {
         Ok(batch)
     }
 
-    /// As [`collect`](Self::collect), into a batch that this collector has made before.
+    /// Like [`collect`](Self::collect), into a batch that this collector made before.
     ///
     /// # Errors
-    /// Trajectories of another store, more of them than a batch has rows, not as many steps as trajectories, a step
-    /// beyond its trajectory's length, or a batch of another collector. `Unavailable` if a store of another machine
-    /// does not answer within the network's patience, or its connection is lost; the trajectories are to be pinned
-    /// anew then.
+    /// The trajectories are of another store, or exceed the rows of a batch; the numbers of steps and trajectories
+    /// differ; a step is beyond its trajectory's length; or the batch is of another collector. `Unavailable` if a store
+    /// on another machine does not answer within the network's patience, or its connection is lost; pin the
+    /// trajectories again then.
     pub fn collect_into(&self, pinned: &Pinned, steps: &[u64], batch: &mut Batch) -> Result<()> {
         let begin = Instant::now();
         let shared = &*self.shared;
@@ -149,13 +148,13 @@ impl Collector {
         Ok(())
     }
 
-    /// What is to be asked of other machines.
+    /// The requests to other machines.
     fn plan_remote<'a>(&'a self, pinned: &'a Pinned, steps: &[u64]) -> Result<Vec<(&'a Peer, Remote<'a>)>> {
         let shared = &*self.shared;
         let mut remote = Vec::new();
         for (rank, place) in shared.reader.places().iter().enumerate() {
             let Home::There(peer) = place else { continue };
-            // Without one there are no rows of it.
+            // Without the store, none of the rows are in it.
             let Some(lease) = pinned.lease(rank) else { continue };
             let mut rows = Vec::new();
             for (at, (row, &step)) in (0..).zip(pinned.rows().iter().zip(steps)) {

@@ -1,4 +1,4 @@
-//! Values of one type as values of another.
+//! Conversion between element types.
 
 use bytemuck::{cast_slice, cast_slice_mut};
 use half::slice::HalfFloatSliceExt;
@@ -9,22 +9,22 @@ use super::window::Cast;
 use crate::error::{Error, Result};
 use crate::schema::Column;
 
-/// Values that are converted at a time, through a buffer that stays in the first cache.
+/// Number of values converted at a time, through a buffer that stays in the L1 cache.
 const CHUNK: usize = 512;
 
-/// From one type to another, with a factor. See [`Cast`].
+/// A conversion between types, with a factor. See [`Cast`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Convert {
     /// uint8 or a float.
     pub from: DType,
     /// A float.
     pub to: DType,
-    /// Each value is multiplied by it as a float32.
+    /// The factor of each value, as a float32.
     pub scale: f32,
 }
 
 impl Convert {
-    /// `None` where nothing is to be done.
+    /// `None` if no conversion is needed.
     pub(super) fn new(column: &Column, cast: Cast) -> Result<Option<Self>> {
         use DType::{BFloat16, Float16, Float32, Float64, UInt8};
         let from = column.dtype;
@@ -48,7 +48,7 @@ impl Convert {
         Ok(Some(Self { from, to: cast.to, scale: cast.scale }))
     }
 
-    /// Converts all of `input`; both begin at an element.
+    /// Converts all of `input`; both slices start at an element.
     pub(super) fn run(self, input: &[u8], output: &mut [u8]) {
         if self.from == DType::UInt8 && matches!(self.to, DType::Float16 | DType::BFloat16) {
             return self.look_up(input, cast_slice_mut(output));
@@ -63,7 +63,7 @@ impl Convert {
         }
     }
 
-    /// Of 256 values each is converted once.
+    /// Converts each of the 256 values only once.
     fn look_up(self, input: &[u8], output: &mut [u16]) {
         let mut table = [0_u16; 256];
         let values: [f32; 256] =
@@ -109,7 +109,7 @@ fn nearest(value: f64) -> f32 {
     value as f32
 }
 
-/// An element of padding.
+/// The bytes of one padding element.
 pub(super) fn pad_bytes(dtype: DType, value: f64, column: &str) -> Result<[u8; 16]> {
     let mut bytes = [0; 16];
     let element = element(dtype, value).ok_or_else(|| {

@@ -1,4 +1,4 @@
-//! Windows out of tables into a batch, on CPUs.
+//! Copies windows from tables into a batch, on CPUs.
 #![expect(unsafe_code, reason = "rows of the tables are copied by address; each block says why it is sound")]
 
 use std::ops::Range;
@@ -10,19 +10,19 @@ use super::window::{self, Span};
 use crate::bytes::{narrow, wide};
 use crate::memory::segment::Segment;
 
-/// A part of a batch that is worth another thread: below it, waking one takes longer than copying.
+/// Size of a part from which another thread pays off: below it, waking a thread takes longer than copying.
 const PART_BYTES: u64 = 96 << 10;
-/// Parts per thread, so that one that is held up leaves little to wait for.
+/// Parts per thread, so that a delayed thread leaves little to wait for.
 const PARTS_PER_THREAD: usize = 4;
-/// Rows whose spans are kept at a time.
+/// Number of rows whose spans are kept at a time.
 const BLOCK: usize = 64;
-/// How many rows ahead memory is asked for.
+/// Number of rows by which prefetching is ahead.
 const AHEAD: usize = 8;
-/// Bytes of a row that are asked for ahead; the processor itself asks for what follows.
+/// Bytes of a row that are prefetched; the processor itself prefetches the following ones.
 const AHEAD_BYTES: usize = 512;
 const CACHE_LINE: usize = 64;
 
-/// Where a collect writes.
+/// The output of a collection.
 pub(super) struct Target {
     /// The batch's memory, of the plan's size.
     pub(super) start: *mut u8,
@@ -30,14 +30,14 @@ pub(super) struct Target {
     pub(super) valid: *mut u32,
 }
 
-// SAFETY: parts of a job write to ranges of rows that do not overlap.
+// SAFETY: the parts of a job write to disjoint ranges of rows.
 unsafe impl Sync for Target {}
-// SAFETY: it is what a batch is made in, and may be written to by any thread, one at a time but for parts of a job.
+// SAFETY: this is the memory of a batch. Any thread may write to it, one at a time except for the parts of a job.
 unsafe impl Send for Target {}
 
-/// Copies all windows of all rows. Returns the bytes that came out of the tables.
+/// Copies all windows of all rows. Returns the number of bytes read from the tables.
 ///
-/// The rows are pinned; the target is of the plan, and nobody else's.
+/// The rows must be pinned; the target must match the plan and be used exclusively.
 pub(super) fn copy(
     segment: &Segment,
     plan: &BatchPlan,
@@ -63,8 +63,8 @@ fn parts(plan: &BatchPlan, rows: usize, threads: usize) -> usize {
     worth.min(most).min(rows)
 }
 
-/// Copies all windows of a few rows, column by column. Windows of columns are mostly alike, so that their spans are
-/// found once.
+/// Copies all windows of a few rows, column by column. The windows of columns are mostly equal, so their spans are
+/// computed once.
 fn copy_block(
     segment: &Segment,
     plan: &BatchPlan,
@@ -86,7 +86,7 @@ fn copy_block(
             found = Some(column);
         }
         let (_, table) = segment.table(column.column);
-        // SAFETY: the window's places begin there, one for each row of the plan.
+        // SAFETY: the window's output starts there, with one place per row of the plan.
         let valid = unsafe { target.valid.add(window * narrow(plan.rows)) };
         let output = target.start.wrapping_add(narrow(column.output_at));
         copied += copy_column(column, table, &rows[block.clone()], &spans, output, valid);
@@ -98,7 +98,7 @@ fn window_bytes(column: &ColumnPlan) -> usize {
     narrow(column.length * column.output_step_bytes)
 }
 
-/// Copies one window of a few rows to their places in the column that begins at `output`.
+/// Copies one window of a few rows to their places in the column that starts at `output`.
 fn copy_column(
     column: &ColumnPlan,
     table: *const u8,
@@ -118,15 +118,15 @@ fn copy_column(
             prefetch(column, table, next.row, &spans[at + AHEAD]);
         }
         let place = narrow(row.at);
-        // SAFETY: the plan's memory has a window for each of its rows, and this part alone has that of this one.
+        // SAFETY: the plan's memory has a window for each of its rows, and only this part uses the window of this row.
         let window =
             unsafe { std::slice::from_raw_parts_mut(output.add(place * window_bytes), window_bytes) };
-        // SAFETY: likewise, a place for each row.
+        // SAFETY: likewise, one place per row.
         unsafe { valid.add(place).write(u32::try_from(span.count).unwrap_or(u32::MAX)) };
         let bytes = narrow(span.count * column.step_bytes);
         let source = source(column, row.row, span.begin);
-        // SAFETY: the steps are below the row's length, and so in the table; the row is pinned, so that nobody writes
-        // to it.
+        // SAFETY: the steps are below the row's length, so they are within the table; the row is pinned, so nobody
+        // writes to it.
         let steps = unsafe { std::slice::from_raw_parts(table.add(source), bytes) };
         if bytes == window_bytes && column.convert.is_none() {
             window.copy_from_slice(steps);
@@ -168,7 +168,7 @@ fn pad(element: &[u8], padding: &mut [u8]) {
     }
 }
 
-/// Asks for a row's memory before it is its turn.
+/// Prefetches a row's memory.
 fn prefetch(column: &ColumnPlan, table: *const u8, row: u64, span: &Span) {
     let begin = table.wrapping_add(source(column, row, span.begin));
     let bytes = narrow(span.count * column.step_bytes).min(AHEAD_BYTES);

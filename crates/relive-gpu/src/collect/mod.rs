@@ -1,4 +1,4 @@
-//! Collection: windows of trajectories, copied into batches.
+//! Collection: copies windows of trajectories into batches.
 
 mod batch;
 mod collector;

@@ -1,4 +1,4 @@
-//! What a collect does, as numbers: the CPU and a GPU work from the same plan.
+//! The plan of a collection, as numbers: the CPU and a GPU work from the same plan.
 
 use relive_tensor::DType;
 
@@ -10,17 +10,17 @@ use crate::memory::layout::round_up;
 use crate::memory::segment::Segment;
 use crate::schema::Schema;
 
-/// Every column of a batch begins at a multiple of this: what JAX and CUDA ask for.
+/// Every column of a batch starts at a multiple of this, as JAX and CUDA require.
 pub const OUTPUT_ALIGNMENT: u64 = 256;
-/// Most windows of a batch.
+/// Limit on the windows of a batch.
 pub const MAX_WINDOWS: usize = 1024;
 
-/// One window of a batch: where its steps come from, and where they go.
+/// One window of a batch: the source and destination of its steps.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ColumnPlan {
     /// The column's position in the schema.
     pub column: usize,
-    /// Bytes from one row of the column's table to the next.
+    /// Bytes between rows of the column's table.
     pub stride: u64,
     /// Bytes of a step in the table.
     pub step_bytes: u64,
@@ -30,37 +30,37 @@ pub struct ColumnPlan {
     pub offset: i64,
     /// Number of steps of the window.
     pub length: u64,
-    /// Where padding goes.
+    /// The side on which padding is placed.
     pub pad: Pad,
-    /// One element of padding: the first bytes, as many as an element of the batch has.
+    /// One element of padding, in the first bytes; the batch's element type sets their number.
     pub pad_element: [u8; 16],
     /// Type of the elements in the batch.
     pub dtype: DType,
-    /// Type and scale, where they differ from the table's.
+    /// The conversion, if type or scale differ from the table's.
     pub convert: Option<Convert>,
     /// Bytes of a step in the batch.
     pub output_step_bytes: u64,
-    /// Where the window's first row begins in the batch's memory; rows follow one another without gaps.
+    /// Offset of the window's first row in the batch's memory; rows are contiguous.
     pub output_at: u64,
 }
 
 /// A row of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RowPlan {
-    /// The row of the tables, in this rank.
+    /// The row of the tables, within this rank.
     pub row: u64,
     /// The current step.
     pub step: u64,
     /// Number of steps of its trajectory.
     pub length: u64,
-    /// Which row of the batch it is.
+    /// Its row in the batch.
     pub at: u64,
 }
 
-/// All windows of batches of up to `rows` rows, and how much memory such a batch takes.
+/// All windows of batches of up to `rows` rows, and the memory of such a batch.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BatchPlan {
-    /// Most rows.
+    /// Maximum number of rows.
     pub rows: u64,
     /// Its windows.
     pub columns: Vec<ColumnPlan>,
@@ -69,11 +69,11 @@ pub struct BatchPlan {
 }
 
 impl BatchPlan {
-    /// The plan of batches of these windows.
+    /// The plan of batches with these windows.
     ///
     /// # Errors
-    /// A window of an unknown column, without steps, with a cast that is not possible or a padding value that its
-    /// type has not; no rows; or a batch of 2^63 bytes or more.
+    /// A window has an unknown column, no steps, an impossible cast, or a padding value that its type cannot represent;
+    /// `rows` is 0; or a batch has 2^63 bytes or more.
     pub(crate) fn new(segment: &Segment, windows: &[Window], rows: u64) -> Result<Self> {
         if rows == 0 || windows.is_empty() || windows.len() > MAX_WINDOWS {
             return Err(Error::invalid(format!(
@@ -104,7 +104,7 @@ impl BatchPlan {
         [rows, plan.length].into_iter().chain(step.iter().copied()).collect()
     }
 
-    /// Most bytes that one row takes in a batch.
+    /// Maximum bytes of one row in a batch.
     pub(crate) fn row_bytes(&self) -> u64 {
         self.columns.iter().map(|column| column.length * column.output_step_bytes).sum()
     }
@@ -138,14 +138,14 @@ fn column(segment: &Segment, window: &Window) -> Result<ColumnPlan> {
     })
 }
 
-/// Where the memory of a column of a batch ends, rounded up.
+/// The end of a column's memory in a batch, rounded up.
 fn end(column: &ColumnPlan, rows: u64) -> Option<u64> {
     let bytes = rows.checked_mul(column.length)?.checked_mul(column.output_step_bytes)?;
     round_up(column.output_at.checked_add(bytes)?, OUTPUT_ALIGNMENT).filter(|&end| end <= i64::MAX as u64)
 }
 
 impl ColumnPlan {
-    /// Bytes of an element of padding.
+    /// The bytes of one padding element.
     pub(crate) fn pad_element(&self) -> &[u8] {
         &self.pad_element[..narrow(self.output_step_bytes / self.step_elements)]
     }

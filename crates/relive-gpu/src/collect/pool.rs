@@ -1,4 +1,4 @@
-//! Threads that copy together.
+//! A pool of threads for copying.
 #![expect(
     unsafe_code,
     reason = "work that borrows is lent to threads that live longer; the block says why it is sound"
@@ -12,24 +12,24 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::error::{Error, Result};
 
-/// Looks at the next job before a thread sleeps: a few microseconds, in which a steady caller comes back.
+/// How often a thread checks for the next job before it sleeps: a few microseconds, within which a busy caller returns.
 const SPINS: usize = 2000;
 
 type Work = dyn Fn(usize) + Sync;
 
-/// Some threads, the caller's included, that take the parts of one job at a time.
+/// Threads, including the caller's, that share the parts of one job at a time.
 #[derive(Debug)]
 pub(super) struct Pool {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
-    /// One job at a time.
+    /// Serialises jobs.
     turn: Mutex<()>,
 }
 
 #[derive(Debug)]
 struct Shared {
     state: Mutex<State>,
-    /// Number of the latest job, also for those that spin.
+    /// Number of the latest job, for threads that spin.
     number: AtomicUsize,
     begun: Condvar,
     done: Condvar,
@@ -39,7 +39,7 @@ struct Shared {
 #[derive(Debug)]
 struct State {
     job: Option<Job>,
-    /// Threads that have not finished with the latest job.
+    /// Threads that have not finished the latest job.
     busy: usize,
     stop: bool,
 }
@@ -58,7 +58,7 @@ impl std::fmt::Debug for Job {
 }
 
 impl Pool {
-    /// A pool of `threads`, the caller's included.
+    /// A pool of `threads`, including the caller's.
     pub(super) fn new(threads: usize) -> Result<Self> {
         let shared = Arc::new(Shared {
             state: Mutex::new(State { job: None, busy: 0, stop: false }),
@@ -77,20 +77,20 @@ impl Pool {
         Ok(pool)
     }
 
-    /// Number of threads, the caller's included.
+    /// Number of threads, including the caller's.
     pub(super) fn threads(&self) -> usize {
         self.threads.len() + 1
     }
 
-    /// Does the parts 0 to `parts - 1` of a job, and returns when all are done. `work` does not panic.
+    /// Does the parts 0 to `parts - 1` of a job, and returns when all are done. `work` must not panic.
     pub(super) fn run(&self, parts: usize, work: &(dyn Fn(usize) + Sync)) {
         if parts <= 1 || self.threads.is_empty() {
             (0..parts).for_each(work);
             return;
         }
         let _turn = self.turn.lock();
-        // SAFETY: only the lifetime is changed. The threads have the reference between here and `finish`, whose drop
-        // waits until none has it any more, be it that `work` panics in this thread.
+        // SAFETY: only the lifetime changes. The threads have the reference from here until `finish` is dropped, which
+        // waits until no thread has it, even if `work` panics in this thread.
         let lent = unsafe { std::mem::transmute::<&(dyn Fn(usize) + Sync), &'static Work>(work) };
         self.shared.begin(lent, parts, self.threads.len());
         let _finish = Finish(&self.shared);
@@ -98,7 +98,7 @@ impl Pool {
     }
 }
 
-/// Waits at its end until no thread has the job.
+/// Waits in its drop until no thread has the job.
 struct Finish<'a>(&'a Shared);
 
 impl Drop for Finish<'_> {
@@ -111,7 +111,7 @@ impl Drop for Finish<'_> {
     }
 }
 
-/// Says at its end that a thread has the job no more, also if the work panics.
+/// Reports in its drop that a thread no longer has the job, even if the work panics.
 struct Leave<'a>(&'a Shared);
 
 impl Drop for Leave<'_> {
@@ -155,7 +155,7 @@ impl Shared {
         }
     }
 
-    /// The job after the one seen last; `None` when the pool is dropped.
+    /// The job after the last seen one; `None` once the pool is dropped.
     fn next_job(&self, seen: usize) -> Option<Job> {
         for _ in 0..SPINS {
             if self.number.load(Ordering::Acquire) != seen {
@@ -182,7 +182,7 @@ impl Drop for Pool {
         self.shared.number.fetch_add(1, Ordering::Release);
         self.shared.begun.notify_all();
         for thread in self.threads.drain(..) {
-            // It panics if work has panicked, which was shown then.
+            // It only panics if work has panicked, which was reported then.
             let _: std::thread::Result<()> = thread.join();
         }
     }

@@ -1,4 +1,4 @@
-//! Windows of rows that lie in another machine's memory, written into a batch as they come.
+//! Windows of rows in another machine's memory, written into a batch as they arrive.
 #![expect(unsafe_code, reason = "rows of a batch are written by address; the block says why it is sound")]
 
 use super::copy::{Target, fill};
@@ -9,18 +9,18 @@ use crate::error::{Error, Result};
 use crate::peers::messages::{MAX_ANSWER_BYTES, MAX_ANSWER_PIECES, RowAsked, WindowAsked};
 use crate::peers::{Asked, Body, Lease};
 
-/// Rows of a batch that another machine has: what is asked for them, and where they go. One request has as many as an
-/// answer may have bytes and pieces of.
+/// Rows of a batch that another machine has: the request for them, and their destination. One request covers as many
+/// rows as the limits on an answer's bytes and pieces allow.
 pub(super) struct Remote<'a> {
     lease: &'a Lease,
     plan: &'a BatchPlan,
     windows: Vec<WindowAsked>,
     rows: Vec<(RowPlan, RowAsked)>,
-    /// Rows before these were asked for.
+    /// Number of rows requested so far.
     next: usize,
 }
 
-/// A request on its way, and the rows that it is for.
+/// A request in flight, and its rows.
 pub(super) struct OnItsWay {
     asked: Asked,
     first: usize,
@@ -39,7 +39,7 @@ impl<'a> Remote<'a> {
         Self { lease, plan, windows, rows, next: 0 }
     }
 
-    /// Asks for the next rows; none if all were asked for.
+    /// Requests the next rows; `None` if all were requested.
     pub(super) async fn ask(&mut self) -> Result<Option<OnItsWay>> {
         let first = self.next;
         let (mut count, mut bytes) = (0, 0);
@@ -66,7 +66,7 @@ impl<'a> Remote<'a> {
         Ok(Some(OnItsWay { asked, first, count, bytes }))
     }
 
-    /// Writes the rows of a request, and of those after it, into the batch. The bytes that came.
+    /// Writes the rows of a request, and of those after it, into the batch. Returns the number of received bytes.
     pub(super) async fn receive(&mut self, first: Option<OnItsWay>, target: &mut Target) -> Result<u64> {
         let mut bytes = 0;
         let mut next = first;
@@ -118,7 +118,7 @@ fn span_bytes(column: &ColumnPlan, row: &RowPlan) -> u64 {
     span_of(column, row).count * column.step_bytes
 }
 
-/// A row's place in a window, whose valid steps are noted.
+/// A row's place in a window; records its valid steps.
 fn place_of<'a>(
     target: &'a mut Target,
     plan: &BatchPlan,
@@ -130,7 +130,7 @@ fn place_of<'a>(
     let bytes = narrow(column.length * column.output_step_bytes);
     let at = narrow(row.at);
     assert!(row.at < plan.rows, "row {at} of a batch of {} rows", plan.rows);
-    // SAFETY: the target is of the plan, which has a place for each of its rows in each window, and it is borrowed
+    // SAFETY: the target matches the plan, which has a place for each of its rows in each window, and is borrowed
     // exclusively.
     unsafe {
         let valid = target.valid.add(window * narrow(plan.rows) + at);

@@ -1,4 +1,4 @@
-//! Batches against a loop over single steps.
+//! Compares batches with a loop over single steps.
 
 use proptest::prelude::*;
 use relive_tensor::DType;
@@ -15,7 +15,7 @@ fn store(columns: Vec<Column>) -> Store {
     Store::create(Schema::new(MAX_STEPS, columns).unwrap(), options).unwrap()
 }
 
-/// A trajectory's bytes, none of which is like its neighbours.
+/// A trajectory's bytes; neighbouring bytes differ.
 fn bytes(row: u64, column: usize, count: u64) -> Vec<u8> {
     let salt = row * 31 + column as u64 * 7 + 1;
     (0..count).map(|i| u8::try_from((i * 13 + salt) % 251).unwrap()).collect()
@@ -49,7 +49,8 @@ fn naive(source: &[u8], step_bytes: usize, steps: u64, step: u64, window: &Windo
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Defects 13, 14, 21 and 22: rows at their own places, lengths by their own trajectory, blocks of any size.
+    /// Defects 13, 14, 21 and 22: rows are at their own places, lengths are those of each trajectory, blocks have any
+    /// size.
     #[test]
     fn batches_are_the_naive_models(
         rows in proptest::collection::vec((1..=MAX_STEPS, 0..=MAX_STEPS), 1..6),
@@ -71,7 +72,7 @@ proptest! {
         let indices: Vec<u64> = picks.iter().map(|&pick| inserted[pick].index).collect();
         let steps: Vec<u64> = picks.iter().map(|&pick| rows[pick].1.min(rows[pick].0)).collect();
         let pinned = store.pin(&indices).unwrap();
-        // Twice, so that the second finds the memory as the first left it.
+        // Twice, so that the second run reuses the memory of the first.
         drop(collector.collect(&pinned, &steps).unwrap());
         let batch = collector.collect(&pinned, &steps).unwrap();
         for (number, window) in windows.iter().enumerate() {
@@ -158,8 +159,7 @@ fn what_makes_no_sense_is_refused() {
     assert!(collector.collect(&many, &[0; 3]).unwrap_err().to_string().contains("at most 2 rows"));
 }
 
-/// Defects 22 and 23: a store of 6 GiB, of which next to nothing is touched, from its last byte to a checkpoint and
-/// back.
+/// Defects 22 and 23: a store of 6 GiB, almost untouched, from its last byte to a checkpoint and back.
 #[test]
 fn rows_beyond_4_gib_are_themselves() {
     const STEPS: u64 = 16_384;

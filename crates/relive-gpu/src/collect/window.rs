@@ -1,28 +1,28 @@
-//! Which steps of a trajectory a batch has.
+//! The steps of a trajectory in a batch.
 
 use relive_tensor::DType;
 
-/// On which side of a window the padding lies where a trajectory has not all of its steps.
+/// The side of a window on which padding is placed if the trajectory does not have all of its steps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Pad {
     /// Before the steps, which are at the end of the window.
     #[default]
     Head,
-    /// Behind the steps, which are at the beginning of the window.
+    /// After the steps, which are at the start of the window.
     Tail,
 }
 
-/// Another element type for a window: each value becomes a `float`, is multiplied by `scale`, and becomes the new
-/// type, rounded to the nearest, ties to even.
+/// Another element type for a window: each value is converted to `float`, multiplied by `scale`, and converted to the
+/// new type, rounded to nearest, ties to even.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Cast {
     /// Float16, bfloat16, float32 or float64.
     pub to: DType,
-    /// 1 leaves values as they are.
+    /// 1 leaves values unchanged.
     pub scale: f32,
 }
 
-/// A column in a batch: from `offset` steps relative to a row's current step, `length` steps.
+/// A column in a batch: `length` steps, starting `offset` steps from a row's current step.
 ///
 /// ```
 /// use relive_gpu::Window;
@@ -36,48 +36,47 @@ pub struct Cast {
 pub struct Window {
     /// The column's name.
     pub column: String,
-    /// Of the first step, relative to the current one.
+    /// Offset of the first step from the current one.
     pub offset: i64,
     /// Number of steps.
     pub length: u64,
-    /// Where padding goes.
+    /// The side on which padding is placed.
     pub pad: Pad,
-    /// What padding consists of, in the type of the batch.
+    /// The value of padding, in the type of the batch.
     pub pad_value: f64,
-    /// Another type than the column's.
+    /// Conversion to another type than the column's.
     pub cast: Option<Cast>,
 }
 
 impl Window {
-    /// A window of a column, with zeros before the steps that are there.
+    /// A window of a column, with zeros before the existing steps.
     #[must_use]
     pub fn new(column: impl Into<String>, offset: i64, length: u64) -> Self {
         Self { column: column.into(), offset, length, pad: Pad::Head, pad_value: 0.0, cast: None }
     }
 }
 
-/// The steps of a trajectory that a window has.
+/// The steps of a trajectory that fall into a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
     /// The first one.
     pub begin: u64,
-    /// How many.
+    /// The number of steps.
     pub count: u64,
-    /// Where in the window the first one goes; all before it and behind the last one is padding.
+    /// Position of the first one in the window; everything before it and after the last one is padding.
     pub at: u64,
 }
 
-/// The steps that a window of `length` steps from `step + offset` has of a trajectory of `steps` steps: from
+/// The steps of a trajectory of `steps` steps that fall into a window of `length` steps from `step + offset`: from
 /// `max(step + offset, 0)` to `min(step + offset + length, steps)`, exclusive.
 ///
-/// The end is counted from the offset as it was asked for: where the beginning is cut off, the window does not reach
-/// further.
+/// The end counts from the requested offset: a window whose start is cut off does not extend further at its end.
 #[must_use]
 pub fn span(step: u64, steps: u64, offset: i64, length: u64, pad: Pad) -> Span {
     span_from(i128::from(step) + i128::from(offset), steps, length, pad)
 }
 
-/// As [`span`], of a window that begins at step `from`, which may lie before the first one.
+/// Like [`span`], for a window that starts at step `from`, which may be negative.
 pub(crate) fn span_from(from: i128, steps: u64, length: u64, pad: Pad) -> Span {
     let end = (from + i128::from(length)).min(i128::from(steps));
     let begin = from.max(0);
@@ -86,7 +85,7 @@ pub(crate) fn span_from(from: i128, steps: u64, length: u64, pad: Pad) -> Span {
         Pad::Head => length - count,
         Pad::Tail => 0,
     };
-    // Without steps the beginning means nothing.
+    // Without steps, the start has no meaning.
     let begin = if count == 0 { 0 } else { u64::try_from(begin).unwrap_or(0) };
     Span { begin, count, at }
 }
@@ -96,7 +95,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Looks at each step of the window by itself.
+    /// Checks each step of the window on its own.
     fn naive(step: u64, steps: u64, offset: i64, length: u64) -> Vec<u64> {
         let all = (0..length).map(|i| i128::from(step) + i128::from(offset) + i128::from(i));
         all.filter(|&t| t >= 0 && t < i128::from(steps)).map(|t| u64::try_from(t).unwrap()).collect()
@@ -124,7 +123,7 @@ mod tests {
         assert_eq!(span(50, 900, -100, 100, Pad::Tail), Span { begin: 0, count: 50, at: 0 });
         assert_eq!(span(u64::MAX, u64::MAX, i64::MAX, u64::MAX, Pad::Tail).count, 0);
         assert_eq!(span(1_000, 1_000, -1_000, 1_000, Pad::Head), Span { begin: 0, count: 1_000, at: 0 });
-        // Nothing after the window, though the trajectory goes on.
+        // Nothing after the window, although the trajectory continues.
         assert_eq!(span(50, 400, -100, 100, Pad::Head), Span { begin: 0, count: 50, at: 50 });
         assert_eq!(span(50, 400, -100, 100, Pad::Tail), Span { begin: 0, count: 50, at: 0 });
         assert_eq!(span(5, 9, 0, 8, Pad::Tail), Span { begin: 5, count: 4, at: 0 });

@@ -1,4 +1,4 @@
-//! Collection by a device: one kernel for all columns, and copy engines for long rows.
+//! Collection on a device: one kernel for all columns, and copy engines for long rows.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -11,13 +11,13 @@ use super::plan::{ColumnPlan, Rows, code};
 use crate::collect::Pad;
 use crate::{Convert, Result};
 
-/// Bytes of output that a warp makes in one piece, as in `kernels/collect.cu`.
+/// Bytes of output per work item of a warp, as in `kernels/collect.cu`.
 const PIECE: u64 = 8192;
 
-/// Blocks of a collection unless set otherwise: 128 warps have enough reads under way to fill the bus.
+/// Default number of blocks of a collection: 128 warps have enough reads in flight to saturate the bus.
 const BLOCKS: u32 = 16;
 
-/// Lists of rows and columns that are on the way at the same time.
+/// Number of lists of rows and columns in flight at the same time.
 const SLOTS: usize = 2;
 
 #[derive(Clone, Copy, Pod, Zeroable)]
@@ -70,7 +70,7 @@ pub struct Collector {
 }
 
 impl Collector {
-    /// A collector for all columns by kernel.
+    /// A collector that uses the kernel for all columns.
     ///
     /// # Errors
     /// The device has no memory for the lists.
@@ -84,7 +84,7 @@ impl Collector {
         Ok(Self { device: device.clone(), slots, next, blocks: BLOCKS, copy_engine_from })
     }
 
-    /// At most so many blocks of 256 threads: more do not make the bus faster, and take multiprocessors away from
+    /// Limits the blocks of 256 threads: more blocks do not make the bus faster, and take multiprocessors away from
     /// training.
     #[must_use]
     pub fn with_blocks(mut self, blocks: u32) -> Self {
@@ -92,22 +92,23 @@ impl Collector {
         self
     }
 
-    /// Columns that are not cast, with at least so many bytes in a row, are copied by the copy engines in one batch.
-    /// That is faster for long rows and takes no multiprocessors; it needs one request for each row.
+    /// Uses the copy engines, in one batch, for columns without a cast whose rows have at least this many bytes. This
+    /// is faster for long rows and uses no multiprocessors, but needs one request per row.
     #[must_use]
     pub fn with_copy_engine_from(mut self, row_bytes: u64) -> Self {
         self.copy_engine_from = row_bytes;
         self
     }
 
-    /// Collects the rows of all columns, as part of the stream: the tensors are there once the stream has come past.
+    /// Collects the rows of all columns, as part of the stream: the tensors are complete once the stream has reached
+    /// this point.
     ///
     /// # Safety
-    /// The addresses of the plans are of memory that the device can read, and write where tensors come out, and that
-    /// stays until the stream has come past.
+    /// The plans' addresses must refer to memory that the device can read, and can write for output tensors, and that
+    /// stays valid until the stream has passed this point.
     ///
     /// # Errors
-    /// A plan or a row is out of range, before anything is done; or the device fails.
+    /// A plan or a row is out of range, in which case nothing was done; or the device fails.
     pub unsafe fn collect(&self, columns: &[ColumnPlan], rows: Rows<'_>, stream: Stream) -> Result<()> {
         rows.check()?;
         for column in columns {
@@ -121,18 +122,18 @@ impl Collector {
         };
         let copied: Vec<&ColumnPlan> = columns.iter().filter(by_engine).collect();
         let table = table(columns, rows, |column| by_engine(&column));
-        // SAFETY: as the caller says.
+        // SAFETY: the caller's contract.
         unsafe { self.launch(&table, rows, stream)? };
         let copies: Vec<Copy> = copied.iter().flat_map(|column| copies(column, rows)).collect();
         if copies.is_empty() {
             return Ok(());
         }
-        // SAFETY: as the caller says.
+        // SAFETY: the caller's contract.
         unsafe { self.device.driver().copy(&copies, stream) }
     }
 
     /// # Safety
-    /// As [`collect`](Self::collect).
+    /// As for [`collect`](Self::collect).
     unsafe fn launch(&self, table: &[Column], rows: Rows<'_>, stream: Stream) -> Result<()> {
         let Some(last) = table.last() else { return Ok(()) };
         let count = rows.indices.len() as u64;
@@ -140,7 +141,7 @@ impl Collector {
         let columns_bytes = size_of_val(table) as u64;
         let driver = self.device.driver();
         let mut slot = self.slot();
-        // The lists of this slot may be in use by an earlier collection, on whatever stream.
+        // An earlier collection, on any stream, may still use the lists of this slot.
         driver.wait(self.device.stream(), slot.used)?;
         if slot.lists.bytes() < columns_bytes + count * 24 {
             self.device.synchronize(self.device.stream())?;
@@ -156,7 +157,7 @@ impl Collector {
         let columns = lists.address().0;
         let column_count = table.len() as u64;
         let parameter = Collect { columns, column_count, indices, steps, lengths, rows: count, pieces };
-        // SAFETY: as the caller says, and the slot is not used again before the event.
+        // SAFETY: the caller's contract; the slot is not reused before the event.
         unsafe { self.device.launch(Kernel::Collect, pieces, self.blocks, stream, &parameter)? };
         driver.record(slot.used, stream)
     }
@@ -173,21 +174,21 @@ impl Drop for Collector {
         for slot in &self.slots {
             let used = slot.lock().unwrap_or_else(PoisonError::into_inner).used;
             let driver = self.device.driver();
-            // Work that still reads the lists comes first. A failure leaves an event behind, and the lists are freed
-            // either way.
+            // Waits for work that still reads the lists. On failure the event leaks, and the lists are freed either
+            // way.
             drop(
                 driver
                     .wait(self.device.stream(), used)
                     .and_then(|()| self.device.synchronize(self.device.stream())),
             );
-            // SAFETY: waited for above; nobody else knows of the event.
+            // SAFETY: the event has completed, and nobody else knows it.
             drop(unsafe { driver.end_event(used) });
         }
     }
 }
 
-/// The kernel's columns. Of those that copy engines copy it makes the padding alone, and those without any it leaves
-/// out.
+/// The kernel's columns. For columns that the copy engines copy, the kernel only writes the padding; those without
+/// padding are left out.
 fn table(columns: &[ColumnPlan], rows: Rows<'_>, by_engine: impl Fn(&ColumnPlan) -> bool) -> Vec<Column> {
     let mut table = Vec::with_capacity(columns.len());
     let mut first_piece = 0;
@@ -211,7 +212,7 @@ fn table(columns: &[ColumnPlan], rows: Rows<'_>, by_engine: impl Fn(&ColumnPlan)
             pad: [u64::from_le_bytes(pad[0]), u64::from_le_bytes(pad[1])],
             out: column.out,
             out_row_bytes: column.out_row_bytes(),
-            // 0: nothing is converted.
+            // 0 means no conversion.
             from: from.unwrap_or(0),
             to: to.unwrap_or(0),
             scale: f64::from(scale),

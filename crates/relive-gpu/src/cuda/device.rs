@@ -1,4 +1,4 @@
-//! A device with the kernels loaded.
+//! A device with loaded kernels.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -10,16 +10,16 @@ use super::driver::{Driver, Function, Shape, Stream};
 use super::image;
 use crate::Result;
 
-/// Threads of a block, as in `kernels/common.cuh`.
+/// Threads per block, as in `kernels/common.cuh`.
 const THREADS: u32 = 256;
 
-/// Threads of a warp.
+/// Threads per warp.
 const WARP: u64 = 32;
 
-/// How long work on the device may take before it is given up.
+/// How long work on the device may take before a wait gives up.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The kernels. Their names are those in the sources.
+/// The kernels, named as in the sources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub(crate) enum Kernel {
@@ -46,7 +46,7 @@ const NAMES: [&str; 9] = [
     "collect",
 ];
 
-/// A GPU, with the kernels loaded and a stream of its own. Clones are the same device.
+/// A GPU with loaded kernels and its own stream. Clones are the same device.
 #[derive(Clone, Debug)]
 pub struct Device(Arc<Inner>);
 
@@ -59,30 +59,30 @@ struct Inner {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        // SAFETY: whoever has work on the stream has a clone of the device. That a stream cannot be ended changes
-        // nothing.
+        // SAFETY: all users of the stream hold a clone of the device. A failure to destroy the stream has no
+        // consequences.
         drop(unsafe { self.driver.end_stream(self.stream) });
     }
 }
 
 impl Device {
-    /// Whether there is a GPU that can be used, and if not, why.
+    /// Checks whether a GPU is usable.
     ///
     /// # Errors
-    /// There is none: the error says what is missing.
+    /// No GPU is usable; the error says what is missing.
     pub fn available() -> Result<()> {
         real_available()
     }
 
-    /// The GPU with this number, from 0.
+    /// The GPU with this number, counted from 0.
     ///
     /// # Errors
-    /// There is no such GPU, or the kernels cannot be loaded.
+    /// The GPU does not exist, or its kernels cannot be loaded.
     pub fn open(number: u32) -> Result<Self> {
         Self::with_driver(real_driver(number)?, image::cache_folder().as_deref())
     }
 
-    /// A device behind a driver of the caller's. Kernels that have to be compiled are kept in the folder `cache`.
+    /// A device with the caller's driver. Kernels that must be compiled are cached in the folder `cache`.
     ///
     /// # Errors
     /// The kernels cannot be loaded.
@@ -108,19 +108,20 @@ impl Device {
         self.0.stream
     }
 
-    /// Waits until the stream has done all its work: a minute at most, which is far longer than any of it takes.
+    /// Waits until the stream has done all its work: for at most a minute, which is far longer than any work takes.
     ///
     /// # Errors
-    /// The work has failed, or takes too long.
+    /// The work failed, or takes too long.
     pub fn synchronize(&self, stream: Stream) -> Result<()> {
         self.driver().synchronize(stream, PATIENCE)
     }
 
-    /// Runs a kernel in enough warps for `warps` of them to be busy, but at most in `blocks` blocks, which go on
-    /// until all is done.
+    /// Runs a kernel with enough warps to keep `warps` of them busy, but in at most `blocks` blocks, which loop until
+    /// all work is done.
     ///
     /// # Safety
-    /// The parameter is the kernel's, and its addresses are of memory that stays until the stream has come past.
+    /// The parameter must be the kernel's, and its addresses must refer to memory that stays valid until the stream has
+    /// passed this point.
     pub(crate) unsafe fn launch<P: NoUninit>(
         &self,
         kernel: Kernel,
@@ -133,11 +134,11 @@ impl Device {
         let blocks = u32::try_from(wanted).unwrap_or(u32::MAX).min(most_blocks);
         let function = self.0.functions[kernel as usize];
         let shape = Shape { blocks, threads: THREADS };
-        // SAFETY: as the caller says.
+        // SAFETY: the caller's contract.
         unsafe { self.driver().launch(function, shape, stream, bytemuck::bytes_of(parameter)) }
     }
 
-    /// Blocks that fill the device.
+    /// Number of blocks that fill the device.
     pub(crate) fn full(&self) -> u32 {
         self.driver().multiprocessors().saturating_mul(8).max(1)
     }

@@ -1,27 +1,27 @@
-//! What is asked of CUDA: few calls, as a trait, so that all that is built on them is tested without a GPU.
+//! The calls to CUDA: a small trait, so that everything above it can be tested without a GPU.
 
 use std::fmt::Debug;
 use std::time::Duration;
 
 use crate::{Error, ErrorKind, Result};
 
-/// An address that kernels can use.
+/// An address in the address space of kernels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct DevicePtr(pub u64);
 
 impl DevicePtr {
-    /// The address so many bytes further on.
+    /// The address `bytes` further on.
     #[must_use]
     pub fn at(self, bytes: u64) -> Self {
         Self(self.0 + bytes)
     }
 }
 
-/// A queue of work: the number that CUDA calls `CUstream`, so that the current stream of another library can be used.
+/// A queue of work: CUDA's `CUstream` as a number, so that the current stream of another library can be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Stream(pub u64);
 
-/// A place in a stream that others wait for.
+/// A point in a stream for which others can wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Event(pub u64);
 
@@ -33,78 +33,78 @@ pub struct Module(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Function(pub u64);
 
-/// A copy between two addresses, of the host or of the device: with unified addressing both are numbers of one space.
+/// A copy between two addresses, of the host or of the device: with unified addressing both share one address space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Copy {
-    /// Where the bytes go.
+    /// Destination address.
     pub to: u64,
-    /// Where they are.
+    /// Source address.
     pub from: u64,
-    /// How many there are.
+    /// Number of bytes.
     pub bytes: u64,
 }
 
-/// How many blocks of how many threads a kernel runs in.
+/// The number of blocks and threads in which a kernel runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
-    /// Blocks.
+    /// Number of blocks.
     pub blocks: u32,
-    /// Threads of a block.
+    /// Threads per block.
     pub threads: u32,
 }
 
-/// The calls of CUDA's driver that this crate makes. [`Device`](super::Device) is what is built on them.
+/// The calls of CUDA's driver that this crate makes. [`Device`](super::Device) is built on them.
 ///
-/// Calls come from any thread. A failed call changes nothing, unless its error says otherwise.
+/// Calls come from any thread. A failed call changes nothing, unless its error states otherwise.
 #[expect(clippy::missing_errors_doc, reason = "all of them fail with what the driver says")]
 pub trait Driver: Debug + Send + Sync {
-    /// The device, for people.
+    /// The device's name, for display.
     fn name(&self) -> String;
 
-    /// The compute capability in one number: 90 is 9.0.
+    /// The compute capability as one number: 90 is 9.0.
     fn architecture(&self) -> u32;
 
-    /// Multiprocessors of the device.
+    /// Number of multiprocessors of the device.
     fn multiprocessors(&self) -> u32;
 
-    /// Memory of the device, at a multiple of 256 bytes. `bytes` is not 0.
+    /// Allocates device memory, aligned to 256 bytes. `bytes` is not 0.
     fn allocate(&self, bytes: u64) -> Result<DevicePtr>;
 
-    /// Gives memory back.
+    /// Frees memory.
     ///
     /// # Safety
-    /// The memory is from [`allocate`](Self::allocate), and nothing uses it any more.
+    /// The memory must be from [`allocate`](Self::allocate), and no longer in use.
     unsafe fn free(&self, memory: DevicePtr) -> Result<()>;
 
-    /// Makes memory of the host readable by kernels, and says at which address. `bytes` is not 0.
+    /// Makes host memory readable by kernels, and returns its device address. `bytes` is not 0.
     ///
     /// # Safety
-    /// The memory is mapped, and stays so until it is [unregistered](Self::unregister).
+    /// The memory must be mapped, and stay so until it is [unregistered](Self::unregister).
     unsafe fn register(&self, host: u64, bytes: u64) -> Result<DevicePtr>;
 
-    /// Ends what [`register`](Self::register) began at this address.
+    /// Ends a [registration](Self::register) at this address.
     ///
     /// # Safety
-    /// No work that uses the memory is left.
+    /// No remaining work may use the memory.
     unsafe fn unregister(&self, host: u64) -> Result<()>;
 
-    /// After a failed call: takes up an error that the driver has kept for a later call, so that this one is not
-    /// blamed for it. Fails if the device cannot be used any more.
+    /// Called after a failed call: clears an error that the driver has kept for a later call, so that the later call is
+    /// not blamed for it. Fails if the device is no longer usable.
     fn recover(&self) -> Result<()>;
 
-    /// Copies, one after another or at the same time, as part of the stream.
+    /// Copies, in any order or concurrently, as part of the stream.
     ///
     /// # Safety
-    /// The addresses are of memory that is there, and stays until the stream has come past.
+    /// The addresses must refer to memory that stays valid until the stream has passed this point.
     unsafe fn copy(&self, copies: &[Copy], stream: Stream) -> Result<()>;
 
-    /// Sets bytes of the device.
+    /// Fills device memory with a byte.
     ///
     /// # Safety
-    /// As [`copy`](Self::copy).
+    /// As for [`copy`](Self::copy).
     unsafe fn fill(&self, to: DevicePtr, byte: u8, bytes: u64, stream: Stream) -> Result<()>;
 
-    /// Compiles CUDA C to PTX for this device; `None` where there is no compiler.
+    /// Compiles CUDA C to PTX for this device; `None` if no compiler is available.
     fn compile(&self, source: &str) -> Option<Result<String>>;
 
     /// Loads kernels from PTX.
@@ -113,40 +113,41 @@ pub trait Driver: Debug + Send + Sync {
     /// A kernel of a module.
     fn function(&self, module: Module, name: &'static str) -> Result<Function>;
 
-    /// Runs a kernel, whose one parameter is these bytes.
+    /// Runs a kernel whose single parameter is these bytes.
     ///
     /// # Safety
-    /// The bytes are the kernel's parameter, and its addresses are of memory that stays until the stream has come past.
+    /// The bytes must be the kernel's parameter, and its addresses must refer to memory that stays valid until the
+    /// stream has passed this point.
     unsafe fn launch(&self, kernel: Function, shape: Shape, stream: Stream, parameter: &[u8]) -> Result<()>;
 
-    /// A new stream, which does not wait for the default one.
+    /// Creates a stream that does not wait for the default one.
     fn stream(&self) -> Result<Stream>;
 
-    /// Ends a stream.
+    /// Destroys a stream.
     ///
     /// # Safety
-    /// The stream is from [`stream`](Self::stream), and not used any more.
+    /// The stream must be from [`stream`](Self::stream), and no longer in use.
     unsafe fn end_stream(&self, stream: Stream) -> Result<()>;
 
-    /// A new event.
+    /// Creates an event.
     fn event(&self) -> Result<Event>;
 
-    /// Puts the event at the end of the stream as it is now.
+    /// Records the event at the current end of the stream.
     fn record(&self, event: Event, stream: Stream) -> Result<()>;
 
-    /// Lets later work of the stream wait for the event.
+    /// Makes later work of the stream wait for the event.
     fn wait(&self, stream: Stream, event: Event) -> Result<()>;
 
-    /// Milliseconds between two events that have come to pass.
+    /// Milliseconds between two completed events.
     fn elapsed_ms(&self, from: Event, to: Event) -> Result<f32>;
 
-    /// Ends an event.
+    /// Destroys an event.
     ///
     /// # Safety
-    /// The event is from [`event`](Self::event), and not used any more.
+    /// The event must be from [`event`](Self::event), and no longer in use.
     unsafe fn end_event(&self, event: Event) -> Result<()>;
 
-    /// Waits until the stream has done all its work, at most for this time.
+    /// Waits until the stream has done all its work, for at most `patience`.
     fn synchronize(&self, stream: Stream, patience: Duration) -> Result<()>;
 }
 

@@ -1,4 +1,4 @@
-//! The kernels: their sources, what is shipped compiled, and compiling here.
+//! The kernels: their sources, the shipped PTX, and compilation on this machine.
 
 use std::path::{Path, PathBuf};
 use std::{env, fs, process};
@@ -6,7 +6,7 @@ use std::{env, fs, process};
 use super::driver::{Driver, Module};
 use crate::{Error, ErrorKind, Result};
 
-/// The kernels in CUDA C, as one text. `kernels/compile.py` puts the same files together.
+/// The kernels in CUDA C, as one text. `kernels/compile.py` concatenates the same files.
 pub const SOURCES: &str = concat!(
     include_str!("../../kernels/common.cuh"),
     include_str!("../../kernels/philox.cuh"),
@@ -15,11 +15,11 @@ pub const SOURCES: &str = concat!(
     include_str!("../../kernels/collect.cu"),
 );
 
-/// PTX by the compute capability that it needs at least, the highest first.
+/// PTX with the minimum compute capability it needs, highest first.
 const SHIPPED: [(u32, &str); 2] =
     [(90, include_str!("../../kernels/relive_90.ptx")), (80, include_str!("../../kernels/relive_80.ptx"))];
 
-/// A number that says which sources PTX was made from: FNV-1a in 64 bits, as in `kernels/compile.py`.
+/// Identifies the sources from which PTX was compiled: 64-bit FNV-1a, as in `kernels/compile.py`.
 #[must_use]
 pub fn fingerprint(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |value, byte| {
@@ -27,14 +27,14 @@ pub fn fingerprint(text: &str) -> u64 {
     })
 }
 
-/// The PTX that is shipped for a device, if there is any.
+/// The shipped PTX for a device, if there is any.
 #[must_use]
 pub fn shipped(architecture: u32) -> Option<&'static str> {
     SHIPPED.iter().find(|(least, _)| *least <= architecture).map(|(_, ptx)| *ptx)
 }
 
-/// Loads the kernels: as they are shipped, or, where the device or its driver is too old for that, compiled here.
-/// What was compiled is kept in `cache` for the next time.
+/// Loads the kernels: the shipped ones, or, if the device or its driver is too old for them, ones compiled on this
+/// machine. The compiled PTX is cached in `cache`.
 pub(crate) fn load(driver: &dyn Driver, cache: Option<&Path>) -> Result<Module> {
     let architecture = driver.architecture();
     let refused = match shipped(architecture) {
@@ -68,7 +68,7 @@ pub(crate) fn load(driver: &dyn Driver, cache: Option<&Path>) -> Result<Module> 
     Ok(module)
 }
 
-/// Where compiled kernels are kept: `RELIVE_CACHE`, or `relive` in the user's folder for caches.
+/// The cache folder of compiled kernels: `RELIVE_CACHE`, or `relive` in the user's cache folder.
 pub(crate) fn cache_folder() -> Option<PathBuf> {
     let set = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     set("RELIVE_CACHE")
@@ -76,8 +76,8 @@ pub(crate) fn cache_folder() -> Option<PathBuf> {
         .or_else(|| set("HOME").map(|folder| folder.join(".cache/relive")))
 }
 
-/// Writes beside the file and renames, so that nobody reads half of it. A cache that cannot be written costs time, no
-/// more.
+/// Writes to a temporary file and renames it, so that no reader sees half of it. A cache that cannot be written only
+/// costs time.
 fn keep(path: &Path, ptx: &str) {
     let written = path.with_extension(format!("{}.partial", process::id()));
     let folder = path.parent().unwrap_or(Path::new("."));

@@ -1,4 +1,4 @@
-//! Memory of the device, and memory of the host that it can read.
+//! Device memory, and host memory that the device can read.
 
 use std::any::Any;
 use std::fmt;
@@ -9,7 +9,7 @@ use super::device::Device;
 use super::driver::{Copy, DevicePtr};
 use crate::{Error, Result};
 
-/// Memory of a device, given back when it is dropped.
+/// Device memory, freed on drop.
 #[derive(Debug)]
 pub struct DeviceBuffer {
     device: Device,
@@ -18,12 +18,12 @@ pub struct DeviceBuffer {
 }
 
 impl DeviceBuffer {
-    /// Memory with unspecified content.
+    /// Memory with unspecified contents.
     ///
     /// # Errors
-    /// There is not so much.
+    /// The device does not have enough memory.
     pub fn new(device: &Device, bytes: u64) -> Result<Self> {
-        // An address of its own for empty ones, too.
+        // Empty buffers get their own address, too.
         let memory = device.driver().allocate(bytes.max(1))?;
         Ok(Self { device: device.clone(), memory, bytes })
     }
@@ -31,21 +31,21 @@ impl DeviceBuffer {
     /// Memory filled with zeros.
     ///
     /// # Errors
-    /// As [`new`](Self::new).
+    /// As for [`new`](Self::new).
     pub fn zeroed(device: &Device, bytes: u64) -> Result<Self> {
         let buffer = Self::new(device, bytes)?;
         if bytes > 0 {
-            // SAFETY: the memory is ours and has just been made; it outlives the work, for which this waits.
+            // SAFETY: the memory is newly allocated and ours; it outlives the work, for which this waits.
             unsafe { device.driver().fill(buffer.memory, 0, bytes, device.stream())? };
             device.synchronize(device.stream())?;
         }
         Ok(buffer)
     }
 
-    /// Writes values from a byte on, after the work that the device's own stream has, and waits for it.
+    /// Writes values from a byte offset on, after the work in the device's own stream, and waits for the write.
     ///
     /// # Errors
-    /// They do not fit, or the device fails.
+    /// The values do not fit, or the device fails.
     pub fn write<T: NoUninit>(&self, begin: u64, values: &[T]) -> Result<()> {
         self.copy(begin, size_of_val(values) as u64, |place, bytes| Copy {
             to: place,
@@ -54,10 +54,10 @@ impl DeviceBuffer {
         })
     }
 
-    /// Values from a byte on, after the work that the device's own stream has.
+    /// Reads values from a byte offset on, after the work in the device's own stream.
     ///
     /// # Errors
-    /// There are not so many, or the device fails.
+    /// The buffer has fewer values, or the device fails.
     pub fn read<T: AnyBitPattern + NoUninit>(&self, begin: u64, count: usize) -> Result<Vec<T>> {
         let mut values = vec![T::zeroed(); count];
         let to = values.as_mut_ptr() as u64;
@@ -65,9 +65,9 @@ impl DeviceBuffer {
         Ok(values)
     }
 
-    /// A copy between this memory and the host's, of which `copy` makes the request. Waits before it, since a copy of
-    /// memory that is not registered holds up its caller for as long as work before it takes; and after it, since the
-    /// host's memory is borrowed.
+    /// Copies between this memory and the host's; `copy` creates the request. Waits before the copy, because a copy of
+    /// unregistered memory blocks its caller until earlier work is done; and after it, because the host memory is
+    /// borrowed.
     fn copy(&self, begin: u64, bytes: u64, copy: impl FnOnce(u64, u64) -> Copy) -> Result<()> {
         if begin.checked_add(bytes).is_none_or(|end| end > self.bytes) {
             return Err(Error::invalid(format!(
@@ -81,7 +81,7 @@ impl DeviceBuffer {
         let stream = self.device.stream();
         self.device.synchronize(stream)?;
         let copy = copy(self.memory.0 + begin, bytes);
-        // SAFETY: both ends are of memory with so many bytes, which stays until the work has been waited for.
+        // SAFETY: both ends have this many bytes, which stay valid until the work is done.
         unsafe { self.device.driver().copy(&[copy], stream)? };
         self.device.synchronize(stream)
     }
@@ -101,22 +101,21 @@ impl DeviceBuffer {
 
 impl Drop for DeviceBuffer {
     fn drop(&mut self) {
-        // SAFETY: the memory is from `allocate`; all work on it is waited for before this. A failure leaves it
-        // allocated.
+        // SAFETY: the memory is from `allocate`, and all work on it is complete. On failure it leaks.
         drop(unsafe { self.device.driver().free(self.memory) });
     }
 }
 
-/// The most bytes of one registration: drivers refuse some hundreds of gigabytes at once.
+/// Limit on the bytes of one registration: drivers refuse some hundreds of gigabytes at once.
 pub const MAX_REGISTRATION_BYTES: u64 = 64 << 30;
 
-/// Memory of the host that kernels read over the bus, until this is dropped. It owns what keeps the memory mapped, and
-/// unregisters before it lets go of that.
+/// Host memory that kernels can read over the bus until this is dropped. It owns the mapping, and unregisters the
+/// memory before it releases the mapping.
 pub struct HostRegistration {
     device: Device,
     address: u64,
     bytes: u64,
-    /// Begins of the pieces.
+    /// Start addresses of the pieces.
     pieces: Vec<u64>,
     on_device: DevicePtr,
     _mapping: Box<dyn Any + Send + Sync>,
@@ -130,14 +129,14 @@ impl fmt::Debug for HostRegistration {
 }
 
 impl HostRegistration {
-    /// Registers memory, in pieces of at most [`MAX_REGISTRATION_BYTES`]. The cost is per page: memory with huge
-    /// pages that has been touched before takes about 0.1 s per GiB.
+    /// Registers memory in pieces of at most [`MAX_REGISTRATION_BYTES`]. The cost is per page: touched memory in huge
+    /// pages takes about 0.1 s per GiB.
     ///
     /// # Safety
-    /// The bytes at `address` are mapped as long as `mapping` lives.
+    /// The bytes at `address` must stay mapped while `mapping` lives.
     ///
     /// # Errors
-    /// The memory is empty, or the driver refuses it, as it does when the limit on locked memory is too low.
+    /// The memory is empty, or the driver refuses it, for example because the limit on locked memory is too low.
     pub unsafe fn new(
         device: &Device,
         address: u64,
@@ -149,12 +148,12 @@ impl HostRegistration {
         }
         let on_device = DevicePtr(0);
         let device = device.clone();
-        // Pieces that are registered are unregistered by its drop, also if a later one fails.
+        // Its drop unregisters the registered pieces, even if a later one fails.
         let mut made = Self { device, address, bytes, pieces: Vec::new(), on_device, _mapping: mapping };
         let mut begin = 0;
         while begin < bytes {
             let size = (bytes - begin).min(MAX_REGISTRATION_BYTES);
-            // SAFETY: as the caller says; `made` unregisters before the mapping ends.
+            // SAFETY: the caller's contract; `made` unregisters before the mapping ends.
             let piece = match unsafe { made.device.driver().register(address + begin, size) } {
                 Ok(piece) => piece,
                 Err(error) => {
@@ -177,13 +176,13 @@ impl HostRegistration {
         Ok(made)
     }
 
-    /// Where kernels find the memory.
+    /// The memory's address for kernels.
     #[must_use]
     pub fn on_device(&self) -> DevicePtr {
         self.on_device
     }
 
-    /// Where the host finds it.
+    /// The memory's address on the host.
     #[must_use]
     pub fn address(&self) -> u64 {
         self.address
@@ -199,7 +198,7 @@ impl HostRegistration {
 impl Drop for HostRegistration {
     fn drop(&mut self) {
         for piece in self.pieces.iter().rev() {
-            // SAFETY: the piece is registered, and work that uses it is waited for before this.
+            // SAFETY: the piece is registered, and all work that uses it is complete.
             if unsafe { self.device.driver().unregister(*piece) }.is_err() {
                 drop(self.device.driver().recover());
             }

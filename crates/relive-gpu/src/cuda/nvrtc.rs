@@ -1,16 +1,16 @@
-//! Compiling kernels on this machine, where NVRTC is.
+//! Compiles kernels on this machine, if NVRTC is installed.
 
 use cudarc::nvrtc::{CompileOptions, compile_ptx_with_opts, sys};
 
 use crate::{Error, ErrorKind, Result};
 
-/// PTX for this compute capability; `None` where NVRTC is not found.
+/// PTX for this compute capability; `None` if NVRTC is missing.
 pub(crate) fn compile(source: &str, architecture: u32) -> Option<Result<String>> {
     // SAFETY: opens the library and closes it.
     if !unsafe { sys::is_culib_present() } {
         return None;
     }
-    // Sums and products must not be fused: the processor's twin does not.
+    // Sums and products must not be fused, because the CPU implementation does not fuse them.
     let options = CompileOptions {
         fmad: Some(false),
         options: vec![format!("--gpu-architecture=compute_{architecture}"), "--std=c++17".to_owned()],

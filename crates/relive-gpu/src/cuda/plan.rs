@@ -1,43 +1,43 @@
-//! What a collection does, as plain numbers: they are the same for every way of doing it.
+//! The plan of a collection, as plain numbers that are the same for every implementation.
 
 use relive_tensor::DType;
 
 use crate::collect::{Convert, Pad, Span, span_from};
 use crate::{Error, Result};
 
-/// Rows begin at multiples of this, so that whole vectors can be read.
+/// Rows start at multiples of this, so that whole vectors can be read.
 pub const ALIGNMENT: u64 = 16;
 
-/// Steps and offsets are below this in absolute value, so that no sum of them overflows.
+/// Limit on the absolute value of steps and offsets, so that no sum of them overflows.
 const MAX_STEP: i64 = 1 << 60;
 
-/// One column of a collection. Addresses are those that whoever collects can use.
+/// One column of a collection. Addresses are in the address space of the collecting processor.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ColumnPlan {
-    /// Where row 0 begins, at a multiple of [`ALIGNMENT`].
+    /// Address of row 0, a multiple of [`ALIGNMENT`].
     pub source: u64,
     /// Rows of the store.
     pub store_rows: u64,
-    /// Bytes from row to row, a multiple of [`ALIGNMENT`].
+    /// Bytes between rows, a multiple of [`ALIGNMENT`].
     pub row_stride: u64,
     /// Bytes of one step.
     pub step_bytes: u64,
-    /// Where the window begins, relative to the row's step.
+    /// Start of the window, relative to the row's step.
     pub offset: i64,
     /// Steps of the window.
     pub length: u64,
-    /// Where padding goes.
+    /// The side on which padding is placed.
     pub pad: Pad,
-    /// The padding: whole elements as they come out, repeated to 16 bytes.
+    /// The padding: whole elements in the output type, repeated to 16 bytes.
     pub padding: [u8; 16],
-    /// Another type of elements than the store's.
+    /// Conversion to another element type than the store's.
     pub convert: Option<Convert>,
-    /// Where the tensor (rows, window, step) begins, at a multiple of [`ALIGNMENT`]. It has no gaps.
+    /// Address of the contiguous output tensor (rows, window, step), a multiple of [`ALIGNMENT`].
     pub out: u64,
 }
 
 impl ColumnPlan {
-    /// Bytes of a step that comes out.
+    /// Bytes of an output step.
     #[must_use]
     pub fn out_step_bytes(&self) -> u64 {
         self.convert.map_or(self.step_bytes, |Convert { from, to, .. }| {
@@ -45,21 +45,21 @@ impl ColumnPlan {
         })
     }
 
-    /// Bytes of a row that comes out.
+    /// Bytes of an output row.
     #[must_use]
     pub fn out_row_bytes(&self) -> u64 {
         self.out_step_bytes() * self.length
     }
 
-    /// The steps that there are for a row at `step` of a trajectory with `available` steps.
+    /// The existing steps for a row at `step` of a trajectory with `available` steps.
     pub(super) fn span(&self, step: i64, available: u64) -> Span {
         span_from(i128::from(step) + i128::from(self.offset), available, self.length, self.pad)
     }
 
-    /// Whether all of it can be computed in 64 bits, and stays within the rows of the store.
+    /// Checks that everything can be computed in 64 bits, and stays within the rows of the store.
     ///
     /// # Errors
-    /// It does not: the error names what.
+    /// A value is out of range; the error names it.
     pub fn check(&self, rows: &Rows<'_>) -> Result<()> {
         let Self { source, row_stride, step_bytes, offset, length, out, .. } = *self;
         let aligned = [source, row_stride, out].iter().all(|number| number.is_multiple_of(ALIGNMENT));
@@ -67,7 +67,7 @@ impl ColumnPlan {
             let known = code(from).is_some() && code(to).is_some() && to != DType::UInt8;
             known && step_bytes.is_multiple_of(element_bytes(from)) && scale.is_finite()
         });
-        // The widest conversion makes 8 bytes of one.
+        // The widest conversion turns one byte into 8.
         let all = i128::from(length) * i128::from(step_bytes) * 8;
         let fits = all * i128::from(rows.indices.len() as u64 + 1) + i128::from(out) < 1 << 63;
         let store = i128::from(self.store_rows) * i128::from(row_stride) + i128::from(source) < 1 << 63;
@@ -98,7 +98,7 @@ impl ColumnPlan {
     }
 }
 
-/// What the kernels call a type that they convert from or to.
+/// The kernels' code for a type that they convert from or to.
 pub(super) fn code(dtype: DType) -> Option<u64> {
     Some(match dtype {
         DType::UInt8 => 1,
@@ -110,7 +110,7 @@ pub(super) fn code(dtype: DType) -> Option<u64> {
     })
 }
 
-/// Strings, which nothing converts, count as a byte.
+/// Strings, which cannot be converted, count as one byte.
 fn element_bytes(dtype: DType) -> u64 {
     dtype.size_bytes().map_or(1, |bytes| bytes as u64)
 }
@@ -118,19 +118,19 @@ fn element_bytes(dtype: DType) -> u64 {
 /// The rows of a collection.
 #[derive(Clone, Copy, Debug)]
 pub struct Rows<'a> {
-    /// Which row of the store each of them is.
+    /// The store's row for each of them.
     pub indices: &'a [u64],
     /// The current step of each, to which windows are relative.
     pub steps: &'a [i64],
-    /// How many steps each trajectory has.
+    /// The number of steps of each trajectory.
     pub lengths: &'a [u64],
 }
 
 impl Rows<'_> {
-    /// Whether the lists are equally long.
+    /// Checks that the lists have equal lengths.
     ///
     /// # Errors
-    /// They are not.
+    /// The lengths differ.
     pub fn check(&self) -> Result<()> {
         let [indices, steps, lengths] = [self.indices.len(), self.steps.len(), self.lengths.len()];
         if indices == steps && indices == lengths {

@@ -1,5 +1,5 @@
-//! CUDA's driver, through the bindings of cudarc. Nothing of it is called before its library is known to be there,
-//! since the bindings panic otherwise.
+//! CUDA's driver, through the bindings of cudarc. No binding is called before its library is known to exist, since the
+//! bindings panic otherwise.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::ptr;
@@ -18,13 +18,13 @@ const REGISTER_FLAGS: u32 = 0x01 | 0x02;
 /// A stream that does not wait for the default one.
 const NON_BLOCKING: u32 = 0x01;
 
-/// From this driver on copies are taken in batches.
+/// Version of the driver that supports batched copies.
 const BATCHES_SINCE: i32 = 13_000;
 
-/// From this driver on there is the call of the bindings that compares events; calling what is not there would panic.
+/// Version of the driver that has the call with which the bindings compare events; a missing call would panic.
 const TIMES_SINCE: i32 = 12_080;
 
-/// How long to look again and again before sleeping between looks.
+/// How long a wait polls before it sleeps between polls.
 const SPIN: Duration = Duration::from_micros(200);
 
 fn check(what: &str, code: CUresult) -> Result<()> {
@@ -32,7 +32,7 @@ fn check(what: &str, code: CUresult) -> Result<()> {
         return Ok(());
     }
     let mut text: *const c_char = ptr::null();
-    // SAFETY: the driver writes a pointer to a text of its own that lives forever, or leaves null.
+    // SAFETY: the driver writes a pointer to a static text, or leaves null.
     let known =
         unsafe { sys::cuGetErrorString(code, &raw mut text) } == CUresult::CUDA_SUCCESS && !text.is_null();
     // SAFETY: see above.
@@ -44,7 +44,7 @@ fn check(what: &str, code: CUresult) -> Result<()> {
     Err(Error::new(kind, format!("the GPU's driver cannot {what}: {text} ({code:?})")))
 }
 
-/// The driver's version, once it is known to be there and initialised.
+/// The driver's version, once it is loaded and initialised.
 fn initialised() -> Result<i32> {
     static VERSION: OnceLock<std::result::Result<i32, String>> = OnceLock::new();
     let initialise = || {
@@ -53,9 +53,9 @@ fn initialised() -> Result<i32> {
             return Err("no NVIDIA driver is installed (libcuda is not found)".to_owned());
         }
         let mut version: c_int = 0;
-        // SAFETY: the library is there; the call has no conditions.
+        // SAFETY: the library exists; the call has no preconditions.
         check("begin", unsafe { sys::cuInit(0) }).map_err(|error| error.to_string())?;
-        // SAFETY: the pointer is to a number of ours.
+        // SAFETY: the pointer is to our own number.
         check("say its version", unsafe { sys::cuDriverGetVersion(&raw mut version) })
             .map_err(|error| error.to_string())?;
         Ok(version)
@@ -69,7 +69,7 @@ fn initialised() -> Result<i32> {
 pub(crate) fn available() -> Result<()> {
     initialised()?;
     let mut count: c_int = 0;
-    // SAFETY: the driver is initialised, and the pointer is to a number of ours.
+    // SAFETY: the driver is initialised, and the pointer is to our own number.
     check("count devices", unsafe { sys::cuDeviceGetCount(&raw mut count) })?;
     if count == 0 {
         return Err(Error::new(ErrorKind::Unavailable, "no GPU can be used: the driver has no device"));
@@ -77,7 +77,7 @@ pub(crate) fn available() -> Result<()> {
     Ok(())
 }
 
-/// One GPU, in the context that all libraries of the process share.
+/// One GPU, in the primary context that all libraries of the process share.
 #[derive(Debug)]
 pub(crate) struct RealDriver {
     device: sys::CUdevice,
@@ -94,7 +94,7 @@ impl RealDriver {
         let version = initialised()?;
         let ordinal = c_int::try_from(number).unwrap_or(c_int::MAX);
         let mut device = 0;
-        // SAFETY: the driver is initialised; here and below pointers are to values of ours.
+        // SAFETY: the driver is initialised; here and below, pointers are to our own values.
         check(&format!("open device {number}"), unsafe { sys::cuDeviceGet(&raw mut device, ordinal) })?;
         let attribute = |which| {
             let mut value = 0;
@@ -109,18 +109,18 @@ impl RealDriver {
         let minor = attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?;
         let multiprocessors = attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?;
         let mut name = [0 as c_char; 128];
-        // SAFETY: the driver writes a text of at most 128 bytes with its end.
+        // SAFETY: the driver writes at most 128 bytes of zero-terminated text.
         check("name the device", unsafe { sys::cuDeviceGetName(name.as_mut_ptr(), 128, device) })?;
         // SAFETY: see above.
         let name = unsafe { CStr::from_ptr(name.as_ptr()) }.to_string_lossy().into_owned();
         let mut context = ptr::null_mut();
-        // SAFETY: given back when this is dropped.
+        // SAFETY: released when this is dropped.
         check("make a context", unsafe { sys::cuDevicePrimaryCtxRetain(&raw mut context, device) })?;
         let (context, architecture) = (context as usize, major * 10 + minor);
         Ok(Self { device, context, version, name, architecture, multiprocessors })
     }
 
-    /// Makes the device's context that of this thread.
+    /// Makes the device's context current on this thread.
     fn bind(&self) -> Result<()> {
         // SAFETY: the context is retained.
         check("use the device", unsafe { sys::cuCtxSetCurrent(self.context as sys::CUcontext) })
@@ -129,7 +129,7 @@ impl RealDriver {
 
 impl Drop for RealDriver {
     fn drop(&mut self) {
-        // SAFETY: retained once in `open`. Nothing is left to do if the driver cannot.
+        // SAFETY: retained once in `open`. If the driver fails, nothing can be done.
         let _ = unsafe { sys::cuDevicePrimaryCtxRelease_v2(self.device) };
     }
 }
@@ -163,7 +163,7 @@ impl Driver for RealDriver {
     fn allocate(&self, bytes: u64) -> Result<DevicePtr> {
         self.bind()?;
         let mut memory = 0;
-        // SAFETY: the pointer is to a number of ours.
+        // SAFETY: the pointer is to our own number.
         let code = unsafe { sys::cuMemAlloc_v2(&raw mut memory, size(bytes)?) };
         check(&format!("allocate {bytes} bytes"), code)?;
         Ok(DevicePtr(memory))
@@ -171,21 +171,21 @@ impl Driver for RealDriver {
 
     unsafe fn free(&self, memory: DevicePtr) -> Result<()> {
         self.bind()?;
-        // SAFETY: as the caller says.
+        // SAFETY: the caller's contract.
         check("free memory", unsafe { sys::cuMemFree_v2(memory.0) })
     }
 
     unsafe fn register(&self, host: u64, bytes: u64) -> Result<DevicePtr> {
         self.bind()?;
         let pointer = host as *mut c_void;
-        // SAFETY: as the caller says.
+        // SAFETY: the caller's contract.
         let code = unsafe { sys::cuMemHostRegister_v2(pointer, size(bytes)?, REGISTER_FLAGS) };
         check(&format!("register {bytes} bytes of the host's memory (see `ulimit -l`)"), code)?;
         let mut memory = 0;
         // SAFETY: the memory is registered now.
         let code = unsafe { sys::cuMemHostGetDevicePointer_v2(&raw mut memory, pointer, 0) };
         if let Err(error) = check("map registered memory", code) {
-            // SAFETY: registered above, and used by nobody.
+            // SAFETY: registered above, and not used yet.
             check("unregister memory", unsafe { sys::cuMemHostUnregister(pointer) })?;
             return Err(error);
         }
@@ -194,25 +194,25 @@ impl Driver for RealDriver {
 
     unsafe fn unregister(&self, host: u64) -> Result<()> {
         self.bind()?;
-        // SAFETY: as the caller says.
+        // SAFETY: the caller's contract.
         check("unregister memory", unsafe { sys::cuMemHostUnregister(host as *mut c_void) })
     }
 
     fn recover(&self) -> Result<()> {
         self.bind()?;
-        // The driver's interface keeps no last error; what it keeps is that of earlier work, which the next call
-        // would report. SAFETY: no conditions.
+        // The driver API keeps no last error; it keeps the error of earlier work, which the next call would report.
+        // SAFETY: no preconditions.
         check("go on after an error", unsafe { sys::cuCtxSynchronize() })
     }
 
     unsafe fn copy(&self, copies: &[Copy], stream: Stream) -> Result<()> {
         self.bind()?;
         if copies.len() > 1 && self.version >= BATCHES_SINCE {
-            // SAFETY: as the caller says.
+            // SAFETY: the caller's contract.
             return unsafe { copy_batch(copies, stream) };
         }
         for copy in copies {
-            // SAFETY: as the caller says.
+            // SAFETY: the caller's contract.
             let code =
                 unsafe { sys::cuMemcpyAsync(copy.to, copy.from, size(copy.bytes)?, stream_of(stream)) };
             check(&format!("copy {} bytes", copy.bytes), code)?;
@@ -222,7 +222,7 @@ impl Driver for RealDriver {
 
     unsafe fn fill(&self, to: DevicePtr, byte: u8, bytes: u64, stream: Stream) -> Result<()> {
         self.bind()?;
-        // SAFETY: as the caller says.
+        // SAFETY: the caller's contract.
         check("fill memory", unsafe { sys::cuMemsetD8Async(to.0, byte, size(bytes)?, stream_of(stream)) })
     }
 
@@ -234,7 +234,7 @@ impl Driver for RealDriver {
         self.bind()?;
         let text = CString::new(ptx).map_err(|_| Error::invalid("PTX with a zero byte"))?;
         let mut module = ptr::null_mut();
-        // SAFETY: the text ends with a zero, and is read during the call alone.
+        // SAFETY: the text is zero-terminated, and only read during the call.
         check("load kernels", unsafe { sys::cuModuleLoadData(&raw mut module, text.as_ptr().cast()) })?;
         Ok(Module(module as u64))
     }
@@ -243,7 +243,7 @@ impl Driver for RealDriver {
         self.bind()?;
         let text = CString::new(name).map_err(|_| Error::invalid("a kernel's name with a zero byte"))?;
         let mut function = ptr::null_mut();
-        // SAFETY: the module is loaded and never unloaded; the text ends with a zero.
+        // SAFETY: the module is never unloaded; the text is zero-terminated.
         let code =
             unsafe { sys::cuModuleGetFunction(&raw mut function, module.0 as sys::CUmodule, text.as_ptr()) };
         check(&format!("find the kernel {name}"), code)?;
@@ -254,7 +254,7 @@ impl Driver for RealDriver {
         self.bind()?;
         let mut parameters = [parameter.as_ptr().cast_mut().cast::<c_void>()];
         let Shape { blocks, threads } = shape;
-        // SAFETY: as the caller says; the parameter is copied during the call.
+        // SAFETY: the caller's contract; the call copies the parameter.
         let code = unsafe {
             sys::cuLaunchKernel(
                 kernel.0 as sys::CUfunction,
@@ -276,28 +276,28 @@ impl Driver for RealDriver {
     fn stream(&self) -> Result<Stream> {
         self.bind()?;
         let mut stream = ptr::null_mut();
-        // SAFETY: the pointer is to a value of ours.
+        // SAFETY: the pointer is to our own value.
         check("make a stream", unsafe { sys::cuStreamCreate(&raw mut stream, NON_BLOCKING) })?;
         Ok(Stream(stream as u64))
     }
 
     unsafe fn end_stream(&self, stream: Stream) -> Result<()> {
         self.bind()?;
-        // SAFETY: as the caller says.
+        // SAFETY: the caller's contract.
         check("end a stream", unsafe { sys::cuStreamDestroy_v2(stream_of(stream)) })
     }
 
     fn event(&self) -> Result<Event> {
         self.bind()?;
         let mut event = ptr::null_mut();
-        // SAFETY: the pointer is to a value of ours.
+        // SAFETY: the pointer is to our own value.
         check("make an event", unsafe { sys::cuEventCreate(&raw mut event, 0) })?;
         Ok(Event(event as u64))
     }
 
     fn record(&self, event: Event, stream: Stream) -> Result<()> {
         self.bind()?;
-        // SAFETY: handles that are not the driver's are refused by it.
+        // SAFETY: the driver refuses handles that are not its own.
         check("record an event", unsafe { sys::cuEventRecord(event_of(event), stream_of(stream)) })
     }
 
@@ -322,7 +322,7 @@ impl Driver for RealDriver {
 
     unsafe fn end_event(&self, event: Event) -> Result<()> {
         self.bind()?;
-        // SAFETY: as the caller says.
+        // SAFETY: the caller's contract.
         check("end an event", unsafe { sys::cuEventDestroy_v2(event_of(event)) })
     }
 
@@ -350,16 +350,17 @@ impl Driver for RealDriver {
 }
 
 /// # Safety
-/// As [`Driver::copy`].
+/// As for [`Driver::copy`].
 unsafe fn copy_batch(copies: &[Copy], stream: Stream) -> Result<()> {
     let mut to: Vec<u64> = copies.iter().map(|copy| copy.to).collect();
     let mut from: Vec<u64> = copies.iter().map(|copy| copy.from).collect();
     let mut sizes = copies.iter().map(|copy| size(copy.bytes)).collect::<Result<Vec<usize>>>()?;
-    // SAFETY: a struct of numbers and enums for all of which zero is a value.
+    // SAFETY: a struct of numbers and enums, for all of which zero is valid.
     let mut attributes: sys::CUmemcpyAttributes = unsafe { std::mem::zeroed() };
     attributes.srcAccessOrder = sys::CUmemcpySrcAccessOrder::CU_MEMCPY_SRC_ACCESS_ORDER_STREAM;
     let mut first_of_attributes = 0;
-    // SAFETY: as the caller says; lists have as many entries as are named, and one set of attributes from copy 0 on.
+    // SAFETY: the caller's contract; the lists have the stated number of entries, and one set of attributes applies
+    // from copy 0 on.
     let code = unsafe {
         sys::cuMemcpyBatchAsync_v2(
             to.as_mut_ptr(),

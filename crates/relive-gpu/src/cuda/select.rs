@@ -1,4 +1,4 @@
-//! Selection on a device: what [`Rank`] asks for, by kernels.
+//! Selection on a device: the operations of [`Rank`], by kernels.
 
 use std::ops::Range;
 
@@ -14,18 +14,18 @@ use crate::select::{
     WeightsConfig, Whole, first,
 };
 
-/// Values of a digit of a key, which has 11 bits.
+/// Number of values of a key's digit, which has 11 bits.
 const DIGITS: usize = 2048;
 const DIGIT_BITS: u64 = 11;
 
-/// Where the highest digit of a key begins, and that of an index.
+/// Bit positions of the highest digit of a key and of an index.
 const HIGHEST_KEY_SHIFT: u64 = 55;
 const HIGHEST_INDEX_SHIFT: u64 = 33;
 
-/// So many more candidates than wanted may be collected: sorting them is cheaper than another look at all indices.
+/// How many more candidates than wanted may be collected: sorting them is cheaper than another pass over all indices.
 const ROOM: u64 = 1 << 16;
 
-/// What no global index is.
+/// Not a global index.
 const NOTHING: u64 = u64::MAX;
 
 #[derive(Clone, Copy, Pod, Zeroable)]
@@ -75,20 +75,20 @@ struct Keys {
     room: u64,
 }
 
-/// Weights on a device, with numbers of insertion where there are any.
+/// Weights on a device, with insertion numbers if available.
 struct DeviceRank<'a> {
     weights: &'a DeviceWeights,
     inserted: Option<&'a DeviceBuffer>,
 }
 
 impl DeviceWeights {
-    /// To select from, but not by insertion.
+    /// A pool for selections that do not need insertion numbers.
     #[must_use]
     pub fn pool(&self) -> Pool<'_> {
         Pool(Box::new(DeviceRank { weights: self, inserted: None }))
     }
 
-    /// To select from. `inserted` has the number of insertion, 64 bits, of each index of the rank.
+    /// A pool for all selections. `inserted` has the 64-bit insertion number of each index of the rank.
     #[must_use]
     pub fn pool_with_inserted<'a>(&'a self, inserted: &'a DeviceBuffer) -> Pool<'a> {
         Pool(Box::new(DeviceRank { weights: self, inserted: Some(inserted) }))
@@ -169,7 +169,7 @@ impl Rank for DeviceRank<'_> {
                 out_indices: at.0,
                 out_units: at.at(count * 8).0,
             };
-            // SAFETY: the arrays are those of the weights, and the scratch has room for both lists.
+            // SAFETY: the arrays belong to the weights, and the scratch memory has room for both lists.
             unsafe { self.weights.run(Kernel::Draw, count, &parameter)? };
             let draws = usize::try_from(count).unwrap_or(usize::MAX);
             let indices: Vec<u64> = scratch.read(0, draws)?;
@@ -196,19 +196,19 @@ impl DeviceRank<'_> {
             Measure::Count => self.weights.arrays.count_supers,
         };
         let starts = self.starts(measure).address().0;
-        // SAFETY: both arrays are those of the weights; the kernel runs in one block.
+        // SAFETY: both arrays belong to the weights; the kernel runs in one block.
         unsafe { self.weights.run(Kernel::Starts, 8, &Starts { sums, count: self.supers(), starts }) }
     }
 
-    /// A key and an index up to which there are at least `count` candidates, or all, and not many more: found digit
-    /// by digit.
+    /// An upper bound (key and index) on at least `count` candidates, or all, and not many more. It is found digit by
+    /// digit.
     fn limit(&self, mut keys: Keys, scratch: &DeviceBuffer, count: u64) -> Result<(u64, u64)> {
         let mut below = 0;
         keys.shift = HIGHEST_KEY_SHIFT;
         loop {
             let histogram = self.histogram(&keys, scratch)?;
             if below + histogram.iter().sum::<u64>() <= keys.room {
-                // All that have been counted; the last digits below the shift do not matter any more.
+                // Exactly the counted ones; the digits below the shift no longer matter.
                 return Ok(limit_of(&keys, keys.prefix, keys.shift + DIGIT_BITS));
             }
             let mut digit = 0;
@@ -232,14 +232,14 @@ impl DeviceRank<'_> {
 
     fn histogram(&self, keys: &Keys, scratch: &DeviceBuffer) -> Result<Vec<u64>> {
         scratch.write(0, &[0u64; DIGITS])?;
-        // SAFETY: the arrays are those of the weights, and the histogram is at the begin of the scratch.
+        // SAFETY: the arrays belong to the weights, and the histogram is at the start of the scratch memory.
         unsafe { self.weights.run(Kernel::Histogram, self.weights.config.capacity.div_ceil(32), keys)? };
         scratch.read(0, DIGITS)
     }
 
     fn collect(&self, keys: &Keys, scratch: &DeviceBuffer, count_at: u64) -> Result<Vec<Candidate>> {
         scratch.write(count_at, &[0u64])?;
-        // SAFETY: the arrays are those of the weights, and the scratch has room for so many candidates.
+        // SAFETY: the arrays belong to the weights, and the scratch memory has room for this many candidates.
         unsafe { self.weights.run(Kernel::CollectKeys, self.weights.config.capacity.div_ceil(32), keys)? };
         let found = scratch.read::<u64>(count_at, 1)?[0].min(keys.room);
         let count = usize::try_from(found).unwrap_or(usize::MAX);
@@ -251,7 +251,7 @@ impl DeviceRank<'_> {
     }
 }
 
-/// The largest key and index that begin with these digits.
+/// The largest key and index that start with these digits.
 fn limit_of(keys: &Keys, digits: u64, shift: u64) -> (u64, u64) {
     let last = if shift >= 64 { u64::MAX } else { digits << shift | ((1 << shift) - 1) };
     if keys.of_index == 1 { (keys.exact, last) } else { (last, u64::MAX) }

@@ -1,4 +1,4 @@
-//! Batches of a store, collected by a device: the plan that the processor works from, with addresses.
+//! Batches of a store, collected by a device: the CPU's plan, with addresses.
 
 use std::sync::Arc;
 
@@ -12,38 +12,39 @@ use crate::memory::segment::Segment;
 use crate::store::{Pinned, Reader};
 use crate::{Error, Result};
 
-/// A store whose columns a device reads where they lie, over the bus.
+/// A store whose columns a device reads in place, over the bus.
 #[derive(Debug)]
 pub struct DeviceStore {
     device: Device,
     segment: Arc<Segment>,
-    /// One for each column of the schema.
+    /// One registration per column of the schema.
     columns: Vec<HostRegistration>,
 }
 
 impl DeviceStore {
-    /// Registers the columns of a store. That takes about 0.1 s per GiB.
+    /// Registers the columns of a store, which takes about 0.1 s per GiB.
     ///
     /// # Errors
-    /// The driver refuses the memory, as it does when the limit on locked memory is too low.
+    /// The driver refuses the memory, for example because the limit on locked memory is too low.
     pub fn new(device: &Device, reader: &Reader) -> Result<Self> {
         let segment = Arc::clone(reader.segment());
         let register = |column: usize| {
             let (table, start) = segment.table(column);
             let bytes = table.stride * segment.capacity();
-            // SAFETY: the table is mapped as long as the segment lives, of which the registration has a share.
+            // SAFETY: the table is mapped while the segment lives, and the registration shares ownership of the
+            // segment.
             unsafe { HostRegistration::new(device, start as u64, bytes, Box::new(Arc::clone(&segment))) }
         };
         let columns = (0..segment.schema().columns().len()).map(register).collect::<Result<_>>()?;
         Ok(Self { device: device.clone(), segment, columns })
     }
 
-    /// Collects what `plan` says of pinned trajectories, at their steps, into memory of the device, where columns lie
-    /// as in a [`Batch`](crate::Batch) of the processor; and waits for it.
+    /// Collects pinned trajectories by `plan`, at their steps, into device memory with the column layout of a CPU
+    /// [`Batch`](crate::Batch), and waits for completion.
     ///
     /// # Errors
-    /// Trajectories of another store, not as many steps as trajectories, a type that the kernels do not convert, too
-    /// little memory; or the device fails.
+    /// The trajectories are of another store, the numbers of steps and trajectories differ, the kernels do not support
+    /// a conversion, memory is insufficient, or the device fails.
     pub fn collect(
         &self,
         collector: &Collector,
@@ -60,19 +61,19 @@ impl DeviceStore {
             )));
         }
         let stream = self.device.stream();
-        // SAFETY: the memory is large enough, and it and the pins stay until the work has been waited for.
+        // SAFETY: the memory is large enough; it and the pins stay valid until the work is complete.
         unsafe { self.enqueue(collector, plan, pinned, steps, out.address(), stream)? };
         self.device.synchronize(stream)
     }
 
-    /// As [`collect`](Self::collect), as part of a stream.
+    /// Like [`collect`](Self::collect), as part of a stream.
     ///
     /// # Safety
-    /// At `out` there is memory of the device for a batch. It, the pins and this store stay until the stream has come
-    /// past.
+    /// `out` must refer to device memory for a batch. It, the pins and this store must stay valid until the stream has
+    /// passed this point.
     ///
     /// # Errors
-    /// As [`collect`](Self::collect).
+    /// As for [`collect`](Self::collect).
     pub unsafe fn enqueue(
         &self,
         collector: &Collector,
@@ -97,7 +98,7 @@ impl DeviceStore {
         let steps: Vec<i64> = steps.iter().map(|step| step.cast_signed()).collect();
         let lengths: Vec<u64> = pinned.rows().iter().map(|row| row.length).collect();
         let rows = Rows { indices: &indices, steps: &steps, lengths: &lengths };
-        // SAFETY: columns are registered, and the rest is as the caller says.
+        // SAFETY: the columns are registered; the rest is the caller's contract.
         unsafe { collector.collect(&columns, rows, stream) }
     }
 

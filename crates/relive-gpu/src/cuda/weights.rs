@@ -10,7 +10,7 @@ use super::memory::DeviceBuffer;
 use crate::select::{Grid, TILE, TILES_PER_SUPER, WeightsConfig, check_all, check_update};
 use crate::{Error, Result};
 
-/// The parameters that all kernels of selection share: `Arrays` in `kernels/select.cu`.
+/// The parameters that all selection kernels share: `Arrays` in `kernels/select.cu`.
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 #[repr(C)]
 pub(super) struct Arrays {
@@ -38,37 +38,37 @@ struct Update {
     refused: u64,
 }
 
-/// The most weights of one update: their numbers have 32 bits.
+/// Limit on the weights of one update: their positions have 32 bits.
 const MAX_UPDATE: usize = u32::MAX as usize - 1;
 
-/// What no number of an update is.
+/// Not a position in an update.
 const NOTHING: u64 = u64::MAX;
 
-/// The weights of a rank's indices on a device, with sums that follow every change: the twin of
-/// [`Weights`](crate::select::Weights), with the same bits.
+/// The weights of a rank's indices on a device, with sums that follow every change: the bit-identical counterpart of
+/// [`Weights`](crate::select::Weights).
 ///
-/// It takes 4 bytes per index for weights, 4 for updates, 4 more where the exponent is not 1, and one sixteenth for
-/// sums.
+/// Memory per index: 4 bytes for weights, 4 for updates, 4 more if the exponent is not 1, and one sixteenth of a byte
+/// for sums.
 #[derive(Debug)]
 pub struct DeviceWeights {
     pub(super) device: Device,
     pub(super) config: WeightsConfig,
     pub(super) grid: Grid,
     pub(super) arrays: Arrays,
-    /// Owns what `arrays` has the addresses of.
+    /// Owns the memory at the addresses in `arrays`.
     memory: Vec<DeviceBuffer>,
     last: DeviceBuffer,
     refused: DeviceBuffer,
-    /// Where super-tiles begin: of units, then of counts.
+    /// Start of each super-tile: in units, then in counts.
     pub(super) starts: [DeviceBuffer; 2],
     scratch: Mutex<DeviceBuffer>,
 }
 
 impl DeviceWeights {
-    /// All weights 0.
+    /// Starts with all weights 0.
     ///
     /// # Errors
-    /// The configuration is out of range, or the device has not enough memory.
+    /// The configuration is out of range, or the device does not have enough memory.
     pub fn new(device: &Device, config: WeightsConfig) -> Result<Self> {
         let grid = config.grid()?;
         let capacity = config.capacity;
@@ -99,13 +99,13 @@ impl DeviceWeights {
         Ok(Self { device: device.clone(), config, grid, arrays, memory, last, refused, starts, scratch })
     }
 
-    /// What they were made with.
+    /// Their configuration.
     #[must_use]
     pub fn config(&self) -> &WeightsConfig {
         &self.config
     }
 
-    /// The weights, by index within the rank, copied from the device.
+    /// Copies the weights from the device, by index within the rank.
     ///
     /// # Errors
     /// The device fails.
@@ -113,10 +113,10 @@ impl DeviceWeights {
         self.memory[0].read(0, self.capacity())
     }
 
-    /// Sets the weights of these global indices, as [`Weights::update`](crate::select::Weights::update) does.
+    /// Sets the weights of these global indices, like [`Weights::update`](crate::select::Weights::update).
     ///
     /// # Errors
-    /// As there; or the device fails.
+    /// As for [`Weights::update`](crate::select::Weights::update); also if the device fails.
     pub fn update(&mut self, indices: &[u64], weights: &[f32]) -> Result<()> {
         check_update(&self.config, indices, weights)?;
         if indices.is_empty() {
@@ -132,22 +132,23 @@ impl DeviceWeights {
         })
     }
 
-    /// Sets `count` weights, from lists on the device: u64 indices, and f32 weights. All, or none if one is refused.
+    /// Sets `count` weights from lists on the device: u64 indices, and f32 weights. If one weight is refused, none is
+    /// set.
     ///
     /// # Safety
-    /// The lists are there, complete, and in memory that the device can read.
+    /// The lists must be complete, in memory that the device can read.
     ///
     /// # Errors
-    /// An index is not of this rank, or a weight is refused: the error names the first. Or the device fails.
+    /// An index is not of this rank, or a weight is refused (the error names the first one); or the device fails.
     pub unsafe fn update_from(&mut self, indices: DevicePtr, weights: DevicePtr, count: usize) -> Result<()> {
-        // SAFETY: as the caller says.
+        // SAFETY: the caller's contract.
         unsafe { self.update_at(indices, weights, count) }
     }
 
-    /// Sets all weights at once, as [`Weights::load`](crate::select::Weights::load) does.
+    /// Sets all weights at once, like [`Weights::load`](crate::select::Weights::load).
     ///
     /// # Errors
-    /// As there; or the device fails.
+    /// As for [`Weights::load`](crate::select::Weights::load); also if the device fails.
     pub fn load(&mut self, weights: &[f32]) -> Result<()> {
         check_all(&self.config, weights)?;
         self.memory[0].write(0, weights)?;
@@ -161,7 +162,7 @@ impl DeviceWeights {
     }
 
     /// # Safety
-    /// As [`update_from`](Self::update_from).
+    /// As for [`update_from`](Self::update_from).
     unsafe fn update_at(&self, indices: DevicePtr, weights: DevicePtr, count: usize) -> Result<()> {
         if count > MAX_UPDATE {
             return Err(Error::invalid(format!("{count} weights in one update: at most {MAX_UPDATE}")));
@@ -171,7 +172,7 @@ impl DeviceWeights {
         let update =
             Update { arrays: self.arrays, indices: indices.0, values: weights.0, count, last, refused };
         self.refused.write(0, &[NOTHING])?;
-        // SAFETY: the arrays are ours, and the lists as the caller says.
+        // SAFETY: the arrays are ours; the lists are the caller's contract.
         unsafe {
             self.run(Kernel::Claim, count.div_ceil(32), &update)?;
             self.run(Kernel::Apply, count.div_ceil(32), &update)?;
@@ -190,10 +191,10 @@ impl DeviceWeights {
     /// Runs a kernel in the device's own stream.
     ///
     /// # Safety
-    /// As [`Device::launch`].
+    /// As for [`Device::launch`].
     pub(super) unsafe fn run<P: NoUninit>(&self, kernel: Kernel, warps: u64, parameter: &P) -> Result<()> {
         let most = if kernel == Kernel::Starts { 1 } else { self.device.full() };
-        // SAFETY: as the caller says.
+        // SAFETY: the caller's contract.
         unsafe { self.device.launch(kernel, warps, most, self.device.stream(), parameter) }
     }
 
@@ -201,7 +202,7 @@ impl DeviceWeights {
         self.device.synchronize(self.device.stream())
     }
 
-    /// Memory for one operation, of which it waits for all work before it ends.
+    /// Provides memory for one operation, and waits for all work on it before it is freed.
     pub(super) fn with_scratch<R>(
         &self,
         bytes: u64,

@@ -1,10 +1,10 @@
-//! Slots that processes claim by writing their identity into a word.
+//! Slots that processes claim by writing their identity to a word.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::identity::Identity;
 
-/// A slot of nobody.
+/// A free slot.
 pub(crate) const NOBODY: u64 = 0;
 /// A slot whose owner has left for good; the controller clears it.
 pub(crate) const LEFT: u64 = u64::MAX;
@@ -17,8 +17,8 @@ pub(crate) fn claim_free<'a>(
     claims.into_iter().position(|claim| take(claim, NOBODY, identity))
 }
 
-/// Claims a slot whose owner is dead. What the dead has left there is for the new owner to clear: if it dies, too,
-/// the next one finds the same.
+/// Claims a slot whose owner is dead. The new owner must clear the dead owner's remains: if it dies, too, the next one
+/// finds the same.
 pub(crate) fn claim_dead(claims: &[AtomicU64], identity: Identity) -> Option<usize> {
     claims.iter().position(|claim| {
         let word = claim.load(Ordering::Acquire);
@@ -26,7 +26,7 @@ pub(crate) fn claim_dead(claims: &[AtomicU64], identity: Identity) -> Option<usi
     })
 }
 
-/// Whether a claim is that of a process which has ended.
+/// Whether a claim belongs to a process that has ended.
 pub(crate) fn is_dead(word: u64) -> bool {
     word != NOBODY && word != LEFT && !Identity::from_word(word).is_alive()
 }

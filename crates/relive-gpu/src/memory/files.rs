@@ -1,4 +1,4 @@
-//! Files and shared memory objects that appear for one owner, and go with it.
+//! Files and shared memory objects that belong to one owner, and are removed with it.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -17,35 +17,35 @@ use super::identity::Identity;
 use crate::bytes::{narrow, wide};
 use crate::error::{Error, Result};
 
-/// Where Linux shows shared memory objects; `shm_open` opens files there.
+/// The folder in which Linux shows shared memory objects; `shm_open` opens files there.
 const SHARED_MEMORY: &str = "/dev/shm";
-/// Most bytes of a segment's name, as of any file's.
+/// Limit on the bytes of a segment's name, the same as for any file name.
 const MAX_NAME_BYTES: usize = 255;
-/// What has no owner after this time was left behind by a process that died while it made it.
+/// A file without an owner after this time was left behind by a process that died while creating it.
 const MAKING: Duration = Duration::from_secs(5);
-/// Tries to win a name against others that want it, too.
+/// Number of attempts to win a name against other processes.
 const TRIES: usize = 100;
-/// Another process removes a file that was left behind, which takes no longer.
+/// Pause between attempts; another process does not take longer to remove a stale file.
 const BETWEEN_TRIES: Duration = Duration::from_millis(1);
-/// First bytes of what is still being made.
+/// First bytes of a file that is still being created.
 pub(crate) const MAKING_MAGIC: [u8; 8] = *b"RLVBEGIN";
 /// First bytes of a column's file.
 pub(crate) const COLUMN_MAGIC: [u8; 8] = *b"RLVCOLMN";
-/// Seals without which the other side could make memory vanish, which ends whoever looks at it.
+/// Seals that prevent the other side from shrinking the memory, which would kill its readers.
 const FIXED_SIZE: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::SEAL);
 
-/// A name that goes with its owner.
+/// A name that is removed with its owner.
 #[derive(Debug)]
 pub(crate) struct Name {
     path: PathBuf,
-    /// Which file the name meant when it was made: another one of this name is not ours to remove.
+    /// The file that had the name at creation: a later file with this name is not ours to remove.
     inode: u64,
 }
 
 impl Drop for Name {
     fn drop(&mut self) {
         if fs::metadata(&self.path).is_ok_and(|found| found.ino() == self.inode) {
-            // Whoever came first may have removed it; there is nobody to tell.
+            // Another process may already have removed it; the error has no recipient.
             let _: io::Result<()> = fs::remove_file(&self.path);
         }
     }
@@ -63,9 +63,9 @@ pub(crate) fn shared_memory(name: &str) -> Result<PathBuf> {
     Ok(Path::new(SHARED_MEMORY).join(plain))
 }
 
-/// Makes a file of this name, of mode 0600 and size `bytes`, and writes the mark of one that is being made, and the
-/// owner's identity at `identity_at`, first of all. One that a dead owner has left is removed; a living owner's is
-/// refused, and so is what is no file of a store.
+/// Creates a file with this name, mode 0600 and size `bytes`. First of all it writes the mark of an unfinished file,
+/// and the owner's identity at `identity_at`. A dead owner's file is replaced; a living owner's file is refused, and so
+/// is a file that does not belong to a store.
 pub(crate) fn create(path: &Path, bytes: u64, identity_at: u64) -> Result<(File, Name)> {
     for _ in 0..TRIES {
         let options = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).clone();
@@ -86,7 +86,7 @@ pub(crate) fn create(path: &Path, bytes: u64, identity_at: u64) -> Result<(File,
 
 fn start(file: &File, path: &Path, bytes: u64, identity_at: u64) -> Result<()> {
     let identity = Identity::current()?;
-    // In one piece: what is there for others to see is empty, or has both.
+    // In one write: other processes see an empty file, or both values.
     let mut first = MAKING_MAGIC.to_vec();
     first.resize(narrow(identity_at), 0);
     first.extend_from_slice(&identity.word().to_le_bytes());
@@ -103,7 +103,7 @@ fn start(file: &File, path: &Path, bytes: u64, identity_at: u64) -> Result<()> {
     Ok(())
 }
 
-/// Takes the space for a file now, so that no write finds that there is none. Not all file systems can.
+/// Reserves the space of a file now, so that no write runs out of it. Not all file systems support this.
 pub(crate) fn reserve(file: &File, path: &Path, bytes: u64) -> Result<()> {
     match fallocate(file, FallocateFlags::empty(), 0, bytes) {
         Ok(()) | Err(rustix::io::Errno::OPNOTSUPP) => Ok(()),
@@ -115,10 +115,10 @@ pub(crate) fn reserve(file: &File, path: &Path, bytes: u64) -> Result<()> {
     }
 }
 
-/// Removes a file whose owner is dead. The lock keeps two processes that both see it from removing each other's new
-/// one.
+/// Removes a file whose owner is dead. The lock prevents two processes that both see it from removing each other's new
+/// file.
 fn remove_stale(path: &Path, identity_at: u64) -> Result<()> {
-    // A pipe would be waited for, and a link be followed.
+    // Opening a pipe would block, and a link would be followed.
     if fs::symlink_metadata(path).is_ok_and(|found| !found.is_file()) {
         return Err(no_store(path));
     }
@@ -160,10 +160,10 @@ fn remove_stale(path: &Path, identity_at: u64) -> Result<()> {
     fs::remove_file(path).map_err(|error| failed("remove the stale", path, error))
 }
 
-/// The identity in a file of a store; 0 for one that is still empty.
+/// The identity in a file of a store; 0 if the file is still empty.
 ///
 /// # Errors
-/// It is another file, which is nobody's to remove here.
+/// The file does not belong to a store, so it is not ours to remove.
 fn owner_of(file: &File, path: &Path, identity_at: u64) -> Result<u64> {
     let end = narrow(identity_at) + size_of::<u64>();
     let bytes = beginning(file, wide(end), &path.display().to_string())?;
@@ -181,7 +181,7 @@ fn no_store(path: &Path) -> Error {
     Error::unavailable(format!("{} is no store; choose another name, or remove it", path.display()))
 }
 
-/// Opens what another process has made.
+/// Opens a file that another process has created.
 pub(crate) fn open(path: &Path) -> Result<File> {
     let file = OpenOptions::new().read(true).write(true).open(path);
     file.map_err(|error| match error.kind() {
@@ -190,7 +190,7 @@ pub(crate) fn open(path: &Path) -> Result<File> {
     })
 }
 
-/// Memory without a name, whose descriptor can be passed to other processes.
+/// Unnamed memory, whose descriptor can be passed to other processes.
 pub(crate) fn anonymous(bytes: u64) -> Result<File> {
     let failed = |error: rustix::io::Errno| Error::system("make anonymous shared memory", error.into());
     let file = memfd_create("relive-gpu", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).map_err(failed)?;
@@ -200,7 +200,7 @@ pub(crate) fn anonymous(bytes: u64) -> Result<File> {
     Ok(File::from(file))
 }
 
-/// Memory that came as a descriptor; it must be of a fixed size.
+/// Memory received as a descriptor; it must have a fixed size.
 pub(crate) fn from_descriptor(descriptor: OwnedFd) -> Result<File> {
     let sealed = fcntl_get_seals(descriptor.as_fd()).is_ok_and(|seals| seals.contains(FIXED_SIZE));
     if !sealed {
@@ -219,7 +219,7 @@ pub(crate) fn beginning(mut file: &File, count: u64, what: &str) -> Result<Vec<u
     Ok(bytes)
 }
 
-/// Eight bytes of a file; none if it is shorter.
+/// Eight bytes of a file; `None` if it is shorter.
 pub(crate) fn word(file: &File, at: u64, what: &str) -> Result<Option<[u8; 8]>> {
     let mut bytes = [0; 8];
     match file.read_exact_at(&mut bytes, at) {
@@ -229,13 +229,13 @@ pub(crate) fn word(file: &File, at: u64, what: &str) -> Result<Option<[u8; 8]>> 
     }
 }
 
-/// Writes bytes of a file that this process has made.
+/// Writes bytes to a file that this process has created.
 pub(crate) fn write_at(file: &File, bytes: &[u8], at: u64, what: &str) -> Result<()> {
     let written = file.write_all_at(bytes, at);
     written.map_err(|error| Error::system(format_args!("write {what}"), error))
 }
 
-/// Writes a file whole: under a temporary name, durably, then renamed.
+/// Writes a whole file durably: under a temporary name, then renamed.
 pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(".tmp");
@@ -245,7 +245,7 @@ pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
         file.sync_all()
     });
     written.map_err(|error| {
-        // It may not be there, and the write has its own error to tell.
+        // The file may not exist, and the write has its own error to report.
         drop(fs::remove_file(&temporary));
         failed("write", &temporary, error)
     })?;
@@ -253,14 +253,14 @@ pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
     path.parent().map_or(Ok(()), sync_folder)
 }
 
-/// Makes what was created, renamed and removed in a folder durable.
+/// Makes creations, renames and removals in a folder durable.
 pub(crate) fn sync_folder(path: &Path) -> Result<()> {
     File::open(path)
         .and_then(|folder| folder.sync_all())
         .map_err(|error| failed("make durable the folder", path, error))
 }
 
-/// An error with what was done to which file.
+/// An error with the operation and the file.
 pub(crate) fn failed(what: &str, path: &Path, error: io::Error) -> Error {
     Error::system(format_args!("{what} {}", path.display()), error)
 }
@@ -272,7 +272,7 @@ mod tests {
 
     const IDENTITY_AT: u64 = 1032;
     const BYTES: u64 = 8192;
-    /// The beginning of a file of a process that has ended long ago.
+    /// The start of a file of a process that ended long ago.
     fn left(magic: [u8; 8]) -> Vec<u8> {
         let mut bytes = magic.to_vec();
         bytes.resize(narrow(IDENTITY_AT), 0);
@@ -318,7 +318,7 @@ mod tests {
         for bytes in [left(MAKING_MAGIC), left(COLUMN_MAGIC), left(header::MAGIC), Vec::new()] {
             fs::write(&path, &bytes).unwrap();
             if bytes.is_empty() {
-                // It may be of a process that makes one just now.
+                // It may belong to a process that is just creating it.
                 let error = create(&path, BYTES, IDENTITY_AT).unwrap_err();
                 assert!(error.to_string().contains("is being made"), "{error}");
                 let file = File::options().write(true).open(&path).unwrap();

@@ -1,4 +1,4 @@
-//! Waiting on a word that processes share, and the clock that they share.
+//! Waiting on a word that processes share, and their common clock.
 
 use std::sync::atomic::AtomicU32;
 use std::time::{Duration, Instant};
@@ -7,7 +7,7 @@ use rustix::io::Errno;
 use rustix::thread::futex;
 use rustix::time::{ClockId, clock_gettime};
 
-/// Waits while `word` is `value`, at most until `deadline`. May return early; callers look again.
+/// Waits while `word` is `value`, at most until `deadline`. May return early, so callers check again.
 pub(crate) fn wait(word: &AtomicU32, value: u32, deadline: Instant) {
     let left = deadline.saturating_duration_since(Instant::now());
     if left.is_zero() {
@@ -16,14 +16,14 @@ pub(crate) fn wait(word: &AtomicU32, value: u32, deadline: Instant) {
     // Shared between processes, hence without the flag PRIVATE.
     match futex::wait(word, futex::Flags::empty(), value, Some(&timespec(left))) {
         Ok(()) | Err(Errno::AGAIN | Errno::INTR | Errno::TIMEDOUT) => {}
-        // No other error is possible for an aligned word; a yield keeps a surprise from becoming a busy loop.
+        // No other error is possible for an aligned word; the yield prevents a busy loop if one occurs anyway.
         Err(_) => std::thread::yield_now(),
     }
 }
 
-/// Wakes all who wait on `word`.
+/// Wakes all waiters of `word`.
 pub(crate) fn wake(word: &AtomicU32) {
-    // It fails for words that are not mapped, which a reference rules out.
+    // It only fails for unmapped words, which a reference rules out.
     let _: Result<usize, Errno> = futex::wake(word, futex::Flags::empty(), i32::MAX.unsigned_abs());
 }
 

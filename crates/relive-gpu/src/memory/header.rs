@@ -1,4 +1,4 @@
-//! The part of a segment that says what the segment is (`docs/gpu-store-format.md`).
+//! The header of a segment (`docs/gpu-store-format.md`).
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
@@ -14,12 +14,12 @@ pub(crate) const MAGIC: [u8; 8] = *b"RLVSTORE";
 pub(crate) const VERSION: u32 = 2;
 /// Bytes of the fixed header.
 pub(crate) const FIXED_BYTES: usize = 256;
-/// A longer path is no name of a file on Linux.
+/// Linux has no longer paths.
 const MAX_PATH_BYTES: usize = 4096;
-/// More bytes no schema can have.
+/// Limit on the bytes of a schema.
 const MAX_SCHEMA_BYTES: u64 = 16 << 20;
 
-/// What a segment says of itself.
+/// The contents of a segment's header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
     pub(crate) schema: Schema,
@@ -29,7 +29,7 @@ pub(crate) struct Header {
 }
 
 impl Header {
-    /// Of a new segment.
+    /// The header of a new segment.
     pub(crate) fn new(schema: Schema, shape: Shape, tiers: Vec<Tier>) -> Result<Self> {
         let nowhere = vec![0; tiers.len()];
         let schema_bytes = wide(encode_schema(&schema, &tiers, &nowhere).len());
@@ -63,7 +63,7 @@ impl Header {
         (bytes.try_into().expect("resized to it"), schema)
     }
 
-    /// Reads what a segment says, and refuses what does not hold together. `what` names the segment in errors.
+    /// Decodes the header of a segment and checks its consistency. Errors call the segment `what`.
     pub(crate) fn decode(bytes: &[u8], what: &str) -> Result<Self> {
         let mut cursor = Cursor::new(bytes, what);
         let magic = cursor.take(8)?;
@@ -99,7 +99,7 @@ impl Header {
         Ok(header)
     }
 
-    /// The offsets that a segment says must be those that follow from the rest.
+    /// Checks that the recorded offsets are those that follow from the rest.
     fn check_layout(&self, segment_bytes: u64, said: &[u8], what: &str) -> Result<()> {
         let computed: Vec<u8> = offsets_of(&self.layout).into_iter().flat_map(u64::to_le_bytes).collect();
         if segment_bytes != self.layout.segment_bytes || said != computed {
@@ -117,7 +117,7 @@ fn offsets_of(layout: &Layout) -> [u64; 8] {
     [claims, slots, states, weights, lengths, inserted, sampled, pins]
 }
 
-/// A schema's bytes, as segments and checkpoints have them.
+/// A schema's bytes, as in segments and checkpoints.
 pub(crate) fn encode_schema(schema: &Schema, tiers: &[Tier], offsets: &[u64]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for ((column, tier), offset) in schema.columns().iter().zip(tiers).zip(offsets) {
@@ -140,7 +140,7 @@ pub(crate) fn encode_schema(schema: &Schema, tiers: &[Tier], offsets: &[u64]) ->
     bytes
 }
 
-/// A schema out of its bytes, with tiers and offsets.
+/// A schema from its bytes, with tiers and offsets.
 pub(crate) fn decode_schema(
     bytes: &[u8],
     columns: usize,
@@ -233,7 +233,7 @@ mod tests {
     }
 
     proptest! {
-        /// Every byte that says something is covered by the check sum, or checked itself.
+        /// Every significant byte is covered by the check sum, or checked on its own.
         #[test]
         fn damage_is_found(at in 0_usize..5000, bit in 0_u8..8) {
             let mut bytes = image(&header());

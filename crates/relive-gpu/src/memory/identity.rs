@@ -1,4 +1,4 @@
-//! Which process a word of shared memory belongs to, and whether it still lives.
+//! The process that owns a word of shared memory, and whether it is alive.
 
 use std::fs;
 use std::io;
@@ -8,13 +8,13 @@ use crate::error::{Error, Result};
 /// Process ids have at most 22 bits on Linux.
 const PID_BITS: u32 = 22;
 
-/// A process, told from later ones of the same id by the time of its start: one word, so that it is written whole or
-/// not at all.
+/// A process, distinguished from later ones with the same id by its start time: one word, so that it is written
+/// atomically.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Identity(u64);
 
 impl Identity {
-    /// This process. Read anew each time, since a fork makes another one.
+    /// This process. Read anew each time, because a fork creates another process.
     pub(crate) fn current() -> Result<Self> {
         let pid = std::process::id();
         match Self::of(pid) {
@@ -24,11 +24,11 @@ impl Identity {
         }
     }
 
-    /// The process that has this id now, if one lives.
+    /// The process that currently has this id, if one is alive.
     fn of(pid: u32) -> io::Result<Option<Self>> {
         match fs::read(format!("/proc/{pid}/stat")) {
             Ok(text) => Ok(started(&text).map(|start| Self(start << PID_BITS | u64::from(pid)))),
-            // The second: it ended between opening and reading.
+            // The second case: it ended between opening and reading.
             Err(error) if error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(ESRCH) => {
                 Ok(None)
             }
@@ -36,22 +36,22 @@ impl Identity {
         }
     }
 
-    /// What a word says.
+    /// The identity in a word.
     pub(crate) fn from_word(word: u64) -> Self {
         Self(word)
     }
 
-    /// As a word; never 0.
+    /// The identity as a word; never 0.
     pub(crate) fn word(self) -> u64 {
         self.0
     }
 
-    /// The process id, for people.
+    /// The process id, for display.
     pub(crate) fn pid(self) -> u64 {
         self.0 & ((1 << PID_BITS) - 1)
     }
 
-    /// Whether it lives. Where that cannot be found out, it counts as living: nothing is taken from it.
+    /// Whether it is alive. If that cannot be determined, it counts as alive, so that nothing is taken from it.
     pub(crate) fn is_alive(self) -> bool {
         let pid = u32::try_from(self.pid()).expect("has 22 bits");
         Self::of(pid).map_or(true, |found| found == Some(self))
@@ -60,9 +60,8 @@ impl Identity {
 
 const ESRCH: i32 = 3;
 
-/// The time of the start out of the text of `/proc/<pid>/stat`, `None` for a process that has ended and is not yet
-/// collected. The second field, the program's name, may have spaces and brackets in it, so that fields are counted
-/// from its end.
+/// The start time from the text of `/proc/<pid>/stat`; `None` for a zombie. The second field, the program's name, may
+/// contain spaces and brackets, so fields are counted from its end.
 fn started(text: &[u8]) -> Option<u64> {
     let end = text.iter().rposition(|&byte| byte == b')')?;
     let rest = std::str::from_utf8(text.get(end + 1..)?).ok()?;
@@ -71,7 +70,7 @@ fn started(text: &[u8]) -> Option<u64> {
     if matches!(state, "Z" | "X" | "x") {
         return None;
     }
-    // State is field 3, the start field 22.
+    // The state is field 3, the start time field 22.
     fields.nth(18)?.parse().ok()
 }
 

@@ -1,34 +1,34 @@
-//! Where everything lies in a segment (`docs/gpu-store-format.md`). Arithmetic only.
+//! The layout of a segment (`docs/gpu-store-format.md`). Arithmetic only.
 
 use std::path::PathBuf;
 
 use crate::error::{Error, Result};
 use crate::schema::Schema;
 
-/// Blocks and arrays begin at multiples of this: the line of a GPU's second cache, and what the bus asks for at once.
+/// Blocks and arrays start at multiples of this: a line of a GPU's L2 cache, and the size of a bus request.
 pub(crate) const LINE: u64 = 128;
-/// Small tables and files' tables begin at multiples of this.
+/// Small tables and the tables in files start at multiples of this.
 pub(crate) const PAGE: u64 = 4096;
-/// Tables that a huge page can serve begin at multiples of its size.
+/// Tables that can use huge pages start at multiples of their size.
 pub(crate) const HUGE_PAGE: u64 = 2 << 20;
-/// Where the schema begins.
+/// Offset of the schema.
 pub(crate) const SCHEMA_AT: u64 = PAGE;
 /// Bytes of a writer's slot.
 pub(crate) const SLOT_BYTES: u64 = 128;
 
-/// Where a column's table lies.
+/// The place of a column's table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Tier {
     /// In the segment: host memory that all processes share.
     #[default]
     Host,
-    /// In a file of this name, mapped: for columns that are larger than memory. The store makes the file, and removes
-    /// it when it is dropped.
+    /// In a mapped file with this name, for columns that are larger than memory. The store creates the file, and
+    /// removes it on drop.
     File(PathBuf),
 }
 
-/// All of a segment that is no schema: how many of what.
+/// The numbers that determine a segment, apart from the schema.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Shape {
     pub(crate) capacity: u64,
@@ -36,14 +36,14 @@ pub(crate) struct Shape {
     pub(crate) writers: u32,
     pub(crate) rank: u64,
     pub(crate) ranks: u64,
-    /// 0 = without limit.
+    /// 0 means unlimited.
     pub(crate) max_times_sampled: u64,
 }
 
 /// A column's table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Table {
-    /// In the segment, or in the column's file.
+    /// Offset in the segment, or in the column's file.
     pub(crate) offset: u64,
     pub(crate) stride: u64,
     pub(crate) step_bytes: u64,
@@ -67,7 +67,7 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
-    /// Places everything, one after the other.
+    /// Places everything consecutively.
     pub(crate) fn new(schema: &Schema, shape: &Shape, tiers: &[Tier], schema_bytes: u64) -> Result<Self> {
         let too_large = || {
             Error::invalid(format!(
@@ -107,7 +107,7 @@ impl Layout {
     }
 }
 
-/// Places a column's table; one in a file leaves the segment as it is.
+/// Places a column's table; a table in a file does not change the segment.
 fn table(schema: &Schema, column: usize, rows: u64, tier: &Tier, end: &mut u64) -> Option<Table> {
     let step_bytes = schema.step_bytes(column);
     let stride = round_up(schema.max_steps().checked_mul(step_bytes)?, LINE)?;
@@ -139,7 +139,7 @@ mod tests {
         Shape { capacity, readers: 4, writers: 3, rank: 0, ranks: 1, max_times_sampled: 0 }
     }
 
-    /// Defects 22 and 23: products of rows, steps and bytes are 64 bits wide, and an overflow is an error.
+    /// Defects 22 and 23: products of rows, steps and bytes have 64 bits, and an overflow is an error.
     #[test]
     fn tables_may_be_larger_than_any_32_bit_number() {
         let schema = Schema::new(1000, vec![Column::new("image", DType::UInt8, &[84, 84, 4])]).unwrap();
@@ -151,7 +151,7 @@ mod tests {
     }
 
     proptest! {
-        /// Defect 21: whatever the columns, each block begins at a line, and nothing overlaps.
+        /// Defect 21: whatever the columns, each block starts at a line, and no blocks overlap.
         #[test]
         fn blocks_are_aligned_and_apart(
             sizes in proptest::collection::vec(1_u64..3000, 1..6), steps in 1_u64..50, capacity in 1_u64..2000,

@@ -1,4 +1,4 @@
-//! Files and shared memory, mapped.
+//! Mapped files and shared memory.
 #![expect(unsafe_code, reason = "mappings are made and removed here; each block says why it is sound")]
 
 use std::ffi::c_void;
@@ -13,38 +13,38 @@ use super::layout::{HUGE_PAGE, PAGE};
 use crate::bytes::{narrow, wide};
 use crate::error::{Error, Result};
 
-/// Bytes that one thread touches at a time.
+/// Bytes that a thread touches at a time.
 const TOUCH_BYTES: usize = 64 << 20;
 
-/// A mapping of a whole file, at a multiple of 2 MiB so that huge pages fit in.
+/// A mapping of a whole file, aligned to 2 MiB for huge pages.
 ///
-/// Other processes may write to it, so that its bytes are reached by atomics, or as slices of rows that the protocol
-/// gives to one side at a time.
+/// Other processes may write to it, so its bytes are accessed through atomics, or as slices of rows that the protocol
+/// assigns to one side at a time.
 #[derive(Debug)]
 pub(crate) struct Mapping {
     start: *mut u8,
     len: usize,
 }
 
-// SAFETY: it is memory of the system's, bound to no thread.
+// SAFETY: it is system memory, not bound to a thread.
 unsafe impl Send for Mapping {}
-// SAFETY: `&Mapping` gives nothing but addresses; who turns them into references answers for it.
+// SAFETY: `&Mapping` only exposes addresses; code that turns them into references is responsible for them.
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Maps the first `len` bytes of a file, which has them; `len` is a multiple of the page.
+    /// Maps the first `len` bytes of a file, which must exist; `len` is a multiple of the page size.
     pub(crate) fn new(file: impl AsFd, len: u64, what: &str) -> Result<Self> {
         let failed =
             |error: Errno| Error::system(format_args!("map the {len} bytes of {what}"), error.into());
         let len = narrow(len);
         let spare = len + narrow(HUGE_PAGE);
-        // SAFETY: new addresses are asked for, without bytes behind them.
+        // SAFETY: reserves new addresses, without memory behind them.
         let reserved = unsafe {
             mmap_anonymous(null_mut(), spare, ProtFlags::empty(), MapFlags::PRIVATE | MapFlags::NORESERVE)
         };
         let reserved = reserved.map_err(failed)?;
         let address = reserved.map_addr(|begin| begin.next_multiple_of(narrow(HUGE_PAGE)));
-        // SAFETY: the addresses are a part of those that were reserved above, where nothing else lies.
+        // SAFETY: the addresses are part of the range reserved above, which is otherwise unused.
         let mapped = unsafe {
             mmap(
                 address,
@@ -63,11 +63,11 @@ impl Mapping {
         Ok(Self { start, len })
     }
 
-    /// Memory of this process alone, all zeros, at a multiple of 2 MiB.
+    /// Memory of this process alone, zeroed, aligned to 2 MiB.
     pub(crate) fn private(len: u64, what: &str) -> Result<Self> {
         let len = narrow(len).next_multiple_of(narrow(PAGE));
         let spare = len + narrow(HUGE_PAGE);
-        // SAFETY: new memory is asked for.
+        // SAFETY: allocates new memory.
         let reserved = unsafe {
             mmap_anonymous(null_mut(), spare, ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE)
         };
@@ -77,7 +77,7 @@ impl Mapping {
         Ok(Self { start, len })
     }
 
-    /// Gives back what lies around the first `len` bytes that begin at a multiple of 2 MiB.
+    /// Unmaps everything around the first `len` bytes that start at a multiple of 2 MiB.
     fn trim(reserved: *mut u8, spare: usize, len: usize) -> (*mut u8, usize) {
         let before = reserved.addr().next_multiple_of(narrow(HUGE_PAGE)) - reserved.addr();
         let start = reserved.wrapping_byte_add(before);
@@ -86,7 +86,7 @@ impl Mapping {
         (start, len)
     }
 
-    /// Where it begins.
+    /// The start address.
     pub(crate) fn start(&self) -> *mut u8 {
         self.start
     }
@@ -96,13 +96,13 @@ impl Mapping {
         wide(self.len)
     }
 
-    /// Asks for huge pages. The system may have none for this kind of memory, which only costs time later.
+    /// Requests huge pages. The system may have none for this kind of memory, which only costs time later.
     pub(crate) fn advise_huge(&self) -> bool {
         // SAFETY: the advice changes no byte of this mapping.
         unsafe { madvise(self.start.cast(), self.len, Advice::LinuxHugepage) }.is_ok()
     }
 
-    /// Has the system put memory behind every byte, by several threads; what is there stays as it is.
+    /// Makes the system allocate memory behind every byte, on several threads; the contents stay unchanged.
     pub(crate) fn touch(&self, threads: usize, what: &str) -> Result<()> {
         let next = AtomicU64::new(0);
         let work = || loop {
@@ -127,10 +127,10 @@ impl Mapping {
     fn touch_range(&self, begin: usize, len: usize) -> Result<(), Errno> {
         let start = self.start.wrapping_add(begin);
         loop {
-            // SAFETY: the range lies in the mapping, and its bytes stay as they are.
+            // SAFETY: the range is within the mapping, and its bytes stay unchanged.
             match unsafe { madvise(start.cast(), len, Advice::LinuxPopulateWrite) } {
                 Err(Errno::INTR | Errno::AGAIN) => {}
-                // Kernels before 5.14 do not know the advice.
+                // Kernels before 5.14 do not know this advice.
                 Err(Errno::INVAL) => return self.touch_pages(begin, len),
                 other => return other,
             }
@@ -139,7 +139,8 @@ impl Mapping {
 
     fn touch_pages(&self, begin: usize, len: usize) -> Result<(), Errno> {
         for at in (begin..begin + len).step_by(narrow(PAGE)) {
-            // SAFETY: aligned, since pages are, and in the mapping; an atomic that adds 0 changes nothing for others.
+            // SAFETY: aligned because pages are, and within the mapping; an atomic addition of 0 changes nothing for
+            // others.
             let word = unsafe { AtomicU64::from_ptr(self.start.wrapping_add(at).cast()) };
             word.fetch_add(0, Ordering::Relaxed);
         }
@@ -153,11 +154,11 @@ impl Drop for Mapping {
     }
 }
 
-/// Unmaps what nobody looks at any more.
+/// Unmaps memory that is no longer in use.
 fn release(start: *mut u8, len: usize) {
     if len > 0 {
-        // SAFETY: called for reserved addresses that were never handed out, and for a mapping that is being dropped.
-        // It only fails for addresses that are not aligned, and these are.
+        // SAFETY: called for reserved addresses that were never handed out, and for a mapping that is being dropped. It
+        // only fails for unaligned addresses, and these are aligned.
         let _: Result<(), Errno> = unsafe { munmap(start.cast::<c_void>(), len) };
     }
 }
@@ -179,7 +180,7 @@ mod tests {
         let [a, b] = [0; 2].map(|_| Mapping::new(&file, 3 * PAGE, "it").unwrap());
         assert_eq!(a.start().addr() % narrow(HUGE_PAGE), 0);
         a.touch(2, "it").unwrap();
-        // SAFETY: both lie in mappings of three pages.
+        // SAFETY: both are within mappings of three pages.
         unsafe {
             a.start().add(5000).write(7);
             assert_eq!(b.start().add(5000).read(), 7);
@@ -190,7 +191,7 @@ mod tests {
         assert_eq!(unsafe { b.start().add(5000).read() }, 7);
     }
 
-    /// Defect 24: a mapping that fails is an error with its reason.
+    /// Defect 24: a failed mapping is an error with its reason.
     #[test]
     fn what_cannot_be_mapped_is_an_error() {
         let file = std::fs::File::open("/dev/null").unwrap();

@@ -1,4 +1,4 @@
-//! Shared memory: what lies where, who has it, how it is waited for.
+//! Shared memory: its layout, its owners, and waiting for it.
 
 pub(crate) mod claims;
 pub(crate) mod files;

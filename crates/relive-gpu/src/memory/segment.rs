@@ -1,4 +1,4 @@
-//! A segment: the header, the arrays and the tables of a store, as all processes see them.
+//! A segment: the header, arrays and tables of a store, as all processes see them.
 #![expect(
     unsafe_code,
     reason = "addresses of the mapping become atomics and rows here; each block says why it is sound"
@@ -28,38 +28,38 @@ const RELEASES_AT: u64 = 1280;
 const EXHAUSTED_AT: u64 = 1408;
 const COMMITTED_AT: u64 = 1536;
 const CHANGES_AT: u64 = 1664;
-/// The segment's state.
+/// The segment's state: in use.
 const IN_USE: u64 = 1;
 const CLOSED: u64 = 2;
-/// Where a column's file has the identity of its owner.
+/// Offset of the owner's identity in a column's file.
 const COLUMN_IDENTITY_AT: u64 = 16;
-/// More of a segment is never read as its header.
+/// Limit on the bytes of a segment that are read as its header.
 const MAX_HEADER_BYTES: u64 = 32 << 20;
 
-/// Which processes can attach to a new segment.
+/// The processes that can attach to a new segment.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Reach<'a> {
-    /// Those that know its name.
+    /// Processes that know its name.
     Named(&'a str),
-    /// Those that are given its descriptor.
+    /// Processes that receive its descriptor.
     Descriptor,
-    /// Nobody but this process.
+    /// Only this process.
     Process,
 }
 
-/// How memory is made ready.
+/// How memory is prepared.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ready {
     pub(crate) huge_pages: bool,
     pub(crate) touch_threads: usize,
 }
 
-/// A mapped segment, made by this process or another.
+/// A mapped segment, created by this process or another.
 #[derive(Debug)]
 pub(crate) struct Segment {
     header: Header,
     map: Mapping,
-    /// Of columns in files.
+    /// Mappings of columns in files.
     files: Vec<Option<Mapping>>,
     /// `None` for memory of this process alone.
     file: Option<File>,
@@ -67,7 +67,7 @@ pub(crate) struct Segment {
 }
 
 impl Segment {
-    /// Makes a segment. Its names go when the second value is dropped.
+    /// Creates a segment. Dropping the second value removes its names.
     pub(crate) fn create(header: Header, reach: Reach<'_>, ready: Ready) -> Result<(Self, Vec<Name>)> {
         let bytes = header.layout.segment_bytes;
         let (file, name, what) = match reach {
@@ -94,7 +94,7 @@ impl Segment {
         Ok((segment, names))
     }
 
-    /// Writes the header, its first bytes last.
+    /// Writes the header, with its first bytes last.
     fn publish(&self) -> Result<()> {
         if let Some(file) = &self.file {
             let (fixed, schema) = self.header.encode();
@@ -107,7 +107,7 @@ impl Segment {
         Ok(())
     }
 
-    /// Attaches to the segment of this name.
+    /// Attaches to the segment with this name.
     pub(crate) fn open(name: &str) -> Result<Self> {
         let file = files::open(&files::shared_memory(name)?)?;
         Self::attach(file, format!("the segment {name:?}"))
@@ -120,7 +120,7 @@ impl Segment {
 
     fn attach(file: File, what: String) -> Result<Self> {
         check_state(&file, &what)?;
-        // Read after the state, which is written last: all of it is there.
+        // Read after the state, which is written last, so all of it is complete.
         let bytes = files::beginning(&file, SCHEMA_AT, &what)?;
         let schema_bytes =
             bytes.get(40..48).map_or(0, |word| u64::from_le_bytes(word.try_into().expect("eight bytes")));
@@ -139,7 +139,7 @@ impl Segment {
         Ok(segment)
     }
 
-    /// Refuses another schema than the one that the caller has in mind.
+    /// Fails if the schema differs from the caller's.
     pub(crate) fn expect_schema(&self, expected: &Schema) -> Result<()> {
         let found = &self.header.schema;
         if found != expected {
@@ -169,7 +169,7 @@ impl Segment {
         Ok(())
     }
 
-    /// Tells all who wait that there is nothing more to wait for.
+    /// Tells all waiters that there is nothing more to wait for.
     pub(crate) fn close(&self) {
         self.word(STATE_AT).store(CLOSED, Ordering::Release);
         for slot in self.slots() {
@@ -179,7 +179,7 @@ impl Segment {
         futex::wake(self.doorbell().0);
     }
 
-    /// The segment in errors.
+    /// The segment's description in errors.
     pub(crate) fn what(&self) -> &str {
         &self.what
     }
@@ -236,12 +236,12 @@ impl Segment {
         self.words(self.header.layout.slots, u64::from(self.header.shape.writers))
     }
 
-    /// What writers ring, and whether the controller waits for it.
+    /// The word that writers ring, and whether the controller waits for it.
     pub(crate) fn doorbell(&self) -> (&AtomicU32, &AtomicU32) {
         (self.half_word(DOORBELL_AT), self.half_word(DOORBELL_AT + 4))
     }
 
-    /// How often pins were taken back, and how many threads wait for it.
+    /// The number of released pins, and the number of threads that wait for it.
     pub(crate) fn releases(&self) -> (&AtomicU32, &AtomicU32) {
         (self.half_word(RELEASES_AT), self.half_word(RELEASES_AT + 4))
     }
@@ -254,12 +254,12 @@ impl Segment {
         self.word(COMMITTED_AT)
     }
 
-    /// Number of changes of weights so far, for who keeps a copy of them.
+    /// Number of changes of weights so far, for holders of a copy.
     pub(crate) fn changes(&self) -> u64 {
         self.word(CHANGES_AT).load(Ordering::Acquire)
     }
 
-    /// Counts a change of a weight, after it was made.
+    /// Counts a change of a weight after it was made.
     pub(crate) fn note_change(&self) {
         self.word(CHANGES_AT).fetch_add(1, Ordering::Release);
     }
@@ -272,20 +272,20 @@ impl Segment {
         &self.words(at, 1)[0]
     }
 
-    /// `count` shared words from an offset, which the layout has placed.
+    /// `count` shared words from an offset that the layout has assigned.
     fn words<T: SharedWord>(&self, at: u64, count: u64) -> &[T] {
         let bytes = count * size_of::<T>() as u64;
         assert!(
             at + bytes <= self.map.len() && at.is_multiple_of(size_of::<T>() as u64),
             "as the layout says"
         );
-        // SAFETY: the range lies in the mapping, whose start is aligned to 2 MiB, and lives as long as the borrow. A
-        // `SharedWord` consists of atomics, so that other threads and processes may change it, and every pattern of
-        // bits is a value of it.
+        // SAFETY: the range is within the mapping, whose start is aligned to 2 MiB and which outlives the borrow. A
+        // `SharedWord` consists of atomics, so other threads and processes may change it, and every bit pattern is
+        // valid.
         unsafe { std::slice::from_raw_parts(self.map.start().add(narrow(at)).cast::<T>(), narrow(count)) }
     }
 
-    /// A column's table, and where it begins in this process.
+    /// A column's table, and its start in this process.
     pub(crate) fn table(&self, column: usize) -> (Table, *mut u8) {
         let table = self.header.layout.tables[column];
         let map = self.files[column].as_ref().unwrap_or(&self.map);
@@ -293,9 +293,9 @@ impl Segment {
         (table, map.start().wrapping_add(narrow(table.offset)))
     }
 
-    /// A row's bytes in a column: all steps, without the padding behind them.
+    /// A row's bytes in a column: all steps, without the padding after them.
     ///
-    /// The caller has pinned the row, or is the one that writes it, for as long as it uses the address.
+    /// The caller must have pinned the row, or be its writer, for as long as it uses the address.
     pub(crate) fn row(&self, column: usize, row: u64) -> (*mut u8, u64) {
         let (table, start) = self.table(column);
         assert!(row < self.capacity(), "row {row} of {}", self.capacity());
@@ -303,31 +303,31 @@ impl Segment {
     }
 }
 
-/// Writes to a row that the caller has for itself, at an address out of [`Segment::row`] with room for the bytes.
+/// Writes to a row that the caller owns exclusively, at an address from [`Segment::row`] with room for the bytes.
 pub(crate) fn write(start: *mut u8, bytes: &[u8]) {
-    // SAFETY: by the caller's promise the bytes lie in a mapped row that nobody else touches.
+    // SAFETY: the caller guarantees that the bytes are within a mapped row that nobody else accesses.
     unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), start, bytes.len()) };
 }
 
-/// Reads from a row that nobody writes to, at an address out of [`Segment::row`].
+/// Reads from a row that nobody writes to, at an address from [`Segment::row`].
 pub(crate) fn read(start: *const u8, bytes: &mut [u8]) {
-    // SAFETY: by the caller's promise the bytes lie in a mapped row that nobody writes to.
+    // SAFETY: the caller guarantees that the bytes are within a mapped row that nobody writes to.
     unsafe { std::ptr::copy_nonoverlapping(start, bytes.as_mut_ptr(), bytes.len()) };
 }
 
-/// What may be seen in shared memory as it is.
+/// A type that may refer directly to shared memory.
 ///
 /// # Safety
-/// It must consist of atomics, have no invalid pattern of bits, and an alignment of its size or 128.
+/// It must consist of atomics, have no invalid bit patterns, and be aligned to its size or 128.
 unsafe trait SharedWord {}
-// SAFETY: an atomic number.
+// SAFETY: an atomic integer.
 unsafe impl SharedWord for AtomicU32 {}
-// SAFETY: an atomic number.
+// SAFETY: an atomic integer.
 unsafe impl SharedWord for AtomicU64 {}
-// SAFETY: atomic numbers, 128 bytes of them, aligned to 128.
+// SAFETY: atomic integers, 128 bytes of them, aligned to 128.
 unsafe impl SharedWord for Slot {}
 
-/// Refuses what is no segment, or is not ready.
+/// Refuses files that are not segments, and segments that are not ready.
 fn check_state(file: &File, what: &str) -> Result<()> {
     let word = |at| -> Result<Option<[u8; 8]>> { files::word(file, at, what) };
     let state = word(STATE_AT)?.map_or(0, u64::from_le_bytes);
@@ -342,7 +342,7 @@ fn check_state(file: &File, what: &str) -> Result<()> {
     }
 }
 
-/// Makes the files of columns that lie in files.
+/// Creates the files of columns that are in files.
 fn make_columns(header: &Header, names: &mut Vec<Name>) -> Result<Vec<Option<Mapping>>> {
     each_file(header, |path, bytes| {
         let (file, name) = files::create(path, bytes, COLUMN_IDENTITY_AT)?;
@@ -400,7 +400,7 @@ mod tests {
     use crate::error::ErrorKind;
     use crate::schema::Column;
 
-    /// The whole first pages of a segment that is in use.
+    /// The first pages of a segment in use.
     fn image() -> File {
         let schema = Schema::new(2, vec![Column::new("a", DType::UInt8, &[])]).unwrap();
         let shape = Shape { capacity: 3, readers: 1, writers: 0, rank: 0, ranks: 1, max_times_sampled: 0 };
@@ -427,7 +427,7 @@ mod tests {
             file.write_all_at(bytes, at).unwrap();
             attached(file).unwrap_err()
         };
-        // As it is before its header is there, whatever its readers have read of it.
+        // The state before its header is written, whatever its readers have read.
         let making = tempfile::tempfile().unwrap();
         let states = [
             (0, Vec::new()),

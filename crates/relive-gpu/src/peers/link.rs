@@ -1,4 +1,4 @@
-//! A connection to a store of another machine.
+//! A connection to a store on another machine.
 
 use std::fmt::Display;
 use std::sync::Arc;
@@ -15,33 +15,33 @@ use super::messages::{
 };
 use crate::error::{Error, Result};
 
-/// How long a store is tried to be told that rows may go. One that takes nothing for longer is cut off, which frees
-/// them, too.
+/// How long the link tries to tell a store that rows are released. A store that accepts nothing for longer is
+/// disconnected, which releases them, too.
 const RELEASE_PATIENCE: Duration = Duration::from_secs(30);
-/// Bytes that are read at once, so that many short steps cost few calls of the system.
+/// Bytes read at once, so that many short steps need few system calls.
 const READ_BYTES: usize = 256 << 10;
-/// Longer pieces are read to where they belong at once.
+/// Longer pieces are read directly to their destination.
 const DIRECT_BYTES: usize = 64 << 10;
 
-/// A connection, which serves one request at a time.
+/// A connection that serves one request at a time.
 #[derive(Debug)]
 pub(crate) struct Link {
-    /// Whose store it is, for errors.
+    /// The store's description, for errors.
     what: Arc<str>,
-    /// `None` once it is broken: a request that was given up leaves bytes behind that nobody can tell apart.
+    /// `None` once the link is broken: an abandoned request leaves bytes on it that cannot be interpreted.
     frames: Arc<Mutex<Option<Frames>>>,
     leases: AtomicU64,
     runtime: Handle,
 }
 
-/// Rows that a store keeps in place until this is dropped, or the connection ends.
+/// Rows that a store keeps in place until this is dropped or the connection ends.
 #[derive(Debug)]
 pub(crate) struct Lease {
     link: Arc<Link>,
     id: u64,
 }
 
-/// A request that was sent, and whose answer is still to be read. Dropping it ends the connection.
+/// A sent request whose answer has not been read. Dropping it ends the connection.
 #[derive(Debug)]
 pub(crate) struct Asked {
     link: Arc<Link>,
@@ -52,7 +52,7 @@ pub(crate) struct Asked {
 /// The body of an answer.
 pub(crate) struct Body<'a> {
     asked: &'a mut Asked,
-    /// Bytes of the frame that were not read yet.
+    /// Unread bytes of the frame.
     left: usize,
     buffer: Vec<u8>,
     at: usize,
@@ -64,22 +64,22 @@ impl Link {
         Arc::new(Self { what, frames, leases: AtomicU64::new(0), runtime })
     }
 
-    /// Whether it is broken. One that is in use is not, or will be found to be by whoever comes next.
+    /// Whether the link is broken. A link in use is assumed intact; its next user finds out.
     pub(super) fn is_broken(&self) -> bool {
         self.frames.try_lock().is_ok_and(|frames| frames.is_none())
     }
 
-    /// Asks to pin rows.
+    /// Requests pins of rows.
     pub(super) async fn pin(self: &Arc<Self>, indices: &[u64], is_sample: bool) -> Result<(Asked, Lease)> {
         let id = self.leases.fetch_add(1, Ordering::Relaxed);
         let body: Vec<u8> = indices.iter().flat_map(|index| index.to_le_bytes()).collect();
         let head = PinHead { lease: id, is_sample }.encode();
-        // Made before it is sent: what a store pins for a request that is given up then is taken back.
+        // Created before the request is sent, so that pins of an abandoned request are released.
         let lease = Lease { link: Arc::clone(self), id };
         Ok((self.ask(FrameKind::PinRows, &head, &body).await?, lease))
     }
 
-    /// Sends a request, after the one before it was answered.
+    /// Sends a request after the previous one was answered.
     async fn ask(self: &Arc<Self>, kind: FrameKind, head: &[u8], body: &[u8]) -> Result<Asked> {
         if body.len() > MAX_REQUEST_BYTES {
             return Err(Error::invalid(format!(
@@ -101,18 +101,18 @@ impl Link {
 }
 
 impl Lease {
-    /// Asks for steps of rows that were pinned over the same connection.
+    /// Requests steps of rows that were pinned over the same connection.
     pub(crate) async fn read(&self, windows: &[WindowAsked], rows: &[RowAsked]) -> Result<Asked> {
         let (head, body) = (WindowAsked::encode_all(windows), RowAsked::encode_all(rows));
         self.link.ask(FrameKind::ReadRows, &head, &body).await
     }
 
-    /// Whether both are of one connection, so that a request can be for the rows of both.
+    /// Whether both leases are of one connection, so that one request can cover the rows of both.
     pub(crate) fn is_with(&self, other: &Lease) -> bool {
         Arc::ptr_eq(&self.link, &other.link)
     }
 
-    /// Whose rows they are, for errors.
+    /// The store's description, for errors.
     pub(crate) fn what(&self) -> &str {
         &self.link.what
     }
@@ -130,7 +130,7 @@ impl Drop for Lease {
                 }
             };
             if tokio::time::timeout(RELEASE_PATIENCE, release).await.is_err() {
-                // A part of the frame may have gone out.
+                // A part of the frame may have been sent.
                 *link.frames.lock().await = None;
             }
         });
@@ -146,7 +146,7 @@ impl Asked {
         }
     }
 
-    /// The header of the answer.
+    /// Reads the header of the answer.
     async fn header(&mut self, expected: FrameKind) -> Result<FrameHeader> {
         let link = Arc::clone(&self.link);
         let next = self.frames()?.next().await.map_err(|error| link.lost(&error))?;
@@ -156,7 +156,7 @@ impl Asked {
         match header.kind {
             kind if kind == expected => Ok(header),
             FrameKind::RowsRefused if header.body_len() == 0 => {
-                // The connection is as it was.
+                // The connection is unchanged.
                 self.is_answered = true;
                 Err(decode_error(&head, &link.what))
             }
@@ -167,7 +167,7 @@ impl Asked {
         }
     }
 
-    /// The rows that were pinned, as many as were asked for.
+    /// Reads the pinned rows, as many as were requested.
     pub(crate) async fn pinned(mut self, count: usize) -> Result<Vec<RowTold>> {
         let link = Arc::clone(&self.link);
         let header = self.header(FrameKind::PinnedRows).await?;
@@ -177,7 +177,7 @@ impl Asked {
         RowTold::decode_all(&bytes, count, &link.what)
     }
 
-    /// The body of so many bytes that was asked for.
+    /// The body of an answer with the expected number of bytes.
     pub(crate) async fn rows(&mut self, bytes: u64) -> Result<Body<'_>> {
         let header = self.header(FrameKind::Rows).await?;
         let left = header.body_len();
@@ -196,7 +196,7 @@ impl Drop for Asked {
 }
 
 impl Body<'_> {
-    /// The next bytes, which the caller knows to be there.
+    /// Reads bytes that the caller knows to follow.
     pub(crate) async fn read(&mut self, mut out: &mut [u8]) -> Result<()> {
         while !out.is_empty() {
             if self.at == self.buffer.len() && out.len() >= DIRECT_BYTES {

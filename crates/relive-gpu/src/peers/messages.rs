@@ -1,4 +1,4 @@
-//! What is in the frames between a store and who reads its rows from another machine (`docs/protocol.md`).
+//! The contents of the frames between a store and its readers on other machines (`docs/protocol.md`).
 
 use crate::bytes::{Cursor, narrow, wide};
 use crate::error::{Error, ErrorKind, Result};
@@ -8,27 +8,27 @@ use crate::schema::Schema;
 
 /// The first bytes of a connection; the version follows as a u32.
 pub(crate) const MAGIC: [u8; 8] = *b"RLVROWS\n";
-/// The version that both sides speak.
+/// The version of the protocol.
 pub(crate) const VERSION: u32 = 1;
 /// Bytes of magic and version.
 pub(crate) const GREETING_BYTES: usize = 12;
-/// Most bytes of a request's head: 1,024 windows take 24 KiB.
+/// Limit on the bytes of a request's head: 1,024 windows take 24 KiB.
 pub(crate) const MAX_HEAD_BYTES: usize = 64 << 10;
-/// Most bytes of a request's body: 2.7 million rows.
+/// Limit on the bytes of a request's body: 2.7 million rows.
 pub(crate) const MAX_REQUEST_BYTES: usize = 64 << 20;
-/// Most bytes of rows in one answer: a client asks for more in several requests. A frame has at most 4 GiB.
+/// Limit on the bytes of rows in one answer: a client splits larger requests. A frame has at most 4 GiB.
 pub(crate) const MAX_ANSWER_BYTES: u64 = 1 << 30;
-/// Most windows of rows in one answer, of which each costs some work: a client asks for more in several requests, and
-/// others are served between them.
+/// Limit on the windows of rows in one answer, each of which costs some work: a client splits larger requests, and the
+/// server serves other clients in between.
 pub(crate) const MAX_ANSWER_PIECES: usize = 1 << 20;
-/// In place of the generation of a trajectory that is not there.
+/// Replaces the generation of a trajectory that does not exist.
 pub(crate) const GONE: u64 = u64::MAX;
-/// Bytes that a pinned row takes.
+/// Encoded bytes of a pinned row.
 const ROW_BYTES: usize = 40;
-/// Bytes that a wanted row takes.
+/// Encoded bytes of a requested row.
 const WANTED_BYTES: usize = 24;
 
-/// What a store is, as it tells who connects.
+/// A store's description of itself to a new connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Described {
     pub(crate) schema: Schema,
@@ -57,12 +57,12 @@ impl Described {
     }
 }
 
-/// The head of a request to pin.
+/// The head of a pin request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PinHead {
-    /// By what the client names these pins.
+    /// The client's name for these pins.
     pub(crate) lease: u64,
-    /// Whether it counts as sampling them.
+    /// Whether the pins count as samples.
     pub(crate) is_sample: bool,
 }
 
@@ -101,7 +101,7 @@ impl RowTold {
         bytes
     }
 
-    /// As many rows as were asked for.
+    /// Decodes as many rows as were requested.
     pub(crate) fn decode_all(bytes: &[u8], count: usize, what: &str) -> Result<Vec<Self>> {
         expect_bytes(bytes.len(), count.saturating_mul(ROW_BYTES), what)?;
         let mut cursor = Cursor::new(bytes, what);
@@ -121,7 +121,7 @@ impl RowTold {
     }
 }
 
-/// Which steps a request wants of a column.
+/// The steps of a column that a request covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct WindowAsked {
     pub(crate) column: usize,
@@ -155,7 +155,7 @@ impl WindowAsked {
     }
 }
 
-/// A row that a request wants steps of.
+/// A row of which a request wants steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RowAsked {
     pub(crate) index: u64,
@@ -177,14 +177,14 @@ impl RowAsked {
     }
 }
 
-/// Some numbers one after the other.
+/// Decodes consecutive numbers.
 pub(crate) fn u64s(bytes: &[u8], what: &str) -> Result<Vec<u64>> {
     expect_bytes(bytes.len(), bytes.len() / size_of::<u64>() * size_of::<u64>(), what)?;
     Cursor::new(bytes, what).u64s(wide(bytes.len() / size_of::<u64>()))
 }
 
 /// # Errors
-/// There are other numbers of bytes than there have to be.
+/// The number of bytes differs from the expected one.
 pub(crate) fn expect_bytes(found: usize, expected: usize, what: &str) -> Result<()> {
     if found == expected {
         return Ok(());
@@ -192,7 +192,7 @@ pub(crate) fn expect_bytes(found: usize, expected: usize, what: &str) -> Result<
     Err(Error::corrupt(format!("{what} has {found} bytes and not {expected}")))
 }
 
-/// The kinds of errors, as their places in this list.
+/// The kinds of errors, encoded as their positions in this list.
 const KINDS: [ErrorKind; 5] = [
     ErrorKind::InvalidArgument,
     ErrorKind::NotFound,
@@ -209,7 +209,7 @@ pub(crate) fn encode_error(error: &Error) -> Vec<u8> {
     bytes
 }
 
-/// The error that the store `what` has told.
+/// The error that the store `what` reported.
 pub(crate) fn decode_error(bytes: &[u8], what: &str) -> Error {
     let mut cursor = Cursor::new(bytes, what);
     let kind = cursor.u64().ok().and_then(|kind| KINDS.get(narrow(kind)).copied());

@@ -1,4 +1,4 @@
-//! Stores of other machines, whose rows come over a network. What goes to and fro is in `docs/protocol.md`.
+//! Stores on other machines, whose rows are read over a network. `docs/protocol.md` describes the messages.
 
 mod link;
 pub(crate) mod messages;

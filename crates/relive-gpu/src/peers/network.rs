@@ -10,23 +10,24 @@ use tokio::runtime::{Builder, Handle, Runtime};
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// How often a wait asks whether it is to go on.
+/// How often a wait asks whether to continue.
 const ASK_EVERY: Duration = Duration::from_millis(50);
 
-/// How stores reach each other over a network, and with what rights.
+/// How stores reach each other over a network, and how they authenticate.
 #[derive(Clone)]
 pub struct NetworkOptions {
-    /// What connections show, and what a server asks for; without one it is open to everybody who reaches it.
+    /// The token that connections present and a server requires; without one, a server is open to every client that can
+    /// reach it.
     pub token: Option<String>,
-    /// How a server proves who it is; without it connections are in plain text.
+    /// A server's TLS settings; without them connections are in plain text.
     pub server_tls: Option<ServerTls>,
-    /// Whom connections trust; without it they are in plain text.
+    /// A connection's TLS settings; without them it is in plain text.
     pub client_tls: Option<ClientTls>,
-    /// How long a call waits for the stores of others: for the whole of their answers.
+    /// How long a call waits for the complete answers of other stores.
     pub patience: Duration,
-    /// Threads that serve.
+    /// Number of serving threads.
     pub threads: usize,
-    /// Asked every 50 ms of a wait, in the thread that waits: true ends it with an error of the kind `Interrupted`.
+    /// Called every 50 ms of a wait, in the waiting thread: true ends the wait with an error of the kind `Interrupted`.
     pub interrupted: Option<fn() -> bool>,
 }
 
@@ -51,7 +52,7 @@ impl Default for NetworkOptions {
     }
 }
 
-/// The token stays out of logs.
+/// Keeps the token out of logs.
 impl fmt::Debug for NetworkOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (has_token, has_tls) = (self.token.is_some(), self.server_tls.is_some());
@@ -61,7 +62,7 @@ impl fmt::Debug for NetworkOptions {
     }
 }
 
-/// Threads and settings of connections to stores of other machines, and of those that come from there. Cheap to clone.
+/// Threads and settings of connections to and from stores on other machines. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Network {
     inner: Arc<Inner>,
@@ -70,13 +71,13 @@ pub struct Network {
 #[derive(Debug)]
 struct Inner {
     options: NetworkOptions,
-    /// `None` at the end.
+    /// `None` while it is dropped.
     runtime: Option<Runtime>,
 }
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        // Whoever drops it last may be one of its own threads, which cannot wait for themselves.
+        // The last owner may be one of its own threads, which cannot wait for itself.
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }
@@ -87,7 +88,8 @@ impl Network {
     /// Starts the threads.
     ///
     /// # Errors
-    /// No patience, no threads, a token that is empty or longer than 1,024 bytes, or the system starts no thread.
+    /// The patience or the number of threads is 0, the token is empty or longer than 1,024 bytes, or the system cannot
+    /// start a thread.
     pub fn new(options: NetworkOptions) -> Result<Self> {
         if options.patience.is_zero() || options.threads == 0 {
             return Err(Error::invalid(format!(
@@ -115,7 +117,7 @@ impl Network {
         self.inner.runtime.as_ref().expect("there until it is dropped").handle()
     }
 
-    /// Waits for what other stores do, in this thread, for as long as the patience lasts. `what` is done in errors.
+    /// Waits in this thread for other stores, for at most the patience. Errors call the operation `what`.
     pub(crate) fn wait<T: Send>(
         &self,
         what: &str,
@@ -127,7 +129,7 @@ impl Network {
         if Handle::try_current().is_err() {
             return handle.block_on(wait);
         }
-        // A thread of somebody's runtime must not wait in it.
+        // A thread of another runtime must not block on this one.
         std::thread::scope(|scope| {
             let thread = scope.spawn(|| handle.block_on(wait));
             thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
@@ -135,7 +137,7 @@ impl Network {
     }
 }
 
-/// Most bytes of a token.
+/// Limit on the bytes of a token.
 const MAX_TOKEN_BYTES: usize = 1024;
 
 async fn within<T>(options: &NetworkOptions, what: &str, work: impl Future<Output = Result<T>>) -> Result<T> {

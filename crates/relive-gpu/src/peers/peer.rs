@@ -1,4 +1,4 @@
-//! A store of another machine.
+//! A store on another machine.
 
 use std::sync::Arc;
 
@@ -13,9 +13,9 @@ use super::network::Network;
 use crate::error::{Error, Result};
 use crate::schema::Schema;
 
-/// A store in another process, mostly of another machine, whose rows come over a connection. Cheap to clone.
+/// A store in another process, usually on another machine, whose rows are read over a connection. Cheap to clone.
 ///
-/// A connection that is lost, or on which a call was given up, is made anew by the next call that pins rows.
+/// The next call that pins rows replaces a connection that was lost, or on which a call was abandoned.
 #[derive(Clone, Debug)]
 pub struct Peer {
     shared: Arc<Shared>,
@@ -34,8 +34,8 @@ impl Peer {
     /// Connects to the store that a [`RowServer`](crate::RowServer) serves at `host:port`.
     ///
     /// # Errors
-    /// `Unavailable` if there is no such server within the network's patience, or it refuses the token, the certificate
-    /// or the version; `Corrupt` if what answers is no such server.
+    /// `Unavailable` if no server answers within the network's patience, or it refuses the token, the certificate or
+    /// the version; `Corrupt` if the other side is not such a server.
     pub fn connect(network: &Network, address: &str) -> Result<Self> {
         let what: Arc<str> = format!("the store at {address}").into();
         let (frames, described) =
@@ -47,7 +47,7 @@ impl Peer {
         Ok(Self { shared: Arc::new(shared) })
     }
 
-    /// What its trajectories are made of.
+    /// The schema of its trajectories.
     #[must_use]
     pub fn schema(&self) -> &Schema {
         &self.shared.described.schema
@@ -61,12 +61,12 @@ impl Peer {
         &self.shared.network
     }
 
-    /// Who it is, for errors.
+    /// The store's description, for errors.
     pub(crate) fn what(&self) -> &str {
         &self.shared.what
     }
 
-    /// Asks to pin rows; connects anew if the connection was lost.
+    /// Requests pins of rows; reconnects if the connection was lost.
     pub(crate) async fn pin(&self, indices: &[u64], is_sample: bool) -> Result<(Asked, Lease)> {
         self.link().await?.pin(indices, is_sample).await
     }
@@ -92,7 +92,7 @@ impl Peer {
     }
 }
 
-/// A connection to a store, and what the store is.
+/// A connection to a store, and the store's description of itself.
 async fn open(network: &Network, address: &str, what: &str) -> Result<(Frames, Described)> {
     let options = network.options();
     let refused = |error: std::io::Error| Error::unavailable(format!("{what} cannot be reached: {error}"));

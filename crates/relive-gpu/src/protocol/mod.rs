@@ -1,5 +1,5 @@
-//! What processes agree on by single words: pins against eviction, and the turns of a writer's slot. Nothing here
-//! waits, and nothing but atomics is used, so that loom can try every interleaving.
+//! The lock-free protocols between processes: pins against eviction, and the turns of a writer's slot. They never wait
+//! and only use atomics, so that loom can explore every interleaving.
 
 pub(crate) mod pin;
 pub(crate) mod slot;

@@ -1,8 +1,8 @@
-//! Pins against eviction: whichever of the two comes later sees the other.
+//! Pins against eviction: the later of the two sees the other.
 
 use crate::sync::{AtomicU32, AtomicU64, Ordering, fence};
 
-/// What a row is at.
+/// The state of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum RowState {
@@ -29,7 +29,7 @@ impl Stamp {
             0 => RowState::Free,
             1 => RowState::Writing,
             2 => RowState::Selectable,
-            // No other is ever written; a damaged one is nobody's to read.
+            // No other value is ever written; a damaged one cannot be read.
             _ => RowState::Evicting,
         };
         Self { state, generation: word >> 8 }
@@ -40,22 +40,22 @@ impl Stamp {
     }
 }
 
-/// What an attempt to pin has come to.
+/// The result of an attempt to pin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pin {
-    /// The row of this generation stays as it is until [`unpin`].
+    /// The row of this generation stays in place until [`unpin`].
     Held(u64),
-    /// The controller is about to decide whether the row goes; the answer comes at once.
+    /// The controller is deciding whether to evict the row; its decision follows at once.
     Undecided,
     /// The row is not selectable.
     Refused,
 }
 
-/// Pins a row by a reader's count of it.
+/// Pins a row through a reader's count of it.
 pub(crate) fn pin(state: &AtomicU64, count: &AtomicU32) -> Pin {
     count.fetch_add(1, Ordering::Relaxed);
-    // With its counterpart in `evict`: of the two fences one is first, and who comes after it sees what was written
-    // before it.
+    // Pairs with the fence in `evict`: one of the two comes first, and the later side sees everything written before
+    // it.
     fence(Ordering::SeqCst);
     let stamp = Stamp::from_word(state.load(Ordering::Acquire));
     match stamp.state {
@@ -71,13 +71,13 @@ pub(crate) fn pin(state: &AtomicU64, count: &AtomicU32) -> Pin {
     }
 }
 
-/// Takes a pin back. What the reader has read happens before whatever comes after an eviction.
+/// Releases a pin. The reader's accesses happen before anything that follows an eviction.
 pub(crate) fn unpin(count: &AtomicU32) {
     count.fetch_sub(1, Ordering::Release);
 }
 
-/// Evicts a selectable row that nobody has pinned; `false` leaves it selectable. Only the controller calls this. The
-/// row is then in the state evicting, and nobody else's.
+/// Evicts a selectable row that is not pinned; `false` leaves it selectable. Only the controller calls this. Afterwards
+/// the row is in the state evicting, and belongs to the controller.
 pub(crate) fn evict<'a>(state: &AtomicU64, counts: impl IntoIterator<Item = &'a AtomicU32>) -> bool {
     let stamp = Stamp::from_word(state.load(Ordering::Relaxed));
     if stamp.state != RowState::Selectable {

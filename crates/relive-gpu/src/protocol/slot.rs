@@ -4,12 +4,13 @@ use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
 /// The slot has a row.
 pub(crate) const HAS_ROW: u32 = 1;
-/// The trajectory in the row is finished.
+/// The trajectory in the row is complete.
 pub(crate) const FINISHED: u32 = 2;
 /// The writer wants a row.
 pub(crate) const WANTS_ROW: u32 = 4;
 
-/// What a writer and the controller share. Fields other than the first two and the last two belong to who has the turn.
+/// The memory that a writer and the controller share. Fields other than the first two and the last two belong to the
+/// side that has the turn.
 #[repr(C, align(128))]
 #[derive(Debug)]
 pub(crate) struct Slot {
@@ -24,7 +25,7 @@ pub(crate) struct Slot {
     pub(crate) waiting: AtomicU32,
 }
 
-/// What a slot says when its reader has the turn.
+/// The contents of a slot, for the side that has the turn.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Said {
     pub(crate) flags: u32,
@@ -35,17 +36,17 @@ pub(crate) struct Said {
 }
 
 impl Slot {
-    /// The turn's number if it is the writer's.
+    /// The turn's number if it is the writer's turn.
     pub(crate) fn writers_turn(&self) -> bool {
         self.turn.load(Ordering::Acquire).is_multiple_of(2)
     }
 
-    /// Whether the turn is the controller's.
+    /// Whether it is the controller's turn.
     pub(crate) fn controllers_turn(&self) -> bool {
         !self.writers_turn()
     }
 
-    /// What the other side has written. Only for who has the turn.
+    /// The values written by the other side. Only for the side that has the turn.
     pub(crate) fn said(&self) -> Said {
         Said {
             flags: self.flags.load(Ordering::Relaxed),
@@ -56,39 +57,39 @@ impl Slot {
         }
     }
 
-    /// The writer says how far it is and what it wants. Only in its turn; what counts is the hand-over.
+    /// The writer records its progress and its request. Only in its turn; the hand-over makes it count.
     pub(crate) fn say(&self, flags: u32, steps: u32, weight: f32) {
         self.steps.store(steps, Ordering::Relaxed);
         self.weight.store(weight.to_bits(), Ordering::Relaxed);
         self.flags.store(flags, Ordering::Relaxed);
     }
 
-    /// The controller puts a row into the slot. Only in its turn.
+    /// The controller assigns a row to the slot. Only in its turn.
     pub(crate) fn assign(&self, row: u64, generation: u64) {
         self.row.store(row, Ordering::Relaxed);
         self.generation.store(generation, Ordering::Relaxed);
         self.say(HAS_ROW, 0, 0.0);
     }
 
-    /// The controller has taken the row of a finished trajectory. Only in its turn.
+    /// The controller has taken the row of a complete trajectory. Only in its turn.
     pub(crate) fn clear_row(&self) {
         let flags = self.flags.load(Ordering::Relaxed);
         self.flags.store(flags & !HAS_ROW, Ordering::Relaxed);
     }
 
-    /// Ends the turn of who has it. All that it wrote happens before the other side's next turn.
+    /// Ends the caller's turn. All its writes happen before the other side's next turn.
     pub(crate) fn hand_over(&self) {
-        // Sequentially consistent beyond what the data need: who looks afterwards whether the other side sleeps is
-        // seen by it, or sees it.
+        // Sequentially consistent, which is more than the data needs: a side that then checks whether the other sleeps
+        // is seen by it, or sees it.
         self.turn.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// The writer's last access: whatever it had is the controller's.
+    /// The writer's last access: everything that it had belongs to the controller.
     pub(crate) fn leave(&self, left: u64) {
         self.claim.store(left, Ordering::Release);
     }
 
-    /// The controller makes the slot of a writer that is no more free for another one.
+    /// The controller frees the slot of a writer that has ended.
     pub(crate) fn clear(&self, nobody: u64) {
         self.say(0, 0, 0.0);
         if self.controllers_turn() {

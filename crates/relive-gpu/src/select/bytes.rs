@@ -34,7 +34,7 @@ impl Writer {
     }
 }
 
-/// Reads what a [`Writer`] wrote; `what` names the record in errors.
+/// Reads the output of a [`Writer`]; errors call the record `what`.
 pub(crate) struct Reader<'a> {
     rest: &'a [u8],
     what: &'static str,
@@ -62,7 +62,7 @@ impl<'a> Reader<'a> {
         u32::try_from(value).map_err(|_| self.corrupt(&format!("{name} is {value}: it has 32 bits")))
     }
 
-    /// As many records of `bytes_each` bytes as a count says, which must be there before memory is taken for them.
+    /// A count of records of `bytes_each` bytes. Checks that they exist before memory is allocated for them.
     pub(crate) fn count(&mut self, bytes_each: usize) -> Result<usize> {
         let count = self.u64()?;
         let there = self.rest.len() / bytes_each;

@@ -1,4 +1,4 @@
-//! Draws with replacement: places in the whole mass, and the indices there.
+//! Draws with replacement: positions in the whole mass, and the indices there.
 
 use std::ops::Range;
 use std::thread;
@@ -8,26 +8,26 @@ use super::radix;
 use super::sums::{Counted, Measure, Near, Share, Sums};
 use super::weights::Weights;
 
-/// From this many draws on they are sorted before they are looked up, so that neighbours share cache lines.
+/// At or above this number, draws are sorted before the lookup, so that neighbours share cache lines.
 const SORTED_FROM: usize = 1 << 12;
 
-/// Places are sorted by this many bits.
+/// Number of bits by which places are sorted.
 const SORTED_BITS: u32 = 22;
 
-/// Fewer draws than this are not worth another thread.
+/// Number of draws from which another thread pays off.
 const DRAWS_PER_THREAD: usize = 1 << 12;
 
-/// An index that was drawn, and as which.
+/// A drawn index, and the number of its draw.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Draw {
-    /// Which of the draws it is, from 0.
+    /// Number of the draw, from 0.
     pub(crate) position: u64,
     pub(crate) index: u64,
     /// Its mass in units of the grid.
     pub(crate) units: u64,
 }
 
-/// Where the draws of a selection are in a mass of `total`, which is positive.
+/// The places of a selection's draws in a mass of `total`, which is positive.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Places {
     pub(crate) numbers: Numbers,
@@ -46,14 +46,14 @@ impl Places {
         begin + self.numbers.below(position, end - begin)
     }
 
-    /// Where the part `position` of `count` equal ones begins: total · position / count, rounded down, in 64 bits.
+    /// Start of the part `position` of `count` equal ones: total · position / count, rounded down, in 64 bits.
     fn stratum(&self, position: u64) -> u64 {
         let (whole, rest) = (self.total / self.count, self.total % self.count);
         position * whole + position * rest / self.count
     }
 }
 
-/// The draws that are in `own`, this rank's part of the whole mass, in the order of their positions.
+/// The draws that fall into `own`, this rank's part of the whole mass, in order of position.
 pub(crate) fn draw(weights: &Weights, measure: Measure, places: &Places, own: Range<u64>) -> Vec<Draw> {
     let mut found = Vec::new();
     for position in 0..places.count {
@@ -65,7 +65,7 @@ pub(crate) fn draw(weights: &Weights, measure: Measure, places: &Places, own: Ra
     if found.len() < SORTED_FROM {
         return look_up(weights, measure, &found);
     }
-    // Neighbours need no exact order: bits for more parts than there are tiles are enough.
+    // Neighbours need no exact order: enough bits for more parts than there are tiles suffice.
     let shift = (u64::BITS - (own.end - own.start).leading_zeros()).saturating_sub(SORTED_BITS);
     let order = radix::order(&found.iter().map(|(place, _)| place >> shift).collect::<Vec<u64>>());
     let sorted: Vec<(u64, u64)> = order.iter().map(|position| found[*position as usize]).collect();
@@ -101,7 +101,7 @@ fn look_up_part(weights: &Weights, measure: Measure, starts: &[u64], places: &[(
     }
 }
 
-/// Searches compiled for the widest vectors there are.
+/// Searches compiled for the widest vectors that the processor supports.
 struct Search<'a, S> {
     weights: &'a Weights,
     sums: &'a Sums,

@@ -1,20 +1,20 @@
-//! Weights as whole numbers: their sums are exact, whatever the order and the number of ranks.
+//! Masses as integers: their sums are exact, whatever the order and the number of ranks.
 
 use crate::{Error, Result};
 
-/// A mass has at most this many bits on the grid.
+/// Limit on the bits of a mass on the grid.
 const MAX_UNIT_BITS: u32 = 40;
 
-/// The most indices that all ranks together may have: each mass still has 24 bits then.
+/// Limit on the indices of all ranks together: each mass then still has 24 bits.
 pub const MAX_CAPACITY: u64 = 1 << 39;
 
-/// The grid of one set of masses, which are weights to the power of their exponent: a mass m is the whole number
-/// nearest to m · 2^exponent, and at least 1 if m > 0.
+/// The grid of a set of masses, which are weights to the power of their exponent: a mass m becomes the integer nearest
+/// to m · 2^exponent, and at least 1 if m > 0.
 ///
 /// The largest mass has `min(40, 63 - log2(capacity))` bits, so that the sum of all masses fits in 64 bits. For up to
 /// 2²³ (8 million) indices the unit is 2⁻⁴⁰ of the largest mass, for 2³⁰ (a billion) it is 2⁻³³. All ranks have the
-/// same grid, since it depends on nothing but the largest mass and the number of indices of all ranks. Selections are
-/// refused if masses are below 256 units in the mean: rounding would change their chances.
+/// same grid, because it only depends on the largest mass and the number of indices of all ranks. Selections are
+/// refused if the mean mass is below 256 units, because rounding would change the probabilities.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Grid {
     exponent: i32,
@@ -23,7 +23,7 @@ pub struct Grid {
 }
 
 impl Grid {
-    /// A grid for masses up to `max_mass`, `capacity` of them in all.
+    /// A grid for `capacity` masses of up to `max_mass`.
     pub(crate) fn new(max_mass: f32, capacity: u64) -> Result<Self> {
         if !(max_mass.is_normal() && max_mass > 0.0) {
             return Err(Error::invalid(format!(
@@ -66,10 +66,10 @@ impl Grid {
         self.scale
     }
 
-    /// The mass as a whole number of units. `mass` is at least 0 and at most [`max_mass`](Self::max_mass).
+    /// The mass as an integer number of units. `mass` must be from 0 to [`max_mass`](Self::max_mass).
     #[inline(always)]
     pub(crate) fn units(&self, mass: f32) -> u64 {
-        // Adding 2⁵² leaves the nearest whole number (ties to even) in the low bits, in instructions that exist for
+        // Adding 2⁵² leaves the nearest integer (ties to even) in the low bits, with instructions that exist for
         // vectors.
         const ROUNDER: f64 = 4_503_599_627_370_496.0;
         let rounded = (f64::from(mass) * self.scale + ROUNDER).to_bits() - ROUNDER.to_bits();

@@ -1,4 +1,4 @@
-//! Selections of each index once: the k smallest keys, of equal ones the lower index.
+//! Selections of distinct indices: the k smallest keys, with ties broken by the lower index.
 
 use std::thread;
 
@@ -8,21 +8,21 @@ use super::smallest::{Candidate, Smallest, first};
 use super::sums::TILE;
 use super::weights::Weights;
 
-/// Which number of an index is its key.
+/// The number of an index that is its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub(crate) enum KeyKind {
     /// The weight, larger ones first.
     Largest = 0,
-    /// The number of insertion.
+    /// The insertion number.
     Oldest = 1,
-    /// The number of insertion, larger ones first.
+    /// The insertion number, larger ones first.
     Newest = 2,
-    /// The time of arrival in a [race](super::race).
+    /// The arrival time in a [race](super::race).
     Race = 3,
 }
 
-/// Weights, and numbers of insertion where the kind asks for them.
+/// Weights, and insertion numbers if the kind of key needs them.
 #[derive(Clone, Copy)]
 pub(crate) struct Scanned<'a> {
     pub(crate) weights: &'a Weights,
@@ -90,7 +90,8 @@ fn scan(
     }
 }
 
-/// A scan compiled for the widest vectors there are. (Closures are not inlined into what is compiled for them.)
+/// A scan compiled for the widest vectors that the processor supports. (Closures are not inlined into code compiled for
+/// them.)
 struct Race<'a> {
     numbers: &'a Numbers,
     first: u64,
@@ -107,12 +108,12 @@ impl pulp::NullaryFnOnce for Race<'_> {
     }
 }
 
-/// Positive f32 are in the order of their bits.
+/// Positive f32 have the same order as their bits.
 pub(crate) fn largest_key(weight: f32) -> u64 {
     u64::from(!weight.to_bits())
 }
 
-/// A scan for the largest weights, which passes over tiles whose largest one is too small.
+/// A scan for the largest weights, which skips tiles whose largest weight is too small.
 struct Largest<'a> {
     first: u64,
     weights: &'a [f32],
@@ -125,7 +126,7 @@ impl pulp::NullaryFnOnce for Largest<'_> {
     #[inline(always)]
     fn call(self) {
         for (tile, weights) in self.weights.chunks(TILE).enumerate() {
-            // As whole numbers, whose largest is found with vectors.
+            // As integers, whose maximum can be vectorised.
             let mut largest = 0;
             for weight in weights {
                 largest = weight.to_bits().cast_signed().max(largest);
@@ -142,7 +143,7 @@ impl pulp::NullaryFnOnce for Largest<'_> {
     }
 }
 
-/// A scan for the first or last numbers of insertion.
+/// A scan for the first or last insertion numbers.
 struct Inserted<'a, const NEWEST: bool> {
     first: u64,
     weights: &'a [f32],

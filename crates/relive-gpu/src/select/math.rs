@@ -1,14 +1,14 @@
-//! Logarithms and powers that have the same bits on every processor and on GPUs.
+//! Logarithms and powers with the same bits on every CPU and GPU.
 //!
-//! Libraries differ in the last bits, and so do fused multiplications. These functions use additions, subtractions,
-//! multiplications and divisions of f64 alone, which IEEE 754 rounds the same everywhere. `kernels/math.cuh` has the
-//! same steps in the same order, with the instructions that a compiler must not fuse.
+//! Libraries differ in the last bits, and so do fused multiply-adds. These functions only use additions, subtractions,
+//! multiplications and divisions of f64, which IEEE 754 rounds the same everywhere. `kernels/math.cuh` has the same
+//! steps in the same order, with instructions that a compiler must not fuse.
 
 #![expect(clippy::unreadable_literal, reason = "constants in the digits that name one f64 each")]
 
 use std::f64::consts::{LN_2, LOG2_E, SQRT_2};
 
-/// Terms of atanh(s)/s = 1 + s²/3 + s⁴/5 + …: with |s| ≤ 0.1716 the first that is left out is below 2⁻⁵⁶.
+/// Terms of atanh(s)/s = 1 + s²/3 + s⁴/5 + …: with |s| ≤ 0.1716, the first omitted one is below 2⁻⁵⁶.
 const ATANH_TERMS: [f64; 11] = [
     1.0,
     1.0 / 3.0,
@@ -23,7 +23,7 @@ const ATANH_TERMS: [f64; 11] = [
     1.0 / 21.0,
 ];
 
-/// 1/n!: with |x| ≤ 0.35 the first term of exp(x) that is left out is below 2⁻⁵⁷.
+/// 1/n!: with |x| ≤ 0.35, the first omitted term of exp(x) is below 2⁻⁵⁷.
 const EXP_TERMS: [f64; 14] = [
     1.0,
     1.0,
@@ -75,7 +75,7 @@ pub fn log2(x: f64) -> f64 {
     exponent + twice_atanh((fraction - 1.0) / (fraction + 1.0)) * LOG2_E
 }
 
-/// 2^x; 0 below -1,000 and infinity above 1,000, with a relative error below 4 · 2⁻⁵³ between.
+/// 2^x; 0 below -1,000 and infinity above 1,000, with a relative error below 4 · 2⁻⁵³ in between.
 #[must_use]
 pub fn exp2(x: f64) -> f64 {
     if x < -1000.0 {
@@ -84,7 +84,7 @@ pub fn exp2(x: f64) -> f64 {
     if x > 1000.0 {
         return f64::INFINITY;
     }
-    // Adding and subtracting 1.5 · 2⁵² rounds to a whole number, ties to even.
+    // Adding and subtracting 1.5 · 2⁵² rounds to an integer, ties to even.
     const ROUNDER: f64 = 6755399441055744.0;
     let whole = (x + ROUNDER) - ROUNDER;
     let power = polynomial(&EXP_TERMS, (x - whole) * LN_2);
@@ -95,7 +95,7 @@ pub fn exp2(x: f64) -> f64 {
 
 /// base^exponent for a positive base, rounded to f32: within 0.501 units in the last place of the exact power while
 /// |exponent · log2(base)| is below 128, as it is for all results that f32 can hold. A power too small for a normal
-/// f32 becomes the smallest one, so that what is positive stays so.
+/// f32 becomes the smallest one, so that positive numbers stay positive.
 #[must_use]
 pub fn power(base: f32, exponent: f32) -> f32 {
     if exponent == 1.0 {
@@ -107,14 +107,14 @@ pub fn power(base: f32, exponent: f32) -> f32 {
     rounded.max(f32::MIN_POSITIVE)
 }
 
-/// -ln(1 - c) where c = (high · 2³² + low + ½) / 2⁶⁴ is a uniform number in (0, 1): a number of the exponential
-/// distribution, with a relative error below 8 · 2⁻⁵³ also where it is small.
+/// -ln(1 - c) where c = (high · 2³² + low + ½) / 2⁶⁴ is a uniform number in (0, 1): an exponentially distributed
+/// number, with a relative error below 8 · 2⁻⁵³ even where it is small.
 #[must_use]
 #[inline(always)]
 pub(crate) fn exponential(high: u32, low: u32) -> f64 {
     const SCALE: f64 = 1.0 / 18446744073709551616.0;
     let c = (f64::from(high) * 4294967296.0 + (f64::from(low) + 0.5)) * SCALE;
-    // Close to 1 the sum above rounds to 1, whose logarithm is none; 2⁻⁵³ is left then.
+    // Close to 1 the sum above rounds to 1, which leaves no logarithm; 2⁻⁵³ remains then.
     let rest = if c < 1.0 { 1.0 - c } else { 1.1102230246251565e-16 };
     if rest * SQRT_2 >= 1.0 {
         // 1 - c has lost the last bits of c; s = c / (2 - c) has not.

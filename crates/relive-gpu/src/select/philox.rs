@@ -1,25 +1,24 @@
-//! Random numbers that depend on a counter alone, so that every rank, thread and device can compute any of them.
+//! Counter-based random numbers: every rank, thread and device can compute any of them.
 //!
-//! Philox4x32-10 of Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3" (SC 2011): ten
-//! rounds of two 32-bit multiplications over a 128-bit counter, with a 64-bit key. `kernels/philox.cuh` is the same
-//! on a GPU.
+//! Philox4x32-10 of Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3" (SC 2011): ten rounds
+//! of two 32-bit multiplications over a 128-bit counter, with a 64-bit key. `kernels/philox.cuh` is the GPU version.
 
 const MULTIPLIERS: [u32; 2] = [0xD251_1F53, 0xCD9E_8D57];
 const WEYL: [u32; 2] = [0x9E37_79B9, 0xBB67_AE85];
 const ROUNDS: usize = 10;
 
-/// The step of a stream occupies 56 bits of the counter; the other 8 say which stream it is.
+/// The step of a stream has 56 bits of the counter; the other 8 identify the stream.
 pub const MAX_STEP: u64 = (1 << 56) - 1;
 
-/// What the numbers are for: streams of one seed and step share no counter.
+/// The purpose of the numbers: streams with one seed and step share no counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Stream {
     /// One block of 128 bits per draw.
     Draws = 0,
-    /// One word of 32 bits per index: the high half of its number in a race (see [`super::race`]).
+    /// One 32-bit word per index: the high half of its number in a race (see [`super::race`]).
     RaceHigh = 1,
-    /// The low half, computed only where the high half leaves it open whether an index is selected.
+    /// The low half, computed only if the high half does not decide whether an index is selected.
     RaceLow = 2,
 }
 
@@ -98,14 +97,14 @@ impl Numbers {
         ((high + low) >> 64) as u64
     }
 
-    /// The word that belongs to `index` in a stream of words.
+    /// The word of `index` in a stream of words.
     pub(crate) fn word(&self, stream: Stream, index: u64) -> u32 {
         let block = self.block(stream, index / 4);
         block[usize::from(low_word(index).to_le_bytes()[0] & 3)]
     }
 
-    /// The words of the indices `4 * first_block ..`, as many as `words` holds: whole blocks, so that loops are over
-    /// vectors.
+    /// The words of the indices `4 * first_block ..`, as many as fit into `words`: whole blocks, so that loops are
+    /// vectorised.
     #[inline(always)]
     #[expect(clippy::needless_range_loop, reason = "a lane of four arrays at once")]
     pub(crate) fn words<const BLOCKS: usize>(
@@ -114,7 +113,7 @@ impl Numbers {
         first_block: u64,
         words: &mut [[u32; BLOCKS]; 4],
     ) {
-        // Counters as four arrays: each round is then one loop over lanes, which the compiler makes vectors of.
+        // Counters as four arrays, so that each round is one loop over lanes, which the compiler vectorises.
         let mut lanes = [[0u32; BLOCKS]; 4];
         for lane in 0..BLOCKS {
             let position = first_block + lane as u64;
@@ -143,7 +142,7 @@ impl Numbers {
 mod tests {
     use super::*;
 
-    /// The known answers that the authors publish with their implementation (Random123, `kat_vectors`).
+    /// The known answers that the authors published with their implementation (Random123, `kat_vectors`).
     #[test]
     fn known_answers() {
         let pi = [0x243f_6a88, 0x85a3_08d3, 0x1319_8a2e, 0x0370_7344];

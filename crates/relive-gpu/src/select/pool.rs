@@ -1,4 +1,4 @@
-//! What is selected from: the weights of a rank, wherever they are.
+//! The source of selections: the weights of a rank, wherever they are.
 
 use std::fmt;
 use std::ops::Range;
@@ -12,20 +12,20 @@ use super::sums::Measure;
 use super::weights::{Weights, WeightsConfig};
 use crate::{Error, Result};
 
-/// What all ranks together have.
+/// The totals of all ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Whole {
     pub(crate) units: u64,
     pub(crate) selectable: u64,
 }
 
-/// The parts of a selection that look at the weights of one rank: on the processor here, by kernels in `cuda`.
+/// The operations of a selection on the weights of one rank: on the CPU here, by kernels in `cuda`.
 pub(crate) trait Rank {
     fn config(&self) -> &WeightsConfig;
 
     fn grid(&self) -> &Grid;
 
-    /// How many numbers of insertion there are.
+    /// Number of insertion numbers.
     fn inserted(&self) -> u64;
 
     /// The masses of this rank.
@@ -34,11 +34,11 @@ pub(crate) trait Rank {
     /// The `count` smallest keys, in order; fewer if fewer indices are selectable.
     fn smallest(&self, kind: KeyKind, numbers: &Numbers, count: u64) -> Result<Vec<Candidate>>;
 
-    /// The draws that are in `own`, this rank's part of the whole mass, in the order of their positions.
+    /// The draws that fall into `own`, this rank's part of the whole mass, in order of position.
     fn draw(&self, measure: Measure, places: &Places, own: Range<u64>) -> Result<Vec<Draw>>;
 }
 
-/// The weights of a rank and, for FIFO and LIFO, when each index was inserted.
+/// The weights of a rank and, for FIFO and LIFO, the insertion number of each index.
 pub struct Pool<'a>(pub(crate) Box<dyn Rank + 'a>);
 
 impl fmt::Debug for Pool<'_> {
@@ -48,13 +48,13 @@ impl fmt::Debug for Pool<'_> {
 }
 
 impl<'a> Pool<'a> {
-    /// For selections that do not ask when an index was inserted.
+    /// A pool for selections that do not need insertion numbers.
     #[must_use]
     pub fn new(weights: &'a Weights) -> Self {
         Self::with_inserted(weights, &[])
     }
 
-    /// For all selections. `inserted` has the number of insertion of each index of the rank: later ones are larger,
+    /// A pool for all selections. `inserted` has the insertion number of each index of the rank: later ones are larger,
     /// across all ranks.
     #[must_use]
     pub fn with_inserted(weights: &'a Weights, inserted: &'a [u64]) -> Self {

@@ -1,37 +1,36 @@
 //! Weighted selection without replacement, as a race.
 //!
-//! Every index i gets a number E of the exponential distribution, and runs for E / mass: the first k to arrive are
-//! selected. That is Gumbel's trick in another form: -ln(E) has Gumbel's distribution, so that the order by E / mass,
-//! smallest first, is that by log(mass) - ln(E), largest first. It needs one logarithm where the other form needs
-//! three. (Efraimidis and Spirakis, "Weighted random sampling with a reservoir", 2006; Kool et al., 2019, for
-//! Gumbel.)
+//! Every index i gets an exponentially distributed number E and the arrival time E / mass; the first k to arrive are
+//! selected. This is the Gumbel trick in another form: -ln(E) has the Gumbel distribution, so the order by E / mass,
+//! smallest first, is the order by log(mass) - ln(E), largest first. It needs one logarithm instead of three.
+//! (Efraimidis and Spirakis, "Weighted random sampling with a reservoir", 2006; Kool et al., 2019, for Gumbel.)
 //!
-//! E = -ln(1 - c), and c has 64 bits: 32 of one stream and 32 of another. Since E ≥ c, an index whose high bits alone
-//! are too large for its mass cannot be selected any more. Only the few others need the low bits and a logarithm.
+//! E = -ln(1 - c), and c has 64 bits: 32 from one stream and 32 from another. Since E ≥ c, an index whose high bits
+//! alone are too large for its mass can no longer be selected. Only the few others need the low bits and a logarithm.
 
 use super::math;
 use super::philox::{Numbers, Stream};
 use super::smallest::Smallest;
 use super::sums::TILE;
 
-/// Blocks of four words whose numbers are computed together: as many as a tile needs.
+/// Number of four-word blocks whose numbers are computed together: as many as a tile needs.
 const BLOCKS: usize = TILE / 4;
 
-/// A factor above all rounding of the bound.
+/// A factor that covers all rounding of the bound.
 const ROOM: f64 = 1.0 + 1e-5;
 
-/// The time of arrival, as the bits of an f64: times are positive, and so are in order.
+/// The arrival time, as the bits of an f64: times are positive, so the bits have the same order.
 #[inline(always)]
 pub(crate) fn key(numbers: &Numbers, high: u32, index: u64, mass: f32) -> u64 {
     let low = numbers.word(Stream::RaceLow, index);
     (math::exponential(high, low) / f64::from(mass)).to_bits()
 }
 
-/// Offers all indices of `masses` that may still be among the first; `first` is the global index of the first of them.
+/// Offers all indices of `masses` that may still be among the first; `first` is the global index of `masses[0]`.
 #[inline(always)]
 pub(crate) fn scan(numbers: &Numbers, first: u64, masses: &[f32], smallest: &mut Smallest) {
     if !first.is_multiple_of(4) {
-        // Blocks of four begin at multiples of four: the few before the next one are looked at one by one.
+        // Blocks of four start at multiples of four: the few indices before the next block are processed one by one.
         let odd = masses.len().min(4 - usize::from(first.to_le_bytes()[0] & 3));
         for (index, mass) in (first..).zip(&masses[..odd]) {
             offer(numbers, numbers.word(Stream::RaceHigh, index), index, *mass, smallest);
@@ -47,7 +46,8 @@ fn scan_aligned(numbers: &Numbers, first: u64, masses: &[f32], smallest: &mut Sm
     for (part, masses) in masses.chunks(TILE).enumerate() {
         let first = first + (part * TILE) as u64;
         numbers.words(Stream::RaceHigh, first / 4, &mut words);
-        // 24 bits of the number are exact in f32, and so is the comparison below, but for the product: that has room.
+        // 24 bits of the number are exact in f32, and so is the comparison below, except for the product, which the
+        // factor covers.
         let latest = f64::from_bits(smallest.ceiling().min(f64::INFINITY.to_bits()));
         #[expect(
             clippy::cast_possible_truncation,
@@ -77,8 +77,7 @@ fn scan_aligned(numbers: &Numbers, first: u64, masses: &[f32], smallest: &mut Sm
     }
 }
 
-/// Whether an index may arrive before the bound. A mass of 0 times an infinite bound is no number, and compares as
-/// false.
+/// Whether an index may arrive before the bound. A mass of 0 times an infinite bound is NaN, and compares as false.
 #[inline(always)]
 fn reaches(high: u32, mass: f32, bound: f32) -> bool {
     #[expect(clippy::cast_precision_loss, reason = "24 bits are exact")]

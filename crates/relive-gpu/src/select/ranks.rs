@@ -1,8 +1,8 @@
-//! Selection by several ranks, each with some of the indices, that gives exactly what one rank with all of them gives.
+//! Selection by several ranks, each with some of the indices. The result is exactly that of one rank with all of them.
 //!
-//! Ranks exchange [`Summary`]s: their masses, and for selections of each index once their own best candidates. All
-//! compute the same numbers then, so that each knows which draws are in its own part of the mass. What it finds there
-//! is its [`Part`]; [`merge`] puts the parts together.
+//! Ranks exchange [`Summary`]s: their masses, and for selections of distinct indices their own best candidates. All
+//! ranks then compute the same numbers, so that each knows the draws in its own part of the mass. The draws there are
+//! its [`Part`]; [`merge`] combines the parts.
 
 use std::ops::Range;
 
@@ -16,14 +16,14 @@ use crate::{Error, ErrorKind, Result};
 const SUMMARY: [u8; 8] = *b"RLSUMM01";
 const PART: [u8; 8] = *b"RLPART01";
 
-/// What a selection is, in numbers that all ranks must agree on.
+/// The parameters of a selection on which all ranks must agree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Asked {
     pub(crate) seed: u64,
     pub(crate) step: u64,
     pub(crate) selection: u64,
     pub(crate) count: u64,
-    /// The grid's exponent and that of the weights, as bits.
+    /// The exponents of the grid and of the weights, as bits.
     pub(crate) grid: u64,
     pub(crate) total_capacity: u64,
 }
@@ -67,7 +67,7 @@ pub(crate) fn grid_code(rank: &dyn Rank) -> u64 {
     u64::from(rank.grid().exponent().cast_unsigned()) << 32 | exponent
 }
 
-/// What a rank tells the others before a selection.
+/// A rank's message to the others before a selection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Summary {
     pub(crate) asked: Asked,
@@ -84,7 +84,7 @@ impl Summary {
         Ok(Self { asked, indices: first..first + capacity, units, selectable, candidates })
     }
 
-    /// Whether it tells of these weights as they are now.
+    /// Whether it describes the current weights.
     pub(crate) fn is_of(&self, rank: &dyn Rank) -> Result<bool> {
         let now = Self::new(self.asked, rank, Vec::new())?;
         Ok((&self.indices, self.units, self.selectable) == (&now.indices, now.units, now.selectable))
@@ -104,7 +104,7 @@ impl Summary {
     /// A summary from its bytes.
     ///
     /// # Errors
-    /// The bytes are no summary.
+    /// The bytes are not a summary.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
         let mut reader = Reader::new(bytes, SUMMARY, "a summary of a rank")?;
         let asked = Asked::read(&mut reader)?;
@@ -119,7 +119,8 @@ impl Summary {
     }
 }
 
-/// Checks that the summaries are of one selection, and that their ranks own the index space without gaps, in order.
+/// Checks that the summaries belong to one selection, and that their ranks cover the index space in order, without
+/// gaps.
 pub(crate) fn whole(summaries: &[Summary], asked: &Asked) -> Result<Whole> {
     let mut end = 0;
     let mut whole = Whole { units: 0, selectable: 0 };
@@ -146,7 +147,7 @@ pub(crate) fn whole(summaries: &[Summary], asked: &Asked) -> Result<Whole> {
     Ok(whole)
 }
 
-/// What one rank contributes to a selection: the draws that hit indices of its own.
+/// One rank's contribution to a selection: the draws of its own indices.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
     pub(crate) asked: Asked,
@@ -155,12 +156,12 @@ pub struct Part {
 }
 
 impl Part {
-    /// The positions in the result and the global indices there.
+    /// Positions in the result, and the global indices there.
     pub fn draws(&self) -> impl Iterator<Item = (u64, u64)> {
         self.draws.iter().map(|draw| (draw.position, draw.index))
     }
 
-    /// The bytes to gather wherever the whole list is wanted: 80, and 24 for each draw.
+    /// The bytes to gather wherever the whole list is needed: 80, and 24 for each draw.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         Writer::new(PART)
@@ -173,7 +174,7 @@ impl Part {
     /// A part from its bytes.
     ///
     /// # Errors
-    /// The bytes are no part.
+    /// The bytes are not a part.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
         let mut reader = Reader::new(bytes, PART, "a part of a selection")?;
         let asked = Asked::read(&mut reader)?;
@@ -187,7 +188,7 @@ impl Part {
     }
 }
 
-/// All draws in the order of their positions, from the parts of all ranks.
+/// All draws of all ranks, in order of position.
 pub(crate) fn assemble(parts: &[Part]) -> Result<(Asked, Whole, Vec<Draw>)> {
     let Some(first) = parts.first() else {
         return Err(Error::invalid("no parts: every rank contributes one"));

@@ -1,41 +1,40 @@
-//! What can be asked for, and what comes back.
+//! Kinds of selections, and their results.
 
 use super::keys::KeyKind;
 use super::sums::Measure;
 use crate::{Error, Result};
 
-/// How indices are selected. Only indices with a positive weight ever are.
+/// How indices are selected. Indices without a positive weight are never selected.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Selection {
-    /// Every selectable index alike, with replacement.
+    /// Every selectable index with the same probability, with replacement.
     Uniform,
     /// In proportion to the masses (weights to the power of their exponent), with replacement.
     Weighted,
-    /// As [`Weighted`](Self::Weighted), but draw j is within the j-th of `count` equal parts of the whole mass: fewer
-    /// repetitions, and the same chances on the whole.
+    /// Like [`Weighted`](Self::Weighted), but draw j is within the j-th of `count` equal parts of the whole mass: fewer
+    /// repetitions, with the same overall probabilities.
     Stratified,
-    /// Prioritized replay (Schaul et al., 2016, section 3.3 and 3.4): weighted draws with importance weights
-    /// (N · p)^-β, divided by the largest of the batch. α is the exponent of the
-    /// [weights](super::WeightsConfig::exponent).
+    /// Prioritized replay (Schaul et al., 2016, section 3.3 and 3.4): weighted draws with importance weights (N ·
+    /// p)^-β, divided by the largest of the batch. α is the exponent of the [weights](super::WeightsConfig::exponent).
     Prioritized {
         /// β, at least 0: 0 means that all importance weights are 1.
         beta: f32,
-        /// Draws as [`Stratified`](Self::Stratified), which is what the paper does.
+        /// Draws as for [`Stratified`](Self::Stratified), as in the paper.
         stratified: bool,
     },
-    /// The largest weights, each index once; of equal ones the lower index.
+    /// The largest weights, each index once; ties are broken by the lower index.
     TopK,
-    /// Those inserted first, each once; of equal numbers of insertion the lower index.
+    /// The first inserted indices, each once; ties are broken by the lower index.
     Fifo,
-    /// Those inserted last, each once; of equal numbers of insertion the lower index.
+    /// The last inserted indices, each once; ties are broken by the lower index.
     Lifo,
-    /// In proportion to the masses, each index once, as if one were drawn after the other and then taken away. This is
+    /// In proportion to the masses, each index once, as if each drawn index were removed before the next draw. This is
     /// selection by the largest log(mass) + Gumbel number, in the form of a [race](super::race).
     WithoutReplacement,
 }
 
-/// What a selection does.
+/// The method of a selection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Plan {
     Draws { measure: Measure, stratified: bool },
@@ -57,7 +56,7 @@ impl Selection {
         }
     }
 
-    /// A number that says all of it, by which ranks notice that they were asked for different things.
+    /// A number that encodes the selection, so that ranks notice different requests.
     pub(crate) fn code(self) -> u64 {
         match self {
             Self::Uniform => 0,
@@ -73,7 +72,7 @@ impl Selection {
         }
     }
 
-    /// Whether it can be made; each selection asks, too.
+    /// Checks that it is valid; each selection does so, too.
     ///
     /// # Errors
     /// β is not between 0 and [`MAX_BETA`].
@@ -90,13 +89,13 @@ impl Selection {
 /// The largest β.
 pub const MAX_BETA: f32 = 16.0;
 
-/// In which order the selected indices are.
+/// The order of the selected indices.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Order {
-    /// As they were drawn; for selections of each index once, the first choice first.
+    /// The order of the draws; for selections of distinct indices, the first choice first.
     #[default]
     AsDrawn,
-    /// By index. Collection from large stores is faster then: neighbouring rows share pages.
+    /// By index. Collection from large stores is then faster, because neighbouring rows share pages.
     ByIndex,
 }
 
@@ -105,15 +104,15 @@ pub enum Order {
 pub struct Selected {
     /// Global indices.
     pub indices: Vec<u64>,
-    /// The chance of each in one draw; 1 for the largest, oldest and newest.
+    /// The probability of each in one draw; 1 for the largest, oldest and newest.
     pub probabilities: Vec<f32>,
     /// Importance weights; all 1 unless the selection is prioritized.
     pub importance: Vec<f32>,
 }
 
 impl Selected {
-    /// The share of one of `ranks` ranks: the list is divided into runs of equal length, the first ones one longer
-    /// where it does not divide.
+    /// The share of one of `ranks` ranks: the list is divided into runs of equal length; if it does not divide evenly,
+    /// the first ones are one longer.
     #[must_use]
     pub fn share(&self, rank: usize, ranks: usize) -> Self {
         let count = self.indices.len();

@@ -1,4 +1,4 @@
-//! The entry point: selections, one after another, from a seed.
+//! The entry point: a sequence of selections from a seed.
 
 use super::bytes::{Reader, Writer};
 use super::draws::{Draw, Places};
@@ -16,18 +16,18 @@ use crate::{Error, ErrorKind, Result};
 
 const MAGIC: [u8; 8] = *b"RLSELE01";
 
-/// The most indices of one selection.
+/// Limit on the indices of one selection.
 pub const MAX_COUNT: u64 = u32::MAX as u64;
 
-/// Fewer units of the grid than these in the mean, and chances are off by more than 0.4 %.
+/// With a mean of fewer units of the grid, probabilities would be off by more than 0.4 %.
 const MIN_MEAN_UNITS: u64 = 256;
 
-/// Selects indices. The result follows from seed, step, weights and what is asked for; each selection is one step.
+/// Selects indices. Seed, step, weights and request determine the result; each selection is one step.
 ///
-/// With one rank, [`select`](Self::select) is all. With several, every rank has a selector with the same seed and
-/// makes the same calls: [`summary`](Self::summary) for all ranks, [`select_with`](Self::select_with) on what they
-/// have gathered, and [`merge`](Self::merge) where the whole list is wanted. The list is the same for any number of
-/// ranks, and on a GPU.
+/// With one rank, [`select`](Self::select) suffices. With several, every rank has a selector with the same seed and
+/// makes the same calls: [`summary`](Self::summary) for all ranks, [`select_with`](Self::select_with) on the gathered
+/// summaries, and [`merge`](Self::merge) where the whole list is needed. The list is the same for any number of ranks,
+/// and on a GPU.
 ///
 /// ```
 /// use relive_gpu::select::{Order, Pool, Selection, Selector, Weights, WeightsConfig};
@@ -53,16 +53,16 @@ impl Selector {
         Self { seed, step: 0 }
     }
 
-    /// Selections so far.
+    /// Number of selections so far.
     #[must_use]
     pub fn step(&self) -> u64 {
         self.step
     }
 
-    /// Selects `count` indices from all there are, for one rank that owns them.
+    /// Selects `count` indices, for a single rank that owns all of them.
     ///
     /// # Errors
-    /// As [`select_with`](Self::select_with).
+    /// As for [`select_with`](Self::select_with).
     pub fn select(
         &mut self,
         pool: &Pool<'_>,
@@ -75,10 +75,10 @@ impl Selector {
         Self::merge(&[part], selection, order)
     }
 
-    /// What this rank tells the others before they select.
+    /// This rank's message to the others before they select.
     ///
     /// # Errors
-    /// The count or β is out of range, or numbers of insertion are missing.
+    /// The count or β is out of range, or insertion numbers are missing.
     pub fn summary(&self, pool: &Pool<'_>, selection: Selection, count: u64) -> Result<Summary> {
         let asked = self.asked(pool, selection, count)?;
         let candidates = match selection.plan() {
@@ -88,12 +88,12 @@ impl Selector {
         Summary::new(asked, &*pool.0, candidates)
     }
 
-    /// The draws that hit indices of this rank. `summaries` are those of all ranks for this selection, by rank. On
-    /// success the selector is at its next step.
+    /// The draws of this rank's indices. `summaries` are those of all ranks for this selection, by rank. On success the
+    /// selector advances to its next step.
     ///
     /// # Errors
-    /// Nothing is selectable, or fewer indices than asked for where each is selected once
-    /// ([`ErrorKind::Unavailable`]); the ranks do not agree; or the summary of this rank is not of its weights.
+    /// Nothing is selectable, or a selection of distinct indices requests more than are selectable
+    /// ([`ErrorKind::Unavailable`]); the ranks disagree; or the summary of this rank does not match its weights.
     pub fn select_with(
         &mut self,
         pool: &Pool<'_>,
@@ -129,7 +129,7 @@ impl Selector {
     /// The whole list from the parts of all ranks, in any order.
     ///
     /// # Errors
-    /// The parts are not all of one selection, which `selection` must be.
+    /// The parts do not all belong to one selection, which must be `selection`.
     pub fn merge(parts: &[Part], selection: Selection, order: Order) -> Result<Selected> {
         let (asked, whole, mut draws) = ranks::assemble(parts)?;
         if asked.selection != selection.code() {
@@ -148,10 +148,10 @@ impl Selector {
         Writer::new(MAGIC).u64(self.seed).u64(self.step).finish()
     }
 
-    /// What [`to_bytes`](Self::to_bytes) wrote: it goes on with the same selections.
+    /// A selector from [`to_bytes`](Self::to_bytes): it continues with the same selections.
     ///
     /// # Errors
-    /// The bytes are not those of a selector.
+    /// The bytes are not a selector's.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
         let mut reader = Reader::new(bytes, MAGIC, "the state of a selector")?;
         let (seed, step) = (reader.u64()?, reader.u64()?);
@@ -205,8 +205,8 @@ fn enough(selection: Selection, count: u64, whole: Whole) -> Result<()> {
     ))
 }
 
-/// Whether the grid tells masses apart. Each is off by less than a unit: with a mean of n units, the chances of all
-/// indices together are off by less than 1/n.
+/// Checks the resolution of the grid. Each mass is off by less than a unit: with a mean of n units, all probabilities
+/// together are off by less than 1/n.
 fn fine(selection: Selection, whole: Whole, rank: &dyn Rank) -> Result<()> {
     let is_by_mass = matches!(
         selection.plan(),
@@ -236,7 +236,7 @@ fn own_mass(summaries: &[Summary], rank: usize, measure: Measure) -> (std::ops::
     (before..before + mass(&summaries[rank]), summaries.iter().map(mass).sum())
 }
 
-/// Those of this rank's candidates that are among the first of all.
+/// This rank's candidates that are among the first of all ranks.
 fn own_candidates(summaries: &[Summary], rank: usize, count: u64) -> Vec<Draw> {
     let mut all: Vec<Candidate> = summaries.iter().flat_map(|summary| &summary.candidates).copied().collect();
     let count = usize::try_from(count).unwrap_or(usize::MAX);

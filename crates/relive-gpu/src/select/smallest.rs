@@ -1,15 +1,15 @@
-//! The candidates with the smallest keys, of all that are offered.
+//! The candidates with the smallest keys.
 
 /// An index with its key. Candidates are ordered by key, then by index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Candidate {
     pub(crate) key: u64,
     pub(crate) index: u64,
-    /// The mass of the index in units of the grid, known once it is selected.
+    /// The mass of the index in units of the grid, set once it is selected.
     pub(crate) units: u64,
 }
 
-/// Keeps the k smallest of the candidates that it is offered, in ascending order of their indices.
+/// Keeps the k smallest candidates; they must be offered in ascending order of their indices.
 #[derive(Debug)]
 pub(crate) struct Smallest {
     count: usize,
@@ -22,7 +22,7 @@ impl Smallest {
         Self { count, kept: Vec::new(), ceiling: u64::MAX }
     }
 
-    /// Keys above this are not among the smallest, as far as is known.
+    /// Keys above this are not among the smallest.
     #[inline(always)]
     pub(crate) fn ceiling(&self) -> u64 {
         self.ceiling
@@ -38,7 +38,7 @@ impl Smallest {
     #[cold]
     fn keep(&mut self, candidate: Candidate) {
         self.kept.push(candidate);
-        // Sorting out at twice the number costs a constant per candidate.
+        // Pruning at twice the number costs a constant per candidate.
         if self.kept.len() >= 2 * self.count.max(64) {
             self.reduce();
         }
@@ -46,7 +46,7 @@ impl Smallest {
 
     fn reduce(&mut self) {
         if self.kept.len() > self.count {
-            // Whoever comes later has a higher index, and so loses to an equal key.
+            // Later candidates have higher indices, so they lose ties.
             self.kept.select_nth_unstable(self.count - 1);
             self.kept.truncate(self.count);
             self.ceiling = self.kept[self.count - 1].key.saturating_sub(1);

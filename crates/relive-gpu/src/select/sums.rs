@@ -2,13 +2,13 @@
 
 use super::grid::Grid;
 
-/// Indices of a tile. A tile of weights is 1 KiB: one load of eight numbers for each lane of a GPU's warp.
+/// Indices per tile. A tile of weights is 1 KiB: one load of eight numbers per lane of a GPU's warp.
 pub(crate) const TILE: usize = 256;
 
-/// Tiles of a super-tile, which is 65,536 indices then.
+/// Tiles per super-tile, which has 65,536 indices.
 pub(crate) const TILES_PER_SUPER: usize = 256;
 
-/// What a draw is by: each index in proportion to its mass, or all selectable ones alike.
+/// The measure of draws: each index in proportion to its mass, or all selectable ones equally.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Measure {
     /// Units of the grid.
@@ -17,7 +17,7 @@ pub(crate) enum Measure {
     Count,
 }
 
-/// What one value contributes to the mass that is searched.
+/// The contribution of one value to the searched mass.
 pub(crate) trait Share<T = f32>: Copy {
     /// The contribution of `value`.
     fn of(self, value: T) -> u64;
@@ -41,7 +41,7 @@ impl Share for Counted {
     }
 }
 
-/// A sum is what it is.
+/// Sums count as they are.
 #[derive(Clone, Copy)]
 struct Summed;
 
@@ -65,7 +65,8 @@ impl Sums {
         Self { tiles, supers }
     }
 
-    /// Replaces what an index of `tile` contributes. Sums wrap on the way only: they are sums of what is there.
+    /// Replaces the contribution of an index of `tile`. Sums only wrap temporarily: they are sums of existing
+    /// contributions.
     #[inline(always)]
     pub(crate) fn replace(&mut self, tile: usize, old: u64, new: u64) {
         let change = new.wrapping_sub(old);
@@ -79,7 +80,7 @@ impl Sums {
         self.supers.iter().sum()
     }
 
-    /// Where each super-tile begins in the whole mass.
+    /// The start of each super-tile in the whole mass.
     pub(crate) fn starts(&self) -> Vec<u64> {
         let mut start = 0;
         let begin = |sum: &u64| {
@@ -90,8 +91,8 @@ impl Sums {
         self.supers.iter().map(begin).collect()
     }
 
-    /// The index whose share of the mass contains `place`, which is below the total. It is looked for from `near` on
-    /// first.
+    /// The index whose share of the mass contains `place`, which must be below the total. The search starts from
+    /// `near`.
     #[inline(always)]
     pub(crate) fn find(
         &self,
@@ -112,7 +113,7 @@ impl Sums {
     /// The tile whose share of the mass contains `place`.
     #[inline(always)]
     fn search(&self, starts: &[u64], place: u64) -> Near {
-        // Several super-tiles begin at one place if some of them are empty: the last of these has the mass.
+        // Several super-tiles start at one place if some of them are empty: the last one has the mass.
         let super_tile = starts.partition_point(|start| *start <= place) - 1;
         let mut rest = place - starts[super_tile];
         let first_tile = super_tile * TILES_PER_SUPER;
@@ -122,7 +123,7 @@ impl Sums {
     }
 }
 
-/// A tile, and where it begins in the whole mass: draws in order find the next one a few tiles further on.
+/// A tile, and its start in the whole mass: sorted draws find the next one a few tiles further on.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Near {
     tile: usize,
@@ -130,7 +131,7 @@ pub(crate) struct Near {
 }
 
 impl Near {
-    /// Further than this, a search is faster.
+    /// Beyond this distance, a search is faster.
     const MOST_STEPS: usize = 24;
 
     #[inline(always)]
@@ -150,8 +151,8 @@ impl Near {
     }
 }
 
-/// The position whose share contains `rest`, which becomes what is left of it there. Runs of 16 are added up before
-/// one of them is looked at more closely, so that most of the work is sums over vectors.
+/// The position whose share contains `rest`; reduces `rest` to the remainder within that share. Sums runs of 16 before
+/// it examines one, so that most of the work is vector sums.
 #[inline(always)]
 fn find_in<T: Copy>(values: &[T], share: impl Share<T>, rest: &mut u64) -> usize {
     const RUN: usize = 16;

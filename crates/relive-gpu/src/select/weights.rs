@@ -10,29 +10,29 @@ use crate::{Error, Result};
 
 const MAGIC: [u8; 8] = *b"RLWGHT01";
 
-/// The largest exponent of priorities.
+/// Limit on the exponent of priorities.
 pub const MAX_EXPONENT: f32 = 16.0;
 
-/// Fewer indices than this are not worth another thread.
+/// Number of indices from which another thread pays off.
 const INDICES_PER_THREAD: usize = 1 << 16;
 
-/// What weights are made with.
+/// The configuration of weights.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct WeightsConfig {
     /// Indices of this rank.
     pub capacity: u64,
-    /// Indices of all ranks together. They decide the grid, and must be the same everywhere.
+    /// Number of indices of all ranks. It determines the grid, and must be the same everywhere.
     pub total_capacity: u64,
     /// The global index of this rank's index 0.
     pub first: u64,
-    /// The largest weight that will ever be set. The grid of masses follows from it and the exponent: see [`Grid`]
-    /// for the resolution. Where it is far above the weights, a selection by them is refused rather than made by
+    /// The largest weight that will ever be set. The grid of masses follows from it and the exponent: see [`Grid`] for
+    /// the resolution. If it is far above the actual weights, a selection by them is refused, because it would use
     /// rounded ones.
     pub max_weight: f32,
-    /// α: the mass of an index is its weight to this power, by [`power`](super::power). 1 leaves weights as they are,
-    /// 0 makes all positive ones equal. Weight 0 has mass 0 with every exponent.
+    /// α: the mass of an index is its weight to this power, by [`power`](super::power). 1 leaves weights unchanged, 0
+    /// makes all positive ones equal. Weight 0 has mass 0 with every exponent.
     pub exponent: f32,
-    /// Threads for what looks at all indices; 0 means one for each processor.
+    /// Threads for operations over all indices; 0 means one for each processor.
     pub threads: usize,
 }
 
@@ -65,7 +65,7 @@ impl WeightsConfig {
                 f32::MIN_POSITIVE
             )));
         }
-        // A power is monotone but for its last bit: the first factor above 1 leaves room for that.
+        // A power is monotone except for its last bit: the first factor above 1 leaves room for that.
         let room = if self.exponent == 1.0 { 1.0 } else { 1.0 + f32::EPSILON };
         let max_mass = math::power(self.max_weight, self.exponent) * room;
         if !max_mass.is_finite() {
@@ -83,9 +83,9 @@ impl WeightsConfig {
 
 /// The weights of a rank's indices.
 ///
-/// An update touches one tile of 256 indices; a draw is three short searches. Sums are of whole numbers (see
-/// [`Grid`]), so they do not depend on the order of updates, and the sums of ranks add up to those of one rank that
-/// has all indices. Indices with weight 0 are never selected.
+/// An update touches one tile of 256 indices; a draw is three short searches. Sums are over integers (see [`Grid`]), so
+/// they do not depend on the order of updates, and the sums of ranks add up to those of one rank with all indices.
+/// Indices with weight 0 are never selected.
 ///
 /// ```
 /// use relive_gpu::select::{Weights, WeightsConfig};
@@ -101,17 +101,17 @@ pub struct Weights {
     config: WeightsConfig,
     grid: Grid,
     weights: Vec<f32>,
-    /// Powers of the weights, where the exponent is not 1.
+    /// Powers of the weights, if the exponent is not 1.
     powers: Option<Vec<f32>>,
     pub(crate) units: Sums,
     pub(crate) counts: Sums,
 }
 
 impl Weights {
-    /// All weights 0.
+    /// Starts with all weights 0.
     ///
     /// # Errors
-    /// Capacities, the largest weight or the exponent are out of range.
+    /// A capacity, the largest weight or the exponent is out of range.
     pub fn new(config: WeightsConfig) -> Result<Self> {
         let grid = config.grid()?;
         let capacity = usize::try_from(config.capacity)
@@ -121,7 +121,7 @@ impl Weights {
         Ok(Self { config, grid, weights: vec![0.0; capacity], powers, units: sums.clone(), counts: sums })
     }
 
-    /// What they were made with.
+    /// Their configuration.
     #[must_use]
     pub fn config(&self) -> &WeightsConfig {
         &self.config
@@ -145,25 +145,24 @@ impl Weights {
         self.powers.as_deref().unwrap_or(&self.weights)
     }
 
-    /// Indices with a positive weight.
+    /// Number of indices with a positive weight.
     #[must_use]
     pub fn selectable(&self) -> u64 {
         self.counts.total()
     }
 
-    /// The sum of all masses, as far as f64 can hold it.
+    /// The sum of all masses, rounded to f64.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "for people; draws are by whole units")]
     pub fn mass(&self) -> f64 {
         self.units.total() as f64 * self.grid.resolution()
     }
 
-    /// Sets the weights of these global indices: all, or none if one of them is refused. Of several weights for one
-    /// index the last one stays.
+    /// Sets the weights of these global indices. If one is refused, none is set. If an index occurs several times, its
+    /// last weight counts.
     ///
     /// # Errors
-    /// The lists differ in length, an index is not of this rank, or a weight is negative, no number, or above the
-    /// largest.
+    /// The lists differ in length, an index is not of this rank, or a weight is negative, NaN, or above the largest.
     pub fn update(&mut self, indices: &[u64], weights: &[f32]) -> Result<()> {
         check_update(&self.config, indices, weights)?;
         for (index, weight) in indices.iter().zip(weights) {
@@ -176,7 +175,7 @@ impl Weights {
     /// Sets all weights at once, by index within the rank.
     ///
     /// # Errors
-    /// The number of weights is not the capacity, or one of them is refused as by [`update`](Self::update).
+    /// The number of weights is not the capacity, or one of them is refused as in [`update`](Self::update).
     pub fn load(&mut self, weights: &[f32]) -> Result<()> {
         check_all(&self.config, weights)?;
         self.weights.copy_from_slice(weights);
@@ -184,10 +183,10 @@ impl Weights {
         Ok(())
     }
 
-    /// Gives all weights another exponent, as schedules of α do. Looks at every index.
+    /// Changes the exponent of all weights, as schedules of α do. Visits every index.
     ///
     /// # Errors
-    /// The exponent is out of range, or the largest weight to its power is.
+    /// The exponent, or the largest weight to its power, is out of range.
     pub fn set_exponent(&mut self, exponent: f32) -> Result<()> {
         let config = WeightsConfig { exponent, ..self.config };
         self.grid = config.grid()?;
@@ -197,7 +196,7 @@ impl Weights {
         Ok(())
     }
 
-    /// Everything, for a checkpoint: configuration and weights. Sums are made again from them.
+    /// Configuration and weights, for a checkpoint. Sums are recomputed from them.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         let WeightsConfig { capacity, total_capacity, first, max_weight, exponent, threads } = self.config;
@@ -210,7 +209,7 @@ impl Weights {
             .finish()
     }
 
-    /// What [`to_bytes`](Self::to_bytes) wrote; every selection from it is the same.
+    /// Weights from [`to_bytes`](Self::to_bytes); every selection from them is the same.
     ///
     /// # Errors
     /// The bytes are not those of weights.
@@ -230,7 +229,7 @@ impl Weights {
         Ok(loaded)
     }
 
-    /// How many threads share work over all indices.
+    /// Number of threads for work over all indices.
     pub(crate) fn threads(&self) -> usize {
         let wanted = match self.config.threads {
             0 => thread::available_parallelism().map_or(1, usize::from),
@@ -264,7 +263,7 @@ impl Weights {
         }
     }
 
-    /// Makes powers and sums from the weights, in as many threads as are worth it.
+    /// Recomputes powers and sums from the weights, on as many threads as pay off.
     fn rescan(&mut self) {
         let per_thread = self.weights.len().div_ceil(TILE).div_ceil(self.threads());
         let (grid, exponent) = (self.grid, self.config.exponent);
@@ -294,7 +293,7 @@ impl Weights {
     }
 }
 
-/// Whether an update is accepted by weights of this configuration.
+/// Checks an update against this configuration.
 pub(crate) fn check_update(config: &WeightsConfig, indices: &[u64], weights: &[f32]) -> Result<()> {
     let WeightsConfig { capacity, first, .. } = *config;
     if indices.len() != weights.len() {
@@ -313,7 +312,7 @@ pub(crate) fn check_update(config: &WeightsConfig, indices: &[u64], weights: &[f
     Ok(())
 }
 
-/// Whether these can be all weights of a rank.
+/// Checks that these are valid as all weights of a rank.
 pub(crate) fn check_all(config: &WeightsConfig, weights: &[f32]) -> Result<()> {
     if weights.len() as u64 != config.capacity {
         return Err(Error::invalid(format!(

@@ -1,4 +1,4 @@
-//! Serving a store's rows to other machines (`docs/protocol.md`).
+//! Serves a store's rows to other machines (`docs/protocol.md`).
 
 mod server;
 mod session;

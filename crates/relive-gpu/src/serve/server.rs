@@ -13,14 +13,14 @@ use crate::error::{Error, Result};
 use crate::peers::{Network, NetworkOptions};
 use crate::store::Reader;
 
-/// Most connections at once: one for each rank of other machines, and those that were lost and not noticed yet.
+/// Limit on simultaneous connections: one for each rank of other machines, plus lost ones that were not noticed yet.
 const MAX_CONNECTIONS: usize = 4096;
 /// How long a TLS handshake may take.
 const HANDSHAKE_PATIENCE: Duration = Duration::from_secs(10);
-/// How long nothing is accepted after the system has refused to.
+/// Pause after the system has refused to accept.
 const AFTER_REFUSAL: Duration = Duration::from_millis(100);
 
-/// Serves the rows of a store to [peers](crate::Peer), until it is dropped. It also keeps the network's threads.
+/// Serves the rows of a store to [peers](crate::Peer) until it is dropped. Keeps the network's threads alive.
 #[derive(Debug)]
 pub struct RowServer {
     address: SocketAddr,
@@ -30,16 +30,17 @@ pub struct RowServer {
 
 impl Drop for RowServer {
     fn drop(&mut self) {
-        // The connections end with it, and with each what it has pinned.
+        // The connections end with it, and so do their pins.
         self.accepting.abort();
     }
 }
 
 impl RowServer {
-    /// Serves the rows of the store that `reader` reads, of its own rank only, at this address; port 0 is any free one.
+    /// Serves the rows of the store that `reader` reads, of its own rank only, at this address; port 0 picks a free
+    /// port.
     ///
     /// # Errors
-    /// The address is none, or cannot be had.
+    /// The address is invalid or unavailable.
     pub fn start(network: &Network, reader: &Reader, address: impl ToSocketAddrs) -> Result<Self> {
         let refused = |error| Error::system("listen for other ranks", error);
         let listener = std::net::TcpListener::bind(address).map_err(refused)?;
@@ -52,7 +53,7 @@ impl RowServer {
         Ok(Self { address, accepting, _network: network.clone() })
     }
 
-    /// Where it listens.
+    /// The address at which it listens.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
@@ -72,13 +73,13 @@ async fn accept(listener: TcpListener, options: NetworkOptions, reader: Reader) 
             Ok((socket, _)) => {
                 sessions.spawn(one(socket, Arc::clone(&options), reader.clone()));
             }
-            // Too many open files, or a connection that has gone again.
+            // Too many open files, or a connection that has already closed.
             Err(_) => tokio::time::sleep(AFTER_REFUSAL).await,
         }
     }
 }
 
-/// One connection. What goes wrong with it is told to the other side; here nobody could do anything about it.
+/// One connection. Its errors are sent to the other side; nobody on this side could react to them.
 async fn one(socket: TcpStream, options: Arc<NetworkOptions>, reader: Reader) {
     let socket = match &options.server_tls {
         None => Socket::over_tcp(socket),

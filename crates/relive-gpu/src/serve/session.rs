@@ -1,4 +1,4 @@
-//! One connection of another machine.
+//! One connection from another machine.
 #![expect(
     unsafe_code,
     reason = "steps of pinned rows are sent from where they lie; the block says why it is sound"
@@ -21,22 +21,22 @@ use crate::peers::messages::{
 };
 use crate::store::{Pinned, PinnedRow, Reader};
 
-/// How long a connection may take to say what it wants.
+/// How long a connection may take to send its greeting.
 const GREETING_PATIENCE: Duration = Duration::from_secs(10);
-/// How long a client may take nothing of an answer: its pins keep rows from being replaced.
+/// How long a client may stall while it receives an answer: its pins prevent rows from being replaced.
 const STALL_PATIENCE: Duration = Duration::from_secs(60);
-/// Pieces that are sent at once: what Linux takes.
+/// Limit on the pieces sent at once, which is Linux's.
 const PIECES: usize = 1024;
-/// Rows that are pinned before other connections have their turn.
+/// Number of rows pinned before other connections have their turn.
 const PINS_AT_ONCE: usize = 1 << 14;
-/// Most rows that one connection may have pinned. Their list takes 72 MiB.
+/// Limit on the rows that one connection may have pinned. Their list takes 72 MiB.
 const MAX_PINNED: usize = 1 << 20;
 
 /// Why a connection ends.
 enum End {
-    /// It broke, or the other side has ended.
+    /// It broke, or the other side closed it.
     Broken,
-    /// What came makes no sense; the other side is told.
+    /// The request is invalid; the other side is told.
     Refused(Error),
 }
 
@@ -55,15 +55,15 @@ impl From<ReadError> for End {
     }
 }
 
-/// What a client has pinned.
+/// The pins of a client.
 struct Held<'a> {
     reader: &'a Reader,
     leases: HashMap<u64, Pinned>,
-    /// Rows by index, and how many leases have each.
+    /// Rows by index, and the number of leases of each.
     rows: HashMap<u64, (PinnedRow, usize)>,
 }
 
-/// Serves a connection until it ends; then what it has pinned is let go of.
+/// Serves a connection until it ends, then releases its pins.
 pub(super) async fn session(socket: Socket, token: Option<&str>, reader: &Reader) {
     let mut frames = Frames::new(socket);
     frames.limit_heads(MAX_HEAD_BYTES);
@@ -163,7 +163,7 @@ async fn read(frames: &Frames, held: &Held<'_>, head: &[u8], body: &[u8]) -> Res
         let mut now: Vec<IoSlice<'_>> =
             (begin..pieces.min(begin + PIECES)).map(|at| IoSlice::new(piece(at))).collect();
         sent(frames.send(&mut now)).await?;
-        // Pieces without bytes wait for nobody, and other connections would.
+        // Pieces without bytes never wait, so other connections would starve.
         tokio::task::yield_now().await;
         crate::kill::kill_point!("rows half sent");
     }
@@ -174,7 +174,7 @@ async fn sent(send: impl Future<Output = io::Result<()>>) -> io::Result<()> {
     timeout(STALL_PATIENCE, send).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
 }
 
-/// A row, and the step that a request wants windows for.
+/// A row, and the step for which a request wants windows.
 #[derive(Clone, Copy)]
 struct Wanted {
     local: u64,
@@ -232,7 +232,7 @@ impl Held<'_> {
         pinned.append(now)
     }
 
-    /// Takes what is pinned no more out of the rows that may be read.
+    /// Removes rows that are no longer pinned from those that may be read.
     fn forget(&mut self, pinned: &Pinned) {
         for row in pinned.rows() {
             if let Some((_, count)) = self.rows.get_mut(&row.index) {
@@ -244,7 +244,7 @@ impl Held<'_> {
         }
     }
 
-    /// Lets go of a lease. One that there is not was given up while it was made.
+    /// Releases a lease. An unknown lease was abandoned while it was created.
     fn release(&mut self, head: &[u8]) -> Result<()> {
         let &[lease] = &u64s(head, "the request")?[..] else {
             return Err(Error::corrupt("a release of other than one lease"));
@@ -255,7 +255,7 @@ impl Held<'_> {
         Ok(())
     }
 
-    /// What a request wants, and how many bytes that is.
+    /// The contents of a request, and the number of bytes of its answer.
     fn asked(&self, head: &[u8], body: &[u8]) -> Result<(Vec<WindowAsked>, Vec<Wanted>, u64)> {
         let schema = self.reader.schema();
         let windows = WindowAsked::decode_all(head, schema.columns().len(), "the request")?;
@@ -298,13 +298,13 @@ impl Held<'_> {
         Ok(Wanted { local, step: asked.step, length: row.length })
     }
 
-    /// The steps of a window, where they lie.
+    /// The steps of a window, in place.
     fn steps(&self, window: &WindowAsked, row: &Wanted) -> &[u8] {
         let found = span(row.step, row.length, window.offset, window.length, Pad::Head);
         let step = self.reader.schema().step_bytes(window.column);
         let (start, _) = self.reader.segment().row(window.column, row.local);
-        // SAFETY: the steps are below the row's length, and so in the table, which the reader keeps. The row is
-        // pinned as long as this is borrowed, so that nobody writes to it.
+        // SAFETY: the steps are below the row's length, so they are within the table, which the reader keeps alive. The
+        // row is pinned while this is borrowed, so nobody writes to it.
         unsafe {
             std::slice::from_raw_parts(start.add(narrow(found.begin * step)), narrow(found.count * step))
         }

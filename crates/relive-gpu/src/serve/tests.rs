@@ -1,4 +1,4 @@
-//! Rows of other machines, over the loopback device. The test binary itself is started as the process that is killed.
+//! Rows of other machines, over the loopback device. The test binary starts itself as the process that is killed.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -60,7 +60,7 @@ fn network(options: NetworkOptions) -> Network {
     Network::new(NetworkOptions { patience: Duration::from_secs(20), ..options }).unwrap()
 }
 
-/// All ranks' stores, and readers of rank 0 of all of them: by shared memory, and over a network.
+/// All ranks' stores, and readers of rank 0 that span all of them: through shared memory, and over a network.
 struct Ranks {
     stores: Vec<Store>,
     servers: Vec<RowServer>,
@@ -93,7 +93,7 @@ fn windows() -> Vec<Window> {
     ]
 }
 
-/// Every window's bytes and valid steps.
+/// The bytes and valid steps of every window.
 fn collected(
     reader: &Reader,
     windows: &[Window],
@@ -104,14 +104,14 @@ fn collected(
     let pinned = reader.pin(indices).unwrap();
     let steps: Vec<u64> =
         pinned.rows().iter().zip(steps).map(|(row, step)| step % (row.length + 1)).collect();
-    // Twice, so that the second finds the memory as the first left it.
+    // Twice, so that the second run reuses the memory of the first.
     drop(collector.collect(&pinned, &steps).unwrap());
     let batch = collector.collect(&pinned, &steps).unwrap();
     let column = |window| batch.column(window).map(|column| (column.bytes.to_vec(), column.valid.to_vec()));
     (0..batch.columns()).map(|window| column(window).unwrap()).collect()
 }
 
-/// Waits until it is so, for as long as a slow machine may need.
+/// Waits until the condition holds, for as long as a slow machine may need.
 fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
     let begin = Instant::now();
     while !is_so() {
@@ -147,7 +147,7 @@ fn what_a_rank_has_pinned_elsewhere_stays_until_it_is_dropped() {
     assert!(missing.is_empty());
     assert_eq!(pinned.rows().iter().map(|row| row.index).collect::<Vec<_>>(), [6, 0, 6, 12]);
     assert_eq!((pins(&ranks.stores[1]), ranks.stores[1].status(6).unwrap().sampled), (2, 2));
-    // Index 5 is the oldest, and is replaced; then all others but 6.
+    // Index 5 is the oldest, and is replaced; then all others except 6.
     for number in 0..2 * CAPACITY {
         insert(&ranks.stores[1], 100 + number);
     }
@@ -155,7 +155,7 @@ fn what_a_rank_has_pinned_elsewhere_stays_until_it_is_dropped() {
     assert!(pinned.bytes(0, 0).unwrap_err().to_string().contains("another machine's"));
     drop(pinned);
     eventually("pins are taken back", || pins(&ranks.stores[1]) == 0);
-    // Sampled no more, and gone.
+    // Sampled for the last time, and gone.
     let held = ranks.far.hold(&[6]).unwrap();
     assert_eq!((held.rows()[0].sampled, held.rows().len()), (2, 1));
     drop(held);
@@ -165,7 +165,7 @@ fn what_a_rank_has_pinned_elsewhere_stays_until_it_is_dropped() {
     let (pinned, missing) = ranks.far.pin_present(&[7, 0, 8]).unwrap();
     assert_eq!((missing, pinned.rows().len()), (vec![0], 2));
     assert_eq!(ranks.far.pin(&[RANKS * CAPACITY]).unwrap_err().kind(), ErrorKind::NotFound);
-    // Many are pinned in several steps, of which nothing is seen.
+    // Many rows are pinned in several steps, which is invisible outside.
     let many: Vec<u64> = (0..40_000).map(|number| CAPACITY + number % CAPACITY).collect();
     let (pinned, missing) = ranks.far.pin_present(&many).unwrap();
     let expected: Vec<usize> = (0..many.len()).filter(|&at| many[at] == 7).collect();
@@ -227,13 +227,13 @@ fn rows_come_over_tls() {
     let [near, far] =
         [&ranks.near, &ranks.far].map(|reader| collected(reader, &windows(), &rows, &[1, 2, 3, 4, 5]));
     assert!(near == far);
-    // Who does not use it learns why nothing comes.
+    // A caller that does not use it learns why nothing arrives.
     let plain = network(NetworkOptions::new());
     let error = Peer::connect(&plain, &ranks.servers[0].address().to_string()).unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Corrupt), "{error}");
 }
 
-/// Whatever comes, the server answers or closes, and serves others.
+/// Whatever arrives, the server answers or closes the connection, and serves others.
 #[test]
 fn what_is_no_client_is_refused() {
     let store = store(0);
@@ -243,7 +243,7 @@ fn what_is_no_client_is_refused() {
         socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
         socket.write_all(sent).unwrap();
         let mut answer = Vec::new();
-        // A connection that is reset has no more to say.
+        // A connection that was reset sends nothing more.
         let _ = socket.read_to_end(&mut answer);
         String::from_utf8_lossy(&answer).into_owned()
     };
@@ -260,11 +260,11 @@ fn what_is_no_client_is_refused() {
     };
     assert!(answer(&open(&frame(12, &[], &[]))).contains("does not belong here"));
     assert!(answer(&open(&[99; 16])).contains("a frame of kind 99"));
-    // Requests that are refused leave the connection open: the last frame ends it.
+    // Refused requests leave the connection open: the last frame ends it.
     let end = frame(12, &[], &[]);
     // 2,700 windows of 400 rows: work, and nothing to send.
     let windows = [&2_700_u64.to_le_bytes()[..], &[0; 24].repeat(2_700)].concat();
-    // The rows before one that is refused are not pinned: nothing can be read of them.
+    // The rows before a refused one are not pinned: they cannot be read.
     let refused = [[0_u64; 20_000].map(u64::to_le_bytes).concat(), 999_u64.to_le_bytes().to_vec()].concat();
     let read = [1_u64, 0, 0, 1].map(u64::to_le_bytes).concat();
     let unpinned =
@@ -305,7 +305,7 @@ fn a_store_that_does_not_answer_is_given_up() {
     assert!(error.to_string().contains("cannot be reached"), "{error}");
 }
 
-/// A caller in somebody's runtime must neither panic nor hang.
+/// A caller within a runtime must neither panic nor hang.
 #[test]
 fn a_call_within_a_runtime_works() {
     let ranks = ranks(&NetworkOptions::new(), "127.0.0.1");
@@ -313,7 +313,7 @@ fn a_call_within_a_runtime_works() {
     assert_eq!(runtime.block_on(async { ranks.far.pin(&[7]).unwrap().rows()[0].index }), 7);
 }
 
-/// A server that went and came again is found by the next draw; what was pinned before is said to be lost.
+/// The next draw finds a server that was restarted; earlier pins are reported as lost.
 #[test]
 fn a_lost_connection_is_made_anew() {
     let mut ranks = ranks(&NetworkOptions::new(), "127.0.0.1");
@@ -338,7 +338,7 @@ fn a_lost_connection_is_made_anew() {
     assert!(both.append(again).unwrap_err().to_string().contains("draw again"));
 }
 
-/// What the test binary does when a test has started it as a child; nothing otherwise.
+/// Entry point of the test binary as a child process; does nothing unless a test has started it as one.
 #[test]
 fn child() {
     let Ok(role) = std::env::var(ROLE) else { return };
@@ -362,7 +362,7 @@ fn child() {
     }
 }
 
-/// A child, and what it says of where it is.
+/// A child process, and its message about its state.
 fn spawn(role: &str, kill_at: &str) -> (Child, String) {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", "serve::tests::child", "--nocapture", "--test-threads=1"]);
@@ -394,7 +394,7 @@ fn a_server_that_is_killed_is_named() {
         child.wait().unwrap();
         let error = all.pin(&[6]).unwrap_err().to_string();
         assert!(error.contains(&format!("rank 1 at {address} cannot be reached")), "{error}");
-        // The others' trajectories are there as before.
+        // The other ranks' trajectories are unchanged.
         drop(pinned);
         let pinned = all.pin(&[0, 11]).unwrap();
         collector.collect(&pinned, &[0, 0]).unwrap();

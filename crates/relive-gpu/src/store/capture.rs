@@ -1,4 +1,4 @@
-//! Taking a snapshot of a store, and making a new store what one says.
+//! Takes a snapshot of a store, and restores a new store from one.
 
 use std::sync::atomic::Ordering;
 
@@ -11,7 +11,7 @@ use crate::memory::segment::Segment;
 use crate::protocol::pin::{RowState, Stamp};
 
 impl Inner {
-    /// Looks at the store, and has `act` done before anything changes but weights and samples.
+    /// Takes a snapshot of the store, and runs `act` before anything but weights and sample counts changes.
     pub(crate) fn snapshot<T>(&self, act: impl FnOnce(&Snapshot) -> Result<T>) -> Result<(Snapshot, T)> {
         let state = self.state.lock();
         let snapshot = look(&self.segment, &state);
@@ -19,7 +19,7 @@ impl Inner {
         Ok((snapshot, done))
     }
 
-    /// Makes a new store, whose rows' bytes are there, what the snapshot says.
+    /// Restores a new store, whose rows' bytes are complete, from the snapshot.
     pub(crate) fn restore(&self, snapshot: &Snapshot) {
         let segment = &self.segment;
         let mut state = self.state.lock();
@@ -58,7 +58,7 @@ fn look(segment: &Segment, state: &Controller) -> Snapshot {
                 sampled: segment.sampled()[at].load(Ordering::Relaxed),
             }),
             RowState::Writing => free.push(row),
-            // Free rows are in the list; none is being evicted while the lock is held.
+            // Free rows are in the list; no row is being evicted while the lock is held.
             RowState::Free | RowState::Evicting => {}
         }
     }

@@ -1,4 +1,4 @@
-//! Which rows are free, which are selectable, and which goes next: what the controller decides under its lock.
+//! Which rows are free, which are selectable, and which is evicted next: the controller's decisions under its lock.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -22,21 +22,22 @@ pub(crate) struct Place {
     pub(crate) generation: u64,
 }
 
-/// The state of allocation and removal. What other processes see is in the segment, which only this changes.
+/// The state of allocation and removal. The part that other processes see is in the segment, which only the controller
+/// changes.
 #[derive(Debug)]
 pub(crate) struct Controller {
-    /// In the order in which they will be taken.
+    /// Free rows, in order of allocation.
     pub(super) free: VecDeque<u64>,
     pub(super) order: Order,
     pub(super) random: SplitMix,
-    /// Trajectories that became selectable so far.
+    /// Number of trajectories that became selectable so far.
     pub(super) committed: u64,
-    /// Exhausted trajectories that have gone.
+    /// Number of evicted exhausted trajectories.
     exhausted: u64,
     changed: Changed,
 }
 
-/// Rows whose weight may have changed since somebody asked, each once.
+/// Rows whose weight may have changed since the last query, each once.
 #[derive(Debug)]
 struct Changed {
     rows: Vec<u64>,
@@ -52,7 +53,7 @@ impl Changed {
 }
 
 impl Controller {
-    /// Of a new segment: all rows are free.
+    /// The state of a new segment: all rows are free.
     pub(super) fn new(removal: &Removal, capacity: u64, seed: u64) -> Self {
         Self {
             free: (0..capacity).collect(),
@@ -64,7 +65,7 @@ impl Controller {
         }
     }
 
-    /// Goes on where a checkpoint ends; the segment's arrays say so already.
+    /// Continues from a checkpoint; the segment's arrays are already restored.
     pub(super) fn restore(&mut self, segment: &Segment, snapshot: &Snapshot) {
         self.free = snapshot.free.iter().copied().collect();
         self.random = SplitMix::new(snapshot.random);
@@ -97,7 +98,7 @@ impl Controller {
         Some(Place { row, generation })
     }
 
-    /// Gives a row that was written back without making it selectable.
+    /// Returns a row that was being written, without making it selectable.
     pub(super) fn abort(&mut self, segment: &Segment, place: Place) {
         let free = Stamp::new(RowState::Free, place.generation);
         segment.states()[narrow(place.row)].store(free.word(), Ordering::SeqCst);
@@ -120,7 +121,7 @@ impl Controller {
         self.changed.note(place.row);
     }
 
-    /// Gives a trajectory another weight, unless another one has its row by now.
+    /// Changes a trajectory's weight, unless another trajectory has its row by now.
     pub(super) fn reweigh(&mut self, segment: &Segment, place: Place, weight: f32) -> bool {
         let (at, weight) = (narrow(place.row), without_sign(weight));
         let selectable = Stamp::new(RowState::Selectable, place.generation);
@@ -129,7 +130,7 @@ impl Controller {
         }
         let row = self.row(segment, place.row);
         segment.weights()[at].store(weight.to_bits(), Ordering::SeqCst);
-        // Whoever exhausts it meanwhile sets its weight to 0 after counting: one of the two sees the other.
+        // A reader that exhausts it meanwhile sets its weight to 0 after counting: one of the two sees the other.
         let limit = segment.header().shape.max_times_sampled;
         if limit > 0 && segment.sampled()[at].load(Ordering::SeqCst) >= limit {
             segment.weights()[at].store(0, Ordering::SeqCst);
@@ -141,7 +142,7 @@ impl Controller {
     }
 
     /// Frees the row of the next victim, and those of all exhausted trajectories. `false` if all are pinned, or there
-    /// is none.
+    /// are none.
     pub(super) fn evict(&mut self, segment: &Segment, metrics: &Metrics, reason: Eviction) -> bool {
         if self.evict_exhausted(segment, metrics) {
             return true;
@@ -154,7 +155,7 @@ impl Controller {
         true
     }
 
-    /// Frees this trajectory's row. `false` if it is pinned, or is there no more.
+    /// Frees this trajectory's row. `false` if it is pinned or no longer exists.
     pub(super) fn evict_this(
         &mut self,
         segment: &Segment,
@@ -171,7 +172,7 @@ impl Controller {
         !gone
     }
 
-    /// Frees the rows of trajectories that were sampled as often as they may be.
+    /// Frees the rows of trajectories that were sampled the maximum number of times.
     fn evict_exhausted(&mut self, segment: &Segment, metrics: &Metrics) -> bool {
         let limit = segment.header().shape.max_times_sampled;
         if limit == 0 || segment.exhausted().load(Ordering::Acquire) == self.exhausted {
@@ -188,7 +189,7 @@ impl Controller {
         self.exhausted > before
     }
 
-    /// Makes the row of an evicted trajectory free.
+    /// Frees the row of an evicted trajectory.
     fn release(&mut self, segment: &Segment, row: u64) {
         let at = narrow(row);
         let told = self.row(segment, row);
@@ -205,8 +206,8 @@ impl Controller {
         self.changed.note(row);
     }
 
-    /// A row as the order knows it. The weight in the segment may be 0 because the trajectory is exhausted; no order
-    /// of a store with that limit looks at weights.
+    /// A row as the order sees it. The weight in the segment may be 0 because the trajectory is exhausted; no order of
+    /// a store with that limit depends on weights.
     fn row(&self, segment: &Segment, row: u64) -> Row {
         let at = narrow(row);
         Row {
@@ -216,12 +217,12 @@ impl Controller {
         }
     }
 
-    /// Number of selectable rows, those that were sampled for the last time included.
+    /// Number of selectable rows, including those that were sampled for the last time.
     pub(super) fn selectable(&self) -> u64 {
         self.order.len()
     }
 
-    /// Number of rows that nobody has.
+    /// Number of free rows.
     pub(super) fn free(&self) -> u64 {
         wide(self.free.len())
     }
@@ -234,7 +235,7 @@ impl Controller {
         std::mem::take(&mut self.changed.rows)
     }
 
-    /// All selectable rows that nobody has pinned, for a callback to choose from.
+    /// All selectable rows that are not pinned, as choices for a callback.
     pub(super) fn candidates(&self, segment: &Segment, shard: Shard) -> Vec<Candidate> {
         let mut found = Vec::new();
         for row in 0..segment.capacity() {
@@ -256,20 +257,20 @@ impl Controller {
     }
 }
 
-/// A weight whose bits are in the order of the numbers: of the two zeros the one without a sign.
+/// A weight whose bits have the order of the numbers: replaces -0 by 0.
 pub(super) fn without_sign(weight: f32) -> f32 {
     weight + 0.0
 }
 
-/// A row's pin counts of all readers that there are. Which these are is asked as the counts are, so that an eviction
-/// sees whoever may have pinned the row before it.
+/// A row's pin counts of all existing readers. The readers are determined together with the counts, so that an eviction
+/// sees every reader that may have pinned the row before it.
 fn counts(segment: &Segment, row: u64) -> impl Iterator<Item = &AtomicU32> {
     let claims = segment.claims().iter().enumerate();
     let claimed = claims.filter(|(_, claim)| claim.load(Ordering::SeqCst) != NOBODY);
     claimed.map(move |(reader, _)| &segment.pins(reader)[narrow(row)])
 }
 
-/// Takes a selectable row that nobody has pinned out of everybody's reach.
+/// Takes a selectable, unpinned row away from all readers.
 fn try_evict(segment: &Segment, row: u64) -> bool {
     pin::evict(&segment.states()[narrow(row)], counts(segment, row))
 }
@@ -279,7 +280,7 @@ pub(super) fn pins(segment: &Segment, row: u64) -> u64 {
     counts(segment, row).map(|count| u64::from(count.load(Ordering::Relaxed))).sum()
 }
 
-/// Takes the pins of readers that have ended back.
+/// Releases the pins of readers that have ended.
 pub(super) fn sweep_readers(segment: &Segment, metrics: &Metrics, identity: Identity) -> u64 {
     let mut swept = 0;
     while let Some(reader) = claims::claim_dead(segment.claims(), identity) {

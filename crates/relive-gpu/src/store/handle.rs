@@ -1,4 +1,4 @@
-//! The store as its own process uses it.
+//! The store, as seen by its own process.
 
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
@@ -22,103 +22,102 @@ use crate::metrics::{Metrics, MetricsSnapshot};
 use crate::protocol::pin::{RowState, Stamp};
 use crate::schema::Schema;
 
-/// A store, in the process that made it and decides about its rows: the controller. Cheap to clone.
+/// A store, in the process that created it and manages its rows: the controller. Cheap to clone.
 ///
-/// When the last clone is dropped, the segment is closed and its name removed; other processes may read on in what
-/// they have mapped.
+/// Dropping the last clone closes the segment and removes its name; other processes may still read their mappings.
 #[derive(Clone, Debug)]
 pub struct Store {
     pub(crate) inner: Arc<Inner>,
 }
 
-/// What a row is at.
+/// The state of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum State {
-    /// Nobody has it.
+    /// The row is free.
     Free,
-    /// A trajectory is being written into it.
+    /// A trajectory is being written to it.
     Writing,
     /// Its trajectory can be drawn if its weight is above 0.
     Selectable,
-    /// As selectable, and readers have it.
+    /// Selectable, and readers hold it.
     Pinned,
-    /// It is being made free.
+    /// It is being freed.
     Evicting,
 }
 
-/// What there is to know of a row.
+/// The status of a row.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Status {
-    /// What it is at.
+    /// Its state.
     pub state: State,
-    /// Grows with each trajectory in it.
+    /// Increases with each trajectory in it.
     pub generation: u64,
     /// Number of steps of its trajectory.
     pub length: u64,
     /// 0 if it is not selectable.
     pub weight: f32,
-    /// Number of trajectories that were committed before its own.
+    /// Number of trajectories committed before its own.
     pub inserted: u64,
-    /// How often it was pinned.
+    /// Number of times it was pinned.
     pub sampled: u64,
-    /// Number of pins at the moment.
+    /// Current number of pins.
     pub pins: u64,
 }
 
 /// A new weight for a trajectory.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Reweigh {
-    /// Of all ranks together.
+    /// The index over all ranks.
     pub index: u64,
-    /// As it was told when it was committed or pinned.
+    /// The generation that was returned when it was committed or pinned.
     pub generation: u64,
-    /// Finite and not negative; at 0 it is kept, but never drawn.
+    /// Finite and not negative; with 0 the trajectory is kept, but never drawn.
     pub weight: f32,
 }
 
-/// What came of [`Store::update_weights`] or [`Store::remove`].
+/// The result of [`Store::update_weights`] or [`Store::remove`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Changed {
-    /// Trajectories that were changed.
+    /// Changed trajectories.
     pub applied: u64,
-    /// Trajectories that are there no more, or, where they were to be removed, are pinned.
+    /// Trajectories that no longer exist, or, for removals, are pinned.
     pub skipped: u64,
 }
 
 /// A row whose weight may have changed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Change {
-    /// In this rank.
+    /// The index within this rank.
     pub local: u64,
-    /// Its weight now.
+    /// Its current weight.
     pub weight: f32,
-    /// Number of trajectories that were committed before its own.
+    /// Number of trajectories committed before its own.
     pub inserted: u64,
 }
 
 impl Store {
-    /// Makes a store in memory without a name. Other processes attach by its [descriptor](Self::descriptor).
+    /// Creates a store in unnamed memory. Other processes attach by its [descriptor](Self::descriptor).
     ///
     /// # Errors
-    /// Options that make no sense, or not as much memory.
+    /// The options are invalid, or memory is insufficient.
     pub fn create(schema: Schema, options: StoreOptions) -> Result<Self> {
         Self::make(schema, options, Reach::Descriptor)
     }
 
-    /// Makes a store for threads of this process alone. On systems whose shared memory has no huge pages, this is the
+    /// Creates a store for threads of this process only. On systems whose shared memory has no huge pages, this is the
     /// fastest.
     ///
     /// # Errors
-    /// As [`create`](Self::create).
+    /// As for [`create`](Self::create).
     pub fn create_private(schema: Schema, options: StoreOptions) -> Result<Self> {
         Self::make(schema, options, Reach::Process)
     }
 
-    /// Makes a store to which other processes attach by its name. A segment of this name whose controller has died is
-    /// replaced.
+    /// Creates a store to which other processes attach by its name. Replaces a segment with this name if its controller
+    /// has died.
     ///
     /// # Errors
-    /// A living process has the name; otherwise as [`create`](Self::create).
+    /// A living process has the name; otherwise as for [`create`](Self::create).
     pub fn create_named(name: &str, schema: Schema, options: StoreOptions) -> Result<Self> {
         Self::make(schema, options, Reach::Named(name))
     }
@@ -143,19 +142,19 @@ impl Store {
         Ok(Self { inner: Arc::new(inner) })
     }
 
-    /// What trajectories are made of.
+    /// The schema of the trajectories.
     #[must_use]
     pub fn schema(&self) -> &Schema {
         self.inner.segment.schema()
     }
 
-    /// Which indices are this store's.
+    /// This store's share of the index space.
     #[must_use]
     pub fn shard(&self) -> Shard {
         self.inner.shard
     }
 
-    /// Number of trajectories for which there is room.
+    /// Capacity in trajectories.
     #[must_use]
     pub fn capacity(&self) -> u64 {
         self.inner.segment.capacity()
@@ -167,13 +166,13 @@ impl Store {
         self.inner.state.lock().selectable()
     }
 
-    /// Whether there is no selectable trajectory.
+    /// Whether no trajectory is selectable.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Number of rows that nobody has.
+    /// Number of free rows.
     #[must_use]
     pub fn free(&self) -> u64 {
         self.inner.state.lock().free()
@@ -191,7 +190,7 @@ impl Store {
         self.inner.segment.descriptor()
     }
 
-    /// The way to read the store in this process.
+    /// The reader of the store in this process.
     #[must_use]
     pub fn reader(&self) -> &Reader {
         &self.inner.reader
@@ -200,18 +199,18 @@ impl Store {
     /// Pins trajectories; see [`Reader::pin`].
     ///
     /// # Errors
-    /// As there.
+    /// As for [`Reader::pin`].
     pub fn pin(&self, indices: &[u64]) -> Result<Pinned> {
         self.inner.reader.pin(indices)
     }
 
-    /// What this process has done with the store.
+    /// The counters of this process's use of the store.
     #[must_use]
     pub fn metrics(&self) -> MetricsSnapshot {
         self.inner.metrics.snapshot()
     }
 
-    /// A row to write a trajectory into; if none is free, the next victim's.
+    /// A row to write a trajectory to: a free one, or the next victim's.
     ///
     /// # Errors
     /// `Unavailable` if every row is pinned or being written.
@@ -220,20 +219,20 @@ impl Store {
         Ok(Writing::new(Arc::clone(&self.inner), place))
     }
 
-    /// As [`begin`](Self::begin), but waits up to `patience` for a row.
+    /// Like [`begin`](Self::begin), but waits up to `patience` for a row.
     ///
     /// # Errors
-    /// As there, after that time.
+    /// As for [`begin`](Self::begin), after that time.
     pub fn begin_within(&self, patience: Duration) -> Result<Writing> {
         let place = self.inner.allocate_within(patience)?;
         Ok(Writing::new(Arc::clone(&self.inner), place))
     }
 
-    /// Copies a trajectory in: the bytes of each column, `length` steps of them.
+    /// Inserts a copy of a trajectory: the bytes of each column, `length` steps of them.
     ///
     /// # Errors
-    /// As [`begin`](Self::begin) and [`Writing::commit`], or a column has not as many bytes as its steps have. What
-    /// is refused evicts nobody.
+    /// As for [`begin`](Self::begin) and [`Writing::commit`]; also if a column's bytes do not match its steps. A
+    /// refused insert evicts nothing.
     pub fn insert(&self, columns: &[&[u8]], length: u64, weight: f32) -> Result<Inserted> {
         check_columns(self.schema(), columns, length)?;
         check_weight(weight)?;
@@ -242,10 +241,11 @@ impl Store {
         writing.commit(length, weight)
     }
 
-    /// Gives trajectories new weights. Those that are there no more are skipped: their rows may have others by now.
+    /// Sets new weights of trajectories. Trajectories that no longer exist are skipped, because their rows may hold
+    /// others by now.
     ///
     /// # Errors
-    /// A weight is negative, infinite or not a number, or an index is another rank's; then nothing is changed.
+    /// A weight is negative, infinite or NaN, or an index is of another rank; then nothing changes.
     pub fn update_weights(&self, updates: &[Reweigh]) -> Result<Changed> {
         let inner = &*self.inner;
         let mut places = Vec::with_capacity(updates.len());
@@ -263,11 +263,11 @@ impl Store {
         Ok(changed)
     }
 
-    /// Removes trajectories. Those that are pinned, or are there no more, are skipped. Pins of processes that ended
-    /// do not count.
+    /// Removes trajectories. Those that are pinned or no longer exist are skipped. Pins of processes that ended do not
+    /// count.
     ///
     /// # Errors
-    /// An index is another rank's; then nothing is removed. Or this process cannot be found in `/proc`.
+    /// An index is of another rank, in which case nothing is removed; or this process is missing from `/proc`.
     pub fn remove(&self, trajectories: &[Inserted]) -> Result<Changed> {
         let inner = &*self.inner;
         let mut places = Vec::with_capacity(trajectories.len());
@@ -283,15 +283,15 @@ impl Store {
         Ok(Changed { applied: all - skipped, skipped })
     }
 
-    /// What a row is at.
+    /// The status of a row.
     ///
     /// # Errors
-    /// The index is another rank's.
+    /// The index is of another rank.
     pub fn status(&self, index: u64) -> Result<Status> {
         let segment = &self.inner.segment;
         let row = self.inner.shard.local(index)?;
         let at = narrow(row);
-        // Under the lock, so that no change is seen half.
+        // Under the lock, so that no half-made change is visible.
         let _state = self.inner.state.lock();
         let stamp = Stamp::from_word(segment.states()[at].load(Ordering::Relaxed));
         let pins = controller::pins(segment, row);
@@ -312,9 +312,9 @@ impl Store {
         })
     }
 
-    /// The rows whose weights may have changed since the last call, for who keeps sums of weights: each once, with
-    /// its weight now. A row that a reader of another process has sampled for the last time is among them once it is
-    /// freed.
+    /// The rows whose weights may have changed since the last call, for callers that keep sums of weights: each once,
+    /// with its current weight. A row that a reader of another process has sampled for the last time is included once
+    /// it is freed.
     #[must_use]
     pub fn take_changes(&self) -> Vec<Change> {
         let segment = &self.inner.segment;
@@ -327,11 +327,11 @@ impl Store {
         rows.into_iter().map(change).collect()
     }
 
-    /// Takes back the pins of processes that ended without dropping them, and says how many processes those were. A
-    /// wait for a row does this by itself.
+    /// Releases the pins of processes that ended without dropping them. Returns the number of those processes. A wait
+    /// for a row does this by itself.
     ///
     /// # Errors
-    /// This process cannot be found in `/proc`.
+    /// This process is missing from `/proc`.
     pub fn sweep(&self) -> Result<u64> {
         let swept = self.inner.sweep()?;
         self.inner.tell_room();

@@ -1,4 +1,4 @@
-//! What the controller's process has of a store, and how it finds room in it.
+//! The part of a store in its controller's process, and how it makes room.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -20,9 +20,9 @@ use crate::memory::identity::Identity;
 use crate::memory::segment::Segment;
 use crate::metrics::{Eviction, Metrics};
 
-/// How long a wait for a row goes on before it is looked whether a reader has died, which wakes nobody.
+/// How long a wait for a row lasts before it checks for dead readers, which wake nobody.
 const SWEEP_EVERY: Duration = Duration::from_millis(100);
-/// A callback's choice may be gone by the time it has chosen; then it is asked again, this often.
+/// How often a callback is asked again because its choice was gone by the time it had chosen.
 const CHOICES: usize = 8;
 
 #[derive(Debug)]
@@ -34,7 +34,7 @@ pub(crate) struct Inner {
     pub(crate) reader: Reader,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) writers: Mutex<WriterSlots>,
-    /// The checkpoint that this store has written into a folder last, or was loaded from, by its random number.
+    /// The checkpoint that this store last wrote to a folder or was loaded from, by its random number.
     pub(crate) known: Mutex<HashMap<PathBuf, u64>>,
     pub(super) _names: Vec<Name>,
 }
@@ -46,7 +46,7 @@ impl Drop for Inner {
 }
 
 impl Inner {
-    /// Takes a row, a victim's if need be.
+    /// Takes a row, if necessary a victim's.
     pub(crate) fn allocate(&self) -> Result<Place> {
         if let Some(place) = self.try_allocate() {
             return Ok(place);
@@ -78,15 +78,15 @@ impl Inner {
         None
     }
 
-    /// Evicts these trajectories, and gives back those that are pinned or are there no more.
+    /// Evicts these trajectories. Returns those that are pinned or no longer exist.
     pub(super) fn evict_these(&self, mut places: Vec<Place>) -> Vec<Place> {
         let mut state = self.state.lock();
         places.retain(|&place| !state.evict_this(&self.segment, &self.metrics, place, Eviction::Removed));
         places
     }
 
-    /// Evicts what a callback has chosen; `false` if it has chosen nobody. What has gone or was pinned meanwhile
-    /// stays as it is.
+    /// Evicts a callback's choice; `false` if it has chosen none. A choice that was evicted or pinned meanwhile is left
+    /// alone.
     fn evict_choice(&self, candidates: &[Candidate], chosen: Option<usize>, reason: Eviction) -> bool {
         let Some(candidate) = chosen.and_then(|chosen| candidates.get(chosen)) else { return false };
         let row = self.shard.local(candidate.index).expect("made by this store");
@@ -106,7 +106,7 @@ impl Inner {
         ))
     }
 
-    /// Takes a row, waiting for one.
+    /// Takes a row; waits for one if necessary.
     pub(crate) fn allocate_within(&self, patience: Duration) -> Result<Place> {
         let begin = Instant::now();
         let deadline =
@@ -133,7 +133,7 @@ impl Inner {
         }
     }
 
-    /// Makes a written row selectable, and keeps their number within its limit.
+    /// Makes a written row selectable, and keeps the number of selectable rows within its limit.
     pub(crate) fn commit(&self, place: Place, length: u32, weight: f32) {
         self.make_room();
         let bytes: u64 = self.segment.header().layout.tables.iter().map(|table| table.step_bytes).sum();
@@ -143,7 +143,7 @@ impl Inner {
         self.tell_room();
     }
 
-    /// Evicts until one more may be selectable, or nobody can be evicted.
+    /// Evicts until one more row may be selectable, or nothing can be evicted.
     fn make_room(&self) {
         let Some(most) = self.options.max_selectable else { return };
         let over = |state: &Controller| state.selectable() >= most;
@@ -169,7 +169,7 @@ impl Inner {
         }
     }
 
-    /// Gives back a row whose trajectory is given up.
+    /// Returns a row whose trajectory is abandoned.
     pub(crate) fn abort(&self, place: Place) {
         self.state.lock().abort(&self.segment, place);
         Metrics::add(&self.metrics.aborted_rows, 1);
@@ -182,7 +182,7 @@ impl Inner {
         Ok(controller::sweep_readers(&self.segment, &self.metrics, identity))
     }
 
-    /// Wakes who waits for a row: there may be one.
+    /// Wakes waiters for a row: one may be free.
     pub(super) fn tell_room(&self) {
         let (releases, waiting) = self.segment.releases();
         if waiting.load(Ordering::SeqCst) > 0 {

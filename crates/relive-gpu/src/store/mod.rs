@@ -1,4 +1,4 @@
-//! The store: rows for trajectories, who has them, and which goes next.
+//! The store: rows for trajectories, their owners, and the order of eviction.
 
 mod capture;
 mod controller;

@@ -1,4 +1,4 @@
-//! How a store is made.
+//! Options of a store.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,47 +11,48 @@ use crate::memory::header::Header;
 use crate::memory::layout::Shape;
 use crate::schema::Schema;
 
-/// Most reader slots of a segment.
+/// Limit on the reader slots of a segment.
 pub const MAX_READERS: u32 = 1024;
-/// Most writer slots of a segment.
+/// Limit on the writer slots of a segment.
 pub const MAX_WRITERS: u32 = 65_536;
 
-/// A row that may be removed, as a [callback](Removal::Callback) sees it.
+/// A row that may be evicted, as a [callback](Removal::Callback) sees it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Candidate {
-    /// Of all ranks together.
+    /// The index over all ranks.
     pub index: u64,
-    /// Of this trajectory: the row's next one has a higher generation.
+    /// Generation of this trajectory; the row's next trajectory has a higher one.
     pub generation: u64,
     /// Number of steps.
     pub length: u64,
-    /// The weight by which it is drawn.
+    /// The weight with which it is drawn.
     pub weight: f32,
-    /// Number of trajectories that were committed before it.
+    /// Number of trajectories committed before it.
     pub inserted: u64,
-    /// How often it was pinned.
+    /// Number of times it was pinned.
     pub sampled: u64,
 }
 
-/// Chooses a victim among candidates by its position; `None` removes nobody.
+/// Chooses a victim among candidates by its position; `None` evicts nothing.
 pub type Choose = Arc<dyn Fn(&[Candidate]) -> Option<usize> + Send + Sync>;
 
-/// Which trajectory goes when there is no room for another one. One that is pinned is skipped.
+/// Which trajectory is evicted when another one needs room. Pinned trajectories are skipped.
 #[derive(Clone, Default)]
 #[non_exhaustive]
 pub enum Removal {
     /// The oldest.
     #[default]
     Fifo,
-    /// The newest of those that are there already.
+    /// The newest of the existing ones.
     Lifo,
-    /// The one with the lowest weight; among equals the oldest.
+    /// The one with the lowest weight; the oldest of equal ones.
     LowestWeight,
-    /// Any, each as likely as the others, by the store's seed.
+    /// A uniformly random one, by the store's seed.
     Random,
-    /// A trajectory goes once it was pinned this often; from then on nobody can pin it. If there is none, the oldest.
+    /// A trajectory is evicted once it was pinned this often; from then on it cannot be pinned. If there is none, the
+    /// oldest.
     MaxTimesSampled(u64),
-    /// The caller's choice. It may use the store, but must not serve its writers. Takes time in proportion to the
+    /// The caller's choice. It may use the store, but must not serve its writers. Takes time proportional to the
     /// capacity.
     Callback(Choose),
 }
@@ -82,13 +83,13 @@ impl Removal {
         }
     }
 
-    /// 0 = without limit.
+    /// 0 means unlimited.
     pub(crate) fn max_times_sampled(&self) -> u64 {
         if let Self::MaxTimesSampled(times) = self { *times } else { 0 }
     }
 }
 
-/// How a store is made. All fields have defaults but the capacity:
+/// Options of a store. All fields except the capacity have defaults:
 ///
 /// ```
 /// use relive_gpu::{Removal, StoreOptions};
@@ -97,30 +98,31 @@ impl Removal {
 /// ```
 #[derive(Clone, Debug)]
 pub struct StoreOptions {
-    /// Number of trajectories for which there is room.
+    /// Capacity in trajectories.
     pub capacity: u64,
-    /// Which trajectory goes when another one needs its place.
+    /// Which trajectory is evicted when another one needs its place.
     pub removal: Removal,
-    /// At a commit beyond this number of selectable trajectories, at most the capacity, one goes. If all are pinned,
-    /// the number is exceeded until the next commit.
+    /// Limit on selectable trajectories, at most the capacity: a commit beyond it evicts one. If all are pinned, the
+    /// limit is exceeded until the next commit.
     pub max_selectable: Option<u64>,
-    /// Of the random removal.
+    /// Seed of the random removal.
     pub seed: u64,
-    /// Whether huge pages are asked for. Where the system gives none, small ones serve.
+    /// Whether to request huge pages. If the system has none, small ones are used.
     pub huge_pages: bool,
-    /// Threads that put memory behind the segment when it is made, so that a lack of memory shows then and not at a
-    /// write. With 0 memory comes as it is written.
+    /// Threads that touch the segment's memory when it is created, so that a lack of memory shows then and not at a
+    /// write. With 0, memory is allocated when it is first written.
     pub touch_threads: usize,
-    /// This store's place among `ranks` stores of the same capacity: its indices are `rank · capacity` to
-    /// `(rank + 1) · capacity - 1`.
+    /// This store's position among `ranks` stores with the same capacity: its indices are `rank · capacity` to `(rank +
+    /// 1) · capacity - 1`.
     pub rank: u64,
     /// Number of stores that share the index space.
     pub ranks: u64,
-    /// Processes that may read at the same time, this one included. Each has a count of 4 bytes per trajectory.
+    /// Number of processes that may read at the same time, including this one. Each has a count of 4 bytes per
+    /// trajectory.
     pub readers: u32,
-    /// Writers that may be attached at the same time.
+    /// Number of writers that may be attached at the same time.
     pub writers: u32,
-    /// Where columns lie, by name; those without an entry are in host memory.
+    /// Places of columns, by name; columns without an entry are in host memory.
     pub tiers: BTreeMap<String, Tier>,
 }
 
@@ -143,7 +145,7 @@ impl StoreOptions {
         }
     }
 
-    /// The header of a segment of these options.
+    /// The header of a segment with these options.
     pub(crate) fn header(&self, schema: Schema) -> Result<Header> {
         Shard::new(self.rank, self.ranks, self.capacity)?;
         for (what, value, least, most) in

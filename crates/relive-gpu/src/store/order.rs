@@ -1,4 +1,4 @@
-//! In which order rows are removed.
+//! The order in which rows are removed.
 
 use std::collections::BTreeSet;
 
@@ -9,13 +9,13 @@ use crate::bytes::{narrow, wide};
 /// The selectable rows in the order of removal.
 #[derive(Debug)]
 pub(super) enum Order {
-    /// By a key; the lowest goes first. Among equal keys the one that was inserted first.
+    /// By a key; the lowest is removed first, and of equal keys the one that was inserted first.
     Sorted(BTreeSet<(u64, u64, u64)>, fn(&Row) -> u64),
-    /// In any order, and where each row is in it.
+    /// In any order, with the position of each row.
     Any { rows: Vec<u64>, places: Vec<u64> },
 }
 
-/// What the order of a row may depend on.
+/// The properties on which the order of a row may depend.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Row {
     pub(super) row: u64,
@@ -23,7 +23,7 @@ pub(super) struct Row {
     pub(super) weight: f32,
 }
 
-/// A row that is in no place of `Order::Any`.
+/// The position of a row that is not in `Order::Any`.
 const NOWHERE: u64 = u64::MAX;
 
 impl Order {
@@ -33,7 +33,7 @@ impl Order {
                 Self::Sorted(BTreeSet::new(), |row| row.inserted)
             }
             Removal::Lifo => Self::Sorted(BTreeSet::new(), |row| !row.inserted),
-            // Weights have no sign, and the bits of such floats are in their order.
+            // Weights have no sign, so their bits have the same order.
             Removal::LowestWeight => Self::Sorted(BTreeSet::new(), |row| u64::from(row.weight.to_bits())),
             Removal::Random => Self::Any { rows: Vec::new(), places: vec![NOWHERE; narrow(capacity)] },
         }
@@ -59,7 +59,7 @@ impl Order {
         }
     }
 
-    /// Takes a row out. `row` is as it was inserted, with the weight of the last `reweigh`.
+    /// Takes a row out. `row` must be as it was inserted, with the weight of the last `reweigh`.
     pub(super) fn remove(&mut self, row: Row) {
         match self {
             Self::Sorted(rows, key) => {
@@ -75,7 +75,7 @@ impl Order {
         }
     }
 
-    /// A row's weight has changed.
+    /// Records a changed weight of a row.
     pub(super) fn reweigh(&mut self, row: Row, weight: f32) {
         if let Self::Sorted(_, key) = self
             && key(&row) != key(&Row { weight, ..row })
@@ -85,7 +85,7 @@ impl Order {
         }
     }
 
-    /// The first row of the order that can be `taken`; a random order draws where it begins.
+    /// The first row of the order that can be `taken`; a random order starts at a random place.
     pub(super) fn first(&self, random: &mut SplitMix, mut taken: impl FnMut(u64) -> bool) -> Option<u64> {
         match self {
             Self::Sorted(rows, _) => rows.iter().map(|&(_, _, row)| row).find(|&row| taken(row)),
@@ -97,7 +97,7 @@ impl Order {
         }
     }
 
-    /// The rows of an order that does not follow from the rows.
+    /// The rows of an order that cannot be derived from the rows.
     pub(super) fn saved(&self) -> &[u64] {
         match self {
             Self::Sorted(..) => &[],

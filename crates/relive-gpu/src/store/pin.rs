@@ -1,4 +1,4 @@
-//! Pinning trajectories by their indices, in this machine's stores and others'.
+//! Pinning trajectories by index, in this machine's stores and others'.
 
 use std::sync::atomic::Ordering;
 
@@ -10,11 +10,11 @@ use crate::peers::messages::{GONE, RowTold};
 use crate::peers::{Asked, Peer};
 
 impl Reader {
-    /// Pins trajectories: until the result is dropped, nobody replaces them. Counts as sampling them. An index that
-    /// comes twice is pinned twice.
+    /// Pins trajectories: they are not replaced until the result is dropped. Counts as sampling them. An index that
+    /// occurs twice is pinned twice.
     ///
     /// # Errors
-    /// `NotFound` if one of them is not selectable, or is another rank's; then none is pinned.
+    /// `NotFound` if one of them is not selectable or is of another rank; then none is pinned.
     pub fn pin(&self, indices: &[u64]) -> Result<Pinned> {
         let (pinned, missing) = self.pin_present(indices)?;
         if let Some(&first) = missing.first() {
@@ -28,21 +28,21 @@ impl Reader {
         Ok(pinned)
     }
 
-    /// Pins those of the trajectories that are there, and gives the positions of the others: since they were drawn,
-    /// others may have taken their places.
+    /// Pins those trajectories that still exist, and returns the positions of the others, which may have been replaced
+    /// since they were drawn.
     ///
     /// # Errors
-    /// An index is another rank's, the controller ended while it decided about a row, or a store of another machine
-    /// does not answer within the network's patience.
+    /// An index is of another rank, the controller ended while it was deciding about a row, or a store on another
+    /// machine does not answer within the network's patience.
     pub fn pin_present(&self, indices: &[u64]) -> Result<(Pinned, Vec<usize>)> {
         self.pin_all(indices, true)
     }
 
-    /// Pins those of the trajectories that are there without counting it: nobody samples them, or somebody else has
-    /// counted it.
+    /// Pins those trajectories that still exist without counting a sample, because they are not sampled or were counted
+    /// elsewhere.
     ///
     /// # Errors
-    /// As [`pin_present`](Self::pin_present).
+    /// As for [`pin_present`](Self::pin_present).
     pub fn hold(&self, indices: &[u64]) -> Result<Pinned> {
         Ok(self.pin_all(indices, false)?.0)
     }
@@ -71,7 +71,7 @@ impl Reader {
         Ok((pinned, missing))
     }
 
-    /// Asks the stores of other machines for their rows, each once; which positions each was asked for.
+    /// Requests pins from the stores on other machines, each once. Returns the positions that each request covers.
     fn ask_peers(
         &self,
         indices: &[u64],
@@ -99,7 +99,7 @@ impl Reader {
         Ok(told)
     }
 
-    /// Takes in what the stores of other machines have pinned.
+    /// Adds the pins of stores on other machines.
     fn hear_peers(
         &self,
         told: Vec<(Vec<usize>, Asked)>,
@@ -118,7 +118,7 @@ impl Reader {
     }
 }
 
-/// What a store of another machine has told of a row; none if it is not there.
+/// A row from the answer of a store on another machine; `None` if it does not exist.
 fn row_of(told: &RowTold, index: u64, peer: &Peer) -> Result<Option<PinnedRow>> {
     let &RowTold { generation, length, inserted, sampled, weight } = told;
     if generation == GONE {

@@ -13,12 +13,12 @@ use crate::metrics::Metrics;
 use crate::peers::Lease;
 use crate::schema::Schema;
 
-/// Trajectories that nobody replaces until this is dropped.
+/// Trajectories that are not replaced until this is dropped.
 #[derive(Debug)]
 pub struct Pinned {
     reader: Reader,
     rows: Vec<PinnedRow>,
-    /// For the rows of other machines: by rank, what keeps them in place.
+    /// For rows on other machines: by rank, the lease that keeps them in place.
     leases: Vec<(usize, Lease)>,
 }
 
@@ -27,42 +27,42 @@ impl Pinned {
         Self { reader, rows: Vec::with_capacity(rows), leases: Vec::new() }
     }
 
-    /// Takes in what its reader has pinned.
+    /// Adds a row that its reader has pinned.
     pub(super) fn push(&mut self, row: PinnedRow) {
         self.rows.push(row);
     }
 
-    /// Takes in what keeps rows of another machine in place, before it has the rows.
+    /// Adds the lease of rows on another machine, before the rows.
     pub(super) fn keep(&mut self, rank: usize, lease: Lease) {
         self.leases.push((rank, lease));
     }
 
-    /// Puts the rows into another order.
+    /// Replaces the order of the rows.
     pub(super) fn reorder(&mut self, rows: Vec<PinnedRow>) {
         self.rows = rows;
     }
 
-    /// What keeps the rows of a rank of another machine in place.
+    /// The lease of the rows of a rank on another machine.
     pub(crate) fn lease(&self, rank: usize) -> Option<&Lease> {
         self.leases.iter().find(|(of, _)| *of == rank).map(|(_, lease)| lease)
     }
 
-    /// The trajectories, in the order in which they were asked for.
+    /// The trajectories, in the requested order.
     #[must_use]
     pub fn rows(&self) -> &[PinnedRow] {
         &self.rows
     }
 
-    /// What they are made of.
+    /// Their schema.
     #[must_use]
     pub fn schema(&self) -> &Schema {
         self.reader.schema()
     }
 
-    /// All steps of a trajectory in a column, as they lie in the store.
+    /// All steps of a trajectory in a column, in place.
     ///
     /// # Errors
-    /// There is no such row or column, or the row is another machine's: that is read by collecting it.
+    /// The row or column does not exist, or the row is on another machine: collect it to read it.
     pub fn bytes(&self, row: usize, column: usize) -> Result<&[u8]> {
         let columns = self.schema().columns().len();
         let Some(pinned) = self.rows.get(row).filter(|_| column < columns) else {
@@ -74,16 +74,16 @@ impl Pinned {
         let owner = self.reader.place(pinned.index)?.here()?;
         let (start, _) = owner.segment.row(column, owner.shard.local(pinned.index)?);
         let bytes = pinned.length * self.schema().step_bytes(column);
-        // SAFETY: the bytes lie in the mapping, which this keeps, and were written before the row became selectable.
-        // As long as the row is pinned, by protocol nobody writes to it.
+        // SAFETY: the bytes are within the mapping, which this keeps alive, and were written before the row became
+        // selectable. The protocol forbids writes to the row while it is pinned.
         Ok(unsafe { std::slice::from_raw_parts(start, narrow(bytes)) })
     }
 
-    /// Takes in what another call has pinned, behind its own trajectories.
+    /// Appends the pins of another call after its own.
     ///
     /// # Errors
-    /// Another reader has pinned them, or the connection to a store of another machine was lost between; then they
-    /// are let go of.
+    /// Another reader has pinned them, or the connection to a store on another machine was lost in between; then they
+    /// are released.
     pub fn append(&mut self, mut other: Pinned) -> Result<()> {
         if !self.reader.is(&other.reader) {
             return Err(Error::invalid("the trajectories were pinned by another reader"));
@@ -124,7 +124,7 @@ impl Drop for Pinned {
         let mut owners: Vec<&Shared> = Vec::new();
         for row in &self.rows {
             let place = self.reader.place(row.index).expect("was pinned by it");
-            // Those of other machines go with their leases.
+            // Rows of other machines are released with their leases.
             let Ok(owner) = place.here() else { continue };
             owner.release(row.index);
             if !owners.iter().any(|other| std::ptr::eq(*other, owner)) {

@@ -1,4 +1,4 @@
-//! Where the stores of an index space are: in this machine's memory, or behind a connection.
+//! The places of an index space's stores: in this machine's memory, or behind a connection.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -13,36 +13,36 @@ use crate::metrics::Metrics;
 use crate::peers::Peer;
 use crate::protocol::pin::{self, Pin};
 
-/// How often a pin looks again while the controller decides about the row, which takes it less than a microsecond.
+/// How often a pin retries while the controller decides about the row, which takes less than a microsecond.
 const LOOKS: usize = 10_000;
 
-/// A trajectory that was pinned.
+/// A pinned trajectory.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PinnedRow {
-    /// Of all ranks together.
+    /// The index over all ranks.
     pub index: u64,
-    /// Of this trajectory: the row's next one has a higher generation.
+    /// Generation of this trajectory; the row's next trajectory has a higher one.
     pub generation: u64,
     /// Number of steps.
     pub length: u64,
-    /// Its weight now.
+    /// Its current weight.
     pub weight: f32,
-    /// Number of trajectories that were committed before it.
+    /// Number of trajectories committed before it.
     pub inserted: u64,
-    /// How often it was pinned, this time included.
+    /// Number of times it was pinned, including this one.
     pub sampled: u64,
 }
 
-/// Where one of the joined stores is.
+/// The place of one of the joined stores.
 #[derive(Clone, Debug)]
 pub(crate) enum Home {
     /// In this machine's memory.
     Here(Arc<Shared>),
-    /// In another machine's.
+    /// In another machine's memory.
     There(Peer),
 }
 
-/// What this process has of a store in this machine's memory.
+/// This process's part of a store in this machine's memory.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) segment: Arc<Segment>,
@@ -53,14 +53,14 @@ pub(crate) struct Shared {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        // Whoever has pins has this, too: all counts are 0.
+        // The owner of a pin also holds this, so all counts are 0.
         self.segment.claims()[self.slot].store(NOBODY, Ordering::SeqCst);
     }
 }
 
 impl Home {
     /// # Errors
-    /// It is another machine's.
+    /// The store is on another machine.
     pub(crate) fn here(&self) -> Result<&Shared> {
         match self {
             Self::Here(shared) => Ok(shared),
@@ -83,8 +83,8 @@ impl Home {
 }
 
 impl Shared {
-    /// Pins a row; `None` if it is not selectable, or was sampled as often as it may be. Any process that has the
-    /// segment can write its length, by which everybody reads, so that it is checked here.
+    /// Pins a row; `None` if it is not selectable, or was sampled the maximum number of times. Any process with the
+    /// segment can write the row's length, which all readers use, so it is checked here.
     pub(super) fn pin_one(&self, index: u64, is_sample: bool) -> Result<Option<PinnedRow>> {
         let segment = &self.segment;
         let at = narrow(self.shard.local(index)?);
@@ -130,7 +130,7 @@ impl Shared {
         Err(Error::unavailable("the controller takes unusually long to decide about a row; try again"))
     }
 
-    /// Counts that a pinned row is sampled; `None` if it was sampled as often as it may be.
+    /// Counts a sample of a pinned row; `None` if it was sampled the maximum number of times.
     fn sample(&self, at: usize) -> Option<u64> {
         let segment = &self.segment;
         let sampled = &segment.sampled()[at];
@@ -148,13 +148,13 @@ impl Shared {
         Some(before + 1)
     }
 
-    /// Takes the pin of a row back.
+    /// Releases the pin of a row.
     pub(super) fn release(&self, index: u64) {
         let local = self.shard.local(index).expect("was pinned by it");
         pin::unpin(&self.segment.pins(self.slot)[narrow(local)]);
     }
 
-    /// Wakes who waits for a row.
+    /// Wakes waiters for a row.
     pub(super) fn tell_released(&self) {
         let (releases, waiting) = self.segment.releases();
         if waiting.load(Ordering::SeqCst) > 0 {

@@ -1,12 +1,12 @@
-//! The random numbers of removal.
+//! Random numbers for removal.
 
 /// SplitMix64 (Steele et al., "Fast splittable pseudorandom number generators", 2014): 64 bits of state, which a
-/// checkpoint keeps.
+/// checkpoint saves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SplitMix(u64);
 
 impl SplitMix {
-    /// The numbers after a seed, or after the state that [`state`](Self::state) gave.
+    /// Continues from a seed, or from the state that [`state`](Self::state) returned.
     pub(crate) fn new(state: u64) -> Self {
         Self(state)
     }
@@ -22,7 +22,7 @@ impl SplitMix {
         z ^ (z >> 31)
     }
 
-    /// A number below `limit`, which is not 0; each is as likely as the others but for 2^-64 · `limit`.
+    /// A number below `limit`, which must not be 0; uniform except for 2^-64 · `limit`.
     pub(crate) fn below(&mut self, limit: u64) -> u64 {
         ((u128::from(self.next()) * u128::from(limit)) >> 64) as u64
     }
@@ -34,7 +34,7 @@ mod tests {
 
     #[test]
     fn the_first_numbers_are_the_papers() {
-        // Of the reference implementation with seed 1234567.
+        // From the reference implementation with seed 1234567.
         let mut random = SplitMix::new(1_234_567);
         assert_eq!(
             [(); 3].map(|()| random.next()),

@@ -15,25 +15,25 @@ use crate::metrics::{Metrics, MetricsSnapshot};
 use crate::peers::Peer;
 use crate::schema::Schema;
 
-/// A process's way to read a store that it, or another process, has made. Cheap to clone.
+/// A process's access to a store that it or another process created. Cheap to clone.
 ///
-/// A process that forks attaches anew in the child: pins are those of a process, and go with it.
+/// After a fork, the child must attach anew: pins belong to a process, and end with it.
 ///
-/// Readers of the ranks' stores on this machine and [peers](Peer) for those of others make one of the whole index
-/// space: see [`of_ranks`](Self::of_ranks).
+/// Readers of the ranks' stores on this machine and [peers](Peer) for the others combine into one reader of the whole
+/// index space: see [`of_ranks`](Self::of_ranks).
 #[derive(Clone, Debug)]
 pub struct Reader {
     shared: Arc<Shared>,
-    /// Those of all ranks in their order, this one's included; only this one's unless they were joined.
+    /// The stores of all ranks in order, including this one; only this one unless they were joined.
     ranks: Arc<[Home]>,
 }
 
 impl Reader {
-    /// Attaches to the store of this name.
+    /// Attaches to the store with this name.
     ///
     /// # Errors
-    /// There is none; it has another schema than the one expected, which the error shows; its controller has ended;
-    /// or all its reader slots are taken.
+    /// No store has this name; its schema differs from the expected one (the error shows both); its controller has
+    /// ended; or all its reader slots are taken.
     pub fn attach(name: &str, expected: Option<&Schema>) -> Result<Self> {
         Self::with(Segment::open(name)?, expected)
     }
@@ -68,7 +68,7 @@ impl Reader {
                 segment.what()
             )));
         };
-        // Those of a reader that ended without leaving.
+        // Pins of a reader that ended without leaving.
         segment.pins(slot).iter().filter(|count| count.load(Ordering::Relaxed) > 0).for_each(|count| {
             count.store(0, Ordering::SeqCst);
         });
@@ -79,17 +79,17 @@ impl Reader {
         Self { ranks: Arc::new([Home::Here(Arc::clone(&shared))]), shared }
     }
 
-    /// A reader of this rank's store alone.
+    /// A reader of this rank's store only.
     pub(crate) fn alone(&self) -> Self {
         Self::of(Arc::clone(&self.shared))
     }
 
-    /// The reader of all ranks' stores: it pins any index, and collectors copy from whichever store has it. `readers`
-    /// are those of the ranks in this machine's memory, this one included, and `peers` those of the others, in any
-    /// order. What it says of a store, such as its weights and counters, is of this one.
+    /// The reader of all ranks' stores: it pins any index, and collectors copy from the store that has it. `readers`
+    /// are those of the ranks in this machine's memory, including this one, and `peers` those of the others, in any
+    /// order. Properties of a store, such as weights and counters, are those of this one.
     ///
     /// # Errors
-    /// The stores differ in schema, capacity or number of ranks; or a rank is missing, or there twice.
+    /// The stores differ in schema, capacity or number of ranks; or a rank is missing or occurs twice.
     pub fn of_ranks(&self, readers: &[Reader], peers: &[Peer]) -> Result<Self> {
         let own = &*self.shared;
         for reader in readers {
@@ -116,7 +116,7 @@ impl Reader {
         Ok(Self { shared: Arc::clone(&self.shared), ranks })
     }
 
-    /// Which of the joined stores has an index; 0 for the only one.
+    /// The position of the joined store that has an index; 0 for a single store.
     pub(crate) fn rank_of(&self, index: u64) -> Result<usize> {
         let shard = self.shared.shard;
         if self.ranks.len() == 1 {
@@ -129,12 +129,12 @@ impl Reader {
         }
     }
 
-    /// Where the store is that has an index.
+    /// The place of the store that has an index.
     pub(crate) fn place(&self, index: u64) -> Result<&Home> {
         Ok(&self.ranks[self.rank_of(index)?])
     }
 
-    /// The joined stores, or the only one.
+    /// The joined stores, or the single one.
     pub(crate) fn places(&self) -> &[Home] {
         &self.ranks
     }
@@ -145,25 +145,25 @@ impl Reader {
             && (Arc::ptr_eq(&self.ranks, &other.ranks) || self.ranks.len() + other.ranks.len() == 2)
     }
 
-    /// What trajectories are made of.
+    /// The schema of the trajectories.
     #[must_use]
     pub fn schema(&self) -> &Schema {
         self.shared.segment.schema()
     }
 
-    /// Which indices are this store's.
+    /// This store's share of the index space.
     #[must_use]
     pub fn shard(&self) -> Shard {
         self.shared.shard
     }
 
-    /// Number of trajectories for which there is room.
+    /// Capacity in trajectories.
     #[must_use]
     pub fn capacity(&self) -> u64 {
         self.shared.segment.capacity()
     }
 
-    /// What this process has done with the store.
+    /// The counters of this process's use of the store.
     #[must_use]
     pub fn metrics(&self) -> MetricsSnapshot {
         self.shared.metrics.snapshot()
@@ -177,8 +177,8 @@ impl Reader {
         &self.shared.segment
     }
 
-    /// A number that is another one after any change of a weight of this rank: who has asked for it and then copied the
-    /// weights has the newest ones for as long as it stays.
+    /// A number that changes with every change of a weight of this rank: a copy of the weights, made after reading it,
+    /// is current while it stays the same.
     #[must_use]
     pub fn changes(&self) -> u64 {
         self.shared.segment.changes()
@@ -187,7 +187,7 @@ impl Reader {
     /// Copies the weights of all rows of this rank, 0 for those that are not selectable.
     ///
     /// # Errors
-    /// `out` has not as many places as there are rows.
+    /// The length of `out` is not the number of rows.
     pub fn read_weights(&self, out: &mut [f32]) -> Result<()> {
         self.check_places(out.len())?;
         let weights = self.shared.segment.weights();
@@ -197,11 +197,11 @@ impl Reader {
         Ok(())
     }
 
-    /// Copies the insertion numbers of all rows of this rank: those with a lower number were committed before. They
-    /// mean something for rows with a weight only.
+    /// Copies the insertion numbers of all rows of this rank: trajectories with a lower number were committed before.
+    /// They are only meaningful for rows with a weight.
     ///
     /// # Errors
-    /// `out` has not as many places as there are rows.
+    /// The length of `out` is not the number of rows.
     pub fn read_inserted(&self, out: &mut [u64]) -> Result<()> {
         self.check_places(out.len())?;
         let inserted = self.shared.segment.inserted();

@@ -1,8 +1,8 @@
-//! Which indices are whose.
+//! The division of the index space.
 
 use crate::error::{Error, Result};
 
-/// A store's share of the index space of `ranks` stores of one capacity.
+/// A store's share of the index space of `ranks` stores with the same capacity.
 ///
 /// ```
 /// use relive_gpu::Shard;
@@ -24,7 +24,7 @@ impl Shard {
     /// The share of `rank`.
     ///
     /// # Errors
-    /// No capacity, no ranks, a rank beyond them, or more than 2^63 indices in all.
+    /// The capacity or the number of ranks is 0, the rank is out of range, or there are more than 2^63 indices in all.
     pub fn new(rank: u64, ranks: u64, capacity: u64) -> Result<Self> {
         if capacity == 0 {
             return Err(Error::invalid("capacity is 0; a store needs room for a trajectory"));
@@ -42,7 +42,7 @@ impl Shard {
         Ok(Self { rank, ranks, capacity })
     }
 
-    /// Which of the stores it is.
+    /// The rank of the store.
     #[must_use]
     pub fn rank(&self) -> u64 {
         self.rank
@@ -54,18 +54,18 @@ impl Shard {
         self.ranks
     }
 
-    /// The shares of all ranks, in their order.
+    /// The shares of all ranks, in order.
     pub(crate) fn all(self) -> impl Iterator<Item = Self> + Clone {
         (0..self.ranks).map(move |rank| Self { rank, ..self })
     }
 
-    /// The index in all ranks of the row `local` of this one.
+    /// The index over all ranks of the row `local` of this one.
     #[must_use]
     pub fn global(&self, local: u64) -> u64 {
         self.rank * self.capacity + local
     }
 
-    /// The rank that has an index, `None` beyond the last one.
+    /// The rank that has an index; `None` beyond the last one.
     #[must_use]
     pub fn owner(&self, index: u64) -> Option<u64> {
         Some(index / self.capacity).filter(|&rank| rank < self.ranks)
@@ -74,7 +74,7 @@ impl Shard {
     /// The row of this rank that has an index.
     ///
     /// # Errors
-    /// Another rank has it, or none.
+    /// Another rank has the index, or none has it.
     pub fn local(&self, index: u64) -> Result<u64> {
         match self.owner(index) {
             Some(owner) if owner == self.rank => Ok(index % self.capacity),

@@ -1,4 +1,4 @@
-//! One moment of a store, for checkpoints.
+//! A consistent snapshot of a store, for checkpoints.
 
 /// A selectable row.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -11,12 +11,12 @@ pub(crate) struct SnapshotRow {
     pub(crate) sampled: u64,
 }
 
-/// One moment of a store but for the rows' bytes.
+/// A consistent snapshot of a store, without the rows' bytes.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Snapshot {
     pub(crate) rows: Vec<SnapshotRow>,
     pub(crate) generations: Vec<u64>,
-    /// In the order in which they will be taken; rows that are being written come last, as free ones.
+    /// In order of allocation; rows that are being written come last, as free ones.
     pub(crate) free: Vec<u64>,
     pub(crate) order: Vec<u64>,
     pub(crate) random: u64,

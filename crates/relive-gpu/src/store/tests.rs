@@ -1,4 +1,4 @@
-//! The store against a naive model, and what only threads, files and other mappings show.
+//! The store against a naive model, and properties that need threads, files and other mappings.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -49,7 +49,7 @@ struct Row {
     pins: u64,
 }
 
-/// A store that looks at every row for every decision.
+/// A store that checks every row for every decision.
 struct Model {
     rows: Vec<Row>,
     free: VecDeque<u64>,
@@ -90,7 +90,7 @@ impl Model {
         (0..CAPACITY).filter(|&index| gone(&self.rows[usize::try_from(index).unwrap()])).collect()
     }
 
-    /// Evicts as the store has just done.
+    /// Evicts the same row as the store has just evicted.
     fn evict(&mut self, store: &Store) -> bool {
         let exhausted = self.exhausted();
         exhausted.iter().for_each(|&index| self.release(index));
@@ -105,7 +105,7 @@ impl Model {
                 .iter()
                 .min_by(|(_, a), (_, b)| a.weight.total_cmp(&b.weight).then(a.inserted.cmp(&b.inserted))),
             Removal::Callback(_) => rows.iter().max_by_key(|(_, row)| (row.length, row.inserted)),
-            // Whichever is gone; `release` sees that it could go.
+            // Whichever is gone; `release` checks that it could be evicted.
             Removal::Random => rows.iter().find(|(index, row)| {
                 let status = store.status(*index).unwrap();
                 status.generation != row.generation || status.state == State::Free
@@ -131,7 +131,7 @@ impl Model {
     fn commit(&mut self, store: &Store, index: u64, length: u64, weight: f32) {
         while self.selectable() >= self.max_selectable && self.evict(store) {}
         if matches!(self.removal, Removal::Random) {
-            // Of several that went at once, only the store knows which went first.
+            // If several were evicted at once, only the store knows the order.
             let found = store.inner.state.lock().free.clone();
             let sorted =
                 |free: &VecDeque<u64>| free.iter().copied().collect::<std::collections::BTreeSet<u64>>();
@@ -204,7 +204,7 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// A store, its model, and what the test has of them.
+/// A store, its model, and the test's pins and rows of them.
 struct Pair {
     store: Store,
     model: Model,
@@ -274,7 +274,7 @@ impl Pair {
         }
     }
 
-    /// Defect 7: each update reaches the trajectory that it is of.
+    /// Defect 7: each update reaches its own trajectory.
     fn reweigh(&mut self, index: u64, stale: bool, weight: f32) {
         let limit = self.model.removal.max_times_sampled();
         let row = self.model.row(index);
@@ -287,8 +287,8 @@ impl Pair {
         assert_eq!(changed, Changed { applied: applied.into(), skipped: (!applied).into() });
     }
 
-    /// A reader that applies the changes has the weights of all rows, but for those that were sampled for the last
-    /// time and are there.
+    /// A reader that applies the changes has the weights of all rows, except for those that were sampled for the last
+    /// time and still exist.
     fn follow(&mut self) {
         for change in self.store.take_changes() {
             self.weights[usize::try_from(change.local).unwrap()] = change.weight;
@@ -312,7 +312,7 @@ impl Pair {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(192))]
 
-    /// Defects 9 and 18: what is finished can be drawn until it is evicted, and the store knows how many that are.
+    /// Defects 9 and 18: a finished trajectory can be drawn until it is evicted, and the store knows their number.
     #[test]
     fn every_strategy_is_the_naive_models(
         which in 0_usize..6, max_selectable in proptest::option::of(1_u64..5), ops in proptest::collection::vec(op(), 1..70),
@@ -337,7 +337,7 @@ fn insert(store: &Store, byte: u8, weight: f32) -> Inserted {
     store.insert(&[&[byte; 6], &[byte; 16]], 2, weight).unwrap()
 }
 
-/// Defect 11: a view shows the row that was asked for, and nothing else.
+/// Defect 11: a view shows the requested row, and nothing else.
 #[test]
 fn bytes_are_those_that_were_written() {
     let directory = tempfile::tempdir().unwrap();
@@ -365,7 +365,7 @@ fn bytes_are_those_that_were_written() {
     assert!(!path.exists());
 }
 
-/// Defect 24: who attaches sees the same rows, or an error that shows both schemas.
+/// Defect 24: an attaching process sees the same rows, or an error that shows both schemas.
 #[test]
 fn other_mappings_show_the_same_and_other_schemas_are_refused() {
     let directory = tempfile::tempdir().unwrap();
@@ -376,7 +376,7 @@ fn other_mappings_show_the_same_and_other_schemas_are_refused() {
     let row = insert(&store, 9, 1.0);
     let by_name = Reader::attach(&name, Some(&schema())).unwrap();
     let descriptor = store.descriptor().unwrap().try_clone_to_owned().unwrap();
-    // A named segment is a file, which can be cut short: only sealed memory is taken as a descriptor.
+    // A named segment is a file, which can be truncated: only sealed memory is accepted as a descriptor.
     assert_eq!(Reader::attach_descriptor(descriptor, None).unwrap_err().kind(), ErrorKind::InvalidArgument);
     let pinned = by_name.pin(&[row.index]).unwrap();
     assert_eq!(pinned.bytes(0, 0).unwrap(), [9; 6]);
@@ -429,7 +429,7 @@ fn a_wait_for_a_row_ends_when_a_pin_goes() {
     assert_eq!(metrics.ages.iter().sum::<u64>(), 5);
 }
 
-/// Readers that pin as fast as they can never see a row change under them.
+/// Readers that pin as fast as they can never see a row change while it is pinned.
 #[test]
 fn pinned_rows_stay_as_they_are() {
     let store = Store::create(schema(), options(Removal::Random)).unwrap();
@@ -532,7 +532,7 @@ fn a_batch_has_rows_of_all_ranks() {
         let batch = collector.collect(&all.pin(&[5, 10, 0, 5]).unwrap(), &[0, 1, 0, 0]).unwrap();
         let firsts: Vec<u8> = batch.column(0).unwrap().bytes.chunks(16).map(|row| row[8]).collect();
         assert_eq!((firsts, batch.column(0).unwrap().valid), (vec![1, 0, 0, 1], &[1, 0, 1, 1][..]));
-        // What one rank has pinned is not for who reads them all.
+        // One rank's pins are not valid for the reader of all ranks.
         assert!(collector.collect(&stores[0].pin(&[0]).unwrap(), &[0]).is_err());
     }
 }
@@ -552,7 +552,7 @@ fn readers_that_are_not_all_ranks_are_refused() {
     assert!(first.of_ranks(&mixed, &[]).is_err());
 }
 
-/// What is refused evicts nobody, not even from a full store.
+/// A refused insert evicts nothing, not even from a full store.
 #[test]
 fn a_trajectory_that_does_not_fit_changes_nothing() {
     let store = Store::create(schema(), options(Removal::Fifo)).unwrap();
@@ -576,7 +576,7 @@ fn a_trajectory_that_does_not_fit_changes_nothing() {
     assert!((0..CAPACITY).all(|index| store.status(index).unwrap().generation == 1));
 }
 
-/// A copy of the weights is the newest as long as the number of changes stays the same.
+/// A copy of the weights is current while the number of changes stays the same.
 #[test]
 fn every_change_of_a_weight_is_counted() {
     let store = Store::create(schema(), options(Removal::MaxTimesSampled(2))).unwrap();
@@ -600,7 +600,7 @@ fn every_change_of_a_weight_is_counted() {
     assert_eq!(reader.changes(), before);
 }
 
-/// Any process that has the segment may write to it: no length leads out of the table.
+/// Any process with the segment may write to it: no length leads out of the table.
 #[test]
 fn a_damaged_length_is_found_before_anybody_reads() {
     let store = Store::create(schema(), options(Removal::MaxTimesSampled(3))).unwrap();
@@ -621,7 +621,7 @@ fn a_damaged_length_is_found_before_anybody_reads() {
     assert_eq!(store.pin(&[row.index]).unwrap().rows()[0].length, 4);
 }
 
-/// A zero with a sign is the lowest weight, too, wherever it comes in.
+/// A negative zero is the lowest weight, too, wherever it enters.
 #[test]
 fn the_sign_of_a_zero_does_not_matter() {
     let store = Store::create(schema(), options(Removal::LowestWeight)).unwrap();
@@ -634,7 +634,7 @@ fn the_sign_of_a_zero_does_not_matter() {
     assert_eq!(insert(&store, 4, 1.0).index, index);
 }
 
-/// A header with a right check sum can say what makes no sense, too.
+/// A header with a correct check sum can still be inconsistent.
 #[test]
 fn ranks_that_make_no_sense_are_damage() {
     let store = Store::create(schema(), options(Removal::Fifo)).unwrap();

@@ -1,8 +1,8 @@
-//! What the controller remembers of each writer.
+//! The controller's record of each writer.
 
 use super::controller::Place;
 
-/// What the controller knows of the writers, whatever the slots say.
+/// The controller's knowledge of the writers, whatever the slots contain.
 #[derive(Debug)]
 pub(crate) struct WriterSlots {
     pub(crate) slots: Vec<WriterSlot>,
@@ -12,7 +12,7 @@ pub(crate) struct WriterSlots {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct WriterSlot {
     pub(crate) place: Option<Place>,
-    /// Its request was reported and not given back.
+    /// Its request was reported and not yet given back.
     pub(crate) reported: bool,
     pub(crate) looked_ms: u64,
 }

@@ -1,4 +1,4 @@
-//! A trajectory that is being written by a thread of the controller's process.
+//! A trajectory that a thread of the controller's process is writing.
 #![expect(
     unsafe_code,
     reason = "a row that is being written becomes a slice here; the block says why it is sound"
@@ -12,16 +12,16 @@ use crate::bytes::{narrow, wide};
 use crate::error::{Error, Result};
 use crate::schema::Schema;
 
-/// Where a committed trajectory is.
+/// The place of a committed trajectory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Inserted {
-    /// Of all ranks together.
+    /// The index over all ranks.
     pub index: u64,
-    /// Of this trajectory: the row's next one has a higher generation.
+    /// Generation of this trajectory; the row's next trajectory has a higher one.
     pub generation: u64,
 }
 
-/// A row to write a trajectory into, in place. Dropped without [`commit`](Self::commit), it is free again.
+/// A row to write a trajectory to, in place. If it is dropped without [`commit`](Self::commit), the row is free again.
 #[derive(Debug)]
 pub struct Writing {
     store: Arc<Inner>,
@@ -34,7 +34,7 @@ impl Writing {
         Self { store, place, done: false }
     }
 
-    /// What the trajectory is made of.
+    /// The schema of the trajectory.
     #[must_use]
     pub fn schema(&self) -> &Schema {
         self.store.segment.schema()
@@ -46,22 +46,22 @@ impl Writing {
         self.store.shard.global(self.place.row)
     }
 
-    /// All steps of a column, to be written in place. Before that they are what the last trajectory left.
+    /// All steps of a column, for writing in place. They initially contain the last trajectory's bytes.
     ///
     /// # Errors
-    /// There is no such column.
+    /// The column does not exist.
     pub fn column(&mut self, column: usize) -> Result<&mut [u8]> {
         check_column(self.schema(), column)?;
         let (start, bytes) = self.store.segment.row(column, self.place.row);
-        // SAFETY: the bytes lie in the mapping, which this keeps. The row is in the state writing, and this is the
-        // only one that has it; `&mut self` keeps the slice unique.
+        // SAFETY: the bytes are within the mapping, which this keeps alive. The row is in the state writing, and only
+        // this value owns it; `&mut self` keeps the slice unique.
         Ok(unsafe { std::slice::from_raw_parts_mut(start, narrow(bytes)) })
     }
 
-    /// One step of a column, to be written in place.
+    /// One step of a column, for writing in place.
     ///
     /// # Errors
-    /// There is no such column or step.
+    /// The column or step does not exist.
     pub fn step(&mut self, column: usize, step: u64) -> Result<&mut [u8]> {
         check_column(self.schema(), column)?;
         let (bytes, most) = (self.schema().step_bytes(column), self.schema().max_steps());
@@ -72,11 +72,11 @@ impl Writing {
         Ok(&mut self.column(column)?[begin..begin + narrow(bytes)])
     }
 
-    /// Makes the trajectory selectable, with this many steps and this weight. One of weight 0 is kept, but never drawn.
+    /// Makes the trajectory selectable, with this many steps and this weight. With weight 0 it is kept, but never
+    /// drawn.
     ///
     /// # Errors
-    /// The length is 0 or beyond the schema's; the weight is negative, infinite or not a number. The row is then free
-    /// again.
+    /// The length is 0 or beyond the schema's; the weight is negative, infinite or NaN. The row is then free again.
     pub fn commit(mut self, length: u64, weight: f32) -> Result<Inserted> {
         let length = check_length(self.schema(), length)?;
         check_weight(weight)?;
@@ -85,7 +85,7 @@ impl Writing {
         Ok(Inserted { index: self.index(), generation: self.place.generation })
     }
 
-    /// Copies a trajectory in: the bytes of each column, which [`check_columns`] has accepted.
+    /// Writes a copy of a trajectory: the bytes of each column, which [`check_columns`] has accepted.
     pub(super) fn fill(&mut self, columns: &[&[u8]]) -> Result<()> {
         for (position, bytes) in columns.iter().enumerate() {
             self.column(position)?[..bytes.len()].copy_from_slice(bytes);
@@ -102,7 +102,7 @@ impl Drop for Writing {
     }
 }
 
-/// Whether these are the bytes of all columns of a trajectory of `length` steps.
+/// Checks that these are the bytes of all columns of a trajectory of `length` steps.
 pub(super) fn check_columns(schema: &Schema, columns: &[&[u8]], length: u64) -> Result<()> {
     let expected = schema.columns().len();
     if columns.len() != expected {
@@ -130,7 +130,7 @@ pub(crate) fn check_column(schema: &Schema, column: usize) -> Result<()> {
     Ok(())
 }
 
-/// A length as the segment has it.
+/// A length in the segment's type.
 pub(crate) fn check_length(schema: &Schema, length: u64) -> Result<u32> {
     let most = schema.max_steps();
     u32::try_from(length)

@@ -1,4 +1,4 @@
-//! A writer: an environment, often in a process of its own, that writes trajectories in place.
+//! A writer: an environment, often in its own process, that writes trajectories in place.
 #![expect(unsafe_code, reason = "the row of a slot becomes a slice here; the block says why it is sound")]
 
 use std::os::fd::OwnedFd;
@@ -17,15 +17,15 @@ use crate::protocol::slot::{FINISHED, HAS_ROW, Slot, WANTS_ROW};
 use crate::schema::Schema;
 use crate::store::{Store, check_column, check_weight};
 
-/// How long a wait goes on before it is looked whether the controller has died, which wakes nobody.
+/// How long a wait lasts before it checks whether the controller has died, which wakes nobody.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// Writes trajectories, one after the other, into rows that the controller gives it.
+/// Writes trajectories, one after the other, into rows that the controller assigns.
 ///
-/// A round is: [`acquire`](Self::acquire) a row; write a step's columns in place and [`step_inc`](Self::step_inc);
-/// ask for an action by [`request`](Self::request) and [`wait`](Self::wait), where the controller's process computes
-/// it; [`finish`](Self::finish). The controller answers when it [scans](Store::scan). If the process ends at any
-/// point, its row goes back to the store.
+/// A round is: [`acquire`](Self::acquire) a row; write a step's columns in place and call [`step_inc`](Self::step_inc);
+/// request an action, which the controller's process computes, with [`request`](Self::request) and
+/// [`wait`](Self::wait); [`finish`](Self::finish). The controller answers when it [scans](Store::scan). If the process
+/// ends at any point, its row returns to the store.
 #[derive(Debug)]
 pub struct Writer {
     segment: Arc<Segment>,
@@ -35,11 +35,11 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Attaches to the store of this name.
+    /// Attaches to the store with this name.
     ///
     /// # Errors
-    /// There is none; it has another schema than the one expected, which the error shows; its controller has ended;
-    /// or all its writer slots are taken.
+    /// No store has this name; its schema differs from the expected one (the error shows both); its controller has
+    /// ended; or all its writer slots are taken.
     pub fn attach(name: &str, expected: Option<&Schema>) -> Result<Self> {
         Self::with(Arc::new(Segment::open(name)?), expected)
     }
@@ -84,24 +84,24 @@ impl Writer {
         &self.segment.slots()[self.slot]
     }
 
-    /// Shows that this process is at work.
+    /// Records that this process is alive.
     fn beat(&self) {
         self.slot().heartbeat.store(futex::now_ms(), Ordering::Relaxed);
     }
 
-    /// What trajectories are made of.
+    /// The schema of the trajectories.
     #[must_use]
     pub fn schema(&self) -> &Schema {
         self.segment.schema()
     }
 
-    /// Its slot, by which the controller names it.
+    /// Its slot, which is the controller's name for it.
     #[must_use]
     pub fn id(&self) -> usize {
         self.slot
     }
 
-    /// Waits until this writer has a row and its turn. At once if it has.
+    /// Waits until this writer has a row and its turn. Returns at once if it has both.
     ///
     /// # Errors
     /// `Unavailable` if that takes longer than `patience`, or the controller has ended or closed the store.
@@ -121,7 +121,7 @@ impl Writer {
     /// Waits until this writer has its turn.
     ///
     /// # Errors
-    /// As [`acquire`](Self::acquire).
+    /// As for [`acquire`](Self::acquire).
     pub fn wait(&mut self, patience: Duration) -> Result<()> {
         self.wait_until(deadline(patience), patience)
     }
@@ -159,7 +159,7 @@ impl Writer {
         }
     }
 
-    /// Gives the turn to the controller, and rings.
+    /// Hands the turn over to the controller, and rings.
     fn hand_over(&self) {
         self.beat();
         self.slot().hand_over();
@@ -183,30 +183,30 @@ impl Writer {
         Ok(())
     }
 
-    /// Number of steps written so far: the position of the current one.
+    /// Number of steps written so far, which is the position of the current one.
     #[must_use]
     pub fn steps(&self) -> u64 {
         u64::from(self.steps)
     }
 
-    /// All steps of a column of the current trajectory, to be written in place.
+    /// All steps of a column of the current trajectory, for writing in place.
     ///
     /// # Errors
-    /// There is no such column, or this writer has no row, or not its turn.
+    /// The column does not exist, or this writer does not have a row and its turn.
     pub fn column(&mut self, column: usize) -> Result<&mut [u8]> {
         check_column(self.schema(), column)?;
         self.check_row()?;
         let (start, bytes) = self.segment.row(column, self.slot().said().row);
-        // SAFETY: the bytes lie in the mapping, which this keeps. The row was given to this slot and is in the state
-        // writing; in this writer's turn nobody else touches it, and the turn cannot end while `&mut self` is
-        // borrowed.
+        // SAFETY: the bytes are within the mapping, which this keeps alive. The row was assigned to this slot and is in
+        // the state writing; in this writer's turn nobody else accesses it, and the turn cannot end while `&mut self`
+        // is borrowed.
         Ok(unsafe { std::slice::from_raw_parts_mut(start, narrow(bytes)) })
     }
 
-    /// The current step of a column, to be written in place.
+    /// The current step of a column, for writing in place.
     ///
     /// # Errors
-    /// As [`column`](Self::column), or the trajectory has as many steps as it may have.
+    /// As for [`column`](Self::column), or the trajectory already has the maximum number of steps.
     pub fn step(&mut self, column: usize) -> Result<&mut [u8]> {
         check_column(self.schema(), column)?;
         self.check_step()?;
@@ -223,10 +223,10 @@ impl Writer {
         Ok(())
     }
 
-    /// The current step is written; the next one begins.
+    /// Completes the current step and starts the next one.
     ///
     /// # Errors
-    /// As [`step`](Self::step).
+    /// As for [`step`](Self::step).
     pub fn step_inc(&mut self) -> Result<()> {
         self.check_row()?;
         self.check_step()?;
@@ -235,10 +235,10 @@ impl Writer {
         Ok(())
     }
 
-    /// Asks the controller for what it adds to the current step, such as an action, and gives it the turn.
+    /// Requests the controller's part of the current step, such as an action, and hands the turn over.
     ///
     /// # Errors
-    /// This writer has no row, or not its turn.
+    /// This writer does not have a row and its turn.
     pub fn request(&mut self) -> Result<()> {
         self.check_row()?;
         self.slot().say(HAS_ROW, self.steps, 0.0);
@@ -247,11 +247,12 @@ impl Writer {
         Ok(())
     }
 
-    /// Finishes the trajectory: the controller makes it selectable with this weight, and gives this writer another row.
+    /// Finishes the trajectory: the controller makes it selectable with this weight, and assigns another row to this
+    /// writer.
     ///
     /// # Errors
-    /// The trajectory has no steps; the weight is negative, infinite or not a number; or this writer has no row, or
-    /// not its turn.
+    /// The trajectory has no steps; the weight is negative, infinite or NaN; or this writer does not have a row and its
+    /// turn.
     pub fn finish(&mut self, weight: f32) -> Result<()> {
         self.check_row()?;
         check_weight(weight)?;
@@ -267,7 +268,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Gives the trajectory up and begins another one in the same row.
+    /// Abandons the trajectory and starts another one in the same row.
     pub fn abandon(&mut self) {
         self.steps = 0;
     }
@@ -283,7 +284,7 @@ impl Drop for Writer {
     }
 }
 
-/// A time so far away that it is never reached stands for one that cannot be expressed.
+/// A deadline that cannot be expressed is replaced by one that is never reached.
 pub(super) fn deadline(patience: Duration) -> Instant {
     let now = Instant::now();
     now.checked_add(patience).unwrap_or_else(|| now + Duration::from_secs(wide(1 << 31)))

@@ -1,4 +1,4 @@
-//! Writers: environments in other processes that write trajectories in place, turn by turn with the controller.
+//! Writers: environments in other processes that write trajectories in place, taking turns with the controller.
 
 mod client;
 mod serve;

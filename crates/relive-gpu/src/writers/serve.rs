@@ -1,4 +1,4 @@
-//! The controller's side of writers: who wants what, and what becomes of it.
+//! The controller's side of writers: their requests, and how they are handled.
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -12,14 +12,14 @@ use crate::metrics::Metrics;
 use crate::protocol::slot::{FINISHED, Said, Slot, WANTS_ROW};
 use crate::store::{Inner, Inserted, Place, Store, WriterSlot, check_column, check_length, check_weight};
 
-/// A writer whose last sign of life is older may have died; then it is looked for.
+/// Age of a writer's last sign of life from which it is checked for death.
 const QUIET_MS: u64 = 100;
-/// How long a wait goes on before writers are looked for that have died, which ring no bell.
+/// How long a wait lasts before it checks for dead writers, which ring no bell.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// The same while writers wait for rows: batches that are dropped do not ring this bell.
+/// The same while writers wait for rows: dropped batches do not ring this bell.
 const STARVED_EVERY: Duration = Duration::from_millis(5);
 
-/// A writer waits for what the controller adds to its current step.
+/// A writer waits for the controller's part of its current step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
     /// The writer's slot.
@@ -30,26 +30,26 @@ pub struct Request {
     pub step: u64,
 }
 
-/// What a scan has found.
+/// The result of a scan.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Scan {
-    /// Requests that no scan has reported before.
+    /// Requests that no earlier scan has reported.
     pub requests: Vec<Request>,
     /// Trajectories that became selectable.
     pub finished: Vec<Inserted>,
-    /// Trajectories that were given up because their writers have ended, or said what makes no sense.
+    /// Trajectories that were abandoned because their writers ended or wrote invalid values.
     pub aborted: u64,
-    /// Writers that wait for a row, of which there is none now. The next scan tries again.
+    /// Writers that wait for a row while none is free. The next scan tries again.
     pub starved: u64,
 }
 
 impl Store {
-    /// Looks at all writers: makes finished trajectories selectable, gives rows to those that want them, takes the
-    /// rows of those that have ended back, and reports the requests.
+    /// Visits all writers: makes finished trajectories selectable, assigns rows to writers that want them, takes back
+    /// the rows of writers that have ended, and reports the requests.
     ///
     /// # Errors
-    /// The system has no answer to which processes live.
+    /// The system cannot tell which processes are alive.
     pub fn scan(&self) -> Result<Scan> {
         let mut writers = self.inner.writers.lock();
         let mut scan = Scan::default();
@@ -70,7 +70,7 @@ impl Store {
         Ok(scan)
     }
 
-    /// Waits until a writer wants something, as it seems; then [`scan`](Self::scan). `false` after `patience`.
+    /// Waits until a writer appears to want something; call [`scan`](Self::scan) then. `false` after `patience`.
     #[must_use]
     pub fn wait_for_writers(&self, patience: Duration) -> bool {
         let deadline = deadline(patience);
@@ -87,7 +87,7 @@ impl Store {
         self.wanted() || Instant::now() < deadline
     }
 
-    /// Whether a writer waits for what a scan would do.
+    /// Whether a writer waits for a scan.
     fn wanted(&self) -> bool {
         let writers = self.inner.writers.lock();
         let mut slots = self.inner.segment.slots().iter().zip(&writers.slots);
@@ -98,10 +98,10 @@ impl Store {
         })
     }
 
-    /// Gives their turns back to writers whose requests are answered.
+    /// Gives the turn back to writers whose requests are answered.
     ///
     /// # Errors
-    /// A slot has no request that a scan has reported; those before it are given back. A writer that has ended
+    /// A slot has no request that a scan has reported; the slots before it are given back. A writer that has ended
     /// meanwhile is skipped.
     pub fn give_back(&self, slots: &[usize]) -> Result<()> {
         let mut writers = self.inner.writers.lock();
@@ -121,20 +121,20 @@ impl Store {
         Ok(())
     }
 
-    /// Writes into the current step of a writer whose request was reported and not given back.
+    /// Writes to the current step of a writer whose request was reported and not yet given back.
     ///
     /// # Errors
-    /// There is no such request or column, or the column's step has not as many bytes.
+    /// The request or column does not exist, or the length differs from the column's step.
     pub fn answer(&self, slot: usize, column: usize, bytes: &[u8]) -> Result<()> {
         self.with_step(slot, column, bytes.len(), |start, count| {
             crate::memory::segment::write(start, &bytes[..count]);
         })
     }
 
-    /// Reads the current step of a writer whose request was reported and not given back.
+    /// Reads the current step of a writer whose request was reported and not yet given back.
     ///
     /// # Errors
-    /// As [`answer`](Self::answer).
+    /// As for [`answer`](Self::answer).
     pub fn observe(&self, slot: usize, column: usize, bytes: &mut [u8]) -> Result<()> {
         self.with_step(slot, column, bytes.len(), |start, count| {
             crate::memory::segment::read(start, &mut bytes[..count]);
@@ -157,7 +157,7 @@ impl Store {
                 "{bytes} bytes for a step of column {name:?}, which has {expected}"
             )));
         }
-        // Held until the end: nobody gives the slot back meanwhile.
+        // Held until the end, so that nobody gives the slot back meanwhile.
         let writers = self.inner.writers.lock();
         let remembered = writers.slots.get(slot).filter(|slot| slot.reported);
         let place = remembered.and_then(|slot| slot.place).ok_or_else(|| no_request(slot))?;
@@ -179,7 +179,7 @@ fn no_request(slot: usize) -> Error {
     ))
 }
 
-/// Gives the turn to the writer, and wakes it.
+/// Hands the turn to the writer, and wakes it.
 fn give(slot: &Slot) {
     slot.hand_over();
     if slot.waiting.load(Ordering::SeqCst) != 0 {
@@ -188,7 +188,7 @@ fn give(slot: &Slot) {
 }
 
 impl WriterSlot {
-    /// Whether the writer has ended; looked at only if it has been quiet for a while.
+    /// Whether the writer has ended; only checked if it has been quiet for a while.
     fn is_dead(&mut self, slot: &Slot, claim: u64, now: u64) -> bool {
         let quiet = now.saturating_sub(slot.heartbeat.load(Ordering::Relaxed));
         if quiet < QUIET_MS || now.saturating_sub(self.looked_ms) < QUIET_MS {
@@ -198,7 +198,7 @@ impl WriterSlot {
         claims::is_dead(claim)
     }
 
-    /// Takes back what a writer had that is no more.
+    /// Takes back the row of a writer that has ended.
     fn reap(&mut self, store: &Inner, slot: &Slot, claim: u64, scan: &mut Scan) {
         let said = slot.said();
         let finished = slot.controllers_turn() && said.flags & FINISHED != 0;
@@ -216,7 +216,7 @@ impl WriterSlot {
         slot.clear(NOBODY);
     }
 
-    /// Does what a writer wants that has given the turn to the controller.
+    /// Handles the request of a writer that has handed the turn to the controller.
     fn answer(&mut self, store: &Inner, slot: &Slot, number: usize, scan: &mut Scan) -> Result<()> {
         let said = slot.said();
         match self.place {
@@ -251,7 +251,7 @@ impl WriterSlot {
     }
 }
 
-/// Makes a finished trajectory selectable, if what the writer says of it makes sense.
+/// Makes a finished trajectory selectable, if the writer's values are valid.
 fn settle(store: &Inner, place: Place, said: Said, scan: &mut Scan) {
     let length = check_length(store.segment.schema(), u64::from(said.steps));
     match (length, check_weight(said.weight)) {

@@ -1,5 +1,4 @@
-//! Writers in processes that are killed. The test binary itself is started as the child, with what it should do in
-//! its environment.
+//! Writers in processes that are killed. The test binary starts itself as the child, with its task in the environment.
 
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -41,7 +40,7 @@ fn mix(a: u64, b: u64) -> u64 {
     (a ^ b.rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29)
 }
 
-/// The answer that the controller gives to a step's token.
+/// The controller's answer to a step's token.
 fn action(token: &[u8]) -> [u8; 8] {
     let [a, b] = [&token[..8], &token[8..]].map(|word| u64::from_le_bytes(word.try_into().unwrap()));
     mix(a, b).to_le_bytes()
@@ -55,7 +54,7 @@ fn write_step(writer: &mut Writer, nonce: u64) {
     writer.step(2).unwrap().iter_mut().zip(check.iter().cycle()).for_each(|(out, byte)| *out = *byte);
 }
 
-/// Writes trajectories until it is killed, or for as many as asked.
+/// Writes trajectories until it is killed, or as many as requested.
 fn run_writer(store: &str, trajectories: u64) {
     let mut writer = Writer::attach(store, Some(&schema())).unwrap();
     for number in 0..trajectories {
@@ -91,7 +90,7 @@ fn run_reader(store: &str) {
     }
 }
 
-/// What the test binary does when a test has started it as a child; nothing otherwise.
+/// Entry point of the test binary as a child process; does nothing unless a test has started it as one.
 #[test]
 fn child() {
     let (Ok(role), Ok(store)) = (std::env::var(ROLE), std::env::var(STORE)) else { return };
@@ -119,7 +118,7 @@ fn spawn(role: &str, store: &str, kill_at: &str) -> Child {
     command.stdout(Stdio::null()).spawn().unwrap()
 }
 
-/// Serves writers once: answers their requests, and looks at what they have finished.
+/// Serves writers once: answers their requests, and checks their finished trajectories.
 fn serve(store: &Store) {
     let scan = store.scan().unwrap();
     answer(store, &scan);
@@ -135,7 +134,7 @@ fn answer(store: &Store, scan: &Scan) {
     scan.finished.iter().for_each(|inserted| check(store, *inserted));
 }
 
-/// Every byte of a finished trajectory is its writer's.
+/// Checks that every byte of a finished trajectory is its writer's.
 fn check(store: &Store, inserted: Inserted) {
     let pinned = store.reader().hold(&[inserted.index]).unwrap();
     let Some(row) = pinned.rows().first().filter(|row| row.generation == inserted.generation) else { return };
@@ -168,7 +167,7 @@ fn in_state(store: &Store, state: State) -> u64 {
     states.filter(|&found| found == state).count() as u64
 }
 
-/// Nobody writes any more: every row is free or selectable, and the allocator knows which.
+/// Checks, when all writers have stopped, that every row is free or selectable, and that the allocator agrees.
 fn assert_whole(store: &Store) {
     serve_until(store, |store| in_state(store, State::Writing) == 0);
     store.sweep().unwrap();
@@ -189,8 +188,8 @@ fn a_writer_writes_and_leaves() {
     assert_eq!((store.len(), store.metrics().dead_writers), (3, 0));
 }
 
-/// Defects 8 to 10: a slot is served again and again, finished trajectories become selectable, and writers that end
-/// are noticed.
+/// Defects 8 to 10: a slot is served again and again, finished trajectories become selectable, and the end of a writer
+/// is noticed.
 #[test]
 fn a_kill_at_any_point_loses_nothing_but_the_trajectory() {
     let name = name("points");
@@ -203,7 +202,7 @@ fn a_kill_at_any_point_loses_nothing_but_the_trajectory() {
         serve_until(&store, |store| store.metrics().dead_writers == number);
         assert_whole(&store);
     }
-    // Only that which was handed over is finished.
+    // Only a trajectory that was handed over is finished.
     assert_eq!(store.len(), 1);
     let mut child = spawn("three", &name, "left");
     serve_until(&store, |_| child.try_wait().unwrap().is_some());
@@ -228,7 +227,7 @@ fn kills_at_random_times_lose_nothing() {
         if children.len() < 2 {
             random = mix(random, 77);
             let role = if random % 4 == 0 { "reader" } else { "writer" };
-            // Into the start of the process, its first turns, and beyond.
+            // During the start of the process, its first turns, and later.
             let lives = Duration::from_micros(2000 + random % 20_000);
             children.push((spawn(role, &name, ""), Instant::now() + lives));
         }
@@ -274,7 +273,7 @@ fn pins_of_a_killed_reader_are_taken_back() {
             let removed = store.remove(&all).unwrap();
             assert_eq!((removed.applied, removed.skipped), (CAPACITY, 0));
         }
-        // Takes every row, of which the dead reader has pinned some or all.
+        // Takes every row, some or all of which the dead reader has pinned.
         let rows: Vec<_> = (0..CAPACITY).map(|_| store.begin().unwrap()).collect();
         assert_eq!(store.begin().unwrap_err().kind(), ErrorKind::Unavailable);
         drop(rows);
@@ -282,7 +281,8 @@ fn pins_of_a_killed_reader_are_taken_back() {
     assert_eq!(store.metrics().dead_readers, 2);
 }
 
-/// Defect 24: what a dead controller leaves is replaced, what a living one has is not, and names go with their stores.
+/// Defect 24: the remains of a dead controller are replaced, those of a living one are not, and names are removed with
+/// their stores.
 #[test]
 fn segments_of_dead_controllers_are_replaced() {
     let name = name("controller");

@@ -10,24 +10,24 @@ pub struct ActionBounds {
 
 impl ActionBounds {
     /// # Panics
-    /// If there are not as many of both, or a minimum is not below its maximum.
+    /// If the lengths differ, or a minimum is not below its maximum.
     pub fn new(min: Vec<f32>, max: Vec<f32>) -> Self {
         assert_eq!(min.len(), max.len(), "as many minima as maxima");
         assert!(min.iter().zip(&max).all(|(min, max)| min < max), "minima {min:?} below maxima {max:?}");
         Self { min, max }
     }
 
-    /// Numbers of an action.
+    /// Dimensions of an action.
     pub fn dimensions(&self) -> usize {
         self.min.len()
     }
 
-    /// Acme's TanhToSpec: squashes any numbers between the bounds, `min + (tanh(x) + 1)/2·(max − min)`.
+    /// Acme's TanhToSpec: squashes numbers to the bounds, `min + (tanh(x) + 1)/2·(max − min)`.
     pub fn squash(&self, actions: &mut [f32]) {
         self.each(actions, |x, min, max| min + 0.5 * (math::tanh(x) + 1.0) * (max - min));
     }
 
-    /// Acme's ClipToSpec: cuts numbers at the bounds.
+    /// Acme's ClipToSpec: clips numbers to the bounds.
     pub fn clip(&self, actions: &mut [f32]) {
         self.each(actions, f32::clamp);
     }

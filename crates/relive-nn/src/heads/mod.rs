@@ -1,4 +1,4 @@
-//! What policies put behind their networks.
+//! The output heads of policies.
 
 mod bounds;
 mod normal;

@@ -6,29 +6,29 @@ use relive_random::Stream;
 /// ln √(2π).
 const HALF_LOG_TWO_PI: f32 = 0.918_938_5;
 
-/// Acme's MultivariateNormalDiag head: independent normal distributions whose means and standard deviations a network
-/// puts out, as `softplus(raw)·init_scale/softplus(0) + min_scale`.
+/// Acme's MultivariateNormalDiag head: independent normal distributions. A network outputs the means and the raw
+/// standard deviations, which become `softplus(raw)·init_scale/softplus(0) + min_scale`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct NormalHead {
-    /// Numbers of an action.
+    /// Dimensions of an action.
     pub dimensions: usize,
-    /// Standard deviation at a raw output of 0, where heads begin.
+    /// Standard deviation at a raw output of 0, where training starts.
     pub init_scale: f32,
-    /// The least standard deviation.
+    /// Lower bound on the standard deviation.
     pub min_scale: f32,
     /// Whether means are squashed by tanh.
     pub tanh_mean: bool,
-    /// Whether standard deviations are `init_scale`, whatever the network says.
+    /// Whether standard deviations are always `init_scale`, whatever the network outputs.
     pub fixed_scale: bool,
 }
 
 impl NormalHead {
-    /// With Acme's defaults: 0.3, at least 1e-6, no tanh, learned.
+    /// A head with Acme's defaults: 0.3, at least 1e-6, no tanh, learned.
     pub fn new(dimensions: usize) -> Self {
         Self { dimensions, init_scale: 0.3, min_scale: 1e-6, tanh_mean: false, fixed_scale: false }
     }
 
-    /// Adds the linear layer that it reads: means, then raw standard deviations, both near zero.
+    /// Adds the linear layer that the head reads: means, then raw standard deviations, both near zero.
     #[must_use]
     pub fn layer(self, network: NetworkBuilder<'_>) -> NetworkBuilder<'_> {
         network.init(LinearInit::NearZero { scale: 1e-4 }).linear(2 * self.dimensions)
@@ -47,7 +47,7 @@ impl NormalHead {
         Gaussians { mean, stddev }
     }
 
-    /// A sampled action, from one row of that layer's outputs; its log-probability.
+    /// Samples an action from one row of that layer's outputs. Returns its log-probability.
     ///
     /// # Panics
     /// If the row does not hold two numbers per dimension.
@@ -56,7 +56,7 @@ impl NormalHead {
         self.sample_by(row, || stream.normal() as f32, action)
     }
 
-    /// [`sample`](Self::sample) by standard normal numbers that somebody else draws, one for each dimension.
+    /// [`sample`](Self::sample) with standard normal numbers from the caller, one for each dimension.
     ///
     /// # Panics
     /// If the row does not hold two numbers per dimension.
@@ -91,10 +91,10 @@ impl NormalHead {
         }
     }
 
-    /// The gradient by that layer's outputs, where those by means and standard deviations are known.
+    /// The gradient by that layer's outputs, given the gradients by means and standard deviations.
     ///
     /// # Panics
-    /// If the slices are not of one batch.
+    /// If the slices are not all of the same batch.
     pub fn pull_back(self, outputs: &[f32], by_means: &[f32], by_stddevs: &[f32], by_outputs: &mut [f32]) {
         let width = self.dimensions;
         assert_eq!(outputs.len(), by_outputs.len(), "a gradient for each output");
@@ -135,7 +135,7 @@ impl NormalHead {
     }
 }
 
-/// Independent normal distributions on the tape, [batch, dimensions].
+/// Independent normal distributions on the tape, `[batch, dimensions]`.
 #[derive(Debug, Clone)]
 pub struct Gaussians {
     /// Means.
@@ -145,14 +145,14 @@ pub struct Gaussians {
 }
 
 impl Gaussians {
-    /// ln N(x) of x [samples, batch, dimensions], summed over dimensions: [samples, batch].
+    /// ln N(x) of x `[samples, batch, dimensions]`, summed over dimensions: `[samples, batch]`.
     pub fn log_prob(&self, x: &Tensor<3>) -> Tensor<2> {
         let z = (x.clone() - self.mean.clone().unsqueeze()) / self.stddev.clone().unsqueeze();
         let per_dimension = z.powi_scalar(2) * -0.5 - self.stddev.clone().log().unsqueeze();
         (per_dimension - HALF_LOG_TWO_PI).sum_dim(2).squeeze_dim(2)
     }
 
-    /// Entropies, summed over dimensions: [batch, 1].
+    /// Entropies, summed over dimensions: `[batch, 1]`.
     pub fn entropy(&self) -> Tensor<2> {
         (self.stddev.clone().log() + (0.5 + HALF_LOG_TWO_PI)).sum_dim(1)
     }

@@ -1,9 +1,9 @@
 use super::{math, wide};
 
-/// What follows a layer's sums.
+/// The activation function of a layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Activation {
-    /// Nothing.
+    /// No activation.
     #[default]
     Identity,
     /// max(x, 0).
@@ -15,7 +15,7 @@ pub enum Activation {
 }
 
 impl Activation {
-    /// Replaces sums by what follows from them.
+    /// Applies the function in place.
     pub(crate) fn apply(self, values: &mut [f32]) {
         match self {
             Self::Identity => {}
@@ -25,7 +25,7 @@ impl Activation {
         }
     }
 
-    /// Multiplies gradients by the derivative, which for each of these follows from the output.
+    /// Multiplies gradients by the derivative, which all these functions can compute from their output.
     pub(crate) fn pull_back(self, gradient: &mut [f32], outputs: &[f32]) {
         let pairs = gradient.iter_mut().zip(outputs);
         match self {

@@ -1,18 +1,18 @@
-//! Buffers that are used again. A learner asks for the same sizes at every step; fresh memory would have to be
-//! touched, page by page, each time.
+//! Reused buffers. A learner requests the same sizes at every step, and each fresh allocation would fault in its pages
+//! again.
 
 use std::cell::RefCell;
 
-/// Most buffers that a thread keeps. A step of the largest agents has some dozen in use at once.
+/// Limit on the buffers that a thread keeps. A step of the largest agents uses some dozen at once.
 const MAX_KEPT: usize = 32;
 
 thread_local! {
     static KEPT: RefCell<Vec<Vec<f32>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// A buffer of this thread's store, which goes back there when dropped, on whichever thread.
+/// A buffer of this thread's store. It returns to the store of the thread that drops it.
 ///
-/// The memory behind it keeps its whole length, so that no part of it is cleared each time that the size changes.
+/// The memory behind it keeps its full length, so that a change of size does not clear any part of it.
 #[derive(Debug, Default)]
 pub(crate) struct Buffer {
     values: Vec<f32>,
@@ -20,7 +20,7 @@ pub(crate) struct Buffer {
 }
 
 impl Buffer {
-    /// A buffer of `len` numbers, whatever they were before.
+    /// A buffer of `len` numbers with unspecified values.
     pub(crate) fn take(len: usize) -> Self {
         let mut values = KEPT.with_borrow_mut(|kept| pick(kept, len)).unwrap_or_default();
         if values.len() < len {
@@ -30,7 +30,7 @@ impl Buffer {
     }
 }
 
-/// The smallest that is large enough, or the largest there is.
+/// The smallest buffer that is large enough, otherwise the largest one.
 fn pick(kept: &mut Vec<Vec<f32>>, len: usize) -> Option<Vec<f32>> {
     let rank = |buffer: &Vec<f32>| match buffer.len() {
         kept if kept >= len => (0, kept),
@@ -43,7 +43,7 @@ fn pick(kept: &mut Vec<Vec<f32>>, len: usize) -> Option<Vec<f32>> {
 impl Drop for Buffer {
     fn drop(&mut self) {
         let values = std::mem::take(&mut self.values);
-        // The store is gone when a thread ends; so is the buffer then.
+        // When a thread ends, its store is gone; the buffer is freed then.
         let _ = KEPT.try_with(|kept| {
             let mut kept = kept.borrow_mut();
             if kept.len() < MAX_KEPT {

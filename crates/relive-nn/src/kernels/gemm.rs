@@ -1,4 +1,4 @@
-//! Products of matrices, by the crate `gemm`; the one place with unsafe code.
+//! Matrix products, by the crate `gemm`; the only place with unsafe code.
 
 /// A matrix over a slice, row-major or transposed.
 #[derive(Debug, Clone, Copy)]
@@ -11,7 +11,7 @@ pub(crate) struct Matrix<'a> {
 }
 
 impl<'a> Matrix<'a> {
-    /// Rows that lie one after the other.
+    /// A row-major matrix of consecutive rows.
     ///
     /// # Panics
     /// If the slice does not hold exactly that many numbers.
@@ -32,10 +32,10 @@ impl<'a> Matrix<'a> {
     }
 }
 
-/// What becomes of the numbers that the target had.
+/// What happens to the previous contents of the target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Target {
-    /// They are forgotten.
+    /// The product overwrites them.
     Overwrite,
     /// The product is added to them.
     Add,
@@ -44,7 +44,7 @@ pub(crate) enum Target {
 /// `out = a·b` or `out += a·b`, where `out` is row-major.
 ///
 /// # Panics
-/// If the sizes do not fit each other.
+/// If the sizes do not match.
 pub(crate) fn multiply(out: &mut [f32], target: Target, a: Matrix<'_>, b: Matrix<'_>) {
     assert_eq!(a.columns, b.rows, "the inner sizes of a product differ");
     assert_eq!(out.len(), a.rows * b.columns, "the product has another size than its target");
@@ -54,7 +54,7 @@ pub(crate) fn multiply(out: &mut [f32], target: Target, a: Matrix<'_>, b: Matrix
     call(out, target, a, b);
 }
 
-/// Strides as the crate wants them. Slices are no longer than `isize::MAX` bytes.
+/// Strides in the crate's type. Slices are at most `isize::MAX` bytes long.
 #[expect(clippy::cast_possible_wrap, reason = "strides are below the lengths of slices")]
 fn stride(stride: usize) -> isize {
     stride as isize

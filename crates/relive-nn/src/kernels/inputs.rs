@@ -1,21 +1,21 @@
 use crate::kernels::buffers::Buffer;
 use crate::kernels::wide;
 
-/// What a byte of a picture counts: 255 is 1.
+/// The factor of an image's byte: 255 becomes 1.
 const SCALE: f32 = 1.0 / 255.0;
 
-/// Rows that a network reads.
+/// Input rows of a network.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Inputs<'a> {
     /// Numbers.
     Floats(&'a [f32]),
-    /// Pictures of bytes, each of which stands for itself by 255. A convolution at the front reads them as they are:
-    /// no batch of them is made into float32.
+    /// Images of bytes; each byte stands for its value divided by 255. A leading convolution reads them directly: no
+    /// batch is converted to float32.
     Bytes(&'a [u8]),
 }
 
 impl<'a> Inputs<'a> {
-    /// Numbers of all rows together.
+    /// Number of values in all rows.
     #[must_use]
     pub fn len(self) -> usize {
         match self {
@@ -24,13 +24,13 @@ impl<'a> Inputs<'a> {
         }
     }
 
-    /// Whether there are none.
+    /// Whether there are no values.
     #[must_use]
     pub fn is_empty(self) -> bool {
         self.len() == 0
     }
 
-    /// So many numbers after each other; at the end fewer if there are no more.
+    /// Consecutive chunks of `len` values; the last one may be shorter.
     ///
     /// # Panics
     /// If `len` is 0.
@@ -38,7 +38,7 @@ impl<'a> Inputs<'a> {
         (0..self.len()).step_by(len).map(move |begin| self.slice(begin, len.min(self.len() - begin)))
     }
 
-    /// So many from a place on.
+    /// `len` values from `begin` on.
     pub(crate) fn slice(self, begin: usize, len: usize) -> Inputs<'a> {
         match self {
             Inputs::Floats(numbers) => Inputs::Floats(&numbers[begin..begin + len]),
@@ -46,7 +46,7 @@ impl<'a> Inputs<'a> {
         }
     }
 
-    /// The numbers of what comes from another layer, or was made into numbers before.
+    /// The values as floats; they come from another layer, or were converted before.
     pub(crate) fn floats(self) -> &'a [f32] {
         match self {
             Inputs::Floats(numbers) => numbers,
@@ -54,7 +54,7 @@ impl<'a> Inputs<'a> {
         }
     }
 
-    /// Writes the numbers to as many.
+    /// Writes the values to a slice of the same length.
     #[inline]
     pub(crate) fn write(self, out: &mut [f32]) {
         match self {
@@ -65,7 +65,7 @@ impl<'a> Inputs<'a> {
         }
     }
 
-    /// The numbers of bytes; nothing for what are numbers already.
+    /// Bytes converted to floats; `None` if the values are floats already.
     pub(crate) fn converted(self) -> Option<Buffer> {
         let Inputs::Bytes(bytes) = self else { return None };
         let mut numbers = Buffer::take(bytes.len());
@@ -74,7 +74,7 @@ impl<'a> Inputs<'a> {
     }
 }
 
-/// Pictures of bytes as the numbers that networks read: each byte times `scale`, 1/255 say.
+/// Converts images of bytes to network inputs: each byte times `scale`, for example 1/255.
 pub fn scale_bytes(bytes: &[u8], scale: f32, into: &mut Vec<f32>) {
     into.resize(bytes.len(), 0.0);
     wide(|| into.iter_mut().zip(bytes).for_each(|(to, from)| *to = f32::from(*from) * scale));

@@ -1,9 +1,9 @@
-//! Functions of one number without branches, so that loops over them are vectorised, and what runs such loops.
-//! Results are within two units in the last place of f32 unless a function says otherwise.
+//! Branch-free scalar functions, so that loops over them are vectorised, and a way to run such loops. Results are
+//! within two units in the last place of f32 unless a function states another bound.
 
 use pulp::WithSimd;
 
-/// Runs a loop compiled for the widest vector instructions that the processor has.
+/// Runs a loop compiled for the widest vector instructions that the processor supports.
 #[inline]
 pub(crate) fn wide<W: WithSimd>(work: W) -> W::Output {
     pulp::Arch::new().dispatch(work)
@@ -27,7 +27,7 @@ pub(crate) fn exp(x: f32) -> f32 {
     let p = p * r + 4.166_579_6e-2;
     let p = p * r + 1.666_666_5e-1;
     let p = p * r + 5e-1;
-    // The low bits of `rounded` are the whole number: casts from float to integer would not be vectorised.
+    // The low bits of `rounded` are the integer: casts from float to integer would not be vectorised.
     let power = f32::from_bits(rounded.to_bits().wrapping_sub(ROUNDER.to_bits()).wrapping_add(127) << 23);
     (p * r * r + r + 1.0) * power
 }
@@ -38,9 +38,8 @@ pub(crate) fn sigmoid(x: f32) -> f32 {
     1.0 / (1.0 + exp(-x))
 }
 
-/// The hyperbolic tangent, within three units in the last place: the quotient of two polynomials that Eigen has
-/// (`ptanh_float`), in fused steps, which give the same bits on every processor. From 7.9 on it stays where it is,
-/// two units below 1.
+/// The hyperbolic tangent, within three units in the last place: Eigen's quotient of two polynomials (`ptanh_float`),
+/// with fused multiply-adds, with the same bits on every processor. From 7.9 on, its value stays two units below 1.
 #[inline(always)]
 pub(crate) fn tanh(x: f32) -> f32 {
     let x = x.clamp(-7.905_311, 7.905_311);

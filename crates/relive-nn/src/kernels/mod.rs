@@ -1,8 +1,8 @@
-//! Arithmetic on plain slices: products of matrices, elementwise functions, patches of images.
+//! Arithmetic on plain slices: matrix products, elementwise functions, patches of images.
 //!
-//! Elementwise loops are written so that the compiler vectorises them, and run under [`wide`], which picks the widest
-//! instructions of the processor. They add and multiply in the same order everywhere, so that the width does not
-//! change the numbers.
+//! Elementwise loops are written for the compiler's vectoriser and run under [`wide`], which picks the processor's
+//! widest instructions. They add and multiply in the same order everywhere, so the vector width does not change the
+//! results.
 
 pub(crate) mod activation;
 pub(crate) mod buffers;

@@ -1,13 +1,13 @@
-//! Products for layers with few outputs, such as a value or the scores of a few actions. A general product of
-//! matrices spends most of its time there on packing. Weights are transposed here, `[outputs, inputs]`, and all sums
-//! are made in the same order on every processor.
+//! Products for layers with few outputs, such as a value or the scores of a few actions, for which a general matrix
+//! product spends most of its time on packing. Weights are transposed, `[outputs, inputs]`, and all sums have the same
+//! order on every processor.
 
 use pulp::{Simd, WithSimd};
 
-/// Up to this many outputs are few.
+/// Layers with up to this many outputs are narrow.
 pub(crate) const NARROW: usize = 4;
 
-/// Sums over inputs are made in this many lanes.
+/// Number of lanes of sums over inputs.
 const LANES: usize = 16;
 
 /// `out += x·weightᵀ`: `x` is `[rows, inputs]`, `out` `[rows, outputs]`.
@@ -54,7 +54,7 @@ fn dot<S: Simd>(simd: S, a: &[f32], b: &[f32]) -> f32 {
     sum(&lanes)
 }
 
-/// By halves, as all processors can.
+/// Adds by halves, which every processor supports.
 #[inline(always)]
 fn sum(lanes: &[f32; LANES]) -> f32 {
     let eight: [f32; 8] = std::array::from_fn(|lane| lanes[lane] + lanes[lane + 8]);
@@ -98,7 +98,7 @@ impl WithSimd for InputGradient<'_> {
     }
 }
 
-/// The transposed matrix of one of `rows` rows.
+/// Transposes a matrix of `rows` rows.
 pub(crate) fn transpose(from: &[f32], rows: usize, to: &mut [f32]) {
     let columns = from.len() / rows.max(1);
     for (row, numbers) in from.chunks_exact(columns.max(1)).enumerate() {

@@ -1,6 +1,5 @@
-//! Sums of outer products over rows, which gradients by weights are; and sums of columns, which gradients by biases
-//! are. Nothing is packed, so that they are fast where matrices are small. All sums are made over the rows in their
-//! order, on every processor.
+//! Sums of outer products over rows, for gradients by weights; and sums of columns, for gradients by biases. Nothing is
+//! packed, which makes them fast for small matrices. All sums follow the order of the rows on every processor.
 
 use pulp::{Simd, WithSimd};
 
@@ -31,12 +30,11 @@ impl WithSimd for OuterProducts<'_> {
 }
 
 impl OuterProducts<'_> {
-    /// `R` rows of what comes out.
+    /// `R` rows of the output.
     #[inline(always)]
     fn several<S: Simd, const R: usize>(&mut self, simd: S, row: usize) {
         let (lanes, mut column) = (S::F32_LANES, 0);
-        // Four rows of four registers each are sixteen sums, for which older processors have no room beside the
-        // factors.
+        // Four rows of four registers each are sixteen sums; older processors have no registers left for the factors.
         while S::REGISTER_COUNT >= 32 && column + 4 * lanes <= self.width {
             self.block::<S, R, 4>(simd, row, column);
             column += 4 * lanes;
@@ -51,7 +49,7 @@ impl OuterProducts<'_> {
         }
     }
 
-    /// What is multiplied with what in `R` rows and `width` columns of what comes out.
+    /// The factors of `R` rows and `width` columns of the output.
     #[inline(always)]
     fn factors<const R: usize>(
         &self,
@@ -103,7 +101,7 @@ impl OuterProducts<'_> {
     }
 }
 
-/// The sums of the columns of `rows`, `[rows, sums]`.
+/// The column sums of `rows`, written to `sums`.
 #[derive(Debug)]
 pub(crate) struct ColumnSums<'a> {
     pub(crate) rows: &'a [f32],

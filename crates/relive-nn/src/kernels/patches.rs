@@ -1,4 +1,4 @@
-//! Patches of images for convolutions. Channels come last, so that each row of a patch is one run of numbers.
+//! Patches of images for convolutions. Channels are last, so each row of a patch is contiguous.
 
 use crate::kernels::inputs::Inputs;
 
@@ -32,14 +32,14 @@ impl PatchShape {
         rows * columns
     }
 
-    /// Where each patch begins in the image, in order.
+    /// The offset of each patch in the image, in order.
     fn corners(self) -> impl Iterator<Item = usize> {
         let (rows, columns) = self.grid();
         let corner = move |row, column| (row * self.width + column) * self.stride * self.channels;
         (0..rows).flat_map(move |row| (0..columns).map(move |column| corner(row, column)))
     }
 
-    /// Of a row of a patch, and of a row of the image.
+    /// Lengths of a row of a patch, and of a row of the image.
     fn runs(self) -> (usize, usize) {
         (self.kernel * self.channels, self.width * self.channels)
     }
@@ -57,7 +57,7 @@ pub(crate) fn gather(shape: PatchShape, image: Inputs<'_>, patches: &mut [f32]) 
     });
 }
 
-/// Adds the patches to the image at the places that they come from.
+/// Adds the patches to the image at their places.
 pub(crate) fn scatter(shape: PatchShape, patches: &[f32], image: &mut [f32]) {
     let (run, row) = shape.runs();
     super::wide(|| {

@@ -1,5 +1,5 @@
-//! Rows times a matrix, each row for itself: what comes of a row is the same bits whatever rows are beside it.
-//! Nothing is packed, so that it is also the fastest for few rows and for small matrices.
+//! Products of rows with a matrix, row by row: the result of a row has the same bits whatever the other rows are.
+//! Nothing is packed, which also makes this the fastest method for few rows and for small matrices.
 
 use pulp::{Simd, WithSimd};
 
@@ -15,7 +15,7 @@ impl<'a> Rows<'a> {
         self.x.len() / self.inputs
     }
 
-    /// `R` rows from one on.
+    /// `R` rows starting at `from`.
     #[inline(always)]
     fn several<const R: usize>(self, from: usize) -> [&'a [f32]; R] {
         std::array::from_fn(|row| &self.x[(from + row) * self.inputs..][..self.inputs])
@@ -54,8 +54,7 @@ impl AddProduct<'_> {
     #[inline(always)]
     fn several<S: Simd, const R: usize>(&mut self, simd: S, row: usize) {
         let (lanes, mut output) = (S::F32_LANES, 0);
-        // Four rows of four registers each are sixteen sums, for which older processors have no room beside the
-        // factors.
+        // Four rows of four registers each are sixteen sums; older processors have no registers left for the factors.
         while S::REGISTER_COUNT >= 32 && output + 4 * lanes <= self.outputs {
             self.block::<S, R, 4>(simd, row, output);
             output += 4 * lanes;

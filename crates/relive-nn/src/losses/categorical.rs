@@ -11,18 +11,18 @@ pub struct Support {
 
 impl Support {
     /// # Panics
-    /// If there are less than two atoms, or `max` is not above `min`.
+    /// If there are fewer than two atoms, or `max` is not above `min`.
     pub fn new(min: f32, max: f32, atoms: usize) -> Self {
         assert!(atoms >= 2 && max > min, "{atoms} atoms from {min} to {max}: two or more, upwards");
         Self { min, max, atoms }
     }
 
-    /// How many atoms.
+    /// Number of atoms.
     pub fn atoms(self) -> usize {
         self.atoms
     }
 
-    /// Where an atom lies.
+    /// The value of an atom.
     pub fn atom(self, index: usize) -> f32 {
         self.min + count(index) * self.spacing()
     }
@@ -37,10 +37,11 @@ impl Support {
         logits.iter().enumerate().map(|(index, logit)| (logit - total).exp() * self.atom(index)).sum()
     }
 
-    /// Adds a mass at any place to the two atoms beside it, or to the outermost if it lies beyond.
+    /// Adds probability mass at any value to the two nearest atoms, or to the outermost one if the value lies beyond
+    /// it.
     ///
     /// # Panics
-    /// If the distribution has less than as many atoms.
+    /// If the distribution has fewer numbers than there are atoms.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -54,18 +55,18 @@ impl Support {
         distribution[below + 1] += mass * share;
     }
 
-    /// Which action has the largest mean, of logits [actions, atoms].
+    /// The action with the largest mean, from logits `[actions, atoms]`.
     fn best(self, logits: &[f32]) -> usize {
         let means: Vec<f32> = logits.chunks_exact(self.atoms).map(|logits| self.mean(logits)).collect();
         argmax(&means)
     }
 }
 
-/// The distributions of `r + γd·Z(s')`, projected on the atoms: [batch, atoms]. `logits` are those of Z, [batch,
-/// atoms].
+/// The distributions of `r + γd·Z(s')`, projected on the atoms: `[batch, atoms]`. `logits` are those of Z, `[batch,
+/// atoms]`.
 ///
 /// # Panics
-/// If there are not as many logits.
+/// If the number of logits is wrong.
 pub fn categorical_targets(support: Support, rewards: &[f32], discounts: &[f32], logits: &[f32]) -> Vec<f32> {
     assert_eq!(logits.len(), rewards.len() * support.atoms, "logits are [batch, atoms]");
     let mut targets = vec![0.0; logits.len()];
@@ -79,11 +80,11 @@ pub fn categorical_targets(support: Support, rewards: &[f32], discounts: &[f32],
     targets
 }
 
-/// C51's targets with double Q: Z(s') is that of the action whose mean is largest under `selector`. `values` and
-/// `selector` are logits [batch, actions, atoms]; the targets are [batch, atoms].
+/// C51's targets with double Q: Z(s') is the distribution of the action with the largest mean under `selector`.
+/// `values` and `selector` are logits `[batch, actions, atoms]`; the targets are `[batch, atoms]`.
 ///
 /// # Panics
-/// If the slices are not of one batch.
+/// If the slices are not all of the same batch.
 pub fn categorical_double_q_targets(
     support: Support,
     rewards: &[f32],
@@ -106,11 +107,11 @@ pub fn categorical_double_q_targets(
 
 /// `mean wᵢ·CE(targetᵢ, softmax(logits(sᵢ, aᵢ)))`, with its gradient by the logits.
 ///
-/// `logits` and `by_logits` are [batch, actions, atoms], `targets` [batch, atoms]. For critics without actions, all
+/// `logits` and `by_logits` are `[batch, actions, atoms]`, `targets` `[batch, atoms]`. For critics without actions, all
 /// actions are 0. `by_logits` is overwritten.
 ///
 /// # Panics
-/// If the slices are not of one batch, or an action is none of those that there are logits of.
+/// If the slices are not all of the same batch, or an action is out of range.
 pub fn categorical_loss(
     support: Support,
     logits: &[f32],

@@ -1,23 +1,24 @@
 use super::rows::count;
 
-/// How the critic's gradient by an action is bounded.
+/// How the critic's gradient by an action is clipped.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum DpgClip {
-    /// Not at all.
+    /// No clipping.
     None,
-    /// To this length, per sample.
+    /// The norm of each sample's gradient, to this value.
     Norm(f32),
-    /// Each component to ± this.
+    /// Each component, to ± this value.
     Elements(f32),
 }
 
-/// The deterministic policy gradient (Silver et al. 2014) as a loss by actions: ½‖sg(g + a) − a‖² with g = ∂Q/∂a, so
+/// The deterministic policy gradient (Silver et al. 2014) as a loss of actions: ½‖sg(g + a) − a‖² with g = ∂Q/∂a, so
 /// that the gradient by an action is −g.
 ///
-/// `dqda` is [batch, dimensions]. Returns the losses of the samples; `by_actions` gets the gradient of their *mean*.
+/// `dqda` is `[batch, dimensions]`. Returns the losses of the samples; `by_actions` receives the gradient of their
+/// *mean*.
 ///
 /// # Panics
-/// If there is not a gradient for each action, or actions have no dimensions.
+/// If the numbers of gradients and actions differ, or actions have no dimensions.
 pub fn deterministic_policy_gradient(
     dqda: &[f32],
     dimensions: usize,

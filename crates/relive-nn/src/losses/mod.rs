@@ -1,14 +1,13 @@
 //! Losses, targets and returns: pure functions of slices.
 //!
-//! Batches are row-major; numbers per action go action by action, `[batch, actions]` or `[batch, actions, atoms]`.
-//! Sequences are one at a time, in order of time: with T transitions, `rewards[t]` is r_{t+1} and `discounts[t]` is
-//! γ·d_{t+1}, what belongs to the step that follows the t-th observation.
+//! Batches are row-major; numbers per action are ordered by action, `[batch, actions]` or `[batch, actions, atoms]`.
+//! Sequences are processed one at a time, in time order: with T transitions, `rewards[t]` is r_{t+1} and `discounts[t]`
+//! is γ·d_{t+1}, the values of the step after the t-th observation.
 //!
-//! Losses that networks learn by write their gradient by the network's outputs beside their value, ready for
-//! [`Network::gradient`](crate::Network::gradient). MPO's can be had on the [tape](crate::tape), too.
+//! Losses for training return their value and write their gradient by the network's outputs, ready for
+//! [`Network::gradient`](crate::Network::gradient). MPO's loss is also available on the [tape](crate::tape).
 //!
-//! Functions panic when slices do not fit each other. Of a batch without rows, or a sequence without transitions,
-//! they give nothing.
+//! Functions panic if the slices do not match. An empty batch or sequence gives empty results.
 
 mod categorical;
 mod dpg;

@@ -1,12 +1,12 @@
-//! The loss of MPO (Abdolmaleki et al. 2018), with decoupled bounds on means and deviations, and a penalty on actions
-//! out of bounds.
+//! The loss of MPO (Abdolmaleki et al. 2018), with decoupled bounds on means and deviations, and a penalty on
+//! out-of-bounds actions.
 
 use crate::Layout;
 use crate::heads::Gaussians;
 use crate::params::Init;
 use crate::tape::{self, Tensor, Weights, activation};
 
-/// The least that raw dual variables may be: softplus of less is no different.
+/// Lower bound on raw dual variables: softplus hardly changes below it.
 pub(super) const MIN_RAW: f32 = -18.0;
 /// Added to dual variables, so that they stay positive.
 pub(super) const MIN_DUAL: f32 = 1e-8;
@@ -14,13 +14,13 @@ pub(super) const MIN_DUAL: f32 = 1e-8;
 /// The bounds of an [`MpoLoss`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Mpo {
-    /// On the non-parametric policy's distance from the target policy.
+    /// Bound on the distance of the non-parametric policy from the target policy.
     pub epsilon: f32,
-    /// The same for the penalty on actions out of [−1, 1].
+    /// The same for the penalty on actions outside of [−1, 1].
     pub epsilon_penalty: f32,
-    /// On the KL divergence of means, per dimension.
+    /// Bound on the KL divergence of means, per dimension.
     pub epsilon_mean: f32,
-    /// On that of standard deviations.
+    /// Bound on the KL divergence of standard deviations, per dimension.
     pub epsilon_stddev: f32,
 }
 
@@ -31,14 +31,14 @@ impl Default for Mpo {
     }
 }
 
-/// The dual variables: leaves that are learned beside the policy.
+/// The dual variables: leaves learned along with the policy.
 #[derive(Debug, Clone)]
 pub struct MpoDuals {
     name: String,
 }
 
 impl MpoDuals {
-    /// Adds the leaves under a name: temperatures begin at 10, multipliers at 10 for means and 1,000 for deviations
+    /// Adds the leaves under a name: temperatures start at 10, multipliers at 10 for means and 1,000 for deviations
     /// (all before softplus).
     pub fn new(layout: &mut Layout, name: &str, dimensions: usize) -> Self {
         let mut leaf = |leaf: &str, len, value| {
@@ -51,8 +51,8 @@ impl MpoDuals {
         Self { name: name.to_owned() }
     }
 
-    /// Numbers of all leaves, for actions of so many dimensions: two temperatures, then the multipliers of means and
-    /// of deviations.
+    /// Number of values of all leaves, for actions of these dimensions: two temperatures, then the multipliers of means
+    /// and of deviations.
     #[must_use]
     pub fn len(dimensions: usize) -> usize {
         2 + 2 * dimensions
@@ -65,12 +65,12 @@ impl MpoDuals {
     }
 }
 
-/// What the loss is made from, beside the policies.
+/// The inputs of the loss, apart from the policies.
 #[derive(Debug, Clone, Copy)]
 pub struct MpoBatch<'a> {
-    /// Actions sampled from the target policy, [samples, batch, dimensions].
+    /// Actions sampled from the target policy, `[samples, batch, dimensions]`.
     pub actions: &'a [f32],
-    /// Their values, [samples, batch].
+    /// Their values, `[samples, batch]`.
     pub q: &'a [f32],
     /// Samples per state.
     pub samples: usize,
@@ -79,17 +79,17 @@ pub struct MpoBatch<'a> {
 /// MPO's loss, on the tape, and its parts.
 #[derive(Debug, Clone)]
 pub struct MpoLoss {
-    /// What is minimised, by the policy's parameters and the dual variables.
+    /// The loss to minimise by the policy's parameters and the dual variables.
     pub loss: Tensor<1>,
-    /// Its part that fits the policy to the weighted actions.
+    /// The part that fits the policy to the weighted actions.
     pub policy: f32,
-    /// Its part that moves the temperatures.
+    /// The part that moves the temperatures.
     pub temperature: f32,
-    /// Its part that moves the multipliers.
+    /// The part that moves the multipliers.
     pub alpha: f32,
-    /// KL of the means over its bound, averaged over dimensions.
+    /// KL of the means divided by its bound, averaged over dimensions.
     pub kl_mean_rel: f32,
-    /// KL of the standard deviations over its bound, averaged over dimensions.
+    /// KL of the standard deviations divided by its bound, averaged over dimensions.
     pub kl_stddev_rel: f32,
 }
 
@@ -98,7 +98,7 @@ impl Mpo {
     /// constant.
     ///
     /// # Panics
-    /// If the slices are not of one batch with the policies, or `duals` has no such leaves.
+    /// If the slices and policies are not all of the same batch, or `duals` lacks the leaves.
     pub fn loss(
         &self,
         (names, duals): (&MpoDuals, &Weights<'_>),
@@ -144,7 +144,7 @@ fn out_of_bounds(actions: &Tensor<3>) -> Tensor<2> {
     -beyond.powi_scalar(2).sum_dim(2).sqrt().squeeze_dim(2)
 }
 
-/// softmax over samples of q/η, without a gradient.
+/// softmax of q/η over samples, without a gradient.
 fn weights(q: &Tensor<2>, eta: &Tensor<1>) -> Tensor<2> {
     activation::softmax(q.clone() / eta.clone().unsqueeze(), 0).detach()
 }

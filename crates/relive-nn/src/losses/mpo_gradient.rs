@@ -11,10 +11,10 @@ pub struct Normals<'a> {
     pub stddevs: &'a [f32],
 }
 
-/// Where [`Mpo::gradient`] writes.
+/// The outputs of [`Mpo::gradient`].
 #[derive(Debug)]
 pub struct MpoGradients<'a> {
-    /// By the means of the policy that learns, `[batch, dimensions]`.
+    /// By the means of the online policy, `[batch, dimensions]`.
     pub by_means: &'a mut [f32],
     /// By its standard deviations, `[batch, dimensions]`.
     pub by_stddevs: &'a mut [f32],
@@ -22,14 +22,14 @@ pub struct MpoGradients<'a> {
     pub by_duals: &'a mut [f32],
 }
 
-/// What [`Mpo::gradient`] tells of a batch.
+/// The figures that [`Mpo::gradient`] returns for a batch.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct MpoFound {
-    /// What is minimised.
+    /// The loss.
     pub loss: f32,
-    /// KL of the means over its bound, averaged over dimensions.
+    /// KL of the means divided by its bound, averaged over dimensions.
     pub kl_mean_rel: f32,
-    /// KL of the standard deviations over its bound, averaged over dimensions.
+    /// KL of the standard deviations divided by its bound, averaged over dimensions.
     pub kl_stddev_rel: f32,
     /// The temperature η.
     pub temperature: f32,
@@ -40,7 +40,7 @@ impl Mpo {
     /// variables, in the order in which [`MpoDuals::new`](super::MpoDuals::new) adds them.
     ///
     /// # Panics
-    /// If the slices are not of one batch.
+    /// If the slices are not all of the same batch.
     pub fn gradient(
         &self,
         duals: &[f32],
@@ -91,7 +91,7 @@ impl Mpo {
     }
 }
 
-/// A dual variable, and its slope by the raw number.
+/// A dual variable, and its derivative by the raw number.
 fn dual(raw: f32) -> (f32, f32) {
     let slope = if raw > MIN_RAW { sigmoid(raw) } else { 0.0 };
     (softplus(raw.max(MIN_RAW)) + MIN_DUAL, slope)
@@ -103,8 +103,8 @@ fn out_of_bounds(actions: &[f32], dimensions: usize) -> Vec<f32> {
     actions.chunks_exact(dimensions).map(|action| -beyond(action).sqrt()).collect()
 }
 
-/// Adds softmax over samples of values/η to the weights. The loss of the temperature, and its gradient by the raw
-/// number.
+/// Adds softmax over samples of values/η to the weights. Returns the loss of the temperature, and its gradient by the
+/// raw number.
 fn weigh(values: &[f32], samples: usize, raw: f32, epsilon: f32, weights: &mut [f32]) -> (f32, f32) {
     let (eta, slope) = dual(raw);
     let states = values.len() / samples.max(1);
@@ -133,7 +133,7 @@ fn fit(
     by_means: &mut [f32],
     by_stddevs: &mut [f32],
 ) -> f32 {
-    /// ln 2π, of two distributions.
+    /// ln 2π, for two distributions of ½ ln 2π each.
     const LOG_TWO_PI: f32 = 1.837_877;
     let numbers = online.means.len();
     let states = weights.len() / batch.samples.max(1);
@@ -156,7 +156,7 @@ fn fit(
 }
 
 /// The KL divergence of one dimension, averaged over the batch: of the means with the target's deviations, or of the
-/// deviations with its means.
+/// deviations with the target's means.
 struct Divergence<'a> {
     online: Normals<'a>,
     target: Normals<'a>,

@@ -1,13 +1,13 @@
 use super::rows::log_sum_exp;
 
-/// What Munchausen's targets add to those of Q-learning (Vieillard et al. 2020).
+/// The terms that Munchausen's targets add to those of Q-learning (Vieillard et al. 2020).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Munchausen {
     /// τ, the temperature of the policies.
     pub temperature: f32,
-    /// α, how much of the log-policy is added to the reward.
+    /// α, the weight of the log-policy added to the reward.
     pub coefficient: f32,
-    /// The least that τ·ln π may be.
+    /// Lower bound on τ·ln π.
     pub clip: f32,
 }
 
@@ -18,12 +18,13 @@ impl Default for Munchausen {
     }
 }
 
-/// `r + α·clip(τ·ln π̄(a|s), clip, 0) + γd·τ·ln Σ exp(q̄(s')/τ)`, π̄ = softmax(q̄/τ), all q̄ of the target network.
+/// `r + α·clip(τ·ln π̄(a|s), clip, 0) + γd·τ·ln Σ exp(q̄(s')/τ)`, where π̄ = softmax(q̄/τ) and all q̄ are of the target
+/// network.
 ///
-/// `q_tm1` (of s) and `q_t` (of s') are [batch, actions].
+/// `q_tm1` (of s) and `q_t` (of s') are `[batch, actions]`.
 ///
 /// # Panics
-/// If the slices are not of one batch, or an action is none of those that there are values of.
+/// If the slices are not all of the same batch, or an action is out of range.
 pub fn munchausen_targets(
     munchausen: Munchausen,
     (rewards, discounts): (&[f32], &[f32]),
@@ -66,7 +67,7 @@ mod tests {
         let hot = Munchausen { temperature: 1.0, ..Munchausen::default() };
         let by_hand = 1.0 - 0.9 * 0.126_928 + 0.5 * 3.126_928;
         assert!((targets(hot) - by_hand).abs() < 1e-5);
-        // The first action was unlikely: τ·ln π = −2.13 is cut at −1.
+        // The first action was unlikely: τ·ln π = −2.13 is clipped to −1.
         let cut = munchausen_targets(hot, (rewards, discounts), &[0], &[0.0, 2.0], &[3.0, 1.0])[0];
         assert!((cut - (1.0 - 0.9 + 0.5 * 3.126_928)).abs() < 1e-5);
     }

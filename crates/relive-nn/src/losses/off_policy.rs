@@ -1,11 +1,11 @@
-/// Returns of another policy from values of states and actions: `G_t = r_{t+1} + γ_{t+1}(v_{t+1} − c_{t+1}q_{t+1} +
+/// Off-policy returns from values of states and actions: `G_t = r_{t+1} + γ_{t+1}(v_{t+1} − c_{t+1}q_{t+1} +
 /// c_{t+1}G_{t+1})`, and `r + γv` at the last step.
 ///
-/// `v`, `rewards` and `discounts` are of length T, `q` and `c` of T − 1 (0 if T is): `q[t]` is that of the action
-/// taken after the t-th transition.
+/// `v`, `rewards` and `discounts` have length T, `q` and `c` length T − 1 (0 if T is 0): `q[t]` is the value of the
+/// action taken after the t-th transition.
 ///
 /// # Panics
-/// If the lengths are others.
+/// If the lengths do not agree.
 pub fn off_policy_returns(q: &[f32], v: &[f32], rewards: &[f32], discounts: &[f32], c: &[f32]) -> Vec<f32> {
     let steps = rewards.len();
     assert_eq!((v.len(), discounts.len()), (steps, steps), "v, rewards and discounts are of one length");
@@ -21,18 +21,18 @@ pub fn off_policy_returns(q: &[f32], v: &[f32], rewards: &[f32], discounts: &[f3
 
 /// Retrace's traces (Munos et al. 2016): `λ·min(1, π/μ)`, from the policies' probabilities of the actions taken.
 pub fn retrace_coefficients(pi: &[f32], mu: &[f32], lambda: f32) -> Vec<f32> {
-    /// Against division by zero, as in rlax.
+    /// Prevents a division by zero, as in rlax.
     const EPSILON: f32 = 1e-8;
     pi.iter().zip(mu).map(|(pi, mu)| lambda * (pi / (mu + EPSILON)).min(1.0)).collect()
 }
 
-/// A sequence of T transitions for [`retrace_errors`]. `_tm1` is of the states that transitions leave, `_t` of those
-/// they lead to.
+/// A sequence of T transitions for [`retrace_errors`]. `_tm1` marks the first states of transitions, `_t` the states
+/// after them.
 #[derive(Debug, Clone, Copy)]
 pub struct RetraceSequence<'a> {
-    /// [T, actions].
+    /// Values `[T, actions]`.
     pub q_tm1: &'a [f32],
-    /// [T, actions], of the target network.
+    /// Values `[T, actions]` of the target network.
     pub q_t: &'a [f32],
     /// T actions taken.
     pub a_tm1: &'a [usize],
@@ -42,7 +42,7 @@ pub struct RetraceSequence<'a> {
     pub rewards: &'a [f32],
     /// T discounts.
     pub discounts: &'a [f32],
-    /// The policy's probabilities of all actions, [T, actions], at time t.
+    /// The policy's probabilities of all actions, `[T, actions]`, at time t.
     pub pi_t: &'a [f32],
     /// The probabilities with which `a_t` were taken.
     pub mu_t: &'a [f32],
@@ -51,7 +51,7 @@ pub struct RetraceSequence<'a> {
 /// Retrace's errors `G_t − q(s_t, a_t)`, T of them.
 ///
 /// # Panics
-/// If the slices are not of one sequence, or an action is none of those that there are values of.
+/// If the slices are not all of the same sequence, or an action is out of range.
 pub fn retrace_errors(sequence: RetraceSequence<'_>, lambda: f32) -> Vec<f32> {
     let RetraceSequence { q_tm1, q_t, a_tm1, a_t, rewards, discounts, pi_t, mu_t } = sequence;
     let steps = rewards.len();

@@ -2,11 +2,11 @@ use super::rows::{argmax, count};
 use super::value::{BatchLoss, Selected};
 use super::{huber, huber_slope};
 
-/// `r + γd·θ(s', a*)`, a* of the largest mean: [batch, quantiles]. `values` are [batch, actions, quantiles], and
-/// `selector` [batch, actions] with any number of quantiles for each action.
+/// `r + γd·θ(s', a*)`, where a* has the largest mean: `[batch, quantiles]`. `values` is `[batch, actions, quantiles]`;
+/// `selector` is `[batch, actions]` with any number of quantiles for each action.
 ///
 /// # Panics
-/// If the slices are not of one batch, or there are no quantiles.
+/// If the slices are not all of the same batch, or there are no quantiles.
 pub fn quantile_targets(
     rewards: &[f32],
     discounts: &[f32],
@@ -34,13 +34,13 @@ pub fn quantile_targets(
     targets
 }
 
-/// QR-DQN's loss (Dabney et al. 2018, eq. 10): `mean wᵢ·Σ_i mean_j |τ_i − 1[δ_ij < 0]|·Huber(δ_ij)/κ` with `δ_ij =
-/// target_j − θ_i` and τ_i the middles of N equal parts, with its gradient by the quantiles.
+/// QR-DQN's loss (Dabney et al. 2018, eq. 10) and its gradient by the quantiles: `mean wᵢ·Σ_i mean_j |τ_i − 1[δ_ij <
+/// 0]|·Huber(δ_ij)/κ` with `δ_ij = target_j − θ_i`, where the τ_i are the midpoints of N equal parts.
 ///
-/// `theta` and `by_theta` are [batch, actions, N], `targets` [batch, N]. `by_theta` is overwritten.
+/// `theta` and `by_theta` are `[batch, actions, N]`, `targets` `[batch, N]`. `by_theta` is overwritten.
 ///
 /// # Panics
-/// If the slices are not of one batch, or an action is none of those that there are quantiles of.
+/// If the slices are not all of the same batch, or an action is out of range.
 pub fn quantile_loss(
     theta: &[f32],
     selected: Selected<'_>,
@@ -54,13 +54,14 @@ pub fn quantile_loss(
     implicit_quantile_loss(theta, &middles.repeat(selected.len()), selected, targets, kappa, by_theta)
 }
 
-/// IQN's loss (Dabney et al. 2018, "Implicit quantile networks", eq. 3): that of [`quantile_loss`], for quantiles of
-/// the fractions `taus`, which were drawn for each row.
+/// IQN's loss (Dabney et al. 2018, "Implicit quantile networks", eq. 3): the loss of [`quantile_loss`] for quantiles at
+/// the fractions `taus`, drawn for each row.
 ///
-/// `theta` and `by_theta` are [batch, actions, N], `taus` [batch, N], `targets` [batch, M]. `by_theta` is overwritten.
+/// `theta` and `by_theta` are `[batch, actions, N]`, `taus` `[batch, N]`, `targets` `[batch, M]`. `by_theta` is
+/// overwritten.
 ///
 /// # Panics
-/// As [`quantile_loss`].
+/// As for [`quantile_loss`].
 pub fn implicit_quantile_loss(
     theta: &[f32],
     taus: &[f32],
@@ -115,7 +116,7 @@ mod tests {
 
     #[test]
     fn fractions_that_were_drawn_weigh_errors_by_hand() {
-        // One row, two actions, of which the second was taken; two fractions, three targets.
+        // One row, two actions, the second of which was taken; two fractions, three targets.
         let theta = [9.0, 9.0, 1.0, 2.0];
         let (taus, targets) = ([0.25, 0.9], [0.0, 1.5, 4.0]);
         let selected = Selected { actions: &[1], weights: &[2.0] };

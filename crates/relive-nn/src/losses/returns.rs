@@ -1,7 +1,7 @@
-/// n-step returns within a sequence: with k = min(n, T − t), `Σ_{i<k} (Π γ)·r_{t+i+1} + (Π_k γ)·v_{t+k}`. Near the
-/// end the horizon shrinks, and the last value bootstraps.
+/// n-step returns within a sequence: with k = min(n, T − t), `Σ_{i<k} (Π γ)·r_{t+i+1} + (Π_k γ)·v_{t+k}`. Near the end
+/// the horizon shrinks, and the last value is the bootstrap.
 ///
-/// `values[t]` is that of the state that the t-th transition leads to; all slices are of length T.
+/// `values[t]` is the value of the state after the t-th transition; all slices have length T.
 ///
 /// # Panics
 /// If `n` is 0, or the slices differ in length.
@@ -20,13 +20,13 @@ pub fn n_step_returns(rewards: &[f32], discounts: &[f32], values: &[f32], n: usi
     (0..steps).map(from).collect()
 }
 
-/// Generalised advantages (Schulman et al. 2016, eq. 16): `A_t = δ_t + γ_{t+1}·λ·A_{t+1}`, `δ_t = r_{t+1} +
+/// Generalised advantage estimation (Schulman et al. 2016, eq. 16): `A_t = δ_t + γ_{t+1}·λ·A_{t+1}`, `δ_t = r_{t+1} +
 /// γ_{t+1}V_{t+1} − V_t`.
 ///
-/// `values` are V_0..=V_T, the other slices are of length T.
+/// `values` are V_0..=V_T; the other slices have length T.
 ///
 /// # Panics
-/// If the lengths are others.
+/// If the lengths do not agree.
 pub fn generalized_advantages(values: &[f32], rewards: &[f32], discounts: &[f32], lambda: f32) -> Vec<f32> {
     let steps = rewards.len();
     assert_eq!((values.len(), discounts.len()), (steps + 1, steps), "values have one more than rewards");

@@ -1,20 +1,20 @@
 use crate::kernels::{math, wide};
 use relive_random::Stream;
 
-/// The first of the largest numbers.
+/// The index of the first of the largest numbers.
 ///
 /// # Panics
-/// If there are none.
+/// If there are no numbers.
 pub fn argmax(values: &[f32]) -> usize {
     assert!(!values.is_empty(), "the largest of no numbers");
     let better = |best: usize, index: usize| if values[index] > values[best] { index } else { best };
     (1..values.len()).fold(0, better)
 }
 
-/// One of the largest numbers, each of them as likely: the action of a greedy policy.
+/// The index of one of the largest numbers, with ties broken at random: the action of a greedy policy.
 ///
 /// # Panics
-/// If there are none.
+/// If there are no numbers.
 pub fn greedy(values: &[f32], stream: &mut Stream) -> usize {
     let best = values[argmax(values)];
     let ties = || values.iter().enumerate().filter(|(_, value)| **value == best).map(|(index, _)| index);
@@ -39,7 +39,7 @@ pub fn softmax(logits: &[f32], width: usize, probabilities: &mut Vec<f32>) {
     probabilities.extend_from_slice(logits);
     for row in probabilities.chunks_exact_mut(width) {
         let max = row.iter().fold(f32::NEG_INFINITY, |max, value| max.max(*value));
-        // A maximum ignores what is no number; the sum does not.
+        // A maximum ignores NaN; the sum does not.
         wide(|| row.iter_mut().for_each(|value| *value = math::exp(*value - max)));
         let factor = 1.0 / row.iter().sum::<f32>();
         row.iter_mut().for_each(|value| *value *= factor);

@@ -1,17 +1,17 @@
-//! Functions of one number that losses are made of.
+//! Scalar functions that losses use.
 
-/// Huber's function (1964): ½x² up to κ, straight beyond. With an infinite κ, half the square everywhere.
+/// Huber's function (1964): ½x² up to κ, linear beyond. With an infinite κ it is ½x² everywhere.
 pub fn huber(x: f32, kappa: f32) -> f32 {
     let size = x.abs();
     if size <= kappa { 0.5 * x * x } else { kappa * (size - 0.5 * kappa) }
 }
 
-/// Its derivative: x, at most κ long.
+/// Its derivative: x, clipped to ±κ.
 pub fn huber_slope(x: f32, kappa: f32) -> f32 {
     x.clamp(-kappa, kappa)
 }
 
-/// Makes large values small: `h(x) = sign(x)(√(|x|+1) − 1) + εx` (Pohlen et al. 2018).
+/// Compresses large values: `h(x) = sign(x)(√(|x|+1) − 1) + εx` (Pohlen et al. 2018).
 #[expect(clippy::cast_possible_truncation, reason = "back to what values are in")]
 pub fn rescale(x: f32, epsilon: f32) -> f32 {
     let (x, epsilon) = (f64::from(x), f64::from(epsilon));
@@ -20,7 +20,7 @@ pub fn rescale(x: f32, epsilon: f32) -> f32 {
     (x / ((size + 1.0).sqrt() + 1.0) + epsilon * x) as f32
 }
 
-/// The inverse of [`rescale`]: `sign(x)(((√(1+4ε(|x|+1+ε)) − 1)/2ε)² − 1)`, exact to f32 also near zero.
+/// The inverse of [`rescale`]: `sign(x)(((√(1+4ε(|x|+1+ε)) − 1)/2ε)² − 1)`, accurate to f32 even near zero.
 #[expect(clippy::cast_possible_truncation, reason = "back to what values are in")]
 pub fn unscale(x: f32, epsilon: f32) -> f32 {
     let (size, epsilon) = (f64::from(x).abs(), f64::from(epsilon));

@@ -4,14 +4,14 @@ use super::{n_step_returns, rescale, unscale};
 /// ε of [`rescale`] in R2D2.
 const EPSILON: f32 = 1e-3;
 
-/// R2D2's targets for a sequence of T + 1 states (Kapturowski et al. 2019): n-step returns of rescaled values, double
-/// Q, rescaled again. T of them.
+/// R2D2's T targets for a sequence of T + 1 states (Kapturowski et al. 2019): n-step returns of unscaled values with
+/// double Q, rescaled again.
 ///
-/// `selector` (of the online network) and `values` (of the target network) are [T + 1, actions], `rewards` and
-/// `discounts` of length T.
+/// `selector` (of the online network) and `values` (of the target network) are `[T + 1, actions]`; `rewards` and
+/// `discounts` have length T.
 ///
 /// # Panics
-/// If the slices are not of one sequence, or `n` is 0.
+/// If the slices are not all of the same sequence, or `n` is 0.
 pub fn transformed_n_step_targets(
     selector: &[f32],
     values: &[f32],

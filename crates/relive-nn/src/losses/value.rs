@@ -1,13 +1,13 @@
 use super::rows::{argmax, count};
 use super::{huber, huber_slope};
 
-/// `r + γd·q_value(s', argmax q_selector(s'))` (van Hasselt et al. 2016). With the same slice for both, the targets
-/// of plain Q-learning.
+/// `r + γd·q_value(s', argmax q_selector(s'))` (van Hasselt et al. 2016). With the same slice for both, these are the
+/// targets of plain Q-learning.
 ///
-/// `values` and `selector` are [batch, actions].
+/// `values` and `selector` are `[batch, actions]`.
 ///
 /// # Panics
-/// If the slices are not of one batch.
+/// If the slices are not all of the same batch.
 pub fn double_q_targets(rewards: &[f32], discounts: &[f32], values: &[f32], selector: &[f32]) -> Vec<f32> {
     assert_eq!(values.len(), selector.len(), "values and selector are of one batch");
     assert_eq!(rewards.len(), discounts.len(), "rewards and discounts are of one batch");
@@ -20,17 +20,17 @@ pub fn double_q_targets(rewards: &[f32], discounts: &[f32], values: &[f32], sele
     steps.zip(next).map(|((r, d), (values, selector))| r + d * values[argmax(selector)]).collect()
 }
 
-/// The rows of a batch that a loss looks at.
+/// The part of a batch that a loss uses.
 #[derive(Debug, Clone, Copy)]
 pub struct Selected<'a> {
-    /// The action that was taken, of each row.
+    /// The action taken in each row.
     pub actions: &'a [usize],
-    /// What each row counts, importance weights say. They are not normalised here.
+    /// The weight of each row, such as an importance weight. Weights are not normalised here.
     pub weights: &'a [f32],
 }
 
 impl Selected<'_> {
-    /// Rows of the batch.
+    /// Number of rows.
     pub(super) fn len(self) -> usize {
         assert_eq!(self.actions.len(), self.weights.len(), "actions and weights are of one batch");
         self.actions.len()
@@ -40,19 +40,19 @@ impl Selected<'_> {
 /// A loss of a batch.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BatchLoss {
-    /// The mean over the batch, weighted.
+    /// The weighted mean over the batch.
     pub loss: f32,
-    /// Of each row, without its weight: what new priorities are made of. Temporal-difference errors `target − q` for
-    /// [`q_loss`], losses for the others.
+    /// The unweighted value of each row, for new priorities: temporal-difference errors `target − q` for [`q_loss`],
+    /// losses otherwise.
     pub rows: Vec<f32>,
 }
 
 /// `mean wᵢ·Huber(targetᵢ − q(sᵢ, aᵢ))`, with its gradient by the q-values.
 ///
-/// `q` and `by_q` are [batch, actions]; `by_q` is overwritten.
+/// `q` and `by_q` are `[batch, actions]`; `by_q` is overwritten.
 ///
 /// # Panics
-/// If the slices are not of one batch, or an action is none of those that there are values of.
+/// If the slices are not all of the same batch, or an action is out of range.
 pub fn q_loss(q: &[f32], selected: Selected<'_>, targets: &[f32], kappa: f32, by_q: &mut [f32]) -> BatchLoss {
     let batch = selected.len();
     assert_eq!(targets.len(), batch, "a target for each row");

@@ -1,13 +1,13 @@
-/// Where V-trace cuts importance ratios.
+/// The bounds at which V-trace clips importance ratios.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct VTraceClip {
-    /// ρ̄, of temporal differences.
+    /// ρ̄, for temporal differences.
     pub rho: f32,
-    /// Of the policy gradient's advantages.
+    /// The bound for the policy gradient's advantages.
     pub pg_rho: f32,
-    /// c̄, of traces.
+    /// c̄, for traces.
     pub c: f32,
-    /// λ, by which traces are shortened.
+    /// λ, which shortens traces.
     pub lambda: f32,
 }
 
@@ -18,7 +18,7 @@ impl Default for VTraceClip {
     }
 }
 
-/// What V-trace gives for a sequence, each of T numbers.
+/// The results of V-trace for a sequence, T numbers each.
 #[derive(Debug, Clone, PartialEq)]
 pub struct VTrace {
     /// vs_t − V_t.
@@ -32,10 +32,10 @@ pub struct VTrace {
 /// V-trace (Espeholt et al. 2018, eq. 1): `δ_t = min(ρ̄,ρ_t)(r + γV_{t+1} − V_t)`, `(vs−V)_t = δ_t +
 /// γ·λ·min(c̄,ρ_t)(vs−V)_{t+1}`.
 ///
-/// `values` are V_0..=V_T, the other slices are of length T; `rhos` are π(a_t)/μ(a_t).
+/// `values` are V_0..=V_T; the other slices have length T; `rhos` are π(a_t)/μ(a_t).
 ///
 /// # Panics
-/// If the lengths are others.
+/// If the lengths do not agree.
 pub fn vtrace(values: &[f32], rewards: &[f32], discounts: &[f32], rhos: &[f32], clip: VTraceClip) -> VTrace {
     let steps = rewards.len();
     let lengths = (values.len(), discounts.len(), rhos.len());

@@ -1,5 +1,5 @@
-//! A sequence forwards and backwards. What depends on inputs only is one product for all steps; each step adds what
-//! depends on the state.
+//! Forward and backward pass over a sequence. The terms that only depend on inputs are one product for all steps; each
+//! step adds the terms that depend on the state.
 
 use std::ops::Range;
 
@@ -9,7 +9,7 @@ use crate::kernels::gemm::{Matrix, Target, multiply};
 use crate::kernels::{math, wide};
 use crate::network::dense::{accumulate, sum_of_rows};
 
-/// Sizes, and where leaves lie.
+/// Sizes, and the places of leaves.
 #[derive(Debug, Clone)]
 pub(super) struct Places {
     pub(super) inputs: usize,
@@ -19,7 +19,7 @@ pub(super) struct Places {
     pub(super) bias: Range<usize>,
 }
 
-/// A sequence in front of the LSTM.
+/// The inputs of the LSTM for a sequence.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Run<'a> {
     pub(super) weights: &'a [f32],
@@ -27,8 +27,8 @@ pub(super) struct Run<'a> {
     pub(super) steps: Steps<'a>,
 }
 
-/// What is kept for the way back, for all rows: the four gates' activations; cells; their tanh; hidden states and
-/// cells before.
+/// Values kept for the backward pass, for all rows: the four gates' activations, cells, their tanh, previous hidden
+/// states and previous cells.
 struct Trace<'a> {
     gates: &'a [f32],
     squashed: &'a [f32],
@@ -41,7 +41,7 @@ impl Places {
         rows * self.units * 8
     }
 
-    /// The cells behind the last step, within a trace.
+    /// The cells after the last step, within a trace.
     pub(super) fn last_cell<'a>(&self, trace: &'a [f32], rows: usize, batch: usize) -> &'a [f32] {
         let end = rows * self.units * 5;
         &trace[end - batch * self.units..end]
@@ -97,7 +97,7 @@ fn quarters(rest: &mut [f32]) -> [&mut [f32]; 4] {
     [a, b, c, d]
 }
 
-/// Copies rows, or zeros for those that are reset.
+/// Copies rows; rows that are reset become zeros.
 fn keep(from: &[f32], resets: &[bool], units: usize, to: &mut [f32]) {
     to.copy_from_slice(from);
     forget(to, resets, units);
@@ -114,7 +114,7 @@ struct Outputs<'a> {
     hidden: &'a mut [f32],
 }
 
-/// One step: sums become activations, and these the new state.
+/// One step: turns the gates' sums into activations, and these into the new state.
 fn advance(units: usize, gates: &mut [f32], cell_before: &[f32], outputs: Outputs<'_>) {
     let Outputs { cell, squashed, hidden } = outputs;
     wide(|| {
@@ -145,13 +145,13 @@ fn advance_row(units: usize, gates: &mut [f32], before: &[f32], [cell, squashed,
     }
 }
 
-/// Where gradients go.
+/// The requested gradients.
 pub(super) struct Wanted<'a> {
     pub(super) dweights: Option<&'a mut [f32]>,
     pub(super) dx: Option<&'a mut [f32]>,
 }
 
-/// From the gradient by outputs to those by weights and inputs. The state in front of the sequence gets none.
+/// Turns the gradient by outputs into those by weights and inputs. The initial state gets none.
 pub(super) fn backward(places: &Places, run: Run<'_>, trace: &[f32], dy: &[f32], wanted: Wanted<'_>) {
     let Run { weights, x, steps } = run;
     let (units, rows) = (places.units, steps.resets.len());
@@ -197,7 +197,7 @@ fn through_time(places: &Places, run: Run<'_>, trace: &Trace<'_>, dy: &[f32], su
     }
 }
 
-/// One step back: `dc` becomes the gradient by the cells before.
+/// One step back: `dc` becomes the gradient by the previous cells.
 fn retreat(units: usize, parts: [&[f32]; 3], dh: &[f32], dc: &mut [f32], sums: &mut [f32]) {
     let [gates, squashed, before] = parts;
     wide(|| {

@@ -5,12 +5,12 @@ use super::sequence::{LstmState, Steps};
 use crate::network::Scratch;
 use crate::params::{Distribution, Init, Layout, Params};
 
-/// A long short-term memory (Hochreiter and Schmidhuber 1997) as in Haiku and Sonnet: gates in the order input, cell,
-/// forget, output, and 1 added to the forget gate's sum.
+/// A long short-term memory (Hochreiter and Schmidhuber 1997) as in Haiku and Sonnet: the gates are in the order input,
+/// cell, forget, output, and 1 is added to the forget gate's sum.
 ///
-/// It runs over sequences of rows, the batch of each time step together: row `t·batch + b`. On the tape, by
-/// [`Weights::unroll`](crate::tape::Weights::unroll), a whole sequence is one entry; everywhere else, by
-/// [`infer`](Self::infer), it records nothing.
+/// It runs over sequences of rows, with the batch of each time step together: row `t·batch + b`. On the tape,
+/// [`Weights::unroll`](crate::tape::Weights::unroll) records a whole sequence as one entry; elsewhere,
+/// [`infer`](Self::infer) records nothing.
 #[derive(Debug, Clone)]
 pub struct Lstm {
     pub(super) places: Places,
@@ -18,11 +18,11 @@ pub struct Lstm {
 }
 
 impl Lstm {
-    /// Adds its leaves under a name: `wx` [inputs, 4·units], `wh` [units, 4·units] and `b` [4·units]. Weights begin
-    /// as a truncated normal of variance 1/(inputs + units), biases at zero.
+    /// Adds its leaves under a name: `wx` `[inputs, 4·units]`, `wh` `[units, 4·units]` and `b` `[4·units]`. Weights
+    /// start as a truncated normal of variance 1/(inputs + units), biases at zero.
     ///
     /// # Panics
-    /// If there are no inputs or units.
+    /// If there are no inputs or no units.
     pub fn new(layout: &mut Layout, name: &str, inputs: usize, units: usize) -> Self {
         assert!(inputs > 0 && units > 0, "an LSTM of {units} units with {inputs} inputs");
         let start = layout.len();
@@ -38,32 +38,32 @@ impl Lstm {
         Self { places: Places { inputs, units, by_input, by_hidden, bias }, range: start..layout.len() }
     }
 
-    /// Numbers of an input row.
+    /// Width of an input row.
     pub fn inputs(&self) -> usize {
         self.places.inputs
     }
 
-    /// Numbers of an output row.
+    /// Width of an output row.
     pub fn units(&self) -> usize {
         self.places.units
     }
 
-    /// Where its numbers lie among those of its [`Params`].
+    /// The range of its numbers within [`Params`].
     pub fn range(&self) -> Range<usize> {
         self.range.clone()
     }
 
-    /// The state that remembers nothing.
+    /// The empty state: zeros.
     pub fn zero_state(&self, batch: usize) -> LstmState {
         let zeros = vec![0.0; batch * self.units()];
         LstmState { hidden: zeros.clone(), cell: zeros }
     }
 
-    /// The outputs for a sequence that goes on from `state`, which becomes that behind its last step. No tape: for
-    /// acting, burning in and target networks.
+    /// The outputs for a sequence that continues from `state`. Updates `state` to the one after the last step. Uses no
+    /// tape: for acting, burn-in and target networks.
     ///
     /// # Panics
-    /// If rows, resets and state are not of one batch, or the parameters are of another layout.
+    /// If rows, resets and state are not of the same batch, or the parameters have another layout.
     pub fn infer<'s>(
         &self,
         params: &Params,

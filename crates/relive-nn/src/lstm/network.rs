@@ -10,8 +10,8 @@ use crate::network::pass::{Backward, Forward};
 use crate::network::{Network, Scratch};
 use crate::params::Params;
 
-/// A network with memory: a torso reads the inputs, an [`Lstm`] remembers, a head reads the LSTM's outputs. Sequences
-/// lie as those of the [`Lstm`] do.
+/// A recurrent network: a torso reads the inputs, an [`Lstm`] remembers, a head reads the LSTM's outputs. Sequences
+/// have the layout of the [`Lstm`].
 ///
 /// ```
 /// use relive_nn::{Activation, Key, Layout, Lstm, Network, RecurrentNetwork, RecurrentScratch, Steps};
@@ -34,7 +34,7 @@ pub struct RecurrentNetwork {
     head: Network,
 }
 
-/// Memory that [`RecurrentNetwork::infer`] uses again.
+/// Reused memory of [`RecurrentNetwork::infer`].
 #[derive(Debug, Default, Clone)]
 pub struct RecurrentScratch {
     torso: Scratch,
@@ -43,7 +43,7 @@ pub struct RecurrentScratch {
 }
 
 impl RecurrentNetwork {
-    /// These three, of one layout.
+    /// A network of these three parts, which share one layout.
     ///
     /// # Panics
     /// If the outputs of one are not the inputs of the next.
@@ -53,30 +53,30 @@ impl RecurrentNetwork {
         RecurrentNetwork { torso, memory, head }
     }
 
-    /// Numbers of an input row.
+    /// Width of an input row.
     pub fn inputs(&self) -> usize {
         self.torso.inputs()
     }
 
-    /// Numbers of an output row.
+    /// Width of an output row.
     pub fn outputs(&self) -> usize {
         self.head.outputs()
     }
 
-    /// Numbers of the hidden state of a row, and of its cell.
+    /// Width of a row's hidden state, and of its cell.
     pub fn units(&self) -> usize {
         self.memory.units()
     }
 
-    /// The state that remembers nothing.
+    /// The empty state: zeros.
     pub fn zero_state(&self, batch: usize) -> LstmState {
         self.memory.zero_state(batch)
     }
 
-    /// The outputs for sequences that go on from `state`, which becomes that behind their last steps.
+    /// The outputs for sequences that continue from `state`. Updates `state` to the one after the last steps.
     ///
     /// # Panics
-    /// If rows, resets and state are not of one batch, or the parameters are of another layout.
+    /// If rows, resets and state are not of the same batch, or the parameters have another layout.
     pub fn infer<'a, 's>(
         &self,
         params: &Params,
@@ -90,12 +90,12 @@ impl RecurrentNetwork {
         self.head.infer(params, remembered, &mut scratch.head)
     }
 
-    /// Writes the gradient by this network's parameters to `gradient`, which is one by all parameters of the layout;
-    /// its other numbers stay as they are. `loss` is given the outputs for sequences that go on from `state`, and
-    /// fills in its gradient by them; what it does not fill in is 0. No gradient goes into the state.
+    /// Writes the gradient by this network's parameters to `gradient`, which has room for all parameters of the layout;
+    /// the other numbers stay unchanged. `loss` gets the outputs for sequences that continue from `state`, and fills in
+    /// its gradient by them; the parts that it does not fill in are 0. No gradient flows into the state.
     ///
     /// # Panics
-    /// As [`infer`](Self::infer), and if the gradient is of another layout.
+    /// As for [`infer`](Self::infer), and if the gradient has another layout.
     pub fn gradient_into<'a, R>(
         &self,
         params: &Params,

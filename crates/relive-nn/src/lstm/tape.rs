@@ -16,11 +16,11 @@ struct Unrolled {
 }
 
 impl Weights<'_> {
-    /// The outputs of an LSTM for a sequence that goes on from `state`, which is a constant: backpropagation through
+    /// The outputs of an LSTM for a sequence that continues from `state`, which is a constant: backpropagation through
     /// time ends there, and at resets.
     ///
     /// # Panics
-    /// If rows, resets and state are not of one batch, or the parameters are of another layout.
+    /// If rows, resets and state are not of the same batch, or the parameters have another layout.
     pub fn unroll(&self, lstm: &Lstm, x: Tensor<2>, steps: Steps<'_>, state: &LstmState) -> Tensor<2> {
         let op = Unrolled {
             lstm: lstm.clone(),

@@ -22,7 +22,7 @@ pub struct NetworkBuilder<'a> {
 }
 
 impl Network {
-    /// Begins a network whose leaves are added to a layout under a name.
+    /// Starts a network that adds its leaves to a layout under a name.
     ///
     /// # Panics
     /// If `inputs` is 0.
@@ -38,7 +38,7 @@ impl<'a> NetworkBuilder<'a> {
         Self { plan: Plan::new(layout, name), stack, init: LinearInit::default(), image: None }
     }
 
-    /// How linear and convolutional layers from here on begin. Default: [`LinearInit::LecunNormal`].
+    /// Sets the initialisation of the following linear and convolutional layers. Default: [`LinearInit::LecunNormal`].
     #[must_use]
     pub fn init(mut self, init: LinearInit) -> Self {
         self.init = init;
@@ -53,7 +53,7 @@ impl<'a> NetworkBuilder<'a> {
         self.push(Layer::Dense(layer))
     }
 
-    /// What follows the last layer's sums.
+    /// Sets the activation function of the last layer.
     ///
     /// # Panics
     /// If there is no layer yet, or the last one is a duelling head.
@@ -64,7 +64,7 @@ impl<'a> NetworkBuilder<'a> {
         self
     }
 
-    /// Linear layers of these widths, each with the activation.
+    /// Linear layers of these widths, each with the same activation.
     #[must_use]
     pub fn mlp(self, hidden: &[usize], activation: Activation) -> Self {
         hidden.iter().fold(self, |builder, width| builder.linear(*width).activation(activation))
@@ -78,8 +78,8 @@ impl<'a> NetworkBuilder<'a> {
         self.push(Layer::Norm(layer))
     }
 
-    /// Acme's LayerNormMLP: linear, normalisation, tanh, then linear layers with ELU between them, and behind the
-    /// last if `activate_final`. All begin uniform with variance (1/3)/fan_out.
+    /// Acme's LayerNormMLP: linear, normalisation, tanh, then linear layers with ELU in between, and after the last one
+    /// if `activate_final`. All weights start uniform with variance (1/3)/fan_out.
     ///
     /// # Panics
     /// If there are no sizes.
@@ -94,10 +94,10 @@ impl<'a> NetworkBuilder<'a> {
         begun.mlp(hidden, Activation::Elu).mlp(last, last_activation).init(before)
     }
 
-    /// Says that rows are images: height, width, channels, channels last.
+    /// Declares that rows are images: height, width, channels, with channels last.
     ///
     /// # Panics
-    /// If rows have another number of numbers.
+    /// If rows have another width.
     #[must_use]
     pub fn image(mut self, height: usize, width: usize, channels: usize) -> Self {
         assert_eq!(height * width * channels, self.stack.outputs(), "an image of as many numbers as a row");
@@ -108,7 +108,7 @@ impl<'a> NetworkBuilder<'a> {
     /// A convolution without padding, with square kernels and biases.
     ///
     /// # Panics
-    /// If the rows are no images, or these are smaller than the kernel.
+    /// If the rows are not images, or the images are smaller than the kernel.
     #[must_use]
     pub fn conv(mut self, filters: usize, kernel: usize, stride: usize) -> Self {
         let (height, width, channels) = self.image.expect("convolutions follow `image` or each other");
@@ -135,14 +135,14 @@ impl<'a> NetworkBuilder<'a> {
         })
     }
 
-    /// A duelling head: a value and advantages, each behind hidden layers of their own with ReLU, as `v + a − mean(a)`.
+    /// A duelling head: a value and advantages, each with its own hidden ReLU layers, combined as `v + a − mean(a)`.
     #[must_use]
     pub fn duelling(self, hidden: &[usize], actions: usize) -> Self {
         self.duelling_atoms(hidden, actions, 1)
     }
 
-    /// A duelling head that combines each of some numbers per action: the logits of distributions' atoms. Rows go
-    /// action by action.
+    /// A duelling head with several numbers per action, each combined on its own: the logits of distributions' atoms.
+    /// Rows are ordered by action.
     #[must_use]
     pub fn duelling_atoms(mut self, hidden: &[usize], actions: usize, atoms: usize) -> Self {
         let (inputs, init) = (self.stack.outputs(), self.init);
@@ -152,7 +152,7 @@ impl<'a> NetworkBuilder<'a> {
         self.push(Layer::Duelling(Box::new(Duelling { value, advantage, atoms })))
     }
 
-    /// The network.
+    /// Finishes the network.
     pub fn build(self) -> Network {
         Network::new(self.stack, self.plan.range())
     }
@@ -169,7 +169,7 @@ impl<'a> NetworkBuilder<'a> {
     }
 }
 
-/// Linear layers with ReLU, and a linear one behind them.
+/// Hidden linear layers with ReLU, and a linear output layer.
 fn stream(plan: &mut Plan<'_>, inputs: usize, hidden: &[usize], outputs: usize, init: LinearInit) -> Stack {
     let mut stack = Stack { inputs, layers: Vec::new() };
     for (number, width) in hidden.iter().chain([&outputs]).enumerate() {

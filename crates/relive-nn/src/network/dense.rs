@@ -9,17 +9,17 @@ use crate::kernels::outer::{ColumnSums, OuterProducts};
 use crate::kernels::rows::{AddProduct, Rows};
 use crate::kernels::wide;
 
-/// Up to this many rows are multiplied each for itself; above, packing the weights pays for itself.
+/// Up to this many rows are multiplied row by row; above, packing the weights pays off.
 pub(crate) const FEW_ROWS: usize = 16;
 
-/// So are any number of rows where the weights are no more than this and whole registers wide: they stay in the cache
-/// as they are.
+/// Any number of rows is multiplied row by row if the weights are at most this many and fill whole registers: they fit
+/// in the cache unpacked.
 const FEW_WEIGHTS: usize = 16_384;
 
-/// Numbers of a register, of the widest there are.
+/// Numbers in the widest register.
 const LANES: usize = 16;
 
-/// `y = activation(x·W + b)`, W of shape [inputs, outputs].
+/// `y = activation(x·W + b)`, W of shape `[inputs, outputs]`.
 #[derive(Debug, Clone)]
 pub(crate) struct Dense {
     pub(crate) inputs: usize,
@@ -87,7 +87,7 @@ impl Dense {
     }
 }
 
-/// Adds the product of rows and weights [inputs, outputs] to `y`.
+/// Adds the product of rows and weights `[inputs, outputs]` to `y`.
 pub(crate) fn accumulate(x: &[f32], (inputs, outputs): (usize, usize), weight: &[f32], y: &mut [f32]) {
     let batch = y.len() / outputs;
     if batch <= FEW_ROWS || is_small(weight, outputs) {
@@ -107,7 +107,7 @@ fn is_small(weight: &[f32], outputs: usize) -> bool {
     weight.len() <= FEW_WEIGHTS && outputs.is_multiple_of(LANES)
 }
 
-/// The sums of columns, each over the rows in their order.
+/// The sums of columns, added in the order of the rows.
 pub(crate) fn sum_of_rows(rows: &[f32], sums: &mut [f32]) {
     match sums {
         [only] => *only = rows.iter().sum(),

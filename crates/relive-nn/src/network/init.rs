@@ -1,10 +1,10 @@
 use crate::params::{Distribution, Init};
 
-/// How a linear or convolutional layer begins.
+/// The initialisation of a linear or convolutional layer.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub enum LinearInit {
-    /// Truncated normal of variance 1/fan_in, biases zero: the default of Haiku and Sonnet, so of Acme's networks,
-    /// and ours.
+    /// Truncated normal of variance 1/fan_in, biases zero: the default of Haiku and Sonnet, therefore of Acme's
+    /// networks, and ours.
     #[default]
     LecunNormal,
     /// Weights and biases uniform in ±1/√fan_in: the default of PyTorch.
@@ -14,12 +14,13 @@ pub enum LinearInit {
         /// Numerator of the variance.
         scale: f32,
     },
-    /// Orthogonal weights, biases zero: what PPO's implementations begin with.
+    /// Orthogonal weights, biases zero: the usual initialisation of PPO.
     Orthogonal {
-        /// Length of the rows or columns of the weights.
+        /// Norm of the rows or columns of the weights.
         gain: f32,
     },
-    /// Truncated normal of variance `scale`/fan_in, biases zero: with a scale such as 1e-4, heads that begin near zero.
+    /// Truncated normal of variance `scale`/fan_in, biases zero: with a scale such as 1e-4, for heads whose outputs
+    /// start near zero.
     NearZero {
         /// Numerator of the variance.
         scale: f32,
@@ -27,7 +28,7 @@ pub enum LinearInit {
 }
 
 impl LinearInit {
-    /// Of weights and of biases.
+    /// The initialisation of weights and of biases.
     pub(crate) fn leaves(self, fan_in: usize, fan_out: usize) -> (Init, Init) {
         let zero = Init::Constant(0.0);
         let scaled = |scale, fan, distribution| Init::VarianceScaling { scale, fan, distribution };

@@ -1,4 +1,4 @@
-//! Networks: layers over rows of numbers, forwards and backwards.
+//! Networks: layers over rows of numbers, with forward and backward passes.
 
 mod builder;
 mod conv;

@@ -8,11 +8,11 @@ use crate::kernels::buffers::Buffer;
 use crate::kernels::inputs::Inputs;
 use crate::params::Params;
 
-/// A feed-forward network: rows of inputs to rows of outputs. It knows sizes and places of its numbers; the numbers
-/// themselves are in [`Params`].
+/// A feed-forward network from rows of inputs to rows of outputs. It knows the sizes and places of its parameters;
+/// their values are in [`Params`].
 ///
-/// Learners run it [on the tape](crate::tape), everybody else through [`infer`](Self::infer), which records nothing
-/// and allocates nothing.
+/// Learners run it [on the tape](crate::tape); all others use [`infer`](Self::infer), which records nothing and
+/// allocates nothing.
 ///
 /// ```
 /// use relive_nn::{Activation, Key, Layout, Network, Scratch};
@@ -30,7 +30,7 @@ pub struct Network {
     range: Range<usize>,
 }
 
-/// Memory that [`Network::infer`] uses again.
+/// Reused memory of [`Network::infer`].
 #[derive(Debug, Default, Clone)]
 pub struct Scratch {
     pub(crate) trace: Vec<f32>,
@@ -42,25 +42,25 @@ impl Network {
         Self { stack: Arc::new(stack), range }
     }
 
-    /// Numbers of an input row.
+    /// Width of an input row.
     pub fn inputs(&self) -> usize {
         self.stack.inputs
     }
 
-    /// Numbers of an output row.
+    /// Width of an output row.
     pub fn outputs(&self) -> usize {
         self.stack.outputs()
     }
 
-    /// Where its numbers lie among those of its [`Params`].
+    /// The range of its numbers within [`Params`].
     pub fn range(&self) -> Range<usize> {
         self.range.clone()
     }
 
-    /// The outputs for any number of input rows, of numbers or of [bytes](Inputs::Bytes), without a tape.
+    /// The outputs for any number of input rows, floats or [bytes](Inputs::Bytes), without a tape.
     ///
     /// # Panics
-    /// If `x` is not a whole number of rows, or the parameters are of another layout.
+    /// If `x` is not a whole number of rows, or the parameters have another layout.
     pub fn infer<'a, 's>(
         &self,
         params: &Params,
@@ -78,11 +78,11 @@ impl Network {
         self.stack.last(&scratch.trace, batch)
     }
 
-    /// [`infer`](Self::infer) by few rows at once: the outputs of a row are the same bits whatever other rows there
-    /// are. Products of many rows at once add up in another order.
+    /// [`infer`](Self::infer) with row-by-row products: a row's outputs have the same bits whatever the other rows are.
+    /// Products of many rows at once add in another order.
     ///
     /// # Panics
-    /// As [`infer`](Self::infer).
+    /// As for [`infer`](Self::infer).
     pub fn infer_each<'a, 's>(
         &self,
         params: &Params,
@@ -102,12 +102,12 @@ impl Network {
         &scratch.outputs
     }
 
-    /// The gradient by this network's parameters of a loss whose gradient by the outputs is known in closed form.
-    /// `loss` is given the outputs and fills in its gradient by them, row by row; what it does not fill in is 0.
-    /// Numbers of the layout that are not this network's get 0.
+    /// The gradient by this network's parameters of a loss with a closed-form gradient by the outputs. `loss` gets the
+    /// outputs and fills in its gradient by them, row by row; the parts that it does not fill in are 0. Numbers of the
+    /// layout outside this network get 0.
     ///
     /// # Panics
-    /// If `x` is not a whole number of rows, or the parameters are of another layout.
+    /// If `x` is not a whole number of rows, or the parameters have another layout.
     pub fn gradient<'a, R>(
         &self,
         params: &Params,
@@ -118,11 +118,11 @@ impl Network {
         (self.gradient_into(params, x, &mut gradient, loss), gradient)
     }
 
-    /// [`gradient`](Self::gradient) into a gradient by all parameters of the layout, of which the numbers of other
-    /// networks stay as they are.
+    /// [`gradient`](Self::gradient) into a gradient by all parameters of the layout; the numbers of other networks stay
+    /// unchanged.
     ///
     /// # Panics
-    /// As [`gradient`](Self::gradient), and if the gradient is of another layout.
+    /// As for [`gradient`](Self::gradient), and if the gradient has another layout.
     pub fn gradient_into<'a, R>(
         &self,
         params: &Params,
@@ -133,10 +133,10 @@ impl Network {
         self.pulled_back(params, x.into(), (Some(&mut gradient[self.range()]), None), loss)
     }
 
-    /// The gradient by the inputs of such a loss, row by row, where the parameters' own is not asked for.
+    /// The gradient of such a loss by the inputs, row by row, without the gradient by the parameters.
     ///
     /// # Panics
-    /// As [`gradient`](Self::gradient), and if the gradient has not as many numbers as the inputs.
+    /// As for [`gradient`](Self::gradient), and if the gradient and the inputs differ in length.
     pub fn input_gradient_into<'a, R>(
         &self,
         params: &Params,
@@ -147,11 +147,11 @@ impl Network {
         self.pulled_back(params, x.into(), (None, Some(gradient)), loss)
     }
 
-    /// Both gradients of such a loss: by all parameters of the layout, as [`gradient_into`](Self::gradient_into), and
+    /// Both gradients of such a loss: by all parameters of the layout, like [`gradient_into`](Self::gradient_into), and
     /// by the inputs, row by row.
     ///
     /// # Panics
-    /// As [`gradient_into`](Self::gradient_into) and [`input_gradient_into`](Self::input_gradient_into).
+    /// As for [`gradient_into`](Self::gradient_into) and [`input_gradient_into`](Self::input_gradient_into).
     pub fn gradients_into<'a, R>(
         &self,
         params: &Params,
@@ -162,7 +162,7 @@ impl Network {
         self.pulled_back(params, x.into(), (Some(&mut gradient[self.range()]), Some(by_inputs)), loss)
     }
 
-    /// A loss, and its gradients by parameters and inputs as far as they are asked for.
+    /// A loss, and its gradients by parameters and inputs if they are requested.
     fn pulled_back<R>(
         &self,
         params: &Params,

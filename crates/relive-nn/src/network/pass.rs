@@ -1,10 +1,10 @@
-//! What goes through layers.
+//! The inputs and outputs of a pass through a layer.
 
 use std::ops::Range;
 
 use crate::kernels::inputs::Inputs;
 
-/// A batch in front of a layer: the numbers of the whole network, and rows of inputs.
+/// The forward pass of a batch: the parameters of the whole network, and rows of inputs.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Forward<'a> {
     pub(crate) weights: &'a [f32],
@@ -12,20 +12,20 @@ pub(crate) struct Forward<'a> {
     pub(crate) batch: usize,
 }
 
-/// The way back through a layer. What was computed on the way there is at hand.
+/// The backward pass through a layer, with the results of the forward pass.
 #[derive(Debug)]
 pub(crate) struct Backward<'a> {
     pub(crate) forward: Forward<'a>,
-    /// What the layer put out, and what it kept for itself.
+    /// The layer's outputs, and its cache.
     pub(crate) y: &'a [f32],
     pub(crate) cache: &'a [f32],
-    /// The loss' gradient by the outputs. Spoilt on the way.
+    /// The loss's gradient by the outputs. The pass may overwrite it.
     pub(crate) dy: &'a mut [f32],
-    /// Where gradients by the network's numbers go, unless those are frozen.
+    /// Receives the gradients by the network's parameters, unless those are frozen.
     pub(crate) dweights: Option<&'a mut [f32]>,
-    /// Where gradients by the inputs go, if somebody wants them.
+    /// Receives the gradients by the inputs, if they are requested.
     pub(crate) dx: Option<&'a mut [f32]>,
 }
 
-/// Where a leaf lies among the network's numbers.
+/// The place of a leaf among the network's parameters.
 pub(crate) type Place = Range<usize>;

@@ -1,7 +1,7 @@
 use super::pass::Place;
 use crate::params::{Init, Layout};
 
-/// Where the leaves of a network that is being built go: names under its own, places from its own beginning.
+/// Where a network under construction adds its leaves: names below its own, places relative to its start.
 #[derive(Debug)]
 pub(crate) struct Plan<'a> {
     layout: &'a mut Layout,
@@ -25,7 +25,7 @@ impl<'a> Plan<'a> {
         range.start - self.start..range.end - self.start
     }
 
-    /// All that was added, among the layout's numbers.
+    /// The range of all added leaves among the layout's numbers.
     pub(crate) fn range(&self) -> Place {
         self.start..self.layout.len()
     }

@@ -1,4 +1,4 @@
-//! Layers, and stacks of them. A layer may itself be made of two stacks, as [`Duelling`] is.
+//! Layers, and stacks of them. A layer may itself consist of two stacks, like [`Duelling`].
 
 use super::conv::Conv;
 use super::dense::Dense;
@@ -8,8 +8,8 @@ use crate::kernels::activation::Activation;
 use crate::kernels::buffers::Buffer;
 use crate::kernels::inputs::Inputs;
 
-/// Layers one after the other. What they put out and keep lies in one slice, the *trace*: outputs and cache of the
-/// first, of the second, and so on.
+/// A sequence of layers. Their outputs and caches are in one slice, the *trace*: outputs and cache of the first layer,
+/// of the second, and so on.
 #[derive(Debug, Clone)]
 pub(crate) struct Stack {
     pub(crate) inputs: usize,
@@ -75,7 +75,7 @@ impl Stack {
         }
     }
 
-    /// Bytes as numbers, where the first layer does not read them as they are.
+    /// Bytes converted to floats, if the first layer cannot read bytes.
     fn converted(&self, x: Inputs<'_>) -> Option<Buffer> {
         match self.layers.first() {
             Some(Layer::Conv(_)) => None,
@@ -109,7 +109,7 @@ impl Layer {
         }
     }
 
-    /// Numbers that it keeps for the way back, beside its outputs.
+    /// Numbers kept for the backward pass, besides its outputs.
     pub(crate) fn cache_len(&self, batch: usize) -> usize {
         match self {
             Self::Dense(_) | Self::Conv(_) => 0,
@@ -118,7 +118,7 @@ impl Layer {
         }
     }
 
-    /// What follows its sums. None if this layer is no sum.
+    /// Its activation function. `None` if this layer has none.
     pub(crate) fn activation_mut(&mut self) -> Option<&mut Activation> {
         match self {
             Self::Dense(layer) => Some(&mut layer.activation),
@@ -147,12 +147,13 @@ impl Layer {
     }
 }
 
-/// `q = v + a − mean(a)`: a stream for the state's value and one for the actions' advantages (Wang et al. 2016, eq. 9).
+/// `q = v + a − mean(a)`: one stream for the state's value and one for the actions' advantages (Wang et al. 2016, eq.
+/// 9).
 #[derive(Debug, Clone)]
 pub(crate) struct Duelling {
     pub(crate) value: Stack,
     pub(crate) advantage: Stack,
-    /// Numbers per action, all combined alike: 1, or the atoms of a distribution.
+    /// Numbers per action, each combined the same way: 1, or the atoms of a distribution.
     pub(crate) atoms: usize,
 }
 
@@ -186,7 +187,7 @@ impl Duelling {
         }
     }
 
-    /// Over the actions.
+    /// The mean over the actions.
     #[expect(clippy::cast_precision_loss, reason = "actions are few")]
     fn mean(&self, row: &[f32], atom: usize) -> f32 {
         let actions = row.len() / self.atoms;
@@ -216,7 +217,7 @@ impl Duelling {
         }
     }
 
-    /// By the value: the sum over actions. By the advantages: what is left without their mean.
+    /// The gradient by the value is the sum over actions; the gradients by the advantages have their mean subtracted.
     #[expect(clippy::cast_precision_loss, reason = "actions are few")]
     fn split(&self, dy: &mut [f32], by_value: &mut [f32]) {
         let actions = (self.outputs() / self.atoms) as f32;

@@ -16,15 +16,15 @@ const MAGIC: &[u8; 4] = b"RLO1";
 const HEADER: usize = 32;
 
 impl Optimizer {
-    /// All that it keeps from step to step, for a checkpoint. Learning rates and the like are not part of it.
+    /// Everything that it keeps between steps, for a checkpoint. Settings such as learning rates are not included.
     pub fn to_bytes(&self) -> Vec<u8> {
         write(self.kind.tag(), self)
     }
 
-    /// Goes on where [`to_bytes`](Self::to_bytes) was called: the same steps from here on give the same bytes.
+    /// Continues where [`to_bytes`](Self::to_bytes) was called: the same subsequent steps give the same bytes.
     ///
     /// # Errors
-    /// If the bytes are damaged, or of an optimiser of another kind or for other parameters. Nothing changes then.
+    /// If the bytes are damaged, or are of an optimiser of another kind or for other parameters. Nothing changes then.
     pub fn set_bytes(&mut self, bytes: &[u8]) -> Result<(), Error> {
         read(bytes, self.kind.tag(), self)
     }

@@ -1,4 +1,4 @@
-/// Adam (Kingma and Ba 2015), bias-corrected, ε added to the root: `θ −= α·m̂/(√v̂ + ε)`.
+/// Adam (Kingma and Ba 2015), bias-corrected, with ε added to the root: `θ −= α·m̂/(√v̂ + ε)`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Adam {
     /// α.
@@ -27,7 +27,7 @@ pub struct RmsProp {
     pub decay: f32,
     /// ε.
     pub epsilon: f32,
-    /// Of the steps; 0 for none.
+    /// Momentum of the steps; 0 for none.
     pub momentum: f32,
 }
 
@@ -55,12 +55,12 @@ pub(crate) enum Kind {
     Sgd(Sgd),
 }
 
-/// One step's arrays.
+/// The arrays of one step.
 #[derive(Debug)]
 pub(crate) struct Step<'a> {
     pub(crate) params: &'a mut [f32],
     pub(crate) gradient: &'a [f32],
-    /// What the gradient is multiplied by.
+    /// The factor of the gradient.
     pub(crate) factor: f32,
     /// Running means of gradients or steps, and of squares.
     pub(crate) first: &'a mut [f32],
@@ -70,7 +70,7 @@ pub(crate) struct Step<'a> {
 }
 
 impl Kind {
-    /// Numbers of state for each parameter, as (first, second).
+    /// Whether the optimiser keeps a first and a second number for each parameter.
     pub(crate) fn keeps(self) -> (bool, bool) {
         match self {
             Self::Adam(_) => (true, true),
@@ -79,7 +79,7 @@ impl Kind {
         }
     }
 
-    /// Tells states of different kinds apart when they are saved.
+    /// Identifies the kind of a saved state.
     pub(crate) fn tag(self) -> u32 {
         match self {
             Self::Adam(_) => 1,
@@ -114,7 +114,7 @@ impl Adam {
     }
 }
 
-/// 1 − βⁿ, in f64: for f32 it loses digits at the first steps.
+/// 1 − βⁿ, computed in f64 because f32 loses digits at the first steps.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_precision_loss,

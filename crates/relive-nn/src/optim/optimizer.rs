@@ -5,7 +5,7 @@ use super::kinds::{Adam, Kind, RmsProp, Sgd, Step};
 use crate::kernels::wide;
 use crate::params::Params;
 
-/// Changes parameters by gradients, and keeps what it needs for that from step to step.
+/// Updates parameters by gradients, and keeps its state between steps.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Optimizer {
     pub(super) kind: Kind,
@@ -16,17 +16,17 @@ pub struct Optimizer {
 }
 
 impl Optimizer {
-    /// Adam for parameters of this layout.
+    /// Adam for parameters with this layout.
     pub fn adam(adam: Adam, params: &Params) -> Self {
         Self::new(Kind::Adam(adam), params)
     }
 
-    /// RMSProp for parameters of this layout.
+    /// RMSProp for parameters with this layout.
     pub fn rms_prop(rms_prop: RmsProp, params: &Params) -> Self {
         Self::new(Kind::RmsProp(rms_prop), params)
     }
 
-    /// Gradient descent for parameters of this layout.
+    /// Gradient descent for parameters with this layout.
     pub fn sgd(sgd: Sgd, params: &Params) -> Self {
         Self::new(Kind::Sgd(sgd), params)
     }
@@ -38,13 +38,13 @@ impl Optimizer {
         Self { kind, max_gradient_norm: None, steps: 0, first: state(first), second: state(second) }
     }
 
-    /// Shortens every gradient to at most this length, all leaves together, before it is used; not at all for `None`.
+    /// Bounds the global norm of each gradient, all leaves together, before it is used; `None` for no bound.
     #[must_use]
     pub fn max_gradient_norm(self, norm: impl Into<Option<f32>>) -> Self {
         Self { max_gradient_norm: norm.into(), ..self }
     }
 
-    /// Sets the size of the steps from here on, as a schedule does.
+    /// Sets the step size from here on, as a schedule does.
     pub fn set_learning_rate(&mut self, rate: f32) {
         match &mut self.kind {
             Kind::Adam(adam) => adam.learning_rate = rate,
@@ -53,16 +53,15 @@ impl Optimizer {
         }
     }
 
-    /// Steps so far.
+    /// Number of steps so far.
     pub fn steps(&self) -> u64 {
         self.steps
     }
 
-    /// Changes parameters against a gradient and counts their version up. Returns the gradient's length before
-    /// clipping.
+    /// Updates parameters against a gradient and increments their version. Returns the gradient's norm before clipping.
     ///
     /// # Panics
-    /// If parameters or gradient have another number of numbers than the optimiser was made for.
+    /// If parameters or gradient do not have the length for which the optimiser was created.
     pub fn step(&mut self, params: &mut Params, gradient: &[f32]) -> f32 {
         let len = params.values().len();
         assert_eq!(gradient.len(), len, "a gradient for other parameters");
@@ -87,8 +86,8 @@ impl Optimizer {
     }
 }
 
-/// A step, as work for [`wide`]. A closure of this size would not be compiled into the function that has the wide
-/// instructions.
+/// A step, as work for [`wide`]. The compiler would not inline a closure of this size into the function that has the
+/// wide instructions.
 struct StepOf<'a>(Kind, Step<'a>);
 
 impl NullaryFnOnce for StepOf<'_> {

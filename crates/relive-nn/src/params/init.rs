@@ -1,45 +1,45 @@
 use relive_random::Stream;
 
-/// How the numbers of a leaf begin.
+/// The initialisation of a leaf.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Init {
-    /// All the same number.
+    /// All numbers equal.
     Constant(f32),
     /// Uniform in `[-1/√fan_in, 1/√fan_in]`: PyTorch's default for weights and biases of linear and convolutional
     /// layers, 1/√units for those of an LSTM.
     PyTorch {
-        /// Inputs of one output.
+        /// Inputs per output.
         fan_in: usize,
     },
-    /// Rows or columns that are orthogonal to each other and of length `gain`, whichever are fewer (Saxe et al.
-    /// 2014). The numbers are those of a matrix of `columns`.
+    /// Orthogonal rows or columns, whichever are fewer, with norm `gain` (Saxe et al. 2014). The numbers form a matrix
+    /// of `columns`.
     Orthogonal {
         /// Columns of the matrix.
         columns: usize,
-        /// Length of the rows or columns.
+        /// Norm of the rows or columns.
         gain: f32,
     },
     /// Variance `scale / fan`, as in Haiku, Sonnet and TensorFlow.
     VarianceScaling {
         /// Numerator of the variance.
         scale: f32,
-        /// The fan that is counted, of the layer's inputs or outputs.
+        /// The fan used: the layer's inputs or outputs.
         fan: usize,
         /// The distribution.
         distribution: Distribution,
     },
 }
 
-/// What [`Init::VarianceScaling`] draws from.
+/// The distribution of [`Init::VarianceScaling`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Distribution {
     /// Uniform in `±√(3·variance)`.
     Uniform,
-    /// Normal cut at two standard deviations, widened so that the variance is right after the cut.
+    /// Normal truncated at two standard deviations, widened so that the variance is right after truncation.
     TruncatedNormal,
 }
 
-/// The standard deviation of a standard normal that is cut at ±2.
+/// The standard deviation of a standard normal truncated at ±2.
 const TRUNCATED_STDDEV: f64 = 0.879_625_661_034_239_8;
 
 impl Init {
@@ -71,7 +71,7 @@ fn uniform(values: &mut [f32], stream: &mut Stream, bound: f64) {
     fill_with(values, || (2.0 * stream.uniform() - 1.0) * bound);
 }
 
-/// Normal vectors made orthonormal one after the other (Gram and Schmidt), in f64.
+/// Normal vectors, made orthonormal one after the other (Gram–Schmidt), in f64.
 #[expect(clippy::cast_possible_truncation, reason = "f32 is what parameters are")]
 fn orthogonal(values: &mut [f32], columns: usize, gain: f32, stream: &mut Stream) {
     let rows = values.len() / columns.max(1);
@@ -84,7 +84,8 @@ fn orthogonal(values: &mut [f32], columns: usize, gain: f32, stream: &mut Stream
             vector.iter_mut().zip(other).for_each(|(value, other)| *value -= along * other);
         }
         let norm = dot(&vector, &vector).sqrt();
-        // A vector that almost lies in the span of the others would keep their rounding errors: another one is drawn.
+        // A vector that almost lies in the span of the others would keep their rounding errors, so another one is
+        // drawn.
         if norm > 1e-6 {
             vector.iter_mut().for_each(|value| *value /= norm);
             basis.push(vector);

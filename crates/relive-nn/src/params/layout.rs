@@ -3,10 +3,10 @@ use std::ops::Range;
 use super::init::Init;
 use crate::limits;
 
-/// The leaves of a set of parameters, in the order in which they lie in memory: name, shape and beginning of each.
+/// The leaves of a set of parameters in memory order: name, shape and offset of each.
 ///
-/// Layers add their leaves when they are made; after that a layout does not change, and is shared by all [`Params`]
-/// of it.
+/// Layers add their leaves when they are created; after that, a layout does not change, and all its [`Params`] share
+/// it.
 ///
 /// ```
 /// use relive_nn::{Init, Key, Layout};
@@ -34,7 +34,7 @@ pub struct Leaf {
 }
 
 impl Leaf {
-    /// The name, parts separated by `/`.
+    /// The name; `/` separates its parts.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -44,7 +44,7 @@ impl Leaf {
         &self.shape
     }
 
-    /// Where its numbers lie among all.
+    /// The range of its numbers among all.
     pub fn range(&self) -> Range<usize> {
         self.offset..self.offset + self.shape.iter().product::<usize>()
     }
@@ -56,7 +56,7 @@ impl Layout {
         Self::default()
     }
 
-    /// Adds a leaf behind those there are, and tells where its numbers lie.
+    /// Adds a leaf after the existing ones. Returns the range of its numbers.
     ///
     /// # Panics
     /// If the name is taken, or a limit of [`limits`] is exceeded.
@@ -71,7 +71,7 @@ impl Layout {
         range
     }
 
-    /// Numbers of all leaves together.
+    /// Number of parameters of all leaves.
     pub fn len(&self) -> usize {
         self.len
     }

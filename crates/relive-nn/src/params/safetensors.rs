@@ -9,8 +9,8 @@ use crate::error::Error;
 use crate::limits;
 
 impl Params {
-    /// All leaves by their names as the bytes of a safetensors file, with text that goes along (the network's
-    /// configuration, say).
+    /// All leaves by name as the bytes of a safetensors file, together with metadata (such as the network's
+    /// configuration).
     ///
     /// # Errors
     /// [`TooLarge`](crate::ErrorKind::TooLarge) if the text exceeds [`limits::MAX_METADATA_BYTES`].
@@ -30,11 +30,11 @@ impl Params {
         safetensors::serialize(views, Some(text)).map_err(|error| Error::damaged(error.to_string()))
     }
 
-    /// Replaces all numbers by those of a safetensors file with exactly the leaves of this layout; counts as a change.
+    /// Replaces all numbers by those of a safetensors file with exactly the leaves of this layout. Counts as a change.
     ///
     /// # Errors
-    /// If the file is damaged, or lacks a leaf, has another shape or type for one, or has leaves that the layout does
-    /// not know. Nothing changes then.
+    /// If the file is damaged, lacks a leaf, has one with another shape or type, or has leaves that the layout does not
+    /// have. Nothing changes then.
     pub fn set_safetensors(&mut self, file: &[u8]) -> Result<(), Error> {
         let file = parse(file)?;
         let mut values = vec![0.0; self.values().len()];
@@ -65,7 +65,7 @@ impl Params {
     }
 }
 
-/// The text that went along with parameters in a safetensors file.
+/// The metadata saved with parameters in a safetensors file.
 ///
 /// # Errors
 /// If the file is damaged.

@@ -8,9 +8,9 @@ use crate::kernels::wide;
 
 /// Parameters of networks: all numbers in one array of f32, with the names and shapes of a [`Layout`].
 ///
-/// Parameters are plain data: they are copied for target networks, sent to actors as [`bytes`](Self::as_bytes), and
-/// changed by an [`Optimizer`](crate::Optimizer). Their [`version`](Self::version) rises with every change that is
-/// meant to be seen.
+/// Parameters are plain data: they are copied to target networks, sent to actors as [`bytes`](Self::as_bytes), and
+/// updated by an [`Optimizer`](crate::Optimizer). Their [`version`](Self::version) increases with every change that
+/// readers should notice.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Params {
     layout: Arc<Layout>,
@@ -19,8 +19,8 @@ pub struct Params {
 }
 
 impl Layout {
-    /// Parameters as they begin. Each leaf has a random stream of its own, by its name: the same key gives the same
-    /// numbers whatever other leaves there are, on any thread.
+    /// Initial parameters. Each leaf has its own random stream, derived from its name: the same key gives the same
+    /// numbers on any thread, whatever other leaves there are.
     pub fn init(self, key: Key) -> Params {
         let mut values = vec![0.0; self.len()];
         for leaf in self.leaves() {
@@ -41,18 +41,18 @@ impl Params {
         &self.values
     }
 
-    /// All numbers, to be changed in place. The version stays: see [`touch`](Self::touch).
+    /// All numbers, to change in place. The version stays the same: see [`touch`](Self::touch).
     pub fn values_mut(&mut self) -> &mut [f32] {
         &mut self.values
     }
 
-    /// The numbers of the leaf of a name.
+    /// The numbers of a named leaf.
     pub fn leaf(&self, name: &str) -> Option<&[f32]> {
         let leaf = self.layout.leaves().iter().find(|leaf| leaf.name() == name)?;
         self.values.get(leaf.range())
     }
 
-    /// How often the parameters have changed. Actors compare it to know whether to fetch.
+    /// Number of changes so far. Actors compare it to decide whether to fetch.
     pub fn version(&self) -> u64 {
         self.version
     }
@@ -62,20 +62,21 @@ impl Params {
         self.version += 1;
     }
 
-    /// Sets the count of changes, as when parameters are restored.
+    /// Sets the number of changes, for example when parameters are restored.
     pub fn set_version(&mut self, version: u64) {
         self.version = version;
     }
 
-    /// All numbers as little-endian bytes, four for each.
+    /// All numbers as little-endian bytes, four each.
     pub fn as_bytes(&self) -> &[u8] {
         bytemuck::cast_slice(&self.values)
     }
 
-    /// Replaces all numbers by those of [`as_bytes`](Self::as_bytes) of parameters with the same layout.
+    /// Replaces all numbers by those of [`as_bytes`](Self::as_bytes) of parameters with the same layout, and sets the
+    /// version.
     ///
     /// # Errors
-    /// [`Mismatch`](crate::ErrorKind::Mismatch) if there are not as many bytes as the layout has; nothing changes.
+    /// [`Mismatch`](crate::ErrorKind::Mismatch) if the number of bytes does not match the layout; nothing changes.
     pub fn set_bytes(&mut self, bytes: &[u8], version: u64) -> Result<(), Error> {
         let own = bytemuck::cast_slice_mut::<f32, u8>(&mut self.values);
         if bytes.len() != own.len() {
@@ -91,7 +92,7 @@ impl Params {
         Ok(())
     }
 
-    /// Takes over numbers and version: the hard update of a target network.
+    /// Copies numbers and version: the hard update of a target network.
     ///
     /// # Panics
     /// If the layouts differ.
@@ -102,7 +103,7 @@ impl Params {
     }
 
     /// Moves towards other parameters: `self += tau·(other − self)` (Polyak averaging, Lillicrap et al. 2016), and
-    /// takes over their version.
+    /// copies their version.
     ///
     /// # Panics
     /// If the layouts differ.

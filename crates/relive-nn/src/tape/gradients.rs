@@ -3,11 +3,11 @@ use burn_tensor::Tensor;
 use super::tensors::values;
 use super::weights::Weights;
 
-/// What a loss' backward pass found.
+/// The gradients of a loss, from a backward pass.
 pub struct Gradients(burn_tensor::Gradients);
 
 impl Gradients {
-    /// Runs the tape backwards from a loss, which ends the tape.
+    /// Runs the tape backwards from a loss, and consumes the tape.
     ///
     /// # Panics
     /// If the loss does not depend on anything tracked.
@@ -15,7 +15,7 @@ impl Gradients {
         Self(loss.backward())
     }
 
-    /// By all parameters, in their order; zero for those that the loss does not depend on, or that are frozen.
+    /// By all parameters, in order; zero for those that the loss does not depend on, and for frozen ones.
     pub fn by_weights(&mut self, weights: &Weights<'_>) -> Vec<f32> {
         let mut used = weights.used();
         let whole = used.len() == 1 && used[0].0 == (0..weights.len());

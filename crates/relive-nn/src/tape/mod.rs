@@ -1,15 +1,15 @@
-//! The tape: tensors that remember how they came about, for losses whose gradient nobody wants to write by hand.
+//! The tape: tensors that record the operations that produced them, for losses without a hand-written gradient.
 //!
 //! [`Tensor`] is burn's, on its CPU backend *flex*. A learner takes [`Weights`] of its parameters, runs networks on
-//! them, computes a loss with the tensors' own operations, and asks [`Gradients`] for what it needs. A network is one
+//! them, computes a loss with the tensors' own operations, and reads the [`Gradients`] that it needs. A network is one
 //! entry on the tape, whatever its size, with a backward pass of its own.
 //!
-//! Where a loss' gradient by the network's outputs is known in closed form, as for all those of Q-learning,
-//! [`Network::gradient`](crate::Network::gradient) does without a tape.
+//! Losses with a closed-form gradient by the network's outputs, such as all those of Q-learning, use
+//! [`Network::gradient`](crate::Network::gradient) without a tape.
 //!
-//! Rules: the tape is for learning only (who acts, evaluates or bootstraps uses
-//! [`Network::infer`](crate::Network::infer), which records nothing); gradients are of the first order; random
-//! numbers come from [`Stream`](crate::Stream), never from the tensors.
+//! Rules: the tape is for learning only (acting, evaluation and bootstrapping use
+//! [`Network::infer`](crate::Network::infer), which records nothing); gradients are first-order; random numbers come
+//! from [`Stream`](crate::Stream), never from the tensors.
 //!
 //! ```
 //! use relive_nn::tape::{self, Gradients, Weights};

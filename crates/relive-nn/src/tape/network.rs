@@ -13,7 +13,7 @@ impl Weights<'_> {
     /// The outputs of a network for rows of inputs.
     ///
     /// # Panics
-    /// If the rows are not as long as the network's inputs, or the parameters are of another layout.
+    /// If the width of the rows is not that of the network's inputs, or the parameters have another layout.
     pub fn run(&self, network: &Network, x: Tensor<2>) -> Tensor<2> {
         record(Arc::new(network.clone()), x, self.block(network.range()), |x, weights| {
             let x = Inputs::Floats(x);

@@ -1,4 +1,4 @@
-//! An operation of ours as one entry on burn's tape: rows and a block of parameters in, rows out.
+//! A custom operation as one entry on burn's tape: rows and a block of parameters in, rows out.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -15,25 +15,25 @@ use crate::kernels::buffers::Buffer;
 
 type OnTape = Autodiff<Flex>;
 
-/// The way back through an operation.
+/// The backward pass of an operation.
 pub(crate) trait Op: Debug + Send + Sync + 'static {
     fn pull_back(&self, entry: Entry<'_>);
 }
 
-/// What an operation sees on the way back.
+/// The inputs of an operation's backward pass.
 #[derive(Debug)]
 pub(crate) struct Entry<'a> {
     pub(crate) x: &'a [f32],
     pub(crate) weights: &'a [f32],
-    /// What the operation kept on the way there.
+    /// The values that the forward pass kept.
     pub(crate) trace: &'a [f32],
-    /// The gradient by the output; may be spoilt.
+    /// The gradient by the output; the pass may overwrite it.
     pub(crate) dy: &'a mut [f32],
     pub(crate) dweights: Option<&'a mut [f32]>,
     pub(crate) dx: Option<&'a mut [f32]>,
 }
 
-/// What an operation gives on the way there.
+/// The results of an operation's forward pass.
 #[derive(Debug)]
 pub(crate) struct Recorded {
     pub(crate) y: Vec<f32>,
@@ -41,7 +41,7 @@ pub(crate) struct Recorded {
     pub(crate) trace: Buffer,
 }
 
-/// Runs an operation and puts it on the tape, unless nothing in front of it is tracked.
+/// Runs an operation and records it on the tape, unless none of its inputs is tracked.
 pub(crate) fn record(
     op: Arc<dyn Op>,
     x: Tensor<2>,

@@ -1,27 +1,27 @@
 use burn_tensor::{Device, Int, Shape, Tensor, TensorData};
 
-/// Where tensors of the tape live.
+/// The device of the tape's tensors.
 pub(crate) fn device() -> Device {
     Device::flex().autodiff()
 }
 
-/// A tensor that gradients do not flow into.
+/// A tensor without a gradient.
 ///
 /// # Panics
-/// If the shape does not hold as many numbers.
+/// If the shape does not hold that many numbers.
 pub fn constant<const D: usize>(values: Vec<f32>, shape: [usize; D]) -> Tensor<D> {
     Tensor::from_data(TensorData::new(values, Shape::from(shape)), &device())
 }
 
-/// A tensor whose gradient can be asked for: actions, say, for the gradient of their values.
+/// A tensor with a gradient: for example, actions, for the gradient of their values.
 ///
 /// # Panics
-/// If the shape does not hold as many numbers.
+/// If the shape does not hold that many numbers.
 pub fn variable<const D: usize>(values: Vec<f32>, shape: [usize; D]) -> Tensor<D> {
     constant(values, shape).require_grad()
 }
 
-/// Whole numbers that pick: actions for `gather`, rows for `select`.
+/// Integer indices: actions for `gather`, rows for `select`.
 ///
 /// # Panics
 /// If one exceeds `i32::MAX`.
@@ -35,7 +35,7 @@ pub fn indices(values: &[usize]) -> Tensor<1, Int> {
 /// The numbers of a tensor, row-major.
 ///
 /// # Panics
-/// If it is no tensor of f32, which all of this crate are.
+/// If it is not a tensor of f32, as all tensors of this crate are.
 pub fn values<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {
     tensor.into_data().try_into_vec().expect("tensors of the tape are of f32")
 }

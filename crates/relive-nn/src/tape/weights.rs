@@ -15,20 +15,20 @@ pub struct Weights<'a> {
 }
 
 impl<'a> Weights<'a> {
-    /// Parameters that are learned.
+    /// Parameters that the loss trains.
     pub fn tracked(params: &'a Params) -> Self {
         Self { params, tracked: true, used: RefCell::default() }
     }
 
-    /// Parameters that are not learned by this loss: gradients go through their networks to the inputs, not to them.
+    /// Parameters that the loss does not train: gradients flow through their networks to the inputs, but not to them.
     pub fn frozen(params: &'a Params) -> Self {
         Self { params, tracked: false, used: RefCell::default() }
     }
 
-    /// A leaf as a tensor, for layers that this crate does not have.
+    /// A leaf as a tensor, for layers that this crate does not provide.
     ///
     /// # Panics
-    /// If there is no such leaf, or it has not `D` dimensions.
+    /// If the layout has no such leaf, or the leaf does not have `D` dimensions.
     pub fn leaf<const D: usize>(&self, name: &str) -> Tensor<D> {
         let leaf = self.params.layout().leaves().iter().find(|leaf| leaf.name() == name);
         let leaf = leaf.unwrap_or_else(|| panic!("no leaf is named {name}"));
@@ -38,7 +38,7 @@ impl<'a> Weights<'a> {
         self.block(leaf.range()).reshape(shape)
     }
 
-    /// Some of the numbers; the same tensor for the same range.
+    /// A block of the numbers; the same range gives the same tensor.
     pub(crate) fn block(&self, range: Range<usize>) -> Tensor<1> {
         let mut used = self.used.borrow_mut();
         if let Some((_, tensor)) = used.iter().find(|(known, _)| *known == range) {

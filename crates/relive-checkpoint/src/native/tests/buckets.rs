@@ -1,4 +1,4 @@
-//! Checkpoints in a bucket whose service fails, loses its answers, or is gone, at every request.
+//! Checkpoints in a bucket whose service fails, loses its answers, or is unreachable, at every request.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ fn store(service: &Faulty) -> Result<Store, Error> {
     Store::on(Arc::new(at(service, PLACE, SLOW)), SIZES)
 }
 
-/// Whether the objects are those that the checkpoints need, and no others.
+/// Checks that the objects are exactly those that the checkpoints need.
 fn assert_no_garbage(service: &Faulty) {
     let storage = at(service, PLACE, SLOW);
     let listing = Listing::read(&storage).unwrap();
@@ -32,7 +32,7 @@ fn assert_no_garbage(service: &Faulty) {
     assert_eq!(listing.segments.keys().copied().collect::<HashSet<_>>(), needed);
 }
 
-/// Saves, loads and prunes, with one server after the other at a place.
+/// Saves, loads and prunes, with successive servers at one place.
 fn keeps_checkpoints(place: impl Fn() -> Arc<dyn Storage>) {
     let store = || Store::on(place(), SIZES).unwrap().keep(2);
     let first = snapshot(0..60);
@@ -146,7 +146,7 @@ fn who_wrote_the_name_first_keeps_it() {
     let store = |service: &Faulty| Store::on(Arc::new(at(service, PLACE, whole)), SIZES);
     let one = store(&service).unwrap();
     save(&one, &first).unwrap();
-    // Somebody broke the lock and went on, and we were asleep.
+    // Another process broke the lock and continued while we slept.
     service.remove_lock(PLACE);
     let other = store(&service).unwrap();
     let (arrival, go) = service.hold_put("runs/a/checkpoint-0000000002.relive");

@@ -1,9 +1,9 @@
-//! Killed at every operation, with all, some or none of what was not made durable.
+//! Killed at every operation, with all, some or none of the non-durable data.
 
 use super::support::{assert_no_garbage, later, load, save, snapshot, store, told};
 use crate::simulated_disk::{Crash, SimulatedDisk, Trouble};
 
-/// A disk with a checkpoint, and what is in it.
+/// A disk with a checkpoint, and the checkpoint's contents.
 fn begun() -> (SimulatedDisk, String) {
     let disk = SimulatedDisk::new();
     let store = store(&disk).unwrap();
@@ -12,12 +12,12 @@ fn begun() -> (SimulatedDisk, String) {
     (disk, told(&first))
 }
 
-/// Loads, goes on, and saves on a disk that dies at some operation of the save. Whether the save knew of nothing, and
-/// what it saved.
+/// Loads, continues, and saves on a disk that dies at some operation of the save. Returns whether the save succeeded,
+/// and the contents that it had to save.
 fn save_and_die(disk: &SimulatedDisk, keep: usize, at: usize) -> (bool, String) {
     let store = store(disk).unwrap().keep(keep);
     let before = load(&store).unwrap().snapshot;
-    // Most of the first segments goes, so that what is left of them is written again.
+    // Most of the first segments becomes garbage, so that their remaining chunks are rewritten.
     let second = later(&before, |number| number % 5 == 0 || number > 15, 30..40);
     disk.trouble(Trouble::DeadFrom(at));
     (save(&store, &second).is_ok(), told(&second))
@@ -47,7 +47,7 @@ fn whenever_the_server_is_killed_a_whole_checkpoint_is_left() {
     for keep in [1, 2] {
         let mut at = 0;
         let mut survived = 0;
-        // Until some operations after the last one.
+        // Until a few operations after the last one.
         while survived < 40 {
             let mixes = (0..3).map(|seed| Crash::Mixes(seed + 7 * at as u64));
             let saved = [Crash::Loses, Crash::Keeps].into_iter().chain(mixes);

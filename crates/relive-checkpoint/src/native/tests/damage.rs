@@ -1,4 +1,4 @@
-//! Files that were changed, cut or lost.
+//! Files that were modified, truncated or lost.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use crate::simulated_disk::SimulatedDisk;
 use crate::storage::LocalStorage;
 use crate::{Catalog, ErrorKind, LoadOptions, Loaded};
 
-/// A disk with two checkpoints that share segments, and what is in the newer one.
+/// A disk with two checkpoints that share segments, and the contents of the newer one.
 fn two() -> (SimulatedDisk, Snapshot) {
     let disk = SimulatedDisk::new();
     let store = store(&disk).unwrap();
@@ -34,7 +34,7 @@ fn items(snapshot: &Snapshot) -> BTreeSet<String> {
     snapshot.tables.iter().flat_map(of).collect()
 }
 
-/// What is salvaged is a part of the whole, and what is missing is told.
+/// The salvaged part is a subset of the whole, and the missing part is reported.
 fn check_salvaged(salvaged: &Loaded, whole: &Snapshot, what: &str) {
     let (found, all) = (items(&salvaged.snapshot), items(whole));
     assert!(found.is_subset(&all), "{what}: something else was loaded");
@@ -55,7 +55,7 @@ impl Random {
     }
 }
 
-/// Loads, verifies and salvages after a change of a file.
+/// Loads, verifies and salvages after a file was modified.
 fn judge(disk: &SimulatedDisk, path: &Path, what: &str, whole: &Snapshot, expected: &str) -> bool {
     let (store, strict) = (store(disk).unwrap(), LoadOptions::new().threads(1));
     let is_noticed = match load_with(&store, &strict) {
@@ -78,7 +78,7 @@ fn judge(disk: &SimulatedDisk, path: &Path, what: &str, whole: &Snapshot, expect
             assert_eq!(salvaged.losses.is_empty(), !is_noticed, "{what}: {:#?}", salvaged.losses);
             check_salvaged(&salvaged, whole, what);
         }
-        // Too little is left to know even the names of the tables.
+        // Not even the names of the tables are left.
         Err(error) => {
             let text = error.to_string();
             assert!(text.contains("cut short") || text.contains("which tables there are"), "{what}: {text}");
@@ -176,7 +176,7 @@ fn an_older_checkpoint_is_there_once_the_newest_is_moved_away() {
     disk.change(newest, |bytes| bytes.truncate(100));
     let store = store(&disk).unwrap();
     assert!(load_with(&store, &LoadOptions::new()).is_err());
-    // Nobody knows what the damaged one refers to, so nothing is removed while it is there.
+    // The references of the damaged one are unknown, so nothing is removed while it exists.
     let before = disk.files().len();
     save(&store, &snapshot(60..61)).unwrap();
     assert_eq!(disk.files().len(), before + 2);

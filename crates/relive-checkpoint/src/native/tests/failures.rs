@@ -1,4 +1,4 @@
-//! Disks that fail for a moment, or fill up, under a server that goes on.
+//! Disks that fail temporarily, or fill up, under a running server.
 
 use super::support::{assert_no_garbage, later, load, save, snapshot, store, told};
 use crate::ErrorKind;
@@ -28,7 +28,7 @@ fn a_failure_costs_one_checkpoint_and_nothing_else() {
                 assert!(found == told(&first) || found == told(&second), "operation {at}");
             }
         }
-        // What was written and is not referred to must not be taken for written.
+        // Written but unreferenced data must not count as written.
         let third = later(&second, |number| number != 7, 40..43);
         save(&store, &third).unwrap();
         assert!(told(&load(&store).unwrap().snapshot) == told(&third), "operation {at}");

@@ -1,4 +1,4 @@
-//! Files whose checksums are all right, and whose content is not what any server writes.
+//! Files with correct checksums, and contents that no server writes.
 
 use std::path::{Path, PathBuf};
 
@@ -21,7 +21,7 @@ impl Random {
         usize::try_from(self.next() % limit.max(1) as u64).unwrap()
     }
 
-    /// Changes some bytes, to anything, to extremes, or cuts and lengthens.
+    /// Modifies bytes, at random or to extreme values, or changes the length.
     fn spoil(&mut self, bytes: &mut Vec<u8>) {
         for _ in 0..=self.below(3) {
             let (at, value) = (self.below(bytes.len()), self.next().to_le_bytes()[0]);
@@ -49,7 +49,7 @@ fn no_content_of_a_block_harms() {
         let spoilt = disk.copy();
         spoilt.change(Path::new(FILE), |bytes| bytes.clone_from(&forged));
         let store = store(&spoilt).unwrap();
-        // Whatever comes of it, it comes: no panic, no memory for what is only announced.
+        // Whatever the result: no panic, and no memory for data that is only announced.
         let strict = load_with(&store, &LoadOptions::new().threads(1));
         let salvaged = load_with(&store, &LoadOptions::new().threads(1).salvage(true));
         if let (Err(strict), Ok(Some(salvaged))) = (&strict, &salvaged) {
@@ -72,7 +72,7 @@ fn no_content_of_a_record_harms() {
     let mut random = Random(12);
     for _ in 0..2000 {
         let mut spoilt = bytes.clone();
-        // Headers lie at the begin of each record; their length stays, so that the checkpoint can be forged to match.
+        // Headers are at the start of each record; their length stays, so that the checkpoint can be forged to match.
         let at = 32 + 8 + random.below(44);
         spoilt[at] = random.next().to_le_bytes()[0];
         let length = u32::from_le_bytes(spoilt[32..36].try_into().unwrap()) as usize;
@@ -84,7 +84,7 @@ fn no_content_of_a_record_harms() {
         let manifest = forge::with_crc(&manifest, 0, crc);
         forged.change(Path::new(FILE), |bytes| bytes.clone_from(&manifest));
         if let Ok(Some(loaded)) = load_with(&store(&forged).unwrap(), &LoadOptions::new().threads(1)) {
-            // What is accepted can be decoded.
+            // Accepted data can be decoded.
             let items = loaded.snapshot.tables.iter().flat_map(|table| &table.items);
             items.for_each(|item| drop(item.data.trajectory.decode().unwrap()));
         }

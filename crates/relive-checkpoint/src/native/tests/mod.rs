@@ -1,4 +1,4 @@
-//! Our own format on disks that fail, crash and lie.
+//! Relive's own format on disks that fail, crash and lie.
 
 #[cfg(feature = "object-storage")]
 mod buckets;

@@ -1,4 +1,4 @@
-//! How much is written, and how much space is taken.
+//! How much is written, and how much space is used.
 
 use super::support::{assert_no_garbage, later, load, save, snapshot, store, told};
 use crate::simulated_disk::SimulatedDisk;

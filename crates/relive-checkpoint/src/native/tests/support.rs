@@ -1,4 +1,4 @@
-//! Snapshots that change, and stores on simulated disks.
+//! Changing snapshots, and stores on simulated disks.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::simulated_disk::SimulatedDisk;
 use crate::storage::LocalStorage;
 use crate::{Error, LoadOptions, Loaded};
 
-/// Small, so that a small snapshot has several of everything.
+/// Small, so that a small snapshot has several segments and blocks.
 pub(super) const SIZES: Sizes = Sizes { segment_bytes: 3000, block_bytes: 600, block_entries: 5 };
 
 pub(super) fn store(disk: &SimulatedDisk) -> Result<Store, Error> {
@@ -32,7 +32,7 @@ pub(super) fn save(store: &Store, snapshot: &Snapshot) -> Result<u64, Error> {
     store.save(snapshot.clone(), &CheckpointProgress::default()).map(|saved| saved.written_bytes)
 }
 
-/// A chunk of its own content for each number.
+/// A chunk with different content for each number.
 pub(super) fn chunk(number: u64) -> Arc<Chunk> {
     let mut state = number;
     let mut next = || {
@@ -42,7 +42,7 @@ pub(super) fn chunk(number: u64) -> Arc<Chunk> {
     let bytes: Vec<u8> = (0..200 + number % 7 * 30).map(|_| next()).collect();
     let rows = Tensor::from_slice(&bytes, [u32::try_from(bytes.len()).unwrap()]).unwrap();
     let range = SequenceRange { episode_id: number / 4, start: 3, end: 9, sparse: true };
-    // All have the same few keys: what tells chunks apart is not their key.
+    // All have the same few keys: chunks are not identified by their keys.
     Arc::new(Chunk::new(encode_chunk(number % 3, range, &[rows], false, Codec::Snappy).unwrap()).unwrap())
 }
 
@@ -84,7 +84,7 @@ fn table(name: &str, items: Vec<StoredItem>) -> TableSnapshot {
     TableSnapshot { config: Arc::new(TableConfig::new(name)), counters, items, structure: None }
 }
 
-/// A snapshot after some time: of the items some are gone and some are new, and the rest are the very same.
+/// A later snapshot: some items are gone, some are new, and the rest are identical.
 pub(super) fn later(before: &Snapshot, stay: impl Fn(u64) -> bool, new: std::ops::Range<u64>) -> Snapshot {
     let mut after = before.clone();
     let fresh = snapshot(new);
@@ -96,7 +96,7 @@ pub(super) fn later(before: &Snapshot, stay: impl Fn(u64) -> bool, new: std::ops
     after
 }
 
-/// All that a checkpoint keeps.
+/// Everything that a checkpoint preserves.
 pub(super) fn told(snapshot: &Snapshot) -> String {
     let mut text = String::new();
     for table in &snapshot.tables {
@@ -106,7 +106,7 @@ pub(super) fn told(snapshot: &Snapshot) -> String {
     text
 }
 
-/// An item, less what its table is.
+/// An item, without its table's properties.
 pub(super) fn told_item(item: &StoredItem) -> String {
     let data = &item.data;
     let told = |column: Column<'_>| (column.squeeze(), column.slices().collect::<Vec<_>>());
@@ -118,7 +118,7 @@ pub(super) fn told_item(item: &StoredItem) -> String {
     format!("{numbers:?} {slices:?} {ranges:?} {bytes:?}\n")
 }
 
-/// Whether the files of a disk are those that its checkpoints need, and no others.
+/// Checks that the files of a disk are exactly those that its checkpoints need.
 pub(super) fn assert_no_garbage(disk: &SimulatedDisk) {
     let storage = LocalStorage::on(Arc::new(disk.clone()), "/store");
     let listing = crate::native::Listing::read(&storage).unwrap();

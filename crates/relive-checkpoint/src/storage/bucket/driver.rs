@@ -1,4 +1,4 @@
-//! The thread on which requests run.
+//! The thread that runs requests.
 
 use std::future::Future;
 use std::io;
@@ -9,8 +9,7 @@ use std::time::Duration;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 
-/// A thread with a scheduler. Callers hand it work and wait, from whatever thread they are on, schedulers of others
-/// included.
+/// A thread with an async runtime. Callers on any thread, including threads of other runtimes, pass it work and wait.
 pub(super) struct Driver {
     handle: Handle,
     stop: Option<oneshot::Sender<()>>,
@@ -23,26 +22,26 @@ impl Driver {
         let handle = runtime.handle().clone();
         let (stop, stopped) = oneshot::channel();
         let thread = std::thread::Builder::new().name("relive-bucket".to_owned()).spawn(move || {
-            // Sent or dropped, it is the end either way.
+            // Sending and dropping both end it.
             let _ = runtime.block_on(stopped);
         })?;
         Ok(Self { handle, stop: Some(stop), thread: Some(thread) })
     }
 
-    /// Begins some work, which goes on whether its result is waited for or not.
+    /// Starts work that continues whether or not its result is awaited.
     pub(super) fn begin<T: Send + 'static>(
         &self,
         work: impl Future<Output = T> + Send + 'static,
     ) -> Pending<T> {
         let (done, result) = mpsc::sync_channel(1);
         self.handle.spawn(async move {
-            // Nobody may be waiting any more.
+            // The caller may no longer be waiting.
             let _ = done.send(work.await);
         });
         Pending { result }
     }
 
-    /// Does some work and waits for it.
+    /// Does work and waits for it.
     pub(super) fn wait<T: Send + 'static>(
         &self,
         work: impl Future<Output = T> + Send + 'static,
@@ -63,7 +62,7 @@ impl Drop for Driver {
     }
 }
 
-/// Work that has begun.
+/// Work that was started.
 pub(super) struct Pending<T> {
     result: Receiver<T>,
 }
@@ -73,7 +72,7 @@ impl<T> Pending<T> {
         self.result.recv().map_err(|_| gone())
     }
 
-    /// Waits, but not for ever.
+    /// Waits for a limited time.
     pub(super) fn wait_for(self, time: Duration) -> io::Result<T> {
         self.result.recv_timeout(time).map_err(|error| match error {
             mpsc::RecvTimeoutError::Timeout => io::Error::from(io::ErrorKind::TimedOut),
@@ -82,7 +81,7 @@ impl<T> Pending<T> {
     }
 }
 
-/// The work panicked, or the thread ended with it undone.
+/// The work panicked, or the thread ended before it was done.
 fn gone() -> io::Error {
     io::Error::other("the thread that talks to the bucket has ended")
 }

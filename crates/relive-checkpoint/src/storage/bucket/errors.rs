@@ -1,4 +1,4 @@
-//! What a service answers, as an error that says what to do.
+//! A service's answers as actionable errors.
 
 use std::error::Error as StdError;
 use std::io::{self, ErrorKind};
@@ -7,10 +7,10 @@ use object_store::Error;
 
 use super::location::Location;
 
-/// Most characters of a service's own words that are repeated.
+/// Limit on the repeated characters of a service's own message.
 const MAX_WORDS: usize = 300;
 
-/// The error of a request. It names neither file nor URL: whoever asked for the file does.
+/// The error of a request. It names neither file nor URL; the caller adds the file.
 pub(super) fn explain(location: &Location, error: Error) -> io::Error {
     let whole = error.to_string();
     let (kind, advice) = match &error {
@@ -40,13 +40,13 @@ pub(super) fn explain(location: &Location, error: Error) -> io::Error {
     io::Error::new(kind, Refusal { text: format!("{}{advice}", words(&error)), source: error })
 }
 
-/// What answers say if there is no such bucket.
+/// Answers of services if the bucket does not exist.
 const NO_BUCKET: &[&str] = &["NoSuchBucket", "ContainerNotFound", "bucket does not exist"];
 
-/// What answers say if credentials are not good enough, where that is not told otherwise.
+/// Answers of services if credentials are insufficient, if the error kind does not show it.
 const DENIED: &[&str] = &["401 Unauthorized", "403 Forbidden", "ExpiredToken", "InvalidToken"];
 
-/// Where the role of the machine itself is asked for, which is done last, and fails if it has none.
+/// The requests for the machine's own role, which come last, and fail if it has none.
 const NO_ROLE: &[&str] =
     &["/latest/api/token", "/latest/meta-data", "/computeMetadata", "/metadata/identity"];
 
@@ -58,14 +58,14 @@ fn denied(location: &Location) -> String {
     format!("; the credentials do not allow it: {}", location.service.credentials())
 }
 
-/// How often it was tried again.
+/// The number of retries.
 fn retries(text: &str) -> String {
     let count = text.split_once(", after ").and_then(|(_, rest)| rest.split_once(" retries"));
     let count = count.map(|(count, _)| count).filter(|count| *count != "0");
     count.map_or_else(String::new, |count| format!(" (after {count} retries)"))
 }
 
-/// What went wrong without the words around it: code and message of the service, or the innermost cause.
+/// The core of an error: code and message of the service, or the innermost cause.
 fn words(error: &Error) -> String {
     let mut innermost: &dyn StdError = error;
     while let Some(source) = innermost.source() {
@@ -83,13 +83,13 @@ fn words(error: &Error) -> String {
     said
 }
 
-/// The text of an XML element that holds nothing else.
+/// The text of an XML element without nested elements.
 fn element<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     let (_, rest) = text.split_once(&format!("<{name}>"))?;
     rest.split_once(&format!("</{name}>")).map(|(content, _)| content)
 }
 
-/// The words, and behind them what they were made of.
+/// A message, with the original error as its source.
 #[derive(Debug)]
 struct Refusal {
     text: String,

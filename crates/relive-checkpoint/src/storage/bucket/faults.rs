@@ -1,4 +1,4 @@
-//! A store in memory, behind a service that fails on demand.
+//! An in-memory store behind a service that fails on demand.
 
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -21,14 +21,14 @@ use super::location::Location;
 use super::tuning::Tuning;
 use crate::storage::BucketStorage;
 
-/// Quick to expire, and slow enough for busy machines.
+/// Expires quickly, but slowly enough for busy machines.
 pub(crate) const QUICK: Tuning = Tuning {
     renew_every: Duration::from_millis(50),
     expires_after: Duration::from_millis(1500),
     part_bytes: PART_BYTES,
 };
 
-/// So slow that nothing of it happens in a test; with parts so small that small files have some.
+/// So slow that nothing expires in a test; with parts so small that small files have several.
 pub(crate) const SLOW: Tuning = Tuning {
     renew_every: Duration::from_secs(1000),
     expires_after: Duration::from_secs(10_000),
@@ -41,7 +41,7 @@ pub(crate) fn at(store: &Faulty, name: &str, tuning: Tuning) -> BucketStorage {
     BucketStorage::on(Arc::new(store.clone()), location, tuning).unwrap()
 }
 
-/// What a service was asked to do.
+/// A request to a service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
     Put,
@@ -54,28 +54,28 @@ pub(crate) enum Step {
     Delete,
 }
 
-/// How a step fails.
+/// How a request fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// Nothing is done.
+    /// The service does nothing.
     Refused,
-    /// It is done, and the answer is lost.
+    /// The service does it, but the answer is lost.
     Unanswered,
-    /// It is neither done nor answered.
+    /// The service neither does nor answers it.
     Hangs,
 }
 
-/// Which steps fail, whatever they are, counted from when this was said.
+/// Which requests fail, of any kind, counted from when this was set.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Trouble {
     #[default]
     None,
     Once(usize, Fault),
-    /// The network is gone, or we are.
+    /// The network is down, or this process is dead.
     From(usize),
 }
 
-/// Objects in memory, and a service that has faults.
+/// Objects in memory, and a faulty service.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Faulty {
     pub(crate) objects: Arc<InMemory>,
@@ -87,16 +87,16 @@ struct Plan {
     faults: Mutex<Vec<(Step, Path, Fault)>>,
     trouble: Mutex<Trouble>,
     steps: AtomicUsize,
-    /// Uploads that were begun and neither completed nor aborted.
+    /// Uploads that were neither completed nor aborted.
     open: AtomicUsize,
-    /// Parts wait for a permit of it.
+    /// Parts wait for one of its permits.
     gate: Mutex<Option<Arc<Semaphore>>>,
     held: Mutex<Option<Held>>,
     parts_under_way: AtomicUsize,
     most_parts_under_way: AtomicUsize,
 }
 
-/// A put that waits.
+/// A delayed put.
 #[derive(Debug)]
 struct Held {
     path: Path,
@@ -105,7 +105,7 @@ struct Held {
 }
 
 impl Faulty {
-    /// The next put to that path waits until it is told to go on, or nobody can tell it any more.
+    /// Delays the next put to that path until the test releases it, or drops the sender.
     pub(crate) fn hold_put(&self, path: &str) -> (mpsc::Receiver<()>, oneshot::Sender<()>) {
         let (arrived, arrival) = mpsc::channel();
         let (release, go) = oneshot::channel();
@@ -113,7 +113,7 @@ impl Faulty {
         (arrival, release)
     }
 
-    /// All such steps with the object of that name fail from now on.
+    /// All such requests for the named object fail from now on.
     pub(crate) fn fail(&self, step: Step, path: &str, fault: Fault) {
         self.plan.faults.lock().push((step, path.into(), fault));
     }
@@ -127,7 +127,7 @@ impl Faulty {
         self.plan.steps.store(0, Ordering::SeqCst);
     }
 
-    /// Steps since [`Self::trouble`].
+    /// Requests since [`Self::trouble`].
     pub(crate) fn steps(&self) -> usize {
         self.plan.steps.load(Ordering::SeqCst)
     }
@@ -136,7 +136,7 @@ impl Faulty {
         self.plan.open.load(Ordering::SeqCst)
     }
 
-    /// From now on parts travel only with a permit.
+    /// From now on parts need a permit.
     pub(crate) fn close_gate(&self) -> Arc<Semaphore> {
         Arc::clone(self.plan.gate.lock().insert(Arc::new(Semaphore::new(0))))
     }
@@ -149,13 +149,13 @@ impl Faulty {
         self.plan.most_parts_under_way.load(Ordering::SeqCst)
     }
 
-    /// Does what somebody else does, who has no troubles.
+    /// Acts as another client without failures.
     pub(crate) fn directly<T>(&self, work: impl AsyncFnOnce(&InMemory) -> T) -> T {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(work(&self.objects))
     }
 
-    /// As a person does who knows that the owner is dead.
+    /// Acts as a person who knows that the owner is dead.
     pub(crate) fn remove_lock(&self, place: &str) {
         let path = Path::from(format!("{place}/relive.lock"));
         let _ = self.directly(async |objects| objects.delete(&path).await);
@@ -205,7 +205,7 @@ impl ObjectStore for Faulty {
         match self.plan.fault(Step::Put, path) {
             None => put().await,
             Some(Fault::Refused) => Err(broken(Step::Put)),
-            // The clients of real services try again.
+            // Clients of real services retry.
             Some(Fault::Unanswered) => {
                 put().await?;
                 put().await

@@ -1,4 +1,4 @@
-//! A bucket at hand: where it is, the client that asks it, and the lock if it is ours.
+//! A bucket in use: its location, its client, and the lock if we own it.
 
 use std::io;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use super::lease::{Lease, uncertain};
 use super::location::Location;
 use super::tuning::Tuning;
 
-/// What uploads and sources need of the bucket.
+/// The parts of a bucket that uploads and sources need.
 pub(super) struct Bucket {
     pub(super) location: Location,
     pub(super) store: Arc<dyn ObjectStore>,
@@ -36,13 +36,13 @@ impl Bucket {
         explain(&self.location, error)
     }
 
-    /// Whether the lock is still ours, for those who have taken it.
+    /// Checks that we still own the lock, if we have taken it.
     pub(super) fn confirm_lock(&self) -> io::Result<()> {
         let lease = self.lease.lock().clone();
         lease.map_or(Ok(()), |lease| lease.confirm(&self.driver))
     }
 
-    /// Asks one thing of the service.
+    /// Makes one request to the service.
     pub(super) fn ask<T: Send + 'static>(
         &self,
         request: impl Future<Output = object_store::Result<T>> + Send + 'static,
@@ -50,7 +50,7 @@ impl Bucket {
         self.driver.wait(request)?.map_err(|error| self.explain(error))
     }
 
-    /// Asks for a change, which is made only while the lock is ours, for those who have taken it.
+    /// Makes a modifying request, only while we own the lock, if we have taken it.
     pub(super) fn change<T: Send + 'static>(
         &self,
         request: impl Future<Output = object_store::Result<T>> + Send + 'static,

@@ -1,11 +1,12 @@
-//! A lock in a place that has none: an object that its owner writes anew all the time.
+//! A lock for places without locks: an object that its owner rewrites regularly.
 //!
-//! Every write of it is conditional, on there being no such object or on its being as it was read, so that of several
-//! who want it one gets it. Whoever finds it held watches it: written within the time in which its owner must renew
-//! it, the owner lives; otherwise the lock has expired and may be taken. Nobody's clock is compared with another's.
+//! Every write is conditional, on the absence of the object or on its being unchanged since it was read, so that one of
+//! several contenders gets it. A contender that finds the lock held watches it: if it is written within the renewal
+//! interval, its owner is alive; otherwise the lock has expired and may be taken. Clocks of different machines are
+//! never compared.
 //!
-//! An owner that could not renew in time must not act as one ([`Lease::confirm`]), and notices when another has taken
-//! over.
+//! An owner that could not renew in time must not act as one ([`Lease::confirm`]), and notices when another process has
+//! taken over.
 
 use std::io;
 use std::sync::Arc;
@@ -24,11 +25,11 @@ use super::limits::{ABANDONED_AFTER, CLEAN_UP_TIMEOUT, MAX_NOTE_BYTES};
 use super::note::{Note, ourselves};
 use super::tuning::Tuning;
 
-/// Why there is no lock.
+/// Why the lock was not obtained.
 pub(super) enum Refusal {
-    /// It is held by the one who is named.
+    /// The named owner holds it.
     Held(String),
-    /// The object is not ours.
+    /// The object is not a lock of ours.
     Foreign,
     /// The service refused.
     Failed(Error),
@@ -40,19 +41,19 @@ impl From<Error> for Refusal {
     }
 }
 
-/// A lock that is ours, for as long as it can be renewed.
+/// A lock that we own while it can be renewed.
 pub(super) struct Lease {
     object: Object,
     tuning: Tuning,
     owner: u128,
     standing: Mutex<Standing>,
-    /// What we wrote last. Whoever writes holds it, so that renewals come one after the other.
+    /// Our last write. The mutex is held during a write, so that renewals are sequential.
     written: AsyncMutex<Written>,
     released: Notify,
 }
 
 enum Standing {
-    /// Nobody can have taken the lock until then.
+    /// No other process can have taken the lock before then.
     OursUntil(Instant),
     /// It is gone for good.
     Lost { to: String },
@@ -64,7 +65,7 @@ struct Written {
 }
 
 impl Lease {
-    /// Takes the lock, however long that may take: no longer than until it would have expired.
+    /// Takes the lock. This takes at most the time until it would have expired.
     pub(super) async fn take(
         store: Arc<dyn ObjectStore>,
         path: Path,
@@ -96,7 +97,7 @@ impl Lease {
     }
 
     /// # Errors
-    /// If somebody else may have the lock.
+    /// Another process may own the lock.
     pub(super) fn confirm(self: &Arc<Self>, driver: &Driver) -> io::Result<()> {
         if !self.is_certain()? {
             let lease = Arc::clone(self);
@@ -110,8 +111,8 @@ impl Lease {
         Ok(())
     }
 
-    /// Does what only the owner may do, for as long as the lock is certain to be ours. `None` if that ended first:
-    /// then the work is cut off, before anybody else can have the lock.
+    /// Does work that only the owner may do, for as long as we certainly own the lock. `None` if that ended first: the
+    /// work is then cancelled before another process can own the lock.
     pub(super) async fn while_ours<T>(&self, work: impl Future<Output = T>) -> Option<T> {
         let mut work = std::pin::pin!(work);
         loop {
@@ -133,10 +134,10 @@ impl Lease {
         }
     }
 
-    /// Writes the lock once. If that fails, the standing stays as it was, until the lock is seen to be another's.
+    /// Writes the lock once. A failure leaves the state unchanged, until the lock is seen to belong to another owner.
     async fn renew(&self) {
         let mut written = self.written.lock().await;
-        // A renewal whose answer was lost makes the next one fail, and that one's successor go right.
+        // A renewal whose answer was lost makes the next one fail, and the one after that succeed.
         for _ in 0..2 {
             let sent = Instant::now();
             let note = Note { renewals: written.note.renewals + 1, ..written.note.clone() };
@@ -165,7 +166,7 @@ impl Lease {
         }
     }
 
-    /// What the object says now, if it is ours; otherwise whose it is. `None` if it cannot be read.
+    /// The current contents of the object, if it is ours; otherwise its owner. `None` if it cannot be read.
     async fn look(&self) -> Option<Result<Written, String>> {
         match timeout(self.tuning.renew_every, self.object.read()).await {
             Ok(Ok(Some(Found { note: Some(note), version, .. }))) if note.owner == Some(self.owner) => {
@@ -177,7 +178,7 @@ impl Lease {
         }
     }
 
-    /// Gives the lock back, if it is still ours and the service answers.
+    /// Releases the lock, if we still own it and the service answers.
     pub(super) fn release(self: &Arc<Self>, driver: &Driver) {
         self.released.notify_one();
         let lease = Arc::clone(self);
@@ -196,7 +197,7 @@ pub(super) fn uncertain() -> io::Error {
     io::Error::other("the lock could not be renewed; another server may have taken it")
 }
 
-/// A third of the time is kept for what is on its way while the lock expires.
+/// A third of the time is reserved for requests in flight when the lock expires.
 fn sure_until(sent: Instant, tuning: Tuning) -> Instant {
     sent + tuning.expires_after * 2 / 3
 }
@@ -210,22 +211,22 @@ fn random() -> Result<u128, Error> {
     Ok(u128::from_le_bytes(bytes))
 }
 
-/// The object that is the lock.
+/// The lock object.
 struct Object {
     store: Arc<dyn ObjectStore>,
     path: Path,
 }
 
-/// The object as it was read.
+/// The contents of the object as read.
 struct Found {
-    /// `None` if it is nothing of ours.
+    /// `None` if the object is not a lock of ours.
     note: Option<Note>,
     version: UpdateVersion,
     age: Duration,
 }
 
 impl Object {
-    /// Writes the note as soon as nobody else's is there, or is worth anything.
+    /// Writes the note as soon as no other valid one exists.
     async fn take(&self, note: &Note, tuning: Tuning) -> Result<(UpdateVersion, Instant), Refusal> {
         let mut watched: Option<(UpdateVersion, Instant)> = None;
         loop {
@@ -233,7 +234,7 @@ impl Object {
             let Some(found) = self.read().await? else {
                 match self.put(note, PutMode::Create).await {
                     Ok(version) => return Ok((version, sent)),
-                    // By another, or by ourselves, and the answer was lost: we shall see.
+                    // By another process, or by ourselves with a lost answer: the next look shows.
                     Err(Error::AlreadyExists { .. }) => continue,
                     Err(error) => return Err(error.into()),
                 }
@@ -288,7 +289,7 @@ impl Object {
     }
 }
 
-/// The time since a moment of Unix time, zero for those to come.
+/// The time since a Unix time; zero for future ones.
 fn age(seconds: i64) -> Duration {
     let then = UNIX_EPOCH + Duration::from_secs(u64::try_from(seconds).unwrap_or(0));
     SystemTime::now().duration_since(then).unwrap_or_default()

@@ -12,7 +12,7 @@ use super::http::Connector;
 use super::limits::{FIRST_PAUSE, LONGEST_PAUSE, MAX_RETRIES, RETRY_FOR};
 use crate::{Error, ErrorKind};
 
-/// A service that keeps objects.
+/// An object storage service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Service {
     S3,
@@ -21,7 +21,7 @@ pub(super) enum Service {
 }
 
 impl Service {
-    /// What in a URL names it.
+    /// Its schemes in URLs.
     fn of(scheme: &str) -> Option<Self> {
         match scheme {
             "s3" => Some(Self::S3),
@@ -31,7 +31,7 @@ impl Service {
         }
     }
 
-    /// Where its credentials come from, for people whose credentials were refused.
+    /// The source of its credentials, for the message about refused ones.
     pub(super) fn credentials(self) -> &'static str {
         match self {
             Self::S3 => {
@@ -48,19 +48,19 @@ impl Service {
     }
 }
 
-/// What a URL says.
+/// The contents of a URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Location {
     pub(super) service: Service,
     pub(super) bucket: String,
     /// Empty for the whole bucket.
     pub(super) prefix: Path,
-    /// The URL in its plainest form, without a slash at its end.
+    /// The normalised URL, without a trailing slash.
     pub(super) url: String,
 }
 
 impl Location {
-    /// `None` if the scheme is none of ours.
+    /// `None` if the scheme is unknown.
     pub(super) fn parse(url: &str) -> Result<Option<Self>, Error> {
         let Some((scheme, rest)) = url.split_once("://") else { return Ok(None) };
         let Some(service) = Service::of(scheme) else { return Ok(None) };
@@ -79,7 +79,7 @@ impl Location {
         Ok(Some(Self { service, bucket: bucket.to_owned(), prefix, url }))
     }
 
-    /// The client, with credentials and endpoint as the variables of the environment say.
+    /// The client, with credentials and endpoint from environment variables.
     pub(super) fn client(&self) -> Result<Arc<dyn ObjectStore>, Error> {
         let built = match self.service {
             Service::S3 => self.s3(AmazonS3Builder::from_env()),
@@ -90,7 +90,7 @@ impl Location {
     }
 
     pub(super) fn s3(&self, builder: AmazonS3Builder) -> object_store::Result<Arc<dyn ObjectStore>> {
-        // Objects are deleted one at a time. That needs no bulk request, which not every service understands.
+        // Objects are deleted one at a time, without bulk requests, which not every service supports.
         let builder = builder.with_bucket_name(&self.bucket).with_disable_bulk_delete(true);
         Ok(Arc::new(builder.with_http_connector(Connector).with_retry(retries()).build()?))
     }

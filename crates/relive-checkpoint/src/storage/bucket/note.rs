@@ -1,23 +1,23 @@
-//! What is written in a lock object.
+//! The contents of a lock object.
 
 use std::fmt;
 
-/// The first line of each.
+/// The first line of each lock object.
 const TITLE: &str = "relive lock 1";
 
 /// A lock object's text. docs/checkpoint-format.md describes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Note {
-    /// 128 random bits of the owner. `None`: nobody holds the lock.
+    /// 128 random bits of the owner. `None` if the lock is free.
     pub(super) owner: Option<u128>,
-    /// The owner for people.
+    /// A description of the owner, for people.
     pub(super) who: String,
-    /// How often the owner has written it. So no two notes of an owner are the same, and neither are their entity tags.
+    /// How often the owner has written it. So no two notes of an owner are equal, and neither are their entity tags.
     pub(super) renewals: u64,
 }
 
 impl Note {
-    /// `None` if it is nothing of ours.
+    /// `None` if the object is not a lock of ours.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let mut lines = text.lines();
         (lines.next() == Some(TITLE)).then_some(())?;
@@ -40,7 +40,7 @@ impl fmt::Display for Note {
     }
 }
 
-/// This process, as others should be told of it.
+/// A description of this process for others.
 pub(super) fn ourselves() -> String {
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
     let host = host.or_else(|| std::env::var("HOSTNAME").ok()).unwrap_or_default();

@@ -10,13 +10,13 @@ use super::location::Location;
 use super::tuning::Tuning;
 use crate::storage::BucketStorage;
 
-/// A server that `cargo xtask test` has started, and told of by the usual variables.
+/// A server that `cargo xtask test` has started and announced through the usual variables.
 pub(crate) struct Server {
     bucket: String,
 }
 
 impl Server {
-    /// `None` in runs without one, which then prove less.
+    /// `None` in runs without a server, which then prove less.
     pub(crate) fn of_this_run() -> Option<Self> {
         let bucket = std::env::var("RELIVE_TEST_S3").ok();
         if bucket.is_none() {
@@ -30,7 +30,7 @@ impl Server {
         self.with(&format!("{}/{place}", self.bucket), tuning, |client| client)
     }
 
-    /// A place of any URL, reached by a client that is not as the variables say.
+    /// A place with any URL, reached by a client that does not follow the environment variables.
     pub(crate) fn with(
         &self,
         url: &str,

@@ -1,4 +1,4 @@
-//! A file that lies in a bucket.
+//! A file in a bucket.
 
 use std::collections::VecDeque;
 use std::io;
@@ -14,15 +14,15 @@ use super::handle::Bucket;
 use super::limits::{IN_FLIGHT, LEAST_READ_BYTES, RANGE_BYTES};
 use crate::storage::Source;
 
-/// Large reads become a few requests at a time. Small ones bring more than they ask for, since most who read little
-/// at a time read on.
+/// Splits large reads into a few concurrent requests. Enlarges small ones, because most callers that read little at a
+/// time continue.
 pub(super) struct BucketSource {
     bucket: Arc<Bucket>,
     meta: ObjectMeta,
     ahead: Mutex<Ahead>,
 }
 
-/// Bytes of the file that are here already.
+/// Bytes of the file that are already in memory.
 #[derive(Default)]
 struct Ahead {
     offset: u64,
@@ -36,10 +36,10 @@ impl Ahead {
         self.bytes.get(start..end)
     }
 
-    /// What to ask for, so that the range is here.
+    /// The range to request to get this range.
     fn next(&self, range: &Range<u64>, size_bytes: u64) -> Range<u64> {
         let end = self.offset + self.bytes.len() as u64;
-        // Between what was read last and what is read now there may be a little that nobody wants.
+        // A small unwanted gap may be between the last read and this one.
         let goes_on = self.offset <= range.start && range.start <= end + LEAST_READ_BYTES;
         let before = if goes_on { self.bytes.len() as u64 } else { 0 };
         let length = (before * 2).clamp(LEAST_READ_BYTES, RANGE_BYTES).max(range.end - range.start);

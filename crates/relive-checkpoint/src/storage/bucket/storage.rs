@@ -17,16 +17,16 @@ use crate::storage::seam::Entry;
 use crate::storage::{Source, Storage, Upload};
 use crate::{Error, ErrorKind};
 
-/// The object that is the lock.
+/// The lock object.
 const LOCK: &str = "relive.lock";
 
-/// All objects of a bucket whose names begin with a prefix.
+/// All objects of a bucket whose names start with a prefix.
 pub(crate) struct BucketStorage {
     bucket: Arc<Bucket>,
 }
 
 impl BucketStorage {
-    /// `None` if the URL is of no service that we know. Asks nothing of the service.
+    /// `None` if the URL's service is unknown. Makes no request.
     pub(crate) fn open(url: &str) -> Result<Option<Self>, Error> {
         let Some(location) = Location::parse(url)? else { return Ok(None) };
         let store = location.client()?;
@@ -107,7 +107,7 @@ impl BucketStorage {
     }
 }
 
-/// The lock, for as long as it is wanted.
+/// The lock, until it is dropped.
 struct Guard {
     bucket: Arc<Bucket>,
     lease: Arc<Lease>,

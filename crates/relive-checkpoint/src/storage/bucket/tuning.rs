@@ -1,4 +1,4 @@
-//! Numbers that tests make small.
+//! Numbers that tests reduce.
 
 use std::time::Duration;
 

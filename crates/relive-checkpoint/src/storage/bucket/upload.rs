@@ -1,4 +1,4 @@
-//! A file on its way into a bucket.
+//! The upload of a file to a bucket.
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
@@ -14,12 +14,12 @@ use super::handle::Bucket;
 use super::limits::{CLEAN_UP_TIMEOUT, IN_FLIGHT, MAX_PARTS};
 use crate::storage::Upload;
 
-/// What fits in one part is put in one request, on condition that there is nothing of that name. More goes in parts,
-/// some of them at a time, of which nothing is seen until they are put together.
+/// A file of one part is put in one request, on condition that its name is free. Larger files are sent in parts,
+/// several at a time, which stay invisible until they are combined.
 pub(super) struct BucketUpload {
     bucket: Arc<Bucket>,
     path: Path,
-    /// What was written and is in no part yet: never more than one part.
+    /// Written bytes that are in no part yet: at most one part.
     pending: BytesMut,
     parts: Option<Parts>,
 }
@@ -29,7 +29,7 @@ impl BucketUpload {
         Self { bucket, path, pending: BytesMut::new(), parts: None }
     }
 
-    /// Sends what is pending as a part, once there is room for one more under way.
+    /// Sends the pending bytes as a part, once another one may be in flight.
     fn send(&mut self) -> io::Result<()> {
         let bytes = self.pending.split().freeze();
         let parts = match &mut self.parts {
@@ -46,7 +46,7 @@ impl Upload for BucketUpload {
         for part in parts {
             let mut rest: &[u8] = part;
             while !rest.is_empty() {
-                // Only when there is more: a file of just one part is put in one request.
+                // Only if more follows: a file of exactly one part is put in one request.
                 if self.pending.len() == part_bytes {
                     self.send()?;
                 }
@@ -70,11 +70,11 @@ impl Upload for BucketUpload {
     }
 }
 
-/// Puts an object that is not there yet.
+/// Puts an object that must not exist yet.
 async fn put_new(store: &dyn ObjectStore, path: &Path, bytes: Bytes) -> object_store::Result<()> {
     let options = PutOptions { mode: PutMode::Create, ..PutOptions::default() };
     match store.put_opts(path, bytes.clone().into(), options).await {
-        // If the answer to a put was lost, its repetition finds the object there. It is ours if it is the same.
+        // If the answer to a put was lost, the retry finds an object. If it has the same contents, it is ours.
         Err(exists @ Error::AlreadyExists { .. }) => {
             let there = store.get(path).await?;
             let same = there.meta.size == bytes.len() as u64 && there.bytes().await? == bytes;
@@ -84,10 +84,10 @@ async fn put_new(store: &dyn ObjectStore, path: &Path, bytes: Bytes) -> object_s
     }
 }
 
-/// An upload in parts that has begun at the service. Dropped, its parts are removed there.
+/// A multipart upload that has started at the service. Dropping it removes its parts there.
 struct Parts {
     bucket: Arc<Bucket>,
-    /// `None` once it is completed. Shared with the work that completes it, which may be cut off.
+    /// `None` once it is completed. Shared with the completing work, which may be cancelled.
     upload: Option<Arc<Mutex<Box<dyn MultipartUpload>>>>,
     under_way: VecDeque<Pending<object_store::Result<()>>>,
     count: usize,
@@ -121,7 +121,7 @@ impl Parts {
         let Some(upload) = &self.upload else { return Ok(()) };
         self.count += 1;
         self.size_bytes += bytes.len() as u64;
-        // Whoever else has it completes or aborts it, after the last part.
+        // The other owner completes or aborts it, after the last part.
         let part = upload.try_lock().map_err(io::Error::other)?.put_part(bytes.into());
         self.under_way.push_back(self.bucket.driver.begin(part));
         Ok(())
@@ -134,8 +134,8 @@ impl Parts {
         }
     }
 
-    /// Lets the file appear. Services cannot be asked to do this only if there is none of that name, so it is looked
-    /// for before, and nobody else writes here while the lock is ours.
+    /// Publishes the file. Services cannot make this conditional on a free name, so the name is checked first, and
+    /// nobody else writes here while we own the lock.
     fn complete(mut self, path: &Path) -> io::Result<()> {
         while !self.under_way.is_empty() {
             self.wait_for_one()?;
@@ -166,8 +166,7 @@ async fn complete_new(
     }
     match upload.complete().await {
         Ok(_) => Ok(()),
-        // If the answer was lost, a repetition finds no such upload. There was no file before; if there is one now,
-        // it is it.
+        // If the answer was lost, a retry does not find the upload. No file existed before, so an existing one is ours.
         Err(error) => match store.head(path).await {
             Ok(there) if there.size == size_bytes => Ok(()),
             _ => Err(error),
@@ -180,7 +179,7 @@ impl Drop for Parts {
         let Some(upload) = self.upload.take() else { return };
         let under_way = std::mem::take(&mut self.under_way);
         for part in under_way {
-            // A part that arrives after the upload was given up would stay.
+            // A part that arrives after the upload was aborted would remain.
             drop(part.wait_for(CLEAN_UP_TIMEOUT));
         }
         let abort = self.bucket.driver.begin(async move { upload.lock().await.abort().await });

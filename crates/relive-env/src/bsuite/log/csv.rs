@@ -1,4 +1,4 @@
-//! Log files as bsuite has them.
+//! Log files in bsuite's format.
 
 use super::LogRow;
 use crate::error::{EnvError, Mismatch};
@@ -20,7 +20,7 @@ pub fn write_csv(rows: &[LogRow]) -> String {
     text
 }
 
-/// Reads what [`write_csv`], or bsuite, wrote. Columns are known by their names.
+/// Reads the output of [`write_csv`] or of bsuite. Columns are identified by name.
 ///
 /// # Errors
 /// [`EnvError::Setting`] with the line if a column or a number is missing.

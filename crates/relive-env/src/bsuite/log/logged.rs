@@ -1,4 +1,4 @@
-//! An environment that keeps bsuite's log.
+//! An environment that writes bsuite's log.
 
 use super::{LogRow, read_csv, write_csv};
 use crate::bsuite::Totals;
@@ -10,18 +10,18 @@ use crate::spec::EnvironmentSpec;
 use crate::state::State;
 use crate::timestep::TimeStep;
 
-/// Tenths of a power of ten at which episodes are logged.
+/// Tenths of the multiples of a power of ten at which episodes are logged.
 const LOGGED_TENTHS: [u128; 14] = [10, 12, 14, 17, 20, 25, 30, 40, 50, 60, 70, 80, 90, 100];
 
-/// Whether bsuite logs after so many episodes: 1, 1.2, 1.4, 1.7, 2, 2.5, 3, 4 … 10 times a power of ten.
+/// Whether bsuite logs after this episode: after 1, 1.2, 1.4, 1.7, 2, 2.5, 3, 4 … 10 times a power of ten.
 #[must_use]
 pub fn is_logged_episode(episode: u64) -> bool {
     let power = 10_u128.pow(episode.max(1).ilog10());
     LOGGED_TENTHS.iter().any(|tenths| u128::from(episode) * 10 == power * tenths)
 }
 
-/// An environment with bsuite's log of it: a row after each [episode that is logged](is_logged_episode). There are
-/// some fourteen for each power of ten.
+/// An environment with bsuite's log: a row after each [logged episode](is_logged_episode), some fourteen per power of
+/// ten.
 ///
 /// ```
 /// use relive_env::{Action, Buffer, Environment, bsuite};
@@ -40,12 +40,12 @@ pub struct Logged<E> {
     environment: E,
     now: LogRow,
     rows: Vec<LogRow>,
-    /// The rows as text. A search saves and restores an environment many times for each step, and rows are few.
+    /// The rows as text. A search saves and restores an environment many times per step, but rows are few.
     text: Vec<u8>,
 }
 
 impl<E: Environment + Totals> Logged<E> {
-    /// With an empty log.
+    /// Starts with an empty log.
     pub fn new(environment: E) -> Self {
         Self { environment, now: LogRow::default(), rows: Vec::new(), text: write_csv(&[]).into_bytes() }
     }

@@ -1,4 +1,4 @@
-//! What bsuite notes about an agent.
+//! bsuite's log of an agent.
 
 mod csv;
 mod logged;

@@ -1,24 +1,24 @@
 //! One line of a log.
 
-/// Where an agent was after an episode.
+/// The state of an agent after an episode.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LogRow {
     /// Actions so far.
     pub steps: u64,
     /// Episodes so far.
     pub episode: u64,
-    /// Rewards so far.
+    /// Sum of rewards so far.
     pub total_return: f64,
-    /// Actions of the last episode.
+    /// Actions in the last episode.
     pub episode_len: u64,
-    /// Rewards of the last episode.
+    /// Sum of rewards in the last episode.
     pub episode_return: f64,
-    /// The environment's own sums.
+    /// The environment's own totals.
     pub totals: Vec<(String, f64)>,
 }
 
 impl LogRow {
-    /// The environment's sum of this name.
+    /// The environment's total of this name.
     #[must_use]
     pub fn total(&self, name: &str) -> Option<f64> {
         self.totals.iter().find(|(total, _)| total == name).map(|(_, value)| *value)

@@ -5,31 +5,31 @@ use super::run::{Point, Run, groups, points};
 use crate::bsuite::Experiment;
 use crate::error::{EnvError, Mismatch};
 
-/// Regret per episode of random play, or of the worst.
+/// Regret per episode of random play, or of the worst play.
 const BANDIT_REGRET: f64 = 0.5;
 const MNIST_REGRET: f64 = 1.8;
-/// Episodes after which it is looked how many digits are known.
+/// Number of episodes after which the recognised digits are counted.
 const MNIST_LATE: u64 = 9_000;
 const CATCH_REGRET: f64 = 1.6;
 const CARTPOLE_REGRET: f64 = 1000.0;
 const SWINGUP_REGRET: f64 = 700.0;
 const MOUNTAIN_CAR_REGRET: f64 = 1000.0;
-/// Steps of a car that is good at it.
+/// Steps of a good car.
 const MOUNTAIN_CAR_STEPS: f64 = 100.0;
 const CARTPOLE_GOOD: f64 = 500.0;
 const SWINGUP_GOOD: f64 = 100.0;
 const BEST_RETURN: f64 = 1.1;
-/// Episodes beyond two to the power of the size that still count as exploring.
+/// Episodes beyond two to the power of the size that still count as exploration.
 const FORGIVEN_EPISODES: f64 = 100.0;
-/// Episodes before which luck is not told from skill.
+/// Episodes before which luck cannot be distinguished from skill.
 const STOCHASTIC_EPISODES: u64 = 100;
 const MEMORY_RATIO: f64 = 0.75;
 const UMBRELLA_REGRET: f64 = 0.5;
 
-/// The score of an agent in one experiment, in `[0, 1]`: bsuite's, out of the runs of that experiment.
+/// bsuite's score of an agent in one experiment, in `[0, 1]`, from the runs of that experiment.
 ///
 /// # Errors
-/// [`EnvError::Setting`] if a run is of another experiment, there is no row at all, or a column is missing.
+/// [`EnvError::Setting`] if a run is of another experiment, the logs have no rows, or a column is missing.
 pub fn score(experiment: Experiment, runs: &[Run]) -> Result<f64, EnvError> {
     if let Some(other) = runs.iter().find(|run| run.id.experiment() != experiment) {
         return Err(EnvError::Setting(Mismatch::boxed("runs", experiment, other.id)));
@@ -91,7 +91,7 @@ fn cartpole(points: &[Point<'_>]) -> Result<f64, EnvError> {
     Ok(0.5 * (regret_score(points, CARTPOLE_REGRET, regret)? + solved(points, CARTPOLE_GOOD)?))
 }
 
-/// Half of the score by regret, and half of the share of digits that are known in the end.
+/// Half of the score is the regret score, half is the share of digits recognised at the end.
 fn mnist(points: &[Point<'_>]) -> Result<f64, EnvError> {
     let mut known = Vec::new();
     for pair in points.windows(2) {
@@ -122,7 +122,7 @@ fn swingup(points: &[Point<'_>]) -> Result<f64, EnvError> {
     Ok(mean(&scores?))
 }
 
-/// The part of the sizes with few enough bad episodes before dithering would have come to it.
+/// The share of the sizes that the agent solves with fewer bad episodes than dithering would need.
 fn deep_sea(points: &[Point<'_>], threshold: f64) -> Result<f64, EnvError> {
     let mut explored = Vec::new();
     for group in by_setting(points, "size") {
@@ -147,7 +147,7 @@ fn umbrella(points: &[Point<'_>], setting: &str) -> Result<f64, EnvError> {
     below(points, setting, UMBRELLA_REGRET, |point| point.total("total_regret"))
 }
 
-/// The part of the settings with a value per episode below a threshold.
+/// The share of the settings with a value per episode below a threshold.
 fn below(
     points: &[Point<'_>],
     setting: &str,

@@ -1,4 +1,4 @@
-//! How good an agent is, by bsuite's rules: numbers in `[0, 1]` per experiment, and their means per tag.
+//! Scores of agents by bsuite's rules: numbers in `[0, 1]` per experiment, and their means per tag.
 
 mod experiments;
 mod rules;

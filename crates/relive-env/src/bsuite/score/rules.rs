@@ -1,4 +1,4 @@
-//! What the scores are made of.
+//! The components of scores.
 
 use super::run::Point;
 use crate::error::EnvError;
@@ -8,25 +8,25 @@ pub(super) fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len().max(1) as f64
 }
 
-/// The part of the values for which something holds.
+/// The share of the values for which a condition holds.
 pub(super) fn fraction(holds: impl IntoIterator<Item = bool>) -> f64 {
     let values: Vec<f64> = holds.into_iter().map(|holds| f64::from(u8::from(holds))).collect();
     mean(&values)
 }
 
-/// Standard deviation of all there is.
+/// Standard deviation of a whole population.
 fn deviation(values: &[f64]) -> f64 {
     let centre = mean(values);
     mean(&values.iter().map(|value| (value - centre).powi(2)).collect::<Vec<_>>()).sqrt()
 }
 
-/// Half of the mean, and half of the mean less the deviation.
+/// Half of the mean, plus half of the mean minus the deviation.
 pub(super) fn mean_and_spread(scores: &[f64]) -> f64 {
     let centre = mean(scores);
     0.5 * (centre.clamp(0.0, 1.0) + (centre - deviation(scores)).clamp(0.0, 1.0))
 }
 
-/// The mean of a value over the last logged episode, per episode.
+/// The mean of a value per episode, over the last logged episode.
 pub(super) fn per_episode_at_end(
     points: &[Point<'_>],
     value: impl Fn(&Point<'_>) -> Result<f64, EnvError>,
@@ -37,7 +37,7 @@ pub(super) fn per_episode_at_end(
     Ok(mean(&values) / last.episodes())
 }
 
-/// How far an agent's regret is below a baseline's.
+/// How far an agent's regret is below a baseline's, as a score.
 pub(super) fn regret_score(
     points: &[Point<'_>],
     baseline: f64,
@@ -47,7 +47,7 @@ pub(super) fn regret_score(
     Ok(((baseline - regret) / baseline).clamp(0.0, 1.0))
 }
 
-/// The part of the identifiers with an episode that is better than `good`.
+/// The share of the identifiers with an episode that is better than `good`.
 pub(super) fn solved(points: &[Point<'_>], good: f64) -> Result<f64, EnvError> {
     let runs = super::run::groups(points, |id| f64::from(id.index()));
     let best = |run: &Vec<Point<'_>>| {

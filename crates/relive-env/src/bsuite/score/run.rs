@@ -1,4 +1,4 @@
-//! Logs of an agent, seen as points.
+//! Logs of an agent, as data points.
 
 use crate::bsuite::{BsuiteId, LogRow};
 use crate::error::{EnvError, Mismatch};
@@ -20,7 +20,7 @@ pub(super) struct Point<'a> {
 }
 
 impl Point<'_> {
-    /// The environment's sum of this name.
+    /// The environment's total of this name.
     pub(super) fn total(&self, name: &str) -> Result<f64, EnvError> {
         self.row.total(name).ok_or_else(|| {
             let expected = format_args!("a column {name}");
@@ -40,7 +40,7 @@ pub(super) fn points(runs: &[Run], most_episodes: u64) -> Vec<Point<'_>> {
     rows.filter(|point| point.row.episode <= most_episodes).collect()
 }
 
-/// Points by the value of a key, in the order in which values first come.
+/// Points grouped by the value of a key, in order of first appearance.
 pub(super) fn groups<'a>(points: &[Point<'a>], key: impl Fn(BsuiteId) -> f64) -> Vec<Vec<Point<'a>>> {
     let mut groups: Vec<(f64, Vec<Point<'a>>)> = Vec::new();
     for point in points {

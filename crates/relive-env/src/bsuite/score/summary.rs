@@ -4,19 +4,19 @@ use super::{Run, score};
 use crate::bsuite::{Experiment, Tag};
 use crate::error::EnvError;
 
-/// What an agent is good at.
+/// The strengths of an agent.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Summary {
-    /// The score of each experiment that there are runs of, and whether all of these were played to their end.
+    /// The score of each experiment that has runs, and whether all these runs are complete.
     pub experiments: Vec<(Experiment, f64, bool)>,
-    /// The mean of the scores for each tag that there are experiments of: the corners of bsuite's radar.
+    /// The mean score of each tag that has experiments: the corners of bsuite's radar plot.
     pub tags: Vec<(Tag, f64)>,
 }
 
-/// Scores whatever runs there are.
+/// Computes the scores of any set of runs.
 ///
 /// # Errors
-/// [`EnvError::Setting`] as [`score`] has it.
+/// [`EnvError::Setting`] as for [`score`].
 pub fn summarize(runs: &[Run]) -> Result<Summary, EnvError> {
     let mut experiments = Vec::new();
     for experiment in Experiment::ALL.into_iter().chain(Experiment::MNIST) {

@@ -1,8 +1,8 @@
-//! Experiments and what they are about.
+//! Experiments and their tags.
 
 use std::fmt;
 
-/// What an experiment tries.
+/// A capability that experiments test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[expect(missing_docs, reason = "each is what it is named after")]
 pub enum Tag {
@@ -55,7 +55,7 @@ const SHORT: u64 = 1_000;
 const LONG: u64 = 10_000;
 
 impl Experiment {
-    /// All experiments but [MNIST's](Self::MNIST), in the order of bsuite's sweep.
+    /// All experiments except [MNIST's](Self::MNIST), in the order of bsuite's sweep.
     pub const ALL: [Self; 20] = [
         Self::Bandit,
         Self::BanditNoise,
@@ -79,10 +79,10 @@ impl Experiment {
         Self::UmbrellaLength,
     ];
 
-    /// Those that need MNIST's images, which the user brings.
+    /// The experiments that need MNIST's images, which the user provides.
     pub const MNIST: [Self; 3] = [Self::Mnist, Self::MnistNoise, Self::MnistScale];
 
-    /// The experiment of a name.
+    /// The experiment with this name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().chain(Self::MNIST).find(|experiment| experiment.name() == name)
@@ -124,19 +124,19 @@ impl Experiment {
         self.facts().name
     }
 
-    /// What it tries.
+    /// The capabilities that it tests.
     #[must_use]
     pub fn tags(self) -> &'static [Tag] {
         self.facts().tags
     }
 
-    /// How many episodes an agent plays.
+    /// Number of episodes that an agent plays.
     #[must_use]
     pub fn num_episodes(self) -> u64 {
         self.facts().num_episodes
     }
 
-    /// How many settings it has.
+    /// Number of its settings.
     #[must_use]
     pub fn num_ids(self) -> u32 {
         self.facts().num_ids

@@ -23,10 +23,10 @@ pub struct BsuiteId {
 }
 
 impl BsuiteId {
-    /// The setting of this number.
+    /// The setting with this number.
     ///
     /// # Errors
-    /// [`EnvError::Setting`] if the experiment has not so many.
+    /// [`EnvError::Setting`] if the experiment does not have that many.
     pub fn new(experiment: Experiment, index: u32) -> Result<Self, EnvError> {
         if index < experiment.num_ids() {
             Ok(Self { experiment, index })
@@ -35,7 +35,7 @@ impl BsuiteId {
         }
     }
 
-    /// All identifiers but MNIST's, in the order of bsuite's sweep.
+    /// All identifiers except MNIST's, in the order of bsuite's sweep.
     pub fn all() -> impl Iterator<Item = Self> {
         Experiment::ALL.into_iter().flat_map(Self::of)
     }
@@ -57,19 +57,19 @@ impl BsuiteId {
         self.index
     }
 
-    /// Settings with their names in bsuite; none where identifiers differ in nothing but their seed.
+    /// Settings with their names in bsuite; empty if identifiers only differ in their seed.
     #[must_use]
     pub fn settings(self) -> Vec<(&'static str, f64)> {
         self.experiment.settings(self.index).unwrap_or_default()
     }
 
-    /// The setting of this name.
+    /// The value of the setting with this name.
     #[must_use]
     pub fn setting(self, name: &str) -> Option<f64> {
         self.settings().into_iter().find(|(setting, _)| *setting == name).map(|(_, value)| value)
     }
 
-    /// Name of bsuite's log file for it.
+    /// The name of bsuite's log file for it.
     #[must_use]
     pub fn csv_file_name(self) -> String {
         format!("bsuite_id_-_{}-{}.csv", self.experiment, self.index)

@@ -9,18 +9,17 @@ use crate::error::EnvError;
 
 type Boxed = Box<dyn BsuiteEnvironment>;
 
-/// Memory is two steps long where its number of bits varies.
+/// The chain's length if its number of bits varies.
 const MEMORY_LENGTH: u32 = 2;
-/// The chain's length where the number of distractors varies.
+/// The chain's length if the number of distractors varies.
 const CHAIN_LENGTH: u32 = 20;
 
 /// The environment of an identifier such as `catch/0`.
 ///
-/// Where bsuite leaves the seed to chance, or has one that is always the same, it is `seed` here; seeds of mappings
-/// are part of the identifier.
+/// `seed` replaces the seeds that bsuite leaves to chance or fixes; the seeds of mappings are part of the identifier.
 ///
 /// # Errors
-/// [`EnvError::Setting`] if there is no such identifier.
+/// [`EnvError::Setting`] if the identifier does not exist.
 ///
 /// ```
 /// use relive_env::{Environment, bsuite};
@@ -36,8 +35,8 @@ impl BsuiteId {
     /// The environment of this identifier; see [`load`].
     ///
     /// # Errors
-    /// [`EnvError::Setting`] if a setting is out of its limits, which those of the sweep are not, or if MNIST's
-    /// images are needed and not to be had.
+    /// [`EnvError::Setting`] if a setting exceeds its limits, which no setting of the sweep does, or if MNIST's images
+    /// are needed but missing.
     pub fn load(self, seed: u32) -> Result<Boxed, EnvError> {
         use Experiment as E;
         Ok(match self.experiment() {

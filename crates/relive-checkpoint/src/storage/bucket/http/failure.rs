@@ -1,4 +1,4 @@
-//! Which failures are worth another try.
+//! Which failures are retried.
 
 use std::error::Error;
 use std::io;
@@ -6,7 +6,7 @@ use std::io;
 use hyper_util::client::legacy;
 use object_store::client::{HttpError, HttpErrorKind};
 
-/// A failure with its kind, which decides over another try.
+/// A failure with its kind, which decides about retries.
 pub(super) fn classified(error: impl Error + Send + Sync + 'static) -> HttpError {
     let kind = kind(&error);
     HttpError::new(kind, error)
@@ -20,14 +20,14 @@ fn kind(error: &(dyn Error + 'static)) -> HttpErrorKind {
     causes(error).find_map(of_cause).unwrap_or(HttpErrorKind::Unknown)
 }
 
-/// The error, what caused it, and so on.
+/// The error and the chain of its causes.
 fn causes<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
     std::iter::successors(Some(error), |error: &&'a (dyn Error + 'static)| (*error).source())
 }
 
 fn of_cause(cause: &(dyn Error + 'static)) -> Option<HttpErrorKind> {
     if let Some(error) = cause.downcast_ref::<hyper::Error>() {
-        // A connection from the pool that the service had closed meanwhile, or that broke under the answer.
+        // A pooled connection that the service had closed meanwhile, or that broke during the answer.
         let cut = error.is_closed() || error.is_incomplete_message() || error.is_body_write_aborted();
         return (cut || error.is_canceled()).then_some(HttpErrorKind::Request);
     }

@@ -1,4 +1,4 @@
-//! HTTP as the clients of the services need it: TLS with the system's certificates, proxies, a time limit per request.
+//! HTTP for the services' clients: TLS with the system's certificates, proxies, a time limit per request.
 
 mod connector;
 mod failure;

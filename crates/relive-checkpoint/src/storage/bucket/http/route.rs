@@ -1,4 +1,4 @@
-//! The way to a service: straight, or through a proxy.
+//! The route to a service: direct, or through a proxy.
 
 use std::error::Error;
 use std::fmt;
@@ -37,7 +37,7 @@ impl Route {
 
 impl fmt::Debug for Route {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Proxies have passwords.
+        // Proxy URLs contain passwords.
         f.debug_struct("Route").finish_non_exhaustive()
     }
 }

@@ -12,7 +12,7 @@ fn at(store: &Faulty, name: &str) -> BucketStorage {
     faults::at(store, name, QUICK)
 }
 
-/// Looks until it is so.
+/// Polls until the condition holds.
 pub(super) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let start = Instant::now();
     while !is_so() {
@@ -21,7 +21,7 @@ pub(super) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// How long to wait for what must come.
+/// How long to wait for an event that must come.
 pub(super) const PATIENCE: Duration = Duration::from_secs(30);
 
 const LARGE: usize = 20 << 20;

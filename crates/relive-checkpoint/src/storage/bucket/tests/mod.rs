@@ -1,4 +1,4 @@
-//! Against a store in memory that fails on demand, and a real S3 server.
+//! Tests against an in-memory store that fails on demand, and a real S3 server.
 
 mod lease;
 mod memory;

@@ -1,4 +1,4 @@
-//! Against a real S3 server, over HTTP.
+//! Tests against a real S3 server, over HTTP.
 
 use std::io::{BufRead, BufReader, ErrorKind, IoSlice};
 use std::process::{Command, Stdio};
@@ -84,10 +84,10 @@ fn a_bucket_that_is_not_there_is_named() {
     assert!(error.contains("there is no bucket `relive-nowhere`"), "{error}");
 }
 
-/// Set for the process that is to be killed: where it writes.
+/// Set for the process that is to be killed: the place where it writes.
 const VICTIM: &str = "RELIVE_TEST_VICTIM";
 
-/// Not a test of its own: it goes on writing parts of one file until it is killed.
+/// Not a test of its own: writes parts of one file until it is killed.
 #[test]
 fn victim() {
     let Ok(place) = std::env::var(VICTIM) else { return };
@@ -112,7 +112,7 @@ fn who_is_killed_in_the_middle_of_an_upload_leaves_nothing_to_be_seen() {
     victim.wait().unwrap();
     let storage = server.at("killed", QUICK);
     assert_eq!(names(&storage, ""), ["relive.lock"]);
-    // Nobody gave the lock back: it has to expire.
+    // The lock was not released, so it has to expire.
     let _lock = storage.lock().unwrap();
     write(&storage, "x", b"1");
     assert_eq!(read(&storage, "x"), b"1");
