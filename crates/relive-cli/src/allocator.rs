@@ -24,8 +24,8 @@ const GIVE_BACK_EVERY: Duration = Duration::from_secs(2);
 
 /// Gives memory back to the system that is not used any more, from now on.
 ///
-/// mimalloc does so when a thread asks it for memory. On a server whose clients have gone nobody asks, and what a table that was dropped has
-/// taken would look as if it were used for as long as that lasts.
+/// mimalloc does so when a thread asks it for memory. On a server whose clients have gone nobody asks, and what a
+/// table that was dropped has taken would look as if it were used for as long as that lasts.
 pub(crate) fn give_back_from_now_on() {
     let give_back = || loop {
         std::thread::sleep(GIVE_BACK_EVERY);

@@ -56,25 +56,28 @@ impl From<ConfigFrom> for Rules {
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Checkpoints")]
 pub(crate) struct Checkpoints {
-    /// Folder or bucket (s3://…, gs://…, az://…) of checkpoints: the newest one is loaded at the start, and new ones are
-    /// written there: when a client asks, every so often, and at the end [default: the configuration's, else none]
+    /// Folder or bucket (s3://…, gs://…, az://…) of checkpoints: the newest one is loaded at the start, and new ones
+    /// are written there: when a client asks, every so often, and at the end [default: the configuration's, else
+    /// none]
     #[arg(long, value_name = "DIR|URL")]
     checkpoint_dir: Option<String>,
-    /// Write a checkpoint every so often, as in 90s, 10m or 1h, at least 1s apart [default: the configuration's, else never]
+    /// Write a checkpoint every so often, as in 90s, 10m or 1h, at least 1s apart [default: the configuration's, else
+    /// never]
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     checkpoint_every: Option<Duration>,
-    /// How many checkpoints to keep: older ones are removed once a newer one is whole [default: the configuration's, else 3]
+    /// How many checkpoints to keep: older ones are removed once a newer one is whole [default: the configuration's,
+    /// else 3]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     checkpoint_keep: Option<u32>,
     /// Format of the checkpoints that are written; either is loaded [default: the configuration's, else relive]
     #[arg(long, value_enum, value_name = "FORMAT")]
     checkpoint_format: Option<FormatChoice>,
-    /// Whose rules count where the configuration and the checkpoint that is loaded differ [default: the configuration's, else
-    /// checkpoint]
+    /// Whose rules count where the configuration and the checkpoint that is loaded differ [default: the
+    /// configuration's, else checkpoint]
     #[arg(long, value_enum, value_name = "WHOSE")]
     config_from: Option<ConfigFrom>,
-    /// Take tables that clients have added to an earlier server: those that the checkpoint has and the configuration has not, with the
-    /// rules that they have there
+    /// Take tables that clients have added to an earlier server: those that the checkpoint has and the configuration
+    /// has not, with the rules that they have there
     #[arg(long)]
     checkpoint_tables: bool,
     /// Write no checkpoint when the server ends

@@ -50,8 +50,8 @@ pub(crate) struct ServerSecurity {
     /// Connections open at once; more are closed as they come [default: 20000]
     #[arg(long, value_name = "N")]
     max_connections: Option<NonZeroUsize>,
-    /// Bytes on their way between clients and tables, over all connections; further inserts and samples wait, and clients
-    /// that do not move theirs meanwhile are cut [default: 4GiB]
+    /// Bytes on their way between clients and tables, over all connections; further inserts and samples wait, and
+    /// clients that do not move theirs meanwhile are cut [default: 4GiB]
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     #[serde(default, deserialize_with = "bytes_of_entry")]
     max_bytes_in_flight: Option<u64>,

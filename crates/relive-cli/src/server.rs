@@ -123,8 +123,8 @@ fn kind_of(error: &Error) -> Kind {
     }
 }
 
-/// Whether the error was made on this side, because the connection broke or carried no gRPC. A status that a server sent
-/// has no source.
+/// Whether the error was made on this side, because the connection broke or carried no gRPC. A status that a server
+/// sent has no source.
 fn is_of_transport(error: &Error) -> bool {
     error.source().is_some_and(|status| status.source().is_some())
 }

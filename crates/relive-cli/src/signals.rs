@@ -49,7 +49,8 @@ impl Signals {
     }
 }
 
-/// From now on the first signal tells `stop`, which ends `what`, on a thread of its own, and the second one ends the process.
+/// From now on the first signal tells `stop`, which ends `what`, on a thread of its own, and the second one ends the
+/// process.
 pub(crate) fn stop_in_order(what: &'static str, stop: impl FnOnce() + Send + 'static) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let signals = runtime.block_on(async { Signals::catch() })?;

@@ -14,7 +14,8 @@ fn input(row: usize) -> [f32; INPUTS] {
     std::array::from_fn(|n| ((row * INPUTS + n) as f32).sin())
 }
 
-/// Least squares, by gradient descent with momentum. Learns from each row whose number leaves the rank as rest; the weights in the end.
+/// Least squares, by gradient descent with momentum. Learns from each row whose number leaves the rank as rest; the
+/// weights in the end.
 fn learn(ring: &Ring) -> Vec<f32> {
     // Others than the first begin with weights that are of no use.
     let mut first = bytemuck::cast_slice(&[0.1 + ring.rank() as f32; INPUTS]).to_vec();

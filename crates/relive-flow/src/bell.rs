@@ -5,7 +5,8 @@ use std::task::{Wake, Waker};
 
 use crate::sync::Mutex;
 
-/// Wakes those of several pullers that wait for what they have in common, which is pulled with the bell as its waker. They are known by their numbers.
+/// Wakes those of several pullers that wait for what they have in common, which is pulled with the bell as its waker.
+/// They are known by their numbers.
 #[derive(Default)]
 pub(crate) struct Bell(Mutex<Vec<(usize, Waker)>>);
 

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use crate::{ErrorKind, FlowError, Result};
 
-/// Where a graph is: what [`Flow::save`](crate::Flow::save) gives and [`Flow::restore`](crate::Flow::restore) takes. Its fields are plain, to be written in any format.
+/// Where a graph is: what [`Flow::save`](crate::Flow::save) gives and [`Flow::restore`](crate::Flow::restore) takes.
+/// Its fields are plain, to be written in any format.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GraphState {
     /// The operators, each before those that it pulls from.

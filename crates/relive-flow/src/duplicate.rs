@@ -169,12 +169,15 @@ impl<T> Drop for Duplicate<T> {
 }
 
 impl<T: Clone + Send + 'static> Flow<T> {
-    /// Copies of the flow, each with all items. A copy may be `max_lead` items ahead of the others, at least one; then it waits until these were pulled, so
-    /// that no more than `max_lead` items are kept. An error comes to the copy that pulls, and only there.
+    /// Copies of the flow, each with all items. A copy may be `max_lead` items ahead of the others, at least one;
+    /// then it waits until these were pulled, so that no more than `max_lead` items are kept. An error comes to the
+    /// copy that pulls, and only there.
     ///
-    /// Waiting for copies behind is an [`ErrorKind::Deadlock`](crate::ErrorKind::Deadlock) error once nothing will pull them: at once where a thread of the graph pulls them
-    /// whose items are not taken meanwhile, as that of a [`prefetch`](Flow::prefetch); otherwise, where this thread itself has pulled them, or nobody, after a second, in which
-    /// another thread may begin with them. [`next_within`](Flow::next_within) waits its time in any case. A copy that is dropped is waited for no more.
+    /// Waiting for copies behind is an [`ErrorKind::Deadlock`](crate::ErrorKind::Deadlock) error once nothing will
+    /// pull them: at once where a thread of the graph pulls them whose items are not taken meanwhile, as that of a
+    /// [`prefetch`](Flow::prefetch); otherwise, where this thread itself has pulled them, or nobody, after a second,
+    /// in which another thread may begin with them. [`next_within`](Flow::next_within) waits its time in any case. A
+    /// copy that is dropped is waited for no more.
     ///
     /// ```
     /// use relive_flow::{Flow, Order, Stepped};

@@ -114,8 +114,8 @@ impl<T: 'static> Flow<T> {
         Flow { pull: Box::new(pull(self.pull)), ..self }
     }
 
-    /// Gives the operator that was added last a name, by which [`show`](Self::show), [`mermaid`](Self::mermaid), [`monitor`](Self::monitor) and errors
-    /// call it from now on.
+    /// Gives the operator that was added last a name, by which [`show`](Self::show), [`mermaid`](Self::mermaid),
+    /// [`monitor`](Self::monitor) and errors call it from now on.
     ///
     /// ```
     /// use relive_flow::Flow;
@@ -133,8 +133,8 @@ impl<T: 'static> Flow<T> {
         self
     }
 
-    /// Counts the bytes of what the operator gives that was added last, as this function tells them: [`monitor`](Self::monitor) shows them. A graph
-    /// that goes on from a checkpoint counts from 0 again.
+    /// Counts the bytes of what the operator gives that was added last, as this function tells them:
+    /// [`monitor`](Self::monitor) shows them. A graph that goes on from a checkpoint counts from 0 again.
     ///
     /// ```
     /// use relive_flow::Flow;
@@ -153,7 +153,8 @@ impl<T: 'static> Flow<T> {
     /// The next item, waiting for it. None at the end, after which it must not be called again.
     ///
     /// # Errors
-    /// Those of the operators; [`ErrorKind::Deadlock`] if the graph waits for itself. The next call goes on with the next item.
+    /// Those of the operators; [`ErrorKind::Deadlock`] if the graph waits for itself. The next call goes on with the
+    /// next item.
     #[expect(
         clippy::should_implement_trait,
         reason = "a flow is turned into an iterator, whose methods are those of iterators"
@@ -173,7 +174,8 @@ impl<T: 'static> Flow<T> {
     /// [`next`](Self::next), a slice at a time, for callers who look after other things between two slices.
     ///
     /// # Errors
-    /// As [`next`](Self::next), [`ErrorKind::Deadlock`] included, and [`ErrorKind::Timeout`] at the end of the slice; nothing is lost then.
+    /// As [`next`](Self::next), [`ErrorKind::Deadlock`] included, and [`ErrorKind::Timeout`] at the end of the slice;
+    /// nothing is lost then.
     pub fn next_for(&mut self, slice: Duration) -> Option<Result<T>> {
         self.next_until(Instant::now().checked_add(slice), false)
     }
@@ -228,8 +230,8 @@ impl<T: 'static> Flow<T> {
         polled
     }
 
-    /// Waits for the next item and returns it with its source; none once `stops` is set. A change of `stops` takes effect when the waker is called;
-    /// `register` gets that waker before the first wait.
+    /// Waits for the next item and returns it with its source; none once `stops` is set. A change of `stops` takes
+    /// effect when the waker is called; `register` gets that waker before the first wait.
     pub(crate) fn next_unless(
         &mut self,
         stops: &AtomicBool,

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-/// Counters, values and timers by name. All operators of a connected graph have the same ones: joining flows joins theirs.
+/// Counters, values and timers by name. All operators of a connected graph have the same ones: joining flows joins
+/// theirs.
 ///
 /// ```
 /// use relive_flow::{Flow, Order};

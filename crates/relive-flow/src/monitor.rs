@@ -34,7 +34,8 @@ use crate::node::Node;
 #[derive(Clone)]
 pub struct Monitor(Arc<Node>);
 
-/// An operator of a graph. An operator of shards is one for all of them; a shard that was made anew counts from 0 again.
+/// An operator of a graph. An operator of shards is one for all of them; a shard that was made anew counts from 0
+/// again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OperatorStatus {
     /// Its name.
@@ -47,23 +48,26 @@ pub struct OperatorStatus {
     pub items: u64,
     /// Bytes of those items; none if nobody has said how many an item has, by [`Flow::measured`].
     pub bytes: Option<u64>,
-    /// Items that lie in it until they are asked for; none if it is no operator in which they do, as `prefetch`, `gather_async`, `gather_sync` and
-    /// copies are. Where shards fail and begin anew it is too low.
+    /// Items that lie in it until they are asked for; none if it is no operator in which they do, as `prefetch`,
+    /// `gather_async`, `gather_sync` and copies are. Where shards fail and begin anew it is too low.
     pub queued: Option<u64>,
     /// Errors that it has given.
     pub errors: u64,
-    /// For how long it has been asked for an item and had none, in the shard that has waited longest; none if it is not so.
+    /// For how long it has been asked for an item and had none, in the shard that has waited longest; none if it is
+    /// not so.
     pub waits: Option<Duration>,
 }
 
 impl Monitor {
-    /// All operators, each behind those that it pulls from. Those of a shard are there once it has begun, with the first pull.
+    /// All operators, each behind those that it pulls from. Those of a shard are there once it has begun, with the
+    /// first pull.
     #[must_use]
     pub fn operators(&self) -> Vec<OperatorStatus> {
         graph::operators(&self.0).into_iter().map(status).collect()
     }
 
-    /// All operators as JSON, for programs: a list of objects with the fields of [`OperatorStatus`], times in seconds, `null` for none.
+    /// All operators as JSON, for programs: a list of objects with the fields of [`OperatorStatus`], times in
+    /// seconds, `null` for none.
     ///
     /// ```
     /// use relive_flow::Flow;

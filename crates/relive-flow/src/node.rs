@@ -30,7 +30,8 @@ pub(crate) struct Node {
     bytes: AtomicU64,
     /// Whether what it has pulled lies in it, item for item, until it is asked for.
     is_queue: bool,
-    /// Since when it has been asked for an item and had none, in nanoseconds since the program's first wait; 0 if it is not so.
+    /// Since when it has been asked for an item and had none, in nanoseconds since the program's first wait; 0 if it
+    /// is not so.
     waits_since: AtomicU64,
 }
 
@@ -133,7 +134,8 @@ impl Node {
         self.bytes.store(sum, Ordering::Relaxed);
     }
 
-    /// Items that lie in it until they are asked for, if it is such an operator. Those that are taken or made meanwhile may count or not.
+    /// Items that lie in it until they are asked for, if it is such an operator. Those that are taken or made
+    /// meanwhile may count or not.
     pub(crate) fn queued(&self) -> Option<u64> {
         let gone = self.items() + self.errors();
         let ends = self.shards.iter().flat_map(|shards| shards.ends());

@@ -15,11 +15,12 @@ pub type Polled<T> = Poll<Option<Result<Tagged<T>>>>;
 ///
 /// After the end it is asked no more. After an error it may be: the next pull goes on with the next item.
 pub trait Pull<T>: Send {
-    /// The next item. Who has none yet says so by [`Poll::Pending`], after having taken the [`waker`](Turn::waker) that is called once it
-    /// has.
+    /// The next item. Who has none yet says so by [`Poll::Pending`], after having taken the [`waker`](Turn::waker)
+    /// that is called once it has.
     fn poll_next(&mut self, turn: &mut Turn<'_>) -> Polled<T>;
 
-    /// Writes to a checkpoint where the stream is, or reads it from one, before the first pull; see [`Flow::checkpoint`](crate::Flow::checkpoint).
+    /// Writes to a checkpoint where the stream is, or reads it from one, before the first pull; see
+    /// [`Flow::checkpoint`](crate::Flow::checkpoint).
     ///
     /// # Errors
     /// The stream cannot be saved: so it is if this is not implemented.
@@ -117,13 +118,15 @@ impl<'a> Turn<'a> {
         self.stop = Stop::Stopped;
     }
 
-    /// Whether nothing else is to be done in this pull: what pulls in a part of the graph that has stopped keeps everything as it is.
+    /// Whether nothing else is to be done in this pull: what pulls in a part of the graph that has stopped keeps
+    /// everything as it is.
     #[must_use]
     pub fn is_stopped(&self) -> bool {
         self.stop == Stop::Stopped
     }
 
-    /// A pull at a part of the graph that wakes somebody else. What it waits for goes into this one by [`follow`](Self::follow).
+    /// A pull at a part of the graph that wakes somebody else. What it waits for goes into this one by
+    /// [`follow`](Self::follow).
     pub(crate) fn over<'b>(&self, waker: &'b Waker) -> Turn<'b>
     where
         'a: 'b,

@@ -10,15 +10,16 @@ use crate::{Flow, Result};
 
 /// How many items are sampled for each that is inserted, and how far it may be off.
 ///
-/// With `i` items inserted and `s` sampled, sampling is allowed from `i = min_inserted` on, and both are allowed while `i · samples_per_insert - s` stays
-/// within `tolerance` of its value at `min_inserted` items and no samples.
+/// With `i` items inserted and `s` sampled, sampling is allowed from `i = min_inserted` on, and both are allowed
+/// while `i · samples_per_insert - s` stays within `tolerance` of its value at `min_inserted` items and no samples.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Ratio {
     /// Items sampled for each that is inserted, above 0.
     pub samples_per_insert: f64,
     /// Items that are inserted before the first is sampled.
     pub min_inserted: u64,
-    /// How many samples it may be off, at least the larger of 1 and `samples_per_insert`: with less, one of both could never go on.
+    /// How many samples it may be off, at least the larger of 1 and `samples_per_insert`: with less, one of both
+    /// could never go on.
     pub tolerance: f64,
 }
 
@@ -122,8 +123,9 @@ impl<T> Pull<T> for InStep<T> {
 }
 
 impl<T: Send + 'static> Flow<T> {
-    /// The items of both flows, `samples_per_insert` of `samples` for each of `inserts`, within the tolerance; whoever is ready goes on as far as that allows. It
-    /// ends when neither may go on: what is left of a flow that was not kept up with is not pulled. Errors do not count as items.
+    /// The items of both flows, `samples_per_insert` of `samples` for each of `inserts`, within the tolerance;
+    /// whoever is ready goes on as far as that allows. It ends when neither may go on: what is left of a flow that
+    /// was not kept up with is not pulled. Errors do not count as items.
     ///
     /// A ratio that makes no sense is an [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) error of the first pull.
     ///

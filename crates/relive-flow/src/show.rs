@@ -6,9 +6,9 @@ use crate::Flow;
 use crate::graph::{Operator, operators};
 
 impl<T> Flow<T> {
-    /// The graph as text, an operator a line: its number, its name, which operators it pulls from, and how many items it has given so far. An operator
-    /// of shards has one line for all of them, which counts their items together. A shard makes its operators when it begins, with the first pull;
-    /// they are not shown before.
+    /// The graph as text, an operator a line: its number, its name, which operators it pulls from, and how many items
+    /// it has given so far. An operator of shards has one line for all of them, which counts their items together. A
+    /// shard makes its operators when it begins, with the first pull; they are not shown before.
     ///
     /// ```
     /// use relive_flow::{Flow, Order};
@@ -43,7 +43,8 @@ impl<T> Flow<T> {
         text
     }
 
-    /// The graph in the language of Mermaid, which notebooks and GitHub draw. What [`show`](Self::show) says of shards holds here, too.
+    /// The graph in the language of Mermaid, which notebooks and GitHub draw. What [`show`](Self::show) says of
+    /// shards holds here, too.
     #[must_use]
     pub fn mermaid(&self) -> String {
         let mut text = "flowchart LR\n".to_owned();

@@ -29,9 +29,10 @@ impl<T: 'static> Flow<T> {
         self.step_until(Stop::Never)
     }
 
-    /// Pulls once, waits for nothing, and stops as soon as an operator of this name has made an item or an error, before the next operator gets it.
-    /// The next pull of any kind goes on from there, and gives what it would have given without the stop. Operators of one name that follow each other
-    /// are stopped at one by one; [`named`](Self::named) tells them apart. Operators in other threads are not stopped at.
+    /// Pulls once, waits for nothing, and stops as soon as an operator of this name has made an item or an error,
+    /// before the next operator gets it. The next pull of any kind goes on from there, and gives what it would have
+    /// given without the stop. Operators of one name that follow each other are stopped at one by one;
+    /// [`named`](Self::named) tells them apart. Operators in other threads are not stopped at.
     ///
     /// ```
     /// use relive_flow::{Flow, Stepped};
@@ -70,8 +71,8 @@ impl<T: 'static> Flow<T> {
         })
     }
 
-    /// The operators that hold items now, between two pulls, and how many: lists that are being collected, what waits in a buffer or for another copy of a
-    /// flow, what a stop has kept.
+    /// The operators that hold items now, between two pulls, and how many: lists that are being collected, what waits
+    /// in a buffer or for another copy of a flow, what a stop has kept.
     ///
     /// # Errors
     /// [`ErrorKind::Unsaved`]: an operator does not say, as for [`save`](Self::save).

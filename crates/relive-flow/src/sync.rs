@@ -25,7 +25,8 @@ pub(crate) fn all_pullers() -> impl std::ops::Deref<Target = ()> {
     ALL.lock()
 }
 
-/// Whether something becomes true soon: that other threads get their turns so many times costs less than to fall asleep and to be woken.
+/// Whether something becomes true soon: that other threads get their turns so many times costs less than to fall
+/// asleep and to be woken.
 #[cfg(not(relive_loom))]
 pub(crate) fn soon(mut is_true: impl FnMut() -> bool) -> bool {
     const TURNS: usize = 200;

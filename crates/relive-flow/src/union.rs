@@ -21,8 +21,8 @@ pub enum Order {
     RoundRobin,
     /// One item of each flow in turn that has one.
     Ready,
-    /// As many items of each flow in turn as its weight says, waiting for them. Weights that are no whole numbers need random numbers, which
-    /// depend on the seed.
+    /// As many items of each flow in turn as its weight says, waiting for them. Weights that are no whole numbers
+    /// need random numbers, which depend on the seed.
     Weighted {
         /// One for each flow.
         weights: Vec<Weight>,
@@ -121,7 +121,8 @@ impl<T> Union<T> {
         }
     }
 
-    /// True with this chance. A number depends on how many were drawn before and on nothing else, so that the count is all that a checkpoint needs.
+    /// True with this chance. A number depends on how many were drawn before and on nothing else, so that the count
+    /// is all that a checkpoint needs.
     fn draw(&mut self, chance: f64) -> bool {
         self.drawn = self.drawn.wrapping_add(1);
         let seed = self.seed ^ self.drawn.wrapping_mul(0xd134_2543_de82_ef95);
@@ -200,9 +201,11 @@ impl<T> Pull<T> for Union<T> {
 }
 
 impl<T: Send + 'static> Flow<T> {
-    /// The items of all flows, in this order; it ends when all have ended. The flows have their [`Metrics`](crate::Metrics) in common from now on.
+    /// The items of all flows, in this order; it ends when all have ended. The flows have their
+    /// [`Metrics`](crate::Metrics) in common from now on.
     ///
-    /// No flows, and weights that make no sense, are an [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) error of the first pull.
+    /// No flows, and weights that make no sense, are an [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) error of
+    /// the first pull.
     ///
     /// ```
     /// use relive_flow::{Flow, Order, Weight};

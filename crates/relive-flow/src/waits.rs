@@ -1,7 +1,8 @@
 //! Which threads wait for which, so that a graph that waits for itself is noticed.
 //!
-//! A thread that has no item says what could give it one: another thread that makes items, or the threads that pull other parts of the graph. Once
-//! nothing of this can happen any more, the thread that pulls the end of the graph gets an error.
+//! A thread that has no item says what could give it one: another thread that makes items, or the threads that pull
+//! other parts of the graph. Once nothing of this can happen any more, the thread that pulls the end of the graph
+//! gets an error.
 
 use std::sync::{Arc, OnceLock, Weak};
 use std::task::Wake;
@@ -14,7 +15,8 @@ use crate::sync::{self, Condvar, Mutex, all_pullers};
 /// How often a thread that waits for others looks whether they still go on.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
-/// How long a thread that waits leaves others to begin with a part of the graph that none pulls: the time in which a thread begins, many times over.
+/// How long a thread that waits leaves others to begin with a part of the graph that none pulls: the time in which a
+/// thread begins, many times over.
 pub(crate) const BEGINNING: Duration = Duration::from_secs(1);
 
 /// A thread that pulls, as the others see it.
@@ -116,7 +118,8 @@ impl Puller {
         if asking.path.contains(&std::ptr::from_ref(self)) {
             return false;
         }
-        // Threads that do not make items for others notice by themselves that the graph stands still, so that one error comes of it.
+        // Threads that do not make items for others notice by themselves that the graph stands still, so that one
+        // error comes of it.
         if asking.by.worker.is_some() && self.worker.is_none() {
             return true;
         }

@@ -1,4 +1,5 @@
-//! Every interleaving of threads that make items, hand them over, wait and stop. Run with `RUSTFLAGS="--cfg relive_loom"`.
+//! Every interleaving of threads that make items, hand them over, wait and stop. Run with `RUSTFLAGS="--cfg
+//! relive_loom"`.
 #![cfg(relive_loom)]
 
 use loom::thread;

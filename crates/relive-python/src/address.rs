@@ -28,8 +28,8 @@ pub(crate) fn local_place(address: &str) -> Option<Place> {
     LOCAL_HOSTS.contains(&host).then(|| port.parse::<u16>().ok()).flatten().map(Place::from)
 }
 
-/// An error unless another process listens at `address`, where a server of this process was: waiting for that to come back would
-/// be waiting for ever.
+/// An error unless another process listens at `address`, where a server of this process was: waiting for that to come
+/// back would be waiting for ever.
 pub(crate) fn check_for_successor(py: Python<'_>, address: &str, place: Option<Place>) -> PyResult<()> {
     let port = place.and_then(|place| u16::try_from(place).ok());
     if port.is_some_and(|port| py.detach(|| is_listened_at(port))) {
@@ -48,8 +48,8 @@ fn is_listened_at(port: u16) -> bool {
     hosts.iter().any(|&host| TcpStream::connect_timeout(&SocketAddr::new(host, port), PROBE).is_ok())
 }
 
-/// Addresses of one server in gRPC's notation, without it. A name that is to be resolved may stand for many, unless it is this
-/// machine's or no name.
+/// Addresses of one server in gRPC's notation, without it. A name that is to be resolved may stand for many, unless
+/// it is this machine's or no name.
 pub(crate) fn of_one_server(address: &str) -> &str {
     let is_single = |rest: &&str| !rest.contains(',');
     let listed = ["ipv4:", "ipv6:"].iter().find_map(|prefix| address.strip_prefix(prefix)).filter(is_single);

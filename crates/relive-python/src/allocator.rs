@@ -12,17 +12,18 @@ use mimalloc::MiMalloc;
 #[global_allocator]
 static GLOBAL: BySize = BySize;
 
-/// Bytes of blocks that lie in small pages: chunks of large steps. What is larger is mostly what tables keep of their items, which is looked
-/// up all over, and batches, which are used again.
+/// Bytes of blocks that lie in small pages: chunks of large steps. What is larger is mostly what tables keep of their
+/// items, which is looked up all over, and batches, which are used again.
 const LARGE_BYTES: Range<usize> = (16 << 10)..(1 << 20);
 
-/// Addresses for such blocks, beyond which they lie with the others: the most that one of mimalloc's arenas can have is a little less than
-/// 16 GiB. Memory is taken only where something lies.
+/// Addresses for such blocks, beyond which they lie with the others: the most that one of mimalloc's arenas can have
+/// is a little less than 16 GiB. Memory is taken only where something lies.
 const LARGE_ADDRESSES: usize = 15 << 30;
 
-/// Chunks and items are freed on other threads than those that made them, by writers as by servers; mimalloc is made for that. It asks the
-/// system for huge pages, with which small rows that lie all over the memory are found faster. While a table of large chunks grows, clearing
-/// such pages takes most of the time on virtual machines (docs/benchmarks.md): they have addresses of their own, with small pages.
+/// Chunks and items are freed on other threads than those that made them, by writers as by servers; mimalloc is made
+/// for that. It asks the system for huge pages, with which small rows that lie all over the memory are found faster.
+/// While a table of large chunks grows, clearing such pages takes most of the time on virtual machines
+/// (docs/benchmarks.md): they have addresses of their own, with small pages.
 struct BySize;
 
 /// Where large blocks lie. Any thread may ask it for blocks.
@@ -34,7 +35,8 @@ unsafe impl Send for Heap {}
 unsafe impl Sync for Heap {}
 
 impl BySize {
-    /// The heap for blocks of this size, if it is not the ordinary one. Addresses that the system refuses are not asked for again.
+    /// The heap for blocks of this size, if it is not the ordinary one. Addresses that the system refuses are not
+    /// asked for again.
     fn heap_for(size: usize) -> Option<*mut mi::mi_heap_t> {
         static LARGE: OnceLock<Option<Heap>> = OnceLock::new();
         if !LARGE_BYTES.contains(&size) {
@@ -42,7 +44,8 @@ impl BySize {
         }
         let heap = LARGE.get_or_init(|| {
             let mut arena = null_mut();
-            // SAFETY: The pointer is valid for the call; neither call allocates by Rust's allocator, which would come back here.
+            // SAFETY: The pointer is valid for the call; neither call allocates by Rust's allocator, which would come
+            // back here.
             let heap = unsafe {
                 let refused = mi::mi_reserve_os_memory_ex(LARGE_ADDRESSES, true, false, true, &raw mut arena);
                 if refused == 0 { mi::mi_heap_new_in_arena(arena) } else { null_mut() }
@@ -53,8 +56,8 @@ impl BySize {
     }
 }
 
-// SAFETY: All blocks are mimalloc's, which frees and resizes those of any heap alike. What a heap of its own has no place for goes to the
-// ordinary one.
+// SAFETY: All blocks are mimalloc's, which frees and resizes those of any heap alike. What a heap of its own has no
+// place for goes to the ordinary one.
 unsafe impl GlobalAlloc for BySize {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {

@@ -6,8 +6,8 @@ use relive_client::{AppendFault, AppendMismatch, Error};
 use crate::error::{raise, raise_kind};
 use crate::layout::{Leaves, Path};
 
-/// The exception of a refused step: with the column's path as Python has it, the value that cannot be set twice, and numpy's names of
-/// types and shapes, or dm-reverb's.
+/// The exception of a refused step: with the column's path as Python has it, the value that cannot be set twice, and
+/// numpy's names of types and shapes, or dm-reverb's.
 pub(crate) fn raise_append(
     py: Python<'_>,
     error: &Error,

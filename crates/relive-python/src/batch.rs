@@ -112,7 +112,8 @@ impl Presenter {
         Ok(shown)
     }
 
-    /// `(info arrays, column arrays, lengths, names)`; no lengths where no samples differ in any, no names where nobody has said them.
+    /// `(info arrays, column arrays, lengths, names)`; no lengths where no samples differ in any, no names where
+    /// nobody has said them.
     pub(crate) fn show<'py>(&self, py: Python<'py>, batch: &SampleBatch) -> PyResult<Bound<'py, PyTuple>> {
         let names = self.names(py, batch)?;
         let (infos, gathered) = match &self.out {

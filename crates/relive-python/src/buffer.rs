@@ -80,9 +80,10 @@ impl<'py> Shared<'py> {
         let end = size.and_then(|size| offset.checked_add(size));
         assert!(end.is_some_and(|end| end <= self.len), "the array lies in its block");
         assert_eq!(offset % ALIGNMENT, 0, "the array begins with a line");
-        // SAFETY: from `data` + `offset` on there are as many bytes as `dims` and the dtype need (asserted), aligned to 64. They
-        // live in a Vec inside `owner` (whose move leaves them in place, and, unlike a box's, claims nothing about them) or in
-        // the batch that it keeps, which are never touched while `owner` lives; nothing else has a reference to them.
+        // SAFETY: from `data` + `offset` on there are as many bytes as `dims` and the dtype need (asserted), aligned
+        // to 64. They live in a Vec inside `owner` (whose move leaves them in place, and, unlike a box's, claims
+        // nothing about them) or in the batch that it keeps, which are never touched while `owner` lives; nothing
+        // else has a reference to them.
         unsafe { array_over(self.data.add(offset), dtype, dims, NPY_ARRAY_CARRAY, self.owner.as_any()) }
     }
 }
@@ -91,15 +92,16 @@ impl<'py> Shared<'py> {
 #[pyclass(frozen, module = "relive._native")]
 struct Seen(Tensor);
 
-/// A tensor of numbers as an array that nobody may write to, where it is; none for strings, and where its elements do not lie as numpy wants them.
+/// A tensor of numbers as an array that nobody may write to, where it is; none for strings, and where its elements do
+/// not lie as numpy wants them.
 pub(crate) fn read_only<'py>(py: Python<'py>, tensor: &Tensor) -> PyResult<Option<Bound<'py, PyAny>>> {
     let dims: SmallVec<[usize; 8]> = tensor.shape().dims().iter().map(|&dim| dim as usize).collect();
     let seen = Bound::new(py, Seen(tensor.clone()))?;
     match seen.get().0.bytes() {
         // Of complex numbers numpy aligns the parts, which no type is wider than.
         Some(bytes) if bytes.as_ptr().addr().is_multiple_of(align_of::<u64>()) => {
-            // SAFETY: a tensor has as many bytes as its shape and dtype need. They are behind a reference count of the tensor in `seen`, are never
-            // written to, and the array may not be written to either.
+            // SAFETY: a tensor has as many bytes as its shape and dtype need. They are behind a reference count of
+            // the tensor in `seen`, are never written to, and the array may not be written to either.
             let array = unsafe {
                 array_over(
                     bytes.as_ptr().cast_mut(),
@@ -118,8 +120,9 @@ pub(crate) fn read_only<'py>(py: Python<'py>, tensor: &Tensor) -> PyResult<Optio
 /// An array of memory that `owner` keeps.
 ///
 /// # Safety
-/// From `data` on there are as many bytes as `dims` and the dtype need, aligned for it. They live where they are while `owner` does; if the flags have them
-/// written to, nothing else has a reference to them, and otherwise nobody writes to them.
+/// From `data` on there are as many bytes as `dims` and the dtype need, aligned for it. They live where they are
+/// while `owner` does; if the flags have them written to, nothing else has a reference to them, and otherwise nobody
+/// writes to them.
 unsafe fn array_over<'py>(
     data: *mut u8,
     dtype: DType,
@@ -131,8 +134,8 @@ unsafe fn array_over<'py>(
     let descr = descr_of(py, dtype)?;
     let mut shape: SmallVec<[npyffi::npy_intp; 8]> = dims.iter().map(|&dim| dim.cast_signed()).collect();
     let rank = i32::try_from(dims.len()).unwrap_or(i32::MAX);
-    // SAFETY: the memory is as the caller promises, and the array keeps its owner as its base. NewFromDescr steals the reference to the descriptor,
-    // SetBaseObject the one to the owner.
+    // SAFETY: the memory is as the caller promises, and the array keeps its owner as its base. NewFromDescr steals
+    // the reference to the descriptor, SetBaseObject the one to the owner.
     unsafe {
         let array = PY_ARRAY_API.PyArray_NewFromDescr(
             py,
@@ -156,8 +159,8 @@ unsafe fn array_over<'py>(
 /// Bytes that `owner` keeps as a writable array.
 ///
 /// # Safety
-/// The bytes begin where elements of the dtype may. They stay where they are for as long as `owner` lives, and nothing else has a
-/// reference to them.
+/// The bytes begin where elements of the dtype may. They stay where they are for as long as `owner` lives, and
+/// nothing else has a reference to them.
 pub(crate) unsafe fn over_bytes<'py>(
     owner: &Bound<'py, PyAny>,
     (data, len): (*mut u8, usize),

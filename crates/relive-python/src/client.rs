@@ -198,7 +198,8 @@ impl Client {
         })
     }
 
-    /// Which way is in use now; finds out the first time. While no server answers it is not known yet, and `tcp` is what will ask.
+    /// Which way is in use now; finds out the first time. While no server answers it is not known yet, and `tcp` is
+    /// what will ask.
     #[getter]
     fn transport(&self, py: Python<'_>) -> PyResult<String> {
         let client = self.connect(py)?;
@@ -317,7 +318,8 @@ impl Client {
         checkpoint_status::dict(py, &self.ask(py, "checkpoint_status", call)?.or_raise(py)?)
     }
 
-    /// Writes one step as an item of each table in `priorities`. Without `check_names` its columns count by their order.
+    /// Writes one step as an item of each table in `priorities`. Without `check_names` its columns count by their
+    /// order.
     #[pyo3(signature = (data, priorities, timeout, *, check_names = true))]
     fn insert(
         &self,
@@ -443,8 +445,8 @@ impl Client {
         Ok(Sampler::streaming(client, sampler, self.timeout).keeping_rows(keep_rows))
     }
 
-    /// An iterator of `num_samples` samples, each of which may take `timeout` seconds. At most `ahead` are asked for before
-    /// they are wanted, and none of a table whose items are deleted by being sampled.
+    /// An iterator of `num_samples` samples, each of which may take `timeout` seconds. At most `ahead` are asked for
+    /// before they are wanted, and none of a table whose items are deleted by being sampled.
     #[pyo3(signature = (table, num_samples, ahead, timeout = None))]
     fn samples(
         &self,
@@ -472,8 +474,8 @@ impl Client {
         Ok(Sampler::streaming(client, sampler, timeout))
     }
 
-    /// Up to `limit` items from the place `cursor` on, each as `(key, priority, times_sampled, inserted_at)`, and the place of
-    /// the next page.
+    /// Up to `limit` items from the place `cursor` on, each as `(key, priority, times_sampled, inserted_at)`, and the
+    /// place of the next page.
     #[expect(clippy::type_complexity, reason = "one tuple per item")]
     fn items(
         &self,

@@ -1,8 +1,9 @@
 //! Threads that Rust code runs in while the interpreter ends.
 //!
-//! Before Python 3.14 the interpreter ends with `pthread_exit` each thread that asks for it while it is finalized. With glibc that unwinds the stack,
-//! and Rust's frames on it turn this into the end of the process by SIGABRT. So a thread that comes from Rust to Python stays where it is instead, as
-//! it does since Python 3.14, and the process ends with its own exit code.
+//! Before Python 3.14 the interpreter ends with `pthread_exit` each thread that asks for it while it is finalized.
+//! With glibc that unwinds the stack, and Rust's frames on it turn this into the end of the process by SIGABRT. So a
+//! thread that comes from Rust to Python stays where it is instead, as it does since Python 3.14, and the process
+//! ends with its own exit code.
 #![expect(unsafe_code, reason = "a cleanup handler is registered with glibc")]
 
 use std::thread;
@@ -57,8 +58,8 @@ mod glibc {
         pub(super) static STAYS: Stays = Stays::begin();
     }
 
-    /// A handler that glibc calls before the first frame is unwound: one whose buffer is on the stack is called when its frame is reached, and this one
-    /// is nowhere on it.
+    /// A handler that glibc calls before the first frame is unwound: one whose buffer is on the stack is called when
+    /// its frame is reached, and this one is nowhere on it.
     pub(super) struct Stays(*mut Buffer);
 
     impl Stays {
@@ -73,7 +74,8 @@ mod glibc {
 
     impl Drop for Stays {
         fn drop(&mut self) {
-            // SAFETY: it was pushed in this thread, and handlers that were pushed after it belong to calls that have returned: this thread is at its end.
+            // SAFETY: it was pushed in this thread, and handlers that were pushed after it belong to calls that have
+            // returned: this thread is at its end.
             let buffer = unsafe {
                 _pthread_cleanup_pop(self.0, 0);
                 Box::from_raw(self.0)

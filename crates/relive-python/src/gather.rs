@@ -180,8 +180,8 @@ fn gather(
     taken.into_iter().zip(layouts).enumerate().map(column).collect()
 }
 
-/// The columns as `[samples, rows, ..cell]`, zeros where a sample has no more rows. The layouts are those of the batch, or have
-/// more rows.
+/// The columns as `[samples, rows, ..cell]`, zeros where a sample has no more rows. The layouts are those of the
+/// batch, or have more rows.
 pub(crate) fn padded(
     batch: &SampleBatch,
     layouts: &[ColumnLayout],

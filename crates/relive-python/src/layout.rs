@@ -110,8 +110,8 @@ impl Layout {
         self.root.map(py, leaf)
     }
 
-    /// What an item of all columns looks like; none if the columns have another order than the leaves of steps, or there are
-    /// keys that are no text.
+    /// What an item of all columns looks like; none if the columns have another order than the leaves of steps, or
+    /// there are keys that are no text.
     pub(crate) fn structure(&self, py: Python<'_>) -> Option<Nest<()>> {
         let nest = self.root.nest(py).filter(|nest| nest.leaves().copied().eq(0..self.paths.len()))?;
         (!nest.is_empty()).then(|| nest.map(|_| ()))

@@ -1,8 +1,8 @@
-//! Locks in an order in which no thread can wait for ever: whoever waits for a lock with the interpreter in hand would wait
-//! for ever for a holder that waits for the interpreter.
+//! Locks in an order in which no thread can wait for ever: whoever waits for a lock with the interpreter in hand
+//! would wait for ever for a holder that waits for the interpreter.
 //!
-//! Each type is a way out. What holds [`Brief`] cannot have the interpreter, nor ask for it. What waits for [`Detached`] has
-//! let go of the interpreter. Nobody waits for [`Exclusive`].
+//! Each type is a way out. What holds [`Brief`] cannot have the interpreter, nor ask for it. What waits for
+//! [`Detached`] has let go of the interpreter. Nobody waits for [`Exclusive`].
 
 use parking_lot::{Mutex, MutexGuard};
 use pyo3::exceptions::PyRuntimeError;
@@ -17,12 +17,14 @@ impl<T> Brief<T> {
         Brief(Mutex::new(value))
     }
 
-    /// Runs `work` with the value. It cannot use the interpreter: what has it, such as `Python` and `Bound`, is not `Send`.
+    /// Runs `work` with the value. It cannot use the interpreter: what has it, such as `Python` and `Bound`, is not
+    /// `Send`.
     pub(crate) fn with<R: Send>(&self, work: impl FnOnce(&mut T) -> R + Send) -> R {
         work(&mut self.0.lock())
     }
 
-    /// Puts `value` in the place of the one that is returned. To drop that may run code of Python, which is fine by then.
+    /// Puts `value` in the place of the one that is returned. To drop that may run code of Python, which is fine by
+    /// then.
     pub(crate) fn replace(&self, value: T) -> T {
         std::mem::replace(&mut *self.0.lock(), value)
     }

@@ -1,7 +1,7 @@
 //! Events of the Rust crates as records of Python's `logging`.
 //!
-//! Events come from any thread, some of which hold locks; they must not wait for the interpreter. So they go into a queue,
-//! and a thread of its own hands them to the logger `relive`.
+//! Events come from any thread, some of which hold locks; they must not wait for the interpreter. So they go into a
+//! queue, and a thread of its own hands them to the logger `relive`.
 
 use std::fmt::{self, Write};
 use std::sync::LazyLock;

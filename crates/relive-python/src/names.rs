@@ -31,7 +31,8 @@ pub(crate) fn agree_on_columns(
         .map_or(Ok(true), |structure| writer.agree_on_columns(table, &structure).or_raise(trajectory.py()))
 }
 
-/// Whether `object` has the columns of `kept`, for the usual containers: without asking Python code, and without memory of its own.
+/// Whether `object` has the columns of `kept`, for the usual containers: without asking Python code, and without
+/// memory of its own.
 fn clearly_fits(object: &Bound<'_, PyAny>, kept: &Nest<()>) -> bool {
     match kept {
         Nest::Leaf(()) => object.cast::<TrajectoryColumn>().is_ok(),
@@ -109,8 +110,8 @@ pub(crate) fn step_of(object: &Bound<'_, PyAny>) -> PyResult<Nest<Tensor>> {
     Ok(step)
 }
 
-/// A structure for Python, where everything but a container is a leaf: zeros for columns, and no place without one. None if
-/// there are names that no named tuple can have.
+/// A structure for Python, where everything but a container is a leaf: zeros for columns, and no place without one.
+/// None if there are names that no named tuple can have.
 pub(crate) fn to_python<'py>(py: Python<'py>, structure: &Nest<()>) -> Option<Bound<'py, PyAny>> {
     let zero = 0_u8.into_pyobject(py).ok()?.into_any();
     let made = nest::from_nest(py, &without_gaps(structure), &mut |()| Ok(zero.clone()));

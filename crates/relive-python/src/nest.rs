@@ -54,8 +54,8 @@ impl<'py> Container<'py> {
     }
 }
 
-/// Whether the object is one of the usual leaves. The question whether another one is a mapping is answered by Python code,
-/// which takes time, and which a thread does not come back from when the interpreter ends meanwhile.
+/// Whether the object is one of the usual leaves. The question whether another one is a mapping is answered by Python
+/// code, which takes time, and which a thread does not come back from when the interpreter ends meanwhile.
 fn is_plain(object: &Bound<'_, PyAny>) -> bool {
     object.is_none()
         || object.is_instance_of::<PyUntypedArray>()
@@ -85,7 +85,8 @@ fn is_numpy_scalar(object: &Bound<'_, PyAny>) -> bool {
     generic.is_ok_and(|generic| object.get_type().is_subclass(generic.bind(py)).unwrap_or(false))
 }
 
-/// Whether the object is an array written out: a list, not empty, of Python's own numbers, or of such lists of one shape.
+/// Whether the object is an array written out: a list, not empty, of Python's own numbers, or of such lists of one
+/// shape.
 pub(crate) fn is_written_out(object: &Bound<'_, PyAny>) -> bool {
     object.cast_exact::<PyList>().is_ok_and(|list| written_dims(list, 0).is_some())
 }
@@ -170,7 +171,8 @@ fn add_leaves<'py>(
     }
 }
 
-/// The parts of a dict in the order of its leaves, if its keys are plain text: its order is known without asking Python.
+/// The parts of a dict in the order of its leaves, if its keys are plain text: its order is known without asking
+/// Python.
 fn sorted_values<'py>(mapping: &Bound<'py, PyAny>) -> Option<SmallVec<[Bound<'py, PyAny>; 8]>> {
     let dict = mapping.cast_exact::<PyDict>().ok()?;
     if dict.len() <= 1 {

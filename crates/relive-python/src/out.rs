@@ -40,8 +40,8 @@ impl Out {
     /// Checks what can be checked before there is a batch.
     ///
     /// # Errors
-    /// `TypeError` for what is no array or of a type that no column has, `ValueError` for arrays that cannot be written to as they
-    /// lie, are of another length than batches, or share memory; the error names the path.
+    /// `TypeError` for what is no array or of a type that no column has, `ValueError` for arrays that cannot be
+    /// written to as they lie, are of another length than batches, or share memory; the error names the path.
     pub(crate) fn new(
         py: Python<'_>,
         leaves: Vec<(String, Bound<'_, PyAny>)>,
@@ -208,11 +208,11 @@ impl Writing {
     pub(crate) fn slices(&mut self) -> impl Iterator<Item = Option<&mut [u8]>> {
         self.ranges.iter().map(|range| {
             let range = range.as_ref()?;
-            // SAFETY: the range was read off an array that was C-contiguous, writable and of plain numbers, and which this value
-            // keeps alive; numpy frees or moves the memory of an array only with its last reference (`resize` refuses one
-            // that has others, unless it is told not to look). No other call of this module has a slice of it (`IN_USE`), and
-            // ranges of one value do not overlap. Python code that reads or writes it meanwhile sees what it would see with any
-            // call of numpy that has an `out`.
+            // SAFETY: the range was read off an array that was C-contiguous, writable and of plain numbers, and which
+            // this value keeps alive; numpy frees or moves the memory of an array only with its last reference
+            // (`resize` refuses one that has others, unless it is told not to look). No other call of this module has
+            // a slice of it (`IN_USE`), and ranges of one value do not overlap. Python code that reads or writes it
+            // meanwhile sees what it would see with any call of numpy that has an `out`.
             Some(unsafe {
                 std::slice::from_raw_parts_mut(
                     std::ptr::with_exposed_provenance_mut(range.start),

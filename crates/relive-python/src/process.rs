@@ -1,5 +1,5 @@
-//! What belongs to one process and to one thread at a time. After a fork, what belongs to the parent's threads is of no use in
-//! the child.
+//! What belongs to one process and to one thread at a time. After a fork, what belongs to the parent's threads is of
+//! no use in the child.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -35,7 +35,8 @@ impl Origin {
         Origin(FORKS.load(Ordering::Relaxed))
     }
 
-    /// Whether this is a child of that process. Its threads and connections are not here, and its locks may be held for ever.
+    /// Whether this is a child of that process. Its threads and connections are not here, and its locks may be held
+    /// for ever.
     pub(crate) fn is_foreign(self) -> bool {
         self.0 != FORKS.load(Ordering::Relaxed)
     }
@@ -68,8 +69,8 @@ impl<T> Owned<T> {
     /// The value, none once it was taken out.
     ///
     /// # Errors
-    /// In a child of its process, and while another thread uses it: waiting for that with the interpreter in hand could take
-    /// for ever.
+    /// In a child of its process, and while another thread uses it: waiting for that with the interpreter in hand
+    /// could take for ever.
     pub(crate) fn lock(&self, py: Python<'_>) -> PyResult<MutexGuard<'_, Option<T>>> {
         self.origin.check(py, self.what)?;
         self.value.lock()

@@ -76,8 +76,8 @@ impl Sampler {
         self.next_within(py, seconds(timeout)?)
     }
 
-    /// The samples that are there, `max_samples` at most, waiting up to `timeout` seconds for the first one; none if that
-    /// does not come. Only of samplers that fetch ahead.
+    /// The samples that are there, `max_samples` at most, waiting up to `timeout` seconds for the first one; none if
+    /// that does not come. Only of samplers that fetch ahead.
     #[pyo3(signature = (max_samples, timeout = None))]
     fn next_many<'py>(
         &self,
@@ -144,7 +144,8 @@ impl Sampler {
     }
 }
 
-/// Asks for `count` samples on the spot and waits for them: what has come when the limit is reached, or why nothing has.
+/// Asks for `count` samples on the spot and waits for them: what has come when the limit is reached, or why nothing
+/// has.
 pub(crate) fn call(
     py: Python<'_>,
     what: &str,
@@ -162,8 +163,8 @@ pub(crate) fn call(
     }
 }
 
-/// The exception of sampling. Whoever sets a limit wants one answer for "not in time", also when the reason is that there is
-/// no server.
+/// The exception of sampling. Whoever sets a limit wants one answer for "not in time", also when the reason is that
+/// there is no server.
 pub(crate) fn raise_limited(py: Python<'_>, error: &Error, has_limit: bool) -> PyErr {
     match error.kind() {
         ErrorKind::Unavailable if has_limit => raise_kind(py, ErrorKind::Timeout, error.to_string()),

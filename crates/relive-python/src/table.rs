@@ -57,8 +57,9 @@ impl Table {
 
 #[pymethods]
 impl Table {
-    /// `max_bytes` may be none; `sampler` and `remover` are `(kind, *arguments)`, `limiter` is `(samples_per_insert, min_size_to_sample,
-    /// min_diff, max_diff)`, `signature` a nest of array specs, `extensions` what else the table runs.
+    /// `max_bytes` may be none; `sampler` and `remover` are `(kind, *arguments)`, `limiter` is `(samples_per_insert,
+    /// min_size_to_sample, min_diff, max_diff)`, `signature` a nest of array specs, `extensions` what else the table
+    /// runs.
     #[new]
     #[expect(clippy::too_many_arguments, reason = "the rules of a table, which Python names")]
     fn new(

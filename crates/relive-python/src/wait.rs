@@ -85,8 +85,8 @@ where
     wait_in_slices(py, &runtime, future, || notices.tell_if_due(py, &runtime, &reason))
 }
 
-/// Waits for something that blocks its thread for a slice of time at once. With a limit that the thing itself is to keep, it
-/// is given up a little after it: a server that is away keeps no limits.
+/// Waits for something that blocks its thread for a slice of time at once. With a limit that the thing itself is to
+/// keep, it is given up a little after it: a server that is away keeps no limits.
 pub(crate) fn wait_by<'r, T: Send>(
     py: Python<'_>,
     what: &str,

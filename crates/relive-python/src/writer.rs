@@ -122,7 +122,8 @@ impl TrajectoryWriter {
         nest::leaves(trajectory)?.iter().map(column_of).collect()
     }
 
-    /// Milliseconds as dm-reverb has them: none are for ever, unless the client has a limit of its own; so are 0 and less.
+    /// Milliseconds as dm-reverb has them: none are for ever, unless the client has a limit of its own; so are 0 and
+    /// less.
     fn timeout(limit: Duration, timeout_ms: Option<i64>) -> Duration {
         match timeout_ms {
             None => limit,
@@ -133,7 +134,8 @@ impl TrajectoryWriter {
 }
 
 impl Given {
-    /// The values as rows: one of each, or as many as their leading dimension says. The number of a column that should have one and has none.
+    /// The values as rows: one of each, or as many as their leading dimension says. The number of a column that
+    /// should have one and has none.
     fn cells<'a>(self, values: &'a Values<'_>) -> PyResult<Result<Cells<'a>, usize>> {
         let mut cells = Cells::with_capacity(values.len());
         for (column, value) in values {
@@ -360,8 +362,8 @@ impl TrajectoryWriter {
         self.shared.lock(py)?.writer_mut(py)?.configure(&parts.join("/"), kept, chunk).or_raise(py)
     }
 
-    /// Ends the writer. Items that are not confirmed are dropped, with a warning in the log; with `tell` also with an exception that
-    /// says how many, of which tables, and why.
+    /// Ends the writer. Items that are not confirmed are dropped, with a warning in the log; with `tell` also with an
+    /// exception that says how many, of which tables, and why.
     #[pyo3(signature = (*, tell = false))]
     fn close(&self, py: Python<'_>, tell: bool) -> PyResult<()> {
         let mut writer = self.shared.lock(py)?.writer.take();

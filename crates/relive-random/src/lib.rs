@@ -1,4 +1,5 @@
-//! Random streams that do not depend on which component draws first: each component has a key, derived from a seed by name.
+//! Random streams that do not depend on which component draws first: each component has a key, derived from a seed by
+//! name.
 
 #![forbid(unsafe_code)]
 

@@ -200,7 +200,8 @@ pub enum RlError {
         #[source]
         error: std::io::Error,
     },
-    /// Code outside of Rust, such as a policy or a learner in Python, has failed; whoever called it has kept what it raised.
+    /// Code outside of Rust, such as a policy or a learner in Python, has failed; whoever called it has kept what it
+    /// raised.
     #[error("{0}")]
     Foreign(String),
     /// The run was [told to stop](crate::run::Stop).

@@ -11,7 +11,8 @@ use crate::{Result, RlError};
 /// The version of what is written.
 const VERSION: u32 = 4;
 
-/// What a run is of: only one of the same may go on from it. How long it is, who acts in it, and what it tells is no part of that.
+/// What a run is of: only one of the same may go on from it. How long it is, who acts in it, and what it tells is no
+/// part of that.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Identity {
     version: u32,

@@ -6,8 +6,8 @@ use crate::{Result, RlError};
 
 /// Something that a run can be resumed with.
 pub trait Saveable {
-    /// All that its future depends on, random streams included. What comes in from outside, such as a learner's weights in a policy, is no
-    /// part of it.
+    /// All that its future depends on, random streams included. What comes in from outside, such as a learner's
+    /// weights in a policy, is no part of it.
     fn save(&mut self) -> Vec<u8>;
 
     /// Goes on where one of the same settings was when it was [saved](Self::save).

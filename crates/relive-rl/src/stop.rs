@@ -3,9 +3,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Ends a run before all its steps are made: from another thread, on Ctrl-C, at a deadline. Cheap to clone; clones share it.
+/// Ends a run before all its steps are made: from another thread, on Ctrl-C, at a deadline. Cheap to clone; clones
+/// share it.
 ///
-/// The run looks at it whenever its plan has given something, and every 100 ms while it waits; its outcome is what there is by then.
+/// The run looks at it whenever its plan has given something, and every 100 ms while it waits; its outcome is what
+/// there is by then.
 #[derive(Debug, Clone, Default)]
 pub struct Stop(Arc<AtomicBool>);
 

@@ -15,8 +15,8 @@ pub struct ServerOptions {
     pub drain_timeout: Duration,
     /// Connections open at once; more are refused.
     pub max_connections: usize,
-    /// Bytes on their way between clients and tables, over all connections, at least 1; further requests and samples wait. A
-    /// connection whose client does not move what others wait for is closed.
+    /// Bytes on their way between clients and tables, over all connections, at least 1; further requests and samples
+    /// wait. A connection whose client does not move what others wait for is closed.
     pub max_bytes_in_flight: u64,
     /// What is told what the server does, for those who look at it; see [`HttpServer`](crate::HttpServer).
     pub monitor: Option<Monitor>,

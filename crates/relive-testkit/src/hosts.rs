@@ -32,15 +32,16 @@ impl Host {
     }
 }
 
-/// Two hosts with addresses of their own and a switch between them, as network namespaces. They are removed when this is dropped.
+/// Two hosts with addresses of their own and a switch between them, as network namespaces. They are removed when this
+/// is dropped.
 #[derive(Debug)]
 pub struct TwoHosts {
     number: u32,
 }
 
 impl TwoHosts {
-    /// Two connected hosts; none where this process cannot make them, which stderr says then: that needs root, the program `ip`, and a kernel with
-    /// bridges.
+    /// Two connected hosts; none where this process cannot make them, which stderr says then: that needs root, the
+    /// program `ip`, and a kernel with bridges.
     #[expect(clippy::print_stderr, reason = "the reason why a test tests nothing is for whoever runs it")]
     pub fn connected() -> Option<TwoHosts> {
         static MADE: AtomicU32 = AtomicU32::new(0);

@@ -1,4 +1,5 @@
-//! How soon all workers of a run have weights of 10 MB: a run in rounds, in which 8 nodes with 8 workers each need every version before they act.
+//! How soon all workers of a run have weights of 10 MB: a run in rounds, in which 8 nodes with 8 workers each need
+//! every version before they act.
 //!
 //! ```console
 //! $ cargo run --release -p relive --features rl --example weights_tree

@@ -27,7 +27,10 @@ const LARGER: &[(&str, &str)] = &[
         "one store, whose rows, protocol and selection must have the same bits on processor and GPU",
     ),
     ("relive-python", "the compiled half of one Python module, a folder or file for each part of it"),
-    ("relive-rl", "one run with its plan, processes and learners, which are saved and resumed together"),
+    (
+        "relive-rl",
+        "its layers share one error and are saved and resumed together; what lies between them would have to be public",
+    ),
 ];
 
 /// Files that are shorter belong to a neighbour; maps of folders are as short as their folders are small.

@@ -40,12 +40,12 @@ pub(crate) struct Options {
     /// How long inserts wait for memory before they fail [default: the configuration's, else 60]
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
     max_bytes_wait: Option<Duration>,
-    /// Folder on a fast disk: chunks beyond --max-bytes that were not read lately move there instead of holding inserts up
-    /// [default: the configuration's, else none]
+    /// Folder on a fast disk: chunks beyond --max-bytes that were not read lately move there instead of holding
+    /// inserts up [default: the configuration's, else none]
     #[arg(long, value_name = "DIR")]
     spill_dir: Option<PathBuf>,
-    /// IP address and port for metrics, health and the dashboard, as in 127.0.0.1:9090 [default: the configuration's, else
-    /// none]
+    /// IP address and port for metrics, health and the dashboard, as in 127.0.0.1:9090 [default: the configuration's,
+    /// else none]
     #[arg(long, value_name = "ADDR", value_parser = config::parse_socket)]
     http: Option<SocketAddr>,
     #[command(flatten, next_help_heading = "Security")]

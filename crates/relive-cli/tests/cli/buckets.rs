@@ -1,5 +1,5 @@
-//! `relive` with checkpoints in a bucket of a local S3 server, which `cargo xtask test` starts; without one there is nothing to
-//! test.
+//! `relive` with checkpoints in a bucket of a local S3 server, which `cargo xtask test` starts; without one there is
+//! nothing to test.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

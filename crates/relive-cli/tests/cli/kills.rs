@@ -273,7 +273,8 @@ async fn clients_go_on_by_themselves_when_their_server_is_killed_and_started_aga
     all_go_on(&mut done, &mut running).await;
 }
 
-/// What `docs/clusters.md` says of one of several servers that is killed: writers, samplers and calls go on with the others.
+/// What `docs/clusters.md` says of one of several servers that is killed: writers, samplers and calls go on with the
+/// others.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn clients_of_several_servers_go_on_with_the_others_when_one_is_killed() {
     let mut servers: Vec<Served> =

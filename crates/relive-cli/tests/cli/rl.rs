@@ -175,7 +175,8 @@ fn lines(path: &Path) -> Vec<String> {
     std::fs::read_to_string(path).unwrap().lines().map(str::to_owned).collect()
 }
 
-/// The lines of a log, without what depends on the machine's speed: times, and reports that are made because a second has passed.
+/// The lines of a log, without what depends on the machine's speed: times, and reports that are made because a second
+/// has passed.
 fn without_times(path: &Path) -> Vec<Value> {
     let lines = lines(path).into_iter().map(|line| {
         let mut line: Value = serde_json::from_str(&line).unwrap();

@@ -94,7 +94,8 @@ fn a_worker_that_comes_later_takes_part() {
     }
 }
 
-/// "The program that learns ends": workers that others have started say that they wait, and another one goes on from the checkpoint.
+/// "The program that learns ends": workers that others have started say that they wait, and another one goes on from
+/// the checkpoint.
 #[test]
 fn another_driver_takes_over_from_the_checkpoint_with_the_workers_that_wait() {
     let (address, saved) = (free_address(), folder());
@@ -122,7 +123,8 @@ fn another_driver_takes_over_from_the_checkpoint_with_the_workers_that_wait() {
     }
 }
 
-/// The same where the tables are on a server: the next driver waits for the lease of the one before, and no item is lost.
+/// The same where the tables are on a server: the next driver waits for the lease of the one before, and no item is
+/// lost.
 #[test]
 fn another_driver_takes_over_on_a_server_after_the_lease() {
     let server = Served::start(".toml", "[[table]]\nname = \"scratch\"\n");
@@ -150,7 +152,8 @@ fn another_driver_takes_over_on_a_server_after_the_lease() {
     worker.succeeds();
 }
 
-/// "The `--server` with the tables ends": driver and worker say that they wait, and go on with the tables of its last checkpoint.
+/// "The `--server` with the tables ends": driver and worker say that they wait, and go on with the tables of its last
+/// checkpoint.
 #[test]
 fn a_run_goes_on_when_its_killed_server_is_back() {
     let (config, saved) = (file(".toml", "[[table]]\nname = \"scratch\"\n"), folder());

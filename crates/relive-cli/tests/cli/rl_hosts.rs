@@ -74,7 +74,8 @@ fn a_run_ends_with_the_workers_that_are_left() {
     assert!(far.is_running());
 }
 
-/// The same for a synchronous agent: the run says that it waits, and a worker of the same number takes the place on a host that is left.
+/// The same for a synchronous agent: the run says that it waits, and a worker of the same number takes the place on a
+/// host that is left.
 #[test]
 fn a_worker_started_elsewhere_takes_the_place_of_one_that_is_cut_off() {
     let Some(hosts) = TwoHosts::connected() else { return };

@@ -54,7 +54,8 @@ fn agents_that_need_more_of_an_environment_than_steps_are_swept() {
     let out = folder();
     let sweep = ["rl", "sweep", "dqfd,mcts", "--env", "deep_sea/0", "--seeds", "1", "--steps", "1200"];
     succeeds(&[&sweep[..], &["--set", "min_replay_size=10", "--out", text(&out)]].concat());
-    // Neither what a search tries nor demonstrations are in the log: of 120 episodes 24 are logged, the last of them at the end.
+    // Neither what a search tries nor demonstrations are in the log: of 120 episodes 24 are logged, the last of them
+    // at the end.
     for agent in ["dqfd", "mcts"] {
         let log = read(&out.join(format!("{agent}-deep_sea_0-1/bsuite_id_-_deep_sea-0.csv")));
         let episodes: Vec<&str> = log.lines().skip(1).filter_map(|line| line.split(',').nth(1)).collect();

@@ -37,7 +37,8 @@ pub(crate) fn file(suffix: &str, content: &str) -> PathBuf {
     path
 }
 
-/// An address at which nobody listens. Its port is below those that the system hands out (from 32,768 on), so that no other test gets it meanwhile.
+/// An address at which nobody listens. Its port is below those that the system hands out (from 32,768 on), so that no
+/// other test gets it meanwhile.
 pub(crate) fn free_address() -> String {
     static ASKED: AtomicU32 = AtomicU32::new(0);
     loop {
@@ -81,8 +82,8 @@ impl Served {
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = loop {
             match command.spawn() {
-                // A copy of the program that was just written: a test beside this one was starting a process meanwhile, which
-                // has the file open until it is the other program.
+                // A copy of the program that was just written: a test beside this one was starting a process
+                // meanwhile, which has the file open until it is the other program.
                 Err(error) if error.kind() == ErrorKind::ExecutableFileBusy => std::thread::yield_now(),
                 spawned => break spawned.unwrap(),
             }

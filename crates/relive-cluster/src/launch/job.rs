@@ -10,7 +10,8 @@ pub(super) const TOKEN_VARIABLE: &str = "RELIVE_TOKEN";
 /// Most processes of a task: those of the largest published runs are some thousand.
 pub(super) const MAX_MEMBERS: u32 = 65_536;
 
-/// Longest name of a job or a task: with a number behind them they are names of hosts, which have 63 characters at most.
+/// Longest name of a job or a task: with a number behind them they are names of hosts, which have 63 characters at
+/// most.
 const MAX_NAME: usize = 24;
 
 /// Some tasks that belong together. The job ends with its first task.
@@ -22,7 +23,8 @@ pub struct Job {
     pub tasks: Vec<Task>,
     /// Variables of each process, beside those of whatever starts it.
     pub environment: Vec<(String, String)>,
-    /// What processes show to one another, in the variable `RELIVE_TOKEN`. It is never part of a command line, which everybody on a machine can read.
+    /// What processes show to one another, in the variable `RELIVE_TOKEN`. It is never part of a command line, which
+    /// everybody on a machine can read.
     pub token: Option<String>,
     /// What follows when a process ends.
     pub restart: Restart,
@@ -70,8 +72,8 @@ pub struct Restart {
     pub most: u32,
     /// The time in which failures are counted; Kubernetes counts them for as long as the job lasts.
     pub within: Duration,
-    /// A process that ends with success has seen the end of what it works for. If the job goes on for so long after, the process is started again; if this is
-    /// none, it never is. Only [`Processes`](super::Processes) does so.
+    /// A process that ends with success has seen the end of what it works for. If the job goes on for so long after,
+    /// the process is started again; if this is none, it never is. Only [`Processes`](super::Processes) does so.
     pub after_success: Option<Duration>,
 }
 

@@ -6,7 +6,8 @@ use super::error::{LaunchError, Result};
 use super::job::{Job, TOKEN_VARIABLE, Task, Word};
 use super::launcher::{File, Launched, Launcher, Written};
 
-/// Writes manifests: an Indexed Job for each task, a headless Service that gives their processes names, and a Secret with the token.
+/// Writes manifests: an Indexed Job for each task, a headless Service that gives their processes names, and a Secret
+/// with the token.
 ///
 /// Failures of a process are counted for as long as the job lasts. Needs Kubernetes 1.33 or later.
 #[derive(Debug, Clone)]

@@ -8,8 +8,8 @@ use super::job::Job;
 
 /// Starts the processes of jobs. The tests of this crate have a suite that every launcher passes.
 pub trait Launcher {
-    /// Starts a job, or says how it is started. Either way each process of each task has its words in its command line, its number in place of
-    /// [`Word::Number`](super::Word::Number), the job's variables, and its token.
+    /// Starts a job, or says how it is started. Either way each process of each task has its words in its command
+    /// line, its number in place of [`Word::Number`](super::Word::Number), the job's variables, and its token.
     ///
     /// # Errors
     /// The job has something that this launcher cannot start. Nothing of it runs then.
@@ -20,7 +20,8 @@ pub trait Launcher {
 pub enum Launched {
     /// It runs.
     Running(Box<dyn Members>),
-    /// What a person has to run, or to give to an engine. Nothing runs yet, and this program does not see what becomes of it.
+    /// What a person has to run, or to give to an engine. Nothing runs yet, and this program does not see what
+    /// becomes of it.
     Written(Written),
 }
 
@@ -32,8 +33,8 @@ pub trait Members: Send {
     /// The next event, none if there is none in time. Events of one process come in their order.
     fn watch(&mut self, timeout: Duration) -> Option<Event>;
 
-    /// Ends all processes: those that have not ended by themselves within `grace` are killed. Returns when all have ended, which
-    /// [`watch`](Self::watch) tells.
+    /// Ends all processes: those that have not ended by themselves within `grace` are killed. Returns when all have
+    /// ended, which [`watch`](Self::watch) tells.
     fn stop(&mut self, grace: Duration);
 
     /// Gives a task so many processes: starts those that are missing, kills those of the highest numbers.
@@ -50,7 +51,8 @@ pub struct Written {
     pub files: Vec<File>,
     /// Commands that start the job, in any order.
     pub start: Vec<String>,
-    /// A command that shows its processes. None if nothing of this launcher can: where a process was started, it can be seen.
+    /// A command that shows its processes. None if nothing of this launcher can: where a process was started, it can
+    /// be seen.
     pub watch: Option<String>,
     /// A command that ends it, none likewise.
     pub stop: Option<String>,

@@ -1,6 +1,7 @@
 //! Starting the processes of a job: on this machine, by hand, by Slurm, or by Kubernetes.
 //!
-//! A [`Job`] says what is to run and how often. A [`Launcher`] brings that about. There are two kinds, and the type of what [`Launcher::start`] returns tells them apart:
+//! A [`Job`] says what is to run and how often. A [`Launcher`] brings that about. There are two kinds, and the type
+//! of what [`Launcher::start`] returns tells them apart:
 //!
 //! | Launcher | [`Launched`] | Who starts, watches, stops and resizes |
 //! |---|---|---|

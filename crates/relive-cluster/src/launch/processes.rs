@@ -17,8 +17,9 @@ const HOST: &str = "127.0.0.1";
 
 /// Starts processes on this machine, and others in place of those that fail.
 ///
-/// The standard input of a process ends when it is to end, and also when this program is killed. Each process leads a group of its own, so that Ctrl-C in a
-/// terminal is for this program alone, and what it has started is killed with it.
+/// The standard input of a process ends when it is to end, and also when this program is killed. Each process leads a
+/// group of its own, so that Ctrl-C in a terminal is for this program alone, and what it has started is killed with
+/// it.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Processes;
 

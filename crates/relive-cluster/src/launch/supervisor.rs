@@ -31,7 +31,8 @@ struct Supervised {
 struct SupervisedState {
     /// The process, while its number is surely its own: until it was waited for.
     running: Option<Pid>,
-    /// Its standard input. It is kept open while it is to go on, so that a process can see that whoever has started it was killed.
+    /// Its standard input. It is kept open while it is to go on, so that a process can see that whoever has started
+    /// it was killed.
     input: Option<ChildStdin>,
     is_stopped: bool,
     has_ended: bool,

@@ -14,7 +14,8 @@ pub(super) const MAX_TEXT_BYTES: usize = 4096;
 /// How long a connection may take to greet. One that says nothing holds the meeting up for so long.
 pub(super) const GREETING_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Connections to a meeting that is over, which are heard at the same time; others wait until one of these was answered.
+/// Connections to a meeting that is over, which are heard at the same time; others wait until one of these was
+/// answered.
 pub(super) const MAX_LATECOMERS: usize = 16;
 
 /// Time from one look for a new connection to the next, and from one attempt to connect to the next.

@@ -23,10 +23,12 @@ pub struct Meeting {
 }
 
 impl Meeting {
-    /// Opens a meeting at an IP address and a port, which is a free one for 0. Members of other machines need an address that they reach.
+    /// Opens a meeting at an IP address and a port, which is a free one for 0. Members of other machines need an
+    /// address that they reach.
     ///
     /// # Errors
-    /// [`Setting`](RingError::Setting): options out of their ranges; [`Meeting`](RingError::Meeting): nobody can listen there.
+    /// [`Setting`](RingError::Setting): options out of their ranges; [`Meeting`](RingError::Meeting): nobody can
+    /// listen there.
     pub fn open(address: &str, options: RingOptions) -> Result<Meeting, RingError> {
         options.validate(0)?;
         let opened = TcpListener::bind(address).and_then(|listener| {
@@ -45,8 +47,8 @@ impl Meeting {
         self.address
     }
 
-    /// Waits for all members; the ring of the first one. Meanwhile `check` is called now and then, and ends the meeting by the reason that it
-    /// gives.
+    /// Waits for all members; the ring of the first one. Meanwhile `check` is called now and then, and ends the
+    /// meeting by the reason that it gives.
     ///
     /// # Errors
     /// [`Meeting`](RingError::Meeting): not all members have come in time; what `check` gives.
@@ -117,8 +119,9 @@ impl Ring {
     /// Joins the meeting at an address, `host:port`, which may be opened a little later; the ring of this member.
     ///
     /// # Errors
-    /// [`Setting`](RingError::Setting): options out of their ranges, or a rank that is not 1 to one less than there are members;
-    /// [`Meeting`](RingError::Meeting): there is none in time, or not all members come; [`Refused`](RingError::Refused).
+    /// [`Setting`](RingError::Setting): options out of their ranges, or a rank that is not 1 to one less than there
+    /// are members; [`Meeting`](RingError::Meeting): there is none in time, or not all members come;
+    /// [`Refused`](RingError::Refused).
     #[expect(clippy::needless_pass_by_value, reason = "as those of a meeting")]
     pub fn join(address: &str, rank: u32, options: RingOptions) -> Result<Ring, RingError> {
         options.validate(rank)?;

@@ -23,7 +23,8 @@ pub struct RingOptions {
 }
 
 impl Default for RingOptions {
-    /// One member alone, an empty job and token; a minute for the meeting, ten minutes for a call, ten seconds of silence.
+    /// One member alone, an empty job and token; a minute for the meeting, ten minutes for a call, ten seconds of
+    /// silence.
     fn default() -> RingOptions {
         RingOptions {
             ranks: 1,

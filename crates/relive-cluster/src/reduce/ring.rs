@@ -65,7 +65,8 @@ impl Ring {
         }
     }
 
-    /// Calls `check` some twenty times a second while a call waits, which ends by the reason that it gives, such as that a user wants it to.
+    /// Calls `check` some twenty times a second while a call waits, which ends by the reason that it gives, such as
+    /// that a user wants it to.
     #[must_use]
     pub fn checked_by(mut self, check: impl Fn() -> Result<(), String> + Send + Sync + 'static) -> Ring {
         self.check = Some(Check(Box::new(check)));
@@ -87,8 +88,9 @@ impl Ring {
     /// Puts the sum or the mean of all members' arrays in the place of each. All get the same bits.
     ///
     /// # Errors
-    /// [`Mismatch`](RingError::Mismatch): another member calls something else, or with another length; [`Lost`](RingError::Lost),
-    /// [`Left`](RingError::Left), [`Late`](RingError::Late). The numbers are undefined then, and the ring is of no more use.
+    /// [`Mismatch`](RingError::Mismatch): another member calls something else, or with another length;
+    /// [`Lost`](RingError::Lost), [`Left`](RingError::Left), [`Late`](RingError::Late). The numbers are undefined
+    /// then, and the ring is of no more use.
     pub fn all_reduce(&self, numbers: &mut [f32], reduction: Reduction) -> Result<(), RingError> {
         let kind = match reduction {
             Reduction::Sum => Call::Sum,
@@ -132,8 +134,8 @@ impl Ring {
         self.joint.as_ref().map_or(Ok(()), |joint| joint.watch.check(None))
     }
 
-    /// Leaves in order: this member has nothing more to add. The others complete the calls that it took part in; what they call after those gives
-    /// [`Left`](RingError::Left).
+    /// Leaves in order: this member has nothing more to add. The others complete the calls that it took part in; what
+    /// they call after those gives [`Left`](RingError::Left).
     pub fn leave(&self) {
         self.end(None);
     }

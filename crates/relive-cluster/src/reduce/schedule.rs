@@ -22,7 +22,8 @@ pub(super) enum Combine {
     AddLast(f32),
 }
 
-/// What a member sends to the next and receives from the one before. Both are streams: each part begins as soon as the bytes are there.
+/// What a member sends to the next and receives from the one before. Both are streams: each part begins as soon as
+/// the bytes are there.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Schedule {
     /// Parts to be sent.

@@ -1,7 +1,8 @@
 //! Which members of the ring live: each sends signs of life to the first member.
 //!
-//! A member has a connection to the first, besides those of the ring. Both send messages on it several times within the silence that
-//! the options allow. A message has four fields (see [`message`](super::message)): kind, rank, calls, text.
+//! A member has a connection to the first, besides those of the ring. Both send messages on it several times within
+//! the silence that the options allow. A message has four fields (see [`message`](super::message)): kind, rank,
+//! calls, text.
 //!
 //! | kind | meaning |
 //! |---|---|
@@ -111,7 +112,8 @@ impl Watch {
         state.verdict(call).map_or(Ok(()), Err)
     }
 
-    /// Why the connection to a neighbour has broken: the message about it, if one comes within the silence, otherwise `reason`.
+    /// Why the connection to a neighbour has broken: the message about it, if one comes within the silence, otherwise
+    /// `reason`.
     pub(super) fn why_broken(&self, rank: u32, call: u64, reason: &str) -> RingError {
         let until = Instant::now() + self.0.silence;
         let mut state = self.0.state.lock();

@@ -104,7 +104,8 @@ impl Port {
         shards
     }
 
-    /// Whoever starts shards knows that this one does not come back: behind what has come, its reader gives this error and ends.
+    /// Whoever starts shards knows that this one does not come back: behind what has come, its reader gives this
+    /// error and ends.
     pub fn fail(&self, shard: u32, reason: &str) {
         if let Some(slot) = self.shared.slots.lock().get(&shard) {
             slot.fail(reason);
@@ -236,7 +237,8 @@ async fn slot_connection(
     ended
 }
 
-/// Waits until the writer has heard the last word, and has left: a connection that is closed while something comes loses what was said.
+/// Waits until the writer has heard the last word, and has left: a connection that is closed while something comes
+/// loses what was said.
 async fn leave(mut messages: Messages, mut socket: WriteHalf<Socket>) -> io::Result<()> {
     socket.shutdown().await?;
     let left = async { while messages.next(MAX_MESSAGE_BYTES).await.is_ok() {} };

@@ -34,8 +34,9 @@ pub struct ShardStatus {
 
 /// The items of a shard, in its order.
 ///
-/// It is a source of a flow: `Flow::from_pull("shard", reader)`. An error of the shard is an item; it may go on behind it. Items begin to be
-/// made with the first pull. When it is dropped, the shard is told that nobody wants more.
+/// It is a source of a flow: `Flow::from_pull("shard", reader)`. An error of the shard is an item; it may go on
+/// behind it. Items begin to be made with the first pull. When it is dropped, the shard is told that nobody wants
+/// more.
 #[derive(Debug)]
 pub struct ShardReader(Arc<Slot>);
 

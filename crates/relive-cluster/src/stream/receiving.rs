@@ -92,7 +92,8 @@ impl Receiving {
         }
     }
 
-    /// A shard that has begun anew, or is known to have begun now: what it has made before and was confirmed is not sent again.
+    /// A shard that has begun anew, or is known to have begun now: what it has made before and was confirmed is not
+    /// sent again.
     fn begin(&mut self, epoch: u64, first: u64, cost: u64) {
         self.epoch = epoch;
         self.older = self.queue.len() as u64;

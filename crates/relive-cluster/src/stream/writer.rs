@@ -21,7 +21,8 @@ pub struct ShardWriter {
 }
 
 impl ShardWriter {
-    /// A writer for the port at `address`, such as `10.0.0.1:7000`. It connects, and connects again, on a thread of its own.
+    /// A writer for the port at `address`, such as `10.0.0.1:7000`. It connects, and connects again, on a thread of
+    /// its own.
     ///
     /// # Errors
     /// There is no thread to be had.
@@ -44,12 +45,14 @@ impl ShardWriter {
     /// Waits until the reader has room for another item, which the shard is to make then; whether it has, in this time.
     ///
     /// # Errors
-    /// The stream is over: the reader is gone or wants no more, does not take this writer, or the shard has begun anew elsewhere.
+    /// The stream is over: the reader is gone or wants no more, does not take this writer, or the shard has begun
+    /// anew elsewhere.
     pub fn wait_for_room(&self, timeout: Duration) -> Result<bool, StreamError> {
         self.shared.wait(timeout, Sending::has_room)
     }
 
-    /// Takes an item on. It does not wait: [`wait_for_room`](Self::wait_for_room) is what keeps a shard from being too far ahead.
+    /// Takes an item on. It does not wait: [`wait_for_room`](Self::wait_for_room) is what keeps a shard from being
+    /// too far ahead.
     ///
     /// # Errors
     /// The item is too large; the stream is over.

@@ -95,8 +95,8 @@ where
 }
 
 impl<T: Send + 'static> Flow<T> {
-    /// Lists of `size` items; the last may be shorter. A list has the source of its items if they all have the same. A `size` of 0 is an
-    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) error of the first pull.
+    /// Lists of `size` items; the last may be shorter. A list has the source of its items if they all have the same.
+    /// A `size` of 0 is an [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) error of the first pull.
     #[must_use]
     pub fn batch(self, size: usize) -> Flow<Vec<T>> {
         let fault = (size == 0).then_some("a batch has at least one item");

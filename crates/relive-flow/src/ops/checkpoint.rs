@@ -85,17 +85,20 @@ where
 }
 
 impl<T: Send + 'static> Flow<T> {
-    /// Calls `save` with where the graph up to here is, after every `every` items: when the next one is asked for, so that all that is done with the items
-    /// before is done. Operators behind this one are not part of it, nor are other copies of the flow. What it gives goes into [`restore`](Self::restore) of the same graph, in another process
-    /// or later.
+    /// Calls `save` with where the graph up to here is, after every `every` items: when the next one is asked for, so
+    /// that all that is done with the items before is done. Operators behind this one are not part of it, nor are
+    /// other copies of the flow. What it gives goes into [`restore`](Self::restore) of the same graph, in another
+    /// process or later.
     ///
-    /// Saved are the positions of sources that are iterators, the counts of operators, and the counters of the [`Metrics`]. Not saved are items: while an operator holds
-    /// some, such as a batch that is being collected, the checkpoint waits. What functions and the states of shards hold is for the caller to
-    /// save beside it, and to restore before the first pull.
+    /// Saved are the positions of sources that are iterators, the counts of operators, and the counters of the
+    /// [`Metrics`]. Not saved are items: while an operator holds some, such as a batch that is being collected, the
+    /// checkpoint waits. What functions and the states of shards hold is for the caller to save beside it, and to
+    /// restore before the first pull.
     ///
-    /// The flow gives an [`ErrorKind::Unsaved`] error if an operator cannot be saved (threads that work ahead, a source that does not implement
-    /// [`Pull::checkpoint`]), or always holds items (a shuffle, a window that overlaps the next); an [`ErrorKind::Operator`] error if `save` fails. An `every` of 0 is an
-    /// [`ErrorKind::Invalid`] error of the first pull.
+    /// The flow gives an [`ErrorKind::Unsaved`] error if an operator cannot be saved (threads that work ahead, a
+    /// source that does not implement [`Pull::checkpoint`]), or always holds items (a shuffle, a window that overlaps
+    /// the next); an [`ErrorKind::Operator`] error if `save` fails. An `every` of 0 is an [`ErrorKind::Invalid`]
+    /// error of the first pull.
     ///
     /// ```
     /// use std::sync::{Arc, Mutex};
@@ -146,8 +149,8 @@ impl<T: Send + 'static> Flow<T> {
         })
     }
 
-    /// Goes on from where the same graph was when it was [saved](Self::save). Before the first pull; an iterator gives the items that it had given, and they are
-    /// dropped.
+    /// Goes on from where the same graph was when it was [saved](Self::save). Before the first pull; an iterator
+    /// gives the items that it had given, and they are dropped.
     ///
     /// # Errors
     /// [`ErrorKind::Unsaved`]: what was saved is of another graph. The flow is of no use then.

@@ -124,7 +124,8 @@ impl<T: 'static> Flow<T> {
 }
 
 impl<T: 'static> Flow<T> {
-    /// What a function makes of each item that looks at more than the item and may fail; items that it makes nothing of are left out.
+    /// What a function makes of each item that looks at more than the item and may fail; items that it makes nothing
+    /// of are left out.
     ///
     /// ```
     /// use relive_flow::Flow;
@@ -178,7 +179,8 @@ impl<T: Send + 'static> Flow<T> {
     /// Each item with its source.
     ///
     /// # Errors
-    /// The flow gives an [`ErrorKind::Operator`](crate::ErrorKind::Operator) error for an item that has none, or was made of items of several.
+    /// The flow gives an [`ErrorKind::Operator`](crate::ErrorKind::Operator) error for an item that has none, or was
+    /// made of items of several.
     #[must_use]
     pub fn zip_with_source(self) -> Flow<(Source, T)> {
         self.each("zip_with_source", |node, number, Tagged { item, source }| {

@@ -74,15 +74,16 @@ impl<T> Pull<T> for Retry<T> {
 }
 
 impl<T: Send + 'static> Flow<T> {
-    /// The same items; one that has not come within this time of being asked for is an [`ErrorKind::Late`] error, and may still come with the next
-    /// pull.
+    /// The same items; one that has not come within this time of being asked for is an [`ErrorKind::Late`] error, and
+    /// may still come with the next pull.
     #[must_use]
     pub fn timeout(self, within: Duration) -> Flow<T> {
         let name = format!("timeout({within:?})");
         self.then(name, |upstream, node| Timeout { upstream, within, until: None, node })
     }
 
-    /// The same items without up to `times` errors in a row: what follows them is asked for in their place. The next error is given on.
+    /// The same items without up to `times` errors in a row: what follows them is asked for in their place. The next
+    /// error is given on.
     ///
     /// ```
     /// use relive_flow::Flow;

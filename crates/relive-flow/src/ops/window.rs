@@ -51,9 +51,9 @@ impl<T: Clone + Send> Pull<Vec<T>> for Window<T> {
 }
 
 impl<T: Clone + Send + 'static> Flow<T> {
-    /// Lists of `size` neighbouring items, each beginning `step` items after the one before. A list has the source of its items if they all have the
-    /// same. Items at the end that make no whole list are left out. A `size` or a `step` of 0 is an
-    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) error of the first pull.
+    /// Lists of `size` neighbouring items, each beginning `step` items after the one before. A list has the source of
+    /// its items if they all have the same. Items at the end that make no whole list are left out. A `size` or a
+    /// `step` of 0 is an [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) error of the first pull.
     ///
     /// ```
     /// use relive_flow::Flow;

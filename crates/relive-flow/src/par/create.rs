@@ -54,8 +54,8 @@ impl<T, S: Send, F: FnMut(&mut S) -> Option<T> + Send> Pull<T> for OfState<S, F>
 }
 
 impl<T: Send + 'static, S: Send + 'static> ParFlow<T, S> {
-    /// `shards` shards, each with the state that `state` makes of its number, and the items that `items` makes of its state until there are none. Both
-    /// are called again if a shard is [restarted](OnFailure::Restart).
+    /// `shards` shards, each with the state that `state` makes of its number, and the items that `items` makes of its
+    /// state until there are none. Both are called again if a shard is [restarted](OnFailure::Restart).
     #[must_use]
     pub fn from_states(
         executor: &Executor,
@@ -114,7 +114,8 @@ impl<T: Clone + Send + Sync + 'static> ParFlow<T> {
 }
 
 impl ParFlow<u64> {
-    /// The numbers below `count` over `shards` shards, in ranges; the last shard takes what does not go into equal parts.
+    /// The numbers below `count` over `shards` shards, in ranges; the last shard takes what does not go into equal
+    /// parts.
     #[must_use]
     pub fn from_range(executor: &Executor, count: u64, shards: u32) -> Self {
         let length = count / u64::from(shards.max(1));

@@ -6,10 +6,12 @@ use std::sync::Arc;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Executor {
-    /// In the thread that pulls, one after the other. The same plan with the same seeds gives the same items, whatever the machine does.
+    /// In the thread that pulls, one after the other. The same plan with the same seeds gives the same items,
+    /// whatever the machine does.
     #[default]
     Serial,
-    /// Each shard in a thread of its own, from the first pull until the flow is dropped, which waits for what the shard is doing.
+    /// Each shard in a thread of its own, from the first pull until the flow is dropped, which waits for what the
+    /// shard is doing.
     Threads,
 }
 

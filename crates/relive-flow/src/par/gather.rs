@@ -30,7 +30,8 @@ impl Default for Async {
 /// When a shard is asked for its next item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Resubmit {
-    /// Before an item is handed out, so that the shard works meanwhile. What whoever has the item changes is seen `depth` items later.
+    /// Before an item is handed out, so that the shard works meanwhile. What whoever has the item changes is seen
+    /// `depth` items later.
     Before,
     /// When the next item is pulled, so that the shard sees what has changed: with a depth of 1, at once.
     After,
@@ -238,8 +239,8 @@ impl<T: Send + 'static, S: Send + 'static> ParFlow<T, S> {
         Flow::new(pull(shards), node, metrics)
     }
 
-    /// One item of each shard in turn, in their order. The shards make all of a round before any is given, and nothing of the next one before all are
-    /// taken: what changes meanwhile holds for all of it.
+    /// One item of each shard in turn, in their order. The shards make all of a round before any is given, and
+    /// nothing of the next one before all are taken: what changes meanwhile holds for all of it.
     #[must_use]
     pub fn gather_sync(self) -> Flow<T> {
         self.gathered(("gather_sync", true), |shards| {
@@ -256,7 +257,8 @@ impl<T: Send + 'static, S: Send + 'static> ParFlow<T, S> {
         })
     }
 
-    /// Items of all shards as they come; those of one shard keep their order. On [`Executor::Serial`](super::Executor::Serial) the shards have their turns.
+    /// Items of all shards as they come; those of one shard keep their order. On
+    /// [`Executor::Serial`](super::Executor::Serial) the shards have their turns.
     #[must_use]
     pub fn gather_async(self, mode: Async) -> Flow<T> {
         self.gathered(("gather_async", true), |shards| GatherAsync::new(shards, mode, Taken::AsTheyCome))

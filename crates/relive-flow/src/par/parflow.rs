@@ -8,8 +8,8 @@ use super::shard::{Make, Plan, Shard};
 use crate::Flow;
 use crate::item::Source;
 
-/// One stream in each of some shards. What is done here is done in the shards, side by side if the [`Executor`] is one that can; the gathering operators make
-/// one [`Flow`] of them.
+/// One stream in each of some shards. What is done here is done in the shards, side by side if the [`Executor`] is
+/// one that can; the gathering operators make one [`Flow`] of them.
 ///
 /// ```
 /// use relive_flow::{Executor, ParFlow};
@@ -131,9 +131,9 @@ impl<T: Send + 'static, S: Send + 'static> ParFlow<T, S> {
         Self { on_failure, ..self }
     }
 
-    /// Has threads of shards make what was asked for inside this function, as many items at once as there are to make: a lock that each of them needs, such as an
-    /// interpreter's, is then taken once. A shard that waits, is made or ends is outside of it. Operators that follow [`repartition`](Self::repartition) are
-    /// not inside.
+    /// Has threads of shards make what was asked for inside this function, as many items at once as there are to
+    /// make: a lock that each of them needs, such as an interpreter's, is then taken once. A shard that waits, is
+    /// made or ends is outside of it. Operators that follow [`repartition`](Self::repartition) are not inside.
     #[must_use]
     pub fn around(self, around: impl Fn(&mut dyn FnMut()) + Send + Sync + 'static) -> Self {
         Self { around: Some(Arc::new(around)), ..self }

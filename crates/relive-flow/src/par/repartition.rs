@@ -57,7 +57,8 @@ impl<T> Waiting<T> {
 struct Idle {
     /// Old shards that have no item yet.
     pending: usize,
-    /// Old shards whose next item is for another new shard, for which enough items wait, and the last of those new shards.
+    /// Old shards whose next item is for another new shard, for which enough items wait, and the last of those new
+    /// shards.
     blocked: usize,
     by: usize,
 }
@@ -234,13 +235,17 @@ impl<T: Send + 'static> Pull<T> for NewShard<T> {
 }
 
 impl<T: Send + 'static, S: Send + 'static> ParFlow<T, S> {
-    /// Deals the items out to `shards` new shards: item j of each old shard, counted from 0, goes to new shard j mod `shards`. So the items of a new shard
-    /// depend on nothing else, and those of one old shard keep their order; how the items of different old shards are mixed is left open, but for
-    /// [`Executor::Serial`](super::Executor::Serial), where it is always the same. An error takes the place of an item.
+    /// Deals the items out to `shards` new shards: item j of each old shard, counted from 0, goes to new shard j mod
+    /// `shards`. So the items of a new shard depend on nothing else, and those of one old shard keep their order; how
+    /// the items of different old shards are mixed is left open, but for
+    /// [`Executor::Serial`](super::Executor::Serial), where it is always the same. An error takes the place of an
+    /// item.
     ///
-    /// An old shard works one item ahead. Up to 1,000 items wait for a new shard. Then the old shards go on when it is pulled. Where shards are pulled in turn
-    /// ([`gather_sync`](Self::gather_sync), [`batch_across_shards`](Self::batch_across_shards), [`into_flows`](Self::into_flows)), one that is pulled so much more often than another
-    /// gets an [`ErrorKind::Deadlock`] error, since nobody may ever pull the other. No shards are an [`ErrorKind::Invalid`] error of the first pull.
+    /// An old shard works one item ahead. Up to 1,000 items wait for a new shard. Then the old shards go on when it
+    /// is pulled. Where shards are pulled in turn ([`gather_sync`](Self::gather_sync),
+    /// [`batch_across_shards`](Self::batch_across_shards), [`into_flows`](Self::into_flows)), one that is pulled so
+    /// much more often than another gets an [`ErrorKind::Deadlock`] error, since nobody may ever pull the other. No
+    /// shards are an [`ErrorKind::Invalid`] error of the first pull.
     ///
     /// ```
     /// use relive_flow::{Executor, ParFlow};

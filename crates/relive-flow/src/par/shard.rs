@@ -37,14 +37,15 @@ impl<S> Shard<S> {
         self.number
     }
 
-    /// The source of its items: its number, until [`ParFlow::union`](crate::ParFlow::union) puts it behind other shards.
+    /// The source of its items: its number, until [`ParFlow::union`](crate::ParFlow::union) puts it behind other
+    /// shards.
     #[must_use]
     pub fn source(&self) -> Source {
         self.source
     }
 
-    /// Uses its state, alone. Behind [`gather_sync`](crate::ParFlow::gather_sync) what changes between two rounds is seen by all of the next round; otherwise
-    /// it is seen from the next call of an operator on.
+    /// Uses its state, alone. Behind [`gather_sync`](crate::ParFlow::gather_sync) what changes between two rounds is
+    /// seen by all of the next round; otherwise it is seen from the next call of an operator on.
     pub fn with<R>(&self, function: impl FnOnce(&mut S) -> R) -> R {
         function(&mut self.state.lock())
     }
@@ -124,7 +125,8 @@ impl<T: Send + 'static> ShardFlow<T> {
         self.is_over
     }
 
-    /// Applies the failure policy to what the stream gave: what the puller gets of it, or none if the stream is to be asked again.
+    /// Applies the failure policy to what the stream gave: what the puller gets of it, or none if the stream is to be
+    /// asked again.
     pub(super) fn after(&mut self, item: Option<Result<Tagged<T>>>) -> Option<Option<Result<Tagged<T>>>> {
         match (&item, self.on_failure) {
             (Some(Err(_)), OnFailure::Restart { times }) if times > 0 => {

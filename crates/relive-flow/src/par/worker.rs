@@ -135,8 +135,8 @@ impl<T: Send + 'static> Handover<T> {
         }
     }
 
-    /// Makes items and hands them over until no more are wanted, or something else comes than an item. No lock is held meanwhile, and nothing is dropped: what is
-    /// around may be a lock that other threads wait for.
+    /// Makes items and hands them over until no more are wanted, or something else comes than an item. No lock is
+    /// held meanwhile, and nothing is dropped: what is around may be a lock that other threads wait for.
     fn make(&self, stream: &mut Flow<T>, around: Option<&Around>) -> Made<T> {
         let mut made = Made::All;
         let mut make = || {

@@ -1,4 +1,5 @@
-//! Flows against what `ray.util.iter` 2.60 gives for the same programs, against plain iterators, and when things go wrong.
+//! Flows against what `ray.util.iter` 2.60 gives for the same programs, against plain iterators, and when things go
+//! wrong.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 

@@ -1,4 +1,5 @@
-//! Sixty-four shards or copies, one of them a hundred times slower than the others: nobody starves, and no more items are kept than may be.
+//! Sixty-four shards or copies, one of them a hundred times slower than the others: nobody starves, and no more items
+//! are kept than may be.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

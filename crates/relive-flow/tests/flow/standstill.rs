@@ -1,4 +1,5 @@
-//! Graphs that wait for themselves: each pull ends in an item, the end, or an error that says for what the graph stands still.
+//! Graphs that wait for themselves: each pull ends in an item, the end, or an error that says for what the graph
+//! stands still.
 
 use std::sync::mpsc::channel;
 use std::thread;

@@ -1,6 +1,7 @@
 //! Dataflow of Python's objects: `relive.flow`.
 //!
-//! [`Stream`] is a flow, and [`Shards`] are flows side by side. Their operators are functions of Python, which [`Operator`] calls.
+//! [`Stream`] is a flow, and [`Shards`] are flows side by side. Their operators are functions of Python, which
+//! [`Operator`] calls.
 
 mod operator;
 mod pulled;

@@ -22,7 +22,8 @@ pub(crate) struct Stream {
     flow: Brief<Option<Flow<Item>>>,
     /// It is not pulled at any more once it has ended.
     is_over: AtomicBool,
-    /// Whether a pull may hold the interpreter: no other thread has a lock of this graph while it waits for the interpreter.
+    /// Whether a pull may hold the interpreter: no other thread has a lock of this graph while it waits for the
+    /// interpreter.
     is_apart: bool,
     monitor: Monitor,
 }
@@ -33,7 +34,8 @@ impl Stream {
         Stream::of_graph(flow, true)
     }
 
-    /// A flow with a part that another thread may pull, or that is a thread whose end is waited for, unless the graph `is_apart`.
+    /// A flow with a part that another thread may pull, or that is a thread whose end is waited for, unless the graph
+    /// `is_apart`.
     pub(super) fn of_graph(flow: Flow<Item>, is_apart: bool) -> Stream {
         let monitor = flow.monitor();
         Stream { monitor, flow: Brief::new(Some(flow)), is_over: AtomicBool::new(false), is_apart }
@@ -48,7 +50,8 @@ impl Stream {
         })
     }
 
-    /// An item that is there, or that this very thread makes: neither the interpreter is let go of for it, nor is anything waited for.
+    /// An item that is there, or that this very thread makes: neither the interpreter is let go of for it, nor is
+    /// anything waited for.
     fn ready(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
         if !self.is_apart {
             return Ok(None);
@@ -125,7 +128,8 @@ impl Stream {
         }
     }
 
-    /// Pulls once, without waiting, at most to an operator: what came of it (`item`, `waiting`, `stopped` or `end`), and the item in a tuple.
+    /// Pulls once, without waiting, at most to an operator: what came of it (`item`, `waiting`, `stopped` or `end`),
+    /// and the item in a tuple.
     fn step(&self, py: Python<'_>, to: Option<String>) -> PyResult<(&'static str, Option<(Py<PyAny>,)>)> {
         if self.is_over.load(Ordering::Relaxed) {
             return Ok(("end", None));
@@ -211,7 +215,8 @@ impl Drop for Stream {
 }
 
 impl Stream {
-    /// Ends the shards, without the interpreter, which they may need for what they are doing. One that does not end is left to itself.
+    /// Ends the shards, without the interpreter, which they may need for what they are doing. One that does not end
+    /// is left to itself.
     fn end(&self, py: Python<'_>) {
         let Some(flow) = self.flow.take() else { return };
         let (done, is_done) = sync_channel(1);

@@ -32,8 +32,8 @@ impl Drop for LentBatch {
     }
 }
 
-/// Arrays of windows, valid steps per window, and the rows: indices, generations, lengths, current steps, importance weights and
-/// probabilities.
+/// Arrays of windows, valid steps per window, and the rows: indices, generations, lengths, current steps, importance
+/// weights and probabilities.
 pub(super) type Parts<'py> = (Vec<Bound<'py, PyAny>>, Vec<Bound<'py, PyAny>>, [Bound<'py, PyAny>; 6]);
 
 /// A batch as arrays.
@@ -63,8 +63,8 @@ fn lend<'py>(py: Python<'py>, mut batch: Batch, lent: Lent) -> PyResult<Vec<Boun
     lent.0.fetch_add(1, Ordering::Relaxed);
     let owner = Bound::new(py, LentBatch { _batch: batch, lent })?.into_any();
     let array = |(data, len, dtype, dims): (*mut u8, usize, _, Vec<usize>)| {
-        // SAFETY: the bytes are a window's, which no other window has, and begin at a multiple of 256. They stay where they are
-        // for as long as `owner` keeps the batch, which it never touches.
+        // SAFETY: the bytes are a window's, which no other window has, and begin at a multiple of 256. They stay
+        // where they are for as long as `owner` keeps the batch, which it never touches.
         unsafe { buffer::over_bytes(&owner, (data, len), dtype, &dims) }
     };
     windows.into_iter().map(array).collect()

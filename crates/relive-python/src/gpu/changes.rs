@@ -47,7 +47,8 @@ impl Hub {
         self.serving.replace(Some(serving));
     }
 
-    /// Reads these stores of other ranks from now on, too: those in this machine's memory, and those at addresses of others.
+    /// Reads these stores of other ranks from now on, too: those in this machine's memory, and those at addresses of
+    /// others.
     ///
     /// # Errors
     /// One cannot be reached, they are not all ranks.

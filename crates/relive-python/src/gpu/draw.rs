@@ -40,8 +40,9 @@ pub(super) struct Draws {
     follower: Option<Follower>,
     weights: Weights,
     inserted: Vec<u64>,
-    /// Whether the weights are those of all rows at some time, and of what has changed since. The first draw looks at all rows:
-    /// who only collects given trajectories needs no weights. So does each draw after one whose news were refused.
+    /// Whether the weights are those of all rows at some time, and of what has changed since. The first draw looks at
+    /// all rows: who only collects given trajectories needs no weights. So does each draw after one whose news were
+    /// refused.
     has_looked: bool,
     /// The number of changes when all rows were looked at.
     changes: u64,
@@ -152,8 +153,8 @@ impl Draws {
         Ok(pinned)
     }
 
-    /// Pins what was drawn before without counting it again, if the very trajectories are still there. That a connection was
-    /// lost shows at the first request over it, and the second one makes it anew.
+    /// Pins what was drawn before without counting it again, if the very trajectories are still there. That a
+    /// connection was lost shows at the first request over it, and the second one makes it anew.
     pub(super) fn hold_again(&self, drawn: &Drawn) -> Result<Option<Pinned>> {
         let held = match self.reader.hold(&drawn.indices) {
             Err(error) if error.kind() == ErrorKind::Unavailable => self.reader.hold(&drawn.indices),

@@ -15,7 +15,8 @@ const SLICE: Duration = Duration::from_millis(50);
 /// Copies a trajectory into a store: an array for each column of the schema, in its order.
 ///
 /// # Errors
-/// An array does not fit its column, or the arrays differ in length; then nothing is evicted. Or there is no row in that time.
+/// An array does not fit its column, or the arrays differ in length; then nothing is evicted. Or there is no row in
+/// that time.
 pub(super) fn insert(
     py: Python<'_>,
     store: &Store,

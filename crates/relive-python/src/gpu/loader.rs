@@ -228,8 +228,8 @@ impl Work {
         }
     }
 
-    /// Collects a batch over new connections, after those that kept its trajectories in place were lost. If that fails, too,
-    /// the batch is lost, so that ranks that go on have as many behind them as the others.
+    /// Collects a batch over new connections, after those that kept its trajectories in place were lost. If that
+    /// fails, too, the batch is lost, so that ranks that go on have as many behind them as the others.
     fn once_more<'py>(&mut self, py: Python<'py>, drawn: Drawn, lost: Pinned) -> PyResult<Parts<'py>> {
         let pinned = match py.detach(|| self.draws.hold_again(&drawn)) {
             Ok(Some(pinned)) => pinned,

@@ -1,7 +1,8 @@
 //! The store of trajectories for training on GPUs: `relive.gpu`.
 //!
-//! [`GpuStore`] is the store in the process that makes it, [`GpuReader`] one that another process has made, [`GpuLoader`] makes batches
-//! from either, and [`GpuWriter`] writes into one in place. Names of columns and settings are checked in Python; shapes, types and lengths here.
+//! [`GpuStore`] is the store in the process that makes it, [`GpuReader`] one that another process has made,
+//! [`GpuLoader`] makes batches from either, and [`GpuWriter`] writes into one in place. Names of columns and settings
+//! are checked in Python; shapes, types and lengths here.
 
 mod background;
 mod batch;

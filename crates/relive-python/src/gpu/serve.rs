@@ -13,8 +13,8 @@ use crate::plain::Plain;
 /// How long a wait goes on before Python's signal handlers get their chance.
 const SLICE: Duration = Duration::from_millis(50);
 
-/// Requests as writer, index and step; finished trajectories as index and generation; how many were given up, and how many
-/// writers wait for a row.
+/// Requests as writer, index and step; finished trajectories as index and generation; how many were given up, and how
+/// many writers wait for a row.
 pub(super) type Scanned = (Vec<(usize, u64, u64)>, Vec<(u64, u64)>, u64, u64);
 
 /// Does what writers want; waits so many seconds until one wants something.

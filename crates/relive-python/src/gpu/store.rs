@@ -85,8 +85,8 @@ impl GpuStore {
         Ok(GpuStore::of(store.or_raise(py)?, raised))
     }
 
-    /// The store that was saved in a folder. Where its removal was a function, one is given with the capacity and the most
-    /// selectable trajectories.
+    /// The store that was saved in a folder. Where its removal was a function, one is given with the capacity and the
+    /// most selectable trajectories.
     #[staticmethod]
     #[pyo3(signature = (folder, removal, *, name, readers, shard, huge_pages))]
     fn load(
@@ -115,7 +115,8 @@ impl GpuStore {
         Ok(GpuStore::of(store.or_raise(py)?, raised))
     }
 
-    /// Writes the store into a folder: the checkpoint's number, its trajectories, those written now, their bytes, and files that went.
+    /// Writes the store into a folder: the checkpoint's number, its trajectories, those written now, their bytes, and
+    /// files that went.
     fn save(&self, py: Python<'_>, folder: PathBuf) -> PyResult<(u64, u64, u64, u64, u64)> {
         let hub = self.hub.get(py)?;
         let saved = py.detach(|| hub.store().save(folder)).or_raise(py)?;
@@ -271,8 +272,8 @@ impl GpuStore {
         Ok(port)
     }
 
-    /// Reads the stores of the other ranks, too, from now on: they share one index space with this one. Those of other machines
-    /// are reached at addresses.
+    /// Reads the stores of the other ranks, too, from now on: they share one index space with this one. Those of
+    /// other machines are reached at addresses.
     #[expect(clippy::needless_pass_by_value, reason = "made of Python's lists")]
     fn join(
         &self,

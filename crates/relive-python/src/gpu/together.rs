@@ -1,8 +1,9 @@
 //! Draws that several ranks make together: each has some of the trajectories, and takes its share of one list.
 //!
-//! A round has two exchanges among all ranks. In the first, each tells the masses of its trajectories ([`Together::summary`]);
-//! in the second, which draws were its own ([`Together::part`]), after it has pinned them, so that nobody replaces them until all
-//! ranks have pinned their shares ([`Together::share`]). That all have, a rank knows when they come to the next list.
+//! A round has two exchanges among all ranks. In the first, each tells the masses of its trajectories
+//! ([`Together::summary`]); in the second, which draws were its own ([`Together::part`]), after it has pinned them,
+//! so that nobody replaces them until all ranks have pinned their shares ([`Together::share`]). That all have, a rank
+//! knows when they come to the next list.
 
 use relive_gpu::select::{Order, Part, Selector, Summary};
 use relive_gpu::{ErrorKind, Pinned};
@@ -78,8 +79,8 @@ impl Together {
         Ok(bytes)
     }
 
-    /// Takes in the parts of all ranks. This process's share of the list, pinned, once the list is complete; until then there
-    /// is another round.
+    /// Takes in the parts of all ranks. This process's share of the list, pinned, once the list is complete; until
+    /// then there is another round.
     ///
     /// # Errors
     /// The parts are not those of this round. The list is given up; others may have theirs.

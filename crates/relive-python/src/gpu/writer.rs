@@ -14,8 +14,8 @@ use crate::buffer;
 use crate::plain::Plain;
 use crate::process::Owned;
 
-/// How long a wait goes on before Python's signal handlers get their chance. Longer than a writer takes to notice that the
-/// process of the store has ended.
+/// How long a wait goes on before Python's signal handlers get their chance. Longer than a writer takes to notice
+/// that the process of the store has ended.
 const SLICE: Duration = Duration::from_millis(200);
 
 /// Writes trajectories into a store, mostly another process's.

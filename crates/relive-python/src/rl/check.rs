@@ -8,7 +8,8 @@ use relive_env::{
 use super::foreign::{ForeignEnvironments, Raised};
 use crate::finalization;
 
-/// Tries the environments that `make` gives for seeds, as bridges of one row; rule and detail of the first rule that is broken.
+/// Tries the environments that `make` gives for seeds, as bridges of one row; rule and detail of the first rule that
+/// is broken.
 #[pyfunction]
 pub(crate) fn check_environment(
     py: Python<'_>,

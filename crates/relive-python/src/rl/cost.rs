@@ -84,7 +84,8 @@ pub(crate) fn save_costs(py: Python<'_>, costs: &str, path: &str) -> PyResult<()
     Costs::from_json(costs).and_then(|costs| costs.save(path.as_ref())).map_err(|error| raise(py, &error))
 }
 
-/// What a run would come to on a cluster, as JSON; by default its machines have as many processors as that of the costs.
+/// What a run would come to on a cluster, as JSON; by default its machines have as many processors as that of the
+/// costs.
 #[pyfunction]
 pub(crate) fn predict_costs(
     py: Python<'_>,

@@ -18,8 +18,8 @@ pub(super) fn agent_of(agent: &Bound<'_, PyAny>, raised: &Raised) -> PyResult<(A
     Ok((Arc::new(ForeignAgent::new(agent, raised.clone())?), true))
 }
 
-/// Runs `work` such that Python code, if there is to be any, finds one thread state throughout: what it keeps per thread is lost otherwise from
-/// call to call.
+/// Runs `work` such that Python code, if there is to be any, finds one thread state throughout: what it keeps per
+/// thread is lost otherwise from call to call.
 pub(super) fn within<T: Send>(is_foreign: bool, work: impl FnOnce() -> T + Send) -> T {
     if is_foreign { finalization::attach(|py| py.detach(work)) } else { work() }
 }

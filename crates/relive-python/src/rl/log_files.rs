@@ -1,5 +1,5 @@
-//! The files of loggers in Python, which go with the checkpoints of a run. The thread of the run asks, and the one that waits for it answers: it alone
-//! calls loggers.
+//! The files of loggers in Python, which go with the checkpoints of a run. The thread of the run asks, and the one
+//! that waits for it answers: it alone calls loggers.
 
 use std::collections::BTreeMap;
 use std::sync::mpsc::{SyncSender, sync_channel};

@@ -20,8 +20,8 @@ use crate::error::{invalid, raise_host};
 use crate::finalization;
 use crate::security::ClientSecurity;
 
-/// Workers in Python: `hold(numbers, address)` has those of these numbers run, which take weights at the address, and `watch()` gives how many run and
-/// how many were started anew.
+/// Workers in Python: `hold(numbers, address)` has those of these numbers run, which take weights at the address, and
+/// `watch()` gives how many run and how many were started anew.
 struct PythonWorkers {
     object: Py<PyAny>,
     near: String,
@@ -51,7 +51,8 @@ impl NodeWorkers for PythonWorkers {
     }
 }
 
-/// Is a node of the run at an address until that is over, with room for so many workers; how many it had at most, and how many were started anew.
+/// Is a node of the run at an address until that is over, with room for so many workers; how many it had at most, and
+/// how many were started anew.
 #[pyfunction]
 #[pyo3(signature = (address, workers, *, actors, name, host, ip, token = None))]
 #[expect(clippy::too_many_arguments, reason = "what a node is, named in Python")]

@@ -78,7 +78,8 @@ impl Serving {
     }
 }
 
-/// The agent and the environments of a process that joins a run: those that are given, and otherwise the native ones that the run names.
+/// The agent and the environments of a process that joins a run: those that are given, and otherwise the native ones
+/// that the run names.
 struct Given {
     agent: Option<Arc<dyn Agent>>,
     make: Option<MakeEnvironment>,
@@ -106,8 +107,8 @@ impl Given {
     }
 }
 
-/// Works for the run at an address until it is over; episodes and steps. Without an agent or an environment it takes the native one that the run names.
-/// Weights come from the node at `weights_from`, if it is the worker of one.
+/// Works for the run at an address until it is over; episodes and steps. Without an agent or an environment it takes
+/// the native one that the run names. Weights come from the node at `weights_from`, if it is the worker of one.
 #[pyfunction]
 #[pyo3(signature = (agent, environment, address, number, token = None, weights_from = None))]
 pub(crate) fn work_for_run(
@@ -137,7 +138,8 @@ pub(crate) fn work_for_run(
     worked.map(|worked| (worked.episodes, worked.env_steps)).map_err(|error| given.raise(py, &error))
 }
 
-/// Learns along with the run at an address as its learner of a rank, until it is over; gradient steps. As for workers, what is not given is native.
+/// Learns along with the run at an address as its learner of a rank, until it is over; gradient steps. As for
+/// workers, what is not given is native.
 #[pyfunction]
 #[pyo3(signature = (agent, environment, address, rank, token = None))]
 pub(crate) fn learn_for_run(

@@ -32,8 +32,8 @@ const SLICE: Duration = Duration::from_millis(50);
 /// Time that a call of Python code may take before the log names it.
 const SILENCE: Duration = Duration::from_secs(5);
 
-/// Trains an agent and gives what the run came to. `agent` is a native name with its settings in JSON, or a bridge; `environment` a native name, or a
-/// function from seeds to bridges.
+/// Trains an agent and gives what the run came to. `agent` is a native name with its settings in JSON, or a bridge;
+/// `environment` a native name, or a function from seeds to bridges.
 #[pyfunction]
 #[pyo3(signature = (agent, environment, *, name, steps, seed, actors, learners, learner_steps, data, timeout, evaluation, checkpoints, progress, reports, supervisor, on_step, on_batch))]
 #[expect(clippy::too_many_arguments, reason = "the options of a run, named in Python")]

@@ -10,7 +10,8 @@ use relive_tensor::Nest;
 use super::raise::raise_env;
 use crate::{array, dtypes, nest};
 
-/// A spec as Python code made it: `(observations, actions, rewards, discounts)`, all leaves of this package's own classes.
+/// A spec as Python code made it: `(observations, actions, rewards, discounts)`, all leaves of this package's own
+/// classes.
 pub(super) fn from_python(specs: &Bound<'_, PyAny>) -> PyResult<EnvironmentSpec> {
     let part = |index: usize| nest::to_nest(&specs.get_item(index)?, &mut |leaf| leaf_from_python(leaf));
     let scalar = |index: usize| leaf_from_python(&specs.get_item(index)?);

@@ -49,8 +49,8 @@ impl Features {
         self.width
     }
 
-    /// Writes the leaves of all items of a batch, whose first is column `first`, to `out`, which has as many rows. `bytes` is memory that is used
-    /// again.
+    /// Writes the leaves of all items of a batch, whose first is column `first`, to `out`, which has as many rows.
+    /// `bytes` is memory that is used again.
     pub(crate) fn gather(
         &self,
         batch: &SampleBatch,
@@ -97,7 +97,8 @@ impl Features {
         }
     }
 
-    /// Writes the elements of leaf number `index` of many observations, one after the other in `bytes`, into the rows of `out`.
+    /// Writes the elements of leaf number `index` of many observations, one after the other in `bytes`, into the rows
+    /// of `out`.
     fn write_column(&self, index: usize, bytes: &[u8], out: &mut [f32]) {
         match self.leaves.as_slice() {
             [leaf] => convert(leaf.dtype, leaf.element_bytes, bytes, out),

@@ -5,7 +5,8 @@ use relive_tensor::DType;
 
 use crate::{Result, RlError};
 
-/// Looks at what an environment gives for numbers that are not finite, or beyond float32: one of them in a batch is in all parameters of a network for good.
+/// Looks at what an environment gives for numbers that are not finite, or beyond float32: one of them in a batch is
+/// in all parameters of a network for good.
 pub(crate) struct FiniteCheck {
     environment: String,
     /// With their paths.
@@ -64,7 +65,8 @@ impl FiniteCheck {
     }
 }
 
-/// The first that nothing can be learned from. There is none as a rule, and whether there is one is found without branches.
+/// The first that nothing can be learned from. There is none as a rule, and whether there is one is found without
+/// branches.
 fn first_of<T>(values: &[T], number: impl Fn(&T) -> f64) -> Option<(usize, f64)> {
     if !values.iter().fold(false, |is_found, value| is_found | !is_learnable(number(value))) {
         return None;

@@ -9,8 +9,8 @@ use crate::{Part, Result, RlError, Times, Weights};
 
 /// A fragment of steps in each row of a number of environments, time first: cell `time · rows + row`.
 ///
-/// An environment whose episode has ended begins anew with the next step. That cell is a FIRST: its observation is the last one of the
-/// episode before, its action was ignored, and nothing is to be learned from it.
+/// An environment whose episode has ended begins anew with the next step. That cell is a FIRST: its observation is
+/// the last one of the episode before, its action was ignored, and nothing is to be learned from it.
 #[derive(Debug)]
 pub struct Rollout {
     /// Steps of each row.
@@ -64,7 +64,8 @@ pub struct Episode {
     pub episode_return: f64,
     /// How long it took.
     pub duration: Duration,
-    /// Steps of its worker until then, beginnings of episodes among them: of a round of several workers it says which episode ended first.
+    /// Steps of its worker until then, beginnings of episodes among them: of a round of several workers it says which
+    /// episode ended first.
     pub ended_at: u64,
 }
 

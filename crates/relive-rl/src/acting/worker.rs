@@ -76,8 +76,8 @@ impl RolloutWorker {
     /// Acts for so many steps in each environment by the newest weights.
     ///
     /// # Errors
-    /// Those of the environments and the policy; [`NotFinite`](crate::RlError::NotFinite) if an observation, a reward or a discount is NaN or
-    /// infinite.
+    /// Those of the environments and the policy; [`NotFinite`](crate::RlError::NotFinite) if an observation, a reward
+    /// or a discount is NaN or infinite.
     pub(crate) fn rollout(&mut self, steps: usize) -> Result<Rollout> {
         self.begin()?;
         let rows = self.rows.len();
@@ -104,8 +104,8 @@ impl RolloutWorker {
         Ok(rollout)
     }
 
-    /// Plays so many whole episodes by the newest weights, one after the other in each environment. Each environment has its share of them, so that
-    /// short ones are not preferred.
+    /// Plays so many whole episodes by the newest weights, one after the other in each environment. Each environment
+    /// has its share of them, so that short ones are not preferred.
     ///
     /// # Errors
     /// As [`rollout`](Self::rollout).
@@ -183,7 +183,8 @@ impl RolloutWorker {
         Acted { version: self.version(), ..std::mem::replace(&mut self.acted, fresh) }
     }
 
-    /// All that its future depends on beside the weights. Environments that cannot tell their state are as if they had not begun.
+    /// All that its future depends on beside the weights. Environments that cannot tell their state are as if they
+    /// had not begun.
     pub(crate) fn save(&mut self) -> Vec<u8> {
         let (environments, is_begun) = (self.environments.save(), self.is_begun);
         self.is_begun = is_begun && environments.is_some();

@@ -6,7 +6,8 @@ use crate::{Result, RlError};
 
 /// Writes the steps of an actor as items.
 ///
-/// The order of calls in an episode: `add_first`, then `add` until its step is LAST, with which the episode's last items are made.
+/// The order of calls in an episode: `add_first`, then `add` until its step is LAST, with which the episode's last
+/// items are made.
 pub trait Adder: Send {
     /// An episode has begun with `observation`. What is left of the one before is dropped.
     ///

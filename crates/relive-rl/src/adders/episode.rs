@@ -13,8 +13,8 @@ use crate::{Result, RlError};
 /// Makes the rows that episodes are filled up with, from a row of zeros.
 pub type Padding = dyn Fn(&Nest<Tensor>) -> Nest<Tensor> + Send;
 
-/// Writes an item for each episode: all its rows, that of the last observation included, as [`SequenceAdder`](super::SequenceAdder) has
-/// them.
+/// Writes an item for each episode: all its rows, that of the last observation included, as
+/// [`SequenceAdder`](super::SequenceAdder) has them.
 pub struct EpisodeAdder {
     rows: EpisodeWriter,
     max_length: usize,

@@ -6,9 +6,9 @@ use relive_env::State;
 
 /// What several steps come to.
 ///
-/// Of the steps after `s`, with rewards `r₁ … r_k`, discounts `d₁ … d_k` of the environment and the additional discount `g`, the reward is
-/// `r₁ + g·d₁·r₂ + g²·d₁d₂·r₃ + …` and the discount `g^(k−1)·d₁⋯d_k`: one power of `g` is the learner's, whose target is
-/// `reward + g·discount·V` of where they lead.
+/// Of the steps after `s`, with rewards `r₁ … r_k`, discounts `d₁ … d_k` of the environment and the additional
+/// discount `g`, the reward is `r₁ + g·d₁·r₂ + g²·d₁d₂·r₃ + …` and the discount `g^(k−1)·d₁⋯d_k`: one power of `g` is
+/// the learner's, whose target is `reward + g·discount·V` of where they lead.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct NStepReturn {
     /// How many steps.

@@ -12,8 +12,8 @@ use crate::{Result, RlError, Saveable, state};
 
 /// What becomes of the rows at the end of an episode that do not fill a period.
 ///
-/// Rows of an episode are counted with the one of its last observation. A sequence is *due* when there are as many rows as its length,
-/// and then after every period.
+/// Rows of an episode are counted with the one of its last observation. A sequence is *due* when there are as many
+/// rows as its length, and then after every period.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum EndOfEpisode {
     /// Rows of zeros are added until a sequence is due; it is the episode's last one.
@@ -29,8 +29,9 @@ pub enum EndOfEpisode {
 
 /// Writes sequences of `length` rows, one every `period` rows.
 ///
-/// An item has the fields of [`step_spec`](super::step_spec), each with a leading dimension of rows. Row `t` has the observation, the
-/// action taken for it, and the reward and discount that this led to; the row of an episode's last observation has zeros there.
+/// An item has the fields of [`step_spec`](super::step_spec), each with a leading dimension of rows. Row `t` has the
+/// observation, the action taken for it, and the reward and discount that this led to; the row of an episode's last
+/// observation has zeros there.
 ///
 /// ```
 /// use relive_client::blocking::Client;
@@ -52,7 +53,8 @@ pub struct SequenceAdder {
 }
 
 impl SequenceAdder {
-    /// Sequences for `table`, of priority 1. Actors that have more to tell than actions say with `extras` what that looks like.
+    /// Sequences for `table`, of priority 1. Actors that have more to tell than actions say with `extras` what that
+    /// looks like.
     ///
     /// # Errors
     /// A length or a period of 0, or the client cannot make a writer.
@@ -86,8 +88,8 @@ impl SequenceAdder {
         self
     }
 
-    /// Returns when all items that were made are in their tables; where an episode ends in a sequence of its own, that is so at its
-    /// end.
+    /// Returns when all items that were made are in their tables; where an episode ends in a sequence of its own,
+    /// that is so at its end.
     ///
     /// # Errors
     /// The table is closed.

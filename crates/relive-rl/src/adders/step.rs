@@ -8,8 +8,8 @@ use relive_tensor::DType;
 use super::row::RowColumns;
 use crate::{Result, RlError};
 
-/// Makes rows of what is observed. A row has the observation, the action that was taken for it, the reward and the discount that this
-/// led to (float32), whether an episode begins with it, and whatever the actor had besides.
+/// Makes rows of what is observed. A row has the observation, the action that was taken for it, the reward and the
+/// discount that this led to (float32), whether an episode begins with it, and whatever the actor had besides.
 #[derive(Debug, Clone)]
 pub(super) struct Steps {
     observations: RowColumns,
@@ -98,8 +98,8 @@ impl Steps {
     }
 }
 
-/// What a row looks like, field by field: `action`, `discount`, `extras` (if there are any), `observation`, `reward` and
-/// `start_of_episode`.
+/// What a row looks like, field by field: `action`, `discount`, `extras` (if there are any), `observation`, `reward`
+/// and `start_of_episode`.
 #[must_use]
 pub fn step_spec(spec: &EnvironmentSpec, extras: Option<&Nest<ArraySpec>>) -> Nest<ArraySpec> {
     let scalar = |name: &str, dtype| Nest::Leaf(ArraySpec::new(name, dtype, []));

@@ -87,7 +87,8 @@ impl Adder for StructuredAdder {
 /// [`step_spec`](super::step_spec).
 ///
 /// # Errors
-/// A length or period of 0, or an [`EndOfEpisode`] that patterns cannot tell: zeros to be added, and episodes that go on.
+/// A length or period of 0, or an [`EndOfEpisode`] that patterns cannot tell: zeros to be added, and episodes that go
+/// on.
 pub fn sequence_configs(
     table: &str,
     step: &Nest<ArraySpec>,
@@ -127,8 +128,9 @@ pub fn sequence_configs(
     Ok(configs)
 }
 
-/// The patterns of transitions over up to `n` steps, as [`TransitionAdder`](super::TransitionAdder) has them, but with the rewards and
-/// discounts of all their steps: [`NStepReturn::of`](super::NStepReturn::of) is for whoever reads them.
+/// The patterns of transitions over up to `n` steps, as [`TransitionAdder`](super::TransitionAdder) has them, but
+/// with the rewards and discounts of all their steps: [`NStepReturn::of`](super::NStepReturn::of) is for whoever
+/// reads them.
 ///
 /// `observation` has the first and the last one, the other fields but `reward` and `discount` the first step.
 ///

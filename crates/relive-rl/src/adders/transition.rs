@@ -10,12 +10,12 @@ use super::room::{CONFIRMATION_TIMEOUT, until_there_is_room};
 use super::row::RowColumns;
 use crate::{Result, RlError, Saveable, state};
 
-/// Writes transitions over up to `n` steps: an item for each step, from the observation `n` steps before, or from the beginning of the
-/// episode, to the newest; and at the end of an episode those over fewer steps that end there, too. An episode of `T` steps gives
-/// `T + min(n, T) − 1` items.
+/// Writes transitions over up to `n` steps: an item for each step, from the observation `n` steps before, or from the
+/// beginning of the episode, to the newest; and at the end of an episode those over fewer steps that end there, too.
+/// An episode of `T` steps gives `T + min(n, T) − 1` items.
 ///
-/// Rewards and discounts are [n-step returns](NStepReturn) in float32. An item of an actor that has [more to tell](Self::with_extras) than its action
-/// has the extras of its first step.
+/// Rewards and discounts are [n-step returns](NStepReturn) in float32. An item of an actor that has [more to
+/// tell](Self::with_extras) than its action has the extras of its first step.
 pub struct TransitionAdder {
     writer: TrajectoryWriter,
     /// At least one; each item goes to the next.
@@ -64,8 +64,9 @@ impl TransitionAdder {
         self
     }
 
-    /// Puts the items into these tables in turn, so that each gets as many as the others, if there are any. The first is the one that has got the fewest items so far, and so
-    /// on: however often adders begin anew, no table comes to be ahead of another one by more items than there are adders.
+    /// Puts the items into these tables in turn, so that each gets as many as the others, if there are any. The first
+    /// is the one that has got the fewest items so far, and so on: however often adders begin anew, no table comes to
+    /// be ahead of another one by more items than there are adders.
     ///
     /// # Errors
     /// The tables cannot be asked.

@@ -4,8 +4,8 @@ use relive_env::EnvironmentSpec;
 
 /// The columns of a transition, by the names that its items have.
 ///
-/// They are `action`, `discount`, `extras` (if there are any), `next_observation`, `observation` and `reward`, each a leaf or, where the
-/// environment has nests, a nest of leaves. In batches they come in this order.
+/// They are `action`, `discount`, `extras` (if there are any), `next_observation`, `observation` and `reward`, each a
+/// leaf or, where the environment has nests, a nest of leaves. In batches they come in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TransitionColumns {
     /// Leaves of an action.

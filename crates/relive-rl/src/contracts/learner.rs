@@ -20,8 +20,9 @@ pub trait Learner: Saveable + Send {
     /// They cannot be published.
     fn weights(&self) -> Result<Weights>;
 
-    /// From now on learns along with others of the same settings, each in a process of its own, that have the same state: each takes its part of
-    /// what they learn from, and all go by the [mean](Peers::mean) of their gradients. It is called before the first batch.
+    /// From now on learns along with others of the same settings, each in a process of its own, that have the same
+    /// state: each takes its part of what they learn from, and all go by the [mean](Peers::mean) of their gradients.
+    /// It is called before the first batch.
     ///
     /// # Errors
     /// It learns alone only, as it does unless it says otherwise.

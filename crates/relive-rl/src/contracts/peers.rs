@@ -10,7 +10,8 @@ use crate::{Result, RlError};
 
 /// The learners of a run, as one of them sees them: what it has in common with the others. Cheap to clone.
 ///
-/// All learners make the same calls in the same order, and each call waits for the others. One learner alone has whatever it gives.
+/// All learners make the same calls in the same order, and each call waits for the others. One learner alone has
+/// whatever it gives.
 #[derive(Clone)]
 pub struct Peers {
     rank: u32,
@@ -54,7 +55,8 @@ impl Peers {
         self.count == 1
     }
 
-    /// The part of so many things that is this learner's. The parts of all learners are the whole, and differ by one at most.
+    /// The part of so many things that is this learner's. The parts of all learners are the whole, and differ by one
+    /// at most.
     #[must_use]
     pub fn part(&self, of: usize) -> Range<usize> {
         let (rank, count) = (self.rank as usize, self.count as usize);

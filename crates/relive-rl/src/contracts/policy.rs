@@ -17,18 +17,18 @@ pub struct ActStep<'a> {
     pub actions: &'a mut Buffer,
     /// What else the learner gets, `[rows, …]` for each leaf of [`Policy::extras`]; to be written.
     pub extras: &'a mut Buffer,
-    /// The environments themselves, for policies that [look ahead](BatchEnvironment::one) in them. None where a policy acts without them, as a
-    /// saved one does.
+    /// The environments themselves, for policies that [look ahead](BatchEnvironment::one) in them. None where a
+    /// policy acts without them, as a saved one does.
     pub environments: Option<&'a mut dyn BatchEnvironment>,
 }
 
 /// Acts for a number of environments at once, each in its row.
 ///
-/// What a policy does in a row depends on that row and on the [seat](super::Seat) of it alone, so that the same environments give the same
-/// experience however they are shared out among workers.
+/// What a policy does in a row depends on that row and on the [seat](super::Seat) of it alone, so that the same
+/// environments give the same experience however they are shared out among workers.
 pub trait Policy: Saveable + Send {
-    /// Acts in every row. In rows whose episode has ended, the environment begins anew and the action is ignored; what is written to
-    /// `extras` is kept there, too, since it tells of the last observation.
+    /// Acts in every row. In rows whose episode has ended, the environment begins anew and the action is ignored;
+    /// what is written to `extras` is kept there, too, since it tells of the last observation.
     ///
     /// # Errors
     /// The policy's own.

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use relive_tensor::Tensor;
 
-/// What a learner publishes and a policy loads: named tensors, and the number of the learner's version that they are. Cheap to clone.
+/// What a learner publishes and a policy loads: named tensors, and the number of the learner's version that they are.
+/// Cheap to clone.
 #[derive(Clone)]
 pub struct Weights {
     version: u64,

@@ -30,7 +30,8 @@ pub struct Costs {
     pub rows: usize,
     /// What acting costs, by the number of environments of a worker.
     pub acting: Vec<ActCost>,
-    /// What the thread that acts does for each step in the environment beside that: adding it to tables or sending it, in seconds.
+    /// What the thread that acts does for each step in the environment beside that: adding it to tables or sending
+    /// it, in seconds.
     pub send_s: f64,
     /// What other threads of a worker take for that, those of its connection.
     pub connection_s: f64,
@@ -97,8 +98,8 @@ impl Costs {
     /// The version that this program writes.
     pub(super) const VERSION: u32 = VERSION;
 
-    /// What acting costs for each step in the environment, in seconds, where a worker has so many environments: between those that were measured
-    /// on a line, and beyond the largest as much more for each as before it.
+    /// What acting costs for each step in the environment, in seconds, where a worker has so many environments:
+    /// between those that were measured on a line, and beyond the largest as much more for each as before it.
     #[must_use]
     pub fn act_s(&self, rows: f64) -> f64 {
         let total = |cost: &ActCost| cost.act_s + cost.step_s;
@@ -118,7 +119,8 @@ impl Costs {
         all.max(0.0) / rows
     }
 
-    /// Whether they are those of an agent with its settings in an environment, which is asked for; `place` is where they are from.
+    /// Whether they are those of an agent with its settings in an environment, which is asked for; `place` is where
+    /// they are from.
     ///
     /// # Errors
     /// [`OtherRun`](RlError::OtherRun) with what differs.

@@ -102,8 +102,8 @@ impl Cluster {
 }
 
 impl Costs {
-    /// How fast the run would be on a cluster of machines like the one where these were measured: the highest rate at which nothing is used more than it can
-    /// be.
+    /// How fast the run would be on a cluster of machines like the one where these were measured: the highest rate at
+    /// which nothing is used more than it can be.
     ///
     /// # Errors
     /// A cluster that cannot be.
@@ -168,7 +168,8 @@ impl Model<'_> {
         1.0 / (self.thread_s + self.costs.pause_s).max(f64::MIN_POSITIVE)
     }
 
-    /// Steps a second beyond which there are none: those of all workers, and those that the thread that learns gets through.
+    /// Steps a second beyond which there are none: those of all workers, and those that the thread that learns gets
+    /// through.
     fn most(&self) -> f64 {
         (self.workers * self.of_worker()).min(1.0 / self.costs.learner_s.max(1e-12))
     }

@@ -37,7 +37,8 @@ const FETCHES_WITHIN: Duration = Duration::from_millis(500);
 /// A worker that the run holds back has nothing to do after this.
 const QUIET: Duration = Duration::from_millis(200);
 
-/// Parts that the time is divided into: what counts is their median, which a part that others have disturbed does not change much.
+/// Parts that the time is divided into: what counts is their median, which a part that others have disturbed does not
+/// change much.
 const PARTS: u32 = 9;
 
 /// A run whose costs are measured.
@@ -60,10 +61,12 @@ pub struct Probe<'a> {
 }
 
 impl Probe<'_> {
-    /// Measures it: the run learns in this thread, and one worker acts beside it and sends what it makes by the network.
+    /// Measures it: the run learns in this thread, and one worker acts beside it and sends what it makes by the
+    /// network.
     ///
     /// # Errors
-    /// Those of the run; its learner has not begun within two minutes; the system does not tell what threads take of processors.
+    /// Those of the run; its learner has not begun within two minutes; the system does not tell what threads take of
+    /// processors.
     pub fn measure(&self) -> Result<Costs> {
         Taken::now()?;
         let run = self.run()?;
@@ -297,7 +300,8 @@ fn bytes_of(weights: &Weights) -> f64 {
     weights.parts().iter().filter_map(|(_, tensor)| tensor.bytes()).map(|bytes| bytes.len() as f64).sum()
 }
 
-/// Bytes of a step in the environment on its way from a worker that sends rollouts: what was seen, done and written beside that, and the answer.
+/// Bytes of a step in the environment on its way from a worker that sends rollouts: what was seen, done and written
+/// beside that, and the answer.
 #[expect(clippy::cast_precision_loss, reason = "for rates")]
 fn sent_bytes(agent: &Arc<dyn Agent>, spec: &EnvironmentSpec) -> Result<f64> {
     let layouts = Layouts::of(agent, spec, SEED)?;
@@ -442,8 +446,8 @@ impl Took {
         }
     }
 
-    /// For how long the worker waited, beside so many seconds in which it waits for others to work. Where others use the processors, too, what waits for
-    /// a thread waits until that has one: this is no part of the run.
+    /// For how long the worker waited, beside so many seconds in which it waits for others to work. Where others use
+    /// the processors, too, what waits for a thread waits until that has one: this is no part of the run.
     fn waited(&self, for_others: f64) -> f64 {
         (self.seconds - self.held - self.worker - for_others).max(0.0)
     }

@@ -38,12 +38,12 @@ pub struct Followed {
     pub weights: Option<Weights>,
 }
 
-/// Learns along with the first learner of the run whose tables a server has, until that is over. Agent, settings and environment are what the run
-/// says.
+/// Learns along with the first learner of the run whose tables a server has, until that is over. Agent, settings and
+/// environment are what the run says.
 ///
 /// # Errors
-/// There is no run of several learners, or no place for this one; the agent or the environment cannot be made here, or is not that of the run;
-/// another learner is lost; the first error of learning, by which the run ends, too.
+/// There is no run of several learners, or no place for this one; the agent or the environment cannot be made here,
+/// or is not that of the run; another learner is lost; the first error of learning, by which the run ends, too.
 pub fn learn(
     follower: &Follower<'_>,
     agents: &MakeAgent<'_>,

@@ -7,7 +7,8 @@ use super::logger::Files;
 use super::{Logger, Mark};
 use crate::Result;
 
-/// Writes `actor.csv`, `evaluator.csv` and `learner.csv` in a folder, each with a header; files that are there are appended to.
+/// Writes `actor.csv`, `evaluator.csv` and `learner.csv` in a folder, each with a header; files that are there are
+/// appended to.
 #[derive(Debug)]
 pub struct CsvLogger(Files);
 

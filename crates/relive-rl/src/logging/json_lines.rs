@@ -9,7 +9,8 @@ use super::logger::Files;
 use super::{Logger, Mark};
 use crate::Result;
 
-/// Writes `actor.jsonl`, `evaluator.jsonl` and `learner.jsonl` in a folder, an object a line; files that are there are appended to.
+/// Writes `actor.jsonl`, `evaluator.jsonl` and `learner.jsonl` in a folder, an object a line; files that are there
+/// are appended to.
 #[derive(Debug)]
 pub struct JsonLinesLogger(Files);
 

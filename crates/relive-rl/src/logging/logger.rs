@@ -90,7 +90,8 @@ impl Loggers {
         with_files.map(|logger| logger.mark()).collect()
     }
 
-    /// Cuts the files of each back to its mark, the first of its kind that is left; those of one without a mark have nothing that was told before it.
+    /// Cuts the files of each back to its mark, the first of its kind that is left; those of one without a mark have
+    /// nothing that was told before it.
     pub(crate) fn cut_back(&self, mut marks: Vec<Mark>) -> Result<()> {
         for logger in &mut self.0.lock().loggers {
             let Some(kind) = logger.kind() else { continue };

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Result, RlError};
 
-/// How far the files of a logger went at a moment. What a run told after its newest checkpoint it tells again when it is resumed: the files are then
-/// cut back to their mark.
+/// How far the files of a logger went at a moment. What a run told after its newest checkpoint it tells again when it
+/// is resumed: the files are then cut back to their mark.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mark {
     /// What kind of files, as in `csv`.

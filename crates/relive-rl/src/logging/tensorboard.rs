@@ -1,8 +1,9 @@
 //! TensorBoard's event files.
 //!
-//! A file is a series of records: the length of the data (u64, little endian), its checksum, the data, its checksum. A checksum is CRC-32C,
-//! turned right by 15 bits, plus 0xa282ead8. The data is a protobuf `Event`: wall_time (1, double), step (2, int64), and either
-//! file_version (3, string) or summary (5), which has values (1) of tag (1, string) and simple_value (2, float).
+//! A file is a series of records: the length of the data (u64, little endian), its checksum, the data, its checksum.
+//! A checksum is CRC-32C, turned right by 15 bits, plus 0xa282ead8. The data is a protobuf `Event`: wall_time (1,
+//! double), step (2, int64), and either file_version (3, string) or summary (5), which has values (1) of tag (1,
+//! string) and simple_value (2, float).
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -13,7 +14,8 @@ use super::Report;
 use super::{Logger, Mark};
 use crate::{Result, RlError};
 
-/// Writes `events.out.tfevents…` in a folder. Tags are as in `actor/episode_return`, steps are those in the environment.
+/// Writes `events.out.tfevents…` in a folder. Tags are as in `actor/episode_return`, steps are those in the
+/// environment.
 #[derive(Debug)]
 pub struct TensorBoardLogger {
     path: PathBuf,

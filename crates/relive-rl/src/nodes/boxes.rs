@@ -1,4 +1,5 @@
-//! The tables of nodes: how they and the driver of a run meet, and the boxes in which weights wait for them; which box is whose is a tree.
+//! The tables of nodes: how they and the driver of a run meet, and the boxes in which weights wait for them; which
+//! box is whose is a tree.
 
 use std::fmt::Display;
 use std::sync::Arc;

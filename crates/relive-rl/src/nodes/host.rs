@@ -26,7 +26,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// Time from one sign of life to the next.
 const BEAT: Duration = Duration::from_secs(1);
 
-/// For how long a node that the list has not keeps its workers: a driver that follows another one has heard of all nodes by then.
+/// For how long a node that the list has not keeps its workers: a driver that follows another one has heard of all
+/// nodes by then.
 const UNLISTED: Duration = NODE_GONE.saturating_mul(2);
 
 /// For how long a node waits for numbers before it says that there are none.
@@ -90,8 +91,9 @@ pub fn node_tables() -> impl Iterator<Item = TableConfig> {
     relay::tables()
 }
 
-/// Acts for the run on a server until that is over, with as many workers as the driver has numbers for. A server or a driver that is not there is
-/// waited for, and the log says so; so it does where there are fewer numbers than asked for.
+/// Acts for the run on a server until that is over, with as many workers as the driver has numbers for. A server or a
+/// driver that is not there is waited for, and the log says so; so it does where there are fewer numbers than asked
+/// for.
 ///
 /// # Errors
 /// The run is of another version of Relive; the server has another run than it had; a worker cannot go on.

@@ -1,4 +1,5 @@
-//! Which nodes there are, and whose workers have which numbers: the driver's side, as a state that changes by signs and by time.
+//! Which nodes there are, and whose workers have which numbers: the driver's side, as a state that changes by signs
+//! and by time.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -21,7 +22,8 @@ const MAX_GONE: usize = 64;
 /// All nodes of a run.
 #[derive(Debug)]
 pub(super) struct Membership {
-    /// The numbers that nodes may have: those before are of workers that the driver starts, and of a run in rounds there are no more than it has actors.
+    /// The numbers that nodes may have: those before are of workers that the driver starts, and of a run in rounds
+    /// there are no more than it has actors.
     numbers: std::ops::Range<u32>,
     is_fixed: bool,
     /// Before this moment nodes of a driver before may still tell which numbers they have, and no others are given out.
@@ -194,7 +196,8 @@ impl Membership {
         now >= self.settles
     }
 
-    /// Notes that there is a worker of a number, or that it has left. If no node has the number, it was started by hand.
+    /// Notes that there is a worker of a number, or that it has left. If no node has the number, it was started by
+    /// hand.
     pub(super) fn note_worker(&mut self, number: u32, has_left: bool) {
         if !self.numbers.contains(&number) {
             return;

@@ -1,6 +1,8 @@
-//! Nodes: processes that act for a run with several workers each, one on a machine as a rule, and that join while the run is at work.
+//! Nodes: processes that act for a run with several workers each, one on a machine as a rule, and that join while the
+//! run is at work.
 //!
-//! Each has an id. It gives signs of life, the driver answers all of them by one list, and who is not heard of loses what it has:
+//! Each has an id. It gives signs of life, the driver answers all of them by one list, and who is not heard of loses
+//! what it has:
 //!
 //! | Table | Who writes | What it has |
 //! |---|---|---|
@@ -8,8 +10,9 @@
 //! | `nodes` | the driver | one item: which numbers the workers of each node have, and where each takes weights |
 //! | `fresh/0`, `fresh/1` | the driver | boxes with the newest weights, for the nodes that take them from the run's server |
 //!
-//! A node serves tables of its own, of weights only: `weights`, `fresh/0` and `fresh/1` for other nodes, and `fresh/worker-N` for its workers. So
-//! weights go from the run's server to two nodes, from each of these to two others, and from each node to its workers.
+//! A node serves tables of its own, of weights only: `weights`, `fresh/0` and `fresh/1` for other nodes, and
+//! `fresh/worker-N` for its workers. So weights go from the run's server to two nodes, from each of these to two
+//! others, and from each node to its workers.
 //!
 //! | File | What it is |
 //! |---|---|

@@ -15,7 +15,8 @@ use crate::{Result, RlError};
 /// How long weights are waited for before it is looked whether they should come from somewhere else.
 const SLICE: Duration = Duration::from_millis(250);
 
-/// How long a node is behind the run before it takes the weights from the run's server. Longer than weights are on their way through many nodes.
+/// How long a node is behind the run before it takes the weights from the run's server. Longer than weights are on
+/// their way through many nodes.
 const LATE: Duration = Duration::from_secs(1);
 
 /// How long the run's server may take for weights: the node that ends waits for it.
@@ -173,7 +174,8 @@ impl Fetcher {
         Ok(client)
     }
 
-    /// Takes the weights from the run's server, if those of the run have been newer for long, or do not come where they are to come from.
+    /// Takes the weights from the run's server, if those of the run have been newer for long, or do not come where
+    /// they are to come from.
     fn catch_up(&mut self, source: &Source, failed: Option<RlError>) {
         let (is_behind, is_late) = {
             let state = self.shared.state.lock();

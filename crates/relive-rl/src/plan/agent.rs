@@ -24,7 +24,8 @@ pub trait Agent: Send + Sync {
     /// The first that is not.
     fn validate(&self) -> Result<()>;
 
-    /// How many environments it acts in, all workers together, where it has so many workers: one each, unless it says otherwise.
+    /// How many environments it acts in, all workers together, where it has so many workers: one each, unless it says
+    /// otherwise.
     fn environments(&self, workers: usize) -> usize {
         workers
     }
@@ -37,7 +38,8 @@ pub trait Agent: Send + Sync {
         Ok(Vec::new())
     }
 
-    /// Whether all that belongs to it has told its state when the run is saved; otherwise nothing is saved, and the run ends.
+    /// Whether all that belongs to it has told its state when the run is saved; otherwise nothing is saved, and the
+    /// run ends.
     ///
     /// # Errors
     /// What went wrong; nothing unless it says so.

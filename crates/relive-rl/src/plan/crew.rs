@@ -55,7 +55,8 @@ pub(crate) struct CrewParts {
 
 /// Where the workers of a run are, and what this process is in it.
 pub(crate) enum Role {
-    /// Everything is in this process. With no actors the thread that learns acts, too, in turn; otherwise each worker is a thread.
+    /// Everything is in this process. With no actors the thread that learns acts, too, in turn; otherwise each worker
+    /// is a thread.
     Here { actors: usize, engine: Engine },
     /// This process learns, and the workers are others.
     Driver(Arc<Driver>),
@@ -154,7 +155,8 @@ impl Crew {
         self.0.policies.environments(self.workers())
     }
 
-    /// The learner, as the operators of the plan share it. It goes on where it was if the run is resumed, and is saved with the run.
+    /// The learner, as the operators of the plan share it. It goes on where it was if the run is resumed, and is
+    /// saved with the run.
     ///
     /// # Errors
     /// [`State`](RlError::State): what was saved is not of such a learner.
@@ -180,8 +182,9 @@ impl Crew {
         Ok(shared)
     }
 
-    /// Saves with the run what belongs to episodes of a worker that are not over yet. Workers with threads, or in processes, are not where the run is
-    /// when it is saved, and so begin anew; so do environments that cannot be saved.
+    /// Saves with the run what belongs to episodes of a worker that are not over yet. Workers with threads, or in
+    /// processes, are not where the run is when it is saved, and so begin anew; so do environments that cannot be
+    /// saved.
     pub(super) fn keep_of_episodes(&self, name: &str, tell: SavePart) {
         if self.acts_in_turn() && !self.0.begins_anew {
             self.0.parts.keep(name, tell);
@@ -230,8 +233,9 @@ impl Crew {
         (0..episodes).map(|_| RecordedEpisode::demonstrated(demonstrator)).collect()
     }
 
-    /// Writes episodes into a table by an adder, with zeros for what a policy would have written beside its actions. A table that has something
-    /// in it already, as in a run that is resumed, stays as it is, and nobody asks for the episodes.
+    /// Writes episodes into a table by an adder, with zeros for what a policy would have written beside its actions.
+    /// A table that has something in it already, as in a run that is resumed, stays as it is, and nobody asks for the
+    /// episodes.
     ///
     /// # Errors
     /// There is no such table; the episodes cannot be had, or not be written.
@@ -363,7 +367,8 @@ impl Crew {
         &self.0.times
     }
 
-    /// Whether the environments can [save](relive_env::Environment::save) their states, as an agent needs it that looks ahead in them.
+    /// Whether the environments can [save](relive_env::Environment::save) their states, as an agent needs it that
+    /// looks ahead in them.
     ///
     /// # Errors
     /// [`Unsuited`](RlError::Unsuited) with what was `expected` if they cannot.

@@ -21,7 +21,8 @@ pub struct Rows<'a> {
     pub first: usize,
     /// A seed for each.
     pub seeds: &'a [u64],
-    /// How often the run has gone on from a checkpoint. Environments that cannot be restored then begin other episodes than they did before.
+    /// How often the run has gone on from a checkpoint. Environments that cannot be restored then begin other
+    /// episodes than they did before.
     pub resumed: u64,
     /// Whether they must be just so many. Otherwise they may be more, where some are had together only.
     pub is_exact: bool,

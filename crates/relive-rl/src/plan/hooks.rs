@@ -24,8 +24,8 @@ pub type AfterBatch = Box<dyn FnOnce(&Learnt) -> Result<()>>;
 type OnRollout = Box<dyn FnMut(&Rollout, &Layouts) -> Result<()> + Send>;
 type OnBatch = Box<dyn FnMut(Seen<'_>, &Layouts) -> Result<AfterBatch> + Send>;
 
-/// Functions that see the steps and batches of a run; an error of one of them ends the run with it. Clones share them. A run without them pays a
-/// branch for each rollout and each batch.
+/// Functions that see the steps and batches of a run; an error of one of them ends the run with it. Clones share
+/// them. A run without them pays a branch for each rollout and each batch.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -48,15 +48,16 @@ pub struct Hooks {
 }
 
 impl Hooks {
-    /// `look` is called with each rollout of each worker and with what its rows look like, before it is stored or learned from; with several threads by
-    /// one of them at a time. A run whose workers are processes is refused, since their steps do not come here.
+    /// `look` is called with each rollout of each worker and with what its rows look like, before it is stored or
+    /// learned from; with several threads by one of them at a time. A run whose workers are processes is refused,
+    /// since their steps do not come here.
     #[must_use]
     pub fn on_rollout(self, look: impl FnMut(&Rollout, &Layouts) -> Result<()> + Send + 'static) -> Hooks {
         Hooks { on_rollout: Some(Arc::new(Mutex::new(Box::new(look)))), ..self }
     }
 
-    /// `look` is called with each batch before it is learned from, and what it gives with what was learned. A learner that gets gradients instead of
-    /// experience, as that of A3C, is an error at its first one.
+    /// `look` is called with each batch before it is learned from, and what it gives with what was learned. A learner
+    /// that gets gradients instead of experience, as that of A3C, is an error at its first one.
     #[must_use]
     pub fn on_batch(
         self,

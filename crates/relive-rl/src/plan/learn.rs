@@ -18,7 +18,8 @@ pub trait Batch: Send + 'static {
     /// What may be looked at of it; none of what is no experience, as a gradient.
     fn seen(&self) -> Option<Seen<'_>>;
 
-    /// The rollout that it is, if it is one: the learners of a run divide it among them. Of other batches, each learner has its own.
+    /// The rollout that it is, if it is one: the learners of a run divide it among them. Of other batches, each
+    /// learner has its own.
     fn rollout(&mut self) -> Option<&mut Rollout> {
         None
     }
@@ -109,11 +110,12 @@ fn received<B: Batch>(team: Arc<Team>, of_rollouts: fn(Rollout) -> B) -> Flow<B>
 
 /// What comes after learning.
 pub trait UpdatePriorities {
-    /// Writes the priorities that the learner has found to a table of the run; an item that is gone by then is passed over.
+    /// Writes the priorities that the learner has found to a table of the run; an item that is gone by then is passed
+    /// over.
     fn update_priorities(self, crew: &Crew, table: &'static str) -> Flow<Progress>;
 
-    /// The same for batches of several tables, as of [`replay_mixture`](Crew::replay_mixture): the first so many priorities belong to the first table, and so
-    /// on; those behind the last table's are not written.
+    /// The same for batches of several tables, as of [`replay_mixture`](Crew::replay_mixture): the first so many
+    /// priorities belong to the first table, and so on; those behind the last table's are not written.
     fn update_priorities_in(self, crew: &Crew, tables: Vec<(String, usize)>) -> Flow<Progress>;
 }
 

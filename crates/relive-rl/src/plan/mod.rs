@@ -1,8 +1,8 @@
 //! What plans are made of.
 //!
 //! An [`Agent`] gives a [`Policy`](crate::Policy), which acts in many environments at once, and a plan: a
-//! [`Flow`](relive_flow::Flow) of [`Progress`] that it makes of what its [`Crew`] offers. [`train`](crate::run::train) pulls at the plan until there
-//! were steps enough.
+//! [`Flow`](relive_flow::Flow) of [`Progress`] that it makes of what its [`Crew`] offers.
+//! [`train`](crate::run::train) pulls at the plan until there were steps enough.
 //!
 //! ```
 //! # use relive_flow::Flow;

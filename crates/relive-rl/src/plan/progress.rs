@@ -22,7 +22,8 @@ const TIMEOUT: Duration = Duration::from_millis(100);
 /// How long a run waits for its plan before it logs what it waits for.
 const SILENCE: Duration = Duration::from_secs(5);
 
-/// The next progress of a plan; none at its end, or once the run is to stop. A long wait is logged, and ends if `check` fails.
+/// The next progress of a plan; none at its end, or once the run is to stop. A long wait is logged, and ends if
+/// `check` fails.
 pub(crate) fn next_progress(
     plan: &mut Flow<Progress>,
     stop: &Stop,

@@ -54,8 +54,8 @@ impl Crew {
         })
     }
 
-    /// Batches of a table, as its rate limiter allows them. Where one thread does everything in turn, there is one as soon as the whole batch may be
-    /// sampled; otherwise a thread reads ahead.
+    /// Batches of a table, as its rate limiter allows them. Where one thread does everything in turn, there is one as
+    /// soon as the whole batch may be sampled; otherwise a thread reads ahead.
     ///
     /// # Errors
     /// There is no such table.
@@ -75,8 +75,8 @@ impl Crew {
 }
 
 impl Crew {
-    /// A batch of each of these tables, side by side: a mixture in which each table has its number of items, as of demonstrations and of what the
-    /// agent has seen itself, or of several tables that what is seen is divided among.
+    /// A batch of each of these tables, side by side: a mixture in which each table has its number of items, as of
+    /// demonstrations and of what the agent has seen itself, or of several tables that what is seen is divided among.
     ///
     /// # Errors
     /// There is no such table.

@@ -25,8 +25,9 @@ pub struct ReplayTable<'a> {
 }
 
 impl ReplayTable<'_> {
-    /// The table, which is sampled uniformly and loses its oldest items. Its rate limiter lets the samples stray from the ratio by a tenth of
-    /// what the smallest table allows, at least by two batches, and so far that one thread that acts and learns in turn never waits for itself.
+    /// The table, which is sampled uniformly and loses its oldest items. Its rate limiter lets the samples stray from
+    /// the ratio by a tenth of what the smallest table allows, at least by two batches, and so far that one thread
+    /// that acts and learns in turn never waits for itself.
     ///
     /// # Errors
     /// A ratio that no table can keep.
@@ -54,8 +55,8 @@ impl ReplayTable<'_> {
     }
 }
 
-/// The table with a rate limiter that lets each sample through once there is an item: what was recorded is all there at once, and may be learned
-/// from as often as one likes.
+/// The table with a rate limiter that lets each sample through once there is an item: what was recorded is all there
+/// at once, and may be learned from as often as one likes.
 ///
 /// # Errors
 /// None that a caller could cause.

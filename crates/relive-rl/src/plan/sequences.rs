@@ -6,8 +6,9 @@ use relive_tensor::Nest;
 
 use crate::{Features, Result, RlError};
 
-/// Sequences of the items that a [`SequenceAdder`](crate::adders::SequenceAdder) writes, in memory that is used again. They lie side by side,
-/// time first: row `time · batch + sequence`. Sequences that are shorter than the longest are filled up with zeros.
+/// Sequences of the items that a [`SequenceAdder`](crate::adders::SequenceAdder) writes, in memory that is used
+/// again. They lie side by side, time first: row `time · batch + sequence`. Sequences that are shorter than the
+/// longest are filled up with zeros.
 #[derive(Debug)]
 pub struct Sequences {
     /// Sequences.
@@ -70,8 +71,8 @@ impl Sequences {
         })
     }
 
-    /// Those of an agent that sees pictures: observations that are one leaf of bytes stay bytes, and are [`pictures`](Self::pictures) in the place of
-    /// `observations`, which are empty then.
+    /// Those of an agent that sees pictures: observations that are one leaf of bytes stay bytes, and are
+    /// [`pictures`](Self::pictures) in the place of `observations`, which are empty then.
     #[must_use]
     pub fn with_pictures(mut self) -> Sequences {
         self.pictures = self.of_observations.one_of_bytes().map(|_| Vec::new());
@@ -169,7 +170,8 @@ impl Sequences {
         Ok(())
     }
 
-    /// The columns in the order of their names, as [`step_spec`](crate::adders::step_spec) gives them; actions are the first.
+    /// The columns in the order of their names, as [`step_spec`](crate::adders::step_spec) gives them; actions are
+    /// the first.
     fn columns(&self) -> Columns {
         let discounts = self.of_actions.leaf_bytes().count();
         let extras = discounts + 1;
@@ -178,7 +180,8 @@ impl Sequences {
         Columns { discounts, extras, observations, rewards, starts: rewards + 1 }
     }
 
-    /// Whether something was done in a row whose outcome the sequence has: not in its last row, nor in the last of an episode.
+    /// Whether something was done in a row whose outcome the sequence has: not in its last row, nor in the last of an
+    /// episode.
     #[must_use]
     pub fn is_step(&self, time: usize, sequence: usize) -> bool {
         let next = (time + 1) * self.batch + sequence;

@@ -9,8 +9,8 @@ use super::crew::Role;
 use super::{Batch, Crew};
 use crate::{Result, RlError, Saveable};
 
-/// Where batches come from that are in no table of the run, such as a store of trajectories in shared memory or a data set that is
-/// read as it is learned from.
+/// Where batches come from that are in no table of the run, such as a store of trajectories in shared memory or a
+/// data set that is read as it is learned from.
 pub trait BatchSource: Saveable + Send + 'static {
     /// What a learner gets.
     type Batch: Batch;
@@ -23,8 +23,8 @@ pub trait BatchSource: Saveable + Send + 'static {
 }
 
 impl Crew {
-    /// Batches of a source, as the learner asks for them. The source goes on where it was if the run is resumed, and is saved with
-    /// the run.
+    /// Batches of a source, as the learner asks for them. The source goes on where it was if the run is resumed, and
+    /// is saved with the run.
     ///
     /// # Errors
     /// What was saved is not of such a source.

@@ -8,7 +8,8 @@ use relive_tensor::Nest;
 use crate::adders::TransitionColumns;
 use crate::{Features, Result};
 
-/// Transitions of the items that a [`TransitionAdder`](crate::adders::TransitionAdder) writes, in memory that is used again.
+/// Transitions of the items that a [`TransitionAdder`](crate::adders::TransitionAdder) writes, in memory that is used
+/// again.
 #[derive(Debug)]
 pub struct Transitions {
     /// Where they begin: `[batch, width of the observations]`.
@@ -71,8 +72,8 @@ impl Transitions {
         Ok(self)
     }
 
-    /// Those of an agent that sees pictures: observations that are one leaf of bytes stay bytes, and are [`pictures`](Self::pictures) in the place of
-    /// `observations` and `next_observations`, which are empty then.
+    /// Those of an agent that sees pictures: observations that are one leaf of bytes stay bytes, and are
+    /// [`pictures`](Self::pictures) in the place of `observations` and `next_observations`, which are empty then.
     #[must_use]
     pub fn with_pictures(mut self) -> Transitions {
         self.pictures =

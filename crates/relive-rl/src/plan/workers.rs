@@ -10,8 +10,9 @@ use crate::acting::RolloutWorker;
 use crate::remote::Message;
 use crate::{Acted, Result, RlError, Rollout};
 
-/// One stream in each worker of a run: rollouts, or what is made of them there. What is done here is done by the workers, side by side if the run
-/// has several, in threads or in processes; [`sync`](Self::sync), [`acting`](Self::acting) and [`gather_async`](Self::gather_async) make one flow of them.
+/// One stream in each worker of a run: rollouts, or what is made of them there. What is done here is done by the
+/// workers, side by side if the run has several, in threads or in processes; [`sync`](Self::sync),
+/// [`acting`](Self::acting) and [`gather_async`](Self::gather_async) make one flow of them.
 pub struct Workers<T = Rollout> {
     crew: Crew,
     flow: ParFlow<T, Result<RolloutWorker>>,
@@ -23,7 +24,8 @@ impl Crew {
     /// Fragments of so many steps, worker by worker. Each begins with the newest weights.
     ///
     /// # Errors
-    /// No steps; an environment or a policy cannot be made; there are more workers than environments; what was saved is not of such a worker.
+    /// No steps; an environment or a policy cannot be made; there are more workers than environments; what was saved
+    /// is not of such a worker.
     pub fn rollouts(&self, steps: usize) -> Result<Workers> {
         if steps == 0 {
             // They would be made for ever, without a step of the run.
@@ -86,7 +88,8 @@ impl<T: Send + 'static> Workers<T> {
         Workers { crew, flow, first }
     }
 
-    /// Does the same with the stream of each worker, whose number it gets: all operators of a [`Flow`] can be had in this way.
+    /// Does the same with the stream of each worker, whose number it gets: all operators of a [`Flow`] can be had in
+    /// this way.
     #[must_use]
     pub fn on_each<U: Send + 'static>(
         self,
@@ -97,8 +100,8 @@ impl<T: Send + 'static> Workers<T> {
         Workers { crew, flow, first }
     }
 
-    /// What the workers make, as it comes. In this process each is up to `depth` items ahead; a process makes items until the queue on their way
-    /// is full.
+    /// What the workers make, as it comes. In this process each is up to `depth` items ahead; a process makes items
+    /// until the queue on their way is full.
     ///
     /// # Errors
     /// As [`sync`](Workers::sync).
@@ -127,7 +130,8 @@ const ACTED_AHEAD: usize = 1 << 20;
 const RESULTS_AHEAD: usize = 1;
 
 impl Workers<Rollout> {
-    /// A rollout of each worker, side by side, all made by the same weights: no worker begins another one before this was learned from.
+    /// A rollout of each worker, side by side, all made by the same weights: no worker begins another one before this
+    /// was learned from.
     ///
     /// # Errors
     /// There is no memory for such rollouts; the agent cannot act in the environment.
@@ -166,7 +170,8 @@ impl Workers<Rollout> {
                 acted.gather_async(Async::default())?
             }
         };
-        // Learner 0 waits for the others in its steps, and they wait for the steps of workers, whom a thread has go on meanwhile.
+        // Learner 0 waits for the others in its steps, and they wait for the steps of workers, whom a thread has go
+        // on meanwhile.
         let acted = if crew.learners() > 1 { acted.prefetch(ACTED_AHEAD) } else { acted };
         Ok(acted.for_each(|acted| Progress { acted, learnt: None }).named("acting"))
     }

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use crate::{Result, RlError};
 
-/// Writes a file by way of another one beside it. Links are followed: what they lead to is replaced. What is no file, as a device or a
-/// pipe, is written to as it is.
+/// Writes a file by way of another one beside it. Links are followed: what they lead to is replaced. What is no file,
+/// as a device or a pipe, is written to as it is.
 pub(super) fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
     written(path, &|place| std::fs::write(place, bytes)).map_err(|error| RlError::file(path, error))
 }

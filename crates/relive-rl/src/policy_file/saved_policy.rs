@@ -21,8 +21,8 @@ const NAME: &str = "relive.policy";
 
 /// A trained policy that acts without exploring.
 ///
-/// Saved policies are safetensors files: the weights by their names, and under the metadata's name `relive.policy` the agent, its settings
-/// and what the environment took and gave, as JSON.
+/// Saved policies are safetensors files: the weights by their names, and under the metadata's name `relive.policy`
+/// the agent, its settings and what the environment took and gave, as JSON.
 pub struct SavedPolicy {
     described: Described,
     spec: EnvironmentSpec,
@@ -77,8 +77,8 @@ impl SavedPolicy {
         &self.spec
     }
 
-    /// What else the policy has written for the last observation, by its name, such as the `values` of all actions by DQN; none if it writes
-    /// nothing of the name.
+    /// What else the policy has written for the last observation, by its name, such as the `values` of all actions by
+    /// DQN; none if it writes nothing of the name.
     #[must_use]
     pub fn extra(&self, name: &str) -> Option<Tensor> {
         let nest = self.policy.extras();
@@ -93,7 +93,8 @@ impl SavedPolicy {
         self.starts = true;
     }
 
-    /// Writes the action for an observation, which follows on the one before unless an [episode begins](Self::begin_episode) with it.
+    /// Writes the action for an observation, which follows on the one before unless an [episode
+    /// begins](Self::begin_episode) with it.
     ///
     /// # Errors
     /// The observation is not laid out as those that were learned from, or the action as those that were taken.
@@ -155,7 +156,8 @@ impl SavedPolicy {
         files::expect_writable(path.as_ref())
     }
 
-    /// Saves it as a file, which is there whole or not at all. What is no file, as a device or a pipe, is written to as it is.
+    /// Saves it as a file, which is there whole or not at all. What is no file, as a device or a pipe, is written to
+    /// as it is.
     ///
     /// # Errors
     /// The file cannot be written.

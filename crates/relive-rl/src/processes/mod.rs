@@ -1,8 +1,9 @@
 //! Runs whose workers are processes: around the server of the run's tables.
 //!
-//! [`train`](crate::run::train) with [`Processes`](crate::run::Processes) learns; it is the driver of the run. Each worker is a process that calls [`work`]. They need no
-//! address but the server's. The server is the driver itself, which serves its own tables ([`RunOptions::watch`](crate::run::RunOptions::watch)), or one that
-//! is there anyway. Beside the agent's tables it has some more, which the driver adds:
+//! [`train`](crate::run::train) with [`Processes`](crate::run::Processes) learns; it is the driver of the run. Each
+//! worker is a process that calls [`work`]. They need no address but the server's. The server is the driver itself,
+//! which serves its own tables ([`RunOptions::watch`](crate::run::RunOptions::watch)), or one that is there anyway.
+//! Beside the agent's tables it has some more, which the driver adds:
 //!
 //! | Table | What it has |
 //! |---|---|

@@ -56,9 +56,11 @@ pub struct Worker<'a> {
     pub client: &'a Client,
     /// Tells it from the other workers; of a run with a fixed number of them, below that number.
     pub number: u32,
-    /// Whether whoever has started it starts another in its place when it ends. Then one of its number that was there before has ended.
+    /// Whether whoever has started it starts another in its place when it ends. Then one of its number that was there
+    /// before has ended.
     pub is_supervised: bool,
-    /// Whether it waits for the next run where the one that it finds is over. Otherwise it ends, as is right for one that was started by a run.
+    /// Whether it waits for the next run where the one that it finds is over. Otherwise it ends, as is right for one
+    /// that was started by a run.
     pub awaits_next: bool,
     /// The way to its node, if it is the worker of one: weights come from there as long as they do.
     pub weights_from: Option<&'a Client>,
@@ -84,14 +86,14 @@ impl<'a> Worker<'a> {
     }
 }
 
-/// Works for the run on a server until that is over. Agent, settings and environment are what the run says. A server or a driver that is not
-/// there is waited for, and the log says so.
+/// Works for the run on a server until that is over. Agent, settings and environment are what the run says. A server
+/// or a driver that is not there is waited for, and the log says so.
 ///
 /// A worker that a table holds back when the run is over is left behind on its thread.
 ///
 /// # Errors
-/// The agent or the environment cannot be made here, or is not that of the run; the first error of the environment or the policy, which ends the
-/// run, too.
+/// The agent or the environment cannot be made here, or is not that of the run; the first error of the environment or
+/// the policy, which ends the run, too.
 pub fn work(worker: &Worker<'_>, agents: &MakeAgent<'_>, environments: &MakeNamed<'_>) -> Result<Worked> {
     let Worker { client, number, log_lines, .. } = *worker;
     if number >= MAX_WORKERS {
@@ -138,7 +140,8 @@ fn work_unseen(worker: &Worker<'_>, agents: &MakeAgent<'_>, environments: &MakeN
     })
 }
 
-/// The job of the server, as soon as there is one that has weights; none if it is over and no other is waited for, or the worker was told to stop.
+/// The job of the server, as soon as there is one that has weights; none if it is over and no other is waited for, or
+/// the worker was told to stop.
 fn wait_for_job(worker: &Worker<'_>) -> Result<Option<Job>> {
     while !worker.stop.is_stopped() {
         match job::get(worker.client) {
@@ -342,7 +345,8 @@ impl WorkSession {
     }
 }
 
-/// The next items, as many as are made in a moment: one, unless they are made faster than they can be sent. None at the end.
+/// The next items, as many as are made in a moment: one, unless they are made faster than they can be sent. None at
+/// the end.
 fn together(flow: &mut Flow<Vec<u8>>) -> Result<Vec<Vec<u8>>> {
     let (mut items, mut bytes) = (Vec::new(), 0);
     let until = Instant::now() + TOGETHER;

@@ -35,15 +35,18 @@ struct LeafArray {
     array: Array,
 }
 
-/// The episodes in a file of numpy's `savez` with the arrays `observations`, `actions`, `rewards` and `terminals`, and perhaps `timeouts` and
-/// `next_observations` (Fu et al. 2020). Arrays of leaves with a path are `observations/PATH`.
+/// The episodes in a file of numpy's `savez` with the arrays `observations`, `actions`, `rewards` and `terminals`,
+/// and perhaps `timeouts` and `next_observations` (Fu et al. 2020). Arrays of leaves with a path are
+/// `observations/PATH`.
 ///
-/// An episode ends after a row with a terminal or a timeout. What was seen after its last row is in `next_observations`; without these a
-/// row that ends otherwise than by a terminal is left out, as D4RL does it, since nobody knows where it led.
+/// An episode ends after a row with a terminal or a timeout. What was seen after its last row is in
+/// `next_observations`; without these a row that ends otherwise than by a terminal is left out, as D4RL does it,
+/// since nobody knows where it led.
 ///
 /// # Errors
-/// [`Dataset`](crate::RlError::Dataset) with file and array: one is missing, their lengths differ, a number is not finite or beyond float32, a terminal or
-/// a timeout is neither 0 nor 1, or rows are not of the environment. [`Recording`](crate::RlError::Recording): it is no such file.
+/// [`Dataset`](crate::RlError::Dataset) with file and array: one is missing, their lengths differ, a number is not
+/// finite or beyond float32, a terminal or a timeout is neither 0 nor 1, or rows are not of the environment.
+/// [`Recording`](crate::RlError::Recording): it is no such file.
 pub(super) fn load(path: &Path, spec: &EnvironmentSpec) -> Result<Vec<RecordedEpisode>> {
     let arrays = Arrays::read(Npz::open(path)?, spec)?;
     let mut episodes = Vec::new();

@@ -21,7 +21,8 @@ pub const TABLE: &str = "episodes";
 /// Writes episodes of an environment as a checkpoint in a folder, which is made if it is not there.
 ///
 /// # Errors
-/// The folder cannot be written; episodes of several environments. [`Recording`](RlError::Recording): a number is not finite, or beyond float32.
+/// The folder cannot be written; episodes of several environments. [`Recording`](RlError::Recording): a number is not
+/// finite, or beyond float32.
 pub fn save(folder: &Path, spec: &EnvironmentSpec, episodes: &[RecordedEpisode]) -> Result<()> {
     let location = folder.to_str().ok_or_else(|| RlError::recording(folder, "its name is not UTF-8"))?;
     let (sampler, size) = (SelectorKind::Fifo, episodes.len().max(1) as u64);
@@ -39,17 +40,19 @@ pub fn save(folder: &Path, spec: &EnvironmentSpec, episodes: &[RecordedEpisode])
     Ok(())
 }
 
-/// The episodes in the newest checkpoint of a folder, in the order in which they were written; or those of a file of D4RL's layout, as numpy's `savez`
-/// writes it.
+/// The episodes in the newest checkpoint of a folder, in the order in which they were written; or those of a file of
+/// D4RL's layout, as numpy's `savez` writes it.
 ///
-/// Such a file has the arrays `observations`, `actions`, `rewards` and `terminals`, and perhaps `timeouts` and `next_observations`, each with a row for each
-/// transition (Fu et al. 2020). Where observations or actions have leaves with paths, arrays are `observations/PATH`. An episode ends with a terminal or a timeout; without
+/// Such a file has the arrays `observations`, `actions`, `rewards` and `terminals`, and perhaps `timeouts` and
+/// `next_observations`, each with a row for each transition (Fu et al. 2020). Where observations or actions have
+/// leaves with paths, arrays are `observations/PATH`. An episode ends with a terminal or a timeout; without
 /// `next_observations` a row that ends otherwise than by a terminal is left out, since nobody knows where it led.
 ///
 /// # Errors
-/// [`Recording`](RlError::Recording): there is no such checkpoint or it is damaged, it has no table `episodes`, the episodes are not of the environment, or a number
-/// is not finite or beyond float32. [`Dataset`](RlError::Dataset), with file and array: one is missing, lengths differ, a number is as little to be learned from, a
-/// terminal or a timeout is neither 0 nor 1, or rows are not of the environment.
+/// [`Recording`](RlError::Recording): there is no such checkpoint or it is damaged, it has no table `episodes`, the
+/// episodes are not of the environment, or a number is not finite or beyond float32. [`Dataset`](RlError::Dataset),
+/// with file and array: one is missing, lengths differ, a number is as little to be learned from, a terminal or a
+/// timeout is neither 0 nor 1, or rows are not of the environment.
 pub fn load(folder: &Path, spec: &EnvironmentSpec) -> Result<Vec<RecordedEpisode>> {
     let refused = |reason: &dyn Display| RlError::recording(folder, reason);
     if !folder.exists() {
@@ -96,7 +99,8 @@ fn expect_numbers(folder: &Path, spec: &EnvironmentSpec, episodes: &[RecordedEpi
 /// Why an episode cannot be read.
 type Decoded<T> = std::result::Result<T, String>;
 
-/// An episode by the columns of its item, which come in the order of their names: action, discount, observation, reward.
+/// An episode by the columns of its item, which come in the order of their names: action, discount, observation,
+/// reward.
 fn decoded(trajectory: &Trajectory, spec: &EnvironmentSpec) -> Decoded<RecordedEpisode> {
     let told = |error: &dyn Display| error.to_string();
     let columns = trajectory.decode().map_err(|error| told(&error))?;

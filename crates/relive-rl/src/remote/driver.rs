@@ -22,7 +22,8 @@ use crate::tables::weights::{Packed, Stamp};
 use crate::watching::WorkerStats;
 use crate::{Result, RlError};
 
-/// Time from one look for newer weights to the next; a look that finds some takes as long as it takes, and ten times that is waited then.
+/// Time from one look for newer weights to the next; a look that finds some takes as long as it takes, and ten times
+/// that is waited then.
 const PUBLISH_EVERY: Duration = Duration::from_millis(10);
 
 /// How long a pull waits for a result before it gives way to others.

@@ -9,7 +9,8 @@ use crate::contracts::MakePolicy;
 use crate::seeds::{Who, actor_key};
 use crate::{Acted, Episode, Purpose, Result, RlError, Rollout, Seat};
 
-/// Something that a worker makes in its process and the driver of the run learns from in another: a rollout, or what an agent makes of one there.
+/// Something that a worker makes in its process and the driver of the run learns from in another: a rollout, or what
+/// an agent makes of one there.
 ///
 /// One list of fields serves both ways, as in saved states.
 pub trait Message: Send + Sized + 'static {

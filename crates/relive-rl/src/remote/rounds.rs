@@ -13,8 +13,8 @@ use crate::tables::orders::Order;
 use crate::tables::results::{FromWorker, Reader, WorkerEvent};
 use crate::{Result, RlError, state};
 
-/// When a round that was ordered is ordered again of those that have not made it: a worker that was killed has lost its order. One that joins in its
-/// place gets it at once; this is for one that was cut off and comes back.
+/// When a round that was ordered is ordered again of those that have not made it: a worker that was killed has lost
+/// its order. One that joins in its place gets it at once; this is for one that was cut off and comes back.
 const ORDER_AGAIN_AFTER: Duration = Duration::from_secs(2);
 
 /// What a worker tells that a plan needs to know.

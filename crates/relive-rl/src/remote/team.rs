@@ -20,8 +20,8 @@ use crate::{Result, state};
 /// How long the others may take to be there: each starts a process, which may have a large library to load.
 const MEETING: Duration = Duration::from_mins(5);
 
-/// How long a call waits for learners that live. They wait for experience, which takes as long as the environments take; one whose process ends
-/// or is stopped is noticed in seconds.
+/// How long a call waits for learners that live. They wait for experience, which takes as long as the environments
+/// take; one whose process ends or is stopped is noticed in seconds.
 const TIMEOUT: Duration = Duration::from_hours(24);
 
 /// How long a call goes on waiting once the run is to stop: as a rule it ends by itself.
@@ -40,7 +40,8 @@ pub(crate) struct Team {
 }
 
 impl Team {
-    /// Opens a meeting on this machine, if the run is to have several learners. It has so many actors and makes so many steps.
+    /// Opens a meeting on this machine, if the run is to have several learners. It has so many actors and makes so
+    /// many steps.
     ///
     /// # Errors
     /// Nobody can listen there; those of `layouts`.

@@ -11,7 +11,8 @@ use crate::times::Lap;
 use crate::{Part, Result};
 
 impl Session {
-    /// Steps that evaluations and checkpoints are counted by: those in the environment, or of the learner where there are to be none.
+    /// Steps that evaluations and checkpoints are counted by: those in the environment, or of the learner where there
+    /// are to be none.
     pub(super) fn steps(&self, options: &RunOptions) -> u64 {
         if options.env_steps == 0 { self.counters.learner_steps() } else { self.counters.env_steps() }
     }
@@ -94,8 +95,8 @@ impl Session {
         Ok(())
     }
 
-    /// The evaluation at the end, unless there was one just before. It is no part of a saved run: one that goes on from there takes the way of a run that did
-    /// not end.
+    /// The evaluation at the end, unless there was one just before. It is no part of a saved run: one that goes on
+    /// from there takes the way of a run that did not end.
     pub(super) fn evaluate_at_end(&mut self, on_report: OnReport<'_>) -> Result<()> {
         if self.counters.is_evaluated() { Ok(()) } else { self.evaluate(on_report) }
     }

@@ -21,7 +21,8 @@ const WHAT: &str = "the folder of checkpoints";
 
 /// Where and when a run is saved: learner, counters, random streams, environments and replay in one checkpoint.
 ///
-/// A run whose folder has a checkpoint goes on from the newest. In one thread it then gives the same numbers as if it had never ended.
+/// A run whose folder has a checkpoint goes on from the newest. In one thread it then gives the same numbers as if it
+/// had never ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Checkpoints {
     /// Where they are: a folder of this machine, made if it is not there. A bucket's URL is refused.
@@ -63,7 +64,8 @@ impl Folder {
         Ok(Folder { path, store: Store::open(location)?.keep(KEPT), every: options.every })
     }
 
-    /// Whether a checkpoint that was read there may be gone on from, before its tables are held against those of the agent.
+    /// Whether a checkpoint that was read there may be gone on from, before its tables are held against those of the
+    /// agent.
     ///
     /// # Errors
     /// [`OtherRun`](RlError::OtherRun); it is none of a run.

@@ -25,11 +25,11 @@ pub struct Summary {
     pub learner_steps: u64,
     /// Steps in the environment per second, learning included.
     pub env_steps_per_s: f64,
-    /// How often each item was sampled, of those that came after the ones that learning waits for; without tables how often each step was
-    /// learned from.
+    /// How often each item was sampled, of those that came after the ones that learning waits for; without tables how
+    /// often each step was learned from.
     pub samples_per_insert: f64,
-    /// Seconds that the [parts](crate::Part) of the work took, by their names, in all threads and processes together. Those of workers are there once
-    /// the run has heard of what they did.
+    /// Seconds that the [parts](crate::Part) of the work took, by their names, in all threads and processes together.
+    /// Those of workers are there once the run has heard of what they did.
     #[serde(default)]
     pub time_by_part: BTreeMap<String, f64>,
 }
@@ -119,7 +119,8 @@ impl Counters {
         self.evaluated_at == [self.env_steps, self.learner_steps]
     }
 
-    /// The learner has made steps from so many samples. The time before its first one, in which it waits for experience, does not count.
+    /// The learner has made steps from so many samples. The time before its first one, in which it waits for
+    /// experience, does not count.
     pub(super) fn note_learnt(&mut self, steps: u64, samples: u64) {
         let now = Instant::now();
         if let Some(last) = self.last_learner_step {

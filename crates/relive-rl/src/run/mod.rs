@@ -1,4 +1,5 @@
-//! Runs: an agent's plan, pulled at until there were steps enough, with evaluations, reports and checkpoints on the way.
+//! Runs: an agent's plan, pulled at until there were steps enough, with evaluations, reports and checkpoints on the
+//! way.
 
 mod advancing;
 mod beginning;

@@ -27,12 +27,14 @@ const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// How long a look may take, before the run is asked whether it is to stop.
 const TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Learns until the workers have made enough steps. Adds the tables that the server does not have. Where there is the state of a run, it goes on
-/// from that. Only if it ends in order the run is over for the workers; otherwise they wait for the next driver.
+/// Learns until the workers have made enough steps. Adds the tables that the server does not have. Where there is the
+/// state of a run, it goes on from that. Only if it ends in order the run is over for the workers; otherwise they
+/// wait for the next driver.
 ///
 /// # Errors
-/// The server is lost or does not let it add tables, or has others of these names; another driver is at work on this run
-/// ([`OtherLearner`](RlError::OtherLearner)), or the run there is of something else ([`OtherRun`](RlError::OtherRun)); those of the plan.
+/// The server is lost or does not let it add tables, or has others of these names; another driver is at work on this
+/// run ([`OtherLearner`](RlError::OtherLearner)), or the run there is of something else
+/// ([`OtherRun`](RlError::OtherRun)); those of the plan.
 pub(super) fn train(
     server: &Client,
     agent: &Arc<dyn Agent>,

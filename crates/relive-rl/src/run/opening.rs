@@ -107,7 +107,8 @@ fn configs(agent: &dyn Agent, options: &RunOptions) -> Result<Vec<TableConfig>> 
     Ok(all)
 }
 
-/// Whether the run that a server has, if there is one, is that which is asked for, and its agent can act in the environment.
+/// Whether the run that a server has, if there is one, is that which is asked for, and its agent can act in the
+/// environment.
 pub(super) fn expect_run(
     server: &Client,
     agent: &dyn Agent,

@@ -20,18 +20,20 @@ pub struct RunOptions {
     pub environment: String,
     /// Steps in the environment, of all actors together. The run ends with the rollout that reaches the number.
     pub env_steps: u64,
-    /// Steps of the learner after which the run ends, if that is earlier; no bound unless set. A run that is to make no steps in the environment
-    /// learns from what its tables have, until it has made these; its evaluations and checkpoints count them.
+    /// Steps of the learner after which the run ends, if that is earlier; no bound unless set. A run that is to make
+    /// no steps in the environment learns from what its tables have, until it has made these; its evaluations and
+    /// checkpoints count them.
     pub learner_steps: Option<u64>,
-    /// A folder of [recorded episodes](crate::recorded) to learn from instead of acting; none unless set. The run ends by the steps of its
-    /// learner.
+    /// A folder of [recorded episodes](crate::recorded) to learn from instead of acting; none unless set. The run
+    /// ends by the steps of its learner.
     pub data: Option<PathBuf>,
     /// Everything random follows from it. In one thread the same seed gives the same run.
     pub seed: u64,
-    /// Workers that act beside the thread that learns, each a thread or, with `processes`, a process; 0: one thread does both in turn.
+    /// Workers that act beside the thread that learns, each a thread or, with `processes`, a process; 0: one thread
+    /// does both in turn.
     pub actors: usize,
-    /// Learners that learn side by side, this process among them; one unless set. The others are processes that call [`learn`](crate::learners::learn)
-    /// and reach the run's tables, which [`watch`](Self::watch) has to serve.
+    /// Learners that learn side by side, this process among them; one unless set. The others are processes that call
+    /// [`learn`](crate::learners::learn) and reach the run's tables, which [`watch`](Self::watch) has to serve.
     pub learners: Option<u32>,
     /// The actors are processes, which call [`work`](crate::processes::work); threads unless set.
     pub processes: Option<Processes>,
@@ -39,10 +41,12 @@ pub struct RunOptions {
     pub stop: Stop,
     /// Episodes between which the agent shows what it has learned; none unless set.
     pub evaluation: Option<Evaluation>,
-    /// Where the run is saved on its way, to be resumed from; nowhere unless set. A run on a server is saved there, and with the server.
+    /// Where the run is saved on its way, to be resumed from; nowhere unless set. A run on a server is saved there,
+    /// and with the server.
     pub checkpoints: Option<Checkpoints>,
-    /// Where all that the run tells is written down; nowhere unless set. With [`checkpoints`](Self::checkpoints) their files must be those of this run alone: when it
-    /// is resumed, they are cut back to where they were at the checkpoint, so that what it tells again is there once. A run that begins anew appends to them; see
+    /// Where all that the run tells is written down; nowhere unless set. With [`checkpoints`](Self::checkpoints)
+    /// their files must be those of this run alone: when it is resumed, they are cut back to where they were at the
+    /// checkpoint, so that what it tells again is there once. A run that begins anew appends to them; see
     /// [`Loggers::begin_anew`].
     pub loggers: Loggers,
     /// Functions that see steps and batches; none unless set. What a run is resumed from has none of them.
@@ -82,7 +86,8 @@ impl fmt::Debug for Begun {
 pub struct Processes {
     /// The server; without one the tables are those of this process, which [`watch`](RunOptions::watch) has to serve.
     pub server: Option<Client>,
-    /// Whether the actors are to be those of [nodes](crate::processes::host), and nobody starts others. Unless set, nodes have more workers than these.
+    /// Whether the actors are to be those of [nodes](crate::processes::host), and nobody starts others. Unless set,
+    /// nodes have more workers than these.
     pub by_nodes: bool,
 }
 

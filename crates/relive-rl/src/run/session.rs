@@ -79,7 +79,8 @@ impl Session {
         self.counters.position()
     }
 
-    /// How far the files of its loggers went where it was resumed from; none for a run that was not saved, or without its loggers.
+    /// How far the files of its loggers went where it was resumed from; none for a run that was not saved, or without
+    /// its loggers.
     pub(super) fn marks(&self) -> Result<Option<Vec<Mark>>> {
         let saved = self.crew.saved(LOGS);
         let marks =
@@ -173,8 +174,8 @@ impl Session {
         let is_own = self.engine.is_some();
         self.show(Phase::Over)?;
         if let Some((driver, publishing)) = self.published.take() {
-            // Whatever reads results for the plan ends before the last of them are read. None of its threads waits at a table for long, as those of
-            // workers in this process do until the tables are closed.
+            // Whatever reads results for the plan ends before the last of them are read. None of its threads waits at
+            // a table for long, as those of workers in this process do until the tables are closed.
             self.plan = Flow::from_iter("nothing", std::iter::empty());
             let lease = publishing.end();
             driver.end(is_own)?;

@@ -15,12 +15,13 @@ use crate::{Result, RlError};
 
 /// Trains an agent by its plan, and tells of it on the way.
 ///
-/// With no [actors](RunOptions::actors) one thread acts and learns in turn, and the same seed gives the same numbers, also when the run is
-/// saved, killed and resumed. Otherwise each actor is a thread, or a process. An on-policy plan gives the same numbers with any number of actors,
-/// wherever they are.
+/// With no [actors](RunOptions::actors) one thread acts and learns in turn, and the same seed gives the same numbers,
+/// also when the run is saved, killed and resumed. Otherwise each actor is a thread, or a process. An on-policy plan
+/// gives the same numbers with any number of actors, wherever they are.
 ///
 /// # Errors
-/// Settings out of range, an environment that the agent cannot act in, a log or a checkpoint that cannot be written, or the first error of the plan.
+/// Settings out of range, an environment that the agent cannot act in, a log or a checkpoint that cannot be written,
+/// or the first error of the plan.
 pub fn train(
     agent: &Arc<dyn Agent>,
     options: &RunOptions,
@@ -41,8 +42,8 @@ pub fn train(
     loggers.flush().map(|()| trained)
 }
 
-/// Whether an agent can be trained so, as far as that is known before the first step: all that a run does until then is done, recorded episodes included, in
-/// one process, and nothing is saved.
+/// Whether an agent can be trained so, as far as that is known before the first step: all that a run does until then
+/// is done, recorded episodes included, in one process, and nothing is saved.
 ///
 /// # Errors
 /// Those of [`train`] before its first step.

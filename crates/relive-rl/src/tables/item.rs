@@ -31,7 +31,8 @@ pub(crate) fn put(
     insert(client, &[table], &step, goes_on)
 }
 
-/// Puts a step into tables, of which it is sent to all at once. A server that does not answer is given ever more time, but only while the run goes on.
+/// Puts a step into tables, of which it is sent to all at once. A server that does not answer is given ever more
+/// time, but only while the run goes on.
 pub(crate) fn insert(
     client: &Client,
     tables: &[&str],

@@ -15,7 +15,8 @@ use crate::{Result, RlError, state};
 /// The table whose one item is the job.
 pub(crate) const TABLE: &str = "job";
 
-/// Waiting for an item that is there, or is not. A server on a busy machine takes its time, and what it says may be that the run is over.
+/// Waiting for an item that is there, or is not. A server on a busy machine takes its time, and what it says may be
+/// that the run is over.
 const TIMEOUT: Duration = Duration::from_secs(1);
 
 /// What a run is.

@@ -16,8 +16,8 @@ use crate::{Result, RlError};
 /// The table of whoever learns.
 pub(crate) const TABLE: &str = "learner";
 
-/// How often a learner gives a sign of life, and for how long there must be none before another one takes its place. All that an observer
-/// compares is what it has seen itself: no clock of another machine counts.
+/// How often a learner gives a sign of life, and for how long there must be none before another one takes its place.
+/// All that an observer compares is what it has seen itself: no clock of another machine counts.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LeaseTimes {
     pub(crate) beat: Duration,
@@ -85,7 +85,8 @@ impl Lease {
         Lease::begin(client, times, before)
     }
 
-    /// Takes the place on a server of the process's own, where there is no other: what a sign there says is of a run that was saved.
+    /// Takes the place on a server of the process's own, where there is no other: what a sign there says is of a run
+    /// that was saved.
     ///
     /// # Errors
     /// What is there is no sign.

@@ -1,6 +1,7 @@
 //! The tables by which the processes of a run talk: a file for each, with what its items are.
 //!
-//! Each has one item, which the newest takes the place of, or is a queue; see [`processes`](crate::processes) for all of them.
+//! Each has one item, which the newest takes the place of, or is a queue; see [`processes`](crate::processes) for all
+//! of them.
 
 pub(crate) mod item;
 pub(crate) mod job;

@@ -30,7 +30,8 @@ fn name(worker: usize) -> String {
     format!("orders/{worker}")
 }
 
-/// Gives an order to workers, to all at once. A worker that gets it twice makes the round twice, which the driver takes once.
+/// Gives an order to workers, to all at once. A worker that gets it twice makes the round twice, which the driver
+/// takes once.
 pub(crate) fn give(client: &Client, workers: &[usize], order: Order, goes_on: GoesOn<'_>) -> Result<()> {
     if workers.is_empty() {
         return Ok(());

@@ -35,7 +35,8 @@ pub(crate) struct FromWorker {
 /// What it tells.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum WorkerEvent {
-    /// It has joined the run. Whether one of its number that had joined before is known to have ended: it was started in its place.
+    /// It has joined the run. Whether one of its number that had joined before is known to have ended: it was started
+    /// in its place.
     Joined { anew: bool },
     /// Items of its stream: one for a round if the plan has rounds, otherwise as many as were made in a moment.
     Made { round: u64, items: Vec<Vec<u8>> },

@@ -1,5 +1,5 @@
-//! The state of a run, from which it goes on, and its counters, which are newer on a server: results are read once, and counted before anything happens
-//! to the process that has read them.
+//! The state of a run, from which it goes on, and its counters, which are newer on a server: results are read once,
+//! and counted before anything happens to the process that has read them.
 
 use relive_client::blocking::Client;
 use relive_table::{Snapshot, TableConfig};

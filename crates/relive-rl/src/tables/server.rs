@@ -50,7 +50,8 @@ fn is_there(client: &Client, wanted: &TableConfig) -> Result<bool> {
     Err(RlError::OtherTable { table: wanted.name.clone(), differences: differences.join("; ") })
 }
 
-/// What is otherwise than it must be. Into how many shards a table is divided, and bounds on its bytes, are the operator's.
+/// What is otherwise than it must be. Into how many shards a table is divided, and bounds on its bytes, are the
+/// operator's.
 fn differences(found: &TableConfig, wanted: &TableConfig) -> Vec<String> {
     let columns = |table: &TableConfig| match &table.signature {
         Some(signature) => format!("of {} columns", signature.flatten_with_paths().len()),

@@ -26,7 +26,8 @@ pub(crate) enum Missed {
     Server,
 }
 
-/// Runs `work`, and meanwhile says in the log what it waits for: a server that does not answer, or the driver of the run.
+/// Runs `work`, and meanwhile says in the log what it waits for: a server that does not answer, or the driver of the
+/// run.
 pub(crate) fn watched<T>(client: &Client, missed: Missed, work: impl FnOnce() -> T) -> T {
     scope(|threads| {
         let (going_on, ended) = channel::<()>();

@@ -24,7 +24,8 @@ pub(crate) fn table() -> TableConfig {
     TableConfig::new(TABLE).max_size(1)
 }
 
-/// A box for one reader: it has the newest weights that the reader has not taken, and a reader that finds it empty is served as soon as some come.
+/// A box for one reader: it has the newest weights that the reader has not taken, and a reader that finds it empty is
+/// served as soon as some come.
 pub(crate) fn fresh(reader: &str) -> TableConfig {
     TableConfig::new(fresh_name(reader)).max_size(1).max_times_sampled(1)
 }
@@ -33,7 +34,8 @@ pub(crate) fn fresh_name(reader: &str) -> String {
     format!("fresh/{reader}")
 }
 
-/// Which weights of a run: later ones are greater. A driver that goes on from a checkpoint makes versions again, in an epoch of its own.
+/// Which weights of a run: later ones are greater. A driver that goes on from a checkpoint makes versions again, in
+/// an epoch of its own.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Stamp {
     /// That of the driver.

@@ -31,8 +31,8 @@ pub struct LogLine {
     pub text: String,
 }
 
-/// Reads the logs of all processes of a run, each line once. Any number of readers may read the same run: none takes lines from others, and none slows
-/// down who writes them. A process keeps its newest 500 lines, 64 KiB at most.
+/// Reads the logs of all processes of a run, each line once. Any number of readers may read the same run: none takes
+/// lines from others, and none slows down who writes them. A process keeps its newest 500 lines, 64 KiB at most.
 #[derive(Debug)]
 pub struct LogReader {
     client: Client,
@@ -54,7 +54,8 @@ impl LogReader {
         LogReader { client: client.clone(), seen: HashMap::new() }
     }
 
-    /// Lines that were logged since this was called last, those of all processes in the order of their times; none if the server has no run.
+    /// Lines that were logged since this was called last, those of all processes in the order of their times; none if
+    /// the server has no run.
     ///
     /// # Errors
     /// The server is lost, or what is in its tables are no lines.

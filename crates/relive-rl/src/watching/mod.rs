@@ -1,6 +1,7 @@
 //! A run as others see it: what its processes log, who acts for it, and how it is told to end.
 //!
-//! All of it goes through tables of one item, which the newest takes the place of: whoever looks slows nobody down, however slowly it reads.
+//! All of it goes through tables of one item, which the newest takes the place of: whoever looks slows nobody down,
+//! however slowly it reads.
 
 mod log_lines;
 mod log_reader;

@@ -162,12 +162,16 @@ impl PlanStateWriter {
     }
 }
 
-/// The state of the plan of the run on a server, a second old at most while the run goes on: a JSON object with `agent`, `environment`, `phase`
-/// (`running`; `over`, which stays as the last that was to be seen; `left` by a driver that has failed, for the next one), `env_steps`, `learner_steps`, `version_lag` (how many versions of the weights there were since those that were acted by last), `time_by_part` (as [`Summary`](crate::run::Summary) has it) and `operators`, as
-/// [`Monitor::to_json`] lists them. `driver` has its `host`, `pid` and `id`; `workers` has the first thousand of `workers_in_all`: for each its number
-/// `worker`, `env_steps`, `episodes`, `restarts`, `weights_version`, `version_lag` and how long ago it was heard of, `seen_seconds`. `nodes` has for each its `name`, `host`, `address`,
-/// `workers` that run and the `places` that they have, `restarts`, `env_steps`, `weights_version`, `seen_seconds` and `state` (`up`, `silent`, `gone`).
-/// Texts in it are [printable](super::printable). None if there is no run.
+/// The state of the plan of the run on a server, a second old at most while the run goes on: a JSON object with
+/// `agent`, `environment`, `phase` (`running`; `over`, which stays as the last that was to be seen; `left` by a
+/// driver that has failed, for the next one), `env_steps`, `learner_steps`, `version_lag` (how many versions of the
+/// weights there were since those that were acted by last), `time_by_part` (as [`Summary`](crate::run::Summary) has
+/// it) and `operators`, as [`Monitor::to_json`] lists them. `driver` has its `host`, `pid` and `id`; `workers` has
+/// the first thousand of `workers_in_all`: for each its number `worker`, `env_steps`, `episodes`, `restarts`,
+/// `weights_version`, `version_lag` and how long ago it was heard of, `seen_seconds`. `nodes` has for each its
+/// `name`, `host`, `address`, `workers` that run and the `places` that they have, `restarts`, `env_steps`,
+/// `weights_version`, `seen_seconds` and `state` (`up`, `silent`, `gone`). Texts in it are
+/// [printable](super::printable). None if there is no run.
 ///
 /// # Errors
 /// The server is lost, or what is in its table is no such object.

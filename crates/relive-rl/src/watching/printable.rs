@@ -4,8 +4,9 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
-/// A text in which characters that a terminal obeys are written out, as in `\u{1b}`: control characters other than tabs, and those that change the direction of what follows.
-/// What comes from another process goes through this before a person sees it.
+/// A text in which characters that a terminal obeys are written out, as in `\u{1b}`: control characters other than
+/// tabs, and those that change the direction of what follows. What comes from another process goes through this
+/// before a person sees it.
 ///
 /// ```
 /// use relive_rl::watching::printable;

@@ -20,8 +20,8 @@ pub(crate) fn table() -> TableConfig {
     TableConfig::new(TABLE).max_size(1)
 }
 
-/// Tells the driver of a run to end it in order, as Ctrl-C does: it sees that within a second. `driver` is what [`look`](crate::run::look) gives as the `id`
-/// of the `driver`; one that has taken its place since then goes on.
+/// Tells the driver of a run to end it in order, as Ctrl-C does: it sees that within a second. `driver` is what
+/// [`look`](crate::run::look) gives as the `id` of the `driver`; one that has taken its place since then goes on.
 ///
 /// # Errors
 /// The server is lost or has no run, or does not let this client write.

@@ -94,7 +94,8 @@ fn sequence(sample: &Sample) -> Vec<Row> {
         .collect()
 }
 
-/// By the rules: sequences end at rows number `length`, `length + period`, …; what comes of the last row is said by `end`.
+/// By the rules: sequences end at rows number `length`, `length + period`, …; what comes of the last row is said by
+/// `end`.
 fn expected(episodes: &[usize], length: usize, period: usize, end: EndOfEpisode) -> Vec<Vec<Row>> {
     let all: Vec<Vec<Row>> = episodes.iter().enumerate().map(|(e, steps)| rows(e, *steps)).collect();
     let ends = || (length..).step_by(period);

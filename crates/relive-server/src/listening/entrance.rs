@@ -5,8 +5,8 @@ use tokio::net::TcpListener;
 
 use crate::access::{Access, Role};
 
-/// A listener, and what is asked of those who come in there. A bare [`TcpListener`] is an entrance that is open to everybody,
-/// without TLS.
+/// A listener, and what is asked of those who come in there. A bare [`TcpListener`] is an entrance that is open to
+/// everybody, without TLS.
 #[derive(Debug)]
 pub struct Entrance {
     pub(crate) listener: TcpListener,
@@ -36,8 +36,8 @@ impl From<TcpListener> for Entrance {
     }
 }
 
-/// The entrances of a server. Processes of its machine, which may also come by a Unix socket, are asked for what the first one
-/// asks for, but for TLS: only processes of the same user get in there.
+/// The entrances of a server. Processes of its machine, which may also come by a Unix socket, are asked for what the
+/// first one asks for, but for TLS: only processes of the same user get in there.
 #[derive(Debug)]
 pub struct Entrances {
     pub(crate) main: Entrance,

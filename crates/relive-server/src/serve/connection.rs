@@ -144,7 +144,8 @@ const PREFACE_BYTES: usize = 24;
 /// Time between two looks at a greeting that has come in part. Whole ones, all but always, need one look.
 const PREFACE_POLL: Duration = Duration::from_millis(20);
 
-/// Waits until a greeting is there, or bytes that cannot be one. The bytes stay where they are: the connection reads them.
+/// Waits until a greeting is there, or bytes that cannot be one. The bytes stay where they are: the connection reads
+/// them.
 async fn greeted(socket: &Socket) -> io::Result<Greeting> {
     let mut head = [0; PREFACE_BYTES];
     let mut before = 0;

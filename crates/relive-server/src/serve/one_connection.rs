@@ -12,8 +12,8 @@ use crate::access::Access;
 use crate::limits::MAX_BYTES_IN_FLIGHT;
 use crate::services::{Local, Services};
 
-/// Serves `engine` to whoever has the other end of `socket`, such as a child process, until either side ends the connection. Dropping
-/// the future ends it too. The engine stays as it is.
+/// Serves `engine` to whoever has the other end of `socket`, such as a child process, until either side ends the
+/// connection. Dropping the future ends it too. The engine stays as it is.
 ///
 /// ```no_run
 /// use std::os::fd::OwnedFd;

@@ -24,12 +24,12 @@ use crate::services::{Local, Services};
 /// Serves `engine` at `entrances`, of which a bound listener is one, until `shutdown` is ready, then ends in order.
 ///
 /// Connections are served by threads of the server's own ([`ServerOptions::workers`]); the calling task only accepts
-/// them. The engine is [shut down](Engine::shut_down) at the end, with a last checkpoint if it was made to write one; its tables
-/// can still be read.
+/// them. The engine is [shut down](Engine::shut_down) at the end, with a last checkpoint if it was made to write one;
+/// its tables can still be read.
 ///
 /// # Errors
-/// The listener is broken, threads cannot be started, or the last checkpoint cannot be written. Failures of single connections are logged and concern nobody
-/// else.
+/// The listener is broken, threads cannot be started, or the last checkpoint cannot be written. Failures of single
+/// connections are logged and concern nobody else.
 pub async fn serve(
     entrances: impl Into<Entrances>,
     engine: Engine,

@@ -17,8 +17,8 @@ use crate::selector::kinds;
 /// One operation.
 #[derive(Clone, Debug)]
 pub enum Op {
-    /// Insert an item with chunks of these numbers; chunk n is of episode n / 3 and has 1 + n % 4 steps. Items of the same
-    /// numbers share them.
+    /// Insert an item with chunks of these numbers; chunk n is of episode n / 3 and has 1 + n % 4 steps. Items of the
+    /// same numbers share them.
     Insert {
         /// The item's key.
         key: u64,

@@ -113,8 +113,8 @@ async fn who_chooses_nothing_writes_what_everybody_reads() {
     server.stop().await;
 }
 
-/// A server that answers what it is asked about itself in one of the two ways of servers that know Snappy alone: by saying
-/// nothing, or by not knowing the call.
+/// A server that answers what it is asked about itself in one of the two ways of servers that know Snappy alone: by
+/// saying nothing, or by not knowing the call.
 async fn old_server(describes: bool) -> std::net::SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();

@@ -167,7 +167,8 @@ async fn batches_of_prioritized_tables_follow_the_priorities_of_all() {
     }
     let (counts, told) = count_values(&client_of(&fleet.servers), 150).await;
     let probability = |value: i64| (value / 10 + 1) as f64 / 100.0;
-    // Before each server has given a sample, their sums are not known: the first two batches are left out of the account.
+    // Before each server has given a sample, their sums are not known: the first two batches are left out of the
+    // account.
     let warm = 400.0;
     let statistic = chi_square(&counts, |value| (30_000.0 - warm) * probability(value) + warm / 40.0, 40);
     assert!(statistic < 100.0, "{statistic}: {counts:?}");

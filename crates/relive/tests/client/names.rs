@@ -117,7 +117,8 @@ async fn items_of_another_structure_than_the_first_writer_s_are_refused() {
         let mut first = writer(&clients[way]);
         add(&mut first, "t", ["obs", "act"]).await;
         first.close().await.unwrap();
-        // The writer is gone, its items are too, and a new one in the same client or in another is held to it all the same.
+        // The writer is gone, its items are too, and a new one in the same client or in another is held to it all the
+        // same.
         clients[0].reset("t").await.unwrap();
         for client in server.every_client() {
             let error = refused(&client, "t", ["a_obs", "b_act"]).await;

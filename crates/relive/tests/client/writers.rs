@@ -358,8 +358,8 @@ async fn a_structured_append_without_room_stores_nothing() {
     writer.close_now();
 }
 
-/// A step that passes the checks and cannot be encoded as a whole: `kept` has a chunk of its own, and the others, which take no bytes,
-/// share one with more columns than a chunk may have.
+/// A step that passes the checks and cannot be encoded as a whole: `kept` has a chunk of its own, and the others,
+/// which take no bytes, share one with more columns than a chunk may have.
 fn half_storable(value: f32) -> Nest<Tensor> {
     let empty = Tensor::from_slice::<f32>(&[], [0]).unwrap();
     let mut columns: BTreeMap<String, Nest<Tensor>> =

@@ -35,8 +35,8 @@ async fn sample_from(batches: &mut BatchSampler, plan: &Plan, tally: &mut Tally)
     }
 }
 
-/// Decodes a batch, column by column into memory that is used again, and tells its bytes. What lies decoded already stays where
-/// it is; items that do not make arrays are decoded one by one.
+/// Decodes a batch, column by column into memory that is used again, and tells its bytes. What lies decoded already
+/// stays where it is; items that do not make arrays are decoded one by one.
 fn decode(batch: &SampleBatch, columns: &mut Vec<Vec<u8>>) -> Result<u64> {
     let Some(layouts) = batch.columns().ok().filter(|layouts| sizes(layouts, batch.len()).is_some()) else {
         return batch.samples().iter().map(decoded_bytes).sum();

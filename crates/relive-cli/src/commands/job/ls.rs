@@ -14,7 +14,8 @@ use crate::units::{count, time};
 /// Options of `relive job ls`.
 #[derive(Debug, Args)]
 pub(super) struct Options {
-    /// Lists the run whose tables are at this address, host:port, in the place of this machine's; may be given several times
+    /// Lists the run whose tables are at this address, host:port, in the place of this machine's; may be given
+    /// several times
     #[arg(long, value_name = "ADDR")]
     at: Vec<String>,
     /// Prints JSON

@@ -22,8 +22,8 @@ pub(super) struct Board {
 }
 
 impl Board {
-    /// A dashboard at `http`, if there is to be one, and tables at `listen`, for whoever shows `token`. Those of a run that makes them anew
-    /// with each checkpoint are on another port each time.
+    /// A dashboard at `http`, if there is to be one, and tables at `listen`, for whoever shows `token`. Those of a
+    /// run that makes them anew with each checkpoint are on another port each time.
     pub(super) fn start(
         http: Option<SocketAddr>,
         listen: Option<SocketAddr>,

@@ -7,8 +7,8 @@ use relive_env::{Action, EnvError, Environment, EnvironmentSpec, TimeStep, ViewM
 
 type Log = (BsuiteId, Vec<LogRow>);
 
-/// Where the log of the environment that is trained in is kept: the first one that is made has its seed, to be asked for its spec. Those of
-/// evaluations and demonstrations have others.
+/// Where the log of the environment that is trained in is kept: the first one that is made has its seed, to be asked
+/// for its spec. Those of evaluations and demonstrations have others.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Kept {
     seed: Arc<OnceLock<u64>>,

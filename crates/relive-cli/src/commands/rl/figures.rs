@@ -96,7 +96,8 @@ fn mean(values: impl ExactSizeIterator<Item = f64>) -> f64 {
     values.sum::<f64>() / count
 }
 
-/// The parts of a run's work by the time that they took, those that took most first, as `learn 3.1 s`; nothing of those below a percent.
+/// The parts of a run's work by the time that they took, those that took most first, as `learn 3.1 s`; nothing of
+/// those below a percent.
 pub(in crate::commands) fn parts(seconds: &BTreeMap<String, f64>) -> String {
     let least = seconds.values().sum::<f64>() / 100.0;
     let mut parts: Vec<_> = seconds.iter().filter(|(_, seconds)| **seconds >= least).collect();

@@ -35,8 +35,8 @@ pub(crate) struct Options {
     /// Workers of this node; each is a process
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_NODE_WORKERS)))]
     actors: u32,
-    /// Passes weights on to other nodes at this IP address, or localhost, and port [default: a free port of the address by
-    /// which this machine reaches the run]
+    /// Passes weights on to other nodes at this IP address, or localhost, and port [default: a free port of the
+    /// address by which this machine reaches the run]
     #[arg(long, value_name = "ADDR", value_parser = config::parse_socket)]
     listen: Option<SocketAddr>,
     /// What the node is called, in logs and lists [default: the name of the machine and the number of the process]

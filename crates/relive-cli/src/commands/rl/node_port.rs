@@ -20,8 +20,8 @@ pub(super) struct NodePort {
 }
 
 impl NodePort {
-    /// Serves at `listen` for other nodes, with the run's token and this node's certificate, and at a port of this machine for its workers. A run with
-    /// TLS has other nodes only where this one has a certificate.
+    /// Serves at `listen` for other nodes, with the run's token and this node's certificate, and at a port of this
+    /// machine for its workers. A run with TLS has other nodes only where this one has a certificate.
     pub(super) fn start(listen: SocketAddr, engine: &Engine, security: &ClientSecurity) -> Result<NodePort> {
         let (background, token) = (Background::new()?, security.token()?);
         let guarded = |endpoint: Endpoint| match &token {

@@ -30,7 +30,8 @@ enum What {
     Learner(learner::Options),
     /// Act for a run that learns elsewhere with several workers, which may join while it is at work
     Node(node::Options),
-    /// Write what starts a run and its workers on several machines: commands, a script for Slurm, or manifests for Kubernetes
+    /// Write what starts a run and its workers on several machines: commands, a script for Slurm, or manifests for
+    /// Kubernetes
     Launch(launch::Options),
     /// Say how fast a run would be on more machines, and what would hold it up
     Plan(plan::Options),

@@ -49,7 +49,8 @@ pub(crate) struct Options {
     /// How long the costs are measured, once the learner has begun
     #[arg(long, value_name = "SECONDS", default_value = "3", value_parser = parse_seconds)]
     seconds: Duration,
-    /// File of the costs (JSON): they are read from it if it is there, as from another machine; otherwise they are measured and written to it
+    /// File of the costs (JSON): they are read from it if it is there, as from another machine; otherwise they are
+    /// measured and written to it
     #[arg(long, value_name = "FILE")]
     costs: Option<PathBuf>,
     /// Prints JSON

@@ -41,13 +41,15 @@ pub(super) struct Executor {
     /// Where the workers are [default: threads if there are --actors, otherwise serial]
     #[arg(long, value_enum)]
     on: Option<On>,
-    /// Workers that act beside the thread that learns; 0: that thread acts, too, in turn [default: 0, and 2 on threads and processes]
+    /// Workers that act beside the thread that learns; 0: that thread acts, too, in turn [default: 0, and 2 on
+    /// threads and processes]
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u8).range(0..=64))]
     actors: Option<u8>,
     /// Learners side by side, each a process of this machine, which share one set of weights [default: 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_LEARNERS)), allow_negative_numbers = true)]
     learners: Option<u32>,
-    /// Serves the run's tables at this IP address, or localhost, and port, where workers may join [default: a free port of this machine]; on processes
+    /// Serves the run's tables at this IP address, or localhost, and port, where workers may join [default: a free
+    /// port of this machine]; on processes
     #[arg(long, value_name = "ADDR", value_parser = config::parse_socket, conflicts_with = "server")]
     listen: Option<SocketAddr>,
     /// Keeps the run's tables on a server that is there already, host:port; on processes

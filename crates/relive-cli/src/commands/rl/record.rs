@@ -20,14 +20,16 @@ pub(crate) struct Options {
     /// The environment
     #[arg(long, value_name = "NAME")]
     env: String,
-    /// The policy that acts: `random`, `demonstrator` for the environment's own, or the file of a trained policy; several policies play an episode each, in turn
+    /// The policy that acts: `random`, `demonstrator` for the environment's own, or the file of a trained policy;
+    /// several policies play an episode each, in turn
     #[arg(long, value_name = "WHO", default_value = "random")]
     policy: Vec<String>,
     /// Episodes
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..))]
     episodes: u64,
-    /// Noise on the actions of trained policies and of the demonstrator, so that the recording shows what other actions are worth, too: its standard deviation
-    /// as a share of an action's range; where actions are discrete, how likely a random one is
+    /// Noise on the actions of trained policies and of the demonstrator, so that the recording shows what other
+    /// actions are worth, too: its standard deviation as a share of an action's range; where actions are discrete,
+    /// how likely a random one is
     #[arg(long, value_name = "SHARE", default_value_t = 0.0, allow_negative_numbers = true)]
     noise: f64,
     /// Everything random follows from it
@@ -61,7 +63,8 @@ impl Actor {
     }
 }
 
-/// Whether a policy that was trained in environments of one kind can act in one of another. Files have their leaves without names.
+/// Whether a policy that was trained in environments of one kind can act in one of another. Files have their leaves
+/// without names.
 fn expect_same(trained: &EnvironmentSpec, here: &EnvironmentSpec) -> std::result::Result<(), String> {
     let leaves = |nest: &Nest<ArraySpec>| {
         let leaves = nest.leaves().map(|leaf| {

@@ -18,11 +18,12 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// Time for workers to end by themselves when the run is over.
 pub(super) const GRACE: Duration = Duration::from_secs(4);
 
-/// The same where the run's tables were in its own process. Those that have joined have told the run that they know; the others find nobody any more.
+/// The same where the run's tables were in its own process. Those that have joined have told the run that they know;
+/// the others find nobody any more.
 pub(super) const GRACE_WITHOUT_TABLES: Duration = Duration::from_millis(500);
 
-/// How long the run may go on after a worker has ended with success, before another is started in its place. Longer than a driver waits for the
-/// last of them.
+/// How long the run may go on after a worker has ended with success, before another is started in its place. Longer
+/// than a driver waits for the last of them.
 pub(super) const AFTER_SUCCESS: Duration = Duration::from_secs(4);
 
 /// What the tasks of learners begin with.
@@ -31,7 +32,8 @@ const LEARNER: &str = "learner-";
 /// Time for the other learners to notice that one is gone, and to say more of it. Before they have met, they do not.
 const LEARNERS_TELL: Duration = Duration::from_secs(3);
 
-/// Starts workers and learners, and starts those workers anew that end before the run does. When it is dropped, they end.
+/// Starts workers and learners, and starts those workers anew that end before the run does. When it is dropped, they
+/// end.
 pub(super) struct Supervisor {
     flags: Arc<Flags>,
     stop: Stop,
@@ -42,13 +44,15 @@ pub(super) struct Supervisor {
 struct Flags {
     is_begun: AtomicBool,
     is_over: AtomicBool,
-    /// Whether the run has failed: then workers get no time to end by themselves, as they would wait for another driver.
+    /// Whether the run has failed: then workers get no time to end by themselves, as they would wait for another
+    /// driver.
     is_left: AtomicBool,
     failure: Mutex<Option<String>>,
 }
 
 impl Supervisor {
-    /// Starts what acts for a run, when that calls [`begun`](Self::begun). When the run is over, it has so much time to end by itself.
+    /// Starts what acts for a run, when that calls [`begun`](Self::begun). When the run is over, it has so much time
+    /// to end by itself.
     pub(super) fn start(jobs: std::io::Result<Vec<Job>>, grace: Duration) -> Result<Supervisor> {
         let broken = |error: &dyn std::fmt::Display| {
             Failure::text(Kind::Runtime, format!("a worker cannot be started: {error}"))
@@ -118,7 +122,8 @@ pub(super) fn job(actors: usize, address: &str, security: &ClientSecurity) -> st
     Ok(Job { restart, ..Job::new("run", [task]) })
 }
 
-/// All of so many learners but the first, which is this process. None is started anew: the others cannot go on without it.
+/// All of so many learners but the first, which is this process. None is started anew: the others cannot go on
+/// without it.
 pub(super) fn learners(count: u32, address: &str, security: &ClientSecurity) -> std::io::Result<Job> {
     let task = |rank: u32| {
         let words = ["rl", "learner", "--supervised", "--join", address, "--rank", &rank.to_string()];

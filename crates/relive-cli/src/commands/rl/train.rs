@@ -40,7 +40,8 @@ pub(crate) struct Options {
     /// Everything random follows from it
     #[arg(long, value_name = "N", default_value_t = 1, allow_negative_numbers = true)]
     seed: u64,
-    /// What the run is called in `relive job`, where its tables are served [default: the agent and the number of the process]
+    /// What the run is called in `relive job`, where its tables are served [default: the agent and the number of the
+    /// process]
     #[arg(long, value_name = "NAME", value_parser = expect_name)]
     name: Option<String>,
     #[command(flatten)]
@@ -51,8 +52,8 @@ pub(crate) struct Options {
     data: Data,
     #[command(flatten)]
     evaluate: Evaluate,
-    /// Mean returns of a random policy and of an expert, by which evaluations are scored from 0 to 100; those of native environments are known, but for
-    /// bsuite's
+    /// Mean returns of a random policy and of an expert, by which evaluations are scored from 0 to 100; those of
+    /// native environments are known, but for bsuite's
     #[arg(long, value_name = "RANDOM,EXPERT", value_parser = reference_scores, allow_hyphen_values = true, requires = "evaluate_every")]
     reference_scores: Option<ReferenceScores>,
     #[command(flatten)]
@@ -100,7 +101,8 @@ impl Length {
 /// What is learned from instead of acting.
 #[derive(Debug, Clone, Args)]
 pub(super) struct Data {
-    /// A folder of recorded episodes (relive rl record), or a file of D4RL's layout (.npz), to learn from instead of acting; needs --learner-steps
+    /// A folder of recorded episodes (relive rl record), or a file of D4RL's layout (.npz), to learn from instead of
+    /// acting; needs --learner-steps
     #[arg(
         long = "data",
         value_name = "PATH",
@@ -277,8 +279,8 @@ impl Options {
         if is_there { failure.of("--checkpoint-dir") } else { failure }
     }
 
-    /// Where the run is written down. It may be one that has told something before: that of a server, or of checkpoints. One that was killed before its first
-    /// checkpoint begins anew, and so do its logs.
+    /// Where the run is written down. It may be one that has told something before: that of a server, or of
+    /// checkpoints. One that was killed before its first checkpoint begins anew, and so do its logs.
     fn loggers(&self, about: &About, run: &RunOptions) -> Result<Loggers> {
         let Some(checkpoints) = &run.checkpoints else {
             return self.records.begin(about, self.executor.has_server());

@@ -143,7 +143,8 @@ fn name(table: &Table) -> String {
     }
 }
 
-/// The cursor between its bounds, where there are two, and in numbers otherwise; without bounds the items beyond the minimum.
+/// The cursor between its bounds, where there are two, and in numbers otherwise; without bounds the items beyond the
+/// minimum.
 fn limiter(table: &Table) -> String {
     match bounds(&table.info.config.rate_limiter) {
         (Some(min), Some(max)) if (min..=max).contains(&table.cursor) => {

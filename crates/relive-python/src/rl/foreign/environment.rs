@@ -13,8 +13,8 @@ use crate::finalization;
 use crate::rl::leaves::Leaves;
 use crate::rl::spec;
 
-/// A `relive.rl._bridge.Bridge`, which has `specs`, `rows`, `reset()` and `step(actions)`, with leaves in lists: each has a row for each
-/// environment.
+/// A `relive.rl._bridge.Bridge`, which has `specs`, `rows`, `reset()` and `step(actions)`, with leaves in lists: each
+/// has a row for each environment.
 pub(in crate::rl) struct ForeignEnvironments {
     bridge: Py<PyAny>,
     spec: EnvironmentSpec,

@@ -39,7 +39,8 @@ pub(super) trait Shows: Send {
     /// Calls the learner's bridge with the batch; what the bridge answers.
     fn learn<'py>(&self, bridge: &Bound<'py, PyAny>, batch: &Self::Batch) -> PyResult<Bound<'py, PyAny>>;
 
-    /// What one of several learners learns from, and how often as much all of them do: each has batches of its own, unless they are of what is divided.
+    /// What one of several learners learns from, and how often as much all of them do: each has batches of its own,
+    /// unless they are of what is divided.
     fn part(batch: Self::Batch, _: &Peers) -> Result<(Self::Batch, u64)> {
         Ok((batch, 1))
     }

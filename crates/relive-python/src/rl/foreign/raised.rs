@@ -11,7 +11,8 @@ use relive_rl::RlError;
 use crate::finalization;
 use crate::lock::Brief;
 
-/// The first exception that Python code raised while Rust called it, and the calls that have not come back yet. Clones share it.
+/// The first exception that Python code raised while Rust called it, and the calls that have not come back yet.
+/// Clones share it.
 #[derive(Clone, Default)]
 pub(in crate::rl) struct Raised {
     first: Arc<Brief<Option<(PyErr, String)>>>,
@@ -93,7 +94,8 @@ impl Raised {
         (!told.is_empty()).then(|| told.join(" and "))
     }
 
-    /// What a bridge of a policy or a learner is resumed with. What goes wrong is kept, and keeps the run from being saved.
+    /// What a bridge of a policy or a learner is resumed with. What goes wrong is kept, and keeps the run from being
+    /// saved.
     pub(super) fn save(&self, bridge: &Py<PyAny>) -> Vec<u8> {
         let saved = self.call(|py| bridge.bind(py).call_method0(intern!(py, "save"))?.extract::<Vec<u8>>());
         saved.unwrap_or_default()

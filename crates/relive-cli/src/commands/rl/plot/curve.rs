@@ -59,7 +59,8 @@ struct Line {
 pub(super) struct Wanted {
     /// Those of actors unless it is said, or of the evaluator where not all runs have acted.
     pub(super) who: Option<Who>,
-    /// Steps in the environment unless it is said, or of the learner where a run has made none there, since it learns from data.
+    /// Steps in the environment unless it is said, or of the learner where a run has made none there, since it learns
+    /// from data.
     pub(super) axis: Option<Axis>,
     /// Episodes that each point is the mean of.
     pub(super) smooth: usize,

@@ -22,7 +22,8 @@ pub(super) struct Radar {
 }
 
 impl Radar {
-    /// From the logs of bsuite in the folders of runs. Scores are means over seeds: of the runs of one seed at a time, as bsuite's rules have it.
+    /// From the logs of bsuite in the folders of runs. Scores are means over seeds: of the runs of one seed at a
+    /// time, as bsuite's rules have it.
     pub(super) fn of(runs: &[(PathBuf, About)]) -> Result<Radar> {
         let mut logs: Vec<((String, u64), Vec<Run>)> = Vec::new();
         for (folder, about) in runs {

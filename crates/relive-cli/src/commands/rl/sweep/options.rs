@@ -18,8 +18,8 @@ pub(crate) struct Options {
     pub(super) agents: Vec<&'static str>,
     #[command(flatten)]
     pub(super) settings: SettingOptions,
-    /// Environments, as in `relive rl train`; an experiment of bsuite, such as catch, is all of its environments, and `bsuite` those
-    /// of all experiments
+    /// Environments, as in `relive rl train`; an experiment of bsuite, such as catch, is all of its environments, and
+    /// `bsuite` those of all experiments
     #[arg(long = "env", value_name = "NAMES", required_unless_present = "suite", value_delimiter = ',')]
     pub(super) environments: Vec<String>,
     /// A suite of tasks instead, each with as many episodes or steps as it needs

@@ -73,7 +73,8 @@ pub(super) fn of(options: &Options) -> Result<Vec<Plan>> {
     Ok(plans)
 }
 
-/// Whether all runs can be made, as far as that is known before hours are spent on those ahead: the first seed stands for the others.
+/// Whether all runs can be made, as far as that is known before hours are spent on those ahead: the first seed stands
+/// for the others.
 pub(super) fn check(options: &Options, plans: &[Plan]) -> Result {
     for plan in plans.iter().filter(|plan| plan.about.seed == 1) {
         let name = plan.about.environment.clone();

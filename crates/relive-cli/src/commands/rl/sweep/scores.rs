@@ -15,7 +15,8 @@ pub(super) struct Scored<'a> {
     pub(super) score: Option<f64>,
 }
 
-/// The runs that are finished, with their scores; without those that came to no end of an episode, of which there is nothing to tell.
+/// The runs that are finished, with their scores; without those that came to no end of an episode, of which there is
+/// nothing to tell.
 pub(super) fn of(plans: &[Plan]) -> Result<Vec<Scored<'_>>> {
     let mut all = Vec::new();
     for plan in plans {

@@ -20,8 +20,9 @@ pub(super) struct Task {
     pub(super) episodes: Option<u64>,
 }
 
-/// A task of each family, and the most steps of its episodes. Where the identifiers of a family differ in how hard they are, it is not the easiest:
-/// `memory_len/0` needs no memory, the first scales hardly change anything, and the first chains are one step long.
+/// A task of each family, and the most steps of its episodes. Where the identifiers of a family differ in how hard
+/// they are, it is not the easiest: `memory_len/0` needs no memory, the first scales hardly change anything, and the
+/// first chains are one step long.
 const BSUITE: [(&str, u64); 20] = [
     ("bandit/0", 1),
     ("bandit_noise/8", 1),
@@ -58,8 +59,8 @@ const CONTINUOUS: [(&str, u64); 5] = [
 ];
 
 impl Suite {
-    /// Its tasks, with a share of the steps and episodes that each has by right: of bsuite's as many episodes as bsuite says, within so many steps that
-    /// two agents on all tasks take less than an hour of two processors.
+    /// Its tasks, with a share of the steps and episodes that each has by right: of bsuite's as many episodes as
+    /// bsuite says, within so many steps that two agents on all tasks take less than an hour of two processors.
     pub(super) fn tasks(self, scale: f64) -> Vec<Task> {
         match self {
             Suite::Bsuite => BSUITE.into_iter().map(|(id, length)| of_bsuite(id, length, scale)).collect(),

@@ -22,8 +22,8 @@ use crate::failure::{Failure, Kind, Result};
 use crate::output;
 use crate::signals;
 
-/// Makes all runs that are not finished, some at a time, and prints a line for each. The first SIGINT or SIGTERM ends those that are at work, which are not
-/// finished then, and begins no others.
+/// Makes all runs that are not finished, some at a time, and prints a line for each. The first SIGINT or SIGTERM ends
+/// those that are at work, which are not finished then, and begins no others.
 ///
 /// `finished`: what those came to that are.
 ///

@@ -40,7 +40,8 @@ pub(super) fn curves(all: &[Scored<'_>]) -> Result<Vec<Picture>> {
     distinct(all, |about| &about.environment).into_iter().map(picture).collect()
 }
 
-/// The file of an environment's curves: those of agents that learn from data have other steps, and a name of their own beside those of agents that act.
+/// The file of an environment's curves: those of agents that learn from data have other steps, and a name of their
+/// own beside those of agents that act.
 pub(super) fn curves_name(environment: &str, from_data: bool) -> String {
     let kind = if from_data { "from-data-" } else { "" };
     format!("curves-{kind}{}.svg", environment.replace('/', "_"))
