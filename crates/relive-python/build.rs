@@ -50,7 +50,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut compiler = protox::Compiler::new([PROTOCOL])?;
     compiler.include_imports(true).open_files(ROOTS)?;
     let mut file = Vec::new();
-    for written in compiler.file_descriptor_set().file.into_iter().filter(|file| !file.name().starts_with(OWN_FILES)) {
+    for written in
+        compiler.file_descriptor_set().file.into_iter().filter(|file| !file.name().starts_with(OWN_FILES))
+    {
         match written.name() {
             STRUCTURES => file.extend(tensorflows(written)),
             _ => file.push(reverbs(written)),
