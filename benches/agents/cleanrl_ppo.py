@@ -1,8 +1,9 @@
-"""One run of CleanRL's `ppo.py` with the settings of a case. Prints steps per second and per second of processor time, of the whole
-script without its imports.
+"""One run of CleanRL's `ppo.py` with the settings of a case. Prints steps per second and per second of processor time,
+of the whole script without its imports.
 
-CleanRL's package on PyPI is of 2021 and wants the `gym` of that time, of which its script uses little: that little is given to it here, on
-gymnasium. The script itself runs as it is. The package is fetched without what it depends on, as source.
+CleanRL's package on PyPI is of 2021 and wants the `gym` of that time, of which its script uses little: that little is
+given to it here, on gymnasium. The script itself runs as it is. The package is fetched without what it depends on, as
+source.
 """
 
 from __future__ import annotations

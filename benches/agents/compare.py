@@ -3,10 +3,10 @@
     cargo build --release -p relive-cli
     python benches/agents/compare.py --rounds 5
 
-Makes itself a Python with the peers in `target/agents-peers` at first. Where the package is installed there, too (`pip install ./python`), the
-agents of `examples/python/agents` take part. Each round runs every case with every contender in turn, in
-fresh processes; figures are medians of steps per second of whole runs, learning included. On a machine that others use, too, look at the
-second figure: steps per second of processor time.
+Makes itself a Python with the peers in `target/agents-peers` at first. Where the package is installed there, too
+(`pip install ./python`), the agents of `examples/python/agents` take part. Each round runs every case with every
+contender in turn, in fresh processes; figures are medians of steps per second of whole runs, learning included. On a
+machine that others use, too, look at the second figure: steps per second of processor time.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Pong as agents see it, four frames of 84 by 84 bytes, and the network of Mnih et al. (2015) that Stable-Baselines3 has for it."""
+"""Pong as agents see it, four frames of 84 by 84 bytes, and the network of Mnih et al. (2015) that Stable-Baselines3
+has for it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""One run of an agent in Python, `examples/python/agents`, with the settings of a case. Prints steps per second, per second of processor time,
-and MiB that it has taken, of the whole of `rl.run`."""
+"""One run of an agent in Python, `examples/python/agents`, with the settings of a case. Prints steps per second, per
+second of processor time, and MiB that it has taken, of the whole of `rl.run`."""
 
 from __future__ import annotations
 

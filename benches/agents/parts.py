@@ -1,9 +1,10 @@
-"""What agents in Python are made of, each part measured alone: environments in worker processes beside gymnasium's own vectors, weights on their way
-to actors, items of dataflow from Python's shards, and importing the package.
+"""What agents in Python are made of, each part measured alone: environments in worker processes beside gymnasium's own
+vectors, weights on their way to actors, items of dataflow from Python's shards, and importing the package.
 
     python benches/agents/parts.py --rounds 5
 
-The Python needs the package, PyTorch and gymnasium; the rows of MuJoCo are left out where it lacks `mujoco`. Figures are medians, with the least and the most.
+The Python needs the package, PyTorch and gymnasium; the rows of MuJoCo are left out where it lacks `mujoco`. Figures
+are medians, with the least and the most.
 """
 
 from __future__ import annotations

@@ -3,9 +3,10 @@
     cargo build --release -p relive-cli
     python benches/agents/predicted.py --relive target/release/relive
 
-For each agent the costs are measured once, and runs with 1, 2 and 4 workers are predicted and made. `steps/s` is by the clock. Where others use the machine, too, a
-run has fewer processors than the prediction is for: look at the second figure then, the time of a processor that a step takes, in all processes of the run
-together. The program ends with an error if the figure that counts is more than 25 % off; `--by` says which one that is.
+For each agent the costs are measured once, and runs with 1, 2 and 4 workers are predicted and made. `steps/s` is by the
+clock. Where others use the machine, too, a run has fewer processors than the prediction is for: look at the second
+figure then, the time of a processor that a step takes, in all processes of the run together. The program ends with an
+error if the figure that counts is more than 25 % off; `--by` says which one that is.
 """
 
 from __future__ import annotations

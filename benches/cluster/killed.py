@@ -3,9 +3,9 @@
     target/cluster/bin/python benches/cluster/killed.py processes --relive target/debug/relive --rounds 10
     target/cluster/bin/python benches/cluster/killed.py ray --rounds 3
 
-`processes`: `kill -9` of a worker of `relive rl train`, until the next items of its place are in the run's tables: of PPO the next rounds, of which each worker
-makes a part. `ray`: the node of a worker is killed; until the next step of its place, beside the time until an ordinary actor of Ray that was on the
-same node answers from another one.
+`processes`: `kill -9` of a worker of `relive rl train`, until the next items of its place are in the run's tables: of
+PPO the next rounds, of which each worker makes a part. `ray`: the node of a worker is killed; until the next step of
+its place, beside the time until an ordinary actor of Ray that was on the same node answers from another one.
 """
 
 from __future__ import annotations

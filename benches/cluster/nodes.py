@@ -16,7 +16,8 @@ STORE = 200 << 20
 
 @contextlib.contextmanager
 def two_nodes(cpus: int) -> Iterator[tuple[Cluster, list]]:
-    """The head, where the program is that learns, has one processor for a learner of its own; the nodes have so many each."""
+    """The head, where the program is that learns, has one processor for a learner of its own; the nodes have so many
+    each."""
     import ray
 
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "object_store_memory": STORE, "include_dashboard": False})

@@ -1,9 +1,10 @@
-"""What IMPALA learns on CartPole-v1 in so many steps: with actors of Ray on two logical nodes beside the same run in threads of this process.
+"""What IMPALA learns on CartPole-v1 in so many steps: with actors of Ray on two logical nodes beside the same run in
+threads of this process.
 
     target/cluster/bin/python benches/cluster/returns.py --seeds 5
 
-Prints the mean return of the episodes that end within each part of the steps, mean and standard deviation over the seeds. `throughput.py` says how the
-environment is made.
+Prints the mean return of the episodes that end within each part of the steps, mean and standard deviation over the
+seeds. `throughput.py` says how the environment is made.
 """
 
 from __future__ import annotations

@@ -1,11 +1,13 @@
-"""IMPALA on CartPole-v1 on two logical nodes of Ray with two actors each: Relive beside RLlib with the same network, in turn.
+"""IMPALA on CartPole-v1 on two logical nodes of Ray with two actors each: Relive beside RLlib with the same network, in
+turn.
 
     python3.11 -m venv target/cluster && target/cluster/bin/pip install -r benches/cluster/requirements.txt ./python
     target/cluster/bin/python benches/cluster/throughput.py --rounds 3
 
-Steps per second in all environments, learning included, of the second half of each run. The network of both: layers of 50 and 50 with tanh and an LSTM of 20
-units, shared by policy and value; 16 environments, fragments of 20 steps, batches of 16 fragments. RLlib runs with its learner in the program itself and as an
-actor of its own, and the better of both counts.
+Steps per second in all environments, learning included, of the second half of each run. The network of both: layers of
+50 and 50 with tanh and an LSTM of 20 units, shared by policy and value; 16 environments, fragments of 20 steps, batches
+of 16 fragments. RLlib runs with its learner in the program itself and as an actor of its own, and the better of both
+counts.
 """
 
 from __future__ import annotations

@@ -1,10 +1,12 @@
-"""Selection beside numpy, PyTorch and, where they are installed, the sum trees of torchrl and cpprb: the same numbers in the same run.
+"""Selection beside numpy, PyTorch and, where they are installed, the sum trees of torchrl and cpprb: the same numbers
+in the same run.
 
     cargo build --release -p relive-gpu --example select
     python benches/gpu/selection.py target/release/examples/select --indices 10000000 --count 32768
 
-Prints a table: milliseconds (the best of the runs in 1.5 s) and millions of indices per second. Peers draw with replacement from
-f32 or f64 cumulative sums, which they make anew after every update; their updates alone are stores into an array.
+Prints a table: milliseconds (the best of the runs in 1.5 s) and millions of indices per second. Peers draw with
+replacement from f32 or f64 cumulative sums, which they make anew after every update; their updates alone are stores
+into an array.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
-"""Batches of windows of 20 steps of 5 columns, beside PyTorch and, where it is installed, torchrl: the same data in the same run.
+"""Batches of windows of 20 steps of 5 columns, beside PyTorch and, where it is installed, torchrl: the same data in the
+same run.
 
     python benches/gpu/windows.py --trajectories 8192 --batch 512
 
-Prints a table: milliseconds for a batch (median and best) and GB/s of the windows. One thread each, drawing included, except that
-PyTorch's `index_select` is given its positions.
+Prints a table: milliseconds for a batch (median and best) and GB/s of the windows. One thread each, drawing included,
+except that PyTorch's `index_select` is given its positions.
 """
 
 from __future__ import annotations

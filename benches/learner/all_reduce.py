@@ -1,6 +1,7 @@
 """The sum of an array over processes: relive.rl.AllReduce beside torch.distributed's gloo, in turn in one run.
 
-``python benches/learner/all_reduce.py [--ranks 2] [--megabytes 10] [--rounds 60]``. Prints the median and the tenth percentile in milliseconds.
+``python benches/learner/all_reduce.py [--ranks 2] [--megabytes 10] [--rounds 60]``. Prints the median and the tenth
+percentile in milliseconds.
 """
 
 from __future__ import annotations

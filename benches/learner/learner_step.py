@@ -1,4 +1,5 @@
-"""A learner's step beside PyTorch eager: one thread, pinned to one core, each workload with both in turn, round after round.
+"""A learner's step beside PyTorch eager: one thread, pinned to one core, each workload with both in turn, round after
+round.
 
     cargo build --release -p relive-nn --example learner_step
     python benches/learner/learner_step.py target/release/examples/learner_step --rounds 5

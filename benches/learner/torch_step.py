@@ -1,4 +1,5 @@
-"""The workloads of `learner_step` in PyTorch, eager, as one writes them. Prints the median and the tenth percentile in microseconds."""
+"""The workloads of `learner_step` in PyTorch, eager, as one writes them. Prints the median and the tenth percentile in
+microseconds."""
 
 from __future__ import annotations
 

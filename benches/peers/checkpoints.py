@@ -1,6 +1,8 @@
-"""dm-reverb's own checkpoint: `checkpoints.py FOLDER ITEMS BYTES` prints how many seconds writing and loading one takes.
+"""dm-reverb's own checkpoint: `checkpoints.py FOLDER ITEMS BYTES` prints how many seconds writing and loading one
+takes.
 
-Items are random bytes of one step each, in a chunk of their own. Started by the program `checkpoints` of `benches/src/bin`.
+Items are random bytes of one step each, in a chunk of their own. Started by the program `checkpoints` of
+`benches/src/bin`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Load for a server from Python clients: `load_worker.py JOB`, a JSON object.
 
-Clients are spread over a few processes, in each of them over threads, each client with a connection and a writer or iterator of its own:
-two hundred processes would not fit the memory, and two hundred threads of one process would only wait for its interpreter. Reads the
-address of the server, prints `ready` when all are warm, begins at the next line that it is sent, and prints one line of JSON.
+Clients are spread over a few processes, in each of them over threads, each client with a connection and a writer or
+iterator of its own: two hundred processes would not fit the memory, and two hundred threads of one process would only
+wait for its interpreter. Reads the address of the server, prints `ready` when all are warm, begins at the next line
+that it is sent, and prints one line of JSON.
 """
 
 from __future__ import annotations

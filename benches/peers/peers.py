@@ -5,8 +5,9 @@
     cargo xtask bench --peers -- --resume            # goes on where a run was ended
     cargo xtask bench --peers -- --only "sample.*400 B" --contender "relive|cpprb"
 
-Each round measures every case with every contender in turn, each in a fresh process, so that a change of the machine's mood hits all.
-Figures are medians over the rounds. Items are one float32 array of random values, which do not compress, one step each.
+Each round measures every case with every contender in turn, each in a fresh process, so that a change of the machine's
+mood hits all. Figures are medians over the rounds. Items are one float32 array of random values, which do not compress,
+one step each.
 """
 
 from __future__ import annotations

@@ -4,10 +4,10 @@
     cargo xtask bench --shapes -- --seconds 0.5 --rounds 1         # quickly
     cargo xtask bench --shapes -- --only "transitions.*(cpprb|relive)"
 
-Transitions of five columns, with observations of four floats and of stacked frames; sequences of 20 steps with eight columns, a recurrent
-state among them; episodes of different lengths. Each round measures every shape with every contender in turn, each in a fresh process,
-so that a change of the machine's mood hits all. Figures are medians over the rounds. Before and after the time is taken, what
-a contender gives is compared with what it was given.
+Transitions of five columns, with observations of four floats and of stacked frames; sequences of 20 steps with eight
+columns, a recurrent state among them; episodes of different lengths. Each round measures every shape with every
+contender in turn, each in a fresh process, so that a change of the machine's mood hits all. Figures are medians over
+the rounds. Before and after the time is taken, what a contender gives is compared with what it was given.
 """
 
 from __future__ import annotations

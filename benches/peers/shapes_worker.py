@@ -1,4 +1,5 @@
-"""One contender with items of one shape, in this process: `shapes_worker.py JOB`, a JSON object; prints one line of JSON."""
+"""One contender with items of one shape, in this process: `shapes_worker.py JOB`, a JSON object; prints one line of
+JSON."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """DQN in one file, as CleanRL writes it: a replay buffer in the process, PyTorch for the network.
 
-The problem is a corridor whose right end pays, seen as one-hot observations, so that the example ends within seconds; two
-environments act side by side. Any vector environment goes the same way.
+The problem is a corridor whose right end pays, seen as one-hot observations, so that the example ends within seconds;
+two environments act side by side. Any vector environment goes the same way.
 """
 
 import numpy as np

@@ -1,8 +1,8 @@
 """Prioritized replay in a buffer of the process, with importance weights ready-made.
 
-Pairs (x, y) with y = w·x, of which a few lie on an axis that nothing else touches. Priorities |error| bring the rare ones up
-often, and the weights of the batch keep the fit unbiased (Schaul et al., 2016). With Stable-Baselines3 or torchrl this is
-`PrioritizedReplayBuffer`; here it is an argument.
+Pairs (x, y) with y = w·x, of which a few lie on an axis that nothing else touches. Priorities |error| bring the rare
+ones up often, and the weights of the batch keep the fit unbiased (Schaul et al., 2016). With Stable-Baselines3 or
+torchrl this is `PrioritizedReplayBuffer`; here it is an argument.
 """
 
 import numpy as np

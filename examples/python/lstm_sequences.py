@@ -1,7 +1,7 @@
 """Sequences for a recurrent network, each with the state that the network had at its beginning (R2D2's stored state).
 
-The network sees a bit at the first step of an episode and is asked for it at the last, twelve steps later; sequences have
-eight steps, so that the second half of an episode can only be learnt from with the state from the first.
+The network sees a bit at the first step of an episode and is asked for it at the last, twelve steps later; sequences
+have eight steps, so that the second half of an episode can only be learnt from with the state from the first.
 """
 
 import numpy as np

@@ -1,7 +1,8 @@
-"""An actor and a learner in two processes: transitions go one way through a table, parameters the other way through another.
+"""An actor and a learner in two processes: transitions go one way through a table, parameters the other way through
+another.
 
-The learner's process has the server. A rate limiter keeps the two in step: no more than eight samples for each transition,
-give or take.
+The learner's process has the server. A rate limiter keeps the two in step: no more than eight samples for each
+transition, give or take.
 """
 
 import multiprocessing

@@ -1,8 +1,9 @@
 """Random programs of the operators that ray.util.iter and relive-flow both have.
 
-A program is a tree of operators as JSON: {"name of the operator": {"of": what it pulls from, ...}}. An item is a whole number or a list
-of items; `depth` says how many lists are around the numbers. `is_ordered` says whether the order of the items is the same in every run:
-behind operators that leave it open, no operator follows whose items depend on it, and the items are compared without their order.
+A program is a tree of operators as JSON: {"name of the operator": {"of": what it pulls from, ...}}. An item is a whole
+number or a list of items; `depth` says how many lists are around the numbers. `is_ordered` says whether the order of
+the items is the same in every run: behind operators that leave it open, no operator follows whose items depend on it,
+and the items are compared without their order.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""What goes to the workers of a cluster: an environment that tells where it is, one that fails, and a program of one's own."""
+"""What goes to the workers of a cluster: an environment that tells where it is, one that fails, and a program of one's
+own."""
 
 from __future__ import annotations
 

@@ -2,7 +2,8 @@
 
 Prints one line of JSON, the environment for its users, once it serves; ends when its standard input does.
 
-`POST /-/faults` with `{"path": PREFIX, "method": METHOD, "status": STATUS, "times": N}` makes the next N such requests fail.
+`POST /-/faults` with `{"path": PREFIX, "method": METHOD, "status": STATUS, "times": N}` makes the next N such requests
+fail.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Programs that import `reverb`, run on whichever package of that name comes first on the path.
 
-With `--reverb=dm` that must be dm-reverb: the run proves that the tests are right. With `--reverb=relive` it must be the
-stand-in: the run proves that the programs do the same on Relive.
+With `--reverb=dm` that must be dm-reverb: the run proves that the tests are right. With `--reverb=relive` it must be
+the stand-in: the run proves that the programs do the same on Relive.
 """
 
 from __future__ import annotations

@@ -13,10 +13,11 @@ _IS_STANDIN = "relive-as-reverb" in str(reverb.__file__)
 
 
 def raises(kind, text):
-    """Makes a program a test: it must raise an error of the class ``kind`` that says ``text``, where … stands for anything.
+    """Makes a program a test: it must raise an error of the class ``kind`` that says ``text``, where … stands for
+    anything.
 
-    dm-reverb's error is of this very class and says nothing else, which proves that the test is right. The stand-in's may be of
-    a subclass, and says more after it. TensorFlow puts names of operations around texts.
+    dm-reverb's error is of this very class and says nothing else, which proves that the test is right. The stand-in's
+    may be of a subclass, and says more after it. TensorFlow puts names of operations around texts.
     """
 
     def decorate(program):

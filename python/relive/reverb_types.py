@@ -45,8 +45,8 @@ class TableInfo:
     rate_limiter_info: Any
     """The limiter's parameters and counters as a ``RateLimiterInfo`` message."""
     signature: SpecNest | None
-    """The signature as a nest of specs, or ``None``. The specs are ``tf.TensorSpec`` if the program has imported TensorFlow
-    when the field is first read, else ``relive.ArraySpec``; ``structure`` always has the latter."""
+    """The signature as a nest of specs, or ``None``. The specs are ``tf.TensorSpec`` if the program has imported
+    TensorFlow when the field is first read, else ``relive.ArraySpec``; ``structure`` always has the latter."""
     current_size: int
     """The number of items in the table."""
     num_episodes: int

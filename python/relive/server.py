@@ -312,8 +312,8 @@ class Server:
       port: the port; ``None`` and 0 choose a free one, which :attr:`port` returns.
       checkpointer: the location of checkpoints; by default a new temporary folder.
       host: the address to listen on. The default is ``"127.0.0.1"``, which only this machine reaches; ``"*"`` is every
-        address of the machine. Without ``tls``, ``token`` and ``token_file``, anyone who reaches the server can do anything with
-        its tables; the server then logs a warning.
+        address of the machine. Without ``tls``, ``token`` and ``token_file``, anyone who reaches the server can do
+        anything with its tables; the server then logs a warning.
       max_bytes: the bytes of chunks that the server keeps in memory, in all tables and in transit. Beyond it, inserts
         wait, and eventually raise ``ResourceExhaustedError``. ``None``: no bound.
       max_bytes_wait: the number of seconds that inserts wait for memory.

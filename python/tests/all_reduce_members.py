@@ -1,4 +1,5 @@
-"""Members of rings, each in a process of its own: ``all_reduce_members.py MODE RANK RANKS ADDRESS``. What one has found is printed as JSON."""
+"""Members of rings, each in a process of its own: ``all_reduce_members.py MODE RANK RANKS ADDRESS``. What one has found
+is printed as JSON."""
 
 from __future__ import annotations
 

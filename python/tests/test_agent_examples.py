@@ -1,4 +1,5 @@
-"""The agents of examples/python/agents learn, in a short form, and go on with the same numbers when they are resumed."""
+"""The agents of examples/python/agents learn, in a short form, and go on with the same numbers when they are
+resumed."""
 
 from __future__ import annotations
 

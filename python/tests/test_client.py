@@ -17,7 +17,8 @@ Connect = Callable[..., relive.Client]
 
 @pytest.fixture
 def dead_port() -> int:
-    """A port that nobody serves, nor did before: servers of earlier tests had ports that the system chose, and those begin at 32768."""
+    """A port that nobody serves, nor did before: servers of earlier tests had ports that the system chose, and those
+    begin at 32768."""
     for port in range(20_000, 32_000):
         with socket.socket() as listener:
             try:

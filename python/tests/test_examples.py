@@ -41,7 +41,8 @@ ALONE = "learners=2"
 
 
 def snippets(document: str) -> list[str]:
-    """The Python blocks of a document as programs, each on the lines where it stands: all together as the first, but those that stand for themselves."""
+    """The Python blocks of a document as programs, each on the lines where it stands: all together as the first, but
+    those that stand for themselves."""
     blocks: list[list[str]] = [[]]
     inside, lines = False, (ROOT / "docs" / document).read_text().splitlines()
     for number, line in enumerate(lines):

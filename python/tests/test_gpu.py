@@ -491,7 +491,8 @@ def test_another_process_reads() -> None:
         for value, weight in ((1, 0.0), (2, 1.0), (3, 1.0)):
             put(store, value, weight)
         done = subprocess.run(
-            [sys.executable, "-c", textwrap.dedent(READS), name], capture_output=True, text=True, timeout=120, check=False
+            [sys.executable, "-c", textwrap.dedent(READS), name], capture_output=True, text=True, timeout=120,
+            check=False
         )
         assert done.returncode == 0, done.stderr
         assert "float32[2]" in done.stdout and "float32[]" in done.stdout, "the error shows both schemas"
@@ -521,7 +522,8 @@ def test_a_child_of_a_fork_does_no_harm() -> None:
         assert next(gpu.attach(f"relive-test-fork-{os.getpid()}").loader(1, {"x": gpu.Window()})).data["x"] == 1
     """
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", textwrap.dedent(program)], capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, "-W", "ignore", "-c", textwrap.dedent(program)], capture_output=True, text=True, timeout=120,
+        check=False
     )
     assert done.returncode == 0, done.stderr
 

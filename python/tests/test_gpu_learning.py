@@ -1,4 +1,5 @@
-"""Agents learn from a store: those of Python from the batches of its loader, those in Rust from its trajectories as a data set."""
+"""Agents learn from a store: those of Python from the batches of its loader, those in Rust from its trajectories as a
+data set."""
 
 from __future__ import annotations
 

@@ -150,7 +150,8 @@ OTHER = """
 
 
 def other_rank(name: str) -> subprocess.Popen[str]:
-    return subprocess.Popen([sys.executable, "-c", textwrap.dedent(OTHER).format(name=name)], stdin=-1, stdout=-1, text=True)
+    return subprocess.Popen([sys.executable, "-c", textwrap.dedent(OTHER).format(name=name)], stdin=-1, stdout=-1,
+    text=True)
 
 
 def test_a_rank_that_is_killed_is_named() -> None:

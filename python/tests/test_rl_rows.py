@@ -25,8 +25,8 @@ def cart_pole() -> Any:
 
 
 class Walk(gymnasium.Env[Any, Any]):
-    """Sees how often it has begun, how many steps ago, and its last action. Its episodes have 1, 2 … ``longest`` steps in turn; those of an even length
-    terminate, the others are cut off."""
+    """Sees how often it has begun, how many steps ago, and its last action. Its episodes have 1, 2 … ``longest`` steps
+    in turn; those of an even length terminate, the others are cut off."""
 
     observation_space = Dict({"at": Box(0, 1000, (3,), np.float32), "begun": Discrete(1000)})
     action_space = Discrete(4, start=2)

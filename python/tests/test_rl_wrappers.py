@@ -18,7 +18,8 @@ gymnasium.register_envs(ale_py)
 
 
 class Film:
-    """A dm_env environment with frames of one colour: frame t is 10·t. Ends after `length` frames; lives go down each 6."""
+    """A dm_env environment with frames of one colour: frame t is 10·t. Ends after `length` frames; lives go down each
+    6."""
 
     def __init__(self, length: int = 1_000) -> None:
         self._length = length

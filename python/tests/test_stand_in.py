@@ -1,4 +1,5 @@
-"""The module `reverb` of `relive-as-reverb` where TensorFlow is not installed. With TensorFlow it is tested in `interop/standin`."""
+"""The module `reverb` of `relive-as-reverb` where TensorFlow is not installed. With TensorFlow it is tested in
+`interop/standin`."""
 
 from __future__ import annotations
 

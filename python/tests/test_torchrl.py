@@ -64,7 +64,8 @@ def test_priorities_and_weights_are_those_of_torchrl() -> None:
             one.update_tensordict_priority(batch)
         batches = [one.sample() for _ in range(200)]
         shares.append(torch.bincount(torch.cat(batches)["action"], minlength=4) / (200 * 32))
-        # Relive's are over the largest of their batch, torchrl's over that of the buffer: the same where the batch has all of them.
+        # Relive's are over the largest of their batch, torchrl's over that of the buffer: the same where the batch has
+        # all of them.
         batch = next(batch for batch in batches if len(batch["action"].unique()) == 4)
         weights.append([float(batch["priority_weight"][batch["action"] == action][0]) for action in range(4)])
     assert torch.allclose(shares[0], torch.tensor([0.1, 0.2, 0.3, 0.4]), atol=0.03)

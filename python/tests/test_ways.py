@@ -123,7 +123,8 @@ def sockets(process: int) -> set[str]:
 
 
 def connections(process: int, port: int) -> int:
-    """Connections to a server that its process holds: its ends of TCP connections, and of Unix ones by the listener's name."""
+    """Connections to a server that its process holds: its ends of TCP connections, and of Unix ones by the listener's
+    name."""
     tcp = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
     tcp += [line.split() for line in Path("/proc/net/tcp6").read_text().splitlines()[1:]]
     held = {row[9] for row in tcp if int(row[1].rsplit(":")[-1], 16) == port and row[3] != "0A"}

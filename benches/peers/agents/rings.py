@@ -1,4 +1,5 @@
-"""Rings in numpy arrays: a column each, which is what a replay buffer does at least, and all bytes of an item in one row, which bounds it."""
+"""Rings in numpy arrays: a column each, which is what a replay buffer does at least, and all bytes of an item in one
+row, which bounds it."""
 
 from __future__ import annotations
 
@@ -96,7 +97,8 @@ class OutRing(Ring):
 
 
 class Rows(Base):
-    """All bytes of an item in one row, those of the pool's items before any time is taken. A row of an episode is a step."""
+    """All bytes of an item in one row, those of the pool's items before any time is taken. A row of an episode is a
+    step."""
 
     def __init__(self, shape: Shape, pool: Pool) -> None:
         super().__init__(shape, pool)

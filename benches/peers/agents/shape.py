@@ -13,7 +13,8 @@ PERIOD = 10
 PREPARED = 100
 """Steps that are added by one call where they are added together."""
 POOL = 500
-"""Different steps that are added in turn, so that no cache on the way sees only one: a multiple of `PERIOD` and `PREPARED`."""
+"""Different steps that are added in turn, so that no cache on the way sees only one: a multiple of `PERIOD` and
+`PREPARED`."""
 _SHORTEST = 20
 LONGEST = 200
 """Steps of an episode."""
@@ -83,7 +84,8 @@ SHAPES = {shape.name: shape for shape in (
 
 
 class Pool:
-    """Random steps, which do not compress. Step `n` is row `n % 500`, and its reward says which, so that a sample can be checked."""
+    """Random steps, which do not compress. Step `n` is row `n % 500`, and its reward says which, so that a sample can
+    be checked."""
 
     def __init__(self, shape: Shape) -> None:
         self._shape = shape
@@ -104,14 +106,16 @@ class Pool:
         return {name: column[first:first + count] for name, column in self._rows.items()}
 
     def windows(self, number: int, count: int) -> Columns:
-        """Of items of more than one step, those that end with the `count` steps from `number` on, which begin a period."""
+        """Of items of more than one step, those that end with the `count` steps from `number` on, which begin a
+        period."""
         length, period = self._shape.length, self._shape.period
         ends = np.arange(number + period, number + count + 1, period)
         first = (ends[ends >= length] - length) % POOL
         return {name: column[first[:, None] + np.arange(length)] for name, column in self._rows.items()}
 
     def check(self, data: Columns, lengths: np.ndarray | None) -> int:
-        """Compares a batch with what was added, and gives the number of different items in it. Raises ``AssertionError``."""
+        """Compares a batch with what was added, and gives the number of different items in it. Raises
+        ``AssertionError``."""
         shape = self._shape
         assert set(data) == set(shape.columns), f"columns {sorted(data)}, not {sorted(shape.columns)}"
         reward = data["reward"].reshape(shape.batch, -1)

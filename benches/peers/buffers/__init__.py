@@ -1,7 +1,8 @@
-"""Replay buffers that live in the process of their user, behind one interface: each does its work as its documents advise.
+"""Replay buffers that live in the process of their user, behind one interface: each does its work as its documents
+advise.
 
-A step is one float32 array; what is sampled comes as one array of 256 steps. Every module has a class `Buffer` and a text
-`SETTINGS` that says what was used.
+A step is one float32 array; what is sampled comes as one array of 256 steps. Every module has a class `Buffer` and a
+text `SETTINGS` that says what was used.
 """
 
 from __future__ import annotations

@@ -85,8 +85,8 @@ FIGURES = {
 
 
 def details(results: Results) -> str:
-    """p50 and p99 are of a call: a batch, or as many inserts as are confirmed together. Memory is what the process of the server
-    has, or by how much a process with the buffer grew."""
+    """p50 and p99 are of a call: a batch, or as many inserts as are confirmed together. Memory is what the process of
+    the server has, or by how much a process with the buffer grew."""
     rows = []
     for case in results.cases():
         for name in results.contenders(case):

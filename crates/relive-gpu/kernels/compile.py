@@ -1,4 +1,5 @@
-"""Compiles the kernels to PTX with NVRTC, which needs no GPU: `compile.py FOLDER`, in an environment that has NVRTC's wheel.
+"""Compiles the kernels to PTX with NVRTC, which needs no GPU: `compile.py FOLDER`, in an environment that has NVRTC's
+wheel.
 
 `cargo xtask ptx` makes such an environment and runs this.
 """

@@ -109,8 +109,8 @@ impl Frames {
         self.max_head = bytes;
     }
 
-    /// The header and the head of the next frame; none if the other side has ended. What follows is the body, which is to be
-    /// taken by [`read_body`](Self::read_body) before the next frame. Dropping the future loses nothing.
+    /// The header and the head of the next frame; none if the other side has ended. What follows is the body, which is
+    /// to be taken by [`read_body`](Self::read_body) before the next frame. Dropping the future loses nothing.
     ///
     /// # Errors
     /// The connection broke or ended within a frame, or what came is no frame.
@@ -166,8 +166,9 @@ impl Frames {
         Ok(())
     }
 
-    /// Reads what lies there of a frame's body, `most` bytes at most and at least one, once something does, behind what is in `out`;
-    /// without TLS it writes to no memory before. Descriptors that come with it are closed. Dropping the future loses nothing.
+    /// Reads what lies there of a frame's body, `most` bytes at most and at least one, once something does, behind what
+    /// is in `out`; without TLS it writes to no memory before. Descriptors that come with it are closed. Dropping the
+    /// future loses nothing.
     ///
     /// # Errors
     /// The connection broke or ended.
@@ -224,7 +225,8 @@ impl Frames {
         (!self.descriptors.is_empty()).then(|| self.descriptors.remove(0))
     }
 
-    /// Reads what is there, once something is, towards `needed` bytes. Of a frame that has begun, something must come soon.
+    /// Reads what is there, once something is, towards `needed` bytes. Of a frame that has begun, something must come
+    /// soon.
     async fn fill(&mut self, needed: usize, has_begun: bool) -> io::Result<usize> {
         loop {
             match self.writer.socket.try_read(self.ahead.room_for(needed), &mut self.descriptors) {
@@ -300,7 +302,8 @@ impl FrameWriter {
     /// Writes as many of `bytes` as the system takes at once.
     ///
     /// # Errors
-    /// The connection broke; `WouldBlock` if the system takes none, and always with TLS, which may keep a part for later.
+    /// The connection broke; `WouldBlock` if the system takes none, and always with TLS, which may keep a part for
+    /// later.
     pub fn try_send(&self, bytes: &[u8]) -> io::Result<usize> {
         match &*self.socket {
             Socket::Tls(_) => Err(io::ErrorKind::WouldBlock.into()),

@@ -1,8 +1,9 @@
-//! What the bulk path consists of on both of its sides: sockets, frames, and memory that two processes share. Which frames
-//! there are and what is in them is [`relive_wire::bulk`]'s; when they are sent is the server's and the client's.
+//! What the bulk path consists of on both of its sides: sockets, frames, and memory that two processes share. Which
+//! frames there are and what is in them is [`relive_wire::bulk`]'s; when they are sent is the server's and the
+//! client's.
 //!
-//! A [`Socket`] is TCP, TCP with [TLS](tls), or a Unix socket; over the last also descriptors of [shared memory](shared) travel. [`Frames`] reads
-//! and writes whole frames on it.
+//! A [`Socket`] is TCP, TCP with [TLS](tls), or a Unix socket; over the last also descriptors of
+//! [shared memory](shared) travel. [`Frames`] reads and writes whole frames on it.
 
 mod frame;
 mod limits;

@@ -5,8 +5,8 @@ use std::time::Duration;
 /// Bytes that are read ahead of a frame: several small frames, and no part of a large body that would be copied twice.
 pub(crate) const READ_AHEAD_BYTES: usize = 16 << 10;
 
-/// Bytes of a connection between processes of one machine that may be on their way in the system: what a request of small items has, and most
-/// batches.
+/// Bytes of a connection between processes of one machine that may be on their way in the system: what a request of
+/// small items has, and most batches.
 pub(crate) const SEND_BUFFER_BYTES: usize = 1 << 20;
 
 /// Parts of one write: what Linux takes at once (`IOV_MAX`).
@@ -42,5 +42,6 @@ pub(crate) const TLS_READ_BYTES: usize = 128 << 10;
 /// Bytes that are enciphered and wait for the system to take them, beyond which a writer waits.
 pub(crate) const TLS_SEND_BUFFER_BYTES: usize = 256 << 10;
 
-/// How long a client waits for the verdict of a server that has asked for its certificate, and may be content in silence.
+/// How long a client waits for the verdict of a server that has asked for its certificate, and may be content in
+/// silence.
 pub(crate) const VERDICT_TIMEOUT: Duration = Duration::from_secs(1);

@@ -71,8 +71,8 @@ impl LocalListener {
     }
 }
 
-/// Asks the system for room for a whole request or batch, so that both sides need not wake each other for its parts. A system that gives less
-/// is slower, nothing else.
+/// Asks the system for room for a whole request or batch, so that both sides need not wake each other for its parts. A
+/// system that gives less is slower, nothing else.
 fn widen(socket: &UnixStream) {
     let _ = rustix::net::sockopt::set_socket_send_buffer_size(socket, SEND_BUFFER_BYTES);
 }
@@ -87,8 +87,8 @@ pub fn is_own_peer(socket: &UnixStream) -> bool {
 /// Connects to a server of this machine, of the same user. Must be called inside a Tokio runtime.
 ///
 /// # Errors
-/// Nobody listens there, or a process of another user does; [`WouldBlock`](io::ErrorKind::WouldBlock) while as many connections as there is
-/// room for wait for the server to accept them.
+/// Nobody listens there, or a process of another user does; [`WouldBlock`](io::ErrorKind::WouldBlock) while as many
+/// connections as there is room for wait for the server to accept them.
 pub fn connect_local(address: &LocalAddress) -> io::Result<UnixStream> {
     // Before it connects: the system would have the thread wait for room.
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
@@ -103,8 +103,8 @@ pub fn connect_local(address: &LocalAddress) -> io::Result<UnixStream> {
     }
 }
 
-/// Tells this machine from others: the same for all processes that share a kernel, another one whenever it starts. Empty if the system does not
-/// say it.
+/// Tells this machine from others: the same for all processes that share a kernel, another one whenever it starts.
+/// Empty if the system does not say it.
 #[must_use]
 pub fn host_id() -> String {
     let read = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");

@@ -1,5 +1,5 @@
-//! Memory that two processes share: anonymous, so that it goes with the last process that has it, and of a fixed size, so
-//! that no side can take away what the other one looks at.
+//! Memory that two processes share: anonymous, so that it goes with the last process that has it, and of a fixed size,
+//! so that no side can take away what the other one looks at.
 #![expect(
     unsafe_code,
     reason = "a mapping is memory that another process may write to; each block says why it is sound"
@@ -21,8 +21,8 @@ const FIXED_SIZE: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(Sea
 
 /// A piece of shared memory, mapped.
 ///
-/// The other process may change it at any time, so that it is only ever read or written by copying whole ranges of bytes, of
-/// which every pattern is a valid value: what is seen may be torn, never undefined.
+/// The other process may change it at any time, so that it is only ever read or written by copying whole ranges of
+/// bytes, of which every pattern is a valid value: what is seen may be torn, never undefined.
 #[derive(Debug)]
 pub struct SharedMemory {
     map: MmapRaw,
@@ -91,9 +91,9 @@ impl SharedMemory {
     ///
     /// Nothing may be inferred from what is read back: the other side may have changed it.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
-        // SAFETY: the mapping has `len` bytes and lives as long as the borrow; its size is sealed. `&mut self` keeps this
-        // process from having it twice. The other process may write to it meanwhile, which for bytes in memory of the
-        // system's is no undefined value, and by protocol it does not until it was told to.
+        // SAFETY: the mapping has `len` bytes and lives as long as the borrow; its size is sealed. `&mut self` keeps
+        // this process from having it twice. The other process may write to it meanwhile, which for bytes in memory of
+        // the system's is no undefined value, and by protocol it does not until it was told to.
         unsafe { std::slice::from_raw_parts_mut(self.map.as_mut_ptr(), self.map.len()) }
     }
 

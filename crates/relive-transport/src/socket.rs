@@ -55,7 +55,8 @@ impl Socket {
         matches!(self, Self::Unix(_))
     }
 
-    /// A socket to or from wherever: what is written goes out at once, and a silent other side is asked whether it still lives.
+    /// A socket to or from wherever: what is written goes out at once, and a silent other side is asked whether it
+    /// still lives.
     ///
     /// # Errors
     /// The socket is broken.
@@ -66,7 +67,8 @@ impl Socket {
     /// The same with TLS, once this server and its client have shaken hands.
     ///
     /// # Errors
-    /// The socket is broken, the client does not speak TLS, does not trust this server, or shows no certificate where it must.
+    /// The socket is broken, the client does not speak TLS, does not trust this server, or shows no certificate where
+    /// it must.
     pub async fn accept_tls(socket: TcpStream, tls: &ServerTls) -> io::Result<Self> {
         Ok(Self::Tls(Box::new(TlsSocket::accept(prepared(socket)?, tls).await?)))
     }
@@ -74,8 +76,8 @@ impl Socket {
     /// The same to the server at `host`, for gRPC or for the bulk path.
     ///
     /// # Errors
-    /// The socket is broken, the server does not speak TLS, its certificate is not trusted or for another name, or it does not
-    /// trust this client.
+    /// The socket is broken, the server does not speak TLS, its certificate is not trusted or for another name, or it
+    /// does not trust this client.
     pub async fn connect_tls(
         socket: TcpStream,
         host: &str,

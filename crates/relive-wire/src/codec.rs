@@ -1,8 +1,8 @@
 //! Codecs of chunks and their numbers on the wire.
 //!
-//! dm-reverb's chunks are compressed with Snappy, and say nothing about it. Relive's may have another codec, tensor by tensor,
-//! in a field of the tensor's message that dm-reverb does not know. Such chunks go to peers only that have said that they
-//! know them: servers in their answer to Describe, readers in their requests.
+//! dm-reverb's chunks are compressed with Snappy, and say nothing about it. Relive's may have another codec, tensor by
+//! tensor, in a field of the tensor's message that dm-reverb does not know. Such chunks go to peers only that have said
+//! that they know them: servers in their answer to Describe, readers in their requests.
 
 use relive_tensor::{Codec, CodecSet};
 

@@ -1,7 +1,7 @@
 //! Items in columns: what the bulk path carries of many items of one table.
 //!
-//! An item of one step takes a dozen bytes here beside its key and priority, and no memory of its own on either side until it
-//! is a trajectory.
+//! An item of one step takes a dozen bytes here beside its key and priority, and no memory of its own on either side
+//! until it is a trajectory.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -13,8 +13,8 @@ use crate::WireError;
 use crate::item::check_counts;
 use crate::v1::ItemRun;
 
-/// The chunks named last, among which a slice's is looked for before it is named again: one for each column, or some, but not so many that
-/// naming it again would be cheaper.
+/// The chunks named last, among which a slice's is looked for before it is named again: one for each column, or some,
+/// but not so many that naming it again would be cheaper.
 const RECENT_CHUNKS: RangeInclusive<usize> = 16..=256;
 
 /// Characters of a table's name that an error tells.
@@ -90,12 +90,12 @@ impl ItemRun {
     }
 }
 
-/// The items of `run` over chunks found through `chunk_of`, which is asked once for each that the run names. They are put together by
-/// `builder`, which remembers how those before were.
+/// The items of `run` over chunks found through `chunk_of`, which is asked once for each that the run names. They are
+/// put together by `builder`, which remembers how those before were.
 ///
 /// # Errors
-/// [`WireError::ItemRun`] if the run has no items, or its columns do not agree. What is wrong with a single item comes in its place, as of
-/// [`item::decode`](crate::item::decode).
+/// [`WireError::ItemRun`] if the run has no items, or its columns do not agree. What is wrong with a single item comes
+/// in its place, as of [`item::decode`](crate::item::decode).
 pub fn decode<'a>(
     run: &'a ItemRun,
     builder: &'a mut TrajectoryBuilder,

@@ -20,8 +20,8 @@ pub const MAX_COLUMNS_PER_ITEM: usize = 1 << 16;
 /// many slices costs more to describe than to store.
 pub const MAX_SLICES_PER_ITEM: usize = 1 << 16;
 
-/// Memory that the parts of one insert request may take besides payload, once decoded. Writers that send a million small
-/// items at once stay below it.
+/// Memory that the parts of one insert request may take besides payload, once decoded. Writers that send a million
+/// small items at once stay below it.
 pub const MAX_DESCRIPTION_BYTES: usize = 256 << 20;
 
 /// Runs of items of one insert request: writers send a thousand items at most, and each run costs some hundred bytes.
@@ -33,8 +33,8 @@ pub const UNCOUNTED_REQUEST_BYTES: usize = 1 << 20;
 /// Strings of one tensor that may be listed one by one; writers send them in the compact form, without this limit.
 pub const MAX_LISTED_STRINGS: usize = 1 << 20;
 
-/// Part of a sample's description that does not count towards the size of a message, so that ordinary samples are packed
-/// by their chunks alone, as dm-reverb packs them.
+/// Part of a sample's description that does not count towards the size of a message, so that ordinary samples are
+/// packed by their chunks alone, as dm-reverb packs them.
 pub const FREE_INFO_BYTES: usize = 512;
 
 /// Nesting depth of a signature; prost itself stops at 100.

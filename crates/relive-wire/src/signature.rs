@@ -163,8 +163,8 @@ fn bound_bytes(
     Some(bytes.into())
 }
 
-/// Most bytes of all bounds of a signature that are given as lists of values: a list of one value fills any shape, and a
-/// message of a few bytes could ask for gigabytes. Bounds are scalars or have the shape of one step.
+/// Most bytes of all bounds of a signature that are given as lists of values: a list of one value fills any shape, and
+/// a message of a few bytes could ask for gigabytes. Bounds are scalars or have the shape of one step.
 const MAX_FILLED_BYTES: usize = 1 << 26;
 
 /// TensorFlow widens small integers to int32 in `int_val`; the low bytes are the value.

@@ -1,4 +1,5 @@
-//! Chunks under codecs that dm-reverb does not know: told on the wire, and coded anew for readers that do not know them.
+//! Chunks under codecs that dm-reverb does not know: told on the wire, and coded anew for readers that do not know
+//! them.
 #![expect(clippy::unwrap_used, reason = "data made here is valid")]
 
 use std::sync::Arc;

@@ -2,8 +2,8 @@
 
     python decision_transformer.py catch/0 --steps 500      # from episodes of a policy that acts at random
 
-At each step it gets the return of the whole episode and not what is still to come of it, since a policy does not see rewards. A
-sequence has to be long enough for a whole episode.
+At each step it gets the return of the whole episode and not what is still to come of it, since a policy does not see
+rewards. A sequence has to be long enough for a whole episode.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from relive.rl import torch as rlt
 
 
 class Transformer(nn.Module):
-    """What is done next, from the return, what was seen, and what was done. Each step has two tokens: what is seen, and the action."""
+    """What is done next, from the return, what was seen, and what was done. Each step has two tokens: what is seen, and
+    the action."""
 
     def __init__(self, spec: rl.EnvironmentSpec, settings: DecisionTransformer) -> None:
         super().__init__()
@@ -35,7 +36,8 @@ class Transformer(nn.Module):
         self.head = nn.Linear(width, spec.actions.num_values)
 
     def forward(self, returns: torch.Tensor, observations: torch.Tensor, actions: torch.Tensor) -> torch.Tensor:
-        """Logits ``[rows, time, actions]`` for returns ``[rows]``, observations ``[rows, time, …]`` and actions ``[rows, time]``."""
+        """Logits ``[rows, time, actions]`` for returns ``[rows]``, observations ``[rows, time, …]`` and actions
+        ``[rows, time]``."""
         rows, time = actions.shape
         told = returns[:, None, None].expand(rows, time, 1)
         seen = self.seen(torch.cat([told, observations.float().flatten(2)], -1))

@@ -149,7 +149,8 @@ class Learner:
         advantages, returns = rollout.advantages(
             values(self.params, rollout.observations), discount=settings.discount, gae_lambda=settings.gae_lambda
         )
-        # All steps, those that only reset, too, but these do not count: with shapes that stay the same JAX compiles once.
+        # All steps, those that only reset, too, but these do not count: with shapes that stay the same JAX compiles
+        # once.
         steps = {
             "observations": rollout.observations[:-1], "actions": rollout.actions, "log_prob": rollout.extras["log_prob"],
             "advantages": advantages, "returns": returns, "counts": ~rollout.starts,

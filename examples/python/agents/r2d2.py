@@ -1,4 +1,5 @@
-"""R2D2 (Kapturowski et al., 2019) in PyTorch: Q-learning with an LSTM, from sequences that are stored with the state of the memory.
+"""R2D2 (Kapturowski et al., 2019) in PyTorch: Q-learning with an LSTM, from sequences that are stored with the state of
+the memory.
 
     python r2d2.py memory_len/3 --steps 4000
 """
@@ -29,7 +30,8 @@ class QMemory(nn.Module):
         self.head = nn.Sequential(nn.Linear(width, width), nn.ReLU(), nn.Linear(width, spec.actions.num_values))
 
     def forward(self, observations: torch.Tensor, state: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Values ``[rows, time, actions]`` for observations ``[rows, time, …]``, and the state ``[rows, 2, width]`` after them."""
+        """Values ``[rows, time, actions]`` for observations ``[rows, time, …]``, and the state ``[rows, 2, width]``
+        after them."""
         hidden, cell = state.transpose(0, 1).contiguous().unsqueeze(1)
         outputs, after = self.memory(self.front(observations.float().flatten(2)), (hidden, cell))
         return self.head(outputs), torch.cat(after).transpose(0, 1)
@@ -95,7 +97,8 @@ class Learner(rlt.Learner):
         return rl.Learnt({"loss": loss, "value": float(taken.detach().mean())}, priorities=self.priorities(errors, counts))
 
     def unrolled(self, module: QMemory, observations: Any, memory: torch.Tensor, known: torch.Tensor) -> torch.Tensor:
-        """Values of a batch. The first rows only bring the memory up to date, but where the episode begins with them, since it is known there."""
+        """Values of a batch. The first rows only bring the memory up to date, but where the episode begins with them,
+        since it is known there."""
         count = self.settings.burn_in
         if count == 0:
             return module(observations, memory)[0]

@@ -1,5 +1,5 @@
-"""A world model in PyTorch after DreamerV3 (Hafner et al., 2023), small: a recurrent model with discrete latents learns what happens,
-and an actor and a critic learn from what it imagines.
+"""A world model in PyTorch after DreamerV3 (Hafner et al., 2023), small: a recurrent model with discrete latents learns
+what happens, and an actor and a critic learn from what it imagines.
 
     python world_model.py catch/0 --steps 8000
 """
@@ -79,7 +79,8 @@ class Policy(rlt.Policy):
 
 
 class Learner(rlt.Learner):
-    """The model learns from sequences, the actor and the critic from what the model imagines to come after each of their steps."""
+    """The model learns from sequences, the actor and the critic from what the model imagines to come after each of
+    their steps."""
 
     def __init__(self, settings: Dreamer, spec: rl.EnvironmentSpec, seed: int) -> None:
         torch.manual_seed(seed)
@@ -140,7 +141,8 @@ class Learner(rlt.Learner):
         return torch.stack(states), torch.stack(actions)
 
     def behave(self, memory: torch.Tensor, latent: torch.Tensor) -> dict[str, float]:
-        """A step of the actor, by REINFORCE with returns that are divided by their range, and of the critic, by λ-returns."""
+        """A step of the actor, by REINFORCE with returns that are divided by their range, and of the critic, by
+        λ-returns."""
         states, actions = self.imagined(memory, latent)
         with torch.no_grad():
             rewards, values = self.module.reward(states[1:]).squeeze(-1), self.target(states).squeeze(-1)

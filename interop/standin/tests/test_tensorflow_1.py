@@ -202,8 +202,8 @@ def test_datasets_distributed_by_a_function(client, strategy):
     assert 0 <= step().numpy() < _ITEMS
 
 
-# The devices of a process must be known before its first operation. The iterators are gone before the interpreter is: TensorFlow
-# may wait for ever for threads that ask for it then.
+# The devices of a process must be known before its first operation. The iterators are gone before the interpreter is:
+# TensorFlow may wait for ever for threads that ask for it then.
 _TWO_REPLICAS = """
 import sys
 import tensorflow as tf

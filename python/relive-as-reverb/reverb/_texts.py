@@ -1,7 +1,7 @@
 """dm-reverb's texts for Relive's errors: programs and their tests compare them.
 
-The class of an error stays, which is dm-reverb's or a subclass of it. The text begins with dm-reverb's, and Relive's own comes
-after it, since it says more: which tables there are, which step it was, what to do.
+The class of an error stays, which is dm-reverb's or a subclass of it. The text begins with dm-reverb's, and Relive's
+own comes after it, since it says more: which tables there are, which step it was, what to do.
 """
 
 import contextlib

@@ -130,7 +130,8 @@ class Writer(_writers.Writer):
         for index, (want, array) in enumerate(zip(wanted, arrays, strict=True)):
             if _texts.fits(want, array.dtype, array.shape):
                 continue
-            # dm-reverb compares a signature of whole items with its steps, too, and takes what fits after the first dimension.
+            # dm-reverb compares a signature of whole items with its steps, too, and takes what fits after the first
+            # dimension.
             if want[2] is not None and _texts.fits(want, array.dtype, (want[2][0] if want[2] else 0, *array.shape)):
                 continue
             words += (

@@ -1,7 +1,7 @@
 """The names of dm-reverb's extension module: what its Python classes are made of, with the calls that it has there.
 
-Programs seldom need more of it than the selectors and chunker options. The classes of this module stand on Relive's clients,
-writers, samplers, servers and tables.
+Programs seldom need more of it than the selectors and chunker options. The classes of this module stand on Relive's
+clients, writers, samplers, servers and tables.
 """
 
 import operator

@@ -21,7 +21,8 @@ _APPEND = (
 
 
 def infer_signature(configs: Sequence[Any], step_spec: Any) -> Any:
-    """As ``relive.structured.infer_signature``; where TensorFlow is installed, the specs are always ``tf.TensorSpec``."""
+    """As ``relive.structured.infer_signature``; where TensorFlow is installed, the specs are always
+    ``tf.TensorSpec``."""
     signature = _infer_signature.infer_signature(configs, step_spec)
     if importlib.util.find_spec("tensorflow") is None:
         return signature

@@ -9,7 +9,8 @@ import tensorflow as tf
 
 from relive import errors
 
-# The first that fits. An unknown table is a wrong argument too for a writer, and that is what dm-reverb's operations say.
+# The first that fits. An unknown table is a wrong argument too for a writer, and that is what dm-reverb's operations
+# say.
 _TABLE: tuple[tuple[type[Exception], type[tf.errors.OpError]], ...] = (
     (errors.DeadlineExceededError, tf.errors.DeadlineExceededError),
     (errors.InvalidArgumentError, tf.errors.InvalidArgumentError),

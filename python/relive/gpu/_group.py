@@ -53,7 +53,8 @@ class Group(abc.ABC):
 
 
 class _Torch(Group):
-    """A process group of PyTorch, or a module with the functions of ``torch.distributed``, such as ``deepspeed.comm``."""
+    """A process group of PyTorch, or a module with the functions of ``torch.distributed``, such as
+    ``deepspeed.comm``."""
 
     def __init__(self, functions: Any, group: Any = None, **share: int) -> None:
         self._functions, self._group = functions, group

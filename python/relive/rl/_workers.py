@@ -44,8 +44,8 @@ class Launcher(Protocol):
 
     @property
     def other_machines(self) -> dict[str, Any] | None:
-        """``{"host": …, "token": …}`` if workers may be on other machines: the address at which they reach this machine,
-        and the token that they send."""
+        """``{"host": …, "token": …}`` if workers may be on other machines: the address at which they reach this
+        machine, and the token that they send."""
 
     @property
     def by_nodes(self) -> bool:

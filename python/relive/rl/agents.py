@@ -174,7 +174,8 @@ class R2D3(NamedAgent):
 
 
 class Rainbow(NamedAgent):
-    """DQN with a distribution of returns, noisy networks and a duelling head (Hessel et al. 2018). For discrete actions."""
+    """DQN with a distribution of returns, noisy networks and a duelling head (Hessel et al. 2018). For discrete
+    actions."""
 
     _name = "rainbow"
 

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-# Two episodes of CartPole's shape, of three and two steps: one ends with a terminal, one with a timeout; a last row goes nowhere.
+# Two episodes of CartPole's shape, of three and two steps: one ends with a terminal, one with a timeout; a last row
+# goes nowhere.
 observations = np.arange(24, dtype=np.float64).reshape(6, 4) / 8
 arrays = {
     "observations": observations,

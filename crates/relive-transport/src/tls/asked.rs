@@ -7,8 +7,8 @@ use rustls::client::ResolvesClientCert;
 use rustls::sign::CertifiedKey;
 use rustls::{ClientConfig, SignatureScheme};
 
-/// Set once a server has asked for a certificate. With TLS 1.3 such a server gives its verdict after the client's handshake is
-/// over, so that the client has to wait for it.
+/// Set once a server has asked for a certificate. With TLS 1.3 such a server gives its verdict after the client's
+/// handshake is over, so that the client has to wait for it.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Asked(Arc<AtomicBool>);
 

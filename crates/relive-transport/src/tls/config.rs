@@ -15,7 +15,8 @@ use super::asked::Asked;
 /// The protocol that gRPC clients ask for in the handshake.
 const HTTP2: &[u8] = b"h2";
 
-/// The bulk path. Which of the two it is shows in the first bytes, so that a client that asks for neither is served too.
+/// The bulk path. Which of the two it is shows in the first bytes, so that a client that asks for neither is served
+/// too.
 const BULK: &[u8] = b"relive-bulk";
 
 /// Why certificates cannot be used.
@@ -151,8 +152,8 @@ pub struct ClientTls {
 }
 
 impl ClientTls {
-    /// A client that trusts `authorities` (PEM; the system's list, if there are none given), and shows `identity` to servers
-    /// that ask for it.
+    /// A client that trusts `authorities` (PEM; the system's list, if there are none given), and shows `identity` to
+    /// servers that ask for it.
     ///
     /// # Errors
     /// There is no authority in the text, the system has no list, or key and certificate do not fit.

@@ -3,8 +3,8 @@
 use std::error::Error;
 use std::io;
 
-/// What TLS says, and what to do, if that is what `error` comes from: a certificate that is not trusted, one that is missing, or a
-/// peer without TLS. To try again is of no use.
+/// What TLS says, and what to do, if that is what `error` comes from: a certificate that is not trusted, one that is
+/// missing, or a peer without TLS. To try again is of no use.
 #[must_use]
 pub fn refusal(error: &(dyn Error + 'static)) -> Option<String> {
     let mut next = Some(error);

@@ -38,7 +38,8 @@ impl TlsSocket {
     /// Shakes hands with the server at `host`, for gRPC or for the bulk path.
     ///
     /// # Errors
-    /// The server does not speak TLS, its certificate is not trusted or for another name, or it does not trust this client.
+    /// The server does not speak TLS, its certificate is not trusted or for another name, or it does not trust this
+    /// client.
     pub(crate) async fn connect(
         tcp: TcpStream,
         host: &str,

@@ -27,10 +27,11 @@ pub enum FrameKind {
     Confirm = 8,
     /// Client: nothing more comes; the server confirms what came and ends.
     End = 9,
-    /// Server: samples of a batch one by one, since they are not all there yet, have no columns in common, or have strings. Body: `SampleStreamResponse`s of deepmind.reverb,
-    /// each with gRPC's header.
+    /// Server: samples of a batch one by one, since they are not all there yet, have no columns in common, or have
+    /// strings. Body: `SampleStreamResponse`s of deepmind.reverb, each with gRPC's header.
     Samples = 10,
-    /// Of a connection to the rows of a trajectory store, as all that follow. Client: the connection begins. Head: a token.
+    /// Of a connection to the rows of a trajectory store, as all that follow. Client: the connection begins. Head: a
+    /// token.
     OpenRows = 11,
     /// Server: what the store is. Head: its shape and schema.
     RowsOpened = 12,
@@ -48,7 +49,8 @@ pub enum FrameKind {
     RowsRefused = 18,
 }
 
-/// The fixed part of a frame: kind, three zeros, the length of the head (uint32) and of the body (uint64), little endian.
+/// The fixed part of a frame: kind, three zeros, the length of the head (uint32) and of the body (uint64), little
+/// endian.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FrameHeader {
     /// What it is.

@@ -23,8 +23,8 @@ pub struct BatchInfo {
     pub rate_limited: bool,
 }
 
-/// Where the arrays of a batch of so many samples lie: key, probability, priority, table size, time of the insert (each of 8
-/// bytes), times sampled (4 bytes), rate limited (1 byte), little endian.
+/// Where the arrays of a batch of so many samples lie: key, probability, priority, table size, time of the insert (each
+/// of 8 bytes), times sampled (4 bytes), rate limited (1 byte), little endian.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InfoLayout {
     samples: usize,

@@ -1,7 +1,7 @@
 //! The bulk path: frames of Relive's own, beside gRPC on the same port. `docs/protocol.md` specifies it.
 //!
-//! A connection begins with [`MAGIC`] and serves one purpose, which its first frame tells. A frame is a [`FrameHeader`], a
-//! head (a message of `bulk.proto`), and a body that is bytes and nothing else.
+//! A connection begins with [`MAGIC`] and serves one purpose, which its first frame tells. A frame is a
+//! [`FrameHeader`], a head (a message of `bulk.proto`), and a body that is bytes and nothing else.
 
 mod align;
 mod batch;

@@ -23,7 +23,8 @@ pub struct ReceivedColumn<'a> {
     pub squeeze: bool,
 }
 
-/// Some rows of a tensor of a chunk. `N` is `i32` as long as the numbers are as sent, `u32` once their signs were checked.
+/// Some rows of a tensor of a chunk. `N` is `i32` as long as the numbers are as sent, `u32` once their signs were
+/// checked.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ReceivedSlice<N> {
     /// The chunk.

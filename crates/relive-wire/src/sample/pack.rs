@@ -66,7 +66,8 @@ impl Packer {
         Self { finished: VecDeque::new(), open: Open::default(), codecs: codecs.with(Codec::Snappy) }
     }
 
-    /// Says what the items of the samples after it look like, as far as it is known. To be called before the first of them.
+    /// Says what the items of the samples after it look like, as far as it is known. To be called before the first of
+    /// them.
     pub fn tell(&mut self, structure: Option<&ItemStructure>) {
         let message = structure::of_items(structure).encode_to_vec();
         self.open.tail.key(STRUCTURE_FIELD, 2);

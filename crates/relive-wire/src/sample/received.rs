@@ -139,8 +139,8 @@ impl ReceivedSample {
         self.trajectory_beside(&mut HashMap::new())
     }
 
-    /// [`trajectory`](Self::trajectory) of a sample beside others, whose chunks are `known` by their keys: those that they share are read
-    /// once. Its own are added.
+    /// [`trajectory`](Self::trajectory) of a sample beside others, whose chunks are `known` by their keys: those that
+    /// they share are read once. Its own are added.
     ///
     /// # Errors
     /// As [`trajectory`](Self::trajectory).

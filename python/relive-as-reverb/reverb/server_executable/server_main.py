@@ -13,7 +13,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser("reverb_server", description="Serves the tables of a configuration on Relive.")
     parser.add_argument("--config", required=True, help="a ReverbServerConfig in protobuf's text format")
     config_text = parser.parse_args(arguments).config
-    # Imported when they are needed, so that `--help` answers at once; not through `reverb`, which would load TensorFlow.
+    # Imported when they are needed, so that `--help` answers at once; not through `reverb`, which would load
+    # TensorFlow.
     import tempfile
 
     from google.protobuf import text_format

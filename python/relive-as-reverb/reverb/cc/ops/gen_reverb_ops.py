@@ -51,14 +51,16 @@ def reverb_client_update_priorities(
 def reverb_trajectory_dataset(
     server_address: Any, table: Any, dtypes: Sequence[Any], shapes: Sequence[Any], *options: Any, **named: Any
 ) -> tf.Tensor:
-    """The variant tensor of a ``TrajectoryDataset``; options as there. ``dtypes`` and ``shapes`` begin with the information."""
+    """The variant tensor of a ``TrajectoryDataset``; options as there. ``dtypes`` and ``shapes`` begin with the
+    information."""
     return _variant(trajectory_dataset.TrajectoryDataset, server_address, table, dtypes, shapes, *options, **named)
 
 
 def reverb_timestep_dataset(
     server_address: Any, table: Any, dtypes: Sequence[Any], shapes: Sequence[Any], *options: Any, **named: Any
 ) -> tf.Tensor:
-    """The variant tensor of a ``TimestepDataset``; options as there. ``dtypes`` and ``shapes`` begin with the information."""
+    """The variant tensor of a ``TimestepDataset``; options as there. ``dtypes`` and ``shapes`` begin with the
+    information."""
     return _variant(timestep_dataset.TimestepDataset, server_address, table, dtypes, shapes, *options, **named)
 
 
