@@ -44,8 +44,9 @@ ENVIRONMENT = """
 def test_processes_act_with_answers_of_the_store() -> None:
     name = f"writers-{os.getpid()}"
     with store(capacity=16, name=name) as made:
-        processes = [run(ENVIRONMENT.format(name=name, columns=COLUMNS, episodes=6, first=100 * number)) for number in
-        range(2)] finished: list[gpu.Inserted] = [] while len(finished) < 12:
+        processes = [run(ENVIRONMENT.format(name=name, columns=COLUMNS, episodes=6, first=100 * number)) for number in range(2)]
+        finished: list[gpu.Inserted] = []
+        while len(finished) < 12:
             scan = made.scan(timeout=30.0)
             assert scan.requests or scan.finished or scan.aborted, "nobody wants anything"
             finished += scan.finished
@@ -56,18 +57,18 @@ def test_processes_act_with_answers_of_the_store() -> None:
         for process in processes:
             _, err = process.communicate(timeout=60)
             assert process.returncode == 0, err
-        batch = made.collect([place.index for place in finished], {key: gpu.Window(-6, 6, pad="tail") for key in
-        COLUMNS}) assert batch.generations.tolist() == [place.generation for place in finished] for row, length in
-        enumerate(batch.lengths):
-            observation, reward = batch.data["observation"][row], batch.data["reward"][row] assert observation[0, 0] %
-            100 == length - 1 assert observation[:length, 1].tolist() == list(range(length)) assert
-            reward[:length].tolist() == batch.data["action"][row][:length].tolist() == [10 * step for step in
-            range(length)]
+        batch = made.collect([place.index for place in finished], {key: gpu.Window(-6, 6, pad="tail") for key in COLUMNS})
+        assert batch.generations.tolist() == [place.generation for place in finished]
+        for row, length in enumerate(batch.lengths):
+            observation, reward = batch.data["observation"][row], batch.data["reward"][row]
+            assert observation[0, 0] % 100 == length - 1
+            assert observation[:length, 1].tolist() == list(range(length))
+            assert reward[:length].tolist() == batch.data["action"][row][:length].tolist() == [10 * step for step in range(length)]
         assert sorted(made.weights()) == [0] * 4 + sorted([1, 2, 3, 4, 5, 6] * 2)
 
 
-@pytest.mark.parametrize("at", ["begin()", "begin(); writer.write({'reward': 1})", "begin(); writer.append(step)",
-"begin(); writer._native.request()"]) def test_a_writer_that_is_killed_leaves_nothing_behind(at: str) -> None:
+@pytest.mark.parametrize("at", ["begin()", "begin(); writer.write({'reward': 1})", "begin(); writer.append(step)", "begin(); writer._native.request()"])
+def test_a_writer_that_is_killed_leaves_nothing_behind(at: str) -> None:
     name = f"killed-{os.getpid()}"
     with store(capacity=2, writers=1, name=name) as made:
         script = f"""

@@ -18,9 +18,11 @@ _PUBLIC = """
     timestep_dataset trajectory_dataset trajectory_writer platform
 """
 _IN_MODULES = {
-    "client": "Client Writer", "errors": "ReverbError DeadlineExceededError", "item_selectors": "Fifo Lifo MaxHeap
-    MinHeap Prioritized Uniform", "pattern_dataset": "PatternDataset pattern_dataset_with_info", "pybind":
-    """ItemSelector FifoSelector LifoSelector UniformSelector HeapSelector PrioritizedSelector selector_from_proto
+    "client": "Client Writer",
+    "errors": "ReverbError DeadlineExceededError",
+    "item_selectors": "Fifo Lifo MaxHeap MinHeap Prioritized Uniform",
+    "pattern_dataset": "PatternDataset pattern_dataset_with_info",
+    "pybind": """ItemSelector FifoSelector LifoSelector UniformSelector HeapSelector PrioritizedSelector selector_from_proto
         TableExtension RateLimiter Table Writer Sampler Client Checkpointer create_default_checkpointer Server WeakCellRef
         ChunkerOptions ConstantChunkerOptions AutoTunedChunkerOptions TrajectoryWriter StructuredWriter""",
     "rate_limiters": "RateLimiter MinSize SampleToInsertRatio Queue Stack",
