@@ -26,11 +26,18 @@ fn in_text(path: &str, text: &str) -> Vec<Finding> {
     findings
 }
 
-/// What holds the prose of a file, and whether the next line is within code or a docstring.
+/// What holds the prose of a file, and what the next line is within.
 enum Kind {
-    Markdown { in_code: bool },
-    Rust { in_code: bool },
-    Python { in_docstring: bool },
+    Markdown {
+        in_code: bool,
+    },
+    Rust {
+        in_code: bool,
+    },
+    /// Within a string of three quotes: whether it stands alone, as docstrings do.
+    Python {
+        string: Option<bool>,
+    },
 }
 
 impl Kind {
@@ -39,7 +46,7 @@ impl Kind {
         match ending {
             "md" => Some(Kind::Markdown { in_code: false }),
             "rs" => Some(Kind::Rust { in_code: false }),
-            "py" | "pyi" => Some(Kind::Python { in_docstring: false }),
+            "py" | "pyi" => Some(Kind::Python { string: None }),
             _ => None,
         }
     }
@@ -57,15 +64,22 @@ impl Kind {
                 };
                 is_paragraph(comment.trim_start(), in_code)
             }
-            Kind::Python { in_docstring } => {
-                let was_in = *in_docstring;
+            Kind::Python { string } => {
+                let before = *string;
                 if line.matches("\"\"\"").count() % 2 == 1 {
-                    *in_docstring = !was_in && trimmed.trim_start_matches('r').starts_with("\"\"\"");
+                    let begins = trimmed.trim_start_matches('r').starts_with("\"\"\"");
+                    *string = if before.is_some() { None } else { Some(begins) };
                 }
-                was_in || *in_docstring || trimmed.starts_with('#')
+                before
+                    .or(*string)
+                    .unwrap_or_else(|| trimmed.starts_with('#') || is_one_line_docstring(trimmed))
             }
         }
     }
+}
+
+fn is_one_line_docstring(line: &str) -> bool {
+    line.starts_with("\"\"\"") && line.ends_with("\"\"\"")
 }
 
 fn is_paragraph(line: &str, in_code: &mut bool) -> bool {
@@ -99,6 +113,7 @@ mod tests {
         assert_eq!(found("a.rs", &format!("/// {wide}\nlet a = \"{wide}\";\n")), 1);
         assert_eq!(found("a.rs", &format!("/// ```\n/// {wide}\n/// ```\n// {wide}")), 1);
         assert_eq!(found("a.py", &format!("# {wide}\na = \"{wide}\"\n")), 1);
+        assert_eq!(found("a.py", &format!("a = \"\"\"\n{wide}\n\"\"\"\nb = \"{wide}\"\n")), 0);
         assert_eq!(found("a.py", &format!("\"\"\"One line.\n\n{wide}\n\"\"\"\na = \"{wide}\"\n")), 1);
     }
 
