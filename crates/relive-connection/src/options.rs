@@ -10,13 +10,28 @@ use crate::transport::TransportChoice;
 
 /// Options of a `Client`.
 ///
+/// | Option | Default | Unit |
+/// |---|---|---|
+/// | [`timeout`](Self::timeout) | 30 | s, as a [`Duration`] |
+/// | [`connect_timeout`](Self::connect_timeout) | 5 | s, as a [`Duration`] |
+/// | [`answer_timeout`](Self::answer_timeout) | 1 | s, as a [`Duration`] |
+/// | [`tcp_keepalive`](Self::tcp_keepalive) | 30 | s, as a [`Duration`] |
+/// | [`stream_window_bytes`](Self::stream_window_bytes) | 8 Mi | bytes |
+/// | [`connection_window_bytes`](Self::connection_window_bytes) | 32 Mi | bytes |
+/// | [`transport`](Self::transport) | [`Auto`](TransportChoice::Auto) | |
+/// | [`token`](Self::token), [`tls`](Self::tls), [`tls_name`](Self::tls_name) | none | |
+///
+/// Only [`timeout`](Self::timeout) affects a client of tables in the same process.
+///
 /// ```
 /// use std::time::Duration;
 ///
 /// use relive_connection::ClientOptions;
 ///
-/// let options = ClientOptions::default().timeout(Duration::from_secs(5));
-/// # let _ = options;
+/// let options = ClientOptions::default().timeout(Duration::from_secs(5)).token("secret");
+/// assert_eq!(options.call_timeout(), Duration::from_secs(5));
+/// assert_eq!(options.answer_limit(), ClientOptions::DEFAULT_ANSWER_TIMEOUT);
+/// assert!(!format!("{options:?}").contains("secret"), "the token is never printed");
 /// ```
 #[derive(Clone)]
 pub struct ClientOptions {

@@ -11,14 +11,41 @@ const MAX_BATCH_SIZE: usize = 1 << 20;
 
 /// Options of a [`BatchSampler`](crate::BatchSampler).
 ///
+/// | Option | Default |
+/// |---|---|
+/// | [`new`](Self::new): `batch_size` | required, at least 1 |
+/// | [`prefetch`](Self::prefetch) | 2 batches from a server, 0 in the same process |
+/// | [`num_workers`](Self::num_workers) | 1 |
+/// | [`timeout`](Self::timeout) | no limit |
+/// | [`max_batches`](Self::max_batches) | no end |
+///
+/// # Example
+///
 /// ```
 /// use std::time::Duration;
 ///
-/// use relive_client::BatchOptions;
+/// use relive_client::{BatchOptions, Client, ErrorKind};
+/// # use relive_engine::Engine;
+/// # use relive_table::TableConfig;
 ///
-/// let options = BatchOptions::new(256).prefetch(4).timeout(Duration::from_secs(1));
-/// # let _ = options;
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let client = Client::in_process(Engine::builder().table(TableConfig::new("empty")).build()?);
+/// let options = BatchOptions::new(256).prefetch(4).timeout(Duration::from_millis(10));
+/// let mut batches = client.batches("empty", options)?;
+/// let error = batches.next().await.expect("an error, not the end").unwrap_err();
+/// assert_eq!(error.kind(), ErrorKind::Timeout);
+///
+/// let error = client.batches("empty", BatchOptions::new(0)).unwrap_err();
+/// assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+/// # Ok(())
+/// # }
 /// ```
+///
+/// # Errors
+///
+/// The function that creates the sampler checks the options. It fails with `InvalidArgument` for a `batch_size`,
+/// `num_workers` or `max_batches` of 0, and if `batch_size * (prefetch + 1)` exceeds 2²⁰ samples.
 #[derive(Debug, Clone, Copy)]
 pub struct BatchOptions {
     pub(crate) batch_size: usize,

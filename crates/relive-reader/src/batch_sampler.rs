@@ -27,24 +27,40 @@ use crate::streams::Streams;
 
 /// Reads batches of samples of one table.
 ///
-/// Over TCP, batches are asked for ahead in the background, in the same process they are taken when they are wanted,
-/// and over TCP, too, with [`BatchOptions::prefetch`] of 0. Dropping the sampler takes back what it has asked for;
-/// samples that came and were not handed out are lost.
+/// # Example
 ///
-/// ```no_run
-/// use relive_client::{BatchOptions, Client};
+/// ```
+/// use relive_client::{BatchOptions, Client, Nest, Tensor};
+/// # use relive_engine::Engine;
+/// # use relive_table::TableConfig;
 ///
-/// # async fn run() -> Result<(), relive_client::Error> {
-/// let client = Client::connect("localhost:8000")?;
-/// let mut batches = client.batches("replay", BatchOptions::new(256))?;
-/// while let Some(batch) = batches.next().await {
-///     let batch = batch?;
-///     let mut observations = vec![0; batch.columns()?[0].size_bytes(batch.len()).expect("numbers")];
-///     batch.gather_into(0, &mut observations)?;
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let client = Client::in_process(Engine::builder().table(TableConfig::queue("steps", 10)).build()?);
+/// for reward in [0.5_f32, 1.5] {
+///     client.insert(&Nest::Leaf(Tensor::scalar(reward)), &[("steps", 1.0)]).await?;
 /// }
+/// let mut batches = client.batches("steps", BatchOptions::new(2).max_batches(1))?;
+/// let batch = batches.next().await.expect("one batch")?;
+/// let mut rewards = vec![0; batch.columns()?[0].size_bytes(batch.len()).expect("numbers")];
+/// batch.gather_into(0, &mut rewards)?;
+/// assert_eq!(rewards, [0.5_f32.to_le_bytes(), 1.5_f32.to_le_bytes()].concat());
+/// assert!(batches.next().await.is_none());
 /// # Ok(())
 /// # }
 /// ```
+///
+/// # Prefetching
+///
+/// A sampler of a server requests batches ahead of their use, two by default. With a
+/// [`prefetch`](BatchOptions::prefetch) of 0, and for a table in the same process, it takes samples only when the
+/// caller asks for a batch. Dropping the sampler withdraws its requests; samples that have arrived and were not
+/// returned are lost.
+///
+/// # Errors
+///
+/// After `Timeout` and `Unavailable`, the caller may ask again: samples that have arrived stay for the next batch. All
+/// other errors are permanent.
 pub struct BatchSampler {
     source: Source,
     table: Arc<str>,

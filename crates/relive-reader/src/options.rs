@@ -9,16 +9,39 @@ const MAX_IN_FLIGHT: usize = 0x7fff_ffff;
 
 /// Options of a [`Sampler`](crate::Sampler).
 ///
+/// | Option | Default |
+/// |---|---|
+/// | [`num_workers`](Self::num_workers) | 1 |
+/// | [`max_in_flight_samples_per_worker`](Self::max_in_flight_samples_per_worker) | 100 samples |
+/// | [`max_samples`](Self::max_samples) | no end |
+/// | [`max_samples_per_stream`](Self::max_samples_per_stream) | 10,000 samples |
+/// | [`rate_limiter_timeout`](Self::rate_limiter_timeout) | no limit |
+/// | [`unavailable_timeout`](Self::unavailable_timeout) | the client's timeout |
+///
+/// # Example
+///
 /// ```
 /// use std::time::Duration;
 ///
-/// use relive_client::SamplerOptions;
+/// use relive_client::{Client, ErrorKind, SamplerOptions};
+/// # use relive_engine::Engine;
+/// # use relive_table::TableConfig;
 ///
-/// let options = SamplerOptions::default()
-///     .max_in_flight_samples_per_worker(512)
-///     .rate_limiter_timeout(Duration::from_secs(1));
-/// # let _ = options;
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let client = Client::in_process(Engine::builder().table(TableConfig::new("empty")).build()?);
+/// let options = SamplerOptions::default().rate_limiter_timeout(Duration::from_millis(10));
+/// let mut sampler = client.sampler("empty", options)?;
+/// let error = sampler.next().await.expect("an error, not the end").unwrap_err();
+/// assert_eq!(error.kind(), ErrorKind::Timeout);
+/// # Ok(())
+/// # }
 /// ```
+///
+/// # Errors
+///
+/// The function that creates the sampler checks the options. It fails with `InvalidArgument` for a 0, and for more than
+/// 2³¹ − 1 samples in flight.
 #[derive(Debug, Clone, Copy)]
 pub struct SamplerOptions {
     pub(crate) num_workers: usize,

@@ -19,27 +19,44 @@ use crate::samples::Sample;
 use crate::stream::RemoteFeed;
 use crate::streams::Streams;
 
-/// Reads samples of one table, some of them ahead of their use.
+/// Reads samples of one table, one at a time.
 ///
-/// Of a server, workers fetch in the background, at most as many samples as the options allow. A lost connection is
-/// made again without the caller noticing, unless it takes too long. Dropping a sampler ends its streams; what was
-/// fetched and not taken is lost. Of a table in this process nothing is fetched before it is asked for.
+/// A `Sampler` is also a [`Stream`] of results.
 ///
-/// It is also a [`Stream`] of results.
+/// # Example
 ///
-/// ```no_run
-/// use relive_client::{Client, SamplerOptions};
+/// ```
+/// use relive_client::{Client, Nest, SamplerOptions, Tensor};
+/// # use relive_engine::Engine;
+/// # use relive_table::TableConfig;
 ///
-/// # async fn run() -> Result<(), relive_client::Error> {
-/// let client = Client::connect("localhost:8000")?;
-/// let mut sampler = client.sampler("replay", SamplerOptions::default().max_samples(1_000))?;
-/// while let Some(sample) = sampler.next().await {
-///     let sample = sample?;
-///     println!("{} with probability {}", sample.info().key, sample.info().probability);
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let client = Client::in_process(Engine::builder().table(TableConfig::queue("steps", 10)).build()?);
+/// for reward in [0.5_f32, 1.5] {
+///     client.insert(&Nest::Leaf(Tensor::scalar(reward)), &[("steps", 1.0)]).await?;
 /// }
+/// let mut sampler = client.sampler("steps", SamplerOptions::default().max_samples(2))?;
+/// let mut rewards = Vec::new();
+/// while let Some(sample) = sampler.next().await {
+///     rewards.extend(sample?.columns()?[0].to_vec::<f32>()?);
+/// }
+/// assert_eq!(rewards, [0.5, 1.5]);
 /// # Ok(())
 /// # }
 /// ```
+///
+/// # Prefetching
+///
+/// A sampler of a server starts workers that fetch samples in the background, at most as many as
+/// [`max_in_flight_samples_per_worker`](SamplerOptions::max_in_flight_samples_per_worker) allows. Dropping the sampler
+/// loses the fetched samples that the caller has not taken. A sampler of a table in the same process does not prefetch.
+///
+/// # Errors
+///
+/// Workers reconnect after a lost connection. The caller gets an error only if the server stays away longer than
+/// [`unavailable_timeout`](SamplerOptions::unavailable_timeout). After `Timeout` and `Unavailable`, the caller may ask
+/// again; all other errors are permanent.
 pub struct Sampler {
     feed: Feed,
     taken: VecDeque<Sample>,

@@ -18,8 +18,38 @@ pub const MAX_TABLE_NAME_BYTES: usize = 1024;
 /// them.
 pub const MAX_SHARDS: u32 = 64;
 
-/// A table's rules. Made with [`TableConfig::new`] and changed field by field; checked by
-/// [`Table::new`](crate::Table::new).
+/// The rules of a table.
+///
+/// [`TableConfig::new`] sets the defaults. Methods of the same names as the fields change them.
+///
+/// # Presets
+///
+/// | Constructor | Table |
+/// |---|---|
+/// | [`new`](Self::new) | samples uniformly, evicts the oldest item, holds one million items |
+/// | [`queue`](Self::queue) | samples every item once, oldest first; blocks inserts while full |
+/// | [`stack`](Self::stack) | samples every item once, newest first; blocks inserts while full |
+///
+/// # Example
+///
+/// ```
+/// use relive_table::{ErrorBuffer, RateLimiterConfig, SelectorKind, TableConfig};
+///
+/// // Prioritized replay: 8 samples per insert, once the table holds 1,000 items.
+/// let limiter = RateLimiterConfig::sample_to_insert_ratio(8.0, 1_000, ErrorBuffer::Around(800.0))?;
+/// let config = TableConfig::new("replay")
+///     .sampler(SelectorKind::Prioritized { exponent: 0.6 })
+///     .max_size(100_000)
+///     .rate_limiter(limiter);
+/// assert_eq!(config.validate(), Ok(()));
+/// assert_eq!(config.remover, SelectorKind::Fifo);
+/// # Ok::<(), relive_table::RateLimiterError>(())
+/// ```
+///
+/// # Errors
+///
+/// Setting a field checks nothing. [`validate`](Self::validate) checks the rules, and so does every function that
+/// creates a table from them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TableConfig {
     /// The name by which clients ask for the table; not empty.

@@ -6,14 +6,30 @@ use std::fmt;
 
 /// A structure of lists, tuples, dicts and named tuples around leaves.
 ///
-/// Flattening goes by position, and in a dict by sorted key; it is the order of the columns everywhere.
+/// Steps are `Nest<Tensor>`; signatures and the names of columns are nests, too.
+///
+/// # Example
 ///
 /// ```
 /// use relive_tensor::Nest;
-/// let step = Nest::Dict([("obs".into(), Nest::Leaf(1)), ("action".into(), Nest::Leaf(2))].into());
-/// assert_eq!(step.leaves().copied().collect::<Vec<_>>(), [2, 1]);
-/// assert_eq!(step.flatten_with_paths()[0].0.to_string(), "action");
+///
+/// let step = Nest::dict([("obs", Nest::Tuple(vec![Nest::Leaf(1), Nest::Leaf(2)])), ("action", Nest::Leaf(3))]);
+/// assert_eq!(step.leaves().copied().collect::<Vec<_>>(), [3, 1, 2]);
+/// let paths: Vec<String> = step.flatten_with_paths().iter().map(|(path, _)| path.to_string()).collect();
+/// assert_eq!(paths, ["action", "obs/0", "obs/1"]);
+/// assert_eq!(step.unflatten([30, 10, 20])?, step.map(|leaf| leaf * 10));
+/// # Ok::<(), relive_tensor::NestError>(())
 /// ```
+///
+/// # Flattening order
+///
+/// Lists, tuples and named tuples flatten by position, dicts by sorted key. The leaves in this order are the columns of
+/// an item.
+///
+/// # Empty structures
+///
+/// [`None`](Self::None), empty containers and containers of these have no leaves. A single leaf without a container has
+/// the empty path `""`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Nest<T> {
     /// A leaf; alone, the whole structure.

@@ -18,18 +18,26 @@ use crate::{
 /// Threads of a client's runtime: one can decode messages while the other waits for the socket.
 const WORKER_THREADS: usize = 2;
 
-/// A client of one replay server; see [`crate::Client`].
+/// A client whose calls block their thread; otherwise the same as [`crate::Client`].
 ///
-/// ```no_run
+/// A client owns a Tokio runtime with two threads. Clones, writers and samplers share it.
+///
+/// ```
 /// use relive_client::blocking::Client;
 /// use relive_client::{Nest, Tensor};
+/// use relive_engine::Engine;
+/// use relive_table::TableConfig;
 ///
-/// let client = Client::connect("localhost:8000")?;
+/// let client = Client::in_process(Engine::builder().table(TableConfig::new("replay")).build()?)?;
 /// client.insert(&Nest::Leaf(Tensor::scalar(1.0_f32)), &[("replay", 1.0)])?;
 /// let samples = client.sample("replay", 1)?;
-/// # let _ = samples;
-/// # Ok::<(), relive_client::Error>(())
+/// assert_eq!(samples[0].columns()?[0].to_vec::<f32>()?, [1.0]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+///
+/// # Panics
+///
+/// Most calls panic inside an async task of a Tokio runtime, because they would block its thread.
 #[derive(Clone)]
 pub struct Client {
     runtime: Arc<Runtime>,

@@ -9,27 +9,66 @@ use relive_engine::Engine;
 use relive_fleet::{Backend, Fleet, ServerChange, ServerState, Target};
 use relive_reader::IdleStreams;
 
-/// A client of one replay server: Relive's or dm-reverb's over TCP, or tables in this very process.
+/// A client of a replay server, of several servers, or of tables in this process.
 ///
-/// In the same process nothing is serialised: chunks are encoded once and shared with the tables, and calls that do not
-/// have to wait need no runtime.
+/// | Constructor | Connects to |
+/// |---|---|
+/// | [`connect`](Client::connect) | one server, Relive's or dm-reverb's |
+/// | [`connect_many`](Client::connect_many) | several servers, used as one |
+/// | [`in_process`](Client::in_process) | the tables of an [`Engine`] in this process |
 ///
-/// Cheap to clone; clones share the connection. Nothing is connected before the first call, and a lost connection is
-/// made again by the next one. A call may take as long as the options say; [`with_timeout`](Client::with_timeout)
-/// gives a clone whose calls may take another time.
+/// A `Client` is cheap to clone. Clones share its connections.
 ///
-/// ```no_run
+/// # Example
+///
+/// ```
 /// use relive_client::{Client, Nest, Tensor};
+/// use relive_engine::Engine;
+/// use relive_table::TableConfig;
 ///
-/// # async fn run() -> Result<(), relive_client::Error> {
-/// let client = Client::connect("localhost:8000")?;
-/// let step = Nest::List(vec![Nest::Leaf(Tensor::scalar(1.0_f32))]);
-/// client.insert(&step, &[("replay", 1.0)]).await?;
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let engine = Engine::builder().table(TableConfig::new("replay")).build()?;
+/// let client = Client::in_process(engine);
+///
+/// let step = Nest::dict([("reward", Tensor::scalar(1.5_f32))]);
+/// client.insert(&step, &[("replay", 0.5)]).await?;
+///
 /// let samples = client.sample("replay", 1).await?;
-/// assert_eq!(samples[0].columns()?, [Tensor::from_slice(&[1.0_f32], [1]).expect("one value in one row")]);
+/// assert_eq!(samples[0].info().priority, 0.5);
+/// assert_eq!(samples[0].columns()?, [Tensor::from_slice(&[1.5_f32], [1])?]);
 /// # Ok(())
 /// # }
 /// ```
+///
+/// # Connections
+///
+/// A client connects on its first call, not when it is created, and reconnects after a lost connection. A client of a
+/// server needs a Tokio runtime; [`blocking::Client`](crate::blocking::Client) has its own.
+///
+/// # Tables in the same process
+///
+/// Nothing is serialized: chunks are encoded once and shared with the tables. Calls that do not have to wait need no
+/// runtime.
+///
+/// # Timeouts
+///
+/// A call may take as long as [`ClientOptions::timeout`] allows, 30 s by default.
+/// [`with_timeout`](Client::with_timeout) returns a clone with another timeout. Writers and samplers use the timeout of
+/// the client that created them.
+///
+/// # Errors
+///
+/// Every call returns an [`Error`](crate::Error) with a [`kind`](crate::Error::kind) and a message that says what the
+/// call was waiting for. The kinds that most calls share:
+///
+/// | Kind | Meaning |
+/// |---|---|
+/// | `InvalidArgument` | an option, a step or a priority cannot be used |
+/// | `NotFound` | no table has this name |
+/// | `Timeout` | the call did not complete within its timeout |
+/// | `Unavailable` | no server answers, or the connection broke during a call that is not repeated |
+/// | `Unimplemented` | the server does not support the call; many calls need a Relive server |
 #[derive(Clone)]
 pub struct Client {
     pub(super) backend: Backend,

@@ -18,9 +18,50 @@ use crate::samples::Sample;
 /// behind them, so that a few bytes of a server could announce 2^32. Steps of an item are hundreds.
 const MAX_EMPTY_ROWS: u32 = 1 << 16;
 
-/// Samples whose columns can be decoded into one array each.
+/// A batch of samples, each of whose columns can be decoded into one array.
 ///
-/// Nothing is decoded before it is asked for. All calls work without a Tokio runtime and from any thread.
+/// Data is decoded when it is requested, and not before. All methods work without a Tokio runtime and from any thread.
+///
+/// # Example
+///
+/// ```
+/// use relive_client::{BatchOptions, Client, Nest, Tensor};
+/// # use relive_engine::Engine;
+/// # use relive_table::TableConfig;
+///
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let client = Client::in_process(Engine::builder().table(TableConfig::queue("steps", 10)).build()?);
+/// for reward in [0.5_f32, 1.5] {
+///     client.insert(&Nest::Leaf(Tensor::scalar(reward)), &[("steps", 1.0)]).await?;
+/// }
+/// let batch = client.batches("steps", BatchOptions::new(2))?.next().await.expect("a batch")?;
+/// let layout = &batch.columns()?[0];
+/// assert_eq!(layout.sample_shape().dims(), [1]);
+///
+/// let mut rewards = vec![0; layout.size_bytes(batch.len()).expect("numbers have a size")];
+/// batch.gather_into(0, &mut rewards)?; // Shape [2, 1].
+/// assert_eq!(rewards, [0.5_f32.to_le_bytes(), 1.5_f32.to_le_bytes()].concat());
+/// assert!(batch.infos().all(|info| info.priority == 1.0));
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Shapes
+///
+/// [`gather_into`](Self::gather_into) writes an array `[samples, rows, ..cell]`, or `[samples, ..cell]` for a squeezed
+/// column: little-endian and row-major.
+///
+/// # Samples of different lengths
+///
+/// If samples differ in their number of rows, [`columns`](Self::columns) and `gather_into` fail with `InvalidArgument`.
+/// [`columns_padded`](Self::columns_padded) and [`gather_padded_into`](Self::gather_padded_into) pad with zeros and
+/// fill a mask.
+///
+/// # Errors
+///
+/// `DataLoss` for data that cannot be decoded. Samples whose columns differ in type, number or cell shape form no
+/// batch: every method that needs columns then returns the same error, but [`samples`](Self::samples) still works.
 pub struct SampleBatch {
     content: Content,
     /// Made when they are asked for, unless the batch was made of them.

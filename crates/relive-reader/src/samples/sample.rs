@@ -11,7 +11,41 @@ use relive_table::{ItemData, ItemStructure, Sampled, Timestamp};
 use relive_tensor::{AtHand, Chunk, Tensor, Trajectory};
 use relive_wire::sample::ReceivedSample;
 
-/// An item as it was sampled. Its data is decoded when it is asked for.
+/// A sampled item: its data, its key, its probability and its priority at that moment.
+///
+/// The data is decoded when it is requested, and not before.
+///
+/// # Example
+///
+/// ```
+/// use relive_client::{Client, Nest, Tensor};
+/// # use relive_engine::Engine;
+/// # use relive_table::TableConfig;
+///
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let client = Client::in_process(Engine::builder().table(TableConfig::new("replay")).build()?);
+/// let step = Nest::dict([("reward", Tensor::scalar(1.0_f32)), ("action", Tensor::scalar(3_i32))]);
+/// client.insert(&step, &[("replay", 2.0)]).await?;
+///
+/// let sample = client.sample("replay", 1).await?.remove(0);
+/// let info = sample.info();
+/// assert_eq!((info.priority, info.probability, info.table_size), (2.0, 1.0, 1));
+/// let columns = sample.columns()?; // Sorted by name: action, reward.
+/// assert_eq!(columns[0].to_vec::<i32>()?, [3]);
+/// assert_eq!(columns[1].to_vec::<f32>()?, [1.0]);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Shapes
+///
+/// A column has the shape `[rows, ..cell]`, or `[..cell]` if the writer squeezed it. `Client::insert` writes columns
+/// with one row.
+///
+/// # Names
+///
+/// An item has columns, not names. `Client::column_names` returns the names of a table's columns.
 #[derive(Clone)]
 pub struct Sample {
     info: SampleInfo,

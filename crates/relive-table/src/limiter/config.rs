@@ -5,12 +5,50 @@ use thiserror::Error;
 /// The largest ratio: far beyond all use, and its product with any count is a number.
 pub const MAX_SAMPLES_PER_INSERT: f64 = 1e280;
 
-/// The bounds of a rate limiter.
+/// The bounds of a rate limiter, which keeps inserts and samples of a table in proportion.
 ///
-/// Its *cursor* is `inserts * samples_per_insert - samples`, counted since the table was made or reset. An
-/// insert may not push it above `max_diff` and a sample may not pull it below `min_diff`. Deletions do not
-/// enter the cursor; they enter the size, which a sample needs to be at least `min_size_to_sample`, and up to
-/// which inserts always pass.
+/// # The cursor
+///
+/// A limiter compares its *cursor* with two bounds:
+///
+/// ```text
+/// cursor = inserts * samples_per_insert - samples
+/// ```
+///
+/// It counts inserted items and samples since the table was created or reset. An updated priority is not an insert.
+///
+/// * An insert may proceed if the table then holds at most `min_size_to_sample` items, or if the cursor is then at most
+///   `max_diff`.
+/// * A sample may proceed if the table holds at least `min_size_to_sample` items and the cursor is then at least
+///   `min_diff`.
+///
+/// Deletions and evictions change the size of the table, never the cursor.
+///
+/// # Example
+///
+/// ```
+/// use relive_table::{ErrorBuffer, RateLimiter, RateLimiterConfig};
+///
+/// // 2 samples per insert; the cursor stays between 0 and 8.
+/// let config = RateLimiterConfig::sample_to_insert_ratio(2.0, 2, ErrorBuffer::Around(4.0))?;
+/// let mut limiter = RateLimiter::new(config)?;
+/// assert_eq!(limiter.can_sample(1), Ok(false), "the table is empty");
+///
+/// (0..4).for_each(|_| limiter.record_insert());
+/// assert_eq!(limiter.cursor(), 8.0);
+/// assert_eq!(limiter.can_insert(1), Ok(false), "a fifth insert would raise the cursor to 10");
+/// assert_eq!(limiter.can_sample(8), Ok(true));
+/// # Ok::<(), relive_table::RateLimiterError>(())
+/// ```
+///
+/// # Units
+///
+/// `samples_per_insert` counts items, not steps. `min_diff` and `max_diff` are numbers of samples.
+///
+/// # Errors
+///
+/// The constructors return a [`RateLimiterError`] for bounds under which neither inserts nor samples could proceed.
+/// [`validate`](Self::validate) checks a value that was built field by field.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RateLimiterConfig {
     /// How many samples the limiter aims at per inserted item; above 0.

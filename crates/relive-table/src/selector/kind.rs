@@ -2,7 +2,38 @@
 
 use core::fmt;
 
-/// How a table chooses an item, for sampling or for removal.
+/// How a table chooses an item, to sample it or to evict it.
+///
+/// | Kind | Chooses | Probability |
+/// |---|---|---|
+/// | [`Fifo`](Self::Fifo) | the oldest item | 1 |
+/// | [`Lifo`](Self::Lifo) | the newest item | 1 |
+/// | [`Uniform`](Self::Uniform) | any item | 1 / size |
+/// | [`WithoutReplacement`](Self::WithoutReplacement) | any item not yet chosen in this epoch | 1 / their number |
+/// | [`MinHeap`](Self::MinHeap), [`MaxHeap`](Self::MaxHeap) | the item of lowest, highest priority | 1 |
+/// | [`Prioritized`](Self::Prioritized) | any item | priority^exponent / sum |
+///
+/// # Example
+///
+/// ```
+/// use rand_xoshiro::{Xoshiro256PlusPlus, rand_core::SeedableRng};
+/// use relive_table::{Select, Selector, SelectorKind};
+///
+/// let mut selector = Selector::new(SelectorKind::Prioritized { exponent: 2.0 });
+/// for (slot, priority) in [(0, 1.0), (1, 3.0)] {
+///     let rank = selector.admit(None, priority)?;
+///     selector.insert(slot, rank);
+/// }
+/// let pick = selector.pick(&mut Xoshiro256PlusPlus::seed_from_u64(1)).expect("two items");
+/// assert_eq!(pick.probability, if pick.slot == 1 { 0.9 } else { 0.1 });
+/// # Ok::<(), relive_table::PriorityError>(())
+/// ```
+///
+/// # Priorities
+///
+/// `Fifo`, `Lifo`, `Uniform` and `WithoutReplacement` ignore priorities and accept any value. The heaps refuse NaN.
+/// `Prioritized` refuses priorities that are negative, NaN or infinite, and those whose weights exceed the range of
+/// `f64`. A refused insert or update fails with [`PriorityError`](crate::PriorityError) and changes nothing.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum SelectorKind {
     /// The oldest item. Updates do not change the order.

@@ -12,17 +12,36 @@ use crate::element::Element;
 use crate::limits::{MAX_RANK, STRING_ELEMENT_BYTES};
 use crate::shape::{Shape, num_elements};
 
-/// An immutable array of elements of one type, row-major. Clones share the data.
+/// An immutable, row-major array of elements of one type.
 ///
-/// Two tensors are equal if dtype, shape and bytes are: NaNs of the same bit pattern are equal, 0.0 and -0.0 differ.
+/// Clones and [`rows`](Self::rows) share the data.
+///
+/// # Example
 ///
 /// ```
 /// use relive_tensor::{DType, Tensor};
+///
 /// let tensor = Tensor::from_slice(&[1_i32, 2, 3, 4, 5, 6], [3, 2])?;
 /// assert_eq!(tensor.dtype(), DType::Int32);
+/// assert_eq!(tensor.size_bytes(), 24);
 /// assert_eq!(tensor.rows(1..3)?.to_vec::<i32>()?, [3, 4, 5, 6]);
+/// assert!(tensor.to_vec::<f32>().is_err(), "elements are not converted");
 /// # Ok::<(), relive_tensor::TensorError>(())
 /// ```
+///
+/// # Layout
+///
+/// Elements are little-endian, bools take one byte (0 or 1), and strings are any bytes. A tensor has at most
+/// [`MAX_RANK`] dimensions. Sizes may be 0.
+///
+/// # Equality
+///
+/// Two tensors are equal if their types, shapes and bytes are equal. NaNs with the same bits are equal; `0.0` and
+/// `-0.0` differ.
+///
+/// # Errors
+///
+/// Every method that can fail returns a [`TensorError`] that names the expected and the actual type, shape or size.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Tensor {
     dtype: DType,

@@ -58,10 +58,35 @@ impl CellSpec {
     }
 }
 
-/// A column of an item to be: references to steps of the history.
+/// A column of an item to be created: references to steps in a writer's history.
 ///
-/// It keeps what it refers to alive, also when the history drops those steps. Its data has the shape `[len, ..cell]`,
-/// or just `[..cell]` when squeezed.
+/// [`ColumnHistory`](crate::ColumnHistory) creates columns. A column keeps the data that it refers to alive, even after
+/// the history has dropped those steps.
+///
+/// # Example
+///
+/// ```
+/// use relive_client::{Client, Column, Nest, Tensor, TrajectoryWriterOptions};
+/// # use relive_engine::Engine;
+/// # use relive_table::TableConfig;
+///
+/// # let client = Client::in_process(Engine::builder().table(TableConfig::new("replay")).build()?);
+/// let mut writer = client.trajectory_writer(TrajectoryWriterOptions::new(3))?;
+/// for reward in [0.0_f32, 0.5, 1.0] {
+///     writer.append(&Nest::Leaf(Tensor::scalar(reward)))?;
+/// }
+/// let rewards = writer.history().column("")?;
+/// let ends = Column::concat(&[rewards.step(0)?, rewards.step(-1)?], false)?;
+/// assert_eq!((ends.len(), ends.shape().dims()), (2, &[2_u32][..]));
+/// assert_eq!(ends.to_tensor()?.to_vec::<f32>()?, [0.0, 1.0]);
+/// assert_eq!(rewards.step(-1)?.shape().dims(), [0_u32; 0], "a squeezed column has no leading dimension");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Shape
+///
+/// `[len, ..cell]`, or `[..cell]` if the column is squeezed. A column has at least one step; a squeezed one has exactly
+/// one.
 #[derive(Debug, Clone)]
 pub struct Column {
     spec: Arc<CellSpec>,

@@ -50,26 +50,48 @@ impl StructuredWriterOptions {
     }
 }
 
-/// Appends steps and makes an item whenever the conditions of one of its patterns hold.
+/// Appends steps and creates an item whenever the conditions of one of its patterns hold.
 ///
-/// All steps look alike: the same containers and keys in each, with `None` for leaves that are missing. What no pattern
-/// refers to is not stored. Patterns are tried in order after every append, also of a part of a step, and once more
-/// when the episode ends; each makes at most one item per step.
+/// A [`StructuredConfig`] is a pattern: a table, the columns and steps of an item, its conditions and its priority.
 ///
-/// ```no_run
+/// # Example
+///
+/// ```
 /// use relive_client::{Client, Nest, SourceColumn, StructuredConfig, Tensor};
+/// # use relive_engine::Engine;
+/// # use relive_table::TableConfig;
 ///
-/// # async fn run() -> Result<(), relive_client::Error> {
-/// let client = Client::connect("localhost:8000")?;
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let client = Client::in_process(Engine::builder().table(TableConfig::queue("replay", 10)).build()?);
 /// let last_two = Nest::Leaf(SourceColumn::at(0).slice(-2..)?);
 /// let mut writer = client.structured_writer(vec![StructuredConfig::new("replay", last_two)])?;
 /// for x in [1.0_f32, 2.0, 3.0] {
 ///     writer.append(&Nest::Leaf(Tensor::scalar(x))).await?;
 /// }
-/// writer.close().await?; // Two items: [1, 2] and [2, 3].
+/// writer.close().await?;
+///
+/// let items = client.sample("replay", 2).await?;
+/// assert_eq!(items[0].columns()?[0].to_vec::<f32>()?, [1.0, 2.0]);
+/// assert_eq!(items[1].columns()?[0].to_vec::<f32>()?, [2.0, 3.0]);
 /// # Ok(())
 /// # }
 /// ```
+///
+/// # Steps
+///
+/// All steps have the structure of the first: the same containers and keys, with `None` for missing leaves. The writer
+/// does not store leaves that no pattern refers to.
+///
+/// # When patterns apply
+///
+/// The writer tries the patterns in order after every append, including partial ones, and once more when the episode
+/// ends. Each pattern creates at most one item per step, and none while a step that it refers to does not exist.
+///
+/// # Errors
+///
+/// A step that does not match the first one fails with `InvalidArgument`, and nothing is stored. The permanent errors
+/// are those of a [`TrajectoryWriter`].
 #[derive(Debug)]
 pub struct StructuredWriter {
     writer: TrajectoryWriter,

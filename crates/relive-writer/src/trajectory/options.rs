@@ -8,12 +8,44 @@ const THROUGHPUT_WEIGHT: f64 = 1.0;
 
 /// Options of a [`TrajectoryWriter`](crate::TrajectoryWriter).
 ///
-/// ```
-/// use relive_client::TrajectoryWriterOptions;
+/// | Option | Default | Unit |
+/// |---|---|---|
+/// | [`new`](Self::new): `num_keep_alive_refs` | required | steps per column |
+/// | [`chunk_length`](Self::chunk_length) | tuned | steps |
+/// | [`max_pending_items`](Self::max_pending_items) | 10,000 | items |
+/// | [`max_pending_bytes`](Self::max_pending_bytes) | 256 Mi | encoded bytes |
+/// | [`validate_items`](Self::validate_items), [`check_names`](Self::check_names) | yes | |
+/// | [`delta_encoded`](Self::delta_encoded), [`signature_per_step`](Self::signature_per_step) | no | |
+/// | [`codec`](Self::codec) | Snappy | |
 ///
-/// let options = TrajectoryWriterOptions::new(10).max_pending_items(1_000).validate_items(false);
-/// # let _ = options;
+/// # Example
+///
 /// ```
+/// use relive_client::{Client, ErrorKind, Nest, Tensor, TrajectoryWriterOptions};
+/// # use relive_engine::Engine;
+/// # use relive_table::TableConfig;
+///
+/// # let client = Client::in_process(Engine::builder().table(TableConfig::new("replay")).build()?);
+/// let options = TrajectoryWriterOptions::new(2).chunk_length(1).max_pending_items(1_000);
+/// let mut writer = client.trajectory_writer(options)?;
+/// for reward in [0.0_f32, 0.5, 1.0] {
+///     writer.append(&Nest::Leaf(Tensor::scalar(reward)))?;
+/// }
+/// let rewards = writer.history().column("")?;
+/// assert!(rewards.slice(-2..).is_ok());
+/// assert!(rewards.slice(-3..).is_err(), "the writer keeps two steps");
+/// # writer.close_now();
+///
+/// let contradiction = TrajectoryWriterOptions::new(2).chunk_length(3);
+/// let error = client.trajectory_writer(contradiction).unwrap_err();
+/// assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+///
+/// The function that creates the writer checks the options. It fails with `InvalidArgument` unless `1 <= chunk_length
+/// <= num_keep_alive_refs` and `max_pending_items` is at least 1.
 #[derive(Debug, Clone, Copy)]
 pub struct TrajectoryWriterOptions {
     pub(crate) num_keep_alive_refs: u32,

@@ -24,33 +24,54 @@ use crate::columns::{Cell, Recorder};
 use crate::history::History;
 use crate::links::{Limits, Link, Unconfirmed};
 
-/// Writes steps and makes items that refer to them.
+/// Appends steps and creates items that refer to them.
 ///
-/// Steps are nests of tensors. Every leaf is a column with a history, whose newest steps items can refer to. Items are
-/// sent in the background, in the order of their creation; when the connection is lost, what is not confirmed is sent
-/// again, in the same order and under the same keys, so that an item never arrives twice. Into tables of the same
-/// process items are inserted at once, by the call that makes them or, if they wait for it, the one that cuts their
-/// last chunk.
+/// A step is a nest of tensors. Each leaf is a column with a history; items refer to the newest steps of columns. Items
+/// may overlap: their steps are encoded and sent once.
 ///
-/// A permanent error (an unknown table, a refused item, tables that were closed, steps that cannot be encoded) is
-/// given to every later call. End a writer with [`close`](Self::close): dropping one loses the items that are not
-/// confirmed, with a warning in the log.
+/// # Example
 ///
-/// ```no_run
+/// ```
 /// use relive_client::{Client, Nest, Tensor, TrajectoryWriterOptions};
+/// # use relive_engine::Engine;
+/// # use relive_table::TableConfig;
 ///
-/// # async fn run() -> Result<(), relive_client::Error> {
-/// let client = Client::connect("localhost:8000")?;
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let client = Client::in_process(Engine::builder().table(TableConfig::new("replay")).build()?);
 /// let mut writer = client.trajectory_writer(TrajectoryWriterOptions::new(3))?;
 /// for reward in [0.0_f32, 0.5, 1.0] {
-///     writer.append(&Nest::Dict([("reward".to_owned(), Nest::Leaf(Tensor::scalar(reward)))].into()))?;
+///     writer.append(&Nest::dict([("reward", Tensor::scalar(reward))]))?;
 /// }
 /// let rewards = writer.history().column("reward")?.slice(-3..)?;
-/// writer.create_item("replay", 1.0, rewards).await?;
+/// let key = writer.create_item("replay", 1.0, rewards).await?;
 /// writer.close().await?;
+///
+/// let sample = client.sample("replay", 1).await?.remove(0);
+/// assert_eq!(sample.info().key, key);
+/// assert_eq!(sample.columns()?[0].to_vec::<f32>()?, [0.0, 0.5, 1.0]);
 /// # Ok(())
 /// # }
 /// ```
+///
+/// # Delivery
+///
+/// The writer sends items in the background, in the order of their creation. After a lost connection it resends the
+/// unconfirmed items in the same order and under the same keys, so no item arrives twice. [`flush`](Self::flush) waits
+/// until the server has confirmed them.
+///
+/// Items for tables in the same process are inserted directly: by the call that creates them or, if their last chunk is
+/// not complete yet, by the call that completes it.
+///
+/// # Ending a writer
+///
+/// Call [`close`](Self::close). Dropping a writer loses its unconfirmed items and logs a warning.
+///
+/// # Errors
+///
+/// An unknown table, a refused item, a closed table and a step that cannot be encoded are permanent errors: every later
+/// call fails with the same error. A refused *step* is not: [`append`](Self::append) then stores nothing, and the
+/// writer stays usable.
 pub struct TrajectoryWriter {
     pub(crate) backend: Backend,
     pub(crate) recorder: Recorder,
