@@ -1,4 +1,4 @@
-//! The client and how it is made.
+//! The client and its constructors.
 
 use std::fmt;
 use std::sync::Arc;
@@ -72,24 +72,25 @@ use relive_reader::IdleStreams;
 #[derive(Clone)]
 pub struct Client {
     pub(super) backend: Backend,
-    /// Connections of calls that wait on the spot.
+    /// Connections of calls that block their thread.
     pub(super) idle: Arc<IdleStreams>,
 }
 
 impl Client {
-    /// A client of the server at `address`: a `SocketAddr`, `host:port` or `http://host:port`. Must be called inside a
-    /// Tokio runtime; [`blocking::Client`](crate::blocking::Client) needs none.
+    /// Creates a client of the server at `address`: a `SocketAddr`, `host:port` or `http://host:port`.
     ///
-    /// A list with commas, `host1:port,host2:port`, and a name whose addresses are all servers, `dns:///name:port`,
-    /// make a client of [many servers](Self::connect_many).
+    /// Must be called inside a Tokio runtime; [`blocking::Client`](crate::blocking::Client) needs none.
+    ///
+    /// A comma-separated list, `host1:port,host2:port`, and a name with one server at each of its addresses,
+    /// `dns:///name:port`, create a client of [many servers](Self::connect_many).
     ///
     /// # Errors
-    /// `InvalidArgument` for an address that cannot be one. Whether a server is there shows with the first call.
+    /// `InvalidArgument` for a malformed address. A server that does not answer only makes the first call fail.
     pub fn connect(address: impl ToString) -> Result<Client> {
         Client::connect_with(address, ClientOptions::default())
     }
 
-    /// A client with other than the default options.
+    /// As [`connect`](Self::connect), with `options`.
     ///
     /// # Errors
     /// As [`connect`](Self::connect).
@@ -101,15 +102,20 @@ impl Client {
         Backend::connect(&address.to_string(), options).map(Client::of)
     }
 
-    /// A client of all servers at `addresses` as if they were one: each is `host:port`, or `dns:///name:port` for all
-    /// addresses that the name has. Must be called inside a Tokio runtime, whose tasks watch the servers.
+    /// Creates a client that uses all servers at `addresses` as one. Each address is `host:port`, or `dns:///name:port`
+    /// for all addresses of that name.
     ///
-    /// Writers share the servers among them, each of their streams stays at one. Samples and batches come from all,
-    /// weighted by the sizes of their tables: see [`SampleInfo::probability`](crate::SampleInfo::probability).
-    /// Changes of priorities and deletions go to the server that has the item. What servers tell of themselves is
-    /// added up; resetting, checkpoints and changes of tables are made at all, or fail with a
-    /// [`PartialFailure`](crate::PartialFailure). A server that is away is left out until it answers again, and
-    /// nothing waits for it; [`servers`](Self::servers) and [`server_changes`](Self::server_changes) tell.
+    /// Must be called inside a Tokio runtime, whose tasks watch the servers.
+    ///
+    /// * Writers spread their streams over the servers; a stream stays with its server.
+    /// * Samples and batches come from all servers, weighted by the sizes of their tables: see
+    ///   [`SampleInfo::probability`](crate::SampleInfo::probability).
+    /// * Updates of priorities and deletions go to the server that has the item.
+    /// * Reports of the servers are added up.
+    /// * Resets, checkpoints and changes of tables apply to all servers, or fail with a
+    ///   [`PartialFailure`](crate::PartialFailure).
+    /// * A server that does not answer is left out until it answers again; no call waits for it.
+    ///   [`servers`](Self::servers) and [`server_changes`](Self::server_changes) list such servers.
     ///
     /// ```no_run
     /// use relive_client::{BatchOptions, Client};
@@ -126,12 +132,12 @@ impl Client {
     /// ```
     ///
     /// # Errors
-    /// `InvalidArgument` for no addresses, the same twice, and one that cannot be one.
+    /// `InvalidArgument` for an empty list, a repeated address and a malformed address.
     pub fn connect_many<A: AsRef<str>>(addresses: &[A]) -> Result<Client> {
         Client::connect_many_with(addresses, ClientOptions::default())
     }
 
-    /// [`connect_many`](Self::connect_many) with other than the default options.
+    /// As [`connect_many`](Self::connect_many), with `options`.
     ///
     /// # Errors
     /// As [`connect_many`](Self::connect_many).
@@ -140,7 +146,8 @@ impl Client {
         Backend::connect_many(addresses, &options).map(Client::of)
     }
 
-    /// A client of the tables of `engine`, without a network. Once the engine is closed, calls fail with `Cancelled`.
+    /// Creates a client of the tables of `engine`, without a network. Once the engine is closed, calls fail with
+    /// `Cancelled`.
     ///
     /// ```
     /// use relive_client::{Client, Transport};
@@ -156,7 +163,7 @@ impl Client {
         Client::in_process_with(engine, ClientOptions::default())
     }
 
-    /// [`in_process`](Self::in_process) with other than the default options, of which only the timeout has a meaning.
+    /// As [`in_process`](Self::in_process), with `options`, of which only the timeout has an effect.
     #[expect(clippy::needless_pass_by_value, reason = "as the other ways to make a client")]
     pub fn in_process_with(engine: Engine, options: ClientOptions) -> Client {
         Client::of(Backend::in_process(engine, &options))
@@ -166,7 +173,8 @@ impl Client {
         Client { backend, idle: Arc::default() }
     }
 
-    /// This client with another time for each call, and for those of the writers and samplers that it makes.
+    /// Returns a clone of this client with another timeout, which also applies to the writers and samplers that it
+    /// creates.
     ///
     /// ```
     /// use std::time::Duration;
@@ -212,23 +220,24 @@ impl Client {
         }
     }
 
-    /// The address as a URI; `in-process` for tables of this process; the addresses as they were given of many servers.
+    /// Returns the address: a URI; `in-process` for tables in this process; for many servers, the addresses as given.
     pub fn address(&self) -> &str {
         self.backend.address()
     }
 
-    /// The servers of a client of many, as they stand now; none of a client of one, which watches nothing.
+    /// Returns the current state of each server of a client of many servers. Empty for a client of one server, which
+    /// does not watch it.
     pub fn servers(&self) -> Vec<ServerState> {
         self.fleet().map(Fleet::states).unwrap_or_default()
     }
 
-    /// The last 256 times that a server was left out, taken back, or no longer among the addresses of its name; the
+    /// Returns the last 256 times that a server was left out, rejoined, or disappeared from the addresses of its name;
     /// oldest first.
     pub fn server_changes(&self) -> Vec<ServerChange> {
         self.fleet().map(Fleet::changes).unwrap_or_default()
     }
 
-    /// A client of one of many servers, by its address as [`servers`](Self::servers) tells it.
+    /// Returns a client of one of many servers, by its address in [`servers`](Self::servers).
     pub fn server(&self, address: &str) -> Option<Client> {
         self.backend.member(address).map(Client::of)
     }
