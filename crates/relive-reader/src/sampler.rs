@@ -1,4 +1,4 @@
-//! The sampler that users hold.
+//! The public sampler.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -60,7 +60,7 @@ use crate::streams::Streams;
 pub struct Sampler {
     feed: Feed,
     taken: VecDeque<Sample>,
-    /// An error that came after a part of a batch.
+    /// An error that occurred after a part of a batch.
     put_off: Option<Error>,
 }
 
@@ -68,22 +68,22 @@ pub struct Sampler {
 enum Feed {
     Streams {
         feed: Streams,
-        /// Credits of samples that the caller took.
+        /// Credits for samples that the caller has taken.
         credits: usize,
     },
     Local {
         feed: LocalFeed,
         timeout: Option<Duration>,
-        /// Samples until the end; none when there is no end.
+        /// Samples until the end; `None` if there is no end.
         left: Option<usize>,
     },
 }
 
 impl Sampler {
-    /// A reader of samples of `table`: what `Client::sampler` gives. It begins to fetch at once.
+    /// Creates a reader of samples of `table`, as `Client::sampler` does. It begins to fetch immediately.
     ///
     /// # Errors
-    /// `InvalidArgument` for options out of range, `NotFound` for an unknown table of this process.
+    /// `InvalidArgument` for options out of range; `NotFound` for an unknown table of this process.
     pub fn new(backend: &Backend, table: &str, options: &SamplerOptions) -> Result<Sampler> {
         options.validate()?;
         let patience = options.unavailable_timeout.unwrap_or(backend.timeout());
@@ -104,7 +104,7 @@ impl Sampler {
         Ok(Sampler { feed, taken: VecDeque::new(), put_off: None })
     }
 
-    /// The table that is read.
+    /// Returns the name of the table.
     pub fn table(&self) -> &str {
         match &self.feed {
             Feed::Streams { feed, .. } => feed.table(),
@@ -112,17 +112,17 @@ impl Sampler {
         }
     }
 
-    /// The next sample; none after `max_samples`. Dropping the future loses nothing.
+    /// Returns the next sample; `None` after `max_samples`. Dropping the future loses nothing.
     ///
     /// # Errors
-    /// `Timeout` when the rate limiter let nothing through within its timeout, `Unavailable` when the server stays
-    /// away; after both the sampler can be asked again. Any other error is permanent: `Cancelled` when a table of
-    /// this process was closed.
+    /// `Timeout` if the rate limiter held samples back longer than its timeout; `Unavailable` if the server stays away.
+    /// After both, the caller may ask again. Any other error is permanent, such as `Cancelled` if a table of this
+    /// process was closed.
     pub async fn next(&mut self) -> Option<Result<Sample>> {
         poll_fn(|cx| self.poll_sample(1, cx)).await
     }
 
-    /// [`next`](Self::next), waiting no longer than `timeout` whatever the reason.
+    /// As [`next`](Self::next), but waits at most `timeout` for any reason.
     ///
     /// # Errors
     /// As [`next`](Self::next).
@@ -139,11 +139,11 @@ impl Sampler {
         }
     }
 
-    /// The next `num_samples` samples; fewer when the end or an error comes first. An error that comes after some
-    /// samples is given to the next call.
+    /// Returns the next `num_samples` samples; fewer if the end or an error comes first. An error that occurs after
+    /// some samples is returned by the next call.
     ///
     /// # Errors
-    /// As [`next`](Self::next), when not a single sample came.
+    /// As [`next`](Self::next), if it occurs before the first sample.
     pub async fn next_batch(&mut self, num_samples: usize) -> Result<Vec<Sample>> {
         let mut batch = Vec::with_capacity(num_samples.min(self.taken.len().max(64)));
         while batch.len() < num_samples {
@@ -161,7 +161,7 @@ impl Sampler {
         Ok(batch)
     }
 
-    /// The next sample of `wanted` that the caller is going to ask for.
+    /// Polls for the next of `wanted` samples that the caller is going to request.
     fn poll_sample(&mut self, wanted: usize, cx: &mut Context<'_>) -> Poll<Option<Result<Sample>>> {
         if let Some(error) = self.put_off.take() {
             return Poll::Ready(Some(Err(error)));
@@ -201,7 +201,7 @@ impl Feed {
         }
     }
 
-    /// Lets the workers know what was taken, not each time.
+    /// Reports taken samples to the workers, several at a time.
     fn count_taken(&mut self) {
         let Feed::Streams { feed, credits } = self else { return };
         *credits += 1;
