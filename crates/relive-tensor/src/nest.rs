@@ -32,13 +32,13 @@ use std::fmt;
 /// the empty path `""`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Nest<T> {
-    /// A leaf; alone, the whole structure.
+    /// A leaf, which may be the whole structure.
     Leaf(T),
     /// A list.
     List(Vec<Self>),
     /// A tuple.
     Tuple(Vec<Self>),
-    /// A dict; iterates by sorted key.
+    /// A dict, which iterates by sorted key.
     Dict(BTreeMap<String, Self>),
     /// A named tuple, with the name of its class.
     NamedTuple {
@@ -47,7 +47,7 @@ pub enum Nest<T> {
         /// Names and values of the fields, in order.
         fields: Vec<(String, Self)>,
     },
-    /// Nothing: no leaves.
+    /// An empty structure without leaves.
     None,
 }
 
@@ -57,20 +57,20 @@ pub enum NestError {
     /// The structure has more places than there are leaves.
     #[error("structure has {places} leaves, but only {given} were given")]
     TooFew {
-        /// Leaves of the structure.
+        /// Number of leaves of the structure.
         places: usize,
-        /// Leaves that were given.
+        /// Number of given leaves.
         given: usize,
     },
     /// Leaves are left over.
     #[error("structure has {places} leaves, but more were given")]
     TooMany {
-        /// Leaves of the structure.
+        /// Number of leaves of the structure.
         places: usize,
     },
 }
 
-/// A step on the way from the root of a [`Nest`] to a leaf.
+/// A part of a [`Path`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum PathPart {
     /// Position in a list or tuple.
@@ -79,7 +79,7 @@ pub enum PathPart {
     Key(String),
 }
 
-/// The way from the root of a [`Nest`] to a leaf; shown with `/` between the parts, such as `obs/0`.
+/// The path from the root of a [`Nest`] to a leaf, displayed with `/` between the parts, such as `obs/0`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Path(pub Vec<PathPart>);
 
@@ -109,7 +109,7 @@ impl<T> From<T> for Nest<T> {
 }
 
 impl<T> Nest<T> {
-    /// A nest of named parts, each a leaf or a nest.
+    /// Creates a dict of named parts, each a leaf or a nest.
     ///
     /// ```
     /// use relive_tensor::Nest;
@@ -120,12 +120,12 @@ impl<T> Nest<T> {
         Self::Dict(fields.into_iter().map(|(name, nest)| (name.into(), nest.into())).collect())
     }
 
-    /// The leaves in the flattening order.
+    /// Iterates over the leaves in flattening order.
     pub fn leaves(&self) -> Leaves<'_, T> {
         Leaves { todo: vec![self] }
     }
 
-    /// Number of leaves.
+    /// Returns the number of leaves.
     #[must_use]
     pub fn len(&self) -> usize {
         self.leaves().count()
@@ -137,14 +137,14 @@ impl<T> Nest<T> {
         self.leaves().next().is_none()
     }
 
-    /// The same structure around other leaves.
+    /// Applies `change` to each leaf, and returns the same structure around the results.
     pub fn map<U>(&self, mut change: impl FnMut(&T) -> U) -> Nest<U> {
         match self.try_map::<U, Infallible>(&mut |leaf| Ok(change(leaf))) {
             Ok(nest) => nest,
         }
     }
 
-    /// The same structure around other leaves, or the first error.
+    /// As [`map`](Self::map), for a fallible `change`.
     ///
     /// # Errors
     /// The first error of `change`, in the flattening order.
@@ -172,10 +172,10 @@ impl<T> Nest<T> {
         })
     }
 
-    /// This structure around the given leaves, in the flattening order.
+    /// Returns this structure around `leaves`, given in flattening order.
     ///
     /// # Errors
-    /// [`NestError`] if there are not exactly as many as the structure has.
+    /// [`NestError`] if their number differs from that of the structure.
     pub fn unflatten<U>(&self, leaves: impl IntoIterator<Item = U>) -> Result<Nest<U>, NestError> {
         let mut leaves = leaves.into_iter();
         let mut given = 0;
@@ -190,7 +190,7 @@ impl<T> Nest<T> {
         }
     }
 
-    /// The leaves with their paths, in the flattening order.
+    /// Returns the leaves with their paths, in flattening order.
     #[must_use]
     pub fn flatten_with_paths(&self) -> Vec<(Path, &T)> {
         let mut found = Vec::new();
@@ -221,7 +221,7 @@ impl<T> Nest<T> {
 /// Iterator over the leaves of a [`Nest`] in the flattening order.
 #[derive(Clone, Debug)]
 pub struct Leaves<'a, T> {
-    /// What is still to be visited, the next one last.
+    /// The nests that are still to be visited, the next one last.
     todo: Vec<&'a Nest<T>>,
 }
 
