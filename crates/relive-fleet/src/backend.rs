@@ -33,7 +33,7 @@ struct Shared {
     proposals: Arc<Proposals>,
 }
 
-/// Which of the three it is.
+/// The kind of a backend.
 pub enum Target {
     /// One server.
     Server(Connection),
@@ -98,7 +98,7 @@ impl Backend {
         self.timeout
     }
 
-    /// Which of the three it is.
+    /// Returns the kind of the backend.
     pub fn target(&self) -> &Target {
         &self.shared.target
     }

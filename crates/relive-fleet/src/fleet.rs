@@ -18,7 +18,7 @@ use crate::owners::{MemberNumber, Owners};
 
 /// Many servers, which tasks watch while this is alive.
 pub struct Fleet {
-    /// The addresses as they were given.
+    /// The addresses as given.
     text: String,
     pub(crate) options: ClientOptions,
     runtime: Handle,
@@ -71,7 +71,7 @@ impl Fleet {
         })
     }
 
-    /// The addresses as they were given.
+    /// Returns the addresses as given.
     pub fn text(&self) -> &str {
         &self.text
     }

@@ -13,7 +13,8 @@ use std::fmt;
 /// ```
 /// use relive_tensor::Nest;
 ///
-/// let step = Nest::dict([("obs", Nest::Tuple(vec![Nest::Leaf(1), Nest::Leaf(2)])), ("action", Nest::Leaf(3))]);
+/// let obs = Nest::Tuple(vec![Nest::Leaf(1), Nest::Leaf(2)]);
+/// let step: Nest<i32> = Nest::dict([("obs", obs), ("action", Nest::Leaf(3))]);
 /// assert_eq!(step.leaves().copied().collect::<Vec<_>>(), [3, 1, 2]);
 /// let paths: Vec<String> = step.flatten_with_paths().iter().map(|(path, _)| path.to_string()).collect();
 /// assert_eq!(paths, ["action", "obs/0", "obs/1"]);

@@ -126,7 +126,7 @@ impl Chunk {
         self.key
     }
 
-    /// Episode and steps covered.
+    /// Returns the episode and steps covered.
     #[must_use]
     pub fn range(&self) -> SequenceRange {
         let Self { episode_id, start, end, sparse, .. } = *self;
