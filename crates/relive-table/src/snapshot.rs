@@ -50,7 +50,7 @@ pub struct TableCounters {
 /// An item as it was in its table.
 #[derive(Clone, Debug)]
 pub struct StoredItem {
-    /// The part that never changes.
+    /// The immutable part.
     pub data: Arc<ItemData>,
     /// Its priority.
     pub priority: f64,

@@ -14,7 +14,7 @@ pub struct ItemStructure {
     pub names: Arc<Nest<()>>,
     /// Whether the structure is from the table's signature; otherwise it is from its first writer.
     pub is_signature: bool,
-    /// Another structure with other names of columns, of which items were written.
+    /// Another structure with other column names, with which items were written.
     pub disputed_by: Option<Arc<Nest<()>>>,
 }
 

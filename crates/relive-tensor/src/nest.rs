@@ -52,7 +52,7 @@ pub enum Nest<T> {
     None,
 }
 
-/// Why leaves do not fit a structure.
+/// Why leaves do not match a structure.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NestError {
     /// The structure has more places than there are leaves.
@@ -63,7 +63,7 @@ pub enum NestError {
         /// Number of given leaves.
         given: usize,
     },
-    /// Leaves are left over.
+    /// More leaves were given than the structure has.
     #[error("structure has {places} leaves, but more were given")]
     TooMany {
         /// Number of leaves of the structure.
@@ -219,7 +219,7 @@ impl<T> Nest<T> {
     }
 }
 
-/// Iterator over the leaves of a [`Nest`] in the flattening order.
+/// Iterator over the leaves of a [`Nest`] in flattening order.
 #[derive(Clone, Debug)]
 pub struct Leaves<'a, T> {
     /// The nests that are still to be visited, the next one last.

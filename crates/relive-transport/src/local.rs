@@ -40,7 +40,7 @@ pub struct LocalListener {
 }
 
 impl LocalListener {
-    /// Listens under `address`. Must be called inside a Tokio runtime.
+    /// Listens at `address`. Must be called inside a Tokio runtime.
     ///
     /// # Errors
     /// The name is in use or too long, or the system does not support such names.

@@ -91,16 +91,16 @@ impl SharedMemory {
     ///
     /// Do not rely on bytes read back: the other side may have changed them.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
-        // SAFETY: the mapping has `len` bytes and lives as long as the borrow; its size is sealed. `&mut self` keeps this
-        // process from having it twice. The other process may write to it meanwhile, which for bytes in memory of the
-        // system's is no undefined value, and by protocol it does not until it was told to.
+        // SAFETY: the mapping has `len` bytes and outlives the borrow; its size is sealed. `&mut self` prevents a
+        // second borrow in this process. The other process may write to it meanwhile. For bytes in memory of the
+        // system, that yields no undefined value, and by protocol it does not write until it is allowed to.
         unsafe { std::slice::from_raw_parts_mut(self.map.as_mut_ptr(), self.map.len()) }
     }
 
     /// Returns the bytes.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
-        // SAFETY: as above; by protocol the other side does not write to what it has handed over.
+        // SAFETY: as above; by protocol, the other side does not write to memory that it has handed over.
         unsafe { std::slice::from_raw_parts(self.map.as_ptr(), self.map.len()) }
     }
 }

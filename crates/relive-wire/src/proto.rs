@@ -9,7 +9,7 @@
 )]
 
 pub mod tensorflow {
-    //! Tensors, shapes and nested specs, as TensorFlow's messages spell them.
+    //! Tensors, shapes and nested specs: TensorFlow's messages.
     tonic::include_proto!("tensorflow");
 }
 

@@ -197,21 +197,20 @@ impl Client {
         Client { backend: self.backend.with_timeout(timeout), idle: Arc::clone(&self.idle) }
     }
 
-    /// How long each call may take.
+    /// Returns the timeout of calls.
     pub fn timeout(&self) -> Duration {
         self.backend.timeout()
     }
 
-    /// How this client reaches its tables, as far as it is known: `Tcp` before the first batch or
-    /// [`negotiate`](Self::negotiate).
+    /// Returns how this client reaches its tables; `Tcp` before the first batch or [`negotiate`](Self::negotiate).
     pub fn transport(&self) -> Transport {
         self.backend.transport()
     }
 
-    /// Finds out how this client reaches its tables; asks the server the first time.
+    /// Returns how this client reaches its tables. The first call asks the server.
     ///
     /// # Errors
-    /// The server is away; `FailedPrecondition` if the way that the options ask for does not lead to it.
+    /// The server is unreachable; `FailedPrecondition` if the transport in the options does not reach it.
     pub async fn negotiate(&self) -> Result<Transport> {
         match self.backend.target() {
             Target::Server(server) => server.dialer().await.map(|_| server.transport()),

@@ -98,7 +98,7 @@ impl Shared {
         &self.table
     }
 
-    /// Batches that have come, and batches that were asked for and have not.
+    /// Returns the number of batches that have arrived, and of those that were requested and have not.
     pub(super) fn counts(&self) -> (usize, usize) {
         let state = self.state.lock();
         let owed = usize::try_from(state.outstanding + state.credits).unwrap_or(usize::MAX);

@@ -22,20 +22,24 @@ const LONG: Duration = Duration::from_secs(3600);
 /// It is faster than `Client::sample` for few samples. The caller can wait in several steps and do other work in
 /// between. Dropping it withdraws the request.
 ///
-/// ```no_run
+/// ```
 /// use std::time::Duration;
 ///
-/// use relive_client::{Client, Result, Sample};
+/// use relive_client::{Nest, Tensor, blocking::Client};
+/// # use relive_engine::Engine;
+/// # use relive_table::TableConfig;
 ///
-/// fn sample(client: &Client, is_interrupted: impl Fn() -> bool) -> Result<Option<Vec<Sample>>> {
-///     let mut call = client.sample_call("replay", 1, Some(Duration::from_secs(5)))?;
-///     while !is_interrupted() {
-///         if let Some(samples) = call.wait(Duration::from_millis(100)) {
-///             return samples.map(Some);
-///         }
+/// # let client = Client::in_process(Engine::builder().table(TableConfig::new("replay")).build()?)?;
+/// client.insert(&Nest::Leaf(Tensor::scalar(1.0_f32)), &[("replay", 1.0)])?;
+/// let mut call = client.as_async().sample_call("replay", 1, Some(Duration::from_secs(5)))?;
+/// let samples = loop {
+///     if let Some(samples) = call.wait(Duration::from_millis(100)) {
+///         break samples?;
 ///     }
-///     Ok(None)
-/// }
+///     // Check here whether the user has interrupted the program.
+/// };
+/// assert_eq!(samples[0].columns()?[0].to_vec::<f32>()?, [1.0]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct SampleCall {
     inner: Inner,

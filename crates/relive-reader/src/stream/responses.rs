@@ -21,7 +21,7 @@ use tonic::{Code, Status};
 /// The RPC that returns samples.
 pub(crate) const SAMPLE_STREAM: &str = "/deepmind.reverb.ReverbService/SampleStream";
 
-/// Bytes before a message: a flag (1 if compressed) and the length in big endian.
+/// Bytes before a message: a flag (1 if compressed) and the length, big-endian.
 const HEADER_BYTES: usize = GRPC_HEADER_BYTES;
 
 /// The responses of a sample stream.

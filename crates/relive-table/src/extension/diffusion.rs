@@ -43,7 +43,7 @@ pub enum DiffusionError {
     },
 }
 
-/// Where an item begins. Items that begin at the same step are ordered by their keys.
+/// The first step of an item. Items that begin at the same step are ordered by key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Position {
     episode_id: u64,

@@ -1,4 +1,4 @@
-//! The lowest or the highest priority first.
+//! The item of lowest or highest priority first.
 
 use rand_core::Rng;
 

@@ -96,7 +96,7 @@ impl ChunkState {
 
     pub(crate) fn set_store_tag(&self, tag: u8) {
         let set = |word: u64| Some((word & !(0xff << TAG_SHIFT)) | (u64::from(tag) << TAG_SHIFT));
-        // The closure never refuses.
+        // The closure never returns `None`.
         let _ = self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, set);
     }
 }

@@ -82,19 +82,19 @@ pub struct Chunker {
     open: Option<Open>,
 }
 
-/// What the length of chunks is found by: how well they compress, and how often items are made.
+/// What determines the length of chunks: how well they compress, and how often items are created.
 #[derive(Clone, Debug)]
 struct Tuned {
     tuner: AutoTuner,
     pace: Pace,
 }
 
-/// A column, and its rows in the chunk that is being filled.
+/// A column, and its rows in the open chunk.
 #[derive(Clone, Debug, Default)]
 struct Buffered {
     spec: Option<(DType, Shape)>,
     buffer: Buffer,
-    /// Which tensor of the open chunk it is, if it has rows there, …
+    /// Its index in the open chunk, if it has rows there, ……
     index: u32,
     /// … and the step of the last of them.
     last_step: i32,

@@ -7,7 +7,7 @@ use crate::tensor::to_u64;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "the fields are named after what the messages say about them")]
 pub enum CodecError {
-    /// The payload holds another number of bytes than its dtype and shape need.
+    /// The size of the payload does not match its dtype and shape.
     #[error("{codec} payload holds {found} bytes where dtype and shape need {expected}")]
     Length { codec: Codec, expected: u64, found: u64 },
     /// The payload is truncated or damaged.

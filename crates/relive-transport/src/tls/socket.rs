@@ -17,8 +17,8 @@ pub struct TlsSocket {
     session: Mutex<Session>,
 }
 
-/// The TLS session, and received bytes that it has not processed yet. The session reads 4 KiB at a time, each of which
-/// would be a system call.
+/// The TLS session, and received bytes that it has not processed yet. The session reads 4 KiB at a time; without this
+/// buffer, each read would be a system call.
 #[derive(Debug)]
 struct Session {
     tls: Connection,

@@ -1,4 +1,4 @@
-//! How a connection of the bulk path begins.
+//! The beginning of a connection of the bulk path.
 
 /// The first bytes of a connection of the bulk path, with its version. They differ from HTTP/2 and from every other
 /// version, so if a server is replaced, its old clients are not misunderstood, but negotiate again.

@@ -5,12 +5,28 @@ use super::node::SourceColumn;
 /// A condition on the state of the writer. A pattern creates an item when all of its conditions hold.
 ///
 /// ```
-/// use relive_client::Condition;
+/// use relive_client::{Client, Condition, Nest, SourceColumn, StructuredConfig, Tensor};
+/// # use relive_engine::Engine;
+/// # use relive_table::TableConfig;
 ///
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let client = Client::in_process(Engine::builder().table(TableConfig::queue("replay", 10)).build()?);
+/// let newest = Nest::Leaf(SourceColumn::at(0).step(-1)?);
 /// let every_third_step = Condition::step_index().modulo(3, 0);
 /// let not_the_first = Condition::step_index().ge(1);
-/// let at_the_end = Condition::is_end_episode();
-/// # let _ = (every_third_step, not_the_first, at_the_end);
+/// let config = StructuredConfig::new("replay", newest).condition(every_third_step).condition(not_the_first);
+/// let mut writer = client.structured_writer(vec![config])?;
+/// for x in 0..8_i32 {
+///     writer.append(&Nest::Leaf(Tensor::scalar(x))).await?;
+/// }
+/// writer.close().await?;
+///
+/// let items = client.sample("replay", 2).await?;
+/// assert_eq!(items[0].columns()?, [Tensor::scalar(3_i32)]);
+/// assert_eq!(items[1].columns()?, [Tensor::scalar(6_i32)]);
+/// # Ok(())
+/// # }
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Condition {

@@ -24,13 +24,27 @@ type ColumnNumbers = SmallVec<[usize; 8]>;
 /// Items that are windows of the history: for each end, the same number of steps of the same columns.
 ///
 /// ```
-/// use relive_client::Windows;
+/// use relive_client::{Client, Nest, Tensor, TrajectoryWriterOptions, Windows};
+/// # use relive_engine::Engine;
+/// # use relive_table::TableConfig;
 ///
-/// // The newest step as an item, and the one before, each without a leading dimension.
-/// let steps = Windows::steps(&[-2, -1]);
-/// // The newest three steps as one item of columns 0 and 2.
-/// let window = Windows::of(3, &[-1]).columns(&[0, 2]);
-/// # let _ = (steps, window);
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let client = Client::in_process(Engine::builder().table(TableConfig::queue("replay", 10)).build()?);
+/// let mut writer = client.trajectory_writer(TrajectoryWriterOptions::new(3))?;
+/// writer.append_sequence(&Nest::Leaf(Tensor::from_slice(&[0.0_f32, 0.5, 1.0], [3])?))?;
+///
+/// // The step before the newest, and the newest: one item each, without a leading dimension.
+/// writer.create_window_items("replay", &[1.0, 1.0], Windows::steps(&[-2, -1])).await?;
+/// // The newest three steps of column 0 as one item.
+/// writer.create_window_items("replay", &[1.0], Windows::of(3, &[-1]).columns(&[0])).await?;
+/// writer.close().await?;
+///
+/// let items = client.sample("replay", 3).await?;
+/// assert_eq!(items[1].columns()?, [Tensor::scalar(1.0_f32)]);
+/// assert_eq!(items[2].columns()?[0].to_vec::<f32>()?, [0.0, 0.5, 1.0]);
+/// # Ok(())
+/// # }
 /// ```
 #[derive(Debug, Clone, Copy)]
 pub struct Windows<'a> {
