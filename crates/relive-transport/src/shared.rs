@@ -16,7 +16,7 @@ use rustix::fs::{
 
 use crate::limits::MAX_SHARED_BYTES;
 
-/// Seals against shrinking, without which the other side could remove this memory and crash a reader.
+/// Seals against resizing, without which the other side could remove this memory and crash a reader.
 const FIXED_SIZE: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::SEAL);
 
 /// A piece of shared memory, mapped.
