@@ -1,8 +1,8 @@
-//! From what a user types to the address of a server.
+//! Parses the address of a server.
 
 use crate::{Error, Result};
 
-/// Where a server is, and whether it is spoken to with TLS.
+/// The address of a server, and whether to use TLS.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Address {
     uri: String,
@@ -10,7 +10,7 @@ pub(crate) struct Address {
 }
 
 impl Address {
-    /// Understands `host:port`, `http://host:port` and `https://host:port`. A bare one is spoken to with TLS if
+    /// Parses `host:port`, `http://host:port` and `https://host:port`. An address without a scheme uses TLS if
     /// `wants_tls`.
     pub(crate) fn parse(address: &str, wants_tls: bool) -> Result<Address> {
         let (has_tls, authority) = match (address.strip_prefix("https://"), address.strip_prefix("http://")) {
@@ -31,7 +31,7 @@ impl Address {
         &self.uri
     }
 
-    /// `host:port`.
+    /// Returns `host:port`.
     pub(crate) fn authority(&self) -> &str {
         self.uri.split_once("://").map_or(&self.uri, |(_, authority)| authority)
     }

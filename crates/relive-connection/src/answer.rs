@@ -1,4 +1,4 @@
-//! What servers and tables of this process answer, as errors of a client.
+//! Converts errors of servers and of tables of this process to errors of a client.
 
 use std::error::Error as StdError;
 use std::io;
@@ -15,22 +15,22 @@ use crate::Error;
 /// The text of a stream that broke without a status; gRPC reports it as `UNKNOWN`.
 const STREAM_REMOVED_TEXT: &str = "Stream removed";
 
-/// How errors say that no rate limiter let a sample through in time.
+/// The text of errors for a rate limiter's timeout.
 pub const SAMPLE_TIMEOUT: &str = "Rate Limiter: Timeout exceeded before a sample was let through.";
 
-/// The error for what a server answered to `operation`, in a client's words.
+/// Converts a server's status for `operation` to an error of a client.
 pub fn status_error(operation: &str, status: Status) -> Error {
     let kind = kind_of(&status);
     let text = match (refused_by_tls(&status), status.message()) {
         (Some(why), _) => format!("TLS does not allow the connection: {why}"),
         (None, "") => status.code().description().to_owned(),
-        // The server's text keeps a slip of dm-reverb's, whose programs compare it.
+        // The server's text keeps a typo of dm-reverb's, because programs compare it.
         (None, text) => text.replace(text::SAMPLE_TIMEOUT, SAMPLE_TIMEOUT),
     };
     Error::with_source(kind, format!("{operation}: {text}"), status)
 }
 
-/// The error for what a table of this process answered to `operation`, in the words of a server.
+/// Converts an error of a table of this process for `operation`, with the text of a server.
 pub fn engine_error(operation: &str, error: EngineError) -> Error {
     let text = match error.kind() {
         ErrorKind::Timeout => format!("{operation}: {SAMPLE_TIMEOUT} ({error})"),
@@ -40,7 +40,7 @@ pub fn engine_error(operation: &str, error: EngineError) -> Error {
     Error::with_source(error.kind(), text, error)
 }
 
-/// The error of a call that was not answered in time. `trouble` is why no server was there, if none was.
+/// Returns the error of a call that timed out. `trouble` is why no server was reachable, if that was the case.
 pub fn timeout_error(operation: &str, timeout: Duration, address: &str, trouble: Option<&Status>) -> Error {
     let why = match trouble {
         Some(status) => format!("no server there: {}", status.message()),
@@ -50,20 +50,20 @@ pub fn timeout_error(operation: &str, timeout: Duration, address: &str, trouble:
     Error::new(ErrorKind::Timeout, text)
 }
 
-/// Whether a stream that ended with `status` is worth opening again.
+/// Whether a stream that ended with `status` should be reopened.
 pub fn is_transient_status(status: &Status) -> bool {
     refused_by_tls(status).is_none()
         && (matches!(status.code(), Code::Unavailable | Code::Cancelled) || is_broken_stream(status))
 }
 
-/// Whether a call that ended with `status` is worth making again: no server was there to answer it, or the connection
-/// ended before it did. What speaks another protocol has answered.
+/// Whether a call that ended with `status` should be retried: no server was reachable, or the connection ended before
+/// the response. A server with another protocol counts as having answered.
 pub(crate) fn is_unanswered(status: &Status) -> bool {
     let is_unavailable = status.code() == Code::Unavailable && is_transient_status(status);
     is_unavailable || (kind_of(status) == ErrorKind::Unavailable && is_connection_lost(status))
 }
 
-/// Whether a call that ended with `status` never left, as no connection was made for it.
+/// Whether a call that ended with `status` was never sent, because there was no connection.
 pub(crate) fn is_unsent(status: &Status) -> bool {
     let first = status.source();
     let is_connecting =
@@ -71,7 +71,7 @@ pub(crate) fn is_unsent(status: &Status) -> bool {
     is_connecting && is_unanswered(status)
 }
 
-/// Whether the connection ended, as sockets and HTTP/2 say it.
+/// Whether sockets or HTTP/2 report that the connection ended.
 fn is_connection_lost(status: &Status) -> bool {
     let first = status.source();
     std::iter::successors(first, |&error| error.source()).any(|error| {
@@ -85,12 +85,12 @@ fn is_connection_lost(status: &Status) -> bool {
     })
 }
 
-/// What TLS says, if it does not allow the connection.
+/// Returns the message of TLS, if it refuses the connection.
 fn refused_by_tls(status: &Status) -> Option<String> {
     refusal(status.source()?)
 }
 
-/// Whether `status` says that the rate limiter did not let a sample through in time.
+/// Whether `status` is a timeout of the rate limiter.
 pub fn is_limiter_timeout(status: &Status) -> bool {
     status.code() == Code::DeadlineExceeded && status.message().contains(text::SAMPLE_TIMEOUT)
 }
@@ -105,17 +105,17 @@ fn kind_of(status: &Status) -> ErrorKind {
     }
 }
 
-/// A connection that broke under a stream, which tonic and gRPC report under several codes.
+/// Whether the connection of a stream broke, which tonic and gRPC report with several codes.
 fn is_broken_stream(status: &Status) -> bool {
     match status.code() {
         Code::Unknown => status.message() == STREAM_REMOVED_TEXT || is_transport(status),
-        // Cancelled is what hyper says of a request on a connection that ended before it was answered.
+        // hyper reports `Cancelled` for a request whose connection ended before the response.
         Code::Internal | Code::Unavailable | Code::Cancelled => is_transport(status),
         _ => false,
     }
 }
 
-/// Whether the status was made on this side, because of the transport, and did not come from a server.
+/// Whether this side created the status because of the transport, and not the server.
 fn is_transport(status: &Status) -> bool {
     status.source().is_some()
 }

@@ -1,4 +1,4 @@
-//! Calls of one request and one answer.
+//! Calls with one request and one response.
 
 use std::time::Duration;
 
@@ -13,10 +13,10 @@ use crate::report::{ServerStatus, Waits, unreadable_checkpoint};
 use crate::{Error, ErrorKind, Result};
 
 impl Connection {
-    /// What the server holds and who waits for what. Only Relive's servers know.
+    /// Returns what the server holds, and which calls wait for what. Only Relive servers support it.
     ///
     /// # Errors
-    /// `Unimplemented` from a dm-reverb server, `Timeout` when no server answers within `timeout`.
+    /// `Unimplemented` from a dm-reverb server; `Timeout` if no server answers within `timeout`.
     pub async fn status(&self, timeout: Duration) -> Result<ServerStatus> {
         let answer = self.call("status", timeout, || {
             let mut stub = self.own_stub();
@@ -25,10 +25,10 @@ impl Connection {
         ServerStatus::from_message(answer.await?)
     }
 
-    /// What samples and inserts of `table` wait for now.
+    /// Returns what samples and inserts of `table` are waiting for.
     ///
     /// # Errors
-    /// `NotFound` for an unknown table, and as [`status`](Self::status).
+    /// `NotFound` for an unknown table; as [`status`](Self::status).
     pub async fn waits(&self, table: &str, timeout: Duration) -> Result<Waits> {
         let status = self.status(timeout).await?;
         status.table(table).map(|table| table.waits.clone()).ok_or_else(|| {
@@ -36,12 +36,12 @@ impl Connection {
         })
     }
 
-    /// Sets priorities (`updates`: key and priority) and deletes items (`deletes`: keys) of `table`. Keys that the
-    /// table does not have are ignored.
+    /// Sets priorities (`updates`: key and priority) and deletes items (`deletes`: keys) of `table`. Unknown keys are
+    /// ignored.
     ///
     /// # Errors
-    /// `NotFound` for an unknown table, `InvalidArgument` for a priority that the table's selectors do not take,
-    /// `Timeout` when no server answers within `timeout`.
+    /// `NotFound` for an unknown table; `InvalidArgument` for a priority that a selector of the table refuses;
+    /// `Timeout` if no server answers within `timeout`.
     pub async fn mutate_priorities(
         &self,
         table: &str,
@@ -61,12 +61,12 @@ impl Connection {
         answer.await.map(drop)
     }
 
-    /// Removes all items of `table` and sets its counters to 0. It is asked for once: a server that comes back may
-    /// have loaded items that are not to be removed.
+    /// Removes all items of `table` and sets its counters to 0. The client sends this request once and does not retry
+    /// it: a server that comes back may have loaded items that are to stay.
     ///
     /// # Errors
-    /// `NotFound` for an unknown table, `Unavailable` if the connection ends before the answer is there (the table
-    /// may be empty then or not), `Timeout` when no server answers within `timeout`.
+    /// `NotFound` for an unknown table; `Unavailable` if the connection ends before the response arrives (the table may
+    /// then be empty or not); `Timeout` if no server answers within `timeout`.
     pub async fn reset(&self, table: &str, timeout: Duration) -> Result<()> {
         let request = ResetRequest { table: table.to_owned() };
         let reset = || {
@@ -78,11 +78,11 @@ impl Connection {
         Ok(())
     }
 
-    /// Makes the server write a checkpoint; gives its path on the server's machine, or its URL.
+    /// Makes the server write a checkpoint, and returns its path on the server's machine or its URL.
     ///
     /// # Errors
-    /// `InvalidArgument` from a server without a checkpointer, `Internal` if the checkpoint cannot be written,
-    /// `Unavailable` at once if no server is there, `Timeout` when it does not answer within `timeout`.
+    /// `InvalidArgument` from a server without a checkpointer; `Internal` if the checkpoint cannot be written;
+    /// `Unavailable`, immediately, if no server answers; `Timeout` if it does not respond within `timeout`.
     pub async fn checkpoint(&self, timeout: Duration) -> Result<String> {
         let checkpoint = || {
             let mut stub = self.stub();
@@ -91,7 +91,7 @@ impl Connection {
         Ok(self.call_while("checkpoint", timeout, |_| false, checkpoint).await?.checkpoint_path)
     }
 
-    /// What becomes of checkpoints: a part of [`status`](Self::status).
+    /// Returns the state of checkpoints, a part of [`status`](Self::status).
     ///
     /// # Errors
     /// As [`status`](Self::status).

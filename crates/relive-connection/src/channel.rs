@@ -1,4 +1,4 @@
-//! gRPC to a server: how connections are made, and what goes with every call.
+//! gRPC to a server: connections, and metadata of every call.
 
 use std::future::Future;
 use std::io;
@@ -16,7 +16,7 @@ use tonic::body::Body;
 use tonic::transport::{Channel, Endpoint};
 use tower_service::Service;
 
-/// Makes channels to one server. Nothing is connected before the first call on one.
+/// Creates channels to one server. A channel connects on its first call.
 #[derive(Debug, Clone)]
 pub struct Channels {
     pub(crate) endpoint: Endpoint,
@@ -25,7 +25,7 @@ pub struct Channels {
 }
 
 impl Channels {
-    /// A channel with a connection of its own. Must be called inside a Tokio runtime.
+    /// Creates a channel with its own connection. Must be called inside a Tokio runtime.
     pub fn make(&self) -> GrpcChannel {
         let channel = match &self.tls {
             Some(target) => self.endpoint.connect_with_connector_lazy(Dial(target.clone())),
@@ -35,7 +35,7 @@ impl Channels {
     }
 }
 
-/// A channel that shows the client's token with each call.
+/// A channel that sends the client's token with each call.
 #[derive(Debug, Clone)]
 pub struct GrpcChannel {
     channel: Channel,
@@ -59,18 +59,18 @@ impl Service<Request<Body>> for GrpcChannel {
     }
 }
 
-/// A server that is spoken to with TLS.
+/// A server that is reached with TLS.
 #[derive(Debug, Clone)]
 pub(crate) struct TlsTarget {
     /// `host:port`.
     pub(crate) authority: String,
     pub(crate) tls: ClientTls,
-    /// The name that the server's certificate is held against, if it is not the host.
+    /// The name that the server's certificate must have, if it is not the host.
     pub(crate) name: Option<Arc<str>>,
 }
 
 impl TlsTarget {
-    /// A connection, after the handshake.
+    /// Connects and completes the handshake.
     pub(crate) async fn connect(&self, purpose: Purpose) -> io::Result<Socket> {
         let host = self.authority.rsplit_once(':').map_or(self.authority.as_str(), |(host, _)| host);
         let host = self.name.as_deref().unwrap_or(host);

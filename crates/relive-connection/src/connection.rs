@@ -1,4 +1,4 @@
-//! A server at an address, and the calls that are made to it.
+//! The connection to a server.
 
 use std::fmt;
 use std::future::Future;
@@ -24,8 +24,7 @@ use crate::waiting::{Backoff, Deadline};
 
 /// The connection to one server: Relive's or dm-reverb's.
 ///
-/// Cheap to clone; clones share it. Nothing is connected before the first call, and a lost connection is made again
-/// by the next one.
+/// Cheap to clone; clones share it. It connects on the first call, and reconnects after a lost connection.
 #[derive(Clone)]
 pub struct Connection {
     pub(crate) shared: Arc<Shared>,
@@ -39,82 +38,82 @@ pub(crate) struct Shared {
 }
 
 impl Connection {
-    /// The connection to the server at `address`: `host:port`, `http://host:port` or `https://host:port`. Must be
-    /// called inside a Tokio runtime.
+    /// Creates the connection to the server at `address`: `host:port`, `http://host:port` or `https://host:port`. Must
+    /// be called inside a Tokio runtime.
     ///
     /// # Errors
-    /// `InvalidArgument` for an address that cannot be one. Whether a server is there shows with the first call.
+    /// `InvalidArgument` for a malformed address. A server that does not answer only makes the first call fail.
     pub fn new(address: &str, options: ClientOptions) -> Result<Connection> {
         let remote = Remote::new(address, &options)?;
         let (transports, remembered) = (Transports::default(), Remembered::default());
         Ok(Connection { shared: Arc::new(Shared { options, remote, transports, remembered }) })
     }
 
-    /// The address as a URI.
+    /// Returns the address as a URI.
     pub fn address(&self) -> &str {
         self.shared.remote.uri()
     }
 
-    /// How many bytes and how much time its calls may take.
+    /// Returns its options.
     pub fn options(&self) -> &ClientOptions {
         &self.shared.options
     }
 
-    /// The channel of its calls.
+    /// Returns the channel of its calls.
     pub fn channel(&self) -> GrpcChannel {
         self.shared.remote.channel()
     }
 
-    /// Makes channels with connections of their own.
+    /// Returns the factory of channels with their own connections.
     pub fn channels(&self) -> &Channels {
         self.shared.remote.channels()
     }
 
-    /// dm-reverb's protocol on the channel.
+    /// Returns a client of dm-reverb's protocol on the channel.
     pub fn stub(&self) -> Stub {
         self.shared.remote.stub()
     }
 
-    /// dm-reverb's protocol on a connection that carries nothing else.
+    /// Returns a client of dm-reverb's protocol on its own connection.
     pub fn stub_of_its_own(&self) -> Stub {
         self.shared.remote.stub_of_its_own()
     }
 
-    /// Relive's own calls on the channel.
+    /// Returns a client of Relive's own calls on the channel.
     pub fn own_stub(&self) -> ReplayServiceClient<GrpcChannel> {
         self.shared.remote.own_stub()
     }
 
-    /// The transport of bulk data, as far as it is known: `Tcp` before it was negotiated.
+    /// Returns the transport of bulk data; `Tcp` before it was negotiated.
     pub fn transport(&self) -> Transport {
         self.shared.transports.known().map_or(Transport::Tcp, |dialer| dialer.transport())
     }
 
-    /// Negotiates the transport of bulk data with the server, the first time; gives what opens connections of it.
-    /// None for a server that speaks gRPC only.
+    /// Negotiates the transport of bulk data with the server on the first call, and returns its dialer. `None` for a
+    /// server that only supports gRPC.
     ///
     /// # Errors
-    /// The server is away; `FailedPrecondition` if the transport that the options choose does not reach it.
+    /// The server is unreachable; `FailedPrecondition` if the transport in the options does not reach it.
     pub async fn dialer(&self) -> Result<Option<Dialer>> {
         let Shared { options, remote, transports, .. } = &*self.shared;
         transports.find(remote, options.transport, options.connect_timeout).await
     }
 
-    /// Takes note that nothing but gRPC reaches the server.
+    /// Records that only gRPC reaches the server.
     pub fn use_grpc_only(&self) {
         self.shared.transports.use_grpc_only();
     }
 
-    /// Has the transport negotiated again, after a connection has failed.
+    /// Forgets the transport, so that it is negotiated again after a connection has failed.
     pub fn forget_dialer(&self) {
         self.shared.transports.forget();
     }
 
-    /// Whether the server takes chunks of this codec, if it has to be asked at all: `Unimplemented` if it does not. One
-    /// attempt, before each stream, as it may be another server than the one of the stream before.
+    /// Checks that the server supports this codec, if it has to be asked: `Unimplemented` otherwise. Makes one attempt
+    /// before each stream, since the server may differ from that of the previous stream.
     ///
     /// # Errors
-    /// What the server answers.
+    /// The server's error.
     pub async fn check_codec(&self, codec: Option<Codec>) -> Result<(), Status> {
         let Some(codec) = codec.filter(|codec| !CodecSet::REVERB.contains(*codec)) else { return Ok(()) };
         let known = match self.own_stub().describe(DescribeRequest {}).await {
@@ -132,12 +131,12 @@ impl Connection {
         )))
     }
 
-    /// Calls until there is an answer: a server that is not there yet is waited for.
+    /// Calls until there is a response: waits for a server that is not available yet.
     ///
-    /// `attempt` gives an owned future, so that calls can be spawned on any scheduler.
+    /// `attempt` returns an owned future, so calls can be spawned on any scheduler.
     ///
     /// # Errors
-    /// What the server answers; `Timeout` when it does not within `timeout`.
+    /// The server's error; `Timeout` if it does not respond within `timeout`.
     pub async fn call<T, F>(&self, operation: &str, timeout: Duration, attempt: impl Fn() -> F) -> Result<T>
     where
         F: Future<Output = Result<Response<T>, Status>>,
@@ -145,7 +144,7 @@ impl Connection {
         self.call_while(operation, timeout, is_unanswered, attempt).await
     }
 
-    /// Calls again for as long as `calls_again` says so of what came of it.
+    /// Calls again while `calls_again` returns true for the result.
     pub(crate) async fn call_while<T, F>(
         &self,
         operation: &str,

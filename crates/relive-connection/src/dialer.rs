@@ -1,4 +1,4 @@
-//! Which transport bulk data takes to a server.
+//! The transport of bulk data to a server.
 
 use std::io;
 use std::sync::Arc;
@@ -19,18 +19,18 @@ use crate::remote::Remote;
 use crate::transport::{Transport, TransportChoice};
 use crate::{Error, ErrorKind, Result};
 
-/// Connections in a row, to a server that says that it speaks this, which end without a word. Then gRPC is used: what
-/// listens at the address hands nothing else on.
+/// After this many consecutive connections that end silently, although the server claims to support the bulk path, gRPC
+/// is used: the program at the address forwards nothing else.
 pub const MAX_SILENT_CONNECTIONS: usize = 3;
 
-/// Times that a server is asked for its socket while that refuses, and the pause between two of them.
+/// How often a server is asked for its socket while the socket refuses connections, and the pause between attempts.
 const MAX_REFUSALS: u32 = 4;
 const REFUSAL_PAUSE: Duration = Duration::from_millis(50);
 
-/// What a client knows of the transports to its server.
+/// The negotiated transports to a server.
 #[derive(Debug, Default)]
 pub(crate) struct Transports {
-    /// The result of the negotiation, once there is one; in it none, if the server speaks gRPC only.
+    /// The result of the negotiation, once there is one. It contains `None` if the server only supports gRPC.
     found: Mutex<Option<Option<Dialer>>>,
 }
 
@@ -38,14 +38,14 @@ pub(crate) struct Transports {
 #[derive(Debug, Clone)]
 pub struct Dialer {
     target: Target,
-    /// Whether batches may come in shared memory.
+    /// Whether batches may be received in shared memory.
     pub shared_memory: bool,
-    /// For a server that asks for one.
+    /// The token, for a server that requires one.
     token: Option<Arc<str>>,
     timeout: Duration,
 }
 
-/// Why a server's socket for processes of this machine is none for this one.
+/// Why this process cannot use a server's local socket.
 #[derive(Debug, thiserror::Error)]
 enum NoSocket {
     #[error("it has no socket for processes of its machine")]
@@ -65,7 +65,7 @@ enum Target {
 }
 
 impl Dialer {
-    /// The transport of its connections.
+    /// Returns the transport of its connections.
     pub fn transport(&self) -> Transport {
         match (&self.target, self.shared_memory) {
             (Target::Tcp(_) | Target::Tls(_), _) => Transport::Tcp,
@@ -74,15 +74,15 @@ impl Dialer {
         }
     }
 
-    /// What the first frame shows; empty if there is nothing to show.
+    /// Returns the token for the first frame; empty if there is none.
     pub fn token(&self) -> String {
         self.token.as_deref().unwrap_or_default().to_owned()
     }
 
-    /// A new connection.
+    /// Opens a new connection.
     ///
     /// # Errors
-    /// No connection within the time that the options say.
+    /// No connection within the timeout of the options.
     pub async fn dial(&self) -> io::Result<Socket> {
         let dialing = async {
             match &self.target {
@@ -98,25 +98,25 @@ impl Dialer {
 }
 
 impl Transports {
-    /// What was found, if it was looked for.
+    /// Returns the negotiated dialer, if any.
     pub(crate) fn known(&self) -> Option<Dialer> {
         self.found.lock().clone().flatten()
     }
 
-    /// Uses gRPC for everything: what listens at the address hands nothing else on.
+    /// Uses gRPC for everything, because the program at the address forwards nothing else.
     pub(crate) fn use_grpc_only(&self) {
         *self.found.lock() = Some(None);
     }
 
-    /// Negotiates anew the next time: the server may be another one.
+    /// Negotiates again the next time, because the server may be another one.
     pub(crate) fn forget(&self) {
         *self.found.lock() = None;
     }
 
-    /// The transport to `remote`; none for a server that speaks gRPC only.
+    /// Negotiates the transport to `remote`; `None` for a server that only supports gRPC.
     ///
     /// # Errors
-    /// The server is away; `FailedPrecondition` if the transport that was chosen does not reach it.
+    /// The server is unreachable; `FailedPrecondition` if the chosen transport does not reach it.
     pub(crate) async fn find(
         &self,
         remote: &Remote,
@@ -166,7 +166,7 @@ async fn negotiate(remote: &Remote, choice: TransportChoice, timeout: Duration) 
     }
 }
 
-/// What the server says of its ways, and its socket for processes of this machine.
+/// Asks the server for its ways and its local socket.
 async fn ask_for_socket(
     remote: &Remote,
     choice: TransportChoice,
@@ -178,14 +178,14 @@ async fn ask_for_socket(
         let told = ask(remote, limit).await?;
         tries += 1;
         match local(&told) {
-            // A server that answered while it ended; another one may come in its place.
+            // The server answered while it was ending; another one may replace it.
             Err(NoSocket::Refuses(_)) if is_wanted && tries < MAX_REFUSALS => sleep(REFUSAL_PAUSE).await,
             socket => return Ok((told, socket)),
         }
     }
 }
 
-/// What the server says of its ways; nothing, if it speaks gRPC only.
+/// Asks the server for its ways; returns an empty response if it only supports gRPC.
 async fn ask(remote: &Remote, limit: Duration) -> Result<NegotiateResponse> {
     let mut stub = remote.own_stub();
     match timeout(limit, stub.negotiate(NegotiateRequest {})).await {
@@ -199,12 +199,12 @@ async fn ask(remote: &Remote, limit: Duration) -> Result<NegotiateResponse> {
     }
 }
 
-/// dm-reverb's server, or Relive's before it had a bulk path.
+/// Whether it is a dm-reverb server, or a Relive server without the bulk path.
 fn speaks_grpc_only(status: &Status) -> bool {
     status.code() == Code::Unimplemented
 }
 
-/// The server's socket for processes of this machine, if this is one and may use it.
+/// Returns the server's local socket, if this process is on the same machine and may use it.
 fn local(told: &NegotiateResponse) -> Result<LocalAddress, NoSocket> {
     let own = host_id();
     if told.local_name.is_empty() {
@@ -216,13 +216,13 @@ fn local(told: &NegotiateResponse) -> Result<LocalAddress, NoSocket> {
     let address = LocalAddress::new(told.local_name.clone());
     match connect_local(&address) {
         Ok(_) => Ok(address),
-        // Many connect at once; the way is there.
+        // Many clients connect at once; the socket exists.
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(address),
         Err(error) => Err(NoSocket::Refuses(error)),
     }
 }
 
-/// Why the server ends a connection, from the head of its error frame.
+/// Returns why the server ends a connection, from the header of its error frame.
 pub fn refusal(head: &[u8]) -> Status {
     match BulkError::decode(head) {
         Ok(error) => Status::new(Code::from(error.code), error.message),

@@ -1,4 +1,4 @@
-//! What can go wrong when talking to a replay server, as one opaque type with a kind.
+//! The error of calls to a replay server: one opaque type with a kind.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -9,7 +9,9 @@ use relive_table::ErrorKind;
 /// A result whose error is [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// The error of every call of a client. Cheap to clone, since a broken writer gives the same one to every later call.
+/// The error of every call of a client.
+///
+/// Cheap to clone, since a failed writer returns the same error from every later call.
 #[derive(Clone)]
 pub struct Error(Arc<Inner>);
 
@@ -20,12 +22,12 @@ struct Inner {
 }
 
 impl Error {
-    /// An error of this kind with its text.
+    /// Creates an error with a kind and a message.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Error {
         Error(Arc::new(Inner { kind, message: message.into(), source: None }))
     }
 
-    /// An error of this kind with its text, and the error that it follows from.
+    /// Creates an error with a kind, a message and the error that caused it.
     pub fn with_source(
         kind: ErrorKind,
         message: impl Into<String>,
@@ -34,12 +36,12 @@ impl Error {
         Error(Arc::new(Inner { kind, message: message.into(), source: Some(Box::new(source)) }))
     }
 
-    /// An error of kind `InvalidArgument`.
+    /// Creates an error of kind `InvalidArgument`.
     pub fn invalid(message: impl Into<String>) -> Error {
         Error::new(ErrorKind::InvalidArgument, message)
     }
 
-    /// The same error as one of `operation`, in whose course another call has failed.
+    /// Returns the same error as one of `operation`, during which another call failed.
     pub fn renamed(self, operation: &str) -> Error {
         let is_call = |name: &str| name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
         let text = match self.0.message.split_once(": ") {
@@ -50,12 +52,12 @@ impl Error {
         Error::with_source(self.kind(), text, self)
     }
 
-    /// What kind of error this is.
+    /// Returns the kind of the error.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
     }
 
-    /// Whether the server refuses this client or this transport, so that trying again is of no use.
+    /// Whether the server refuses this client or this transport, so a retry is useless.
     pub fn is_refusal(&self) -> bool {
         matches!(self.0.kind, ErrorKind::FailedPrecondition | ErrorKind::PermissionDenied)
     }
@@ -65,7 +67,7 @@ impl Error {
         self.kind() == ErrorKind::Timeout
     }
 
-    /// Whether the same call may well succeed later, with nothing changed by the caller.
+    /// Whether the same call may succeed later without a change by the caller.
     pub fn is_transient(&self) -> bool {
         matches!(self.kind(), ErrorKind::Timeout | ErrorKind::Unavailable | ErrorKind::Cancelled)
     }

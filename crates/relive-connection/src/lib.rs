@@ -1,8 +1,8 @@
 //! The connection to one replay server, or to the tables of this process: the lowest layer of the client.
 //!
-//! [`Connection`] makes the calls of one request and one answer over gRPC, and finds the transport for bulk data
-//! ([`Dialer`]). [`Local`] is the same for an engine of this process. Users have `relive-client`, which puts them
-//! together with writers and readers.
+//! [`Connection`] makes calls with one request and one response over gRPC, and negotiates the transport for bulk data
+//! ([`Dialer`]). [`Local`] is the same for an engine of this process. `relive-client` combines them with writers and
+//! readers for users.
 #![forbid(unsafe_code)]
 
 mod address;

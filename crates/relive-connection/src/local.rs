@@ -14,44 +14,43 @@ use crate::report::{ServerInfo, ServerStatus, StateId, Waits};
 use crate::transport::Transport;
 use crate::waiting::Deadline;
 
-/// The tables of an engine. Calls of them are as those of a [`Connection`](crate::Connection), and most of them wait
-/// for nothing.
+/// The tables of an engine. Its calls are those of a [`Connection`](crate::Connection); most of them do not wait.
 #[derive(Clone)]
 pub struct Local {
     engine: Engine,
-    /// How waiters of this client are called.
+    /// The name of this client among waiters.
     who: Arc<str>,
     started: Instant,
     state_id: StateId,
 }
 
 impl Local {
-    /// The tables of `engine`.
+    /// Creates a connection to the tables of `engine`.
     pub fn new(engine: Engine) -> Local {
         let who = format!("process {}", std::process::id()).into();
         let state_id = state_id(&engine);
         Local { engine, who, started: Instant::now(), state_id }
     }
 
-    /// The engine itself.
+    /// Returns the engine.
     pub fn engine(&self) -> &Engine {
         &self.engine
     }
 
-    /// How waiters of this client are called.
+    /// The name of this client among waiters.
     pub fn who(&self) -> &Arc<str> {
         &self.who
     }
 
-    /// The table `name`.
+    /// Returns the table `name`.
     ///
     /// # Errors
-    /// `NotFound`, as a server says it of `operation`.
+    /// `NotFound`, as a server reports it for `operation`.
     pub fn table(&self, operation: &str, name: &str) -> Result<TableHandle> {
         self.engine.table(name).map_err(|error| engine_error(operation, error))
     }
 
-    /// The tables.
+    /// Returns the tables.
     pub fn server_info(&self) -> ServerInfo {
         let tables = self.engine.tables().iter().map(TableHandle::info).collect();
         let StateId { high, low } = self.state_id;
@@ -59,12 +58,12 @@ impl Local {
         ServerInfo::new(StateId { high, low }, tables)
     }
 
-    /// What the tables hold and who waits for what.
+    /// Returns what the tables hold, and which calls wait for what.
     pub fn status(&self) -> ServerStatus {
         ServerStatus::of_engine(&self.engine, self.started.elapsed())
     }
 
-    /// What samples and inserts of `table` wait for now.
+    /// Returns what samples and inserts of `table` are waiting for.
     ///
     /// # Errors
     /// `NotFound` for an unknown table.
@@ -72,10 +71,10 @@ impl Local {
         Ok(Waits::of_table(&self.table("waits", table)?))
     }
 
-    /// Sets priorities and deletes items. Deletes come before updates, as on a server: a key in both lists is gone.
+    /// Sets priorities and deletes items. Deletes come before updates, as on a server: a key in both lists is deleted.
     ///
     /// # Errors
-    /// `NotFound` for an unknown table, `InvalidArgument` for a priority that the table does not take.
+    /// `NotFound` for an unknown table; `InvalidArgument` for a priority that the table refuses.
     pub fn mutate_priorities(&self, table: &str, updates: &[(u64, f64)], deletes: &[u64]) -> Result<()> {
         let operation = "mutate_priorities";
         let deletes = deletes.iter().map(|&key| Mutation::Delete { key });
@@ -92,11 +91,11 @@ impl Local {
         self.engine.reset_table(table, &self.who).map_err(|error| engine_error("reset", error))
     }
 
-    /// Writes a checkpoint; gives its path, or its URL.
+    /// Writes a checkpoint, and returns its path or URL.
     ///
     /// # Errors
-    /// `InvalidArgument` of an engine without a checkpointer, `Internal` if the checkpoint cannot be written,
-    /// `Timeout` when it is not written within `timeout`.
+    /// `InvalidArgument` for an engine without a checkpointer; `Internal` if the checkpoint cannot be written;
+    /// `Timeout` if it is not written within `timeout`.
     pub async fn checkpoint(&self, timeout: Duration) -> Result<String> {
         let operation = "checkpoint";
         let refused = |error| engine_error(operation, error);
@@ -107,16 +106,16 @@ impl Local {
         }
     }
 
-    /// Proposes what the items of `table` look like; whether the table keeps it.
+    /// Proposes the structure of the items of `table`. Returns whether the table keeps it.
     ///
     /// # Errors
-    /// `NotFound` for an unknown table, `InvalidArgument` for a structure without columns or beyond the limits.
+    /// `NotFound` for an unknown table; `InvalidArgument` for a structure without columns or beyond the limits.
     pub fn name_columns(&self, table: &str, structure: &Nest<()>) -> Result<bool> {
         let named = self.table("name_columns", table)?.name_columns(structure.clone());
         named.map_err(|error| engine_error("name_columns", error))
     }
 
-    /// What all items of `table` look like: `structure`, if nobody has said anything else.
+    /// Returns the structure of all items of `table`: `structure`, unless there was another one.
     ///
     /// # Errors
     /// As [`name_columns`](Self::name_columns).
@@ -125,7 +124,7 @@ impl Local {
         agreed.map_err(|error| engine_error("create_item", error))
     }
 
-    /// What the items of `table` look like, if somebody has said it.
+    /// Returns the structure of the items of `table`, if it is known.
     ///
     /// # Errors
     /// `NotFound` for an unknown table.
@@ -133,10 +132,10 @@ impl Local {
         Ok(self.table("column_names", table)?.columns().as_deref().cloned())
     }
 
-    /// Changes rules of `table`, all of them or none.
+    /// Changes rules of `table`: all of them or none.
     ///
     /// # Errors
-    /// `NotFound` for an unknown table, `InvalidArgument` for rules out of range.
+    /// `NotFound` for an unknown table; `InvalidArgument` for rules out of range.
     pub fn change_table(&self, table: &str, change: &TableChange) -> Result<Changed> {
         let changed = self.engine.change_table(table, change, &self.who);
         changed.map_err(|error| engine_error("change_table", error))
@@ -145,7 +144,7 @@ impl Local {
     /// Adds an empty table.
     ///
     /// # Errors
-    /// `InvalidArgument` for rules out of range and for a name that is taken.
+    /// `InvalidArgument` for rules out of range and for a name that exists.
     pub fn add_table(&self, config: TableConfig) -> Result<()> {
         self.engine.add_table(config, &self.who).map_err(|error| engine_error("add_table", error))
     }
@@ -153,13 +152,14 @@ impl Local {
     /// Drops `table` with all its items.
     ///
     /// # Errors
-    /// `NotFound` for an unknown table, `InvalidArgument` for the only one.
+    /// `NotFound` for an unknown table; `InvalidArgument` for the only table.
     pub fn drop_table(&self, table: &str) -> Result<()> {
         self.engine.drop_table(table, &self.who).map_err(|error| engine_error("drop_table", error))
     }
 }
 
-/// The same for every client of an engine: the process, and the engine in it by the one address that its clones share.
+/// Returns an id that is the same for every client of an engine: the process, and the address that the engine's clones
+/// share.
 fn state_id(engine: &Engine) -> StateId {
     static PROCESS: LazyLock<RandomState> = LazyLock::new(RandomState::new);
     let address = Arc::as_ptr(engine.ledger()).addr();

@@ -1,4 +1,4 @@
-//! What the items of tables look like, as their writers say.
+//! The structures of tables' items that writers propose.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,15 +13,15 @@ use relive_wire::v1::{NameColumnsRequest, NameColumnsResponse};
 use crate::connection::Connection;
 use crate::{Error, ErrorKind, Result};
 
-/// What a client's writers have proposed, by table.
+/// The proposals of a client's writers, by table.
 #[derive(Debug, Default)]
 pub struct Proposals {
     made: Mutex<HashMap<Arc<str>, Arc<Nest<()>>>>,
-    /// What the tables keep, as far as writers that keep to it have asked.
+    /// The structures that tables keep, if a writer that checks names has asked.
     agreed: Mutex<HashMap<Arc<str>, Arc<ItemStructure>>>,
 }
 
-/// What the items of a table look like, on its way to the server.
+/// A proposed structure of a table's items.
 #[derive(Debug, Clone)]
 pub struct Proposal {
     /// The table.
@@ -31,17 +31,17 @@ pub struct Proposal {
 }
 
 impl Connection {
-    /// Proposes `structure` as what the items of `table` look like. Whether it is the structure that the table keeps:
-    /// its signature's, or else the first that was proposed.
+    /// Proposes `structure` for the items of `table`. Returns whether it is the structure that the table keeps: its
+    /// signature's or, without one, the first that was proposed.
     ///
     /// # Errors
-    /// `InvalidArgument` for a structure without columns, or beyond the limits; `NotFound` for an unknown table,
-    /// `Unimplemented` from a dm-reverb server, `Timeout` when no server answers within `timeout`.
+    /// `InvalidArgument` for a structure without columns or beyond the limits; `NotFound` for an unknown table;
+    /// `Unimplemented` from a dm-reverb server; `Timeout` if no server answers within `timeout`.
     pub async fn name_columns(&self, table: &str, structure: &Nest<()>, timeout: Duration) -> Result<bool> {
         Ok(self.ask_for_names(table, structure, false, timeout).await?.kept)
     }
 
-    /// Sends `structure` to the server; `is_checked` says whether the writer keeps to the answer.
+    /// Sends `structure` to the server. `is_checked` is whether the writer obeys the response.
     async fn ask_for_names(
         &self,
         table: &str,
@@ -53,16 +53,16 @@ impl Connection {
         let request = NameColumnsRequest { table: table.to_owned(), structure, is_checked };
         let answer = self.call("name_columns", timeout, || {
             let (mut stub, request) = (self.own_stub(), request.clone());
-            // The message is large where it lies.
+            // The message is large, so box the future.
             Box::pin(async move { stub.name_columns(request).await })
         });
         answer.await
     }
 
-    /// What the items of `table` look like, if somebody has said it. None from a dm-reverb server.
+    /// Returns the structure of the items of `table`, if it is known. `None` from a dm-reverb server.
     ///
     /// # Errors
-    /// `NotFound` for an unknown table, `Timeout` when no server answers within `timeout`.
+    /// `NotFound` for an unknown table; `Timeout` if no server answers within `timeout`.
     pub async fn column_names(&self, table: &str, timeout: Duration) -> Result<Option<Nest<()>>> {
         let status = match self.status(timeout).await {
             Err(error) if error.kind() == ErrorKind::Unimplemented => return Ok(None),
@@ -77,11 +77,11 @@ impl Connection {
         }
     }
 
-    /// What all items of `table` look like, for a writer that keeps to the answer: `structure`, if nobody has said
-    /// anything else. None of a server that keeps no structures: dm-reverb's.
+    /// Returns the structure of all items of `table`, for a writer that obeys it: `structure`, unless there was another
+    /// one. `None` from a dm-reverb server, which keeps no structures.
     ///
     /// # Errors
-    /// As [`name_columns`](Self::name_columns); `Protocol` for an answer that makes no sense.
+    /// As [`name_columns`](Self::name_columns); `Protocol` for an invalid response.
     pub async fn agree_on_columns(
         &self,
         table: &str,
@@ -96,7 +96,7 @@ impl Connection {
             .map_err(|error| Error::with_source(ErrorKind::Protocol, format!("name_columns: {error}"), error))
     }
 
-    /// Makes a proposal of a writer. What becomes of it is only logged.
+    /// Sends a proposal of a writer. Only logs the result.
     pub async fn propose(&self, proposal: &Proposal, timeout: Duration) {
         let Proposal { table, structure } = proposal;
         proposal.log(self.name_columns(table, structure, timeout).await);
@@ -104,7 +104,7 @@ impl Connection {
 }
 
 impl Proposal {
-    /// Logs what has become of the proposal: whether its table keeps it.
+    /// Logs whether the table keeps the proposal.
     pub fn log(&self, kept: Result<bool>) {
         let table = &self.table;
         match kept {
@@ -121,7 +121,7 @@ impl Proposals {
         self.made.lock().contains_key(table)
     }
 
-    /// Takes note of a proposal; none if there was one for the same table before.
+    /// Records a proposal. Returns `None` if there was already one for this table.
     pub fn begin(&self, table: &str, structure: &Nest<()>) -> Option<Proposal> {
         let mut made = self.made.lock();
         if made.contains_key(table) {
@@ -132,7 +132,7 @@ impl Proposals {
         Some(proposal)
     }
 
-    /// What `table` keeps, if it has been asked.
+    /// Returns the structure that `table` keeps, if it was requested.
     pub fn agreed(&self, table: &str) -> Option<Arc<ItemStructure>> {
         self.agreed.lock().get(table).cloned()
     }
@@ -146,13 +146,13 @@ impl Proposals {
         }
     }
 
-    /// The table is gone, and what was said of it.
+    /// Forgets a table that was dropped.
     pub fn forget(&self, table: &str) {
         self.agreed.lock().remove(table);
         self.made.lock().remove(table);
     }
 
-    /// All proposals that were made, to be made again: the server may have begun anew.
+    /// Returns all proposals, to repeat them to a server that may have restarted.
     pub fn all(&self) -> Vec<Proposal> {
         let made = self.made.lock();
         let proposal = |(table, structure): (&Arc<str>, &Arc<Nest<()>>)| Proposal {

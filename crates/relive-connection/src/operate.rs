@@ -1,4 +1,4 @@
-//! Changing the tables of a server in use.
+//! Changing the tables of a server while they are in use.
 
 use std::time::Duration;
 
@@ -10,11 +10,11 @@ use crate::Result;
 use crate::connection::Connection;
 
 impl Connection {
-    /// Changes rules of `table` while it is in use, all of them or none.
+    /// Changes rules of `table` while it is in use: all of them or none.
     ///
     /// # Errors
-    /// `NotFound` for an unknown table, `InvalidArgument` for rules out of range, `Unimplemented` from a dm-reverb
-    /// server, `Timeout` when no server answers within `timeout`.
+    /// `NotFound` for an unknown table; `InvalidArgument` for rules out of range; `Unimplemented` from a dm-reverb
+    /// server; `Timeout` if no server answers within `timeout`.
     pub async fn change_table(
         &self,
         table: &str,
@@ -32,8 +32,8 @@ impl Connection {
     /// Adds an empty table.
     ///
     /// # Errors
-    /// `InvalidArgument` for rules out of range and for a name that is taken, `Unimplemented` from a dm-reverb server,
-    /// `Timeout` when no server answers within `timeout`.
+    /// `InvalidArgument` for rules out of range and for a name that exists; `Unimplemented` from a dm-reverb server;
+    /// `Timeout` if no server answers within `timeout`.
     pub async fn add_table(&self, config: &TableConfig, timeout: Duration) -> Result<()> {
         let request = operate::add_to_wire(config);
         let answer = self.call("add_table", timeout, || {
@@ -46,8 +46,8 @@ impl Connection {
     /// Drops `table` with all its items.
     ///
     /// # Errors
-    /// `NotFound` for an unknown table, `InvalidArgument` for the only one, `Unimplemented` from a dm-reverb server,
-    /// `Timeout` when no server answers within `timeout`.
+    /// `NotFound` for an unknown table; `InvalidArgument` for the only table; `Unimplemented` from a dm-reverb server;
+    /// `Timeout` if no server answers within `timeout`.
     pub async fn drop_table(&self, table: &str, timeout: Duration) -> Result<()> {
         let request = DropTableRequest { table: table.to_owned() };
         let answer = self.call("drop_table", timeout, || {

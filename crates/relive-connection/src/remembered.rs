@@ -1,4 +1,4 @@
-//! What a server had, for when it comes back.
+//! Remembers a server's content, to compare it when the server comes back.
 
 use std::collections::HashMap;
 
@@ -6,23 +6,23 @@ use parking_lot::Mutex;
 
 use crate::report::{ServerInfo, StateId};
 
-/// What a client remembers of its server's tables.
+/// The remembered state of a server's tables.
 #[derive(Debug, Default)]
 pub(crate) struct Remembered(Mutex<Known>);
 
 #[derive(Debug, Default)]
 struct Known {
-    /// The server's, when it was last asked.
+    /// The id of the server when it was last asked.
     id: Option<StateId>,
-    /// Inserts that each table has had at least.
+    /// A lower bound of the inserts of each table.
     inserts: HashMap<String, i64>,
-    /// Somebody waits for the server to be back.
+    /// Whether a task waits for the server to come back.
     is_watching: bool,
 }
 
 impl Remembered {
-    /// Takes over what the server says now. Tells, for each table that has had fewer inserts than it had before the
-    /// server was away, the name, the inserts now, and those before.
+    /// Records the server's current state. Returns name, current and previous inserts of each table that has fewer
+    /// inserts than before the server was away.
     pub(crate) fn take_over(&self, info: &ServerInfo) -> Vec<(String, i64, i64)> {
         let mut state = self.0.lock();
         let may_be_new = state.is_watching || state.id.is_some_and(|id| id != info.state_id);
@@ -38,19 +38,19 @@ impl Remembered {
         lost
     }
 
-    /// Takes note that `table` has had at least so many inserts.
+    /// Records a lower bound of the inserts of `table`.
     pub(crate) fn at_least(&self, table: &str, inserts: i64) {
         let mut state = self.0.lock();
         let known = state.inserts.entry(table.to_owned()).or_default();
         *known = inserts.max(*known);
     }
 
-    /// Takes note that a table was emptied on purpose.
+    /// Records that a table was emptied on purpose.
     pub(crate) fn forget(&self, table: &str) {
         self.0.lock().inserts.remove(table);
     }
 
-    /// Whether the caller is to watch for the server's return, which nobody does yet. It says
+    /// Returns whether the caller should watch for the server's return, because no task does yet. It must call
     /// [`end_watch`](Self::end_watch) later.
     pub(crate) fn begin_watch(&self) -> bool {
         !std::mem::replace(&mut self.0.lock().is_watching, true)

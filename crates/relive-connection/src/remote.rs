@@ -13,14 +13,14 @@ use crate::channel::{Channels, GrpcChannel, TlsTarget};
 use crate::options::ClientOptions;
 use crate::{Error, ErrorKind, Result};
 
-/// dm-reverb's protocol on our connection.
+/// A client of dm-reverb's protocol on our connection.
 pub type Stub = ReverbServiceClient<GrpcChannel>;
 
 /// The largest HTTP/2 frame that the server may send. A 400 kB item in 16 KiB frames, the default, would cost 25
 /// frame headers and wake-ups.
 const MAX_FRAME_BYTES: u32 = 1 << 20;
 
-/// A server at an address. Nothing is connected before the first call.
+/// A server at an address. It connects on the first call.
 pub(crate) struct Remote {
     address: Address,
     channels: Channels,
@@ -47,7 +47,7 @@ impl Remote {
         self.address.uri()
     }
 
-    /// `host:port`.
+    /// Returns `host:port`.
     pub(crate) fn authority(&self) -> &str {
         self.address.authority()
     }
@@ -81,14 +81,14 @@ impl Remote {
     }
 }
 
-/// Messages may have any size, as with dm-reverb: what bounds them is the items that the tables hold.
+/// Messages may have any size, as with dm-reverb. They are bounded by the items of the tables.
 fn stub(channel: GrpcChannel) -> Stub {
     ReverbServiceClient::new(channel)
         .max_decoding_message_size(usize::MAX)
         .max_encoding_message_size(usize::MAX)
 }
 
-/// Tonic is told of an address without TLS, which is ours.
+/// Tonic gets an address without TLS, because TLS is handled here.
 fn endpoint(address: &Address, options: &ClientOptions) -> Result<Endpoint, tonic::transport::Error> {
     let mut endpoint = Endpoint::from_shared(format!("http://{}", address.authority()))?;
     if let Ok(uri) = address.uri().parse() {
@@ -103,7 +103,7 @@ fn endpoint(address: &Address, options: &ClientOptions) -> Result<Endpoint, toni
         .max_frame_size(MAX_FRAME_BYTES))
 }
 
-/// An address that begins with `https` is trusted as the system says, unless the options say otherwise.
+/// An address that begins with `https` uses the system's trusted certificates, unless the options set others.
 fn tls_target(address: &Address, options: &ClientOptions) -> Result<Option<TlsTarget>> {
     if !address.has_tls() {
         return Ok(None);
@@ -116,7 +116,7 @@ fn tls_target(address: &Address, options: &ClientOptions) -> Result<Option<TlsTa
     Ok(Some(TlsTarget { authority: address.authority().to_owned(), tls, name }))
 }
 
-/// The header that shows a token.
+/// Returns the header with a token.
 fn authorization(token: &str) -> Result<HeaderValue> {
     let mut value = HeaderValue::try_from(format!("Bearer {token}")).map_err(|_| {
         Error::invalid("the token has characters that no header can have: use letters, digits and signs")

@@ -1,4 +1,4 @@
-//! The tables of a server, and servers that come back without what they had.
+//! The tables of a server, and the detection of servers that come back with less content.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -11,17 +11,17 @@ use crate::Result;
 use crate::connection::{Connection, Shared};
 use crate::report::ServerInfo;
 
-/// How long one question for a server's tables takes at most, while it is away.
+/// Timeout of a request for a server's tables while it is away.
 const QUESTION_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Answers after which a server counts as returned.
+/// Number of responses after which a server counts as returned.
 const ANSWERS: u32 = 2;
 
 impl Connection {
-    /// The tables of the server, for `operation`, which errors name. Waits for a server to be there.
+    /// Returns the server's tables, for `operation`, which errors name. Waits until a server answers.
     ///
     /// # Errors
-    /// `Timeout` when no server answers within `timeout`.
+    /// `Timeout` if no server answers within `timeout`.
     pub async fn server_info(&self, operation: &str, timeout: Duration) -> Result<ServerInfo> {
         let answer = self.call(operation, timeout, || {
             let mut stub = self.stub();
@@ -32,7 +32,7 @@ impl Connection {
         Ok(info)
     }
 
-    /// Compares the server's tables with what it had before, and logs a warning if it has come back with less.
+    /// Compares the server's tables with the previous state, and logs a warning if it has come back with less.
     fn remember(&self, info: &ServerInfo) {
         for (table, now, before) in self.shared.remembered.take_over(info) {
             tracing::warn!(
@@ -44,8 +44,8 @@ impl Connection {
         }
     }
 
-    /// Has a task look at the server's tables as soon as it is there again, after a connection broke. `inserts` are
-    /// those that tables have had at least, as far as the caller knows.
+    /// After a connection broke, starts a task that checks the server's tables as soon as it answers again. `inserts`
+    /// are lower bounds of the tables' inserts that the caller knows.
     pub fn watch_for_return(&self, inserts: impl IntoIterator<Item = (Arc<str>, u64)>) {
         let remembered = &self.shared.remembered;
         inserts.into_iter().for_each(|(table, inserts)| {
@@ -58,7 +58,7 @@ impl Connection {
     }
 }
 
-/// Asks until the server answers or nobody has the connection any more.
+/// Asks until the server answers or the connection is dropped.
 async fn watch(shared: Weak<Shared>) {
     let mut answers_left = ANSWERS;
     while let Some(shared) = shared.upgrade() {
@@ -66,7 +66,7 @@ async fn watch(shared: Weak<Shared>) {
         match connection.server_info("server_info", QUESTION_TIMEOUT).await {
             Err(error) if error.is_transient() => {}
             Ok(_) if answers_left > 1 => {
-                // The first answer may be that of a server that is about to end.
+                // The first response may be from a server that is about to end.
                 answers_left -= 1;
                 drop(connection);
                 sleep(QUESTION_TIMEOUT).await;

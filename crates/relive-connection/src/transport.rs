@@ -2,23 +2,23 @@
 
 use std::fmt;
 
-/// How a `Client` reaches its tables. Over the last three, items and batches travel on the bulk path where
-/// the server has one (`docs/protocol.md`), and everything else by gRPC.
+/// How a `Client` reaches its tables. The last three use the bulk path for items and batches if the server has one
+/// (`docs/protocol.md`), and gRPC for everything else.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Transport {
-    /// Calls of functions: the tables are in the same process.
+    /// Function calls: the tables are in the same process.
     InProcess,
     /// TCP.
     Tcp,
-    /// A Unix socket: the server is a process of this machine and user.
+    /// A Unix socket: the server is a process of the same user on this machine.
     Unix,
-    /// The same, and batches lie in memory that server and client share.
+    /// As `Unix`, with batches in memory that server and client share.
     SharedMemory,
 }
 
 impl Transport {
-    /// The transport in one word.
+    /// Returns the transport in one word.
     pub fn text(self) -> &'static str {
         match self {
             Transport::InProcess => "in-process",
@@ -28,7 +28,7 @@ impl Transport {
         }
     }
 
-    /// The slowest of the transports to many servers; TCP to none.
+    /// Returns the slowest of the transports to many servers; TCP if there are none.
     pub fn slowest(transports: impl Iterator<Item = Transport>) -> Transport {
         let rank = |transport: &Transport| match transport {
             Transport::Tcp => 0,
@@ -46,23 +46,23 @@ impl fmt::Display for Transport {
     }
 }
 
-/// Which way to a server a client may take.
+/// The transports that a client may use.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum TransportChoice {
-    /// The fastest there is: shared memory if the server is a process of this machine and user, otherwise TCP.
+    /// The fastest available: shared memory if the server is a process of the same user on this machine, otherwise TCP.
     #[default]
     Auto,
     /// TCP, wherever the server is.
     Tcp,
-    /// A Unix socket or nothing.
+    /// Only a Unix socket.
     Unix,
-    /// Shared memory or nothing.
+    /// Only shared memory.
     SharedMemory,
 }
 
 impl TransportChoice {
-    /// The transport in one word.
+    /// Returns the transport in one word.
     pub fn text(self) -> &'static str {
         match self {
             TransportChoice::Auto => "auto",

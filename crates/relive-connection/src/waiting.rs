@@ -1,4 +1,4 @@
-//! Waiting: until when, for how long between two attempts, and a timer for a moment that moves.
+//! Deadlines, backoff between attempts, and a timer with a movable deadline.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -13,7 +13,7 @@ const FIRST_WAIT: Duration = Duration::from_millis(1);
 /// The longest wait between two attempts.
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
 
-/// A stream that lived this long was healthy: the next failure starts from [`FIRST_WAIT`] again.
+/// After a stream that lived this long, the next failure starts from [`FIRST_WAIT`] again.
 const HEALTHY_LIFE: Duration = Duration::from_secs(2);
 
 /// Waits of 1 ms, 2 ms, 4 ms and so on up to 1 s.
@@ -29,7 +29,7 @@ impl Default for Backoff {
 }
 
 impl Backoff {
-    /// The wait before the next attempt, after a stream that lived for `life`.
+    /// Returns the wait before the next attempt, after a stream that lived for `life`.
     pub fn wait_after(&mut self, life: Duration) -> Duration {
         if life >= HEALTHY_LIFE {
             self.next_wait = FIRST_WAIT;
@@ -40,27 +40,27 @@ impl Backoff {
     }
 }
 
-/// A moment to give up at; never, if it is too far away to be named.
+/// A deadline; none, if it is too far away to be represented.
 #[derive(Debug, Clone, Copy)]
 pub struct Deadline(Option<Instant>);
 
 impl Deadline {
-    /// The moment after `timeout` from now.
+    /// Returns the deadline after `timeout` from now.
     pub fn after(timeout: Duration) -> Deadline {
         Deadline(Instant::now().checked_add(timeout))
     }
 
-    /// How long it is until then; none if it is too far away to be named.
+    /// Returns the remaining time; `None` if the deadline is too far away to be represented.
     pub fn left(self) -> Option<Duration> {
         self.0.map(|at| at.saturating_duration_since(Instant::now()))
     }
 
-    /// Waits for `event`; false when the deadline came first.
+    /// Waits for `event`. Returns false if the deadline passes first.
     pub async fn wait_for(self, event: impl Future<Output = ()>) -> bool {
         self.run(event).await.is_some()
     }
 
-    /// The output of `future`, or none when the deadline came first.
+    /// Returns the output of `future`, or `None` if the deadline passes first.
     pub async fn run<T>(self, future: impl Future<Output = T>) -> Option<T> {
         match self.0 {
             Some(at) => timeout_at(at, future).await.ok(),
@@ -69,18 +69,17 @@ impl Deadline {
     }
 }
 
-/// A timer for the moment at which a caller stops waiting. It is made when there is such a moment, and reset when the
-/// moment moves.
+/// A timer for the deadline of a caller. It is created when there is a deadline, and reset when the deadline moves.
 #[derive(Default)]
 pub struct Timer(Option<Pin<Box<Sleep>>>);
 
 impl Timer {
-    /// Ends the wait: what was waited for has come.
+    /// Ends the wait, because its event occurred.
     pub fn clear(&mut self) {
         self.0 = None;
     }
 
-    /// Ready at `at`; never while there is no such moment.
+    /// Completes at `at`; never while it is `None`.
     pub fn poll(&mut self, at: Option<Instant>, cx: &mut Context<'_>) -> Poll<()> {
         let Some(at) = at else {
             self.clear();

@@ -1,8 +1,8 @@
-//! From what a user types to servers and names of servers.
+//! Parses addresses of servers and names with several servers.
 
 use relive_connection::{Error, Result};
 
-/// The most servers of one client. Each costs every client a connection and a question each second.
+/// The largest number of servers of one client. Each server costs every client a connection and a request per second.
 pub(crate) const MAX_SERVERS: usize = 1024;
 
 /// The notation of a name whose addresses are all servers.
@@ -11,17 +11,17 @@ const NAME_PREFIX: &str = "dns:///";
 /// gRPC's notations of lists of addresses.
 const LIST_PREFIXES: [&str; 2] = ["ipv4:", "ipv6:"];
 
-/// Where servers are.
+/// The location of servers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Source {
-    /// One, at this address.
+    /// One server at this address.
     Fixed(String),
-    /// One at each address of this name, `host:port`.
+    /// One server at each address of this name, `host:port`.
     Name(String),
 }
 
 impl Source {
-    /// As users type it.
+    /// Returns the text as users write it.
     pub(crate) fn text(&self) -> String {
         match self {
             Source::Fixed(address) => address.clone(),
@@ -29,7 +29,7 @@ impl Source {
         }
     }
 
-    /// The name to be resolved, if it is one.
+    /// Returns the name to be resolved, if it is one.
     pub(crate) fn name(&self) -> Option<String> {
         match self {
             Source::Fixed(_) => None,
@@ -38,15 +38,15 @@ impl Source {
     }
 }
 
-/// Whether `address` may stand for more than one server: a list with commas, or a name to be resolved.
+/// Whether `address` may denote more than one server: a comma-separated list, or a name to be resolved.
 pub(crate) fn is_many(address: &str) -> bool {
     address.contains(',') || address.starts_with(NAME_PREFIX)
 }
 
-/// The servers that `addresses` name; each may be a list with commas itself.
+/// Parses the servers in `addresses`. Each address may be a comma-separated list itself.
 ///
 /// # Errors
-/// `InvalidArgument` for no addresses, the same twice, and one that cannot be one.
+/// `InvalidArgument` for an empty list, a repeated address and a malformed address.
 pub(crate) fn sources<A: AsRef<str>>(addresses: &[A]) -> Result<Vec<Source>> {
     let mut found = Vec::new();
     for address in addresses {

@@ -1,4 +1,4 @@
-//! A call that goes to several servers at once.
+//! A call to several servers at once.
 
 use std::fmt;
 use std::pin::Pin;
@@ -12,20 +12,20 @@ use tokio::time::sleep;
 use crate::fleet::Fleet;
 use crate::member::Member;
 
-/// How long a server may take before its watcher looks whether it is there at all.
+/// How long a server may take before its watcher checks whether it is reachable.
 const PATIENCE: Duration = Duration::from_millis(50);
 
 /// A call to some of the servers.
 pub type Call<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
 
-/// What came of a call at each server.
+/// The results of a call at each server.
 pub struct Answers<T> {
     operation: &'static str,
     answers: Vec<(Arc<Member>, Result<T>)>,
 }
 
 impl Fleet {
-    /// Makes `call` at each of `servers`, side by side. One that is left out meanwhile is not waited for.
+    /// Makes `call` at each of `servers` concurrently. Does not wait for a server that is left out meanwhile.
     pub async fn ask<T, F>(
         &self,
         operation: &'static str,
@@ -78,8 +78,8 @@ async fn one<T>(
 }
 
 impl Answers<()> {
-    /// As [`all`](Self::all) for those that had what was asked about, if any had: a call that is made again finds it
-    /// at the others only.
+    /// As [`all`](Self::all), for the servers that had the table, if any: a repeated call only finds it at the
+    /// remaining servers.
     pub(crate) fn all_that_had_it(mut self) -> Result<()> {
         if self.answers.iter().any(|(_, answer)| answer.is_ok()) {
             let had_none = |error: &Error| error.kind() == ErrorKind::NotFound;
@@ -90,10 +90,10 @@ impl Answers<()> {
 }
 
 impl<T> Answers<T> {
-    /// What all servers answered.
+    /// Returns the responses of all servers.
     ///
     /// # Errors
-    /// A [`PartialFailure`] that tells what was done where, unless all of them did it.
+    /// A [`PartialFailure`] with the result at each server, unless all of them succeeded.
     pub fn all(self) -> Result<Vec<(Arc<Member>, T)>> {
         if self.answers.iter().any(|(_, answer)| answer.is_err()) {
             return Err(self.failure());
@@ -101,10 +101,10 @@ impl<T> Answers<T> {
         Ok(self.answers.into_iter().filter_map(|(server, answer)| Some((server, answer.ok()?))).collect())
     }
 
-    /// What those servers answered that are there.
+    /// Returns the responses of the reachable servers.
     ///
     /// # Errors
-    /// A [`PartialFailure`] if any refused, or none was there.
+    /// A [`PartialFailure`] if any server refused, or none was reachable.
     pub fn present(self) -> Result<Vec<(Arc<Member>, T)>> {
         let refused = |error: &Error| !is_absence(error);
         let answers = || self.answers.iter().map(|(_, answer)| answer);
@@ -114,15 +114,15 @@ impl<T> Answers<T> {
         Ok(self.answers.into_iter().filter_map(|(server, answer)| Some((server, answer.ok()?))).collect())
     }
 
-    /// An error if any server refused. What a server that is away was not told is lost with it, or comes back as it
-    /// was.
+    /// Returns an error if any server refused. A server that is away loses its items, or comes back with them
+    /// unchanged.
     pub(crate) fn none_refused(self) -> Result<()> {
         let refused = |error: &Error| !is_absence(error);
         let any = self.answers.iter().any(|(_, answer)| answer.as_ref().is_err_and(refused));
         if any { Err(self.failure()) } else { Ok(()) }
     }
 
-    /// The servers that were away.
+    /// Iterates over the servers that were away.
     pub(crate) fn absent(&self) -> impl Iterator<Item = &Arc<Member>> {
         let is_away = |answer: &Result<T>| answer.as_ref().is_err_and(is_absence);
         self.answers.iter().filter(move |(_, answer)| is_away(answer)).map(|(server, _)| server)
@@ -141,12 +141,13 @@ impl<T> Answers<T> {
     }
 }
 
-/// Whether a server is not there, or just ends.
+/// Whether a server is unreachable or is just ending.
 fn is_absence(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Cancelled)
 }
 
-/// What a call to many servers did where: the [`source`](std::error::Error::source) of its error.
+/// The result at each server of a call that not all servers completed: the [`source`](std::error::Error::source) of its
+/// error.
 #[derive(Debug)]
 pub struct PartialFailure {
     operation: &'static str,
@@ -155,12 +156,12 @@ pub struct PartialFailure {
 }
 
 impl PartialFailure {
-    /// The servers that did what was asked.
+    /// Returns the servers that completed the call.
     pub fn done(&self) -> &[String] {
         &self.done
     }
 
-    /// The servers that did not, and why.
+    /// Returns the servers that did not, and why.
     pub fn failed(&self) -> &[(String, Error)] {
         &self.failed
     }

@@ -1,8 +1,8 @@
-//! Which server a writer's stream goes to.
+//! The server of a writer's stream.
 //!
-//! A stream stays where it is: what it brings is confirmed there. A new one goes to the server with the fewest of
-//! this client. When a server joins, streams move there one by one as long as theirs has more than one more: they end
-//! in order at the old one first, so that moving loses and repeats nothing.
+//! A stream stays with its server, which confirms its items. A new stream goes to the server with the fewest streams of
+//! this client. When a server joins, streams move there one by one, as long as their server has more than one stream
+//! more. A stream first ends normally at the old server, so moving neither loses nor repeats items.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,16 +12,16 @@ use relive_connection::Connection;
 use crate::fleet::Fleet;
 use crate::member::Member;
 
-/// A stream's server, which counts the stream for as long as this lives.
+/// A stream's server. The stream counts for the server while this is alive.
 pub struct Assignment {
     fleet: Arc<Fleet>,
     member: Arc<Member>,
-    /// The servers that had joined when this was looked at last.
+    /// The number of joined servers when this was last checked.
     joined: AtomicU64,
 }
 
 impl Fleet {
-    /// A server for a new stream, if one takes part, and it is known which.
+    /// Assigns a server to a new stream, if one takes part and the set is known.
     pub fn assign(self: &Arc<Self>) -> Option<Assignment> {
         if !self.is_settled() {
             return None;
@@ -55,39 +55,39 @@ impl Fleet {
 }
 
 impl Assignment {
-    /// The connection to the server.
+    /// Returns the connection to the server.
     pub fn connection(&self) -> &Connection {
         self.member.connection()
     }
 
-    /// The server's address.
+    /// Returns the server's address.
     pub fn address(&self) -> &str {
         self.member.address()
     }
 
-    /// Tells servers apart.
+    /// Returns the number that identifies the server.
     pub fn number(&self) -> u32 {
         self.member.number()
     }
 
-    /// Ready once the server is left out.
+    /// Completes when the server is left out.
     pub async fn left_out(&self) {
         self.member.left_out().await;
     }
 
-    /// Takes note that the stream broke.
+    /// Records that the stream broke.
     pub fn broke(&self, reason: &str) {
         self.fleet.failed(&self.member, reason);
     }
 
-    /// Takes note that the server has these items.
+    /// Records that the server has these items.
     pub fn has_items(&self, keys: &[u64]) {
         for key in keys {
             self.fleet.owners.note(*key, self.member.number());
         }
     }
 
-    /// Whether the stream does better to move. Costs a glance unless a server has joined.
+    /// Whether the stream should move. This is one load unless a server has joined.
     pub fn should_move(&self) -> bool {
         let joined = self.fleet.joined.load(Ordering::Relaxed);
         if self.joined.load(Ordering::Relaxed) == joined {

@@ -1,4 +1,4 @@
-//! What a client's writers and readers use.
+//! The backend of a client's writers and readers.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,10 +15,10 @@ use crate::address::{is_many, sources};
 use crate::fleet::Fleet;
 use crate::signatures::{SignatureCache, TableSignature};
 
-/// How long a proposal of a writer waits for its server. Streams that find their server again repeat it.
+/// How long a proposal of a writer waits for its server. Streams repeat it after they reconnect.
 const PROPOSAL_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// One server, many, or the tables of this process, with what is known of the tables.
+/// One server, many servers, or the tables of this process, with the known facts about the tables.
 ///
 /// Cheap to clone; clones share connections. Each has its own timeout.
 #[derive(Clone)]
@@ -33,7 +33,7 @@ struct Shared {
     proposals: Arc<Proposals>,
 }
 
-/// Which of the three it is.
+/// The kind of a backend.
 pub enum Target {
     /// One server.
     Server(Connection),
@@ -44,11 +44,11 @@ pub enum Target {
 }
 
 impl Backend {
-    /// The server at `address`, or many servers if it is a list with commas or a name to be resolved. Must be called
-    /// inside a Tokio runtime.
+    /// Creates a backend for the server at `address`, or for many servers if it is a comma-separated list or a name to
+    /// be resolved. Must be called inside a Tokio runtime.
     ///
     /// # Errors
-    /// `InvalidArgument` for an address that cannot be one.
+    /// `InvalidArgument` for a malformed address.
     pub fn connect(address: &str, options: ClientOptions) -> Result<Backend> {
         if is_many(address) {
             return Backend::connect_many(&[address], &options);
@@ -58,22 +58,23 @@ impl Backend {
         Ok(Backend::new(target, timeout, Arc::default()))
     }
 
-    /// All servers at `addresses`. Must be called inside a Tokio runtime, whose tasks watch them.
+    /// Creates a backend for all servers at `addresses`. Must be called inside a Tokio runtime, whose tasks watch the
+    /// servers.
     ///
     /// # Errors
-    /// `InvalidArgument` for no addresses, the same twice, and one that cannot be one.
+    /// `InvalidArgument` for an empty list, a repeated address and a malformed address.
     pub fn connect_many<A: AsRef<str>>(addresses: &[A], options: &ClientOptions) -> Result<Backend> {
         let proposals: Arc<Proposals> = Arc::default();
         let fleet = Fleet::start(sources(addresses)?, options, Arc::clone(&proposals))?;
         Ok(Backend::new(Target::Fleet(fleet), options.call_timeout(), proposals))
     }
 
-    /// The tables of `engine`.
+    /// Creates a backend for the tables of `engine`.
     pub fn in_process(engine: Engine, options: &ClientOptions) -> Backend {
         Backend::new(Target::Process(Local::new(engine)), options.call_timeout(), Arc::default())
     }
 
-    /// One of many servers, by its address.
+    /// Returns one of many servers, by its address.
     pub fn member(&self, address: &str) -> Option<Backend> {
         let Target::Fleet(fleet) = self.target() else { return None };
         let connection = fleet.connection_to(address)?;
@@ -86,28 +87,28 @@ impl Backend {
         Backend { shared: Arc::new(Shared { target, signatures, proposals }), timeout }
     }
 
-    /// The same with another time for each call.
+    /// Returns the same backend with another timeout.
     #[must_use]
     pub fn with_timeout(&self, timeout: Duration) -> Backend {
         Backend { shared: Arc::clone(&self.shared), timeout }
     }
 
-    /// How long each call may take.
+    /// Returns the timeout of calls.
     pub fn timeout(&self) -> Duration {
         self.timeout
     }
 
-    /// Which of the three it is.
+    /// Returns the kind of the backend.
     pub fn target(&self) -> &Target {
         &self.shared.target
     }
 
-    /// What writers have proposed.
+    /// Returns the proposals of writers.
     pub fn proposals(&self) -> &Proposals {
         &self.shared.proposals
     }
 
-    /// The address as a URI; `in-process` for tables of this process; the addresses as they were given of many servers.
+    /// Returns the address: a URI; `in-process` for tables of this process; for many servers, the addresses as given.
     pub fn address(&self) -> &str {
         match self.target() {
             Target::Server(server) => server.address(),
@@ -116,7 +117,7 @@ impl Backend {
         }
     }
 
-    /// The transport of bulk data, as far as it is known: `Tcp` before it was negotiated.
+    /// Returns the transport of bulk data; `Tcp` before it was negotiated.
     pub fn transport(&self) -> Transport {
         match self.target() {
             Target::Server(server) => server.transport(),
@@ -125,10 +126,10 @@ impl Backend {
         }
     }
 
-    /// The tables, for `operation`, which errors name. Waits for a server to be there.
+    /// Returns the tables, for `operation`, which errors name. Waits until a server answers.
     ///
     /// # Errors
-    /// `Timeout` when no server answers in time.
+    /// `Timeout` if no server answers in time.
     pub async fn server_info(&self, operation: &'static str) -> Result<ServerInfo> {
         let info = match self.target() {
             Target::Server(server) => server.server_info(operation, self.timeout).await?,
@@ -139,7 +140,7 @@ impl Backend {
         Ok(info)
     }
 
-    /// The signature of `table`, if it can be told without asking a server.
+    /// Returns the signature of `table`, if it is known without asking a server.
     ///
     /// # Errors
     /// `NotFound` for a table that this process does not have.
@@ -159,10 +160,10 @@ impl Backend {
         self.known_signature(table).ok().flatten().is_some_and(|signature| signature.has_columns())
     }
 
-    /// The signature of `table`, asked for if it is not known yet.
+    /// Returns the signature of `table`, and requests it if it is not known yet.
     ///
     /// # Errors
-    /// `NotFound` for an unknown table, `Timeout` when no server answers within `timeout`.
+    /// `NotFound` for an unknown table; `Timeout` if no server answers within `timeout`.
     pub async fn signature(&self, table: &str, timeout: Duration) -> Result<Arc<TableSignature>> {
         if let Some(known) = self.known_signature(table)? {
             return Ok(known);
@@ -171,11 +172,11 @@ impl Backend {
         self.shared.signatures.get(table).ok_or_else(|| self.shared.signatures.unknown(table))
     }
 
-    /// Proposes `structure` as what the items of `table` look like. Whether the table keeps it.
+    /// Proposes `structure` for the items of `table`. Returns whether the table keeps it.
     ///
     /// # Errors
-    /// `InvalidArgument` for a structure without columns, or beyond the limits; `NotFound` for an unknown table,
-    /// `Unimplemented` from a dm-reverb server, `Timeout` when no server answers in time.
+    /// `InvalidArgument` for a structure without columns or beyond the limits; `NotFound` for an unknown table;
+    /// `Unimplemented` from a dm-reverb server; `Timeout` if no server answers in time.
     pub async fn name_columns(&self, table: &str, structure: &Nest<()>) -> Result<bool> {
         match self.target() {
             Target::Server(server) => server.name_columns(table, structure, self.timeout).await,
@@ -184,14 +185,14 @@ impl Backend {
         }
     }
 
-    /// Makes a proposal of a writer. What becomes of it is only logged.
+    /// Sends a proposal of a writer. Only logs the result.
     pub async fn propose(&self, proposal: &Proposal) {
         let backend = self.with_timeout(PROPOSAL_TIMEOUT.min(self.timeout));
         proposal.log(backend.name_columns(&proposal.table, &proposal.structure).await);
     }
 
-    /// What all items of `table` look like, for a writer that keeps to the answer: `structure`, if nobody has said
-    /// anything else. None of servers that keep no structures: dm-reverb's.
+    /// Returns the structure of all items of `table`, for a writer that obeys it: `structure`, unless there was another
+    /// one. `None` from dm-reverb servers, which keep no structures.
     ///
     /// # Errors
     /// As [`name_columns`](Self::name_columns).
@@ -212,7 +213,7 @@ impl Backend {
         Ok(agreed)
     }
 
-    /// [`agree_on_columns`](Self::agree_on_columns), if no server has to be asked for it.
+    /// As [`agree_on_columns`](Self::agree_on_columns), if no server has to be asked.
     ///
     /// # Errors
     /// As [`name_columns`](Self::name_columns).
@@ -223,7 +224,7 @@ impl Backend {
         }
     }
 
-    /// The error of `operation`, which was not answered in time.
+    /// Returns the error of `operation`, which timed out.
     pub fn timed_out(&self, operation: &str) -> relive_connection::Error {
         timeout_error(operation, self.timeout, self.address(), None)
     }

@@ -1,6 +1,6 @@
-//! Calls of one request and one answer, made at the servers that they concern.
+//! Calls with one request and one response, made at the servers that they concern.
 //!
-//! Each gives a boxed future: it makes the very call that it is a part of, at single servers.
+//! Each returns a boxed future, because it recursively makes the same call at single servers.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::member::Member;
 use crate::merge;
 
 impl Fleet {
-    /// The tables of all servers that are there, as if they were one.
+    /// Returns the tables of all reachable servers, combined.
     pub fn server_info<'a>(&'a self, call: &'static str, timeout: Duration) -> Call<'a, ServerInfo> {
         Box::pin(async move {
             let (up, timeout) = self.wait_for_one(call, timeout).await?;
@@ -27,7 +27,7 @@ impl Fleet {
         })
     }
 
-    /// What all servers that are there say of themselves, added up.
+    /// Returns the combined status of all reachable servers.
     pub fn status(&self, timeout: Duration) -> Call<'_, ServerStatus> {
         Box::pin(async move {
             let (up, timeout) = self.wait_for_one("status", timeout).await?;
@@ -36,7 +36,7 @@ impl Fleet {
         })
     }
 
-    /// The way to the servers, if it is the same to all; otherwise the slowest of them.
+    /// Returns the transport to the servers, if it is the same for all; otherwise the slowest.
     pub fn negotiate(&self, timeout: Duration) -> Call<'_, Transport> {
         Box::pin(async move {
             let (up, _) = self.wait_for_one("negotiate", timeout).await?;
@@ -48,12 +48,12 @@ impl Fleet {
         })
     }
 
-    /// The transport of bulk data, as far as it is known.
+    /// Returns the transport of bulk data, as far as it is known.
     pub fn transport(&self) -> Transport {
         Transport::slowest(self.up().iter().map(|server| server.connection().transport()))
     }
 
-    /// Sends each key to the server that has it, and keys that were never met to all.
+    /// Sends each key to the server that has it, and unknown keys to all servers.
     pub fn mutate_priorities<'a>(
         &'a self,
         table: &'a str,
@@ -82,7 +82,7 @@ impl Fleet {
         })
     }
 
-    /// What each server is to be told, and the servers among `up` that are to be told anything.
+    /// Returns the part of each server, and the servers among `up` that have a part.
     fn split_by_owner(
         &self,
         up: Vec<Arc<Member>>,
@@ -123,7 +123,7 @@ impl Fleet {
         })
     }
 
-    /// The paths of all checkpoints, as `address=path` with commas between.
+    /// Returns the paths of all checkpoints, as comma-separated `address=path`.
     pub fn checkpoint(&self, timeout: Duration) -> Call<'_, String> {
         Box::pin(async move {
             let (servers, timeout) = self.settle("checkpoint", timeout).await?;
@@ -140,7 +140,7 @@ impl Fleet {
         })
     }
 
-    /// What becomes of checkpoints: the oldest and the worst of them.
+    /// Returns the combined state of checkpoints: the oldest and the worst.
     pub fn checkpoint_status(&self, timeout: Duration) -> Call<'_, CheckpointStatus> {
         Box::pin(async move {
             let call = "checkpoint_status";
@@ -193,7 +193,7 @@ impl Fleet {
         })
     }
 
-    /// Whether all servers that are there keep the structure.
+    /// Returns whether all reachable servers keep the structure.
     pub fn name_columns<'a>(
         &'a self,
         table: &'a str,
@@ -210,8 +210,8 @@ impl Fleet {
         })
     }
 
-    /// What all items of `table` look like, for a writer who keeps to the answer. The servers are asked one after the
-    /// other, so that of two writers who propose at the same time one is the first at all of them.
+    /// Returns the structure of all items of `table`, for a writer that obeys it. The servers are asked one after the
+    /// other, so of two concurrent writers, one is first at all servers.
     pub fn agree_on_columns<'a>(
         &'a self,
         table: &'a str,
@@ -244,7 +244,7 @@ impl Fleet {
         })
     }
 
-    /// What the items of `table` look like, at the first server that knows.
+    /// Returns the structure of the items of `table` from the first server that has it.
     pub fn column_names<'a>(&'a self, table: &'a str, timeout: Duration) -> Call<'a, Option<Nest<()>>> {
         Box::pin(async move {
             let (up, timeout) = self.wait_for_one("column_names", timeout).await?;
@@ -256,7 +256,7 @@ impl Fleet {
         })
     }
 
-    /// What samples and inserts wait for: nothing, if one server lets them through.
+    /// Returns what samples and inserts wait for: nothing, if one server lets them proceed.
     pub fn waits<'a>(&'a self, table: &'a str, timeout: Duration) -> Call<'a, Waits> {
         Box::pin(async move {
             let up = self.up();
@@ -277,7 +277,7 @@ impl Fleet {
     }
 }
 
-/// What one server is told.
+/// The part of a call for one server.
 #[derive(Debug, Clone, Default)]
 struct Part {
     updates: Vec<(u64, f64)>,

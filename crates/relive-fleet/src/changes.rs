@@ -1,16 +1,16 @@
-//! What a user sees of the servers.
+//! The public state of the servers.
 
 use std::collections::VecDeque;
 use std::time::{Duration, SystemTime};
 
-/// How many changes are remembered.
+/// The number of changes that are kept.
 const MAX_CHANGES: usize = 256;
 
 /// Whether a server takes part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ServerStanding {
-    /// It was not asked yet.
+    /// Not asked yet.
     Unknown,
     /// It answers, and takes part.
     Up,
@@ -19,7 +19,7 @@ pub enum ServerStanding {
 }
 
 impl ServerStanding {
-    /// The standing in one word.
+    /// Returns the standing in one word.
     pub fn name(self) -> &'static str {
         match self {
             ServerStanding::Unknown => "unknown",
@@ -33,23 +33,23 @@ impl ServerStanding {
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct ServerState {
-    /// Where it is.
+    /// Its address.
     pub address: String,
     /// Whether it takes part.
     pub standing: ServerStanding,
-    /// For how long this has been so.
+    /// How long it has had this standing.
     pub since: Duration,
     /// Why it is left out; empty if it is not.
     pub reason: String,
-    /// Streams of writers that are at this server.
+    /// Number of writers' streams at this server.
     pub writers: usize,
     /// How often it was left out.
     pub times_left: u64,
-    /// Changes of priorities and deletions that were not made, since the server which had the keys was away.
+    /// Number of priority updates and deletions that were lost because the server that had the keys was away.
     pub lost_updates: u64,
 }
 
-/// What became of a server.
+/// An event of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ServerEvent {
@@ -57,12 +57,12 @@ pub enum ServerEvent {
     Joined,
     /// It was left out.
     Left,
-    /// Its name has it no longer.
+    /// It is no longer among the addresses of its name.
     Removed,
 }
 
 impl ServerEvent {
-    /// The event in one word.
+    /// Returns the event in one word.
     pub fn name(self) -> &'static str {
         match self {
             ServerEvent::Joined => "joined",
@@ -72,17 +72,17 @@ impl ServerEvent {
     }
 }
 
-/// A server that was left out, or taken back.
+/// An event of a server at a point in time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ServerChange {
-    /// Place in the order of all changes of this client, from 0.
+    /// Number of this change among all changes of this client, from 0.
     pub number: u64,
-    /// When, by the clock of the client's machine.
+    /// Time, by the clock of the client's machine.
     pub at: SystemTime,
-    /// Where the server is.
+    /// The address of the server.
     pub address: String,
-    /// What became of it.
+    /// The event.
     pub event: ServerEvent,
     /// Why.
     pub reason: String,

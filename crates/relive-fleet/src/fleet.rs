@@ -16,9 +16,9 @@ use crate::changes::{ChangeLog, ServerChange, ServerEvent, ServerStanding, Serve
 use crate::member::Member;
 use crate::owners::{MemberNumber, Owners};
 
-/// Many servers, watched for as long as this lives.
+/// Many servers, which tasks watch while this is alive.
 pub struct Fleet {
-    /// The addresses as they were given.
+    /// The addresses as given.
     text: String,
     pub(crate) options: ClientOptions,
     runtime: Handle,
@@ -27,24 +27,24 @@ pub struct Fleet {
     pub(crate) owners: Owners,
     pub(crate) proposals: Arc<Proposals>,
     log: Mutex<ChangeLog>,
-    /// Grows with each change: of the set, of a standing, of sizes.
+    /// A version that grows with each change of the set, of a standing, or of sizes.
     version: watch::Sender<u64>,
-    /// Grows when a server joins, so that writers look whether to move.
+    /// Grows when a server joins, so that writers check whether to move.
     pub(crate) joined: AtomicU64,
-    /// Where the next writer of equals goes.
+    /// The next server among equals for a writer.
     pub(crate) rotation: AtomicUsize,
     pub(crate) assigning: Mutex<()>,
-    /// Servers are looked at one by one when they join: two addresses may be one.
+    /// Servers are checked one by one when they join, because two addresses may be the same server.
     pub(crate) joining: Mutex<()>,
-    /// Names that were not resolved yet.
+    /// Number of names that were not resolved yet.
     unresolved: AtomicUsize,
     settled: AtomicBool,
     tasks: Mutex<Vec<JoinHandle<()>>>,
 }
 
 impl Fleet {
-    /// A set without servers, which `names` names that are to be resolved may bring. Must be called inside a Tokio
-    /// runtime, whose tasks watch the servers.
+    /// Creates an empty set, to which `names` unresolved names may add servers. Must be called inside a Tokio runtime,
+    /// whose tasks watch the servers.
     pub(crate) fn new(
         text: String,
         names: usize,
@@ -71,17 +71,17 @@ impl Fleet {
         })
     }
 
-    /// The addresses as they were given.
+    /// Returns the addresses as given.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// All servers, whether they take part or not.
+    /// Returns all servers, whether or not they take part.
     pub fn members(&self) -> Arc<[Arc<Member>]> {
         Arc::clone(&self.servers.read())
     }
 
-    /// The servers that take part.
+    /// Returns the servers that take part.
     pub(crate) fn up(&self) -> Vec<Arc<Member>> {
         self.members().iter().filter(|server| server.is_up()).cloned().collect()
     }
@@ -90,23 +90,23 @@ impl Fleet {
         self.members().iter().find(|server| server.number() == number).cloned()
     }
 
-    /// The connection to the one server at `address`.
+    /// Returns the connection to the server at `address`.
     pub fn connection_to(&self, address: &str) -> Option<Connection> {
         let members = self.members();
         members.iter().find(|server| server.address() == address).map(|server| server.connection().clone())
     }
 
-    /// The servers as they stand now.
+    /// Returns the current state of the servers.
     pub fn states(&self) -> Vec<ServerState> {
         self.members().iter().map(|server| server.state()).collect()
     }
 
-    /// The last 256 changes of the set and of standings, the oldest first.
+    /// Returns the last 256 changes of the set and of standings, oldest first.
     pub fn changes(&self) -> Vec<ServerChange> {
         self.log.lock().all()
     }
 
-    /// Adds a server; none if there are as many as may be.
+    /// Adds a server. Returns `None` if the limit is reached.
     pub(crate) fn add(&self, address: String, connection: Connection) -> Option<Arc<Member>> {
         let server = {
             let mut numbers = self.numbers.lock();
@@ -139,7 +139,7 @@ impl Fleet {
         self.notify();
     }
 
-    /// Takes note that a server has answered.
+    /// Records that a server has answered.
     pub(crate) fn answered(&self, server: &Member, asked: Instant, tables: &[relive_table::TableInfo]) {
         if server.answered(asked, tables) {
             self.joined.fetch_add(1, Ordering::Relaxed);
@@ -149,8 +149,8 @@ impl Fleet {
         self.notify();
     }
 
-    /// Takes note that a server has failed. Nobody waits for it any more; its watcher looks at once whether it is
-    /// there.
+    /// Records that a server has failed. Calls no longer wait for it, and its watcher immediately checks whether it is
+    /// reachable.
     pub fn failed(&self, server: &Member, reason: &str) {
         if server.failed(reason) {
             self.log.lock().add(server.address(), ServerEvent::Left, reason);
@@ -167,12 +167,12 @@ impl Fleet {
         self.notify();
     }
 
-    /// A number that grows with each change: of the set, of a standing, of sizes.
+    /// Watches a number that grows with each change of the set, of a standing, or of sizes.
     pub fn watch(&self) -> watch::Receiver<u64> {
         self.version.subscribe()
     }
 
-    /// Takes note of where an item is.
+    /// Records which server has an item.
     pub fn note_owner(&self, key: u64, server: MemberNumber) {
         self.owners.note(key, server);
     }
@@ -181,13 +181,13 @@ impl Fleet {
         self.version.send_modify(|version| *version += 1);
     }
 
-    /// Takes note that a name was resolved for the first time, or could not be.
+    /// Records that a name was resolved for the first time, or could not be.
     pub(crate) fn resolved_one(&self) {
         self.unresolved.fetch_sub(1, Ordering::Relaxed);
         self.notify();
     }
 
-    /// Whether all servers of the beginning were asked once, so that it is known who takes part.
+    /// Whether all initial servers were asked once, so that the participating servers are known.
     pub fn is_settled(&self) -> bool {
         if self.settled.load(Ordering::Relaxed) {
             return true;
@@ -198,10 +198,10 @@ impl Fleet {
         settled
     }
 
-    /// Waits until it is known who takes part and somebody does; gives them, and what is left of the time.
+    /// Waits until the participating servers are known and there is at least one. Returns them and the remaining time.
     ///
     /// # Errors
-    /// `Timeout` if nobody takes part within `timeout`, with the reason.
+    /// `Timeout` with the reason, if no server takes part within `timeout`.
     pub async fn wait_for_one(
         &self,
         operation: &str,
@@ -228,8 +228,7 @@ impl Fleet {
         })
     }
 
-    /// Waits until all servers were asked once; gives each once, whatever addresses it has, and what is left of the
-    /// time.
+    /// Waits until all servers were asked once. Returns each distinct server once, and the remaining time.
     pub(crate) async fn settle(
         &self,
         operation: &str,
@@ -270,7 +269,7 @@ impl Fleet {
         }
     }
 
-    /// Why no server takes part, for people.
+    /// Returns why no server takes part, for people.
     pub fn why_nobody(&self) -> String {
         let states = self.states();
         let reasons: Vec<String> = states
@@ -285,12 +284,12 @@ impl Fleet {
         }
     }
 
-    /// The runtime whose tasks watch the servers.
+    /// Returns the runtime whose tasks watch the servers.
     pub fn runtime(&self) -> Handle {
         self.runtime.clone()
     }
 
-    /// Waits for `future` on this thread, which must not be one of a runtime.
+    /// Blocks this thread, which must not belong to a runtime, until `future` completes.
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
         self.runtime.block_on(future)
     }
@@ -302,7 +301,7 @@ impl Fleet {
     }
 }
 
-/// A [`Fleet`], for its own tasks, which end with it.
+/// A weak reference to a [`Fleet`], for its own tasks, which end with it.
 pub(crate) type WeakFleet = Weak<Fleet>;
 
 impl Drop for Fleet {

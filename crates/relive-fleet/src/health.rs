@@ -1,4 +1,4 @@
-//! Whether a server takes part: a state machine without clock and network.
+//! Whether a server takes part: a state machine without clock or network.
 
 use std::time::Duration;
 
@@ -6,24 +6,24 @@ use tokio::time::Instant;
 
 use crate::changes::ServerStanding;
 
-/// How often a server that takes part is asked for its tables: their sizes are what samples are weighted by, and one
-/// that is silent is found out within this and its time to answer.
+/// How often a participating server is asked for its tables. Their sizes are the weights of samples, and a silent
+/// server is detected within this time and its time to answer.
 const ASK_EVERY: Duration = Duration::from_millis(700);
 
-/// The wait before a server that is away is asked for the first time, and the longest.
+/// The first and the longest wait before a server that is away is asked again.
 const FIRST_RETRY: Duration = Duration::from_millis(20);
 const LONGEST_RETRY: Duration = Duration::from_secs(2);
 
-/// What is known of a server.
+/// The health of a server.
 #[derive(Debug)]
 pub(crate) struct Health {
     pub(crate) standing: ServerStanding,
-    /// Since when it stands like this.
+    /// Since when it has its standing.
     pub(crate) since: Instant,
     /// Why it is left out.
     pub(crate) reason: String,
     pub(crate) times_left: u64,
-    /// Failures since it answered last.
+    /// Number of failures since it last answered.
     failures: u32,
 }
 
@@ -38,8 +38,8 @@ impl Health {
         }
     }
 
-    /// Takes note of an answer to what was asked at `asked`; whether the server joins. An answer that was on its way
-    /// when the server was found away proves nothing.
+    /// Records a response to a request made at `asked`. Returns whether the server joins. A response that was in
+    /// transit when the server was found away does not count.
     pub(crate) fn answered(&mut self, asked: Instant, now: Instant) -> bool {
         if self.standing == ServerStanding::Away && asked < self.since {
             return false;
@@ -53,7 +53,7 @@ impl Health {
         true
     }
 
-    /// Takes note of a failure; whether the server leaves.
+    /// Records a failure. Returns whether the server leaves.
     pub(crate) fn failed(&mut self, reason: &str, now: Instant) -> bool {
         self.failures = self.failures.saturating_add(1);
         reason.clone_into(&mut self.reason);
@@ -65,7 +65,7 @@ impl Health {
         true
     }
 
-    /// How long to wait before the server is asked again.
+    /// Returns how long to wait before the server is asked again.
     pub(crate) fn next_question(&self) -> Duration {
         match self.standing {
             ServerStanding::Up => ASK_EVERY,

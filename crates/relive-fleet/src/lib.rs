@@ -1,12 +1,12 @@
-//! What a client uses: one server, many servers as if they were one, or the tables of this process.
+//! The backends of a client: one server, many servers used as one, or the tables of this process.
 //!
-//! Servers do not know of each other: all that makes them one is here. A [`Fleet`] is the set, in which each
-//! [`Member`] has a task that watches it (`watch`) and each name one that looks for servers that come and go
-//! (`resolve`). Writers get a server for each of their streams ([`Assignment`]); readers draw one for each sample
-//! (`relive-reader`). Calls go to the server that owns the key (`owners`) or to all (`ask`, `calls`), and what
-//! servers say of themselves is added up (`merge`).
+//! Servers do not know of each other: this crate combines them. A [`Fleet`] is the set. Each [`Member`] has a task that
+//! watches it (`watch`), and each name has a task that looks for servers that join and leave (`resolve`). Writers get a
+//! server for each of their streams ([`Assignment`]); readers draw one for each sample (`relive-reader`). Calls are
+//! made at the server that owns the key (`owners`) or at all servers (`ask`, `calls`), and reports are added up
+//! (`merge`).
 //!
-//! [`Backend`] is what writers and readers get, whichever of the three it is.
+//! Writers and readers use a [`Backend`], which is one of the three.
 #![forbid(unsafe_code)]
 
 mod address;

@@ -13,44 +13,44 @@ use crate::changes::{ServerStanding, ServerState};
 use crate::health::Health;
 use crate::owners::MemberNumber;
 
-/// What is known of a table at one server, for drawing samples.
+/// Facts about a table at one server, for drawing samples.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct TableFacts {
-    /// Items.
+    /// Number of items.
     pub size: u64,
-    /// The power of priorities, if they are what items are chosen by.
+    /// The exponent of priorities, if the sampler is prioritized.
     pub exponent: Option<f64>,
 }
 
-/// What a server has said of its tables.
+/// The tables that a server reported.
 struct Tables {
     /// When it was asked.
     asked: Instant,
     facts: HashMap<String, TableFacts>,
 }
 
-/// A server, and what is known of it.
+/// A server and its state.
 pub struct Member {
     number: MemberNumber,
     address: String,
     connection: Connection,
     health: Mutex<Health>,
-    /// The same, for those who wait.
+    /// The standing, for waiters.
     standing: watch::Sender<ServerStanding>,
     tables: Mutex<Tables>,
-    /// Who it said that it is.
+    /// Its reported identity.
     identity: Mutex<Option<StateId>>,
-    /// Its watcher is to ask now.
+    /// Notifies its watcher to ask now.
     ask_now: Notify,
-    /// Its name has it no longer.
+    /// Whether it is no longer among the addresses of its name.
     pub(crate) retired: AtomicBool,
-    /// Streams of writers.
+    /// Number of writers' streams.
     pub(crate) writers: AtomicUsize,
     pub(crate) lost_updates: AtomicU64,
 }
 
 impl TableFacts {
-    /// The facts of a table with `size` items, and this sampler.
+    /// Creates the facts of a table with `size` items and this sampler.
     pub fn new(size: u64, sampler: SelectorKind) -> TableFacts {
         let exponent = match sampler {
             SelectorKind::Prioritized { exponent } => Some(exponent),
@@ -77,17 +77,17 @@ impl Member {
         }
     }
 
-    /// The address as it was given, or as its name resolves.
+    /// Returns the address as given, or as resolved from its name.
     pub fn address(&self) -> &str {
         &self.address
     }
 
-    /// The connection to it.
+    /// Returns the connection to it.
     pub fn connection(&self) -> &Connection {
         &self.connection
     }
 
-    /// Tells servers apart; numbers are never used twice.
+    /// Returns the number that identifies the server. Numbers are never reused.
     pub fn number(&self) -> MemberNumber {
         self.number
     }
@@ -105,7 +105,7 @@ impl Member {
         self.standing() == ServerStanding::Away
     }
 
-    /// Ready once the server is left out.
+    /// Completes when the server is left out.
     pub(crate) async fn left_out(&self) {
         let mut standing = self.standing.subscribe();
         if standing.wait_for(|standing| *standing == ServerStanding::Away).await.is_err() {
@@ -113,27 +113,27 @@ impl Member {
         }
     }
 
-    /// What the table of that name is like here; nothing is known of one that was not there when the server was asked.
+    /// Returns the facts about the table of that name; default facts if the server did not report the table.
     pub fn facts(&self, table: &str) -> TableFacts {
         self.tables.lock().facts.get(table).copied().unwrap_or_default()
     }
 
-    /// Has its tables asked for now.
+    /// Requests its tables now.
     pub fn ask_now(&self) {
         self.ask_now.notify_one();
     }
 
-    /// Ready when somebody wants its tables asked for.
+    /// Completes when its tables are to be requested.
     pub(crate) async fn is_to_be_asked(&self) {
         self.ask_now.notified().await;
     }
 
-    /// Whether that is from `moment` or later.
+    /// Whether its tables were requested at `moment` or later.
     pub fn is_known_since(&self, moment: Instant) -> bool {
         self.tables.lock().asked >= moment
     }
 
-    /// Takes note of an answer to what was asked at `asked`; whether the server joins.
+    /// Records a response to a request made at `asked`. Returns whether the server joins.
     pub(crate) fn answered(&self, asked: Instant, tables: &[TableInfo]) -> bool {
         let facts = |info: &TableInfo| TableFacts::new(info.current_size, info.config.sampler);
         let tables = tables.iter().map(|info| (info.config.name.clone(), facts(info))).collect();
@@ -145,7 +145,7 @@ impl Member {
         joins
     }
 
-    /// Takes note of a failure; whether the server leaves.
+    /// Records a failure. Returns whether the server leaves.
     pub(crate) fn failed(&self, reason: &str) -> bool {
         let mut health = self.health.lock();
         let leaves = health.failed(reason, Instant::now());
@@ -158,18 +158,18 @@ impl Member {
         self.health.lock().next_question()
     }
 
-    /// Takes note of who it said that it is.
+    /// Records its identity.
     pub(crate) fn identify(&self, identity: StateId) {
         *self.identity.lock() = Some(identity);
     }
 
-    /// Whether this is the same server as `other`, under another address.
+    /// Whether this is the same server as `other` under another address.
     pub(crate) fn is_the_same_as(&self, other: &Member) -> bool {
         let (mine, its) = (*self.identity.lock(), *other.identity.lock());
         mine.is_some() && mine == its
     }
 
-    /// The error of a call that this server does not get, or has not answered.
+    /// Returns the error of a call that this server did not get or did not answer.
     pub(crate) fn away(&self, operation: &str) -> Error {
         let health = self.health.lock();
         let (address, reason, since) = (&self.address, &health.reason, health.since.elapsed());

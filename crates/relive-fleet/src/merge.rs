@@ -1,7 +1,7 @@
-//! What servers say of themselves, added up.
+//! Combines the reports of servers.
 //!
-//! Numbers are sums, bounds on a table's size as well. Rules that hold at each server by itself, like those of rate
-//! limiters, are given as the first server has them.
+//! Numbers are sums, including bounds on a table's size. Rules that apply at each server separately, such as rate
+//! limiters, are those of the first server.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -43,14 +43,14 @@ fn add_info(sum: &mut TableInfo, other: &TableInfo) {
     sum.deletes += other.deletes;
 }
 
-/// None of no servers.
+/// Returns `None` if there are no servers.
 pub(crate) fn statuses(statuses: Vec<(Arc<Member>, ServerStatus)>) -> Option<ServerStatus> {
     let mut all = statuses.into_iter().map(|(server, status)| named(status, server.address()));
     let first = all.next()?;
     Some(all.fold(first, add_status))
 }
 
-/// The same, with the server's address before everybody who waits.
+/// Returns the status with the server's address before the name of each waiter.
 fn named(mut status: ServerStatus, address: &str) -> ServerStatus {
     let of_tables = status.tables.iter_mut().flat_map(|table| table.waiters.iter_mut());
     let name = |waiter: &mut Waiter| waiter.who = format!("{} at {address}", waiter.who);
@@ -119,7 +119,7 @@ fn add_memory(sum: &mut MemoryStatus, other: MemoryStatus) {
     sum.spill_error = sum.spill_error.take().or(other.spill_error);
 }
 
-/// A call that one server lets through waits for nothing.
+/// A call that one server lets proceed waits for nothing.
 fn if_both_wait(one: &Waits, other: &Waits) -> Waits {
     let both = |one: &Option<String>, other: &Option<String>| {
         Some(format!("{}; {}", one.as_ref()?, other.as_ref()?))
@@ -136,7 +136,7 @@ pub(crate) fn waits(waits: Vec<(Arc<Member>, Waits)>) -> Waits {
     all.fold(first, |sum, other| if_both_wait(&sum, &other))
 }
 
-/// Of what was done, the oldest and the worst; of what is to come, the next.
+/// Returns the oldest and the worst finished checkpoint, and the next one due.
 pub(crate) fn checkpoints(statuses: impl Iterator<Item = CheckpointStatus>) -> Option<CheckpointStatus> {
     statuses.reduce(|mut sum, other| {
         sum.enabled &= other.enabled;
@@ -147,7 +147,7 @@ pub(crate) fn checkpoints(statuses: impl Iterator<Item = CheckpointStatus>) -> O
             sum.last = other.last;
         }
         let began = |saved: &Option<FinishedCheckpoint>| saved.as_ref().map(|saved| saved.began_at);
-        // None is the oldest of all: one server would begin with nothing.
+        // `None` is the oldest of all: one server would start empty.
         if began(&other.last_saved) < began(&sum.last_saved) {
             sum.last_saved = other.last_saved;
         }
@@ -159,7 +159,7 @@ pub(crate) fn checkpoints(statuses: impl Iterator<Item = CheckpointStatus>) -> O
     })
 }
 
-/// What changed at any server, told once where it was the same; items that left at all of them.
+/// Combines the changes of all servers: equal changes once, and the sum of evicted items.
 pub(crate) fn changed(all: impl Iterator<Item = Changed>) -> Changed {
     all.fold(Changed::default(), |mut sum, other| {
         sum.evicted += other.evicted;

@@ -1,33 +1,31 @@
 //! Which server has which item.
 //!
-//! Keys are 64 random bits and say nothing about where their items are. So the client remembers where it met them: in
-//! samples, and in the confirmations of its writers. What it does not know goes to all servers, so forgetting costs
-//! messages, never an update.
+//! Keys are 64 random bits and do not identify servers. The client remembers the servers of keys in its samples and its
+//! writers' confirmations. Unknown keys are sent to all servers, so forgetting a key costs messages, never an update.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Keys that are remembered at most: far more than a learner has in work. The 8 MiB for them are taken with the first
-/// key.
+/// The largest number of remembered keys: far more than a learner uses at a time. Their 8 MiB are allocated with the
+/// first key.
 const SLOTS: usize = 1 << SLOT_BITS;
 const SLOT_BITS: u32 = 20;
 
-/// Bits of a key that its slot says already, and which are free for the server's number therefore.
+/// The bits of a key that follow from its slot, which therefore hold the server's number.
 const LOW_BITS: u64 = (1 << SLOT_BITS) - 1;
 
-/// A map of bounded size: each key has one slot, which holds the newest of its keys. A slot has the bits of the key
-/// that do not follow from its number, so it is never taken for that of another key.
+/// A map of bounded size: each key has one slot, which holds the newest of its keys. A slot stores the bits of the key
+/// that do not follow from its number, so it is never mistaken for another key's.
 #[derive(Debug, Default)]
 pub(crate) struct Owners {
     slots: OnceLock<Box<[AtomicU64]>>,
 }
 
-/// The number of a server, from 1: 0 is nobody. Numbers are never used twice, and those that do not fit are not
-/// remembered.
+/// The number of a server, from 1; 0 is none. Numbers are never reused, and those that do not fit are not remembered.
 pub type MemberNumber = u32;
 
 impl Owners {
-    /// Takes note that `server` has the item `key`.
+    /// Records that `server` has the item `key`.
     pub(crate) fn note(&self, key: u64, server: MemberNumber) {
         let server = u64::from(server);
         if server > LOW_BITS {
@@ -35,12 +33,12 @@ impl Owners {
         }
         let slots = self.slots.get_or_init(|| (0..SLOTS).map(|_| AtomicU64::new(0)).collect());
         if let Some(slot) = slots.get(slot_of(key)) {
-            // One word is written at once; nothing else follows from it.
+            // One word is written atomically, and nothing else depends on it.
             slot.store(key & !LOW_BITS | server, Ordering::Relaxed);
         }
     }
 
-    /// The server that had the item `key` when it was met last.
+    /// Returns the last known server of the item `key`.
     pub(crate) fn find(&self, key: u64) -> Option<MemberNumber> {
         let entry = self.slots.get()?.get(slot_of(key))?.load(Ordering::Relaxed);
         let server = MemberNumber::try_from(entry & LOW_BITS).ok()?;

@@ -1,4 +1,4 @@
-//! How servers join a fleet: those that were named at once, those of names as a task finds them.
+//! How servers join a fleet: fixed addresses immediately, those of names when a task resolves them.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -13,18 +13,19 @@ use crate::address::Source;
 use crate::fleet::{Fleet, WeakFleet};
 use crate::watch;
 
-/// How often a name is resolved, and while a server of it is away: one that was started again may have another address.
+/// How often a name is resolved, normally and while one of its servers is away: a restarted server may have another
+/// address.
 const RESOLVE_EVERY: Duration = Duration::from_secs(10);
 const RESOLVE_WHILE_AWAY: Duration = Duration::from_secs(1);
 
-/// How long resolving may take; then the addresses of before stay.
+/// How long resolving may take. After that, the previous addresses stay.
 const RESOLVE_LIMIT: Duration = Duration::from_secs(5);
 
 impl Fleet {
-    /// The servers of `sources`. Must be called inside a Tokio runtime, whose tasks watch them.
+    /// Creates a fleet of the servers of `sources`. Must be called inside a Tokio runtime, whose tasks watch them.
     ///
     /// # Errors
-    /// `InvalidArgument` for an address that cannot be one.
+    /// `InvalidArgument` for a malformed address.
     pub(crate) fn start(
         sources: Vec<Source>,
         options: &ClientOptions,
@@ -46,7 +47,7 @@ impl Fleet {
     }
 }
 
-/// Resolves `name` again and again, until its client is gone.
+/// Resolves `name` repeatedly until its client is dropped.
 pub(crate) async fn run(weak: WeakFleet, name: String) {
     let mut known: BTreeSet<SocketAddr> = BTreeSet::new();
     let mut is_first = true;
@@ -72,13 +73,13 @@ pub(crate) async fn run(weak: WeakFleet, name: String) {
     }
 }
 
-/// A name with addresses of both families has each server twice.
+/// Keeps the addresses of one family, because a name with both lists each server twice.
 fn of_one_family(found: BTreeSet<SocketAddr>) -> BTreeSet<SocketAddr> {
     let has_v4 = found.iter().any(SocketAddr::is_ipv4);
     found.into_iter().filter(|address| address.is_ipv4() == has_v4).collect()
 }
 
-/// Adds servers that are new, and removes those that the name has no longer, unless they still answer.
+/// Adds new servers, and removes those that are no longer among the addresses of the name, unless they still answer.
 fn take_over(fleet: &Arc<Fleet>, name: &str, known: &mut BTreeSet<SocketAddr>, found: BTreeSet<SocketAddr>) {
     for address in found.difference(known) {
         let host = name.rsplit_once(':').map_or(name, |(host, _)| host);

@@ -27,20 +27,20 @@ impl TableSignature {
         TableSignature { table: Arc::from(config.name.as_str()), columns: described, structure }
     }
 
-    /// What items look like, if the signature says it.
+    /// Returns the structure of items, if the signature defines one.
     pub fn structure(&self) -> Option<&Arc<ItemStructure>> {
         self.structure.as_ref()
     }
 
-    /// Whether the table says what its items' columns are.
+    /// Whether the table defines the columns of its items.
     pub fn has_columns(&self) -> bool {
         self.columns.as_ref().is_some_and(|columns| !columns.is_empty())
     }
 
-    /// Whether items with columns of these types and shapes belong into the table.
+    /// Checks that items with columns of these types and shapes match the table.
     ///
     /// # Errors
-    /// `InvalidArgument`, which says what the signature wants.
+    /// `InvalidArgument` with what the signature requires.
     pub fn check_layout(&self, columns: impl ExactSizeIterator<Item = (DType, Shape)>) -> Result<()> {
         let Some(wanted) = &self.columns else { return Ok(()) };
         if wanted.len() != columns.len() {
@@ -69,7 +69,7 @@ impl TableSignature {
     }
 }
 
-/// The signatures that one client has seen, shared by its writers.
+/// The signatures that one client knows, shared by its writers.
 #[derive(Debug, Default)]
 pub(crate) struct SignatureCache {
     tables: Mutex<HashMap<String, Arc<TableSignature>>>,
@@ -80,21 +80,21 @@ impl SignatureCache {
         self.tables.lock().get(table).cloned()
     }
 
-    /// Takes over what the server says about its tables.
+    /// Replaces the signatures with those of the server's tables.
     pub(crate) fn replace(&self, tables: &[TableInfo]) {
         let fresh =
             tables.iter().map(|info| (info.config.name.clone(), Arc::new(TableSignature::new(&info.config))));
         *self.tables.lock() = fresh.collect();
     }
 
-    /// Takes over the signature of one table.
+    /// Adds the signature of one table.
     pub(crate) fn add(&self, config: &TableConfig) -> Arc<TableSignature> {
         let signature = Arc::new(TableSignature::new(config));
         self.tables.lock().insert(config.name.clone(), Arc::clone(&signature));
         signature
     }
 
-    /// The error for a table that the server does not have.
+    /// Returns the error for a table that the server does not have.
     pub(crate) fn unknown(&self, table: &str) -> Error {
         let mut known: Vec<String> = self.tables.lock().keys().cloned().collect();
         known.sort_unstable();

@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep, timeout};
 use crate::fleet::{Fleet, WeakFleet};
 use crate::member::Member;
 
-/// How long a server that joins may take to hear what items look like.
+/// How long a joining server may take to receive the structures of items.
 const PROPOSAL_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Adds a server to the fleet, with a task that watches it.
@@ -22,8 +22,8 @@ pub(crate) fn add(fleet: &Arc<Fleet>, address: String, connection: Connection) {
     }
 }
 
-/// Asks the server for its tables again and again, until it is retired or its client is gone. It has a connection of
-/// its own: on one that carries samples, an answer would wait until they are taken.
+/// Asks the server for its tables repeatedly, until it is retired or its client is dropped. It uses its own connection:
+/// on one that carries samples, a response would wait until they are taken.
 async fn run(fleet: WeakFleet, server: Arc<Member>) {
     let mut stub = server.connection().stub_of_its_own();
     while !server.retired.load(Ordering::Relaxed) {
@@ -38,8 +38,8 @@ async fn run(fleet: WeakFleet, server: Arc<Member>) {
     }
 }
 
-/// The answer, if it comes in time. A process that was not let run itself looks for it once more before it blames the
-/// server.
+/// Returns the response, if it arrives in time. If this process was not scheduled itself, it checks once more before it
+/// blames the server.
 async fn answer_within(
     limit: Duration,
     answer: impl Future<Output = Result<ServerInfo>>,
@@ -66,7 +66,7 @@ async fn record(fleet: &Arc<Fleet>, server: &Arc<Member>, asked: Instant, answer
         Err(error) => return fleet.failed(server, &error.to_string()),
     };
     if !server.is_up() {
-        // It may have begun anew: what items look like is told before there are any.
+        // The server may have restarted: propose the structures before there are items.
         for proposal in fleet.proposals.all() {
             server.connection().propose(&proposal, PROPOSAL_TIMEOUT).await;
         }

@@ -15,7 +15,43 @@ use crate::endpoint::Endpoint;
 use crate::server::Server;
 use crate::{Error, ErrorKind, Result, Words};
 
-/// A [`Server`] to be.
+/// Configures and starts a [`Server`].
+///
+/// [`bind`](Self::bind) starts a server that listens on a port, [`in_process`](Self::in_process) one that only this
+/// process can use.
+///
+/// # Example
+///
+/// ```
+/// use relive_host::{ErrorKind, Server};
+/// use relive_table::TableConfig;
+///
+/// # #[tokio::main]
+/// # async fn main() -> relive_host::Result<()> {
+/// let server = Server::builder()
+///     .table(TableConfig::new("replay"))
+///     .table(TableConfig::queue("weights", 1))
+///     .max_bytes(1 << 30) // 1 GiB of chunks.
+///     .bind("127.0.0.1:0")
+///     .await?;
+/// assert_ne!(server.address().port(), 0, "the system chose a port");
+/// server.stop().await?;
+///
+/// let error = Server::builder().bind("127.0.0.1:0").await.unwrap_err();
+/// assert_eq!(error.kind(), ErrorKind::Tables, "a server needs a table");
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Defaults
+///
+/// Without further settings, a server has no bound on memory, no disk tier, no checkpoints, no HTTP port, no TLS and no
+/// tokens.
+///
+/// # Errors
+///
+/// [`bind`](Self::bind) checks all settings before it loads a checkpoint. Its error has a [kind](crate::ErrorKind) for
+/// each group of settings.
 #[derive(Default)]
 pub struct ServerBuilder {
     tables: Vec<(TableConfig, Vec<Box<dyn Extension>>)>,

@@ -13,19 +13,32 @@ use crate::begin::Folders;
 use crate::endpoint::Bound;
 use crate::{Error, ErrorKind, Result};
 
-/// A replay server that runs on the caller's Tokio runtime. Dropping it stops it without waiting.
+/// A replay server that runs on the caller's Tokio runtime.
+///
+/// [`Server::builder`] configures one and starts it.
+///
+/// # Example
 ///
 /// ```
+/// use relive_client::{Client, Nest, Tensor};
 /// use relive_host::Server;
 /// use relive_table::TableConfig;
 ///
 /// # #[tokio::main]
-/// # async fn main() -> relive_host::Result<()> {
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let server = Server::builder().table(TableConfig::queue("steps", 100)).bind("127.0.0.1:0").await?;
-/// assert_ne!(server.address().port(), 0);
-/// server.stop().await
+/// let client = Client::connect(server.address())?;
+/// client.insert(&Nest::Leaf(Tensor::scalar(1.0_f32)), &[("steps", 1.0)]).await?;
+/// assert_eq!(client.server_info().await?.tables[0].current_size, 1);
+/// server.stop().await?;
+/// # Ok(())
 /// # }
 /// ```
+///
+/// # Stopping
+///
+/// [`stop`](Self::stop) sends outstanding confirmations, writes the last checkpoint if one is configured, and waits for
+/// both. Dropping a server begins the same and does not wait.
 #[derive(Debug)]
 pub struct Server {
     engine: Engine,

@@ -1,4 +1,4 @@
-//! How batches are asked for.
+//! Options of a batch sampler.
 
 use std::time::Duration;
 
@@ -6,19 +6,46 @@ use relive_connection::{Error, Result, Transport};
 
 use crate::options::SamplerOptions;
 
-/// The most samples in one batch: what servers take in one request.
+/// The largest number of samples in one batch, and in one request to a server.
 const MAX_BATCH_SIZE: usize = 1 << 20;
 
 /// Options of a [`BatchSampler`](crate::BatchSampler).
 ///
+/// | Option | Default |
+/// |---|---|
+/// | [`new`](Self::new): `batch_size` | required, at least 1 |
+/// | [`prefetch`](Self::prefetch) | 2 batches from a server, 0 in the same process |
+/// | [`num_workers`](Self::num_workers) | 1 |
+/// | [`timeout`](Self::timeout) | no limit |
+/// | [`max_batches`](Self::max_batches) | no end |
+///
+/// # Example
+///
 /// ```
 /// use std::time::Duration;
 ///
-/// use relive_client::BatchOptions;
+/// use relive_client::{BatchOptions, Client, ErrorKind};
+/// # use relive_engine::Engine;
+/// # use relive_table::TableConfig;
 ///
-/// let options = BatchOptions::new(256).prefetch(4).timeout(Duration::from_secs(1));
-/// # let _ = options;
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let client = Client::in_process(Engine::builder().table(TableConfig::new("empty")).build()?);
+/// let options = BatchOptions::new(256).prefetch(4).timeout(Duration::from_millis(10));
+/// let mut batches = client.batches("empty", options)?;
+/// let error = batches.next().await.expect("an error, not the end").unwrap_err();
+/// assert_eq!(error.kind(), ErrorKind::Timeout);
+///
+/// let error = client.batches("empty", BatchOptions::new(0)).unwrap_err();
+/// assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+/// # Ok(())
+/// # }
 /// ```
+///
+/// # Errors
+///
+/// The function that creates the sampler checks the options. It fails with `InvalidArgument` for a `batch_size`,
+/// `num_workers` or `max_batches` of 0, and if `batch_size * (prefetch + 1)` exceeds 2²⁰ samples.
 #[derive(Debug, Clone, Copy)]
 pub struct BatchOptions {
     pub(crate) batch_size: usize,
@@ -29,44 +56,44 @@ pub struct BatchOptions {
 }
 
 impl BatchOptions {
-    /// Batches that are asked for ahead over TCP unless [`prefetch`](Self::prefetch) says otherwise.
+    /// Default of [`prefetch`](Self::prefetch) for servers.
     pub const DEFAULT_PREFETCH_TCP: usize = 2;
 
-    /// Batches of `batch_size` samples.
+    /// Creates options for batches of `batch_size` samples.
     #[must_use]
     pub fn new(batch_size: usize) -> BatchOptions {
         BatchOptions { batch_size, prefetch: None, num_workers: 1, timeout: None, max_batches: None }
     }
 
-    /// How many batches are asked for before they are needed; 0 in the same process, 2 over TCP.
+    /// Sets how many batches are requested before they are needed. Default: 0 in the same process, 2 from a server.
     ///
-    /// 0 is exact, in one process as over a network, of one server as of many: samples are taken only while
-    /// [`next`](crate::BatchSampler::next) waits for them, and only as many as its batch lacks. When its time is up,
-    /// the request is taken back, and what came of the batch stays for the next one. This is for tables whose items
-    /// are deleted by being sampled, and for priorities that are to be up to date; each batch takes a round trip.
+    /// With 0, the sampler takes samples only while [`next`](crate::BatchSampler::next) waits for them, and only as
+    /// many as its batch lacks. After a timeout, it withdraws the request, and keeps the samples that have arrived for
+    /// the next batch. Use 0 for tables that remove items when they are sampled, and for priorities that must be up to
+    /// date. Each batch then takes a round trip.
     #[must_use]
     pub fn prefetch(mut self, batches: usize) -> BatchOptions {
         self.prefetch = Some(batches);
         self
     }
 
-    /// How many streams read at the same time; 1. It has no meaning in the same process, and without
-    /// [`prefetch`](Self::prefetch).
+    /// Sets how many streams read concurrently. Default: 1. Has no effect in the same process, nor with a
+    /// [`prefetch`](Self::prefetch) of 0.
     #[must_use]
     pub fn num_workers(mut self, workers: usize) -> BatchOptions {
         self.num_workers = workers;
         self
     }
 
-    /// How long one batch may take before the caller gets a `Timeout` error; without it, as long as it likes. The
-    /// samples that came in time stay for the next call.
+    /// Sets how long one batch may take before the caller gets a `Timeout` error. Samples that arrived in time stay for
+    /// the next call. Default: no limit.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> BatchOptions {
         self.timeout = Some(timeout);
         self
     }
 
-    /// After how many batches the sampler ends; without it, never. Never more samples than for these are asked for.
+    /// Sets after how many batches the sampler ends. It never requests more samples than these need. Default: no end.
     #[must_use]
     pub fn max_batches(mut self, batches: usize) -> BatchOptions {
         self.max_batches = Some(batches);
@@ -93,7 +120,7 @@ impl BatchOptions {
         }
     }
 
-    /// Batches asked for ahead.
+    /// Returns the number of batches that are requested ahead.
     pub(crate) fn batches_ahead(&self, transport: Transport) -> usize {
         self.prefetch.unwrap_or(match transport {
             Transport::InProcess => 0,
@@ -101,7 +128,7 @@ impl BatchOptions {
         })
     }
 
-    /// How the streams of a remote table are to be read, by who has so many samples already.
+    /// Returns options for the streams of a remote table, for a reader that already has `at_hand` samples.
     pub(crate) fn of_streams(&self, at_hand: usize) -> SamplerOptions {
         let at_once = self.batch_size.saturating_mul(self.batches_ahead(Transport::Tcp).max(1));
         let options = SamplerOptions::default()

@@ -1,4 +1,4 @@
-//! The batch sampler that users hold.
+//! The public batch sampler.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -27,24 +27,40 @@ use crate::streams::Streams;
 
 /// Reads batches of samples of one table.
 ///
-/// Over TCP, batches are asked for ahead in the background, in the same process they are taken when they are wanted,
-/// and over TCP, too, with [`BatchOptions::prefetch`] of 0. Dropping the sampler takes back what it has asked for;
-/// samples that came and were not handed out are lost.
+/// # Example
 ///
-/// ```no_run
-/// use relive_client::{BatchOptions, Client};
+/// ```
+/// use relive_client::{BatchOptions, Client, Nest, Tensor};
+/// # use relive_engine::Engine;
+/// # use relive_table::TableConfig;
 ///
-/// # async fn run() -> Result<(), relive_client::Error> {
-/// let client = Client::connect("localhost:8000")?;
-/// let mut batches = client.batches("replay", BatchOptions::new(256))?;
-/// while let Some(batch) = batches.next().await {
-///     let batch = batch?;
-///     let mut observations = vec![0; batch.columns()?[0].size_bytes(batch.len()).expect("numbers")];
-///     batch.gather_into(0, &mut observations)?;
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let client = Client::in_process(Engine::builder().table(TableConfig::queue("steps", 10)).build()?);
+/// for reward in [0.5_f32, 1.5] {
+///     client.insert(&Nest::Leaf(Tensor::scalar(reward)), &[("steps", 1.0)]).await?;
 /// }
+/// let mut batches = client.batches("steps", BatchOptions::new(2).max_batches(1))?;
+/// let batch = batches.next().await.expect("one batch")?;
+/// let mut rewards = vec![0; batch.columns()?[0].size_bytes(batch.len()).expect("numbers")];
+/// batch.gather_into(0, &mut rewards)?;
+/// assert_eq!(rewards, [0.5_f32.to_le_bytes(), 1.5_f32.to_le_bytes()].concat());
+/// assert!(batches.next().await.is_none());
 /// # Ok(())
 /// # }
 /// ```
+///
+/// # Prefetching
+///
+/// A sampler of a server requests batches ahead of their use, two by default. With a
+/// [`prefetch`](BatchOptions::prefetch) of 0, and for a table in the same process, it takes samples only when the
+/// caller asks for a batch. Dropping the sampler withdraws its requests; samples that have arrived and were not
+/// returned are lost.
+///
+/// # Errors
+///
+/// After `Timeout` and `Unavailable`, the caller may ask again: samples that have arrived stay for the next batch. All
+/// other errors are permanent.
 pub struct BatchSampler {
     source: Source,
     table: Arc<str>,
@@ -52,38 +68,38 @@ pub struct BatchSampler {
     batch_size: usize,
     batches_ahead: usize,
     timeout: Option<Duration>,
-    /// Batches until the end; none when there is no end.
+    /// Batches until the end; `None` if there is no end.
     left: Option<usize>,
 }
 
 enum Source {
     /// Whole batches of a server.
     Bulk(BulkFeed),
-    /// Samples of one server or many that are asked for when a batch is wanted, and not before.
+    /// Samples of one server or many, requested only when a batch is needed.
     Exact(ExactFeed),
-    /// Samples of a server that speaks gRPC only, or of many servers.
+    /// Samples of a server that only supports gRPC, or of many servers.
     Remote {
         feed: Streams,
-        /// Samples that the feed may fetch or has fetched, and that are not in `ready` yet.
+        /// Number of samples that the feed may fetch or has fetched, and that are not in `ready` yet.
         granted: usize,
-        /// Samples that came and are in no batch yet.
+        /// Samples that have arrived and are in no batch yet.
         ready: VecDeque<Sample>,
     },
     Local {
         feed: LocalFeed,
-        /// Samples that were taken and are in no batch yet, in their order.
+        /// Samples that were taken and are in no batch yet, in order.
         ready: Vec<Sampled>,
-        /// If none is taken ahead, so that items may be copied.
+        /// Set if nothing is taken ahead, so items may be copied.
         rows: Option<Rows>,
     },
 }
 
 impl BatchSampler {
-    /// A reader of batches of `table`: what `Client::batches` gives.
+    /// Creates a reader of batches of `table`, as `Client::batches` does.
     ///
     /// # Errors
-    /// `InvalidArgument` for options out of range; `NotFound` for an unknown table of this process (a server tells
-    /// with the first batch).
+    /// `InvalidArgument` for options out of range; `NotFound` for an unknown table of this process. A server reports an
+    /// unknown table with the first batch.
     pub fn new(backend: &Backend, table: &str, options: &BatchOptions) -> Result<BatchSampler> {
         options.validate()?;
         let batches_ahead = options.batches_ahead(backend.transport());
@@ -110,12 +126,13 @@ impl BatchSampler {
         Ok(BatchSampler { source, table, options, batch_size, batches_ahead, timeout, left })
     }
 
-    /// The table that is read.
+    /// Returns the name of the table.
     pub fn table(&self) -> &str {
         &self.table
     }
 
-    /// Whole batches that are there, and samples that were asked for and have not come.
+    /// Returns the number of complete batches that have arrived, and the number of samples that were requested and have
+    /// not arrived.
     pub fn prefetched(&self) -> (usize, usize) {
         let (come, in_flight) = match &self.source {
             Source::Bulk(feed) => {
@@ -129,21 +146,21 @@ impl BatchSampler {
         ((self.num_ready() + come) / self.batch_size, in_flight)
     }
 
-    /// The next batch; none after `max_batches`. Dropping the future loses nothing that came: it stays for the next
-    /// call. In the same process, and with a [`prefetch`](BatchOptions::prefetch) of 0, the request is then taken
-    /// back; otherwise what was asked for comes nevertheless, and is kept for the next call. Over a network, samples
-    /// that the server is just sending when a request is taken back are lost, and counted there as
-    /// `undelivered_samples`; a timeout loses none.
+    /// Returns the next batch; `None` after `max_batches`.
+    ///
+    /// Dropping the future loses no samples that have arrived: they stay for the next call. In the same process, and
+    /// with a [`prefetch`](BatchOptions::prefetch) of 0, it withdraws the request; otherwise, requested samples still
+    /// arrive and are kept for the next call. Over a network, samples that the server is sending while a request is
+    /// withdrawn are lost. The server counts them as `undelivered_samples`. A timeout loses none.
     ///
     /// # Errors
-    /// `Timeout` when the batch was not full in the options' time, `Unavailable` when the server stays away; after both
-    /// the sampler can be asked again. Any other error is permanent: `Cancelled` when a table of this process was
-    /// closed.
+    /// `Timeout` if the batch was not complete in time; `Unavailable` if the server stays away. After both, the caller
+    /// may ask again. Any other error is permanent, such as `Cancelled` if a table of this process was closed.
     pub async fn next(&mut self) -> Option<Result<SampleBatch>> {
         self.next_within(self.timeout).await
     }
 
-    /// [`next`](Self::next) with a time of its own; none waits for ever.
+    /// As [`next`](Self::next), with its own timeout; `None` waits without a limit.
     ///
     /// # Errors
     /// As [`next`](Self::next).
@@ -191,10 +208,10 @@ impl BatchSampler {
         }
     }
 
-    /// A batch of samples that are ready; there are as many as it takes.
+    /// Takes a batch of the samples that are ready. There must be enough.
     fn take_batch(&mut self) -> SampleBatch {
         match &mut self.source {
-            // Its batches come whole.
+            // Its batches arrive complete.
             Source::Bulk(_) => SampleBatch::new(Vec::new()),
             Source::Exact(feed) => SampleBatch::new(feed.take(self.batch_size)),
             Source::Remote { ready, .. } => SampleBatch::new(ready.drain(..self.batch_size).collect()),
@@ -209,7 +226,7 @@ impl BatchSampler {
         }
     }
 
-    /// A batch that the table copies, if nothing is left of another.
+    /// Returns a batch that the table copies, if no samples are left of another batch.
     fn copy(&mut self) -> Option<SampleBatch> {
         let Source::Local { feed, ready, rows: Some(rows) } = &mut self.source else { return None };
         if !ready.is_empty() || feed.in_flight() > 0 {
@@ -219,7 +236,7 @@ impl BatchSampler {
         Some(copied.of_items_like(feed.table().structure()))
     }
 
-    /// Reads samples by gRPC after all: what listens at the address hands nothing else on.
+    /// Falls back to gRPC, because the program at the address forwards nothing else.
     fn fall_back(&mut self, samples: Vec<Sample>) {
         if let Source::Bulk(feed) = &self.source {
             let options = match self.left {
@@ -230,7 +247,7 @@ impl BatchSampler {
         }
     }
 
-    /// Counts a batch towards the last one.
+    /// Counts a batch toward `max_batches`.
     fn count(&mut self, batch: Result<SampleBatch>) -> Result<SampleBatch> {
         if let (Ok(_), Some(left)) = (&batch, &mut self.left) {
             *left -= 1;
@@ -238,7 +255,7 @@ impl BatchSampler {
         batch
     }
 
-    /// Waits until a batch is there; none when there is no further sample.
+    /// Waits until there are enough samples for a batch; `None` if there are no further samples.
     async fn fill(&mut self, timeout: Option<Duration>) -> Option<Result<()>> {
         if self.num_ready() >= self.batch_size {
             return Some(Ok(()));
@@ -252,12 +269,12 @@ impl BatchSampler {
                 Some(filled.map_err(|error| short_of(had, wanted, error)))
             }
             Source::Local { .. } => Some(self.fill_from_table(timeout).await),
-            // Whole batches need no filling.
+            // Complete batches need no filling.
             Source::Bulk(_) => None,
         }
     }
 
-    /// Lets the streams fetch what the batch lacks beyond what they may fetch already.
+    /// Lets the streams fetch the samples that the batch lacks and that were not requested yet.
     fn ask_missing(&mut self) {
         if let Source::Remote { feed, granted, ready } = &mut self.source {
             let missing = self.batch_size.saturating_sub(ready.len());
@@ -268,7 +285,7 @@ impl BatchSampler {
         }
     }
 
-    /// Lets the streams fetch what was handed out once more.
+    /// Lets the streams fetch as many samples as were returned.
     fn ask_ahead(&mut self) {
         if let Source::Remote { feed, granted, ready } = &mut self.source {
             let wanted = (self.batches_ahead * self.batch_size).saturating_sub(ready.len());
@@ -332,7 +349,7 @@ impl BatchSampler {
     }
 }
 
-/// The error of a batch that was not full in time, with how much of it was there.
+/// Returns the error of a batch that was not complete in time, with the number of its samples.
 fn short_of(had: usize, wanted: usize, error: Error) -> Error {
     if error.kind() != ErrorKind::Timeout {
         return error;
@@ -353,7 +370,7 @@ fn bulk(
     Source::Bulk(BulkFeed::new(connection.clone(), table, batch_size, ahead as u64, most, patience))
 }
 
-/// Streams that fetch what is missing beside `ready`.
+/// Creates streams that fetch the samples missing from `ready`.
 fn grpc(
     connection: &Connection,
     table: &str,
@@ -367,7 +384,8 @@ fn grpc(
     Source::Remote { feed: Streams::One(feed), granted, ready }
 }
 
-/// A request while its caller waits. A caller who stops waiting takes it back, and keeps what was taken for it.
+/// A request while its caller waits. If the caller stops waiting, the request is withdrawn, and samples that were taken
+/// for it are kept.
 struct Asking<'a> {
     feed: &'a mut LocalFeed,
     ready: &'a mut Vec<Sampled>,

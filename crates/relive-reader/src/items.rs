@@ -1,4 +1,4 @@
-//! Looking at the items of a table, without counting it as sampling.
+//! Listing and reading the items of a table at one server, without sampling.
 
 use std::collections::HashMap;
 use std::time::{Duration, SystemTime};
@@ -12,7 +12,7 @@ use relive_wire::v1::{GetItemsRequest, ListItemsRequest, ListedItem as WireItem}
 use crate::samples::Sample;
 use crate::stream::{Broken, Responses};
 
-/// An item as it was when its table was looked at.
+/// The state of an item when it was listed.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ItemInfo {
     /// The item's key.
@@ -27,22 +27,22 @@ pub struct ItemInfo {
     pub sequence: u64,
     /// Number of its columns.
     pub num_columns: usize,
-    /// Bytes of its chunks as they are stored, also those parts that it does not refer to.
+    /// Bytes of its chunks as stored, including parts that it does not refer to.
     pub encoded_bytes: u64,
 }
 
-/// Some items of a table in the order of their insertion.
+/// Some items of a table, in insertion order.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ItemPage {
     /// The items.
     pub items: Vec<ItemInfo>,
-    /// Where the next page begins; none if there are no further items.
+    /// Where the next page begins; `None` if there are no further items.
     pub next: Option<u64>,
 }
 
 const GET_ITEMS: &str = "/relive.v1.ReplayService/GetItems";
 
-/// Up to `limit` items of `table` at one server, beginning at `from`.
+/// Returns up to `limit` items of `table` at one server, beginning at `from`.
 pub(crate) async fn items_of(
     connection: &Connection,
     table: &str,
@@ -61,7 +61,7 @@ pub(crate) async fn items_of(
     Ok(ItemPage { items, next: Some(answer.next).filter(|next| *next != 0) })
 }
 
-/// The items of these keys that one server has.
+/// Returns the items with these keys at one server.
 pub(crate) async fn get_items_of(
     connection: &Connection,
     table: &str,

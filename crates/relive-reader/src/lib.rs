@@ -1,9 +1,9 @@
 //! Readers: samples and batches of tables.
 //!
-//! From the bottom up: `samples` are what is read; `stream` fetches samples of a server ahead of their use, over
-//! gRPC, and `bulk` fetches whole batches; `local` asks tables of this process; `fleet` draws servers for samples of
-//! many; `call` serves callers that wait on the spot. [`Sampler`], [`BatchSampler`] and [`SampleCall`] are what users
-//! hold.
+//! From the bottom up: `samples` has the results; `stream` prefetches samples of a server over gRPC, and `bulk`
+//! prefetches whole batches; `local` reads tables of this process; `fleet` draws servers for samples of many servers;
+//! `call` serves callers that block their thread. [`Sampler`], [`BatchSampler`] and [`SampleCall`] are the public
+//! types.
 #![forbid(unsafe_code)]
 
 mod batch_options;

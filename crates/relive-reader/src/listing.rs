@@ -1,4 +1,4 @@
-//! Looking at the items of a table, wherever it is.
+//! Listing and reading the items of a table, wherever it is.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,15 +10,15 @@ use relive_fleet::{Backend, Fleet, Target};
 use crate::items::{ItemInfo, ItemPage, get_items_of, items_of};
 use crate::samples::Sample;
 
-/// Where in a position of a page the number of its server begins. Below is the server's own position, the number of
-/// an insert.
+/// The bit of a page's position at which the number of its server begins. The lower bits are the server's own position,
+/// the number of an insert.
 const SERVER_SHIFT: u32 = 44;
 const POSITION_MASK: u64 = (1 << SERVER_SHIFT) - 1;
 
-/// Up to `limit` items of `table` in the order of their insertion, beginning at `from`: what `Client::items` gives.
+/// Returns up to `limit` items of `table` in insertion order, beginning at `from`, as `Client::items` does.
 ///
 /// # Errors
-/// `NotFound` for an unknown table, `Unimplemented` from a dm-reverb server, `Timeout` after the backend's time.
+/// `NotFound` for an unknown table; `Unimplemented` from a dm-reverb server; `Timeout` after the backend's timeout.
 pub async fn items(backend: &Backend, table: &str, from: u64, limit: usize) -> Result<ItemPage> {
     let timeout = backend.timeout();
     match backend.target() {
@@ -31,10 +31,10 @@ pub async fn items(backend: &Backend, table: &str, from: u64, limit: usize) -> R
     }
 }
 
-/// The items of these keys with their data, none where the table has no such item: what `Client::get_items` gives.
+/// Returns the items with these keys and their data, `None` for unknown keys, as `Client::get_items` does.
 ///
 /// # Errors
-/// As [`items`]; `Unavailable` when the server goes away meanwhile.
+/// As [`items`]; `Unavailable` if the server disconnects meanwhile.
 pub async fn get_items(backend: &Backend, table: &str, keys: &[u64]) -> Result<Vec<Option<Sample>>> {
     let timeout = backend.timeout();
     match backend.target() {
@@ -56,7 +56,7 @@ async fn get_local_items(local: &Local, table: &str, keys: &[u64]) -> Result<Vec
     Ok(found.map(|item| item.map(|item| Sample::stored(item, &name))).collect())
 }
 
-/// Some items of the server that `from` names, or else of the first; then come those of the next.
+/// Returns items of the server that `from` names, or of the first one. Those of the next server follow.
 async fn items_of_fleet(
     fleet: &Fleet,
     table: &str,
@@ -92,7 +92,7 @@ async fn items_of_fleet(
     Ok(ItemPage { items, next })
 }
 
-/// The items of these keys, from whichever server has them.
+/// Returns the items with these keys, from the servers that have them.
 async fn get_items_of_fleet(
     fleet: &Fleet,
     table: &str,

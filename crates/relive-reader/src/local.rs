@@ -1,4 +1,4 @@
-//! Samples of a table of this process: the table is asked directly, and only for what the caller wants.
+//! Samples of a table of this process, which are only taken when the caller requests them.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -13,15 +13,15 @@ use relive_table::Sampled;
 
 use crate::samples::Sample;
 
-/// A table, and the request that it has not answered yet.
+/// A table and an outstanding request.
 #[derive(Debug)]
 pub(crate) struct LocalFeed {
     table: TableHandle,
     name: Arc<str>,
-    /// How this reader is called among the table's waiters.
+    /// The name of this reader among the table's waiters.
     who: Arc<str>,
     asked: Option<SampleFuture>,
-    /// Samples that the request is for.
+    /// Number of requested samples.
     asked_samples: usize,
 }
 
@@ -34,13 +34,13 @@ impl LocalFeed {
         &self.table
     }
 
-    /// Samples asked for that have not come.
+    /// Returns the number of samples that were requested and have not arrived.
     pub(crate) fn in_flight(&self) -> usize {
         self.asked_samples
     }
 
-    /// Gives at least one and at most `limit` samples. A request that waits already goes on waiting, with the limit
-    /// and the timeout that it began with.
+    /// Returns at least one and at most `limit` samples. A request that is already waiting continues with its original
+    /// limit and timeout.
     ///
     /// A wait with a timeout needs a Tokio runtime.
     pub(crate) fn poll_answer(
@@ -60,7 +60,7 @@ impl LocalFeed {
         Poll::Ready(answer)
     }
 
-    /// [`poll_answer`](Self::poll_answer), with the samples at the end of `into`.
+    /// As [`poll_answer`](Self::poll_answer), but appends the samples to `into`.
     pub(crate) fn poll_take(
         &mut self,
         limit: usize,
@@ -73,14 +73,14 @@ impl LocalFeed {
         Poll::Ready(Ok(()))
     }
 
-    /// Takes a waiting request back. Gives the samples that were taken for it in this very moment, so that none is
+    /// Withdraws a waiting request. Returns the samples that were taken for it at the same moment, so that none is
     /// lost.
     pub(crate) fn take_back(&mut self) -> Vec<Sampled> {
         self.asked_samples = 0;
         self.asked.take().map(SampleFuture::withdraw).unwrap_or_default()
     }
 
-    /// [`take_back`](Self::take_back), with the samples at the end of `into`.
+    /// As [`take_back`](Self::take_back), but appends the samples to `into`.
     pub(crate) fn withdraw(&mut self, into: &mut VecDeque<Sample>) {
         let taken = self.take_back();
         into.extend(taken.into_iter().map(|sampled| Sample::stored(sampled, &self.name)));

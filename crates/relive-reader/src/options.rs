@@ -1,24 +1,47 @@
-//! How a sampler reads.
+//! Options of a sampler.
 
 use std::time::Duration;
 
 use relive_connection::{Error, Result};
 
-/// The most samples that one request can ask for: servers hold the number as an `int32`.
+/// The largest number of samples in one request: servers store it as an `int32`.
 const MAX_IN_FLIGHT: usize = 0x7fff_ffff;
 
 /// Options of a [`Sampler`](crate::Sampler).
 ///
+/// | Option | Default |
+/// |---|---|
+/// | [`num_workers`](Self::num_workers) | 1 |
+/// | [`max_in_flight_samples_per_worker`](Self::max_in_flight_samples_per_worker) | 100 samples |
+/// | [`max_samples`](Self::max_samples) | no end |
+/// | [`max_samples_per_stream`](Self::max_samples_per_stream) | 10,000 samples |
+/// | [`rate_limiter_timeout`](Self::rate_limiter_timeout) | no limit |
+/// | [`unavailable_timeout`](Self::unavailable_timeout) | the client's timeout |
+///
+/// # Example
+///
 /// ```
 /// use std::time::Duration;
 ///
-/// use relive_client::SamplerOptions;
+/// use relive_client::{Client, ErrorKind, SamplerOptions};
+/// # use relive_engine::Engine;
+/// # use relive_table::TableConfig;
 ///
-/// let options = SamplerOptions::default()
-///     .max_in_flight_samples_per_worker(512)
-///     .rate_limiter_timeout(Duration::from_secs(1));
-/// # let _ = options;
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let client = Client::in_process(Engine::builder().table(TableConfig::new("empty")).build()?);
+/// let options = SamplerOptions::default().rate_limiter_timeout(Duration::from_millis(10));
+/// let mut sampler = client.sampler("empty", options)?;
+/// let error = sampler.next().await.expect("an error, not the end").unwrap_err();
+/// assert_eq!(error.kind(), ErrorKind::Timeout);
+/// # Ok(())
+/// # }
 /// ```
+///
+/// # Errors
+///
+/// The function that creates the sampler checks the options. It fails with `InvalidArgument` for a 0, and for more than
+/// 2³¹ − 1 samples in flight.
 #[derive(Debug, Clone, Copy)]
 pub struct SamplerOptions {
     pub(crate) num_workers: usize,
@@ -36,46 +59,50 @@ impl SamplerOptions {
     /// Default of [`max_samples_per_stream`](Self::max_samples_per_stream).
     pub const DEFAULT_MAX_SAMPLES_PER_STREAM: usize = 10_000;
 
-    /// How many streams read at the same time; 1.
+    /// Sets how many streams read concurrently. Default: 1.
     #[must_use]
     pub fn num_workers(mut self, workers: usize) -> SamplerOptions {
         self.num_workers = workers;
         self
     }
 
-    /// How many samples a worker may have asked for that the caller has not taken yet; 100. They are lost when the
-    /// sampler is dropped, which matters for tables whose items are deleted by being sampled.
+    /// Sets how many samples a worker may have requested that the caller has not taken yet. Default: 100.
+    ///
+    /// Dropping the sampler loses them, which matters for tables that remove items when they are sampled.
     #[must_use]
     pub fn max_in_flight_samples_per_worker(mut self, samples: usize) -> SamplerOptions {
         self.max_in_flight = samples;
         self
     }
 
-    /// After how many samples the sampler ends; without it, never. Never more than this are asked for.
+    /// Sets after how many samples the sampler ends. It never requests more. Default: no end.
     #[must_use]
     pub fn max_samples(mut self, samples: usize) -> SamplerOptions {
         self.max_samples = Some(samples);
         self
     }
 
-    /// After how many samples a worker opens a new stream, so that several servers behind one address get their
-    /// share; 10,000.
+    /// Sets after how many samples a worker opens a new stream, so that several servers behind one address share the
+    /// load. Default: 10,000.
     #[must_use]
     pub fn max_samples_per_stream(mut self, samples: usize) -> SamplerOptions {
         self.max_samples_per_stream = samples;
         self
     }
 
-    /// How long the table's rate limiter may hold samples back before the caller gets a `Timeout` error; without it, as
-    /// long as it likes. Zero: only samples that are there at once (in fact 1 ms, since zero means "for ever" to
-    /// servers).
+    /// Sets how long the table's rate limiter may hold samples back before the caller gets a `Timeout` error. Default:
+    /// no limit.
+    ///
+    /// With zero, only samples that are available immediately are returned. The client sends 1 ms then, since zero
+    /// means "no limit" to servers.
     #[must_use]
     pub fn rate_limiter_timeout(mut self, timeout: Duration) -> SamplerOptions {
         self.rate_limiter_timeout = Some(timeout);
         self
     }
 
-    /// How long the server may be away before the caller gets an `Unavailable` error; the client's timeout.
+    /// Sets how long the server may be away before the caller gets an `Unavailable` error. Default: the client's
+    /// timeout.
     #[must_use]
     pub fn unavailable_timeout(mut self, timeout: Duration) -> SamplerOptions {
         self.unavailable_timeout = Some(timeout);
@@ -101,13 +128,13 @@ impl SamplerOptions {
         Ok(())
     }
 
-    /// Samples that may be asked for and not taken, over all workers.
+    /// Returns how many samples all workers may have requested that were not taken.
     pub(crate) fn capacity(&self) -> usize {
         self.max_in_flight.saturating_mul(self.useful_workers())
     }
 
-    /// How one of so many servers is read, where how much of it is said elsewhere. Each may have twice its even share
-    /// in flight.
+    /// Returns the options for one of `servers` servers, without the number of samples. Each may have twice its even
+    /// share in flight.
     pub(crate) fn of_a_lane(&self, servers: usize) -> SamplerOptions {
         let servers = servers.max(1);
         let workers = self.num_workers.div_ceil(servers);
@@ -116,13 +143,13 @@ impl SamplerOptions {
         SamplerOptions { num_workers: workers, max_in_flight, max_samples: None, ..*self }
     }
 
-    /// As many workers as there is work for.
+    /// Returns the number of workers, limited by the work.
     pub(crate) fn useful_workers(&self) -> usize {
         let needed = self.max_samples.map_or(usize::MAX, |samples| (samples / self.max_in_flight).max(1));
         self.num_workers.min(needed)
     }
 
-    /// The limiter's timeout as requests carry it: -1 for none, at least 1 ms otherwise.
+    /// Returns the limiter's timeout in requests: -1 for none, otherwise at least 1 ms.
     pub(crate) fn limiter_timeout_ms(&self) -> i64 {
         self.rate_limiter_timeout
             .map_or(-1, |timeout| i64::try_from(timeout.as_millis()).map_or(-1, |ms| ms.max(1)))
@@ -142,7 +169,7 @@ impl Default for SamplerOptions {
     }
 }
 
-/// What a call is to bring.
+/// What a call requests.
 #[derive(Debug)]
 pub(crate) struct Wanted {
     pub(crate) table: String,

@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 
 use crate::samples::SampleBatch;
 
-/// What is copied: items like the newest that was in the table when it was last looked at.
+/// The layout of copied items: that of the newest item when the table was last checked.
 pub(crate) struct Rows {
     table: Arc<str>,
     batch_size: usize,
@@ -30,7 +30,7 @@ impl Rows {
         Rows { table, batch_size, pool: Arc::default(), expected: None }
     }
 
-    /// Finds out what the items are like.
+    /// Determines the layout of the items.
     pub(crate) fn learn(&mut self, table: &TableHandle) {
         let known = table.row_columns().and_then(|layouts| {
             let (columns, bytes) = Gathered::place(&layouts, self.batch_size)?;
@@ -41,7 +41,8 @@ impl Rows {
         self.expected = known.filter(fits);
     }
 
-    /// A batch, if the table can copy one at once. Otherwise it may have taken samples, which are given.
+    /// Returns a batch, if the table can copy one immediately. Otherwise returns the samples that the table has taken,
+    /// if any.
     pub(crate) fn copy(&mut self, table: &TableHandle) -> Result<SampleBatch, Vec<Sampled>> {
         let Some(Expected { layouts, columns, bytes }) = &self.expected else { return Err(Vec::new()) };
         let Ok(mut memory) = self.pool.take(*bytes) else { return Err(Vec::new()) };

@@ -1,4 +1,4 @@
-//! The sampler that users hold.
+//! The public sampler.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -19,31 +19,48 @@ use crate::samples::Sample;
 use crate::stream::RemoteFeed;
 use crate::streams::Streams;
 
-/// Reads samples of one table, some of them ahead of their use.
+/// Reads samples of one table, one at a time.
 ///
-/// Of a server, workers fetch in the background, at most as many samples as the options allow. A lost connection is
-/// made again without the caller noticing, unless it takes too long. Dropping a sampler ends its streams; what was
-/// fetched and not taken is lost. Of a table in this process nothing is fetched before it is asked for.
+/// A `Sampler` is also a [`Stream`] of results.
 ///
-/// It is also a [`Stream`] of results.
+/// # Example
 ///
-/// ```no_run
-/// use relive_client::{Client, SamplerOptions};
+/// ```
+/// use relive_client::{Client, Nest, SamplerOptions, Tensor};
+/// # use relive_engine::Engine;
+/// # use relive_table::TableConfig;
 ///
-/// # async fn run() -> Result<(), relive_client::Error> {
-/// let client = Client::connect("localhost:8000")?;
-/// let mut sampler = client.sampler("replay", SamplerOptions::default().max_samples(1_000))?;
-/// while let Some(sample) = sampler.next().await {
-///     let sample = sample?;
-///     println!("{} with probability {}", sample.info().key, sample.info().probability);
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let client = Client::in_process(Engine::builder().table(TableConfig::queue("steps", 10)).build()?);
+/// for reward in [0.5_f32, 1.5] {
+///     client.insert(&Nest::Leaf(Tensor::scalar(reward)), &[("steps", 1.0)]).await?;
 /// }
+/// let mut sampler = client.sampler("steps", SamplerOptions::default().max_samples(2))?;
+/// let mut rewards = Vec::new();
+/// while let Some(sample) = sampler.next().await {
+///     rewards.extend(sample?.columns()?[0].to_vec::<f32>()?);
+/// }
+/// assert_eq!(rewards, [0.5, 1.5]);
 /// # Ok(())
 /// # }
 /// ```
+///
+/// # Prefetching
+///
+/// A sampler of a server starts workers that fetch samples in the background, at most as many as
+/// [`max_in_flight_samples_per_worker`](SamplerOptions::max_in_flight_samples_per_worker) allows. Dropping the sampler
+/// loses the fetched samples that the caller has not taken. A sampler of a table in the same process does not prefetch.
+///
+/// # Errors
+///
+/// Workers reconnect after a lost connection. The caller gets an error only if the server stays away longer than
+/// [`unavailable_timeout`](SamplerOptions::unavailable_timeout). After `Timeout` and `Unavailable`, the caller may ask
+/// again; all other errors are permanent.
 pub struct Sampler {
     feed: Feed,
     taken: VecDeque<Sample>,
-    /// An error that came after a part of a batch.
+    /// An error that occurred after a part of a batch.
     put_off: Option<Error>,
 }
 
@@ -51,22 +68,22 @@ pub struct Sampler {
 enum Feed {
     Streams {
         feed: Streams,
-        /// Credits of samples that the caller took.
+        /// Credits for samples that the caller has taken.
         credits: usize,
     },
     Local {
         feed: LocalFeed,
         timeout: Option<Duration>,
-        /// Samples until the end; none when there is no end.
+        /// Samples until the end; `None` if there is no end.
         left: Option<usize>,
     },
 }
 
 impl Sampler {
-    /// A reader of samples of `table`: what `Client::sampler` gives. It begins to fetch at once.
+    /// Creates a reader of samples of `table`, as `Client::sampler` does. It begins to fetch immediately.
     ///
     /// # Errors
-    /// `InvalidArgument` for options out of range, `NotFound` for an unknown table of this process.
+    /// `InvalidArgument` for options out of range; `NotFound` for an unknown table of this process.
     pub fn new(backend: &Backend, table: &str, options: &SamplerOptions) -> Result<Sampler> {
         options.validate()?;
         let patience = options.unavailable_timeout.unwrap_or(backend.timeout());
@@ -87,7 +104,7 @@ impl Sampler {
         Ok(Sampler { feed, taken: VecDeque::new(), put_off: None })
     }
 
-    /// The table that is read.
+    /// Returns the name of the table.
     pub fn table(&self) -> &str {
         match &self.feed {
             Feed::Streams { feed, .. } => feed.table(),
@@ -95,17 +112,17 @@ impl Sampler {
         }
     }
 
-    /// The next sample; none after `max_samples`. Dropping the future loses nothing.
+    /// Returns the next sample; `None` after `max_samples`. Dropping the future loses nothing.
     ///
     /// # Errors
-    /// `Timeout` when the rate limiter let nothing through within its timeout, `Unavailable` when the server stays
-    /// away; after both the sampler can be asked again. Any other error is permanent: `Cancelled` when a table of
-    /// this process was closed.
+    /// `Timeout` if the rate limiter held samples back longer than its timeout; `Unavailable` if the server stays away.
+    /// After both, the caller may ask again. Any other error is permanent, such as `Cancelled` if a table of this
+    /// process was closed.
     pub async fn next(&mut self) -> Option<Result<Sample>> {
         poll_fn(|cx| self.poll_sample(1, cx)).await
     }
 
-    /// [`next`](Self::next), waiting no longer than `timeout` whatever the reason.
+    /// As [`next`](Self::next), but waits at most `timeout` for any reason.
     ///
     /// # Errors
     /// As [`next`](Self::next).
@@ -122,11 +139,11 @@ impl Sampler {
         }
     }
 
-    /// The next `num_samples` samples; fewer when the end or an error comes first. An error that comes after some
-    /// samples is given to the next call.
+    /// Returns the next `num_samples` samples; fewer if the end or an error comes first. An error that occurs after
+    /// some samples is returned by the next call.
     ///
     /// # Errors
-    /// As [`next`](Self::next), when not a single sample came.
+    /// As [`next`](Self::next), if it occurs before the first sample.
     pub async fn next_batch(&mut self, num_samples: usize) -> Result<Vec<Sample>> {
         let mut batch = Vec::with_capacity(num_samples.min(self.taken.len().max(64)));
         while batch.len() < num_samples {
@@ -144,7 +161,7 @@ impl Sampler {
         Ok(batch)
     }
 
-    /// The next sample of `wanted` that the caller is going to ask for.
+    /// Polls for the next of `wanted` samples that the caller is going to request.
     fn poll_sample(&mut self, wanted: usize, cx: &mut Context<'_>) -> Poll<Option<Result<Sample>>> {
         if let Some(error) = self.put_off.take() {
             return Poll::Ready(Some(Err(error)));
@@ -184,7 +201,7 @@ impl Feed {
         }
     }
 
-    /// Lets the workers know what was taken, not each time.
+    /// Reports taken samples to the workers, several at a time.
     fn count_taken(&mut self) {
         let Feed::Streams { feed, credits } = self else { return };
         *credits += 1;

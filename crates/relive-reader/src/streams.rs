@@ -9,7 +9,7 @@ use crate::fleet::FleetFeed;
 use crate::samples::Sample;
 use crate::stream::RemoteFeed;
 
-/// Where samples that are fetched ahead come from.
+/// The source of prefetched samples.
 pub(crate) enum Streams {
     One(RemoteFeed),
     Many(Box<FleetFeed>),
@@ -23,7 +23,7 @@ impl Streams {
         }
     }
 
-    /// How many credits are worth giving back at once.
+    /// Returns how many credits should be returned together.
     pub(crate) fn credit_batch(&self) -> usize {
         match self {
             Streams::One(feed) => feed.credit_batch(),
@@ -31,7 +31,7 @@ impl Streams {
         }
     }
 
-    /// Lets the streams ask for so many samples more.
+    /// Lets the streams request that many more samples.
     pub(crate) fn give_back(&mut self, credits: usize) {
         match self {
             Streams::One(feed) => feed.give_back(credits),
@@ -39,7 +39,8 @@ impl Streams {
         }
     }
 
-    /// Samples that have come and were not taken, and samples asked for that have not come.
+    /// Returns the number of samples that have arrived and were not taken, and of those that were requested and have
+    /// not arrived.
     pub(crate) fn counts(&self) -> (usize, usize) {
         match self {
             Streams::One(feed) => feed.counts(),
@@ -47,7 +48,7 @@ impl Streams {
         }
     }
 
-    /// Gives credits back, and moves all samples there are to the end of `into`. None after the last sample.
+    /// Returns credits, and appends all available samples to `into`. `None` after the last sample.
     pub(crate) fn poll_take(
         &mut self,
         credits: usize,

@@ -1,10 +1,10 @@
-//! What may change about a table while it is in use.
+//! The rules of a table that can change while it is in use.
 
 use crate::config::TableConfig;
 use crate::limiter::{Paused, RateLimiterConfig};
 use crate::time::Timestamp;
 
-/// Some rules of a table, to be changed together while it is in use; what is not set stays.
+/// Changes of some rules of a table, applied together while the table is in use. Unset rules stay as they are.
 ///
 /// ```
 /// use relive_table::{TableChange, TableConfig};
@@ -14,15 +14,15 @@ use crate::time::Timestamp;
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TableChange {
-    /// Items beyond a smaller one leave by the remover's choice.
+    /// If it shrinks, the remover evicts the excess items.
     pub max_size: Option<u64>,
-    /// The same for bytes; `Some(None)` takes the bound away.
+    /// The same for bytes. `Some(None)` removes the bound.
     pub max_bytes: Option<Option<u64>>,
-    /// Items that were sampled so often already leave with their next sample.
+    /// Items that were already sampled that often are removed by their next sample.
     pub max_times_sampled: Option<i32>,
-    /// Counts for inserts from now on; see [`RateLimiter::set_config`](crate::RateLimiter::set_config).
+    /// Applies to later inserts only; see [`RateLimiter::set_config`](crate::RateLimiter::set_config).
     pub samples_per_insert: Option<f64>,
-    /// Items that the table must hold before it may be sampled.
+    /// Number of items that the table must hold before it can be sampled.
     pub min_size_to_sample: Option<i64>,
     /// The lowest cursor that a sample may leave behind.
     pub min_diff: Option<f64>,
@@ -34,34 +34,34 @@ pub struct TableChange {
     pub pause_samples: Option<bool>,
 }
 
-/// Something that was changed about a table while it was in use.
+/// A logged change of a table in use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoggedChange {
-    /// When, by the clock of the server.
+    /// Time of the change, by the server's clock.
     pub at: Timestamp,
-    /// Who asked for it: a peer's address, or a process.
+    /// Who requested it: the address of a peer, or a process.
     pub who: String,
     /// Name of the table.
     pub table: String,
-    /// A rule as it is called in configurations, or one of `inserts`, `samples`, `table`, `items`.
+    /// What changed: a rule, by its name in configurations, or one of `inserts`, `samples`, `table`, `items`.
     pub what: String,
-    /// What it was before.
+    /// The value before.
     pub old: String,
-    /// What it is since.
+    /// The value after.
     pub new: String,
 }
 
-/// What a change of a table's rules did.
+/// The effect of a change of a table's rules.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Changed {
-    /// The rules that are other than before.
+    /// The rules that changed.
     pub changes: Vec<LoggedChange>,
-    /// Items that left because of smaller bounds.
+    /// Number of items that were evicted because of smaller bounds.
     pub evicted: u64,
 }
 
 impl TableChange {
-    /// Changes nothing yet.
+    /// Creates an empty change.
     pub fn new() -> Self {
         Self::default()
     }
@@ -72,13 +72,13 @@ impl TableChange {
         self
     }
 
-    /// Sets the bytes that the table keeps, or takes this bound away.
+    /// Sets the bytes that the table keeps, or removes the bound.
     pub fn max_bytes(mut self, max_bytes: impl Into<Option<u64>>) -> Self {
         self.max_bytes = Some(max_bytes.into());
         self
     }
 
-    /// Sets after how many samples an item is deleted; below 1: never.
+    /// Sets after how many samples an item is removed; below 1: never.
     pub fn max_times_sampled(mut self, max_times_sampled: i32) -> Self {
         self.max_times_sampled = Some(max_times_sampled);
         self
@@ -94,24 +94,24 @@ impl TableChange {
         self
     }
 
-    /// Pauses inserts, or lets them go on.
+    /// Pauses or resumes inserts.
     pub fn pause_inserts(mut self, pause: bool) -> Self {
         self.pause_inserts = Some(pause);
         self
     }
 
-    /// Pauses samples, or lets them go on.
+    /// Pauses or resumes samples.
     pub fn pause_samples(mut self, pause: bool) -> Self {
         self.pause_samples = Some(pause);
         self
     }
 
-    /// Whether nothing is set.
+    /// Whether no rule is set.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// The rules with these changes, unchecked.
+    /// Returns `config` with these changes. Does not validate it.
     pub fn applied_to(&self, config: &TableConfig) -> TableConfig {
         let (limiter, mut changed) = (config.rate_limiter, config.clone());
         changed.max_size = self.max_size.unwrap_or(config.max_size);
@@ -126,7 +126,7 @@ impl TableChange {
         changed
     }
 
-    /// What is paused with these changes.
+    /// Returns which operations are paused after these changes.
     pub fn paused(&self, before: Paused) -> Paused {
         Paused {
             inserts: self.pause_inserts.unwrap_or(before.inserts),

@@ -1,4 +1,4 @@
-//! What becomes of checkpoints, as plain data: the same in the process and over a wire.
+//! The state of checkpoints as plain data, the same in the process and over the network.
 
 use std::fmt;
 use std::time::Duration;
@@ -6,83 +6,83 @@ use std::time::Duration;
 use crate::snapshot::{CheckpointCounts, SavedCheckpoint};
 use crate::time::Timestamp;
 
-/// A server's checkpoints at one moment.
+/// The state of a server's checkpoints at one moment.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CheckpointStatus {
-    /// The moment, by the server's clock.
+    /// That moment, by the server's clock.
     pub at: Timestamp,
-    /// Whether there is something that writes them.
+    /// Whether the server has a checkpointer.
     pub enabled: bool,
-    /// The one that is being written.
+    /// The checkpoint that is being written.
     pub running: Option<RunningCheckpoint>,
-    /// Whether another one begins when the running one ends. Whoever asks now shares that one.
+    /// Whether another checkpoint begins when the running one ends. A request made now shares that one.
     pub queued: bool,
-    /// The one that ended last, well or badly.
+    /// The checkpoint that ended last, whether it succeeded or failed.
     pub last: Option<FinishedCheckpoint>,
-    /// The last that was written: what a restart finds. The same as `last` unless that one failed.
+    /// The last checkpoint that was written, which a restart loads. The same as `last` unless that one failed.
     pub last_saved: Option<FinishedCheckpoint>,
-    /// How many were written since the server began.
+    /// How many were written since the server started.
     pub num_saved: u64,
     /// How many could not be written.
     pub num_failed: u64,
-    /// Time until the next one that nobody has to ask for; `None` if they are not written by the clock.
+    /// Time until the next periodic checkpoint; `None` if there are no periodic checkpoints.
     pub next_due: Option<Duration>,
-    /// Path or URL of the checkpoint with which the server began.
+    /// Path or URL of the checkpoint that the server loaded at its start.
     pub loaded: Option<String>,
 }
 
 /// A checkpoint that is being written.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunningCheckpoint {
-    /// Why.
+    /// Why it is written.
     pub trigger: CheckpointTrigger,
-    /// What is being done.
+    /// What it is doing.
     pub phase: CheckpointPhase,
     /// When it began.
     pub began_at: Timestamp,
     /// How long it has run.
     pub elapsed: Duration,
-    /// How far it is.
+    /// Its progress.
     pub counts: CheckpointCounts,
 }
 
 /// A checkpoint that has ended.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FinishedCheckpoint {
-    /// Why.
+    /// Why it is written.
     pub trigger: CheckpointTrigger,
-    /// When it began; it holds what was in the tables shortly after.
+    /// When it began. It holds the content of the tables shortly after.
     pub began_at: Timestamp,
     /// How long it took.
     pub took: Duration,
-    /// The longest time for which it kept others from a table.
+    /// The longest time for which it blocked a table.
     pub longest_pause: Duration,
-    /// What was written, or why nothing was. Earlier checkpoints stay valid then.
+    /// What was written, or why writing failed. After a failure, earlier checkpoints stay valid.
     pub outcome: Result<SavedCheckpoint, String>,
 }
 
-/// Why a checkpoint is written. Of several reasons the greatest is told.
+/// Why a checkpoint is written. If there are several reasons, the greatest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum CheckpointTrigger {
     /// It was due.
     Interval,
-    /// Somebody asked for it.
+    /// A caller requested it.
     Request,
-    /// The tables are closed.
+    /// The tables are being closed.
     Close,
 }
 
 /// What a checkpoint is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CheckpointPhase {
-    /// References to the items are collected, a few at a time.
+    /// It collects references to the items, a few at a time.
     Capturing,
-    /// They are written. No table is touched any more.
+    /// It writes them, and no longer accesses the tables.
     Writing,
 }
 
 impl CheckpointStatus {
-    /// How long ago a checkpoint ended.
+    /// Returns how long ago `finished` ended.
     #[must_use]
     pub fn age(&self, finished: &FinishedCheckpoint) -> Duration {
         let began = self.at.as_nanos().saturating_sub(finished.began_at.as_nanos());
@@ -91,13 +91,13 @@ impl CheckpointStatus {
 }
 
 impl FinishedCheckpoint {
-    /// What was written.
+    /// Returns what was written.
     #[must_use]
     pub fn saved(&self) -> Option<&SavedCheckpoint> {
         self.outcome.as_ref().ok()
     }
 
-    /// Why nothing was.
+    /// Returns why writing failed.
     #[must_use]
     pub fn error(&self) -> Option<&str> {
         self.outcome.as_ref().err().map(String::as_str)

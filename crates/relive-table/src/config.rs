@@ -1,4 +1,4 @@
-//! What a table is told to be.
+//! The configuration of a table.
 
 use std::sync::Arc;
 
@@ -8,49 +8,78 @@ use thiserror::Error;
 use crate::limiter::{RateLimiterConfig, RateLimiterError};
 use crate::selector::SelectorKind;
 
-/// The largest `max_size`: clients of dm-reverb read and write it as a signed 32-bit number.
+/// The largest `max_size`: clients of dm-reverb use a signed 32-bit number.
 pub const MAX_TABLE_SIZE: u64 = i32::MAX as u64;
 
-/// The longest name of a table, which stands in every metric of it.
+/// The longest name of a table, in bytes. The name is part of each of its metrics.
 pub const MAX_TABLE_NAME_BYTES: usize = 1024;
 
-/// The most shards of a table: above the cores of most machines, few enough that whoever samples can look at all of
-/// them.
+/// The largest number of shards of a table: more than most machines have cores, and few enough for each sample to check
+/// them all.
 pub const MAX_SHARDS: u32 = 64;
 
-/// A table's rules. Made with [`TableConfig::new`] and changed field by field; checked by
-/// [`Table::new`](crate::Table::new).
+/// The rules of a table.
+///
+/// [`TableConfig::new`] sets the defaults. Methods of the same names as the fields change them.
+///
+/// # Presets
+///
+/// | Constructor | Table |
+/// |---|---|
+/// | [`new`](Self::new) | samples uniformly, evicts the oldest item, holds one million items |
+/// | [`queue`](Self::queue) | samples every item once, oldest first; blocks inserts while full |
+/// | [`stack`](Self::stack) | samples every item once, newest first; blocks inserts while full |
+///
+/// # Example
+///
+/// ```
+/// use relive_table::{ErrorBuffer, RateLimiterConfig, SelectorKind, TableConfig};
+///
+/// // Prioritized replay: 8 samples per insert, once the table holds 1,000 items.
+/// let limiter = RateLimiterConfig::sample_to_insert_ratio(8.0, 1_000, ErrorBuffer::Around(800.0))?;
+/// let config = TableConfig::new("replay")
+///     .sampler(SelectorKind::Prioritized { exponent: 0.6 })
+///     .max_size(100_000)
+///     .rate_limiter(limiter);
+/// assert_eq!(config.validate(), Ok(()));
+/// assert_eq!(config.remover, SelectorKind::Fifo);
+/// # Ok::<(), relive_table::RateLimiterError>(())
+/// ```
+///
+/// # Errors
+///
+/// Setting a field checks nothing. [`validate`](Self::validate) checks the rules, and so does every function that
+/// creates a table from them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TableConfig {
-    /// The name by which clients ask for the table; not empty.
+    /// The name of the table; not empty, without control characters, at most [`MAX_TABLE_NAME_BYTES`].
     pub name: String,
     /// Which item is sampled next. Default: uniform.
     pub sampler: SelectorKind,
-    /// Which item leaves when the table holds more than `max_size` or `max_bytes`. Default: the oldest.
+    /// Which item is evicted when the table exceeds `max_size` or `max_bytes`. Default: the oldest.
     pub remover: SelectorKind,
-    /// The number of items that the table keeps, from 1 to [`MAX_TABLE_SIZE`]. Default: one million.
+    /// The largest number of items, from 1 to [`MAX_TABLE_SIZE`]. Default: one million.
     pub max_size: u64,
-    /// The bytes that the table keeps, at least 1: of its items' chunks as they are stored, each chunk counted once
-    /// however many items share it, wherever it lies. An item that alone has more is refused. Default: no bound.
+    /// The largest number of bytes of the items' chunks as stored, at least 1. A chunk counts once, however many items
+    /// share it, in memory or on disk. An item that alone exceeds the bound is refused. Default: no bound.
     pub max_bytes: Option<u64>,
-    /// An item is deleted by its sample number `max_times_sampled`; below 1: never. Default: 0.
+    /// After how many samples an item is removed; below 1: never. Default: 0.
     pub max_times_sampled: i32,
-    /// How far samples and inserts may run apart. Default: sampling blocks while the table is empty.
+    /// The ratio of samples to inserts, and how far it may deviate. Default: samples wait while the table is empty.
     pub rate_limiter: RateLimiterConfig,
-    /// What the items' columns look like, for clients to check against; the table itself only keeps it.
+    /// Types and shapes of the items' columns. Clients check items against it; the table only stores it. Default: none.
     pub signature: Option<Arc<Signature>>,
-    /// Into how many parts an engine divides the table, each with a lock and a remover of its own, from 1 to
-    /// [`MAX_SHARDS`]; a [`Table`](crate::Table) is one of them. No state of the table: a checkpoint does not keep it.
-    /// Default: 1.
+    /// The number of shards into which an engine divides the table, each with its own lock and remover, from 1 to
+    /// [`MAX_SHARDS`]. A [`Table`](crate::Table) is one shard. Checkpoints do not store it. Default: 1.
     pub shards: u32,
-    /// Where the random stream of the table begins: an empty table of the same rules and seed gives the same picks for
-    /// the same operations in the same order. No state of the table, either. Default: the engine gives one.
+    /// The seed of the table's random choices. An empty table with the same rules and seed picks the same items if the
+    /// same operations happen in the same order. Checkpoints do not store it. Default: the engine chooses one.
     pub seed: Option<u64>,
-    /// Whether rules are accepted by which nothing could ever be sampled, as dm-reverb accepts them. Default: false.
+    /// Whether to accept rules under which nothing could ever be sampled, as dm-reverb does. Default: false.
     pub allow_never_sampled: bool,
 }
 
-/// Why there can be no table of this configuration.
+/// Why a configuration is invalid.
 #[derive(Clone, Debug, Error, PartialEq)]
 pub enum ConfigError {
     /// The name is empty.
@@ -68,7 +97,7 @@ pub enum ConfigError {
         /// The longest, [`MAX_TABLE_NAME_BYTES`].
         limit: usize,
     },
-    /// The name has characters that no line of a log or of a terminal can show.
+    /// The name has control characters, which logs and terminals cannot show.
     #[error("the name of a table cannot have control characters, {name:?} has")]
     ControlCharacters {
         /// The name.
@@ -112,17 +141,17 @@ pub enum ConfigError {
         /// The largest number, [`MAX_SHARDS`].
         limit: u32,
     },
-    /// Shards, each on its own, cannot do what the table is to do.
+    /// The rules need a table that is not divided into shards.
     #[error("table {table:?} cannot have {shards} shards: {reason}, or shards = 1")]
     NotShardable {
         /// Name of the table.
         table: String,
         /// The number asked for.
         shards: u32,
-        /// What stands in the way, and what would not.
+        /// The reason, and an alternative.
         reason: String,
     },
-    /// The rate limiter could not work.
+    /// The bounds of the rate limiter are invalid.
     #[error("rate limiter of table {table:?}: {source}")]
     RateLimiter {
         /// Name of the table.
@@ -130,7 +159,7 @@ pub enum ConfigError {
         /// The limiter's reason.
         source: RateLimiterError,
     },
-    /// The table never holds as many items as a sample needs.
+    /// The table can never hold as many items as a sample needs.
     #[error(
         "table {table:?} could never be sampled: it holds {max_size} items at most (max_size), and its rate limiter lets samples \
          through from {min_size_to_sample} items on (min_size_to_sample); raise max_size or lower min_size_to_sample"
@@ -138,12 +167,12 @@ pub enum ConfigError {
     NeverLargeEnough {
         /// Name of the table.
         table: String,
-        /// The items that it keeps.
+        /// Its `max_size`.
         max_size: u64,
         /// The items that a sample needs.
         min_size_to_sample: i64,
     },
-    /// Inserts are held back before the first sample may pass.
+    /// The rate limiter stops inserts before it allows the first sample.
     #[error(
         "table {table:?} could never be sampled: its rate limiter holds inserts back at a cursor of {highest:?} (max_diff is \
          {max_diff:?}), and the first sample needs min_diff + 1 = {needed:?}; lower min_diff or raise max_diff"
@@ -151,7 +180,7 @@ pub enum ConfigError {
     NeverFarEnough {
         /// Name of the table.
         table: String,
-        /// The highest cursor that inserts reach before anything is sampled or deleted.
+        /// The highest cursor that inserts reach before any sample or deletion.
         highest: f64,
         /// The highest cursor that an insert may leave behind.
         max_diff: f64,
@@ -161,7 +190,7 @@ pub enum ConfigError {
 }
 
 impl TableConfig {
-    /// A table of the default rules: uniform sampling, the oldest item leaves, one million items.
+    /// Creates the default rules: uniform sampling, eviction of the oldest item, at most one million items.
     pub fn new(name: impl Into<String>) -> Self {
         Self {
             name: name.into(),
@@ -183,7 +212,8 @@ impl TableConfig {
         }
     }
 
-    /// A table that hands out every item once, the oldest first, and blocks inserts while it is full.
+    /// Creates the rules of a queue: every item is sampled once, the oldest first, and inserts wait while the table is
+    /// full.
     pub fn queue(name: impl Into<String>, max_size: u32) -> Self {
         Self::new(name)
             .sampler(SelectorKind::Fifo)
@@ -193,7 +223,8 @@ impl TableConfig {
             .rate_limiter(RateLimiterConfig::queue(max_size))
     }
 
-    /// A table that hands out every item once, the newest first, and blocks inserts while it is full.
+    /// Creates the rules of a stack: every item is sampled once, the newest first, and inserts wait while the table is
+    /// full.
     pub fn stack(name: impl Into<String>, max_size: u32) -> Self {
         Self::queue(name, max_size).sampler(SelectorKind::Lifo).remover(SelectorKind::Lifo)
     }
@@ -204,67 +235,66 @@ impl TableConfig {
         self
     }
 
-    /// Sets which item leaves when the table holds more than `max_size` or `max_bytes`.
+    /// Sets which item is evicted when the table exceeds `max_size` or `max_bytes`.
     pub fn remover(mut self, remover: SelectorKind) -> Self {
         self.remover = remover;
         self
     }
 
-    /// Sets the number of items that the table keeps.
+    /// Sets the largest number of items.
     pub fn max_size(mut self, max_size: u64) -> Self {
         self.max_size = max_size;
         self
     }
 
-    /// Sets the bytes that the table keeps.
+    /// Sets the largest number of bytes.
     pub fn max_bytes(mut self, max_bytes: u64) -> Self {
         self.max_bytes = Some(max_bytes);
         self
     }
 
-    /// Sets after how many samples an item is deleted; below 1: never.
+    /// Sets after how many samples an item is removed; below 1: never.
     pub fn max_times_sampled(mut self, max_times_sampled: i32) -> Self {
         self.max_times_sampled = max_times_sampled;
         self
     }
 
-    /// Sets how far samples and inserts may run apart.
+    /// Sets the rate limiter.
     pub fn rate_limiter(mut self, rate_limiter: RateLimiterConfig) -> Self {
         self.rate_limiter = rate_limiter;
         self
     }
 
-    /// Sets what the items' columns look like.
+    /// Sets the types and shapes of the items' columns.
     pub fn signature(mut self, signature: impl Into<Arc<Signature>>) -> Self {
         self.signature = Some(signature.into());
         self
     }
 
-    /// Sets into how many parts an engine divides the table, so that inserts on several threads do not wait for each
-    /// other.
+    /// Sets the number of shards. Inserts into different shards do not wait for each other.
     pub fn shards(mut self, shards: u32) -> Self {
         self.shards = shards;
         self
     }
 
-    /// Sets where the random stream of the table begins.
+    /// Sets the seed of the table's random choices.
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = Some(seed);
         self
     }
 
-    /// Sets whether rules are accepted by which nothing could ever be sampled.
+    /// Sets whether to accept rules under which nothing could ever be sampled.
     pub fn allow_never_sampled(mut self, allow: bool) -> Self {
         self.allow_never_sampled = allow;
         self
     }
 
-    /// Checks the rules, as someone who makes a table wants them checked.
+    /// Validates the rules for a new table.
     ///
     /// # Errors
-    /// As [`validate_ranges`](Self::validate_ranges); unless [`allow_never_sampled`](Self::allow_never_sampled) is set
-    /// also a `max_size` below the limiter's `min_size_to_sample`, and a `max_diff` so far below `min_diff` that
-    /// inserts stop before the first sample may pass: whoever sampled would wait for ever.
+    /// As [`validate_ranges`](Self::validate_ranges). Unless [`allow_never_sampled`](Self::allow_never_sampled) is set,
+    /// also a `max_size` below the limiter's `min_size_to_sample`, and a `max_diff` so close to `min_diff` that inserts
+    /// stop before the first sample may proceed. Samples of such a table would wait forever.
     ///
     /// ```
     /// use relive_table::{RateLimiterConfig, TableConfig};
@@ -277,13 +307,16 @@ impl TableConfig {
         if self.allow_never_sampled { Ok(()) } else { self.check_can_be_sampled() }
     }
 
-    /// Checks that a table can have these rules, such as those of a table in a checkpoint.
+    /// Validates the rules for any table, such as one in a checkpoint.
     ///
     /// # Errors
-    /// An empty name; a `max_size` of 0 or above [`MAX_TABLE_SIZE`]; a `max_bytes` of 0; an exponent that is not
-    /// finite; bounds that [`RateLimiterConfig::validate`] refuses; shards beyond [`MAX_SHARDS`] or `max_size`, or with
-    /// rules that only a table in one piece can keep: another sampler than `Uniform` and `Prioritized`, a rate limiter
-    /// that looks at more than the size, `max_bytes`.
+    /// * An empty name, one with control characters, or one above [`MAX_TABLE_NAME_BYTES`].
+    /// * A `max_size` of 0 or above [`MAX_TABLE_SIZE`]; a `max_bytes` of 0.
+    /// * An exponent that is not finite.
+    /// * Bounds that [`RateLimiterConfig::validate`] refuses.
+    /// * A number of shards that is 0, above [`MAX_SHARDS`] or above `max_size`.
+    /// * More than one shard with a sampler other than `Uniform` and `Prioritized`, with a rate limiter that checks
+    ///   more than the size, or with `max_bytes`.
     ///
     /// ```
     /// use relive_table::TableConfig;
@@ -315,7 +348,7 @@ impl TableConfig {
         self.check_shards()
     }
 
-    /// Whether a sample could ever pass, if nobody deletes items by hand.
+    /// Checks that a sample can ever proceed if no client deletes items.
     pub(crate) fn check_can_be_sampled(&self) -> Result<(), ConfigError> {
         let RateLimiterConfig { min_size_to_sample, min_diff, max_diff, .. } = self.rate_limiter;
         let (table, max_size) = (|| self.name.clone(), self.max_size);
@@ -340,12 +373,12 @@ impl TableConfig {
         }
     }
 
-    /// The error of a table that cannot be divided for this reason.
+    /// Returns the error for a table that cannot be divided into shards, with the reason.
     pub fn not_shardable(&self, reason: String) -> ConfigError {
         ConfigError::NotShardable { table: self.name.clone(), shards: self.shards, reason }
     }
 
-    /// Why the table cannot be divided, and what would help.
+    /// Why the table cannot be divided into shards, and what would help.
     fn obstacle_to_shards(&self) -> Option<String> {
         if self.max_size < u64::from(self.shards) {
             let max_size = self.max_size;

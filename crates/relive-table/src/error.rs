@@ -4,7 +4,7 @@ use thiserror::Error;
 
 use crate::selector::PriorityError;
 
-/// Why an item is not inserted. Nothing has changed.
+/// Why an insert was refused. The table has not changed.
 #[derive(Clone, Debug, Error, PartialEq)]
 pub enum InsertError {
     /// The sampler or the remover refuses its priority.
@@ -17,7 +17,7 @@ pub enum InsertError {
         /// The selector's reason.
         source: PriorityError,
     },
-    /// The item alone is over the table's bound.
+    /// The item alone exceeds the table's `max_bytes`.
     #[error(
         "item {key} is refused by table {table:?}: its chunks take {size_bytes} bytes, and max_bytes is {limit}; make \
          items or chunks of fewer steps, or raise max_bytes"

@@ -1,11 +1,11 @@
-//! The kinds of errors, with what each is called elsewhere: one closed table.
+//! The kinds of errors, with their gRPC codes and Python names.
 
 use core::fmt;
 
-/// What kind of thing went wrong; the error's message says the rest.
+/// The category of an error. The error's message has the details.
 ///
-/// The same kinds are used in one process and over the network. Each has a gRPC status code and a Python exception, and
-/// a status that comes back has the kind that was sent:
+/// The kinds are the same in one process and over the network. Each has a gRPC status code and a Python exception. A
+/// received status has the kind that the server sent:
 ///
 /// ```
 /// use relive_table::ErrorKind;
@@ -20,39 +20,39 @@ use core::fmt;
 pub enum ErrorKind {
     /// A deadline passed: the call's own, or the rate limiter's while sampling.
     Timeout,
-    /// No server answers at the address, or the connection broke and did not come back in time.
+    /// No server answers at the address, or a broken connection was not restored in time.
     Unavailable,
     /// An argument, a step, a column or an item cannot be accepted as it is.
     InvalidArgument,
-    /// A table, column or step that was named does not exist (any more).
+    /// The named table, column or step does not exist (any more).
     NotFound,
-    /// What was stored or received cannot be decoded, or what was sent is lost.
+    /// Stored or received data cannot be decoded, or sent data is lost.
     DataLoss,
-    /// The operation was given up, for example because the table was closed or the server stops.
+    /// The operation was cancelled, for example because the table was closed or the server is stopping.
     Cancelled,
     /// The writer or sampler was closed before this call.
     Closed,
-    /// The other side broke the protocol, or does not speak it.
+    /// The peer violated the protocol or does not speak it.
     Protocol,
     /// The server does not offer this operation.
     Unimplemented,
-    /// A limit is reached; later the same call may work.
+    /// A limit is reached. The same call may succeed later.
     ResourceExhausted,
-    /// The server does not let this client do that.
+    /// The server does not permit this client to do that.
     PermissionDenied,
-    /// The operation is not possible in the present state.
+    /// The operation is not possible in the current state.
     FailedPrecondition,
-    /// The server failed, or something outside of the tables, such as a disk.
+    /// The server failed, or something outside the tables, such as a disk.
     Internal,
 }
 
-/// A line of the table.
+/// A row of the table.
 struct Row {
     kind: ErrorKind,
     text: &'static str,
-    /// The gRPC code that says it; none of what only one side of a connection knows.
+    /// The gRPC code; `None` for a kind that is never sent.
     code: Option<i32>,
-    /// Other codes that are understood as this kind.
+    /// Other codes that map to this kind.
     also: &'static [i32],
     python: &'static str,
 }
@@ -67,7 +67,7 @@ const fn row(
     Row { kind, text, code, also, python }
 }
 
-/// The codes by their names: OK 0, CANCELLED 1, UNKNOWN 2, INVALID_ARGUMENT 3, DEADLINE_EXCEEDED 4, NOT_FOUND 5,
+/// The codes and their names: OK 0, CANCELLED 1, UNKNOWN 2, INVALID_ARGUMENT 3, DEADLINE_EXCEEDED 4, NOT_FOUND 5,
 /// ALREADY_EXISTS 6, PERMISSION_DENIED 7, RESOURCE_EXHAUSTED 8, FAILED_PRECONDITION 9, ABORTED 10, OUT_OF_RANGE 11,
 /// UNIMPLEMENTED 12, INTERNAL 13, UNAVAILABLE 14, DATA_LOSS 15, UNAUTHENTICATED 16.
 #[rustfmt::skip]
@@ -88,7 +88,7 @@ const TABLE: [Row; 13] = [
 ];
 
 impl ErrorKind {
-    /// All kinds.
+    /// Returns all kinds.
     pub fn all() -> impl Iterator<Item = Self> {
         TABLE.iter().map(|row| row.kind)
     }
@@ -97,18 +97,18 @@ impl ErrorKind {
         TABLE.iter().find(|row| row.kind == self).expect("the table has every kind")
     }
 
-    /// The number of the gRPC status code that says it; `None` of a kind that only one side of a connection knows.
+    /// Returns the gRPC status code; `None` for a kind that is never sent.
     pub fn grpc_code(self) -> Option<i32> {
         self.row().code
     }
 
-    /// The kind that a gRPC status code says; [`Internal`](Self::Internal) of unknown numbers.
+    /// Returns the kind of a gRPC status code; [`Internal`](Self::Internal) for unknown codes.
     pub fn from_grpc_code(code: i32) -> Self {
         let is_meant = |row: &&Row| row.code == Some(code) || row.also.contains(&code);
         TABLE.iter().find(is_meant).map_or(Self::Internal, |row| row.kind)
     }
 
-    /// The name of the exception in Python's `relive.errors`.
+    /// Returns the name of the exception in Python's `relive.errors`.
     pub fn python_class(self) -> &'static str {
         self.row().python
     }
@@ -124,7 +124,7 @@ impl fmt::Display for ErrorKind {
 mod tests {
     use super::*;
 
-    /// The exceptions as Python declares them.
+    /// The exceptions as declared in Python.
     const PYTHON: &str = include_str!("../../../python/relive/errors.py");
 
     #[test]

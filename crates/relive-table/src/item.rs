@@ -1,4 +1,4 @@
-//! Items, as they come in, as they are kept, and as they are handed out.
+//! Items as they are inserted, stored and sampled.
 
 use std::sync::Arc;
 
@@ -9,20 +9,20 @@ use crate::time::Timestamp;
 /// An item to be inserted.
 #[derive(Clone, Debug)]
 pub struct NewItem {
-    /// Chosen by the writer; the item's identity in its table.
+    /// The item's identity in its table. The writer chooses it.
     pub key: u64,
-    /// See the table's selectors for what it means and which values they take.
+    /// Its meaning and range depend on the table's selectors.
     pub priority: f64,
-    /// How often it counts as sampled already: 0 for a fresh item, kept from elsewhere for a copied one.
+    /// How often the item counts as already sampled: 0 for a new item, the original's count for a copy.
     pub times_sampled: i32,
     /// Its data.
     pub trajectory: Trajectory,
 }
 
-/// The part of an item that never changes. Shared by the table and everyone who sampled it.
+/// The immutable part of an item, shared by the table and its readers.
 ///
-/// In memory as it is written here: what readers look at lies beside the reference counts, in as few cache lines as can
-/// be.
+/// The fields are laid out in this order: readers' fields are next to the reference counts, in as few cache lines as
+/// possible.
 #[derive(Debug)]
 #[repr(C)]
 pub struct ItemData {
@@ -30,16 +30,16 @@ pub struct ItemData {
     pub trajectory: Trajectory,
     /// The item's identity in its table.
     pub key: u64,
-    /// Its place in the order of the table's inserts; grows with each, also across a reset.
+    /// Its place in the order of the table's inserts. It grows with each insert, also across a reset.
     pub sequence: u64,
     /// When it was inserted.
     pub inserted_at: Timestamp,
 }
 
-/// An item as it is in its table now.
+/// An item in its current state.
 #[derive(Clone, Copy, Debug)]
 pub struct ItemView<'a> {
-    /// The part that never changes.
+    /// The immutable part.
     pub data: &'a Arc<ItemData>,
     /// Its priority now.
     pub priority: f64,
@@ -47,12 +47,12 @@ pub struct ItemView<'a> {
     pub times_sampled: i32,
 }
 
-/// What is known of an item that was sampled, and whose data was copied elsewhere.
+/// A sampled item whose data was copied elsewhere.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SampledRow {
     /// The item's identity in its table.
     pub key: u64,
-    /// Its priority at that time.
+    /// Its priority when it was sampled.
     pub priority: f64,
     /// The probability with which it was chosen, in (0, 1].
     pub probability: f64,
@@ -64,23 +64,23 @@ pub struct SampledRow {
     pub times_sampled: i32,
 }
 
-/// An item as it was sampled.
+/// A sampled item.
 #[derive(Clone, Debug)]
 pub struct Sampled {
-    /// The part that never changes.
+    /// The immutable part.
     pub item: Arc<ItemData>,
-    /// Its priority at that time.
+    /// Its priority when it was sampled.
     pub priority: f64,
     /// The probability with which it was chosen, in (0, 1].
     pub probability: f64,
-    /// Number of items in the table, before a deletion which this sample caused.
+    /// Number of items in the table, before a removal that this sample caused.
     pub table_size: u64,
     /// How often it has been sampled, this time included.
     pub times_sampled: i32,
-    /// Whether the sample had to wait for the rate limiter. The table does not wait, so it says false; whoever
-    /// waits fills it in.
+    /// Whether the sample had to wait for the rate limiter. The table itself does not wait and sets this to false; the
+    /// code that waits sets it.
     pub rate_limited: bool,
-    /// Keeps the item's data in memory where a disk tier could move it. The table leaves it empty; whoever has seen to
-    /// it that the data is in memory fills it in.
+    /// Keeps the item's data in memory, where a disk tier could otherwise evict it. The table leaves it empty; the code
+    /// that loads the data fills it in.
     pub at_hand: AtHand,
 }

@@ -1,17 +1,17 @@
-//! The two draws that selectors make from the random words they are given.
+//! The two random draws that selectors need.
 
 use rand_core::Rng;
 
-/// A uniformly drawn index below `len`, which is not zero.
+/// Draws an index below `len` uniformly. `len` is not zero.
 ///
-/// Multiply-shift instead of a rejection loop: one random word per draw, whatever its value, keeps histories
-/// replayable. The bias is below `len / 2^64`, far below what any number of draws can show.
+/// Uses multiply-shift instead of a rejection loop, so every draw takes exactly one random word and histories can be
+/// replayed. The bias is below `len / 2^64`, which no number of draws can reveal.
 pub(crate) fn index_below<R: Rng + ?Sized>(rng: &mut R, len: usize) -> usize {
     let product = u128::from(rng.next_u64()) * (len as u128);
     usize::try_from(product >> 64).expect("the product's upper half is below len, which is a usize")
 }
 
-/// A uniformly drawn number in [0, 1), a multiple of 2^-53.
+/// Draws a number in [0, 1) uniformly, a multiple of 2^-53.
 pub(crate) fn unit<R: Rng + ?Sized>(rng: &mut R) -> f64 {
     const STEP: f64 = 1.0 / (1_u64 << 53) as f64;
     (rng.next_u64() >> 11) as f64 * STEP

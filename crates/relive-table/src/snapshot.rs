@@ -1,4 +1,4 @@
-//! All that is in tables at one moment, as plain data: what outlives a server.
+//! The content of tables at one moment, as plain data that outlives a server.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,9 +12,9 @@ use crate::structure::ItemStructure;
 /// Tables at one moment. Items and chunks are shared with the tables, not copied.
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot {
-    /// The tables, in the order in which their engine keeps them.
+    /// The tables, in the order of their engine.
     pub tables: Vec<TableSnapshot>,
-    /// The account in which the chunks count.
+    /// The ledger that counts the chunks.
     pub ledger: Arc<Ledger>,
 }
 
@@ -27,21 +27,21 @@ pub struct TableSnapshot {
     pub counters: TableCounters,
     /// The items.
     pub items: Vec<StoredItem>,
-    /// What the items look like, if writers have said it and no signature does.
+    /// The structure of the items, if writers have named the columns and there is no signature.
     pub structure: Option<Arc<ItemStructure>>,
 }
 
-/// What a table counts, beyond what follows from its items.
+/// The counters of a table that do not follow from its items.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TableCounters {
     /// Completed inserts of new items.
     pub inserts: i64,
-    /// Completed samples. Once the limiter's ratio was changed in use, the number that gives its cursor with the
-    /// present one.
+    /// Completed samples. If the limiter's ratio was changed in use, the number that gives its cursor with the current
+    /// ratio.
     pub samples: i64,
-    /// Items that left the table; `inserts - deletes` is the number of items.
+    /// Number of items that left the table; `inserts - deletes` is the number of items.
     pub deletes: i64,
-    /// Number of times that an episode lost its last data.
+    /// Number of times that the last data of an episode left the table.
     pub deleted_episodes: u64,
     /// Number of items that have been sampled at least once.
     pub unique_samples: u64,
@@ -50,15 +50,15 @@ pub struct TableCounters {
 /// An item as it was in its table.
 #[derive(Clone, Debug)]
 pub struct StoredItem {
-    /// The part that never changes.
+    /// The immutable part.
     pub data: Arc<ItemData>,
     /// Its priority.
     pub priority: f64,
-    /// How often it had been sampled.
+    /// How often it was sampled.
     pub times_sampled: i32,
 }
 
-/// How far a checkpoint is. Whoever writes it counts up; anybody may look.
+/// The progress of a checkpoint. Its writer increments the counts; any thread may read them.
 #[derive(Debug, Default)]
 pub struct CheckpointProgress {
     items_total: AtomicU64,
@@ -70,11 +70,11 @@ pub struct CheckpointProgress {
 /// The numbers of a [`CheckpointProgress`] at about one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CheckpointCounts {
-    /// Items that the checkpoint will have; 0 until that is known.
+    /// Number of items of the complete checkpoint; 0 until it is known.
     pub items_total: u64,
     /// Items written.
     pub items_done: u64,
-    /// Bytes of chunks that are not stored yet; 0 until that is known.
+    /// Bytes of the chunks that have to be written; 0 until that is known.
     pub bytes_total: u64,
     /// Bytes of chunks written.
     pub bytes_done: u64,
@@ -85,26 +85,26 @@ pub struct CheckpointCounts {
 pub struct SavedCheckpoint {
     /// Path or URL.
     pub location: String,
-    /// Bytes that were written for it.
+    /// Bytes written for this checkpoint.
     pub written_bytes: u64,
-    /// Bytes of it and of all that it refers to, most of which may have been there before.
+    /// Bytes of this checkpoint and of all files that it refers to, most of which may have existed before.
     pub total_bytes: u64,
 }
 
 impl CheckpointProgress {
-    /// Says how much there is to write.
+    /// Sets how much is to be written.
     pub fn expect(&self, items: u64, bytes: u64) {
         self.items_total.store(items, Ordering::Relaxed);
         self.bytes_total.store(bytes, Ordering::Relaxed);
     }
 
-    /// Counts what has been written.
+    /// Adds to what was written.
     pub fn advance(&self, items: u64, bytes: u64) {
         self.items_done.fetch_add(items, Ordering::Relaxed);
         self.bytes_done.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// The numbers now.
+    /// Returns the current counts.
     pub fn counts(&self) -> CheckpointCounts {
         CheckpointCounts {
             items_total: self.items_total.load(Ordering::Relaxed),
@@ -116,15 +116,15 @@ impl CheckpointProgress {
 }
 
 impl TableSnapshot {
-    /// Puts the items into the order of their insertion.
+    /// Sorts the items by insertion order.
     pub fn sort(&mut self) {
-        // The number lies behind a reference: it is fetched once for each item, not once for each comparison.
+        // The sequence number is behind a reference, so fetch it once per item and not once per comparison.
         self.items.sort_by_cached_key(|item| item.data.sequence);
     }
 }
 
 impl Snapshot {
-    /// The table of this name.
+    /// Returns the table of this name.
     pub fn table(&self, name: &str) -> Option<&TableSnapshot> {
         self.tables.iter().find(|table| table.config.name == name)
     }

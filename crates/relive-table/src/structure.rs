@@ -1,43 +1,43 @@
-//! What the items of a table look like: the names around their columns.
+//! The structure of a table's items: the names of their columns.
 
 use std::sync::Arc;
 
 use relive_tensor::Nest;
 
-/// How much of a structure errors show.
+/// The longest display of a structure in errors, in bytes.
 const MAX_SHOWN_BYTES: usize = 600;
 
-/// What the items of a table look like. The leaves of `names` are their columns, in the flattening order.
+/// The structure of a table's items. The leaves of `names` are their columns in flattening order.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ItemStructure {
     /// Containers and names around the columns.
     pub names: Arc<Nest<()>>,
-    /// Whether the table's signature says it; otherwise its first writer has.
+    /// Whether the structure is from the table's signature; otherwise it is from its first writer.
     pub is_signature: bool,
-    /// Another structure that somebody has written items of, whose columns have other names.
+    /// Another structure with other column names, with which items were written.
     pub disputed_by: Option<Arc<Nest<()>>>,
 }
 
 impl ItemStructure {
-    /// What the signature of a table says.
+    /// Creates the structure of a table's signature.
     #[must_use]
     pub fn of_signature(names: Nest<()>) -> Self {
         Self { names: Arc::new(names), is_signature: true, disputed_by: None }
     }
 
-    /// What the first writer of a table says.
+    /// Creates the structure that the first writer of a table proposes.
     #[must_use]
     pub fn of_writer(names: Nest<()>) -> Self {
         Self { names: Arc::new(names), is_signature: false, disputed_by: None }
     }
 
-    /// Whether the columns of items that look like `given` have the same names.
+    /// Whether columns of items with the structure `given` have the same names.
     #[must_use]
     pub fn fits<T>(&self, given: &Nest<T>) -> bool {
         have_same_columns(&self.names, given)
     }
 
-    /// Says why items of `table` must not look like `given`.
+    /// Checks that items of `table` may have the structure `given`.
     ///
     /// ```
     /// use relive_table::ItemStructure;
@@ -50,7 +50,7 @@ impl ItemStructure {
     /// ```
     ///
     /// # Errors
-    /// A text for people, which shows both.
+    /// A message for people, which shows both structures.
     pub fn check<T>(&self, table: &str, given: &Nest<T>) -> Result<(), String> {
         if self.fits(given) {
             return Ok(());
@@ -69,9 +69,9 @@ impl ItemStructure {
     }
 }
 
-/// Whether the columns of both structures have the same names, in the same order. A list is as good as a tuple, and a
-/// dict as a named tuple; places without columns do not count. A single column without any container has no name, and
-/// fits any other.
+/// Whether the columns of both structures have the same names in the same order. Lists match tuples, and dicts match
+/// named tuples; parts without columns do not count. A single column without a container has no name and matches any
+/// other column.
 #[must_use]
 pub fn have_same_columns<A, B>(one: &Nest<A>, other: &Nest<B>) -> bool {
     match (one, other) {
@@ -112,13 +112,13 @@ fn same_parts<A, B>(one: &[(Place<'_>, &Nest<A>)], other: &[(Place<'_>, &Nest<B>
     let mut pairs = one.iter().zip(other);
     one.len() == other.len()
         && pairs.all(|((place, one), (other_place, other))| {
-            // Within containers a column without a container has its name from them.
+            // Inside containers, a leaf gets its name from them.
             let same_depth = matches!(one, Nest::Leaf(_)) == matches!(other, Nest::Leaf(_));
             place == other_place && same_depth && have_same_columns(one, other)
         })
 }
 
-/// A structure for people: `{act, obs: (_, _)}`.
+/// Formats a structure for people: `{act, obs: (_, _)}`.
 #[must_use]
 pub fn shown<T>(nest: &Nest<T>) -> String {
     let mut text = String::new();

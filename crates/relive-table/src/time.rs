@@ -1,9 +1,9 @@
-//! Points in time, passed in by whoever owns a clock.
+//! Points in time, which callers pass in.
 
 /// Nanoseconds since the Unix epoch, UTC; negative before it.
 ///
-/// This crate reads no clock: every operation that stores a time takes it as an argument, so that a history
-/// can be replayed. The range reaches from the year 1677 to the year 2262.
+/// This crate reads no clock: every operation that stores a time takes it as an argument, so histories can be replayed.
+/// The range is from 1677 to 2262.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp(i64);
 
@@ -13,12 +13,12 @@ impl Timestamp {
 
     const NANOS_PER_SECOND: i64 = 1_000_000_000;
 
-    /// The point `nanos` nanoseconds after the epoch.
+    /// Returns the point `nanos` nanoseconds after the epoch.
     pub const fn from_nanos(nanos: i64) -> Self {
         Self(nanos)
     }
 
-    /// The point `seconds` and `nanos` after the epoch; `None` if it is out of range.
+    /// Returns the point `seconds` and `nanos` after the epoch; `None` if it is out of range.
     ///
     /// ```
     /// use relive_table::Timestamp;
@@ -35,12 +35,12 @@ impl Timestamp {
         }
     }
 
-    /// Nanoseconds since the epoch.
+    /// Returns the nanoseconds since the epoch.
     pub const fn as_nanos(self) -> i64 {
         self.0
     }
 
-    /// Whole seconds since the epoch, rounded down, and the nanoseconds beyond them (below 10^9).
+    /// Returns the whole seconds since the epoch, rounded down, and the remaining nanoseconds (below 10^9).
     ///
     /// ```
     /// use relive_table::Timestamp;

@@ -5,8 +5,8 @@ use std::str::FromStr;
 
 /// Type of a tensor's elements: every TensorFlow type that a chunk can carry.
 ///
-/// Elements are little endian in memory and on the wire. The quantised kinds (`QInt8` …) have the layout of the
-/// integer they are named after; `Int4` and `UInt4` take one byte each.
+/// Elements are little-endian in memory and on the wire. The quantized types (`QInt8` …) have the layout of the integer
+/// that they are named after; `Int4` and `UInt4` take one byte each.
 ///
 /// ```
 /// use relive_tensor::DType;
@@ -76,7 +76,7 @@ impl DType {
         Self::UInt4,
     ];
 
-    /// Bytes of one element, `None` for strings, whose elements have a length of their own.
+    /// Returns the bytes of one element; `None` for strings, whose elements differ in length.
     #[must_use]
     pub const fn size_bytes(self) -> Option<usize> {
         match self {
@@ -99,7 +99,7 @@ impl DType {
         }
     }
 
-    /// TensorFlow's name of the type, the one that dm-reverb's messages use: `float`, `half`, `int64` …
+    /// Returns TensorFlow's name of the type, which dm-reverb's messages use: `float`, `half`, `int64` …
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -131,7 +131,7 @@ impl DType {
         }
     }
 
-    /// The name that numpy, PyTorch and JAX have for the type: `float32`, `float16`, `int64` …
+    /// Returns the name of the type in numpy, PyTorch and JAX: `float32`, `float16`, `int64` …
     #[must_use]
     pub const fn numpy_name(self) -> &'static str {
         match self {
@@ -142,7 +142,7 @@ impl DType {
         }
     }
 
-    /// Whether delta coding may touch tensors of this type: the plain integers of 8 to 64 bits.
+    /// Whether delta coding applies to tensors of this type: the plain integers of 8 to 64 bits.
     #[must_use]
     pub const fn delta_codable(self) -> bool {
         matches!(
@@ -165,7 +165,7 @@ impl fmt::Display for DType {
     }
 }
 
-/// A text that names no element type.
+/// A text that is not the name of an element type.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown dtype {0:?}; use a TensorFlow or numpy name such as float32, int64, bool or string")]
 pub struct UnknownDType(pub String);
@@ -173,7 +173,7 @@ pub struct UnknownDType(pub String);
 impl FromStr for DType {
     type Err = UnknownDType;
 
-    /// Reads TensorFlow's names and those of numpy (`float16`, `float32`, `float64`).
+    /// Parses TensorFlow's names and those of numpy (`float16`, `float32`, `float64`).
     fn from_str(text: &str) -> Result<Self, UnknownDType> {
         let numpy = match text {
             "float16" => Some(Self::Float16),

@@ -1,4 +1,4 @@
-//! Rust types that stand for element types.
+//! Rust types of tensors' elements.
 
 use bytemuck::{Pod, Zeroable};
 use half::{bf16, f16};
@@ -22,10 +22,10 @@ mod private {
 
 /// A Rust type whose values are the elements of tensors of one [`DType`].
 ///
-/// `bool` is none, because not every byte is a `bool`: see
+/// `bool` does not implement it, because not every byte is a `bool`; see
 /// [`Tensor::from_bools`](crate::Tensor::from_bools) and [`Tensor::to_bools`](crate::Tensor::to_bools).
 pub trait Element: Pod + private::Sealed {
-    /// The element type that tensors of this Rust type have.
+    /// The element type of tensors of this Rust type.
     const DTYPE: DType;
 }
 

@@ -1,4 +1,4 @@
-//! What a column of samples looks like.
+//! The layout of a column of samples.
 
 use crate::dtype::DType;
 use crate::shape::Shape;
@@ -8,7 +8,7 @@ use crate::shape::Shape;
 pub struct ColumnLayout {
     /// Type of the elements.
     pub dtype: DType,
-    /// Rows of each sample; none if the column is squeezed, so that each sample has one cell without a leading
+    /// Number of rows of each sample; `None` if the column is squeezed, so each sample has one cell without a leading
     /// dimension.
     pub rows: Option<u32>,
     /// Shape of one row.
@@ -16,7 +16,7 @@ pub struct ColumnLayout {
 }
 
 impl ColumnLayout {
-    /// A column of `rows` rows; squeezed, of one cell.
+    /// Creates the layout of a column of `rows` rows or, if squeezed, of one cell.
     #[must_use]
     pub fn new(dtype: DType, squeeze: bool, rows: u32, cell_dims: &[u32]) -> Self {
         Self { dtype, rows: (!squeeze).then_some(rows), cell_shape: Shape::from(cell_dims) }
@@ -28,19 +28,19 @@ impl ColumnLayout {
         self.dtype == dtype && self.rows == (!squeeze).then_some(rows) && self.cell_shape.is(cell_dims)
     }
 
-    /// Whether it describes such a column, but for the number of rows.
+    /// Whether it describes such a column, except for the number of rows.
     #[must_use]
     pub fn is_kind(&self, dtype: DType, squeeze: bool, cell_dims: &[u32]) -> bool {
         self.dtype == dtype && self.rows.is_none() == squeeze && self.cell_shape.is(cell_dims)
     }
 
-    /// The same column with another number of rows, if it has rows.
+    /// Returns the same layout with another number of rows, if it has rows.
     #[must_use]
     pub fn with_rows(&self, rows: u32) -> Self {
         Self { rows: self.rows.map(|_| rows), ..self.clone() }
     }
 
-    /// Shape of the column in one sample: `[rows, ..cell]`, or `[..cell]` if it is squeezed.
+    /// Returns the shape of the column in one sample: `[rows, ..cell]`, or `[..cell]` if it is squeezed.
     #[must_use]
     pub fn sample_shape(&self) -> Shape {
         match self.rows {
@@ -49,14 +49,15 @@ impl ColumnLayout {
         }
     }
 
-    /// Bytes of one row; none for strings.
+    /// Returns the bytes of one row; `None` for strings.
     #[must_use]
     pub fn cell_bytes(&self) -> Option<usize> {
         let elements = usize::try_from(self.cell_shape.num_elements()?).ok()?;
         elements.checked_mul(self.dtype.size_bytes()?)
     }
 
-    /// Bytes of the column in `samples` samples; none for strings, and for more than fits the address space.
+    /// Returns the bytes of the column in `samples` samples; `None` for strings, and for sizes beyond the address
+    /// space.
     #[must_use]
     pub fn size_bytes(&self, samples: usize) -> Option<usize> {
         let rows = usize::try_from(self.rows.unwrap_or(1)).ok()?;

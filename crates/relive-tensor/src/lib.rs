@@ -1,12 +1,12 @@
 #![forbid(unsafe_code)]
-//! Tensors, column chunks, codecs and trajectories: the data that Relive stores, without any I/O, async or clock.
+//! Tensors, column chunks, codecs and trajectories: the data that Relive stores, without I/O, async or a clock.
 //!
 //! A *step* of experience is a nest of tensors ([`Nest`]). Its flattened leaves are *columns*. Consecutive steps of
-//! some columns make a *chunk* ([`Chunk`]): encoded once by the writer ([`Chunker`], [`encode_chunk`]), immutable and
-//! shared ever after. An item of a table is a [`Trajectory`]: for every column a list of slices of chunks.
+//! some columns form a *chunk* ([`Chunk`]), which the writer encodes once ([`Chunker`], [`encode_chunk`]) and which is
+//! then immutable and shared. An item of a table is a [`Trajectory`]: for every column, a list of slices of chunks.
 //!
-//! Bytes from outside become trusted values in two places only, [`Chunk::new`] and [`TrajectoryBuilder::build`];
-//! what these accept can be decoded, and the limits they keep have names in [`limits`].
+//! Untrusted bytes become trusted values in two places only: [`Chunk::new`] and [`TrajectoryBuilder::build`]. Values
+//! that these accept can be decoded. [`limits`] defines the limits that they enforce.
 //!
 //! ```
 //! use relive_tensor::{Codec, Chunk, SequenceRange, Tensor, encode_chunk};

@@ -6,23 +6,40 @@ use std::fmt;
 
 /// A structure of lists, tuples, dicts and named tuples around leaves.
 ///
-/// Flattening goes by position, and in a dict by sorted key; it is the order of the columns everywhere.
+/// Steps are `Nest<Tensor>`; signatures and the names of columns are nests, too.
+///
+/// # Example
 ///
 /// ```
 /// use relive_tensor::Nest;
-/// let step = Nest::Dict([("obs".into(), Nest::Leaf(1)), ("action".into(), Nest::Leaf(2))].into());
-/// assert_eq!(step.leaves().copied().collect::<Vec<_>>(), [2, 1]);
-/// assert_eq!(step.flatten_with_paths()[0].0.to_string(), "action");
+///
+/// let obs = Nest::Tuple(vec![Nest::Leaf(1), Nest::Leaf(2)]);
+/// let step: Nest<i32> = Nest::dict([("obs", obs), ("action", Nest::Leaf(3))]);
+/// assert_eq!(step.leaves().copied().collect::<Vec<_>>(), [3, 1, 2]);
+/// let paths: Vec<String> = step.flatten_with_paths().iter().map(|(path, _)| path.to_string()).collect();
+/// assert_eq!(paths, ["action", "obs/0", "obs/1"]);
+/// assert_eq!(step.unflatten([30, 10, 20])?, step.map(|leaf| leaf * 10));
+/// # Ok::<(), relive_tensor::NestError>(())
 /// ```
+///
+/// # Flattening order
+///
+/// Lists, tuples and named tuples flatten by position, dicts by sorted key. The leaves in this order are the columns of
+/// an item.
+///
+/// # Empty structures
+///
+/// [`None`](Self::None), empty containers and containers of these have no leaves. A single leaf without a container has
+/// the empty path `""`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Nest<T> {
-    /// A leaf; alone, the whole structure.
+    /// A leaf, which may be the whole structure.
     Leaf(T),
     /// A list.
     List(Vec<Self>),
     /// A tuple.
     Tuple(Vec<Self>),
-    /// A dict; iterates by sorted key.
+    /// A dict, which iterates by sorted key.
     Dict(BTreeMap<String, Self>),
     /// A named tuple, with the name of its class.
     NamedTuple {
@@ -31,30 +48,30 @@ pub enum Nest<T> {
         /// Names and values of the fields, in order.
         fields: Vec<(String, Self)>,
     },
-    /// Nothing: no leaves.
+    /// An empty structure without leaves.
     None,
 }
 
-/// Why leaves do not fit a structure.
+/// Why leaves do not match a structure.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NestError {
     /// The structure has more places than there are leaves.
     #[error("structure has {places} leaves, but only {given} were given")]
     TooFew {
-        /// Leaves of the structure.
+        /// Number of leaves of the structure.
         places: usize,
-        /// Leaves that were given.
+        /// Number of given leaves.
         given: usize,
     },
-    /// Leaves are left over.
+    /// More leaves were given than the structure has.
     #[error("structure has {places} leaves, but more were given")]
     TooMany {
-        /// Leaves of the structure.
+        /// Number of leaves of the structure.
         places: usize,
     },
 }
 
-/// A step on the way from the root of a [`Nest`] to a leaf.
+/// A part of a [`Path`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum PathPart {
     /// Position in a list or tuple.
@@ -63,7 +80,7 @@ pub enum PathPart {
     Key(String),
 }
 
-/// The way from the root of a [`Nest`] to a leaf; shown with `/` between the parts, such as `obs/0`.
+/// The path from the root of a [`Nest`] to a leaf, displayed with `/` between the parts, such as `obs/0`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Path(pub Vec<PathPart>);
 
@@ -93,7 +110,7 @@ impl<T> From<T> for Nest<T> {
 }
 
 impl<T> Nest<T> {
-    /// A nest of named parts, each a leaf or a nest.
+    /// Creates a dict of named parts, each a leaf or a nest.
     ///
     /// ```
     /// use relive_tensor::Nest;
@@ -104,12 +121,12 @@ impl<T> Nest<T> {
         Self::Dict(fields.into_iter().map(|(name, nest)| (name.into(), nest.into())).collect())
     }
 
-    /// The leaves in the flattening order.
+    /// Iterates over the leaves in flattening order.
     pub fn leaves(&self) -> Leaves<'_, T> {
         Leaves { todo: vec![self] }
     }
 
-    /// Number of leaves.
+    /// Returns the number of leaves.
     #[must_use]
     pub fn len(&self) -> usize {
         self.leaves().count()
@@ -121,14 +138,14 @@ impl<T> Nest<T> {
         self.leaves().next().is_none()
     }
 
-    /// The same structure around other leaves.
+    /// Applies `change` to each leaf, and returns the same structure around the results.
     pub fn map<U>(&self, mut change: impl FnMut(&T) -> U) -> Nest<U> {
         match self.try_map::<U, Infallible>(&mut |leaf| Ok(change(leaf))) {
             Ok(nest) => nest,
         }
     }
 
-    /// The same structure around other leaves, or the first error.
+    /// As [`map`](Self::map), for a fallible `change`.
     ///
     /// # Errors
     /// The first error of `change`, in the flattening order.
@@ -156,10 +173,10 @@ impl<T> Nest<T> {
         })
     }
 
-    /// This structure around the given leaves, in the flattening order.
+    /// Returns this structure around `leaves`, given in flattening order.
     ///
     /// # Errors
-    /// [`NestError`] if there are not exactly as many as the structure has.
+    /// [`NestError`] if their number differs from that of the structure.
     pub fn unflatten<U>(&self, leaves: impl IntoIterator<Item = U>) -> Result<Nest<U>, NestError> {
         let mut leaves = leaves.into_iter();
         let mut given = 0;
@@ -174,7 +191,7 @@ impl<T> Nest<T> {
         }
     }
 
-    /// The leaves with their paths, in the flattening order.
+    /// Returns the leaves with their paths, in flattening order.
     #[must_use]
     pub fn flatten_with_paths(&self) -> Vec<(Path, &T)> {
         let mut found = Vec::new();
@@ -202,10 +219,10 @@ impl<T> Nest<T> {
     }
 }
 
-/// Iterator over the leaves of a [`Nest`] in the flattening order.
+/// Iterator over the leaves of a [`Nest`] in flattening order.
 #[derive(Clone, Debug)]
 pub struct Leaves<'a, T> {
-    /// What is still to be visited, the next one last.
+    /// The nests that are still to be visited, the next one last.
     todo: Vec<&'a Nest<T>>,
 }
 

@@ -8,7 +8,7 @@ use crate::limits::MAX_RANK;
 
 /// Sizes of a tensor's dimensions, outermost first. A scalar has none.
 ///
-/// Up to four dimensions take no heap memory.
+/// Up to four dimensions need no heap memory.
 ///
 /// ```
 /// use relive_tensor::Shape;
@@ -20,7 +20,7 @@ use crate::limits::MAX_RANK;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Shape(SmallVec<[u32; 4]>);
 
-/// Why a list of sizes is no [`Shape`].
+/// Why a list of sizes is not a [`Shape`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ShapeError {
     /// A size that is negative or does not fit 32 bits.
@@ -34,22 +34,22 @@ pub enum ShapeError {
     /// More dimensions than [`MAX_RANK`].
     #[error("shape has {rank} dimensions or more, the limit is {MAX_RANK}")]
     Rank {
-        /// How many there are at least.
+        /// A lower bound of their number.
         rank: usize,
     },
 }
 
 impl Shape {
-    /// The shape of a scalar, `[]`.
+    /// Returns the shape of a scalar, `[]`.
     #[must_use]
     pub fn scalar() -> Self {
         Self(SmallVec::new())
     }
 
-    /// A shape from signed sizes, as protocols carry them.
+    /// Creates a shape from signed sizes, which protocols use.
     ///
     /// # Errors
-    /// [`ShapeError`] for a size outside of `u32` and for more than [`MAX_RANK`] sizes.
+    /// [`ShapeError`] for a size outside the range of `u32`, and for more than [`MAX_RANK`] sizes.
     pub fn from_signed(sizes: impl IntoIterator<Item = i64>) -> Result<Self, ShapeError> {
         let mut dims = SmallVec::new();
         for (axis, size) in sizes.into_iter().enumerate() {
@@ -61,7 +61,7 @@ impl Shape {
         Ok(Self(dims))
     }
 
-    /// Sizes of the dimensions, outermost first.
+    /// Returns the sizes of the dimensions, outermost first.
     #[must_use]
     pub fn dims(&self) -> &[u32] {
         &self.0
@@ -73,32 +73,32 @@ impl Shape {
         are_same(self.dims(), dims)
     }
 
-    /// Number of dimensions.
+    /// Returns the number of dimensions.
     #[must_use]
     pub fn rank(&self) -> usize {
         self.0.len()
     }
 
-    /// Number of elements, `None` if it, or the product of the dimensions that are not 0, does not fit a signed 64-bit
-    /// number.
+    /// Returns the number of elements; `None` if it, or the product of the dimensions other than 0, does not fit a
+    /// signed 64-bit number.
     #[must_use]
     pub fn num_elements(&self) -> Option<u64> {
         num_elements(&self.0)
     }
 
-    /// Size of the leading dimension, `None` for a scalar.
+    /// Returns the size of the leading dimension; `None` for a scalar.
     #[must_use]
     pub fn rows(&self) -> Option<u32> {
         self.0.first().copied()
     }
 
-    /// Sizes without the leading dimension: the shape of one row. Empty for a scalar.
+    /// Returns the sizes without the leading dimension: the shape of one row. Empty for a scalar.
     #[must_use]
     pub fn cell_dims(&self) -> &[u32] {
         self.0.get(1..).unwrap_or_default()
     }
 
-    /// The shape of `rows` rows, each of shape `cell`: `[rows, *cell]`.
+    /// Creates the shape of `rows` rows of shape `cell`: `[rows, *cell]`.
     #[must_use]
     pub fn batched(rows: u32, cell: &[u32]) -> Self {
         let mut dims = SmallVec::with_capacity(cell.len() + 1);
@@ -108,17 +108,16 @@ impl Shape {
     }
 }
 
-/// Whether sizes are the same. Sizes are few, so that comparing them takes less than a call for it; and of no sizes
-/// there is no memory, whose address some processors take 100 ns to find missing (vectors are loaded under a mask that
-/// hides the fault).
+/// Whether sizes are equal. There are few sizes, so an inline comparison is faster than a call. It also avoids a masked
+/// vector load from the dangling pointer of an empty list, which takes some processors 100 ns.
 pub(crate) fn are_same(some: &[u32], others: &[u32]) -> bool {
     some.len() == others.len() && some.iter().zip(others).all(|(some, other)| some == other)
 }
 
-/// Product of `dims`, `None` if it does not fit a signed 64-bit number.
+/// Returns the product of `dims`; `None` if it does not fit a signed 64-bit number.
 ///
-/// A zero makes the product zero, but does not excuse the others: readers that multiply from left to right, TensorFlow
-/// among them, must not overflow before they come to it.
+/// A zero makes the product zero, but the product of the others must fit, too: readers that multiply from left to
+/// right, such as TensorFlow, must not overflow before they reach the zero.
 pub(crate) fn num_elements(dims: &[u32]) -> Option<u64> {
     let nonzero = dims.iter().filter(|dim| **dim != 0);
     let product = nonzero.map(|dim| i64::from(*dim)).try_fold(1_i64, i64::checked_mul)?;
@@ -126,13 +125,13 @@ pub(crate) fn num_elements(dims: &[u32]) -> Option<u64> {
 }
 
 impl Shape {
-    /// The shape as numpy shows it: `()`, `(4,)`, `(2, 4)`.
+    /// Displays the shape as numpy does: `()`, `(4,)`, `(2, 4)`.
     pub fn display_numpy(&self) -> impl fmt::Display + '_ {
         NumpyShape(self.0.iter().map(Some))
     }
 }
 
-/// Sizes as numpy shows them, unknown ones as `None`.
+/// Sizes displayed as in numpy, with `None` for unknown sizes.
 pub(crate) struct NumpyShape<I>(pub(crate) I);
 
 impl<D: fmt::Display, I: Iterator<Item = Option<D>> + Clone> fmt::Display for NumpyShape<I> {

@@ -7,7 +7,7 @@ use crate::nest::Nest;
 use crate::shape::{NumpyShape, Shape};
 use crate::tensor::Tensor;
 
-/// What tensors of a column look like. Sizes that are not fixed are `None`, and so is an unknown rank.
+/// Type and shape of a column's tensors. Variable sizes and an unknown rank are `None`.
 ///
 /// ```
 /// use relive_tensor::{DType, Shape, TensorSpec};
@@ -24,7 +24,7 @@ pub struct TensorSpec {
     pub shape: Option<Vec<Option<u32>>>,
     /// Type of the elements.
     pub dtype: DType,
-    /// Least and greatest value, each a scalar or one value per element. Carried along, not enforced.
+    /// Minimum and maximum, each a scalar or one value per element. They are stored, not enforced.
     pub bounds: Option<(Tensor, Tensor)>,
 }
 
@@ -32,23 +32,23 @@ pub struct TensorSpec {
 pub type Signature = Nest<TensorSpec>;
 
 impl TensorSpec {
-    /// A spec without bounds.
+    /// Creates a spec without bounds.
     pub fn new(name: impl Into<String>, dtype: DType, shape: Option<Vec<Option<u32>>>) -> Self {
         Self { name: name.into(), shape, dtype, bounds: None }
     }
 
-    /// Whether a tensor of this type and shape fits the spec.
+    /// Whether a tensor of this type and shape matches the spec.
     #[must_use]
     pub fn accepts(&self, dtype: DType, shape: &Shape) -> bool {
         dtype == self.dtype && self.accepts_shape(shape)
     }
 
-    /// The shape as dm-reverb shows it: `[?,3]`, or `<unknown>` for an unknown rank.
+    /// Displays the shape as dm-reverb does: `[?,3]`, or `<unknown>` for an unknown rank.
     pub fn display_shape(&self) -> impl fmt::Display + '_ {
         DisplayShape(self.shape.as_deref())
     }
 
-    /// Type and shape as numpy shows them: `float32 (None, 4)`, or `float32 of any shape`.
+    /// Displays type and shape as numpy does: `float32 (None, 4)`, or `float32 of any shape`.
     pub fn display_numpy(&self) -> impl fmt::Display + '_ {
         fmt::from_fn(|f| {
             f.write_str(self.dtype.numpy_name())?;

@@ -1,20 +1,19 @@
-//! Memory that is going to be read, fetched ahead, so that many waits for it become one; and the copying of small
-//! pieces.
+//! Prefetching memory, so that latencies overlap, and copying of small pieces.
 
 use std::hint::black_box;
 
-/// Bytes that memory is fetched in.
+/// Bytes of a cache line.
 const LINE_BYTES: usize = 64;
 
-/// Lines of a payload that are fetched ahead; of larger ones the processor fetches the rest by itself.
+/// The number of cache lines of a payload that are prefetched. The processor prefetches the rest itself.
 const TOUCHED_LINES: usize = 8;
 
-/// Brings near where payloads begin: finding out where a page is takes longest.
+/// Prefetches the beginnings of payloads: address translation takes longest.
 pub fn touch_starts<'a>(payloads: impl Iterator<Item = &'a [u8]>) {
     black_box(payloads.fold(0, |seen, payload| seen ^ payload.first().unwrap_or(&0)));
 }
 
-/// Brings near what is going to be read of payloads.
+/// Prefetches payloads.
 pub fn touch<'a>(payloads: impl Iterator<Item = &'a [u8]>) {
     let mut seen = 0;
     for payload in payloads {
@@ -22,15 +21,14 @@ pub fn touch<'a>(payloads: impl Iterator<Item = &'a [u8]>) {
             let Some(byte) = payload.get(line * LINE_BYTES) else { break };
             seen ^= byte;
         }
-        // A small payload may end in the line behind the one that it begins in.
+        // A small payload may end in the line after the one in which it begins.
         seen ^= payload.last().unwrap_or(&0);
     }
     black_box(seen);
 }
 
-/// Copies `from`, each of `size` bytes, to `to`, one behind the other. Sizes of a number or a few are moved at once;
-/// calling a function for them takes longer than the copy. Where one of `from` has another size, its place stays as it
-/// is.
+/// Copies the pieces `from`, each of `size` bytes, to `to`, one after the other. Small sizes are copied inline, because
+/// a function call takes longer than the copy. If a piece has another size, its place stays unchanged.
 pub fn copy_all(to: &mut [u8], from: &[&[u8]], size: usize) {
     fn at_once<const N: usize>(to: &mut [u8], from: &[&[u8]]) {
         for (to, from) in to.as_chunks_mut::<N>().0.iter_mut().zip(from) {

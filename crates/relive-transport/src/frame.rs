@@ -1,4 +1,4 @@
-//! Whole frames on a socket.
+//! Frames on a socket.
 
 use std::io::{self, IoSlice};
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -23,7 +23,7 @@ pub struct Frames {
     max_head: usize,
 }
 
-/// What was read and not used yet: a part of a buffer.
+/// Bytes that were read ahead: a part of a buffer.
 #[derive(Debug, Default)]
 struct Ahead {
     buffer: Vec<u8>,
@@ -47,14 +47,14 @@ impl Ahead {
         }
     }
 
-    /// Gives memory back that a large head has taken.
+    /// Frees memory that a large head has used.
     fn shrink(&mut self) {
         if self.len() == 0 && self.buffer.len() > KEPT_AHEAD_BYTES {
             *self = Self::default();
         }
     }
 
-    /// Room behind what is there, so that `needed` bytes fit altogether.
+    /// Returns room after the existing bytes, so that `needed` bytes fit in total.
     fn room_for(&mut self, needed: usize) -> &mut [u8] {
         if self.start + needed > self.buffer.len() {
             self.buffer.copy_within(self.start..self.end, 0);
@@ -65,18 +65,18 @@ impl Ahead {
     }
 }
 
-/// Why no frame comes.
+/// Why a frame cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     /// The connection broke.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// What came is no frame.
+    /// The received bytes are not a frame.
     #[error(transparent)]
     Frame(#[from] FrameError),
 }
 
-/// The connection ends, also if a process that was forked off meanwhile still has the socket.
+/// Ends the connection, even if a forked process still has the socket.
 impl Drop for Frames {
     fn drop(&mut self) {
         self.writer.socket.shut_down();
@@ -84,7 +84,7 @@ impl Drop for Frames {
 }
 
 impl Frames {
-    /// Frames of `socket`.
+    /// Creates frames on `socket`.
     #[must_use]
     pub fn new(socket: Socket) -> Self {
         let (ahead, descriptors) = (Ahead::default(), Vec::new());
@@ -92,28 +92,28 @@ impl Frames {
         Self { writer, ahead, descriptors, max_head: MAX_BULK_HEAD_BYTES }
     }
 
-    /// The socket.
+    /// Returns the socket.
     #[must_use]
     pub fn socket(&self) -> &Socket {
         &self.writer.socket
     }
 
-    /// The other half, for writing while this one reads.
+    /// Returns the writing half, for concurrent use.
     #[must_use]
     pub fn writer(&self) -> FrameWriter {
         self.writer.clone()
     }
 
-    /// Takes no heads of more bytes from now on: of a peer of whom more is not to be expected.
+    /// Limits the size of later heads, for a peer that has no reason to send larger ones.
     pub fn limit_heads(&mut self, bytes: usize) {
         self.max_head = bytes;
     }
 
-    /// The header and the head of the next frame; none if the other side has ended. What follows is the body, which is
-    /// to be taken by [`read_body`](Self::read_body) before the next frame. Dropping the future loses nothing.
+    /// Reads the header and the head of the next frame; `None` if the peer has closed. The caller must then read the
+    /// body with [`read_body`](Self::read_body) before the next frame. Dropping the future loses nothing.
     ///
     /// # Errors
-    /// The connection broke or ended within a frame, or what came is no frame.
+    /// The connection broke or ended within a frame, or the bytes are not a frame.
     pub async fn next(&mut self) -> Result<Option<(FrameHeader, Vec<u8>)>, ReadError> {
         let header = loop {
             if let Some(bytes) = self.ahead.bytes().first_chunk() {
@@ -135,7 +135,7 @@ impl Frames {
                 self.ahead.shrink();
                 return Ok(Some((header, head)));
             }
-            // Memory is taken as bytes come: an announcement costs nothing.
+            // Memory is allocated as bytes arrive, so an announced length alone costs nothing.
             let soon = (self.ahead.len() * 2).max(READ_AHEAD_BYTES);
             if self.fill(whole.min(soon), true).await? == 0 {
                 return Err(cut_short().into());
@@ -143,7 +143,7 @@ impl Frames {
         }
     }
 
-    /// Reads the next `out.len()` bytes of a frame's body. If the future is dropped, what it has read is lost.
+    /// Reads the next `out.len()` bytes of a frame's body. Dropping the future loses the bytes that it has read.
     ///
     /// # Errors
     /// The connection broke or ended.
@@ -166,9 +166,8 @@ impl Frames {
         Ok(())
     }
 
-    /// Reads what lies there of a frame's body, `most` bytes at most and at least one, once something does, behind what
-    /// is in `out`; without TLS it writes to no memory before. Descriptors that come with it are closed. Dropping the
-    /// future loses nothing.
+    /// Waits for bytes of a frame's body and appends them to `out`: at least one and at most `most`. Without TLS, it
+    /// does not write to the memory before. Received descriptors are closed. Dropping the future loses nothing.
     ///
     /// # Errors
     /// The connection broke or ended.
@@ -188,14 +187,15 @@ impl Frames {
         }
     }
 
-    /// Takes so many bytes that were read ahead.
+    /// Takes bytes that were read ahead.
     fn take_ahead(&mut self, bytes: usize) -> &[u8] {
         let start = self.ahead.start;
         self.ahead.use_up(bytes);
         self.ahead.buffer.get(start..start + bytes).unwrap_or_default()
     }
 
-    /// Waits for more of a frame that has begun: who announces something and does not send it must not be waited for.
+    /// Waits for more of a frame that has begun, with a timeout, in case the peer announces bytes and does not send
+    /// them.
     async fn more(&self) -> io::Result<()> {
         match timeout(STALL_TIMEOUT, self.writer.socket.readable()).await {
             Ok(readable) => readable,
@@ -206,7 +206,8 @@ impl Frames {
         }
     }
 
-    /// As [`read_body`](Self::read_body), into memory that is taken as the bytes come: an announcement costs nothing.
+    /// As [`read_body`](Self::read_body), into memory that is allocated as the bytes arrive, so an announced length
+    /// alone costs nothing.
     ///
     /// # Errors
     /// As [`read_body`](Self::read_body).
@@ -220,13 +221,13 @@ impl Frames {
         Ok(bytes)
     }
 
-    /// The descriptor that came with the frame at hand, if one did.
+    /// Takes the descriptor that came with the current frame, if any.
     pub fn take_descriptor(&mut self) -> Option<OwnedFd> {
         (!self.descriptors.is_empty()).then(|| self.descriptors.remove(0))
     }
 
-    /// Reads what is there, once something is, towards `needed` bytes. Of a frame that has begun, something must come
-    /// soon.
+    /// Waits for bytes and reads them, toward `needed` bytes. For a frame that has begun, bytes must arrive within a
+    /// timeout.
     async fn fill(&mut self, needed: usize, has_begun: bool) -> io::Result<usize> {
         loop {
             match self.writer.socket.try_read(self.ahead.room_for(needed), &mut self.descriptors) {
@@ -269,13 +270,13 @@ pub struct FrameWriter {
 }
 
 impl FrameWriter {
-    /// The same, which adds the bytes that the system takes to `taken` as it takes them.
+    /// Returns the same writer, which adds the bytes that the system accepts to `taken`.
     #[must_use]
     pub fn counting(self, taken: Arc<AtomicU64>) -> Self {
         Self { taken: Some(taken), ..self }
     }
 
-    /// Writes all of `parts`. If the future is dropped before it is ready, the connection is of no use any more.
+    /// Writes all of `parts`. If the future is dropped before it completes, the connection is unusable.
     ///
     /// # Errors
     /// The connection broke.
@@ -299,11 +300,10 @@ impl FrameWriter {
         self.socket.flush().await
     }
 
-    /// Writes as many of `bytes` as the system takes at once.
+    /// Writes as many of `bytes` as the system accepts immediately.
     ///
     /// # Errors
-    /// The connection broke; `WouldBlock` if the system takes none, and always with TLS, which may keep a part for
-    /// later.
+    /// The connection broke; `WouldBlock` if the system accepts none, and always with TLS, which may buffer a part.
     pub fn try_send(&self, bytes: &[u8]) -> io::Result<usize> {
         match &*self.socket {
             Socket::Tls(_) => Err(io::ErrorKind::WouldBlock.into()),
@@ -314,13 +314,13 @@ impl FrameWriter {
     /// Writes a frame.
     ///
     /// # Errors
-    /// It is larger than a frame may be, or the connection broke.
+    /// It exceeds the limit of a frame, or the connection broke.
     pub async fn send_frame(&self, kind: FrameKind, head: &[u8], body: &[u8]) -> io::Result<()> {
         let header = FrameHeader::new(kind, head.len(), body.len()).map_err(io::Error::other)?.encode();
         self.send(&mut [IoSlice::new(&header), IoSlice::new(head), IoSlice::new(body)]).await
     }
 
-    /// Writes a frame whose body lies in several places.
+    /// Writes a frame whose body is in several parts.
     ///
     /// # Errors
     /// As [`send_frame`](Self::send_frame).
@@ -332,10 +332,10 @@ impl FrameWriter {
         self.send(&mut parts).await
     }
 
-    /// Writes `bytes`, a descriptor with the first of them.
+    /// Writes `bytes`, and a descriptor with the first of them.
     ///
     /// # Errors
-    /// The connection broke, or it takes no descriptors.
+    /// The connection broke or does not support descriptors.
     pub async fn send_with(&self, bytes: &[u8], descriptor: BorrowedFd<'_>) -> io::Result<()> {
         let written = loop {
             match self.socket.try_write_with(bytes, descriptor) {

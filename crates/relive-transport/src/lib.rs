@@ -1,9 +1,8 @@
-//! What the bulk path consists of on both of its sides: sockets, frames, and memory that two processes share. Which
-//! frames there are and what is in them is [`relive_wire::bulk`]'s; when they are sent is the server's and the
-//! client's.
+//! The parts of the bulk path that both sides use: sockets, frames, and memory that two processes share.
+//! [`relive_wire::bulk`] defines the frames and their content; the server and the client define when they are sent.
 //!
-//! A [`Socket`] is TCP, TCP with [TLS](tls), or a Unix socket; over the last also descriptors of
-//! [shared memory](shared) travel. [`Frames`] reads and writes whole frames on it.
+//! A [`Socket`] is TCP, TCP with [TLS](tls), or a Unix socket, which can also carry descriptors of [shared
+//! memory](shared). [`Frames`] reads and writes frames on it.
 
 mod frame;
 mod limits;

@@ -1,47 +1,48 @@
-//! Bounds of the bulk path, each with the reason for its number.
+//! Limits of the bulk path, each with its reason.
 
 use std::time::Duration;
 
-/// Bytes that are read ahead of a frame: several small frames, and no part of a large body that would be copied twice.
+/// Bytes that are read ahead of a frame: enough for several small frames, without copying much of a large body twice.
 pub(crate) const READ_AHEAD_BYTES: usize = 16 << 10;
 
-/// Bytes of a connection between processes of one machine that may be on their way in the system: what a request of
-/// small items has, and most batches.
+/// The system's buffer of a connection between processes of one machine, in bytes: enough for a request of small items,
+/// and for most batches.
 pub(crate) const SEND_BUFFER_BYTES: usize = 1 << 20;
 
-/// Parts of one write: what Linux takes at once (`IOV_MAX`).
+/// The largest number of parts of one write: the limit of Linux (`IOV_MAX`).
 pub(crate) const MAX_PARTS: usize = 1024;
 
-/// Descriptors that may come with one read. Each frame that announces one has its own; further ones are closed.
+/// The largest number of descriptors in one read. Each frame that announces a descriptor has its own; further ones are
+/// closed.
 pub(crate) const MAX_DESCRIPTORS: usize = 4;
 
-/// Largest memory that is shared in one piece: a batch of this size is a mistake.
+/// The largest piece of shared memory: a batch of this size is a mistake.
 pub(crate) const MAX_SHARED_BYTES: usize = 4 << 30;
 
-/// Memory for reading ahead that is kept once a larger head was read.
+/// Memory for reading ahead that is kept after a larger head was read.
 pub(crate) const KEPT_AHEAD_BYTES: usize = 4 * READ_AHEAD_BYTES;
 
-/// How long nothing may come of a frame that has begun.
+/// How long a peer may send nothing of a frame that has begun.
 pub(crate) const STALL_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A silent connection is asked whether it still lives after this time, …
+/// A silent connection is probed after this time, ……
 pub(crate) const KEEP_ALIVE_IDLE: Duration = Duration::from_secs(30);
 
-/// … then again after each time of this length, …
+/// … then at this interval, ……
 pub(crate) const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(5);
 
-/// … and given up after so many questions without an answer: 20 s, as with gRPC.
+/// … and closed after this many unanswered probes: 20 s, as with gRPC.
 pub(crate) const KEEP_ALIVE_PROBES: u32 = 4;
 
-/// Memory that is taken for a body on its announcement alone.
+/// Memory that is allocated for an announced body before it arrives.
 pub(crate) const TRUSTED_BYTES: usize = 2 << 20;
 
-/// Enciphered bytes that are taken from the system at once.
+/// Encrypted bytes that are read from the system at once.
 pub(crate) const TLS_READ_BYTES: usize = 128 << 10;
 
-/// Bytes that are enciphered and wait for the system to take them, beyond which a writer waits.
+/// The largest number of encrypted bytes that are not sent yet. Beyond it, a writer waits.
 pub(crate) const TLS_SEND_BUFFER_BYTES: usize = 256 << 10;
 
-/// How long a client waits for the verdict of a server that has asked for its certificate, and may be content in
-/// silence.
+/// How long a client waits for a server that has requested its certificate to refuse it. A server that accepts it may
+/// stay silent.
 pub(crate) const VERDICT_TIMEOUT: Duration = Duration::from_secs(1);

@@ -1,5 +1,5 @@
-//! Unix sockets without a file: a name that the system forgets with the process, so that nothing is left behind however
-//! either side ends. Only processes of the same user get through.
+//! Unix sockets without a file: the name disappears with the process, so nothing is left behind however either side
+//! ends. Only processes of the same user can connect.
 
 use std::io;
 use std::os::linux::net::SocketAddrExt;
@@ -15,13 +15,13 @@ use crate::limits::SEND_BUFFER_BYTES;
 pub struct LocalAddress(String);
 
 impl LocalAddress {
-    /// The address that a server tells.
+    /// Creates an address from the name that a server sent.
     #[must_use]
     pub fn new(name: String) -> Self {
         Self(name)
     }
 
-    /// The name as it is told to clients.
+    /// Returns the name to send to clients.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.0
@@ -32,7 +32,7 @@ impl LocalAddress {
     }
 }
 
-/// Where processes of this machine and user connect to.
+/// A listener for processes of the same user on this machine.
 #[derive(Debug)]
 pub struct LocalListener {
     listener: UnixListener,
@@ -40,23 +40,23 @@ pub struct LocalListener {
 }
 
 impl LocalListener {
-    /// Listens under `address`. Must be called inside a Tokio runtime.
+    /// Listens at `address`. Must be called inside a Tokio runtime.
     ///
     /// # Errors
-    /// The name is in use or too long, or the system has no such names.
+    /// The name is in use or too long, or the system does not support such names.
     pub fn bind(address: LocalAddress) -> io::Result<Self> {
         let listener = StdListener::bind_addr(&address.address()?)?;
         listener.set_nonblocking(true)?;
         Ok(Self { listener: UnixListener::from_std(listener)?, address })
     }
 
-    /// Where it listens.
+    /// Returns its address.
     #[must_use]
     pub fn address(&self) -> &LocalAddress {
         &self.address
     }
 
-    /// The next connection of a process of the same user; others are closed at once.
+    /// Accepts the next connection of a process of the same user; others are closed immediately.
     ///
     /// # Errors
     /// As the system's `accept`.
@@ -71,26 +71,26 @@ impl LocalListener {
     }
 }
 
-/// Asks the system for room for a whole request or batch, so that both sides need not wake each other for its parts. A
-/// system that gives less is slower, nothing else.
+/// Requests buffers for a whole request or batch, so that both sides do not wake each other for its parts. With smaller
+/// buffers, the connection is only slower.
 fn widen(socket: &UnixStream) {
     let _ = rustix::net::sockopt::set_socket_send_buffer_size(socket, SEND_BUFFER_BYTES);
 }
 
-/// Whether the process at the other end is of this user, or of the system's.
+/// Whether the peer is a process of this user or of root.
 #[must_use]
 pub fn is_own_peer(socket: &UnixStream) -> bool {
     let own = rustix::process::geteuid().as_raw();
     socket.peer_cred().is_ok_and(|peer| peer.uid() == own || peer.uid() == 0)
 }
 
-/// Connects to a server of this machine, of the same user. Must be called inside a Tokio runtime.
+/// Connects to a server of the same user on this machine. Must be called inside a Tokio runtime.
 ///
 /// # Errors
-/// Nobody listens there, or a process of another user does; [`WouldBlock`](io::ErrorKind::WouldBlock) while as many
-/// connections as there is room for wait for the server to accept them.
+/// No process listens there, or one of another user; [`WouldBlock`](io::ErrorKind::WouldBlock) while the server's queue
+/// of connections is full.
 pub fn connect_local(address: &LocalAddress) -> io::Result<UnixStream> {
-    // Before it connects: the system would have the thread wait for room.
+    // Set before it connects; otherwise, the system would block the thread until there is room.
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
     connect(&socket, &SocketAddrUnix::new_abstract_name(address.0.as_bytes())?)?;
@@ -103,8 +103,8 @@ pub fn connect_local(address: &LocalAddress) -> io::Result<UnixStream> {
     }
 }
 
-/// Tells this machine from others: the same for all processes that share a kernel, another one whenever it starts.
-/// Empty if the system does not say it.
+/// Returns an id of this machine: the same for all processes that share a kernel, and another one after each boot.
+/// Empty if the system does not provide it.
 #[must_use]
 pub fn host_id() -> String {
     let read = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");

@@ -1,5 +1,5 @@
-//! Memory that two processes share: anonymous, so that it goes with the last process that has it, and of a fixed size,
-//! so that no side can take away what the other one looks at.
+//! Memory that two processes share. It is anonymous, so it disappears with the last process that has it, and of a fixed
+//! size, so neither side can remove memory that the other reads.
 #![expect(
     unsafe_code,
     reason = "a mapping is memory that another process may write to; each block says why it is sound"
@@ -16,23 +16,23 @@ use rustix::fs::{
 
 use crate::limits::MAX_SHARED_BYTES;
 
-/// Seals without which the other side could make this memory vanish, which ends whoever looks at it.
+/// Seals against resizing, without which the other side could remove this memory and crash a reader.
 const FIXED_SIZE: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::SEAL);
 
 /// A piece of shared memory, mapped.
 ///
-/// The other process may change it at any time, so that it is only ever read or written by copying whole ranges of
-/// bytes, of which every pattern is a valid value: what is seen may be torn, never undefined.
+/// The other process may change it at any time. It is therefore only read or written by copying ranges of bytes, for
+/// which every pattern is valid: reads may be torn, never undefined.
 #[derive(Debug)]
 pub struct SharedMemory {
     map: MmapRaw,
 }
 
 impl SharedMemory {
-    /// New memory of `len` zeros, and the descriptor to be sent to the other process.
+    /// Creates memory of `len` zeros, and returns the descriptor to be sent to the other process.
     ///
     /// # Errors
-    /// The system has no such memory, or not as much.
+    /// The system does not support such memory, or does not have enough.
     pub fn create(len: usize) -> io::Result<(Self, OwnedFd)> {
         let file = memfd_create("relive", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
         fchmod(&file, Mode::RUSR | Mode::WUSR)?;
@@ -41,10 +41,10 @@ impl SharedMemory {
         Ok((Self::map(&file, len)?, file))
     }
 
-    /// The memory behind a descriptor that came from the other process.
+    /// Maps the memory of a descriptor from the other process.
     ///
     /// # Errors
-    /// It is not memory of a fixed size, or has not `len` bytes.
+    /// It is not memory of a fixed size, or does not have `len` bytes.
     pub fn open(file: OwnedFd, len: usize) -> io::Result<Self> {
         let refuse = |why: &str| Err(io::Error::new(io::ErrorKind::InvalidData, why.to_owned()));
         if !fcntl_get_seals(&file)?.contains(FIXED_SIZE) {
@@ -69,7 +69,7 @@ impl SharedMemory {
         Ok(Self { map })
     }
 
-    /// Number of bytes.
+    /// Returns the number of bytes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.map.len()
@@ -81,26 +81,26 @@ impl SharedMemory {
         self.map.len() == 0
     }
 
-    /// Where it begins, for those who read it as they read memory that other threads may write to.
+    /// Returns its address, for code that reads it like memory that other threads may write to.
     #[must_use]
     pub fn as_ptr(&self) -> *mut u8 {
         self.map.as_mut_ptr()
     }
 
-    /// The bytes, for this side to write to.
+    /// Returns the bytes for writing.
     ///
-    /// Nothing may be inferred from what is read back: the other side may have changed it.
+    /// Do not rely on bytes read back: the other side may have changed them.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
-        // SAFETY: the mapping has `len` bytes and lives as long as the borrow; its size is sealed. `&mut self` keeps
-        // this process from having it twice. The other process may write to it meanwhile, which for bytes in memory of
-        // the system's is no undefined value, and by protocol it does not until it was told to.
+        // SAFETY: the mapping has `len` bytes and outlives the borrow; its size is sealed. `&mut self` prevents a
+        // second borrow in this process. The other process may write to it meanwhile. For bytes in memory of the
+        // system, that yields no undefined value, and by protocol it does not write until it is allowed to.
         unsafe { std::slice::from_raw_parts_mut(self.map.as_mut_ptr(), self.map.len()) }
     }
 
-    /// The bytes, as they are.
+    /// Returns the bytes.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
-        // SAFETY: as above; by protocol the other side does not write to what it has handed over.
+        // SAFETY: as above; by protocol, the other side does not write to memory that it has handed over.
         unsafe { std::slice::from_raw_parts(self.map.as_ptr(), self.map.len()) }
     }
 }

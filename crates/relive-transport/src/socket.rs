@@ -1,4 +1,4 @@
-//! TCP and Unix sockets as one thing.
+//! TCP and Unix sockets as one type.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -22,15 +22,15 @@ use crate::tls::{ClientTls, ServerTls, TlsSocket};
 /// A connected socket.
 #[derive(Debug)]
 pub enum Socket {
-    /// To wherever.
+    /// TCP to any machine.
     Tcp(TcpStream),
-    /// To wherever, with TLS.
+    /// TCP to any machine, with TLS.
     Tls(Box<TlsSocket>),
     /// To a process of this machine.
     Unix(UnixStream),
 }
 
-/// What a connection is for, as its handshake says.
+/// The purpose of a connection, which its handshake declares.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
     /// gRPC.
@@ -55,8 +55,7 @@ impl Socket {
         matches!(self, Self::Unix(_))
     }
 
-    /// A socket to or from wherever: what is written goes out at once, and a silent other side is asked whether it
-    /// still lives.
+    /// Creates a TCP socket that sends written bytes immediately and probes a silent peer (keepalive).
     ///
     /// # Errors
     /// The socket is broken.
@@ -64,19 +63,19 @@ impl Socket {
         Ok(Self::Tcp(prepared(socket)?))
     }
 
-    /// The same with TLS, once this server and its client have shaken hands.
+    /// The same with TLS, after the server's side of the handshake.
     ///
     /// # Errors
-    /// The socket is broken, the client does not speak TLS, does not trust this server, or shows no certificate where
-    /// it must.
+    /// The socket is broken; the client does not use TLS, does not trust this server, or has no certificate although it
+    /// must.
     pub async fn accept_tls(socket: TcpStream, tls: &ServerTls) -> io::Result<Self> {
         Ok(Self::Tls(Box::new(TlsSocket::accept(prepared(socket)?, tls).await?)))
     }
 
-    /// The same to the server at `host`, for gRPC or for the bulk path.
+    /// The same to the server at `host`, for gRPC or the bulk path, after the client's side of the handshake.
     ///
     /// # Errors
-    /// The socket is broken, the server does not speak TLS, its certificate is not trusted or for another name, or it
+    /// The socket is broken; the server does not use TLS; its certificate is not trusted or is for another name; or it
     /// does not trust this client.
     pub async fn connect_tls(
         socket: TcpStream,
@@ -88,7 +87,7 @@ impl Socket {
         Ok(Self::Tls(Box::new(TlsSocket::connect(prepared(socket)?, host, tls, is_bulk).await?)))
     }
 
-    /// Ends the connection in both directions, whoever else has the socket.
+    /// Ends the connection in both directions, even if other processes have the socket.
     pub(crate) fn shut_down(&self) {
         let socket = match self {
             Self::Tcp(socket) => socket.as_fd(),
@@ -98,11 +97,11 @@ impl Socket {
             }
             Self::Unix(socket) => socket.as_fd(),
         };
-        // One that is broken has ended.
+        // A broken connection has already ended.
         let _ = rustix::net::shutdown(socket, rustix::net::Shutdown::Both);
     }
 
-    /// Waits until something can be read, or the other side is gone.
+    /// Waits until bytes can be read or the peer is gone.
     ///
     /// # Errors
     /// The socket is broken.
@@ -114,7 +113,7 @@ impl Socket {
         }
     }
 
-    /// What can be read now: waits until something can, or until the other side has ended.
+    /// Waits until bytes can be read or the peer has closed, and returns the state.
     ///
     /// # Errors
     /// The socket is broken.
@@ -126,7 +125,7 @@ impl Socket {
         }
     }
 
-    /// Waits until something can be written.
+    /// Waits until bytes can be written.
     ///
     /// # Errors
     /// The socket is broken.
@@ -138,10 +137,10 @@ impl Socket {
         }
     }
 
-    /// Looks at what came without taking it.
+    /// Peeks at received bytes.
     ///
     /// # Errors
-    /// The socket is broken; `WouldBlock` if nothing came.
+    /// The socket is broken; `WouldBlock` if no bytes have arrived.
     pub fn try_peek(&self, buffer: &mut [u8]) -> io::Result<usize> {
         let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
         let peek = |fd: BorrowedFd<'_>, buffer| Ok(rustix::net::recv(fd, buffer, flags)?.0);
@@ -152,10 +151,10 @@ impl Socket {
         }
     }
 
-    /// Reads what is there; 0 at the end. Descriptors that came with it are added to `descriptors`.
+    /// Reads available bytes; 0 at the end. Received descriptors are added to `descriptors`.
     ///
     /// # Errors
-    /// The socket is broken; `WouldBlock` if nothing came.
+    /// The socket is broken; `WouldBlock` if no bytes have arrived.
     pub fn try_read(&self, buffer: &mut [u8], descriptors: &mut Vec<OwnedFd>) -> io::Result<usize> {
         match self {
             Self::Tcp(socket) => socket.try_read(buffer),
@@ -166,7 +165,7 @@ impl Socket {
         }
     }
 
-    /// As [`try_read`](Self::try_read), behind what is in `out`, up to `most` bytes. Descriptors are closed.
+    /// As [`try_read`](Self::try_read), but appends up to `most` bytes to `out`. Descriptors are closed.
     ///
     /// # Errors
     /// As [`try_read`](Self::try_read).
@@ -187,7 +186,7 @@ impl Socket {
     /// Writes some of `parts`.
     ///
     /// # Errors
-    /// The socket is broken; `WouldBlock` if it takes nothing now.
+    /// The socket is broken; `WouldBlock` if it currently accepts no bytes.
     pub fn try_write(&self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
         match self {
             Self::Tcp(socket) => socket.try_write_vectored(parts),
@@ -196,7 +195,7 @@ impl Socket {
         }
     }
 
-    /// Waits until what was written has gone out to the system.
+    /// Waits until the system has accepted all written bytes.
     ///
     /// # Errors
     /// The socket is broken.
@@ -207,7 +206,7 @@ impl Socket {
         }
     }
 
-    /// Writes some of `bytes` and a descriptor with it, if the socket is one that takes descriptors.
+    /// Writes some of `bytes` with a descriptor, if the socket supports descriptors.
     ///
     /// # Errors
     /// As [`try_write`](Self::try_write); `Unsupported` on a TCP socket.
@@ -221,7 +220,7 @@ impl Socket {
     }
 }
 
-/// Over a Unix socket descriptors get lost with every read that does not ask for them.
+/// On a Unix socket, every read that does not request descriptors loses them.
 fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8], descriptors: &mut Vec<OwnedFd>) -> io::Result<usize> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);

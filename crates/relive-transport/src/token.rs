@@ -1,6 +1,6 @@
 //! Comparing secrets.
 
-/// Whether a token that was shown is the expected one. How long that takes does not depend on where they differ.
+/// Whether a token is the expected one, in time that does not depend on where they differ.
 ///
 /// ```
 /// assert!(relive_transport::is_same_token(b"secret", b"secret"));

@@ -1,8 +1,8 @@
 //! Records of dm-reverb's checkpoints: tables, items and chunks.
 //!
-//! Checkpoints of 2020 hold two forms that were given up since: chunks with their tensors in the message itself
-//! (`deprecated_data`), and items that name chunks and a range of rows instead of a trajectory
-//! (`deprecated_chunk_keys`, `deprecated_sequence_range`). Both are read, neither is written.
+//! Checkpoints of 2020 have two forms that were later dropped: chunks with their tensors in the message itself
+//! (`deprecated_data`), and items with chunks and a range of rows instead of a trajectory (`deprecated_chunk_keys`,
+//! `deprecated_sequence_range`). Both can be read; neither is written.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::reader::{Field, Fields, MalformedMessage};
 use crate::reverb::{PrioritizedItem, PriorityTableCheckpoint, RateLimiterCheckpoint, SliceRange};
 use crate::{WireError, chunk, signature, table};
 
-/// A table's record, without its items.
+/// Returns a table's record without its items.
 #[must_use]
 pub fn table_to_wire(snapshot: &TableSnapshot) -> PriorityTableCheckpoint {
     let (config, counters) = (&snapshot.config, &snapshot.counters);
@@ -44,7 +44,7 @@ pub fn table_to_wire(snapshot: &TableSnapshot) -> PriorityTableCheckpoint {
     }
 }
 
-/// The rules and counters of a table's record.
+/// Returns the rules and counters of a table's record.
 ///
 /// # Errors
 /// As [`table::config_from_wire`]; a negative count.
@@ -67,7 +67,7 @@ pub fn table_from_wire(message: &PriorityTableCheckpoint) -> Result<(TableConfig
     Ok((config, counters))
 }
 
-/// An item's record. Its chunks are named as `key_of` says, which is by their own keys unless two have the same.
+/// Returns an item's record. `key_of` returns the keys of its chunks, which are their own unless two have the same.
 #[must_use]
 pub fn item_to_wire(table: &str, item: &StoredItem, key_of: impl Fn(&Arc<Chunk>) -> u64) -> PrioritizedItem {
     let (seconds, nanos) = item.data.inserted_at.to_parts();
@@ -89,10 +89,10 @@ pub fn item_to_wire(table: &str, item: &StoredItem, key_of: impl Fn(&Arc<Chunk>)
     }
 }
 
-/// The item of a record, at place `sequence` of its table, over chunks found through `chunk_of`.
+/// Returns the item of a record, at position `sequence` of its table. `chunk_of` finds its chunks.
 ///
 /// # Errors
-/// Both forms of a trajectory in one record, a time out of range, and as [`item::decode`].
+/// Both forms of a trajectory in one record; a time out of range; as [`item::decode`].
 pub fn item_from_wire(
     message: &PrioritizedItem,
     sequence: u64,
@@ -120,7 +120,8 @@ pub fn item_from_wire(
     Ok(StoredItem { data: Arc::new(data), priority, times_sampled })
 }
 
-/// The trajectory of an item of the old form: of every column so many rows, from an offset into the first chunk on.
+/// Returns the trajectory of an item of the old form: a number of rows of every column, from an offset in the first
+/// chunk on.
 fn old_trajectory(
     item: u64,
     keys: &[u64],
@@ -165,10 +166,10 @@ fn old_trajectory(
 
 /// Appends a chunk's record to `out`, under the key `key`.
 ///
-/// Payloads are coded as dm-reverb reads them; a chunk whose codec it does not know is coded anew.
+/// Payloads are encoded for dm-reverb; a chunk with a codec that it does not support is recoded.
 ///
 /// # Errors
-/// The chunk cannot be coded anew.
+/// The chunk cannot be recoded.
 pub fn put_chunk(chunk: &Chunk, key: u64, out: &mut Vec<u8>) -> Result<(), WireError> {
     if CodecSet::REVERB.includes(chunk.codecs()) {
         chunk::put(chunk, out);
@@ -176,17 +177,17 @@ pub fn put_chunk(chunk: &Chunk, key: u64, out: &mut Vec<u8>) -> Result<(), WireE
         chunk::put(&chunk.recoded(Codec::Snappy)?, out);
     }
     if key != chunk.key() {
-        // Of a field that comes twice, the last one counts.
+        // For a repeated field, the last one counts.
         encode_key(1, WireType::Varint, out);
         encode_varint(key, out);
     }
     Ok(())
 }
 
-/// The chunk of a record, in its present or its old form.
+/// Returns the chunk of a record, in its current or its old form.
 ///
 /// # Errors
-/// Both forms in one record, and as [`chunk::decode`].
+/// Both forms in one record; as [`chunk::decode`].
 pub fn chunk_from_wire(message: &[u8]) -> Result<Chunk, WireError> {
     match present_form(message)? {
         Some(message) => chunk::decode(&message),
@@ -194,7 +195,7 @@ pub fn chunk_from_wire(message: &[u8]) -> Result<Chunk, WireError> {
     }
 }
 
-/// The record of an old chunk with its tensors where they belong now; `None` if they are there already.
+/// Converts the record of an old chunk to the current form; `None` if it already has it.
 fn present_form(message: &[u8]) -> Result<Option<Vec<u8>>, WireError> {
     let malformed = |e: MalformedMessage| WireError::malformed(0, e);
     let is_old = |found: bool, number| found || number == DEPRECATED_DATA;
@@ -220,12 +221,12 @@ fn present_form(message: &[u8]) -> Result<Option<Vec<u8>>, WireError> {
     Ok(Some(rest))
 }
 
-/// Numbers of fields: of `ChunkData`, and of the tensors in `ChunkData.Data`.
+/// Field numbers of `ChunkData`, and of the tensors in `ChunkData.Data`.
 const DEPRECATED_DATA: u64 = 3;
 const DATA: u32 = 5;
 const TENSORS: u32 = 1;
 
-/// Goes through the fields of a message; `act` is also told where the whole field lies.
+/// Iterates over the fields of a message. `act` also gets the range of the whole field.
 fn fold_fields<T>(
     message: &[u8],
     mut folded: T,
@@ -247,18 +248,18 @@ fn put_bytes(number: u32, bytes: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(bytes);
 }
 
-/// Reads a record of tables.
+/// Parses a record of a table.
 ///
 /// # Errors
-/// Bytes that are no such message.
+/// Bytes that are not such a message.
 pub fn read_table(message: &[u8]) -> Result<PriorityTableCheckpoint, WireError> {
     PriorityTableCheckpoint::decode(message).map_err(unreadable)
 }
 
-/// Reads a record of items.
+/// Parses a record of an item.
 ///
 /// # Errors
-/// Bytes that are no such message.
+/// Bytes that are not such a message.
 pub fn read_item(message: &[u8]) -> Result<PrioritizedItem, WireError> {
     PrioritizedItem::decode(message).map_err(unreadable)
 }

@@ -1,4 +1,4 @@
-//! What becomes of checkpoints, in messages.
+//! The state of checkpoints, in messages.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::v1::finished_checkpoint::Outcome;
 use crate::v1::running_checkpoint::Phase;
 use crate::{WireError, v1};
 
-/// The message of a status.
+/// Converts a status to a message.
 #[must_use]
 pub fn to_wire(status: &CheckpointStatus) -> v1::CheckpointStatus {
     let CheckpointStatus {
@@ -40,10 +40,10 @@ pub fn to_wire(status: &CheckpointStatus) -> v1::CheckpointStatus {
     }
 }
 
-/// The status of a message.
+/// Converts a message to a status.
 ///
 /// # Errors
-/// A checkpoint without a reason, a phase or an outcome: from a server that knows others than we do.
+/// A checkpoint without a known reason, phase or outcome, from a server of another version.
 pub fn from_wire(message: v1::CheckpointStatus) -> Result<CheckpointStatus, WireError> {
     let last = message.last.map(finished_from_wire).transpose()?;
     let last_saved = message.last_saved.map(finished_from_wire).transpose()?;

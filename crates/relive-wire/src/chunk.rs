@@ -1,9 +1,8 @@
 //! Chunks and encoded `ChunkData` messages.
 //!
-//! A message is inspected where it lies: only the description of its tensors is read, the payloads are checked but not
-//! decoded, and the message itself becomes the chunk's frame. A chunk that came in like this goes out again as the
-//! same bytes. Only a message with fields that are not looked at does not: its payloads are framed anew, so that no
-//! reader is sent bytes that nobody has checked.
+//! A message is inspected in place: only the description of its tensors is parsed, the payloads are validated but not
+//! decoded, and the message itself becomes the chunk's frame. Such a chunk is sent as the same bytes. A message with
+//! unknown fields is the exception: its payloads are framed again, so readers never get unchecked bytes.
 
 use std::ops::Range;
 
@@ -22,31 +21,31 @@ use crate::dtype;
 use crate::limits::MAX_LISTED_STRINGS;
 use crate::reader::{Field, Fields, MalformedMessage, int32, int64};
 
-/// Reads an encoded `ChunkData` and checks that every column can be decoded.
+/// Parses an encoded `ChunkData` and checks that every column can be decoded.
 ///
 /// # Errors
-/// Bytes that are not a `ChunkData`, data types that no chunk can carry, shapes and payloads that contradict each
+/// Bytes that are not a `ChunkData`; data types that chunks do not support; shapes and payloads that contradict each
 /// other. The error names the chunk, the column and the reason.
 pub fn decode(message: &[u8]) -> Result<Chunk, WireError> {
     Ok(Chunk::new(Description::read(message)?.into_parts(message)?)?)
 }
 
-/// The key of an encoded `ChunkData`.
+/// Returns the key of an encoded `ChunkData`.
 ///
 /// # Errors
-/// A message that cannot be read.
+/// A message that cannot be parsed.
 pub fn key(message: &[u8]) -> Result<u64, WireError> {
     Ok(Description::read(message)?.key)
 }
 
-/// What one pass over a message finds.
+/// The result of one pass over a message.
 struct Description {
     key: u64,
     range: SequenceRange,
     delta_encoded: bool,
     tensors: SmallVec<[TensorDescription; 1]>,
     declared_tensors: i32,
-    /// Whether every field was one that is looked at.
+    /// Whether all fields are known.
     is_plain: bool,
 }
 
@@ -145,7 +144,8 @@ impl Description {
         })
     }
 
-    /// The frame of a chunk whose message cannot be kept: payloads back to back, strings in the compact form.
+    /// Builds the frame of a chunk whose message cannot be kept: consecutive payloads, with strings in the compact
+    /// form.
     fn gather(self, message: &[u8]) -> Result<ChunkParts, WireError> {
         let mut frame = Vec::new();
         let mut columns = Vec::with_capacity(self.tensors.len());
@@ -237,8 +237,8 @@ impl TensorDescription {
 /// Dimensions of a tensor; few have more than four.
 type Dims = SmallVec<[u32; 4]>;
 
-/// Reads a `SequenceRange` over what `range` holds: protobuf merges a message that comes in several parts. Tells
-/// whether every field was one that is looked at.
+/// Parses a `SequenceRange` into `range`: protobuf merges a message that comes in several parts. Returns whether all
+/// fields are known.
 fn read_range(message: &[u8], field: &Field, range: &mut SequenceRange) -> Result<bool, MalformedMessage> {
     let mut is_plain = true;
     let mut fields = Fields::new(message, field.bytes()?);
@@ -254,8 +254,8 @@ fn read_range(message: &[u8], field: &Field, range: &mut SequenceRange) -> Resul
     Ok(is_plain)
 }
 
-/// Appends the dimensions of a `TensorShapeProto` to `dims`; `of` is the chunk and column for errors. Tells whether
-/// every field was one that is looked at.
+/// Appends the dimensions of a `TensorShapeProto` to `dims`. `of` is the chunk and column for errors. Returns whether
+/// all fields are known.
 fn read_dims(
     message: &[u8],
     range: Range<usize>,
@@ -285,10 +285,10 @@ fn read_dims(
     Ok(is_plain)
 }
 
-/// The encoded `ChunkData` of `chunk`: the very bytes that came in, or a frame around its payloads.
+/// Returns the encoded `ChunkData` of `chunk`: the received bytes, or a message around its payloads.
 ///
-/// Readers that know Snappy alone, as dm-reverb's do, must get chunks whose [`codecs`](Chunk::codecs) are no others:
-/// [`Chunk::recoded`] makes them so.
+/// Readers that only support Snappy, such as dm-reverb's, must only get chunks with this [codec](Chunk::codecs): see
+/// [`Chunk::recoded`].
 #[must_use]
 pub fn encode(chunk: &Chunk) -> Bytes {
     if chunk.is_verbatim() {
@@ -299,7 +299,7 @@ pub fn encode(chunk: &Chunk) -> Bytes {
     out.freeze()
 }
 
-/// The message of a chunk whose columns are all stored as they are, written at once from where their rows lie.
+/// Returns the message of an uncompressed chunk, written directly from its rows.
 #[must_use]
 pub fn encode_plain(cut: &PlainCut<'_>) -> Bytes {
     let columns = cut.columns().iter().map(|column| DescribedColumn {
@@ -319,7 +319,7 @@ pub fn encode_plain(cut: &PlainCut<'_>) -> Bytes {
     out.into()
 }
 
-/// Length of [`encode`]'s result in bytes.
+/// Returns the length of [`encode`]'s result in bytes.
 #[must_use]
 pub fn encoded_len(chunk: &Chunk) -> usize {
     if chunk.is_verbatim() { frame_len(chunk) } else { Layout::of_chunk(chunk).total }
@@ -338,7 +338,7 @@ pub fn put(chunk: &Chunk, out: &mut impl BufMut) {
     });
 }
 
-/// What a message says of a column.
+/// The description of a column in a message.
 struct DescribedColumn<'a> {
     dtype: DType,
     codec: Codec,
@@ -350,7 +350,7 @@ struct DescribedColumn<'a> {
 /// The small parts of a framed chunk, encoded, and the lengths of the rest.
 struct Layout {
     head: Vec<u8>,
-    /// Of each tensor its description, and the bytes of its payload.
+    /// The description of each tensor, and the bytes of its payload.
     tensors: Vec<(Vec<u8>, usize)>,
     tail: Vec<u8>,
     data_len: usize,
@@ -407,7 +407,7 @@ impl Layout {
         Self { head, tensors, tail, data_len, total }
     }
 
-    /// Writes the message, with the payload of each column as `put_payload` writes it.
+    /// Writes the message. `put_payload` writes the payload of each column.
     fn put<B: BufMut>(&self, out: &mut B, put_payload: impl Fn(usize, &mut B)) {
         out.put_slice(&self.head);
         encode_key(5, WireType::LengthDelimited, out);

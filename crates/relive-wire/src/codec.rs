@@ -1,8 +1,8 @@
 //! Codecs of chunks and their numbers on the wire.
 //!
-//! dm-reverb's chunks are compressed with Snappy, and say nothing about it. Relive's may have another codec, tensor by
-//! tensor, in a field of the tensor's message that dm-reverb does not know. Such chunks go to peers only that have said
-//! that they know them: servers in their answer to Describe, readers in their requests.
+//! dm-reverb's chunks are compressed with Snappy and do not record it. In Relive, each tensor may have another codec,
+//! in a field of its message that dm-reverb does not know. A peer only receives codecs that it has declared: servers in
+//! their response to Describe, readers in their requests.
 
 use relive_tensor::{Codec, CodecSet};
 
@@ -11,7 +11,7 @@ use crate::v1;
 /// Number of the field of a `TensorProto` that holds the codec.
 pub(crate) const TENSOR_FIELD: u64 = 1000;
 
-/// The number of a codec.
+/// Returns the number of a codec.
 #[must_use]
 pub fn to_wire(codec: Codec) -> i32 {
     match codec {
@@ -23,7 +23,7 @@ pub fn to_wire(codec: Codec) -> i32 {
     .into()
 }
 
-/// The codec of a number, if this version knows it.
+/// Returns the codec with a number, if this version supports it.
 #[must_use]
 pub fn from_wire(number: u64) -> Option<Codec> {
     let known = v1::Codec::try_from(i32::try_from(number).ok()?).ok()?;
@@ -35,13 +35,13 @@ pub fn from_wire(number: u64) -> Option<Codec> {
     })
 }
 
-/// The codecs that this version can decode, as it tells its peers.
+/// Returns the codecs that this version supports, as declared to peers.
 #[must_use]
 pub fn known() -> Vec<i32> {
     Codec::ALL.map(to_wire).to_vec()
 }
 
-/// What a peer knows that has said so: Snappy in any case, and nothing that this version does not know.
+/// Returns the codecs that a peer has declared and this version supports. Always includes Snappy.
 #[must_use]
 pub fn known_to_peer(numbers: &[i32]) -> CodecSet {
     let named = numbers.iter().filter_map(|number| from_wire(u64::try_from(*number).ok()?));

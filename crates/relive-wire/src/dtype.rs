@@ -1,17 +1,17 @@
-//! Data types and TensorFlow's numbers for them.
+//! Data types and their TensorFlow numbers.
 
 use relive_tensor::DType;
 
 use crate::tensorflow::DataType;
 
-/// TensorFlow's number for `dtype`.
+/// Returns TensorFlow's number for `dtype`.
 #[must_use]
 pub fn to_wire(dtype: DType) -> DataType {
     PAIRS.iter().find(|(ours, _)| *ours == dtype).map_or(DataType::DtInvalid, |(_, theirs)| *theirs)
 }
 
-/// The type behind TensorFlow's `number`; `None` for numbers that no chunk can carry (resources, variants, unknown
-/// ones).
+/// Returns the type with TensorFlow's `number`; `None` for types that chunks do not support (resources, variants,
+/// unknown numbers).
 #[must_use]
 pub fn from_wire(number: i64) -> Option<DType> {
     PAIRS.iter().find(|(_, theirs)| i64::from(*theirs as i32) == number).map(|(ours, _)| *ours)

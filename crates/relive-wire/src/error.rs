@@ -1,23 +1,23 @@
-//! Why a message cannot become a value of the domain.
+//! Errors of messages.
 
 use relive_table::{ConfigError, ErrorKind};
 use relive_tensor::{ChunkError, TensorError, TrajectoryError};
 
 use crate::reader::MalformedMessage;
 
-/// A message that does not describe what it claims to. Every variant says where and what was wrong.
+/// Why a message is invalid. Every variant contains the location and the reason.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WireError {
     /// The bytes of a chunk are not an encoded `ChunkData`.
     #[error("chunk {key}: not a ChunkData message: {reason}")]
     MalformedChunk {
-        /// The chunk's key as far as it was read, otherwise 0.
+        /// The chunk's key, if it was parsed, otherwise 0.
         key: u64,
-        /// What the parser met.
+        /// The parser's error.
         reason: String,
     },
-    /// A column of a chunk has a data type that chunks cannot carry.
+    /// A column of a chunk has a data type that chunks do not support.
     #[error("chunk {key}, column {column}: data type number {number} cannot be stored in a chunk")]
     UnsupportedDtype {
         /// The chunk.
@@ -27,7 +27,7 @@ pub enum WireError {
         /// TensorFlow's `DataType` number.
         number: i64,
     },
-    /// A column of a chunk is compressed in a way that this version does not know.
+    /// A column of a chunk has a codec that this version does not support.
     #[error("chunk {key}, column {column}: codec number {number} is not known to this version")]
     UnknownCodec {
         /// The chunk.
@@ -47,7 +47,7 @@ pub enum WireError {
         /// The dimension as sent.
         size: i64,
     },
-    /// A part of the status of a checkpoint that is missing, or not known.
+    /// A part of the status of a checkpoint is missing or unknown.
     #[error("a checkpoint has {} {what} that this version does not know", if *what == "outcome" { "an" } else { "a" })]
     CheckpointStatus {
         /// The part.
@@ -56,7 +56,7 @@ pub enum WireError {
     /// The chunk's columns and its bytes contradict each other.
     #[error(transparent)]
     Chunk(#[from] ChunkError),
-    /// An item refers to a chunk that was not sent, or no longer kept, on this stream.
+    /// An item refers to a chunk that was not sent on this stream or is no longer kept.
     #[error(
         "item {item} refers to chunk {chunk}, which this stream does not hold: send it in this request or before, \
          and list it in keep_chunk_keys until the last item that needs it"
@@ -67,7 +67,7 @@ pub enum WireError {
         /// The missing chunk.
         chunk: u64,
     },
-    /// An item without trajectory, or in a form given up in January 2021.
+    /// An item without trajectory, or in a form dropped in January 2021.
     #[error(
         "item {item} has no trajectory: every item needs at least one column with at least one chunk slice"
     )]
@@ -75,12 +75,12 @@ pub enum WireError {
         /// The item.
         item: u64,
     },
-    /// Items in columns that do not agree in their number, or point beyond the chunks that they name.
+    /// A run of items whose columns differ in length, or refer to unnamed chunks.
     #[error("items for table `{table}`: {reason}")]
     ItemRun {
         /// Name of the table.
         table: String,
-        /// What contradicts what.
+        /// The contradiction.
         reason: String,
     },
     /// A slice with a negative offset, length or index.
@@ -97,7 +97,7 @@ pub enum WireError {
         /// The value as sent.
         value: i32,
     },
-    /// The item has more columns or slices than a server takes.
+    /// The item has more columns or slices than a server accepts.
     #[error("item {item} has {count} {what}, at most {limit} are accepted")]
     TooMany {
         /// The item.
@@ -109,15 +109,15 @@ pub enum WireError {
         /// The bound.
         limit: usize,
     },
-    /// The item's columns do not fit the chunks they refer to.
+    /// The item's columns do not match their chunks.
     #[error("item {item}: {source}")]
     Trajectory {
         /// The item.
         item: u64,
-        /// What does not fit.
+        /// The mismatch.
         source: TrajectoryError,
     },
-    /// An item of a checkpoint that no table can have held.
+    /// An invalid item in a checkpoint.
     #[error("item {item}: {reason}")]
     StoredItem {
         /// The item.
@@ -128,7 +128,7 @@ pub enum WireError {
     /// Bytes that are not the message they should be.
     #[error("not a message of this kind: {reason}")]
     Record {
-        /// What the parser met.
+        /// The parser's error.
         reason: String,
     },
     /// A signature that is not a nest of tensor specs.
@@ -139,7 +139,7 @@ pub enum WireError {
         /// What was found.
         reason: String,
     },
-    /// A structure of columns that is none.
+    /// An invalid structure of columns.
     #[error("structure of columns at `{path}`: {reason}")]
     Structure {
         /// Path into the nested structure, parts joined with `/`.
@@ -161,33 +161,33 @@ pub enum WireError {
     /// A tensor whose bytes and shape contradict each other.
     #[error(transparent)]
     Tensor(#[from] TensorError),
-    /// A request that describes too much, or that cannot be read.
+    /// A request that describes too much or cannot be parsed.
     #[error("request: {reason}")]
     Request {
         /// What is too much.
         reason: String,
     },
-    /// A stream of sample entries that breaks the protocol.
+    /// A stream of sample entries that violates the protocol.
     #[error("sample stream: {0}")]
     SampleStream(&'static str),
-    /// The head of a batch that does not fit itself or its data.
+    /// The head of a batch is inconsistent or does not match its data.
     #[error("batch with {reason}")]
     Batch {
-        /// What does not fit.
+        /// The mismatch.
         reason: String,
     },
-    /// A message of samples, or a sample in it, that cannot be read.
+    /// A message of samples, or a sample in it, that cannot be parsed.
     #[error("sample of item {item}: {reason}")]
     MalformedSample {
-        /// The item as far as it was read, otherwise 0.
+        /// The item, if it was parsed, otherwise 0.
         item: u64,
-        /// What the parser met.
+        /// The parser's error.
         reason: String,
     },
 }
 
 impl WireError {
-    /// What kind of error it is for whoever sent the message.
+    /// Returns the kind of error for the sender of the message.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         match self {

@@ -10,13 +10,13 @@ use crate::limits::{MAX_COLUMNS_PER_ITEM, MAX_SLICES_PER_ITEM};
 use crate::reverb::flat_trajectory::{ChunkSlice, Column};
 use crate::reverb::{FlatTrajectory, PrioritizedItem};
 
-/// The item that `message` describes, over chunks found through `chunk_of`.
+/// Converts a message to an item. `chunk_of` finds its chunks.
 ///
-/// `inserted_at` is left behind: a server stamps the time itself.
+/// `inserted_at` is ignored: the server sets the time itself.
 ///
 /// # Errors
-/// Chunks that `chunk_of` does not know, missing or empty columns, slices that leave their chunk, columns of mixed
-/// types, a squeezed column of more than one row, more columns or slices than a server accepts.
+/// Unknown chunks; missing or empty columns; slices outside their chunk; columns of mixed types; a squeezed column of
+/// more than one row; more columns or slices than a server accepts.
 pub fn decode(
     message: &PrioritizedItem,
     chunk_of: impl Fn(u64) -> Option<Arc<Chunk>>,
@@ -32,7 +32,7 @@ pub fn decode(
     })
 }
 
-/// The trajectory of item `key` over chunks found through `chunk_of`.
+/// Returns the trajectory of item `key`. `chunk_of` finds its chunks.
 ///
 /// # Errors
 /// As [`decode`].
@@ -54,7 +54,7 @@ pub fn trajectory(
     builder.build().map_err(|source| WireError::Trajectory { item: key, source })
 }
 
-/// Whether an item of so many columns and slices, all columns together, is taken.
+/// Checks the total numbers of columns and slices of an item.
 pub(crate) fn check_counts(item: u64, columns: usize, slices: usize) -> Result<(), WireError> {
     if slices == 0 {
         return Err(WireError::NoTrajectory { item });
@@ -87,7 +87,7 @@ fn slice_of(item: u64, column: usize, chunk: u32, slice: &ChunkSlice) -> Result<
     })
 }
 
-/// The message that describes `trajectory`.
+/// Converts `trajectory` to a message.
 #[must_use]
 pub fn flat_trajectory(trajectory: &Trajectory) -> FlatTrajectory {
     let chunks = trajectory.chunks();

@@ -1,7 +1,7 @@
-//! Items in columns: what the bulk path carries of many items of one table.
+//! Runs of items: many items of one table in columns, for the bulk path.
 //!
-//! An item of one step takes a dozen bytes here beside its key and priority, and no memory of its own on either side
-//! until it is a trajectory.
+//! An item of one step takes a dozen bytes here besides its key and priority, and needs no memory of its own on either
+//! side until it becomes a trajectory.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -13,19 +13,19 @@ use crate::WireError;
 use crate::item::check_counts;
 use crate::v1::ItemRun;
 
-/// The chunks named last, among which a slice's is looked for before it is named again: one for each column, or some,
+/// The number of recent chunks that are searched before a slice's chunk is named again: at least one for each column,
 /// but not so many that naming it again would be cheaper.
 const RECENT_CHUNKS: RangeInclusive<usize> = 16..=256;
 
-/// Characters of a table's name that an error tells.
+/// The largest number of characters of a table's name in an error.
 const MAX_NAME_TOLD: usize = 100;
 
-/// Rows of a chunk, as an item refers to them.
+/// A slice of a chunk in a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RunSlice {
     /// Key of the chunk.
     pub chunk_key: u64,
-    /// Which column of the chunk.
+    /// Index of the column in the chunk.
     pub index: u32,
     /// The first row.
     pub offset: u32,
@@ -34,28 +34,28 @@ pub struct RunSlice {
 }
 
 impl ItemRun {
-    /// A run without items, whose items have a column for each of `squeeze`.
+    /// Creates a run without items. Its items will have a column for each of `squeeze`.
     #[must_use]
     pub fn new(table: &str, squeeze: impl Iterator<Item = bool>) -> Self {
         Self { table: table.to_owned(), squeeze: squeeze.collect(), ..Self::default() }
     }
 
-    /// Whether an item for `table` with such columns belongs into this run.
+    /// Whether an item for `table` with such columns belongs in this run.
     #[must_use]
     pub fn takes(&self, table: &str, squeeze: impl Iterator<Item = bool>) -> bool {
         self.table == table && squeeze.eq(self.squeeze.iter().copied())
     }
 
-    /// Adds an item. Its columns follow, one by one.
+    /// Begins an item. Add its columns next, one by one.
     pub fn begin_item(&mut self, key: u64, priority: f64) {
         self.keys.push(key);
         self.priorities.push(priority);
     }
 
-    /// Adds the next column of the item that was begun last.
+    /// Adds the next column of the current item.
     pub fn push_column(&mut self, slices: impl ExactSizeIterator<Item = RunSlice>) {
         let count = u32::try_from(slices.len()).unwrap_or(u32::MAX);
-        // As long as no column differs, each has had one slice.
+        // Until a column differs, each has one slice.
         if count != 1 && self.slices.is_empty() {
             self.slices.resize(self.chunks.len(), 1);
         }
@@ -64,7 +64,7 @@ impl ItemRun {
         }
         for RunSlice { chunk_key, index, offset, length } in slices {
             let place = self.place_of(chunk_key);
-            // As long as no slice differs, each has taken the first column of its chunk.
+            // Until a slice differs, each refers to the first column of its chunk.
             if index != 0 && self.indices.is_empty() {
                 self.indices.resize(self.chunks.len(), 0);
             }
@@ -90,12 +90,12 @@ impl ItemRun {
     }
 }
 
-/// The items of `run` over chunks found through `chunk_of`, which is asked once for each that the run names. They are
-/// put together by `builder`, which remembers how those before were.
+/// Iterates over the items of `run`. `chunk_of` finds chunks and is called once for each chunk of the run. `builder`
+/// reuses what it knows from earlier items.
 ///
 /// # Errors
-/// [`WireError::ItemRun`] if the run has no items, or its columns do not agree. What is wrong with a single item comes
-/// in its place, as of [`item::decode`](crate::item::decode).
+/// [`WireError::ItemRun`] if the run has no items or its columns differ in length. An invalid item yields an error in
+/// its place, as of [`item::decode`](crate::item::decode).
 pub fn decode<'a>(
     run: &'a ItemRun,
     builder: &'a mut TrajectoryBuilder,
@@ -106,12 +106,12 @@ pub fn decode<'a>(
     Ok(Items { run, builder, chunks, item: 0, slice: 0 })
 }
 
-/// The items of a run, one after the other.
+/// An iterator over the items of a run.
 #[derive(Debug)]
 pub struct Items<'a> {
     run: &'a ItemRun,
     builder: &'a mut TrajectoryBuilder,
-    /// At the places of their keys; none where it is not known.
+    /// In the order of their keys; `None` for unknown chunks.
     chunks: Vec<Option<Arc<Chunk>>>,
     /// The next item.
     item: usize,
@@ -173,7 +173,7 @@ impl Items<'_> {
     }
 }
 
-/// Whether the columns of a run have as much as they should, and no slice points beyond the chunks that are named.
+/// Checks that the columns of a run have the right lengths, and that slices only refer to named chunks.
 fn check(run: &ItemRun) -> Result<(), WireError> {
     let (items, columns) = (run.keys.len(), run.squeeze.len());
     let each = items.saturating_mul(columns);

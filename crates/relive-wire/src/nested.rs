@@ -1,4 +1,4 @@
-//! Nests as TensorFlow's `StructuredValue`, whatever their leaves are.
+//! Nests with any leaves as TensorFlow's `StructuredValue`.
 
 use std::collections::HashMap;
 
@@ -9,7 +9,7 @@ use crate::limits::MAX_SIGNATURE_DEPTH;
 use crate::tensorflow::structured_value::Kind;
 use crate::tensorflow::{DictValue, ListValue, NamedTupleValue, PairValue, StructuredValue, TupleValue};
 
-/// The message for `nest`; `none` stands for a place without a leaf.
+/// Converts `nest` to a message; `none` represents [`Nest::None`].
 pub(crate) fn to_wire<T>(nest: &Nest<T>, leaf: &impl Fn(&T) -> Kind, none: Option<&Kind>) -> StructuredValue {
     let values = |nests: &[Nest<T>]| nests.iter().map(|nest| to_wire(nest, leaf, none)).collect();
     let kind = match nest {
@@ -35,19 +35,19 @@ pub(crate) fn to_wire<T>(nest: &Nest<T>, leaf: &impl Fn(&T) -> Kind, none: Optio
     StructuredValue { kind: Some(kind) }
 }
 
-/// How the leaves of a message are read.
+/// How to parse the leaves of a message.
 pub(crate) trait Leaves {
-    /// What a leaf becomes.
+    /// The type of leaves.
     type Leaf;
 
-    /// Reads what is no container; gives the reason if it cannot be a leaf.
+    /// Parses a value that is not a container. Returns the reason if it is not a leaf.
     fn leaf(&mut self, kind: Option<&Kind>) -> Result<Nest<Self::Leaf>, String>;
 
-    /// The error for what was found at `path`.
+    /// Returns the error for the value at `path`.
     fn error(&self, path: String, reason: String) -> WireError;
 }
 
-/// The nest that `message` describes, not deeper than [`MAX_SIGNATURE_DEPTH`].
+/// Converts `message` to a nest, not deeper than [`MAX_SIGNATURE_DEPTH`].
 pub(crate) fn from_wire<L: Leaves>(
     message: &StructuredValue,
     leaves: &mut L,
@@ -104,7 +104,7 @@ impl<L: Leaves> Reader<'_, L> {
     }
 }
 
-/// What a message is, in an error.
+/// Returns the name of a message's kind in an error.
 pub(crate) fn kind_name(kind: &Kind) -> &'static str {
     match kind {
         Kind::NoneValue(_) => "none",

@@ -7,7 +7,7 @@ use relive_table::{Changed, LoggedChange, SelectorKind, TableChange, TableConfig
 use crate::v1::{AddTableRequest, ChangeTableRequest, ChangeTableResponse};
 use crate::{WireError, table, v1};
 
-/// The request for a change of `table`.
+/// Returns the request for a change of `table`.
 #[must_use]
 pub fn change_to_wire(table: &str, change: &TableChange) -> ChangeTableRequest {
     ChangeTableRequest {
@@ -24,7 +24,7 @@ pub fn change_to_wire(table: &str, change: &TableChange) -> ChangeTableRequest {
     }
 }
 
-/// The change that a request asks for.
+/// Returns the requested change.
 #[must_use]
 pub fn change_from_wire(message: &ChangeTableRequest) -> TableChange {
     TableChange {
@@ -40,35 +40,35 @@ pub fn change_from_wire(message: &ChangeTableRequest) -> TableChange {
     }
 }
 
-/// The answer to a change.
+/// Returns the response to a change.
 #[must_use]
 pub fn changed_to_wire(changed: &Changed) -> ChangeTableResponse {
     let changes = changed.changes.iter().map(logged_to_wire).collect();
     ChangeTableResponse { changes, evicted: changed.evicted }
 }
 
-/// What an answer says about a change.
+/// Returns the change in a response.
 #[must_use]
 pub fn changed_from_wire(message: ChangeTableResponse) -> Changed {
     let changes = message.changes.into_iter().map(logged_from_wire).collect();
     Changed { changes, evicted: message.evicted }
 }
 
-/// The message of a change that was made.
+/// Converts a logged change to a message.
 #[must_use]
 pub fn logged_to_wire(change: &LoggedChange) -> v1::LoggedChange {
     let LoggedChange { at, who, table, what, old, new } = change.clone();
     v1::LoggedChange { at_ns: at.as_nanos(), who, table, what, old, new }
 }
 
-/// The change that was made, of a message.
+/// Converts a message to a logged change.
 #[must_use]
 pub fn logged_from_wire(message: v1::LoggedChange) -> LoggedChange {
     let v1::LoggedChange { at_ns, who, table, what, old, new } = message;
     LoggedChange { at: Timestamp::from_nanos(at_ns), who, table, what, old, new }
 }
 
-/// The request for a new table.
+/// Returns the request for a new table.
 #[must_use]
 pub fn add_to_wire(config: &TableConfig) -> AddTableRequest {
     let is_special = |kind| kind == SelectorKind::WithoutReplacement;
@@ -82,10 +82,10 @@ pub fn add_to_wire(config: &TableConfig) -> AddTableRequest {
     }
 }
 
-/// The table that a request asks for, unchecked.
+/// Returns the requested table, not validated.
 ///
 /// # Errors
-/// Selectors that are not set, signatures that cannot be read.
+/// Missing selectors, invalid signatures.
 pub fn add_from_wire(message: &AddTableRequest) -> Result<TableConfig, WireError> {
     let info = table::info_from_wire(message.table.as_ref().unwrap_or(&Default::default()))?;
     let mut config = Arc::unwrap_or_clone(info.config);

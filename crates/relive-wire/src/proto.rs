@@ -1,4 +1,4 @@
-//! The generated messages. The modules nest as the packages do, since generated code refers across them.
+//! The generated messages. The modules are nested like the packages, because generated code refers across them.
 
 #![expect(missing_docs, reason = "the .proto files carry the documentation of their fields")]
 #![expect(
@@ -9,7 +9,7 @@
 )]
 
 pub mod tensorflow {
-    //! Tensors, shapes and nested specs, as TensorFlow's messages spell them.
+    //! Tensors, shapes and nested specs: TensorFlow's messages.
     tonic::include_proto!("tensorflow");
 }
 

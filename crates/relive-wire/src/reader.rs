@@ -1,4 +1,4 @@
-//! A cursor over the fields of one encoded message, for messages that are inspected where they lie.
+//! A cursor over the fields of one encoded message, for messages that are inspected in place.
 
 use std::ops::Range;
 
@@ -22,14 +22,14 @@ pub(crate) enum MalformedMessage {
 /// Largest number of a field, given by protobuf's encoding.
 const MAX_FIELD_NUMBER: u64 = (1 << 29) - 1;
 
-/// One field as it lies in the message.
+/// One field in the message.
 #[derive(Debug, Clone)]
 pub(crate) struct Field {
     pub(crate) number: u64,
     pub(crate) value: Value,
 }
 
-/// A field's value; byte runs are given as a range of the whole buffer.
+/// A field's value. Bytes are a range of the whole buffer.
 #[derive(Debug, Clone)]
 pub(crate) enum Value {
     Varint(u64),
@@ -67,7 +67,7 @@ impl Field {
     }
 }
 
-/// Walks the fields of the message that lies at `range` of `buffer`.
+/// Iterates over the fields of the message at `range` of `buffer`.
 pub(crate) struct Fields<'a> {
     buffer: &'a [u8],
     at: usize,
@@ -103,7 +103,7 @@ impl<'a> Fields<'a> {
         Ok(Some(Field { number, value }))
     }
 
-    /// Where the next field begins.
+    /// Returns the position of the next field.
     pub(crate) fn position(&self) -> usize {
         self.at
     }
@@ -130,7 +130,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// The varint at the head of `bytes` and the number of bytes it takes.
+/// Parses the varint at the beginning of `bytes`. Returns it and its number of bytes.
 #[inline]
 pub(crate) fn varint(bytes: &[u8]) -> Result<(u64, usize), MalformedMessage> {
     if let [byte @ 0..0x80, ..] = bytes {
@@ -140,14 +140,14 @@ pub(crate) fn varint(bytes: &[u8]) -> Result<(u64, usize), MalformedMessage> {
     for (i, byte) in bytes.iter().take(10).enumerate() {
         value |= u64::from(byte & 0x7f) << (7 * i);
         if byte & 0x80 == 0 {
-            // Of the tenth byte, one bit is left.
+            // The tenth byte has one bit left.
             return if i < 9 || *byte <= 1 { Ok((value, i + 1)) } else { Err(MalformedMessage::LongVarint) };
         }
     }
     Err(if bytes.len() < 10 { MalformedMessage::Truncated } else { MalformedMessage::LongVarint })
 }
 
-/// The int32 that a varint carries: protobuf keeps the low 32 bits.
+/// Returns the int32 of a varint: protobuf keeps the low 32 bits.
 #[expect(
     clippy::cast_possible_truncation,
     reason = "protobuf defines int32 as the low 32 bits of the varint"
@@ -156,7 +156,7 @@ pub(crate) fn int32(value: u64) -> i32 {
     value as i32
 }
 
-/// The int64 that a varint carries.
+/// Returns the int64 of a varint.
 pub(crate) fn int64(value: u64) -> i64 {
     i64::from_le_bytes(value.to_le_bytes())
 }

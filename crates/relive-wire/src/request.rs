@@ -1,7 +1,7 @@
-//! What a request would become once it is decoded, looked at before it is.
+//! Checks the size of a decoded request before it is decoded.
 //!
-//! An empty item takes two bytes on the wire and a hundred in memory. Large requests are therefore counted where they
-//! lie, before memory is taken for what they describe.
+//! An empty item takes two bytes on the wire and a hundred in memory. Large requests are therefore counted in place,
+//! before memory is allocated for them.
 
 use std::ops::Range;
 
@@ -12,8 +12,8 @@ use crate::reader::{Fields, MalformedMessage};
 /// Checks an encoded `InsertStreamRequest` before it is decoded.
 ///
 /// # Errors
-/// Its items, columns, slices, chunks and keys would take more than [`MAX_DESCRIPTION_BYTES`] once decoded, or the
-/// message is malformed.
+/// Its decoded items, columns, slices, chunks and keys would exceed [`MAX_DESCRIPTION_BYTES`], or the message is
+/// malformed.
 pub fn check_insert(message: &[u8]) -> Result<(), WireError> {
     if message.len() <= UNCOUNTED_REQUEST_BYTES {
         return Ok(());
@@ -49,7 +49,7 @@ fn expect_little(bytes: usize) -> Result<(), WireError> {
     Ok(())
 }
 
-/// Memory of the parts that are not payload.
+/// Returns the memory of the parts besides payload.
 fn description_bytes(message: &[u8]) -> Result<usize, MalformedMessage> {
     let mut fields = Fields::new(message, 0..message.len());
     let mut total = 0_usize;
@@ -64,13 +64,13 @@ fn description_bytes(message: &[u8]) -> Result<usize, MalformedMessage> {
     Ok(total)
 }
 
-/// What a request with items in columns would become.
+/// The decoded size of a request with runs of items.
 struct Counted {
     bytes: usize,
     runs: usize,
 }
 
-/// The same of items in columns. There is little to look at on the top level, so that small requests are counted, too.
+/// Counts a request with runs of items. It has few fields on the top level, so small requests are counted, too.
 fn count_runs(message: &[u8]) -> Result<Counted, MalformedMessage> {
     let mut fields = Fields::new(message, 0..message.len());
     let mut counted = Counted { bytes: 0, runs: 0 };
@@ -88,7 +88,7 @@ fn count_runs(message: &[u8]) -> Result<Counted, MalformedMessage> {
     Ok(counted)
 }
 
-/// Columns and slices of an item's trajectory.
+/// Returns the memory of the columns and slices of an item's trajectory.
 fn trajectories(message: &[u8], item: Range<usize>) -> Result<usize, MalformedMessage> {
     let mut total = 0_usize;
     for trajectory in nested(message, item, 8)? {
@@ -100,7 +100,7 @@ fn trajectories(message: &[u8], item: Range<usize>) -> Result<usize, MalformedMe
     Ok(total)
 }
 
-/// Where the nested messages of field `number` lie.
+/// Returns the ranges of the nested messages of field `number`.
 fn nested(message: &[u8], range: Range<usize>, number: u64) -> Result<Vec<Range<usize>>, MalformedMessage> {
     let mut fields = Fields::new(message, range);
     let mut found = Vec::new();
@@ -119,10 +119,10 @@ const SLICE_BYTES: usize = size_of::<crate::reverb::flat_trajectory::ChunkSlice>
 const KEY_BYTES: usize = size_of::<u64>();
 const RUN_BYTES: usize = size_of::<crate::v1::ItemRun>();
 
-/// A list may have taken twice the memory that it needs.
+/// A list may allocate twice the memory that it needs.
 const LIST_GROWTH: usize = 2;
 
-/// A byte of a run is at most a number of four.
+/// A byte of a run is at most one number of four bytes.
 const RUN_GROWTH: usize = LIST_GROWTH * size_of::<u32>();
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Samples on the wire: packing them into response messages, and putting them together again.
+//! Samples on the wire: packing them into response messages, and reassembling them.
 
 mod assemble;
 mod layout;

@@ -12,22 +12,22 @@ use crate::tensorflow::{
     BoundedTensorSpecProto, NoneValue, StructuredValue, TensorProto, TensorShapeProto, TensorSpecProto,
 };
 
-/// The message for `signature`.
+/// Converts `signature` to a message.
 #[must_use]
 pub fn to_wire(signature: &Signature) -> StructuredValue {
     nested::to_wire(signature, &spec_to_wire, Some(&Kind::NoneValue(NoneValue {})))
 }
 
-/// The signature that `message` describes.
+/// Converts `message` to a signature.
 ///
 /// # Errors
-/// Leaves that are not tensor specs, unknown data types, shapes with negative dimensions other than -1, nesting deeper
-/// than [`MAX_SIGNATURE_DEPTH`](crate::limits::MAX_SIGNATURE_DEPTH), bounds that repeat a value over more than 64 MiB.
+/// Leaves that are not tensor specs; unknown data types; shapes with negative dimensions other than -1; nesting deeper
+/// than [`MAX_SIGNATURE_DEPTH`](crate::limits::MAX_SIGNATURE_DEPTH); bounds that repeat a value over more than 64 MiB.
 pub fn from_wire(message: &StructuredValue) -> Result<Signature, WireError> {
     nested::from_wire(message, &mut Specs { filled_bytes_left: MAX_FILLED_BYTES })
 }
 
-/// The message for a fully known shape.
+/// Converts a fully known shape to a message.
 #[must_use]
 pub fn shape_to_wire(shape: &Shape) -> TensorShapeProto {
     let dim = |size: &u32| Dim { size: i64::from(*size), name: String::new() };
@@ -57,7 +57,7 @@ fn spec_shape_to_wire(shape: Option<&[Option<u32>]>) -> TensorShapeProto {
     TensorShapeProto { dim: dims.iter().map(dim).collect(), unknown_rank: false }
 }
 
-/// A bound as TensorFlow reads it: plain bytes, uncompressed.
+/// Converts a bound for TensorFlow: plain, uncompressed bytes.
 fn bound_to_wire(bound: &Tensor) -> TensorProto {
     TensorProto {
         dtype: dtype::to_wire(bound.dtype()).into(),
@@ -68,9 +68,9 @@ fn bound_to_wire(bound: &Tensor) -> TensorProto {
     }
 }
 
-/// Reads the leaves of a signature.
+/// Parses the leaves of a signature.
 struct Specs {
-    /// Bytes that bounds given as lists of values may still take.
+    /// The remaining bytes for bounds that are lists of values.
     filled_bytes_left: usize,
 }
 
@@ -139,7 +139,7 @@ fn unreadable_bound(dtype: DType) -> String {
     )
 }
 
-/// The bytes of a plain tensor: given whole, or as a list of values whose last one repeats.
+/// Returns the bytes of a plain tensor, which are given completely, or as a list of values whose last one repeats.
 fn bound_bytes(
     message: &TensorProto,
     dtype: DType,
@@ -163,8 +163,9 @@ fn bound_bytes(
     Some(bytes.into())
 }
 
-/// Most bytes of all bounds of a signature that are given as lists of values: a list of one value fills any shape, and
-/// a message of a few bytes could ask for gigabytes. Bounds are scalars or have the shape of one step.
+/// The largest size of all bounds of a signature that are lists of values, in bytes. A list of one value fills any
+/// shape, so a message of a few bytes could make the receiver allocate gigabytes. Bounds are scalars or have the shape
+/// of one step.
 const MAX_FILLED_BYTES: usize = 1 << 26;
 
 /// TensorFlow widens small integers to int32 in `int_val`; the low bytes are the value.

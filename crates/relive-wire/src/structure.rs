@@ -1,6 +1,6 @@
-//! What the items of a table look like, as TensorFlow's message for nested structures.
+//! The structure of a table's items, as TensorFlow's message for nested structures.
 //!
-//! A column is a `none_value`. A place without a column is a message without any value.
+//! A column is a `none_value`. [`Nest::None`] is a message without a value.
 
 use std::sync::Arc;
 
@@ -13,22 +13,21 @@ use crate::tensorflow::structured_value::Kind;
 use crate::tensorflow::{NoneValue, StructuredValue};
 use crate::v1;
 
-/// The message for `structure`.
+/// Converts `structure` to a message.
 #[must_use]
 pub fn to_wire(structure: &Nest<()>) -> StructuredValue {
     nested::to_wire(structure, &|()| Kind::NoneValue(NoneValue {}), None)
 }
 
-/// The structure that `message` describes.
+/// Converts `message` to a structure.
 ///
 /// # Errors
-/// Leaves that are something else than columns, nesting deeper than
-/// [`MAX_SIGNATURE_DEPTH`](crate::limits::MAX_SIGNATURE_DEPTH).
+/// Leaves that are not columns; nesting deeper than [`MAX_SIGNATURE_DEPTH`](crate::limits::MAX_SIGNATURE_DEPTH).
 pub fn from_wire(message: &StructuredValue) -> Result<Nest<()>, WireError> {
     nested::from_wire(message, &mut Columns)
 }
 
-/// The message for what the items of a table look like, as far as it is known.
+/// Converts the structure of a table's items, if known, to a message.
 #[must_use]
 pub fn of_items(structure: Option<&ItemStructure>) -> v1::ItemStructure {
     structure.map_or_else(v1::ItemStructure::default, |structure| v1::ItemStructure {
@@ -38,7 +37,7 @@ pub fn of_items(structure: Option<&ItemStructure>) -> v1::ItemStructure {
     })
 }
 
-/// What the items of a table look like, by `message`; none if nobody has said it.
+/// Converts `message` to the structure of a table's items; `None` if it is unknown.
 ///
 /// # Errors
 /// As [`from_wire`].

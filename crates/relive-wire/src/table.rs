@@ -11,13 +11,13 @@ use crate::reverb::{KeyDistributionOptions, PriorityTableCheckpoint, RateLimiter
 use crate::signature;
 use crate::tensorflow::StructuredValue;
 
-/// The message for a selector.
+/// Converts a selector to a message.
 #[must_use]
 pub fn selector_to_wire(kind: SelectorKind) -> KeyDistributionOptions {
     let (distribution, is_deterministic) = match kind {
         SelectorKind::Fifo => (Distribution::Fifo(true), true),
         SelectorKind::Lifo => (Distribution::Lifo(true), true),
-        // dm-reverb's protocol has no name for the second, whose long-run frequencies are those of the first.
+        // dm-reverb's protocol has no name for the second, whose long-run frequencies equal those of the first.
         SelectorKind::Uniform | SelectorKind::WithoutReplacement => (Distribution::Uniform(true), false),
         SelectorKind::MinHeap => (Distribution::Heap(Heap { min_heap: true }), true),
         SelectorKind::MaxHeap => (Distribution::Heap(Heap { min_heap: false }), true),
@@ -28,7 +28,7 @@ pub fn selector_to_wire(kind: SelectorKind) -> KeyDistributionOptions {
     KeyDistributionOptions { distribution: Some(distribution), is_deterministic }
 }
 
-/// The selector that `message` names; `role` (`sampler` or `remover`) and `table` go into the error.
+/// Converts `message` to a selector. `role` (`sampler` or `remover`) and `table` are for errors.
 ///
 /// # Errors
 /// No distribution is set, or one is set to false.
@@ -60,7 +60,7 @@ pub fn selector_from_wire(
     }
 }
 
-/// The message for a table's state, as `ServerInfo` sends it.
+/// Converts a table's state to the message of `ServerInfo`.
 #[must_use]
 pub fn info_to_wire(info: &TableInfo) -> reverb::TableInfo {
     let config = &info.config;
@@ -89,12 +89,12 @@ pub fn info_to_wire(info: &TableInfo) -> reverb::TableInfo {
     }
 }
 
-/// The state of a table on a server.
+/// Converts a message to the state of a table on a server.
 ///
-/// The number of deletes is not on the wire; it follows from inserts and size.
+/// The number of deletes is not in the message; it follows from inserts and size.
 ///
 /// # Errors
-/// Selectors that are not set, signatures that cannot be read, values that no table can have.
+/// Missing selectors, invalid signatures, values out of range.
 pub fn info_from_wire(message: &reverb::TableInfo) -> Result<TableInfo, WireError> {
     let limiter = message.rate_limiter_info.unwrap_or_default();
     let config = Rules {
@@ -127,12 +127,12 @@ pub fn info_from_wire(message: &reverb::TableInfo) -> Result<TableInfo, WireErro
     })
 }
 
-/// The table that a dm-reverb server configuration asks for.
+/// Converts a table of a dm-reverb server configuration.
 ///
-/// Counters and items in the message are ignored, as dm-reverb does; its signature is kept, which dm-reverb loses.
+/// Counters and items in the message are ignored, as in dm-reverb. The signature is kept; dm-reverb loses it.
 ///
 /// # Errors
-/// Selectors that are not set, a missing rate limiter, values out of range.
+/// Missing selectors, a missing rate limiter, values out of range.
 pub fn config_from_wire(message: &PriorityTableCheckpoint) -> Result<TableConfig, WireError> {
     let limiter = message.rate_limiter.as_ref().ok_or_else(|| WireError::Table {
         table: message.table_name.clone(),
@@ -158,7 +158,7 @@ pub fn config_from_wire(message: &PriorityTableCheckpoint) -> Result<TableConfig
     Ok(config)
 }
 
-/// What the two messages about a table have in common.
+/// The common part of the two messages about a table.
 struct Rules<'a> {
     name: &'a str,
     sampler: Option<&'a KeyDistributionOptions>,
@@ -186,7 +186,7 @@ fn to_i64(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }
 
-/// Negative sizes never come from a correct peer; 0 then fails the configuration's own check.
+/// A correct peer never sends negative sizes. The result 0 then fails the configuration's own check.
 fn to_u64(value: i64) -> u64 {
     u64::try_from(value).unwrap_or(0)
 }

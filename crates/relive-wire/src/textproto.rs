@@ -8,17 +8,17 @@ use crate::limits::MAX_TEXT_DEPTH;
 use crate::proto::DESCRIPTORS;
 use crate::reverb::ReverbServerConfig;
 
-/// Text that is not the message it should be.
+/// Why a text is not a valid configuration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}")]
 pub struct TextError {
-    /// The line of the fault, from 1; `None` if it has no place.
+    /// The line of the fault, from 1; `None` if there is none.
     pub line: Option<usize>,
     /// What is wrong.
     pub reason: String,
 }
 
-/// Reads a server configuration. Unknown fields are errors.
+/// Parses a server configuration. Unknown fields are errors.
 ///
 /// ```
 /// let config = relive_wire::textproto::server_config("port: 8000 tables { table_name: 'replay' }")?;
@@ -29,7 +29,7 @@ pub struct TextError {
 /// ```
 ///
 /// # Errors
-/// Text that breaks the format, names fields that the message does not have, or nests deeper than [`MAX_TEXT_DEPTH`].
+/// Malformed text, unknown fields, or nesting deeper than [`MAX_TEXT_DEPTH`].
 pub fn server_config(text: &str) -> Result<ReverbServerConfig, TextError> {
     if let Some(offset) = too_deep(text) {
         let reason = format!("messages are nested deeper than {MAX_TEXT_DEPTH} levels");
@@ -41,7 +41,7 @@ pub fn server_config(text: &str) -> Result<ReverbServerConfig, TextError> {
         pool.get_message_by_name("deepmind.reverb.ReverbServerConfig").expect("the message is among them");
     let dynamic = DynamicMessage::parse_text_format(descriptor, text)
         .map_err(|error| TextError { line: line(&error, text), reason: error.to_string() })?;
-    // On the way it is encoded and decoded, which has limits of its own.
+    // This encodes and decodes the message, which has its own limits.
     dynamic.transcode_to().map_err(|error| TextError { line: None, reason: error.to_string() })
 }
 
@@ -54,7 +54,7 @@ fn line_at(offset: usize, text: &str) -> Option<usize> {
     Some(1 + before.iter().filter(|byte| **byte == b'\n').count())
 }
 
-/// Where the text goes a level too deep. The parser calls itself for each level, so this is looked at before it runs.
+/// Returns where the text is nested too deeply. The parser is recursive, so this is checked before it runs.
 fn too_deep(text: &str) -> Option<usize> {
     let mut bytes = text.bytes().enumerate();
     let mut depth = 0_usize;
@@ -71,7 +71,7 @@ fn too_deep(text: &str) -> Option<usize> {
     None
 }
 
-/// Goes on to behind the quote that ends the string.
+/// Skips to after the quote that ends the string.
 fn skip_string(quote: u8, mut bytes: impl Iterator<Item = u8>) {
     while let Some(byte) = bytes.next() {
         match byte {

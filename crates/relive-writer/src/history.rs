@@ -1,5 +1,5 @@
-//! What a writer remembers of the steps it was given: one list of cells per column, sliced like a Python list but
-//! without its silent answers.
+//! A writer's history: one list of cells per column, sliced like a Python list, except that indices out of range are
+//! errors.
 
 use std::ops::{Range, RangeBounds};
 use std::sync::{Arc, Weak};
@@ -12,7 +12,7 @@ use crate::columns::{
     CellSpec, Column, ColumnState, IndexError, Recorder, Run, Runs, push_run, resolve, resolve_range,
 };
 
-/// What a writer remembers: for every column the steps since the history was last cleared.
+/// A writer's history: for every column, the steps since the history was last cleared.
 #[derive(Debug, Clone, Copy)]
 pub struct History<'a> {
     recorder: &'a Recorder,
@@ -23,7 +23,7 @@ impl<'a> History<'a> {
         History { recorder }
     }
 
-    /// Steps since the history was last cleared, a step still open included.
+    /// Returns the number of steps since the history was last cleared, including an open step.
     pub fn len(&self) -> u64 {
         self.recorder.history_len()
     }
@@ -33,16 +33,16 @@ impl<'a> History<'a> {
         self.len() == 0
     }
 
-    /// Paths of all columns, in the order of their first appearance.
+    /// Returns the paths of all columns, in the order of first appearance.
     pub fn paths(&self) -> impl Iterator<Item = &'a str> {
         self.recorder.columns().iter().map(ColumnState::path)
     }
 
-    /// The column at `path`: the parts of its place in the step joined by `/`, as in `observation/image`; positions in
-    /// lists and tuples are numbers. A step that is a single tensor has the path `""`.
+    /// Returns the column at `path`: keys joined by `/`, as in `observation/image`. Positions in lists and tuples are
+    /// numbers. A step that is a single tensor has the path `""`.
     ///
     /// # Errors
-    /// `NotFound` for a path that no step had yet; the error lists those there are.
+    /// `NotFound` for a path that no step had yet. The error lists the known paths.
     pub fn column(&self, path: &str) -> Result<ColumnHistory<'a>> {
         let found = self.recorder.columns().iter().find(|column| column.path() == path);
         found.map(|column| self.view(column)).ok_or_else(|| {
@@ -51,11 +51,11 @@ impl<'a> History<'a> {
         })
     }
 
-    /// The column number `index`, in the order of first appearance: for steps that always look alike, the position in
-    /// the flattened step.
+    /// Returns column number `index`, in the order of first appearance. If all steps have the same structure, this is
+    /// the position in the flattened step.
     ///
     /// # Errors
-    /// `NotFound` when there are not that many columns.
+    /// `NotFound` if there are not that many columns.
     pub fn column_at(&self, index: usize) -> Result<ColumnHistory<'a>> {
         let columns = self.recorder.columns();
         columns.get(index).map(|column| self.view(column)).ok_or_else(|| {
@@ -69,8 +69,8 @@ impl<'a> History<'a> {
     }
 }
 
-/// The steps of one column. Positions count from 0 at the first step since the history was cleared; negative ones count
-/// from the end.
+/// The history of one column. Positions count from 0 at the first step since the history was cleared; negative
+/// positions count from the end.
 #[derive(Debug, Clone, Copy)]
 pub struct ColumnHistory<'a> {
     column: &'a ColumnState,
@@ -78,7 +78,8 @@ pub struct ColumnHistory<'a> {
 }
 
 impl ColumnHistory<'_> {
-    /// Steps since the history was last cleared, whether or not this column was part of them and is still kept.
+    /// Returns the number of steps since the history was last cleared, whether or not they have a value of this column
+    /// and it is still kept.
     pub fn len(&self) -> u64 {
         self.len
     }
@@ -88,16 +89,16 @@ impl ColumnHistory<'_> {
         self.len == 0
     }
 
-    /// The steps of `range` along a leading dimension, for example `-3..`.
+    /// Returns the steps of `range`, for example `-3..`, along a leading dimension.
     ///
     /// # Errors
-    /// `InvalidArgument` when the range leaves the history, is empty, or contains a step that is no longer kept or
-    /// that had nothing for this column.
+    /// `InvalidArgument` if the range is empty, exceeds the history, or contains a step that is no longer kept or has
+    /// no value of this column.
     pub fn slice(&self, range: impl RangeBounds<i64>) -> Result<Column> {
         self.strided(range, 1)
     }
 
-    /// Every `stride`th step of `range`, beginning with its first.
+    /// Returns every `stride`th step of `range`, beginning with its first.
     ///
     /// # Errors
     /// As [`slice`](Self::slice), and for a stride of 0.
@@ -116,7 +117,7 @@ impl ColumnHistory<'_> {
         self.column(runs, false)
     }
 
-    /// The steps at `positions`, in that order; repeats are allowed.
+    /// Returns the steps at `positions`, in that order; repeats are allowed.
     ///
     /// # Errors
     /// As [`slice`](Self::slice).
@@ -137,7 +138,7 @@ impl ColumnHistory<'_> {
         self.column(runs, false)
     }
 
-    /// The single step at `position`, without a leading dimension; -1 is the newest.
+    /// Returns the step at `position` without a leading dimension; -1 is the newest.
     ///
     /// # Errors
     /// As [`slice`](Self::slice).
@@ -150,10 +151,10 @@ impl ColumnHistory<'_> {
         self.column(runs, true)
     }
 
-    /// What is known of the step at `position`.
+    /// Returns the state of the step at `position`.
     ///
     /// # Errors
-    /// `InvalidArgument` for a position outside of the history.
+    /// `InvalidArgument` for a position outside the history.
     pub fn cell_state(&self, position: i64) -> Result<CellState> {
         match resolve(position, self.len).and_then(|at| self.column.cells().find(at)) {
             Ok(_) => Ok(CellState::Present),
@@ -163,7 +164,7 @@ impl ColumnHistory<'_> {
         }
     }
 
-    /// The single step at `position`, without keeping it.
+    /// Returns a weak reference to the step at `position`.
     ///
     /// # Errors
     /// As [`slice`](Self::slice).
@@ -194,15 +195,15 @@ impl ColumnHistory<'_> {
     }
 }
 
-/// The error of a column that has not what was asked for.
+/// Returns the error for an invalid index of a column.
 pub(crate) fn column_error(path: &str, error: IndexError) -> Error {
     Error::with_source(ErrorKind::InvalidArgument, format!("column {path:?}: {error}"), error)
 }
 
-/// What a history knows of one step of one column.
+/// The state of one step of one column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum CellState {
-    /// It is kept, so that items can refer to it.
+    /// It is kept: items can refer to it.
     Present,
     /// Nothing was appended to the column at this step.
     Missing,
@@ -210,20 +211,20 @@ pub enum CellState {
     Expired,
 }
 
-/// A step of a column that the history may drop: it expires as soon as the history does.
+/// A weak reference to a step of a column. It expires when the history drops the step.
 #[derive(Debug, Clone)]
 pub struct WeakCell {
     spec: Arc<CellSpec>,
     chunk: Weak<ChunkSlot>,
-    /// Which tensor of the chunk.
+    /// The index of the tensor in the chunk.
     index: u32,
     offset: u32,
-    /// Its place among all cells that the column ever had.
+    /// Its number, counted from the column's first cell.
     number: u64,
 }
 
 impl WeakCell {
-    /// The step as a squeezed column, which keeps it; none if it has expired.
+    /// Returns the step as a squeezed column, which keeps it alive; `None` if it has expired.
     pub fn upgrade(&self) -> Option<Column> {
         let chunk = ChunkRef::revive(&self.chunk, self.index).filter(|_| self.spec.keeps(self.number))?;
         let runs = smallvec![Run { chunk, offset: self.offset, length: 1 }];

@@ -1,8 +1,8 @@
 //! Writers: steps in, items out.
 //!
-//! From the bottom up: `chunks` encodes steps, once for all items; `columns` keeps the newest steps of each column, and
-//! cuts chunks of them; `history` is what users see of that; `items` has those that are not confirmed, and cuts them
-//! into requests; `links` bring them to their tables; `trajectory` and `structured` are the writers that users hold.
+//! From the bottom up: `chunks` encodes steps, once for all items; `columns` keeps the newest steps of each column and
+//! cuts chunks; `history` is the user's view of them; `items` holds unconfirmed items and divides them into requests;
+//! `links` carry items to their tables; `trajectory` and `structured` are the public writers.
 #![forbid(unsafe_code)]
 
 mod chunks;

@@ -1,4 +1,4 @@
-//! The client.
+//! The blocking client.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,21 +15,29 @@ use crate::{
     ServerState, ServerStatus, StructuredConfig, StructuredWriterOptions, TrajectoryWriterOptions,
 };
 
-/// Threads of a client's runtime: one can decode messages while the other waits for the socket.
+/// Threads of a client's runtime: one decodes messages while the other waits for the socket.
 const WORKER_THREADS: usize = 2;
 
-/// A client of one replay server; see [`crate::Client`].
+/// A client whose calls block their thread; otherwise the same as [`crate::Client`].
 ///
-/// ```no_run
+/// A client owns a Tokio runtime with two threads. Clones, writers and samplers share it.
+///
+/// ```
 /// use relive_client::blocking::Client;
 /// use relive_client::{Nest, Tensor};
+/// use relive_engine::Engine;
+/// use relive_table::TableConfig;
 ///
-/// let client = Client::connect("localhost:8000")?;
+/// let client = Client::in_process(Engine::builder().table(TableConfig::new("replay")).build()?)?;
 /// client.insert(&Nest::Leaf(Tensor::scalar(1.0_f32)), &[("replay", 1.0)])?;
 /// let samples = client.sample("replay", 1)?;
-/// # let _ = samples;
-/// # Ok::<(), relive_client::Error>(())
+/// assert_eq!(samples[0].columns()?[0].to_vec::<f32>()?, [1.0]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+///
+/// # Panics
+///
+/// Most calls panic inside an async task of a Tokio runtime, because they would block its thread.
 #[derive(Clone)]
 pub struct Client {
     runtime: Arc<Runtime>,
@@ -37,15 +45,15 @@ pub struct Client {
 }
 
 impl Client {
-    /// A client of the server at `address`: a `SocketAddr`, `host:port` or `http://host:port`.
+    /// Creates a client of the server at `address`: a `SocketAddr`, `host:port` or `http://host:port`.
     ///
     /// # Errors
-    /// As [`crate::Client::connect`], and `Internal` when the system gives no threads.
+    /// As [`crate::Client::connect`]; `Internal` if the threads cannot be started.
     pub fn connect(address: impl ToString) -> Result<Client> {
         Client::connect_with(address, ClientOptions::default())
     }
 
-    /// A client with other than the default options.
+    /// As [`connect`](Self::connect), with `options`.
     ///
     /// # Errors
     /// As [`connect`](Self::connect).
@@ -58,15 +66,15 @@ impl Client {
         Ok(Client { runtime: Arc::new(runtime), inner })
     }
 
-    /// A client of all servers at `addresses` as if they were one.
+    /// Creates a client that uses all servers at `addresses` as one.
     ///
     /// # Errors
-    /// As [`crate::Client::connect_many`], and `Internal` when the system gives no threads.
+    /// As [`crate::Client::connect_many`]; `Internal` if the threads cannot be started.
     pub fn connect_many<A: AsRef<str>>(addresses: &[A]) -> Result<Client> {
         Client::connect_many_with(addresses, ClientOptions::default())
     }
 
-    /// [`connect_many`](Self::connect_many) with other than the default options.
+    /// As [`connect_many`](Self::connect_many), with `options`.
     ///
     /// # Errors
     /// As [`connect_many`](Self::connect_many).
@@ -79,31 +87,31 @@ impl Client {
         Ok(Client { runtime: Arc::new(runtime), inner })
     }
 
-    /// The servers of a client of many; see [`crate::Client::servers`].
+    /// Returns the servers of a client of many servers; see [`crate::Client::servers`].
     pub fn servers(&self) -> Vec<ServerState> {
         self.inner.servers()
     }
 
-    /// Servers that were left out or taken back; see [`crate::Client::server_changes`].
+    /// Returns when servers were left out or rejoined; see [`crate::Client::server_changes`].
     pub fn server_changes(&self) -> Vec<ServerChange> {
         self.inner.server_changes()
     }
 
-    /// A client of one of many servers, by its address.
+    /// Returns a client of one of many servers, by its address.
     pub fn server(&self, address: &str) -> Option<Client> {
         let inner = self.inner.server(address)?;
         Some(Client { runtime: Arc::clone(&self.runtime), inner })
     }
 
-    /// A client of tables of this process.
+    /// Creates a client of the tables of `engine`.
     ///
     /// # Errors
-    /// `Internal` when the system gives no threads.
+    /// `Internal` if the threads cannot be started.
     pub fn in_process(engine: Engine) -> Result<Client> {
         Client::in_process_with(engine, ClientOptions::default())
     }
 
-    /// [`in_process`](Self::in_process) with other than the default options.
+    /// As [`in_process`](Self::in_process), with `options`.
     ///
     /// # Errors
     /// As [`in_process`](Self::in_process).
@@ -112,18 +120,18 @@ impl Client {
         Ok(Client { runtime: Arc::new(runtime()?), inner })
     }
 
-    /// This client with another time for each call; see [`crate::Client::with_timeout`].
+    /// Returns a clone with another timeout; see [`crate::Client::with_timeout`].
     #[must_use]
     pub fn with_timeout(&self, timeout: Duration) -> Client {
         Client { runtime: Arc::clone(&self.runtime), inner: self.inner.with_timeout(timeout) }
     }
 
-    /// The same client for async code that runs on this client's runtime.
+    /// Returns the async client, for code that runs on this client's runtime.
     pub fn as_async(&self) -> &crate::Client {
         &self.inner
     }
 
-    /// The tables of the server. Waits for a server to be there.
+    /// Returns the server's tables. Waits until a server answers.
     ///
     /// # Errors
     /// As [`crate::Client::server_info`].
@@ -131,7 +139,7 @@ impl Client {
         self.runtime.block_on(self.inner.server_info())
     }
 
-    /// What a Relive server holds and who waits for what.
+    /// Returns what a Relive server holds, and which calls wait for what.
     ///
     /// # Errors
     /// As [`crate::Client::status`].
@@ -139,7 +147,7 @@ impl Client {
         self.runtime.block_on(self.inner.status())
     }
 
-    /// Sets the priorities of items, by their keys.
+    /// Sets the priorities of items by key.
     ///
     /// # Errors
     /// As [`crate::Client::update_priorities`].
@@ -147,7 +155,7 @@ impl Client {
         self.mutate_priorities(table, priorities, &[])
     }
 
-    /// Deletes items by their keys.
+    /// Deletes items by key.
     ///
     /// # Errors
     /// As [`crate::Client::delete_items`].
@@ -179,7 +187,7 @@ impl Client {
         self.runtime.block_on(self.inner.change_table(table, change))
     }
 
-    /// Holds back inserts, samples or both of `table`.
+    /// Pauses inserts, samples or both of `table`.
     ///
     /// # Errors
     /// As [`crate::Client::change_table`].
@@ -187,7 +195,7 @@ impl Client {
         self.runtime.block_on(self.inner.pause_table(table, inserts, samples))
     }
 
-    /// Lets inserts, samples or both of `table` go on.
+    /// Resumes inserts, samples or both of `table`.
     ///
     /// # Errors
     /// As [`crate::Client::change_table`].
@@ -211,7 +219,7 @@ impl Client {
         self.runtime.block_on(self.inner.drop_table(table))
     }
 
-    /// Makes the server write a checkpoint; gives its path.
+    /// Makes the server write a checkpoint, and returns its path.
     ///
     /// # Errors
     /// As [`crate::Client::checkpoint`].
@@ -219,7 +227,7 @@ impl Client {
         self.runtime.block_on(self.inner.checkpoint())
     }
 
-    /// What becomes of checkpoints.
+    /// Returns the state of checkpoints.
     ///
     /// # Errors
     /// As [`crate::Client::checkpoint_status`].
@@ -227,7 +235,7 @@ impl Client {
         self.runtime.block_on(self.inner.checkpoint_status())
     }
 
-    /// Proposes what the items of `table` look like.
+    /// Proposes the structure of the items of `table`.
     ///
     /// # Errors
     /// As [`crate::Client::name_columns`].
@@ -235,7 +243,7 @@ impl Client {
         self.runtime.block_on(self.inner.name_columns(table, structure))
     }
 
-    /// What the items of `table` look like.
+    /// Returns the structure of the items of `table`.
     ///
     /// # Errors
     /// As [`crate::Client::column_names`].
@@ -259,7 +267,7 @@ impl Client {
         self.inner.sample_call(table, num_samples, Some(self.inner.timeout()))?.finish()
     }
 
-    /// A writer of steps and items.
+    /// Creates a writer of steps and items.
     ///
     /// # Errors
     /// As [`crate::Client::trajectory_writer`].
@@ -268,7 +276,7 @@ impl Client {
         Ok(TrajectoryWriter::new(Arc::clone(&self.runtime), self.inner.trajectory_writer(options)?))
     }
 
-    /// A writer that makes items from patterns.
+    /// Creates a writer that creates items from patterns.
     ///
     /// # Errors
     /// As [`crate::Client::structured_writer`].
@@ -276,7 +284,7 @@ impl Client {
         self.structured_writer_with(configs, StructuredWriterOptions::default())
     }
 
-    /// [`structured_writer`](Self::structured_writer) with other than the default options.
+    /// As [`structured_writer`](Self::structured_writer), with `options`.
     ///
     /// # Errors
     /// As [`structured_writer`](Self::structured_writer).
@@ -290,7 +298,7 @@ impl Client {
         Ok(StructuredWriter::new(Arc::clone(&self.runtime), writer))
     }
 
-    /// A reader of samples.
+    /// Creates a reader of samples.
     ///
     /// # Errors
     /// As [`crate::Client::sampler`].
@@ -299,7 +307,7 @@ impl Client {
         Ok(Sampler::new(Arc::clone(&self.runtime), self.inner.sampler(table, options)?))
     }
 
-    /// A reader of batches.
+    /// Creates a reader of batches.
     ///
     /// # Errors
     /// As [`crate::Client::batches`].

@@ -1,7 +1,7 @@
 //! The same client without async: every call blocks its thread, at most for its timeout.
 //!
-//! A client has a runtime of its own, shared by its clones, writers and samplers. These calls must not be made from
-//! inside another runtime's tasks.
+//! A client has its own runtime, which its clones, writers and samplers share. Do not call these methods from the tasks
+//! of another runtime.
 
 mod client;
 mod sampler;

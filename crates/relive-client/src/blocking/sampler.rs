@@ -1,4 +1,4 @@
-//! The sampler.
+//! The blocking samplers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::{Result, Sample, SampleBatch};
 /// Reads batches of samples of one table; an iterator that ends after `max_batches`. See [`crate::BatchSampler`].
 #[derive(Debug)]
 pub struct BatchSampler {
-    // Dropped before the runtime, whose tasks it ends.
+    // Dropped before the runtime, because it ends tasks there.
     inner: crate::BatchSampler,
     runtime: Arc<Runtime>,
 }
@@ -20,7 +20,7 @@ impl BatchSampler {
         BatchSampler { inner, runtime }
     }
 
-    /// The next batch, with a time of its own; none waits for ever.
+    /// Returns the next batch, with its own timeout; `None` waits without a limit.
     ///
     /// # Errors
     /// As [`crate::BatchSampler::next`].
@@ -40,7 +40,7 @@ impl Iterator for BatchSampler {
 /// Reads samples of one table; an iterator that ends after `max_samples`. See [`crate::Sampler`].
 #[derive(Debug)]
 pub struct Sampler {
-    // Dropped before the runtime, whose tasks it ends.
+    // Dropped before the runtime, because it ends tasks there.
     inner: crate::Sampler,
     runtime: Arc<Runtime>,
 }
@@ -50,7 +50,7 @@ impl Sampler {
         Sampler { inner, runtime }
     }
 
-    /// The next sample, waiting no longer than `timeout` whatever the reason; none after `max_samples`.
+    /// Returns the next sample, waiting at most `timeout` for any reason; `None` after `max_samples`.
     ///
     /// # Errors
     /// As [`crate::Sampler::next`].
@@ -58,7 +58,7 @@ impl Sampler {
         self.runtime.block_on(self.inner.next_with_timeout(timeout))
     }
 
-    /// The next `num_samples` samples; fewer when the end or an error comes first.
+    /// Returns the next `num_samples` samples; fewer if the end or an error comes first.
     ///
     /// # Errors
     /// As [`crate::Sampler::next_batch`].

@@ -1,4 +1,4 @@
-//! The writers.
+//! The blocking writers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,10 +8,10 @@ use tokio::runtime::Runtime;
 
 use crate::{History, Result, TrajectoryColumns, Windows};
 
-/// Writes steps and makes items that refer to them; see [`crate::TrajectoryWriter`].
+/// Appends steps and creates items that refer to them; see [`crate::TrajectoryWriter`].
 #[derive(Debug)]
 pub struct TrajectoryWriter {
-    // Dropped before the runtime, whose task it ends.
+    // Dropped before the runtime, because it ends a task there.
     inner: crate::TrajectoryWriter,
     runtime: Arc<Runtime>,
 }
@@ -29,7 +29,7 @@ impl TrajectoryWriter {
         self.inner.append(step)
     }
 
-    /// Appends a part of a step, which stays open.
+    /// Appends a part of a step. The step stays open.
     ///
     /// # Errors
     /// As [`crate::TrajectoryWriter::append_partial`].
@@ -45,27 +45,27 @@ impl TrajectoryWriter {
         self.inner.append_sequence(steps)
     }
 
-    /// What items can refer to.
+    /// Returns the steps that items can refer to.
     pub fn history(&self) -> History<'_> {
         self.inner.history()
     }
 
-    /// Completed steps of this episode.
+    /// Returns the number of completed steps of this episode.
     pub fn episode_steps(&self) -> u64 {
         self.inner.episode_steps()
     }
 
-    /// Items that the server has not confirmed.
+    /// Returns the number of unconfirmed items.
     pub fn pending_items(&self) -> usize {
         self.inner.pending_items()
     }
 
-    /// Says what this writer's items of `table` look like; see [`crate::TrajectoryWriter::name_columns`].
+    /// Declares the structure of this writer's items of `table`; see [`crate::TrajectoryWriter::name_columns`].
     pub fn name_columns(&mut self, table: &str, structure: &Nest<()>) {
         self.inner.name_columns(table, structure);
     }
 
-    /// Makes an item and gives its key.
+    /// Creates an item and returns its key.
     ///
     /// # Errors
     /// As [`crate::TrajectoryWriter::create_item`].
@@ -82,7 +82,7 @@ impl TrajectoryWriter {
         }
     }
 
-    /// Makes an item of each of `trajectories` and gives their keys.
+    /// Creates an item from each of `trajectories` and returns their keys.
     ///
     /// # Errors
     /// As [`crate::TrajectoryWriter::create_items`].
@@ -95,7 +95,7 @@ impl TrajectoryWriter {
         self.runtime.block_on(self.inner.create_items(table, priorities, trajectories))
     }
 
-    /// Makes an item of each window of the history and gives their keys.
+    /// Creates an item from each window of the history and returns their keys.
     ///
     /// # Errors
     /// As [`crate::TrajectoryWriter::create_window_items`].
@@ -116,7 +116,7 @@ impl TrajectoryWriter {
         self.runtime.block_on(self.inner.flush(timeout))
     }
 
-    /// Waits until at most `items` items are not confirmed.
+    /// Waits until at most `items` items are unconfirmed.
     ///
     /// # Errors
     /// As [`crate::TrajectoryWriter::flush`].
@@ -132,7 +132,7 @@ impl TrajectoryWriter {
         self.runtime.block_on(self.inner.end_episode(clear_history, timeout))
     }
 
-    /// Sets how many steps a column keeps and how many a chunk gets.
+    /// Sets how many steps a column keeps and how many a chunk holds.
     ///
     /// # Errors
     /// As [`crate::TrajectoryWriter::configure`].
@@ -145,7 +145,7 @@ impl TrajectoryWriter {
         self.inner.configure(path, num_keep_alive_refs, chunk_steps)
     }
 
-    /// Flushes and ends the writer, within the client's time.
+    /// Flushes and closes the writer, within the client's timeout.
     ///
     /// # Errors
     /// As [`crate::TrajectoryWriter::close`].
@@ -153,7 +153,7 @@ impl TrajectoryWriter {
         self.runtime.block_on(self.inner.close())
     }
 
-    /// [`close`](Self::close) with a time of its own.
+    /// As [`close`](Self::close), with its own timeout.
     ///
     /// # Errors
     /// As [`crate::TrajectoryWriter::close`].
@@ -162,10 +162,10 @@ impl TrajectoryWriter {
     }
 }
 
-/// Appends steps and makes items from patterns; see [`crate::StructuredWriter`].
+/// Appends steps and creates items from patterns; see [`crate::StructuredWriter`].
 #[derive(Debug)]
 pub struct StructuredWriter {
-    // Dropped before the runtime, whose task it ends.
+    // Dropped before the runtime, because it ends a task there.
     inner: crate::StructuredWriter,
     runtime: Arc<Runtime>,
 }
@@ -175,7 +175,7 @@ impl StructuredWriter {
         StructuredWriter { inner, runtime }
     }
 
-    /// Appends one step and makes the items that are due.
+    /// Appends one step and creates the items that are due.
     ///
     /// # Errors
     /// As [`crate::StructuredWriter::append`].
@@ -186,7 +186,7 @@ impl StructuredWriter {
         self.runtime.block_on(self.inner.append(step))
     }
 
-    /// Appends a part of a step, which stays open.
+    /// Appends a part of a step. The step stays open.
     ///
     /// # Errors
     /// As [`crate::StructuredWriter::append_partial`].
@@ -202,7 +202,7 @@ impl StructuredWriter {
         self.runtime.block_on(self.inner.flush(timeout))
     }
 
-    /// Waits until at most `items` items are not confirmed.
+    /// Waits until at most `items` items are unconfirmed.
     ///
     /// # Errors
     /// As [`crate::TrajectoryWriter::flush`].
@@ -210,7 +210,7 @@ impl StructuredWriter {
         self.runtime.block_on(self.inner.flush_until(items, timeout))
     }
 
-    /// Makes the items that are due at the end of an episode, flushes and begins a new one.
+    /// Creates the items that are due at the end of an episode, flushes, and begins a new episode.
     ///
     /// # Errors
     /// As [`crate::StructuredWriter::end_episode`].
@@ -218,7 +218,7 @@ impl StructuredWriter {
         self.runtime.block_on(self.inner.end_episode(clear_history, timeout))
     }
 
-    /// Flushes and ends the writer, within the client's time.
+    /// Flushes and closes the writer, within the client's timeout.
     ///
     /// # Errors
     /// As [`crate::TrajectoryWriter::close`].

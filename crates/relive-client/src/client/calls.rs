@@ -1,4 +1,4 @@
-//! Calls of one request and one answer.
+//! Calls with one request and one response.
 
 use relive_connection::{Result, ServerInfo, ServerStatus, Waits};
 use relive_fleet::Target;
@@ -7,18 +7,18 @@ use relive_table::CheckpointStatus;
 use super::Client;
 
 impl Client {
-    /// The tables of the server. Waits for a server to be there.
+    /// Returns the server's tables. Waits until a server answers.
     ///
     /// # Errors
-    /// `Timeout` when no server answers in the client's time.
+    /// `Timeout` if no server answers within the client's timeout.
     pub async fn server_info(&self) -> Result<ServerInfo> {
         self.backend.server_info("server_info").await
     }
 
-    /// What the server holds and who waits for what. Only Relive's servers know.
+    /// Returns what the server holds, and which calls wait for what. Only Relive servers support it.
     ///
     /// # Errors
-    /// `Unimplemented` from a dm-reverb server, `Timeout` when no server answers in the client's time.
+    /// `Unimplemented` from a dm-reverb server, `Timeout` if no server answers within the client's timeout.
     pub async fn status(&self) -> Result<ServerStatus> {
         match self.backend.target() {
             Target::Server(server) => server.status(self.timeout()).await,
@@ -27,11 +27,11 @@ impl Client {
         }
     }
 
-    /// What samples and inserts of `table` wait for now, for a caller who wonders why his call takes so long. In the
-    /// same process the answer is there at once.
+    /// Returns what samples and inserts of `table` are waiting for, to explain why a call takes long. For tables in the
+    /// same process, the result is immediate.
     ///
     /// # Errors
-    /// `NotFound` for an unknown table, `Unimplemented` from a dm-reverb server, `Timeout` after the client's time.
+    /// `NotFound` for an unknown table; `Unimplemented` from a dm-reverb server; `Timeout` after the client's timeout.
     pub async fn waits(&self, table: &str) -> Result<Waits> {
         match self.backend.target() {
             Target::Server(server) => server.waits(table, self.timeout()).await,
@@ -40,7 +40,7 @@ impl Client {
         }
     }
 
-    /// Sets the priorities of items, by their keys; keys that the table does not have are ignored.
+    /// Sets the priorities of items by key. Unknown keys are ignored.
     ///
     /// # Errors
     /// As [`mutate_priorities`](Self::mutate_priorities).
@@ -48,7 +48,7 @@ impl Client {
         self.mutate_priorities(table, priorities, &[]).await
     }
 
-    /// Deletes items by their keys; keys that the table does not have are ignored.
+    /// Deletes items by key. Unknown keys are ignored.
     ///
     /// # Errors
     /// As [`mutate_priorities`](Self::mutate_priorities).
@@ -56,12 +56,12 @@ impl Client {
         self.mutate_priorities(table, &[], keys).await
     }
 
-    /// In one call sets priorities (`updates`: key and priority) and deletes items (`deletes`: keys) of `table`. Keys
-    /// that the table does not have are ignored.
+    /// Sets priorities (`updates`: key and priority) and deletes items (`deletes`: keys) of `table` in one call.
+    /// Unknown keys are ignored.
     ///
     /// # Errors
-    /// `NotFound` for an unknown table, `InvalidArgument` for a priority that the table's selectors do not take,
-    /// `Timeout` after the client's time.
+    /// `NotFound` for an unknown table; `InvalidArgument` for a priority that a selector of the table refuses;
+    /// `Timeout` after the client's timeout.
     pub async fn mutate_priorities(
         &self,
         table: &str,
@@ -76,12 +76,14 @@ impl Client {
         }
     }
 
-    /// Removes all items of `table` and sets its counters to 0. It is asked for once: a server that comes back may
-    /// have loaded items that are not to be removed.
+    /// Removes all items of `table` and sets its counters to 0.
+    ///
+    /// The client sends this request once and does not retry it: a server that comes back may have loaded items that
+    /// are to stay.
     ///
     /// # Errors
-    /// `NotFound` for an unknown table, `Unavailable` if the connection ends before the answer is there (the table
-    /// may be empty then or not), `Timeout` after the client's time.
+    /// `NotFound` for an unknown table; `Unavailable` if the connection ends before the response arrives (the table may
+    /// then be empty or not); `Timeout` after the client's timeout.
     pub async fn reset(&self, table: &str) -> Result<()> {
         match self.backend.target() {
             Target::Server(server) => server.reset(table, self.timeout()).await,
@@ -90,12 +92,14 @@ impl Client {
         }
     }
 
-    /// Makes the server write a checkpoint; gives its path on the server's machine, or its URL. It holds everything
-    /// that was confirmed before. Calls at the same time share checkpoints; a call that ends early ends none.
+    /// Makes the server write a checkpoint, and returns its path on the server's machine or its URL.
+    ///
+    /// The checkpoint holds everything that was confirmed before the call. Concurrent calls share checkpoints.
+    /// Abandoning a call does not abort the checkpoint.
     ///
     /// # Errors
-    /// `InvalidArgument` from a server or an engine without a checkpointer, `Internal` if the checkpoint cannot be
-    /// written, `Unavailable` at once if no server is there, `Timeout` after the client's time.
+    /// `InvalidArgument` from a server or an engine without a checkpointer; `Internal` if the checkpoint cannot be
+    /// written; `Unavailable`, immediately, if no server answers; `Timeout` after the client's timeout.
     pub async fn checkpoint(&self) -> Result<String> {
         match self.backend.target() {
             Target::Server(server) => server.checkpoint(self.timeout()).await,
@@ -104,11 +108,11 @@ impl Client {
         }
     }
 
-    /// What becomes of checkpoints: what is being written and how far it is, what was written last, when the next is
-    /// due. Only Relive's servers know.
+    /// Returns the state of checkpoints: the running one and its progress, the last one, and when the next is due. Only
+    /// Relive servers support it.
     ///
     /// # Errors
-    /// As [`status`](Self::status), of which this is a part.
+    /// As [`status`](Self::status), which includes this.
     pub async fn checkpoint_status(&self) -> Result<CheckpointStatus> {
         match self.backend.target() {
             Target::Server(server) => server.checkpoint_status(self.timeout()).await,

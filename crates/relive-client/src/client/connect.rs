@@ -1,4 +1,4 @@
-//! The client and how it is made.
+//! The client and its constructors.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,48 +9,88 @@ use relive_engine::Engine;
 use relive_fleet::{Backend, Fleet, ServerChange, ServerState, Target};
 use relive_reader::IdleStreams;
 
-/// A client of one replay server: Relive's or dm-reverb's over TCP, or tables in this very process.
+/// A client of a replay server, of several servers, or of tables in this process.
 ///
-/// In the same process nothing is serialised: chunks are encoded once and shared with the tables, and calls that do not
-/// have to wait need no runtime.
+/// | Constructor | Connects to |
+/// |---|---|
+/// | [`connect`](Client::connect) | one server, Relive's or dm-reverb's |
+/// | [`connect_many`](Client::connect_many) | several servers, used as one |
+/// | [`in_process`](Client::in_process) | the tables of an [`Engine`] in this process |
 ///
-/// Cheap to clone; clones share the connection. Nothing is connected before the first call, and a lost connection is
-/// made again by the next one. A call may take as long as the options say; [`with_timeout`](Client::with_timeout)
-/// gives a clone whose calls may take another time.
+/// A `Client` is cheap to clone. Clones share its connections.
 ///
-/// ```no_run
+/// # Example
+///
+/// ```
 /// use relive_client::{Client, Nest, Tensor};
+/// use relive_engine::Engine;
+/// use relive_table::TableConfig;
 ///
-/// # async fn run() -> Result<(), relive_client::Error> {
-/// let client = Client::connect("localhost:8000")?;
-/// let step = Nest::List(vec![Nest::Leaf(Tensor::scalar(1.0_f32))]);
-/// client.insert(&step, &[("replay", 1.0)]).await?;
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let engine = Engine::builder().table(TableConfig::new("replay")).build()?;
+/// let client = Client::in_process(engine);
+///
+/// let step = Nest::dict([("reward", Tensor::scalar(1.5_f32))]);
+/// client.insert(&step, &[("replay", 0.5)]).await?;
+///
 /// let samples = client.sample("replay", 1).await?;
-/// assert_eq!(samples[0].columns()?, [Tensor::from_slice(&[1.0_f32], [1]).expect("one value in one row")]);
+/// assert_eq!(samples[0].info().priority, 0.5);
+/// assert_eq!(samples[0].columns()?, [Tensor::from_slice(&[1.5_f32], [1])?]);
 /// # Ok(())
 /// # }
 /// ```
+///
+/// # Connections
+///
+/// A client connects on its first call, not when it is created, and reconnects after a lost connection. A client of a
+/// server needs a Tokio runtime; [`blocking::Client`](crate::blocking::Client) has its own.
+///
+/// # Tables in the same process
+///
+/// Nothing is serialized: chunks are encoded once and shared with the tables. Calls that do not have to wait need no
+/// runtime.
+///
+/// # Timeouts
+///
+/// A call may take as long as [`ClientOptions::timeout`] allows, 30 s by default.
+/// [`with_timeout`](Client::with_timeout) returns a clone with another timeout. Writers and samplers use the timeout of
+/// the client that created them.
+///
+/// # Errors
+///
+/// Every call returns an [`Error`](crate::Error) with a [`kind`](crate::Error::kind) and a message that says what the
+/// call was waiting for. The kinds that most calls share:
+///
+/// | Kind | Meaning |
+/// |---|---|
+/// | `InvalidArgument` | an option, a step or a priority cannot be used |
+/// | `NotFound` | no table has this name |
+/// | `Timeout` | the call did not complete within its timeout |
+/// | `Unavailable` | no server answers, or the connection broke during a call that is not repeated |
+/// | `Unimplemented` | the server does not support the call; many calls need a Relive server |
 #[derive(Clone)]
 pub struct Client {
     pub(super) backend: Backend,
-    /// Connections of calls that wait on the spot.
+    /// Connections of calls that block their thread.
     pub(super) idle: Arc<IdleStreams>,
 }
 
 impl Client {
-    /// A client of the server at `address`: a `SocketAddr`, `host:port` or `http://host:port`. Must be called inside a
-    /// Tokio runtime; [`blocking::Client`](crate::blocking::Client) needs none.
+    /// Creates a client of the server at `address`: a `SocketAddr`, `host:port` or `http://host:port`.
     ///
-    /// A list with commas, `host1:port,host2:port`, and a name whose addresses are all servers, `dns:///name:port`,
-    /// make a client of [many servers](Self::connect_many).
+    /// Must be called inside a Tokio runtime; [`blocking::Client`](crate::blocking::Client) needs none.
+    ///
+    /// A comma-separated list, `host1:port,host2:port`, and a name with one server at each of its addresses,
+    /// `dns:///name:port`, create a client of [many servers](Self::connect_many).
     ///
     /// # Errors
-    /// `InvalidArgument` for an address that cannot be one. Whether a server is there shows with the first call.
+    /// `InvalidArgument` for a malformed address. A server that does not answer only makes the first call fail.
     pub fn connect(address: impl ToString) -> Result<Client> {
         Client::connect_with(address, ClientOptions::default())
     }
 
-    /// A client with other than the default options.
+    /// As [`connect`](Self::connect), with `options`.
     ///
     /// # Errors
     /// As [`connect`](Self::connect).
@@ -62,15 +102,20 @@ impl Client {
         Backend::connect(&address.to_string(), options).map(Client::of)
     }
 
-    /// A client of all servers at `addresses` as if they were one: each is `host:port`, or `dns:///name:port` for all
-    /// addresses that the name has. Must be called inside a Tokio runtime, whose tasks watch the servers.
+    /// Creates a client that uses all servers at `addresses` as one. Each address is `host:port`, or `dns:///name:port`
+    /// for all addresses of that name.
     ///
-    /// Writers share the servers among them, each of their streams stays at one. Samples and batches come from all,
-    /// weighted by the sizes of their tables: see [`SampleInfo::probability`](crate::SampleInfo::probability).
-    /// Changes of priorities and deletions go to the server that has the item. What servers tell of themselves is
-    /// added up; resetting, checkpoints and changes of tables are made at all, or fail with a
-    /// [`PartialFailure`](crate::PartialFailure). A server that is away is left out until it answers again, and
-    /// nothing waits for it; [`servers`](Self::servers) and [`server_changes`](Self::server_changes) tell.
+    /// Must be called inside a Tokio runtime, whose tasks watch the servers.
+    ///
+    /// * Writers spread their streams over the servers; a stream stays with its server.
+    /// * Samples and batches come from all servers, weighted by the sizes of their tables: see
+    ///   [`SampleInfo::probability`](crate::SampleInfo::probability).
+    /// * Updates of priorities and deletions go to the server that has the item.
+    /// * Reports of the servers are added up.
+    /// * Resets, checkpoints and changes of tables apply to all servers, or fail with a
+    ///   [`PartialFailure`](crate::PartialFailure).
+    /// * A server that does not answer is left out until it answers again; no call waits for it.
+    ///   [`servers`](Self::servers) and [`server_changes`](Self::server_changes) list such servers.
     ///
     /// ```no_run
     /// use relive_client::{BatchOptions, Client};
@@ -87,12 +132,12 @@ impl Client {
     /// ```
     ///
     /// # Errors
-    /// `InvalidArgument` for no addresses, the same twice, and one that cannot be one.
+    /// `InvalidArgument` for an empty list, a repeated address and a malformed address.
     pub fn connect_many<A: AsRef<str>>(addresses: &[A]) -> Result<Client> {
         Client::connect_many_with(addresses, ClientOptions::default())
     }
 
-    /// [`connect_many`](Self::connect_many) with other than the default options.
+    /// As [`connect_many`](Self::connect_many), with `options`.
     ///
     /// # Errors
     /// As [`connect_many`](Self::connect_many).
@@ -101,7 +146,8 @@ impl Client {
         Backend::connect_many(addresses, &options).map(Client::of)
     }
 
-    /// A client of the tables of `engine`, without a network. Once the engine is closed, calls fail with `Cancelled`.
+    /// Creates a client of the tables of `engine`, without a network. Once the engine is closed, calls fail with
+    /// `Cancelled`.
     ///
     /// ```
     /// use relive_client::{Client, Transport};
@@ -117,7 +163,7 @@ impl Client {
         Client::in_process_with(engine, ClientOptions::default())
     }
 
-    /// [`in_process`](Self::in_process) with other than the default options, of which only the timeout has a meaning.
+    /// As [`in_process`](Self::in_process), with `options`, of which only the timeout has an effect.
     #[expect(clippy::needless_pass_by_value, reason = "as the other ways to make a client")]
     pub fn in_process_with(engine: Engine, options: ClientOptions) -> Client {
         Client::of(Backend::in_process(engine, &options))
@@ -127,7 +173,8 @@ impl Client {
         Client { backend, idle: Arc::default() }
     }
 
-    /// This client with another time for each call, and for those of the writers and samplers that it makes.
+    /// Returns a clone of this client with another timeout, which also applies to the writers and samplers that it
+    /// creates.
     ///
     /// ```
     /// use std::time::Duration;
@@ -150,21 +197,20 @@ impl Client {
         Client { backend: self.backend.with_timeout(timeout), idle: Arc::clone(&self.idle) }
     }
 
-    /// How long each call may take.
+    /// Returns the timeout of calls.
     pub fn timeout(&self) -> Duration {
         self.backend.timeout()
     }
 
-    /// How this client reaches its tables, as far as it is known: `Tcp` before the first batch or
-    /// [`negotiate`](Self::negotiate).
+    /// Returns how this client reaches its tables; `Tcp` before the first batch or [`negotiate`](Self::negotiate).
     pub fn transport(&self) -> Transport {
         self.backend.transport()
     }
 
-    /// Finds out how this client reaches its tables; asks the server the first time.
+    /// Returns how this client reaches its tables. The first call asks the server.
     ///
     /// # Errors
-    /// The server is away; `FailedPrecondition` if the way that the options ask for does not lead to it.
+    /// The server is unreachable; `FailedPrecondition` if the transport in the options does not reach it.
     pub async fn negotiate(&self) -> Result<Transport> {
         match self.backend.target() {
             Target::Server(server) => server.dialer().await.map(|_| server.transport()),
@@ -173,23 +219,24 @@ impl Client {
         }
     }
 
-    /// The address as a URI; `in-process` for tables of this process; the addresses as they were given of many servers.
+    /// Returns the address: a URI; `in-process` for tables in this process; for many servers, the addresses as given.
     pub fn address(&self) -> &str {
         self.backend.address()
     }
 
-    /// The servers of a client of many, as they stand now; none of a client of one, which watches nothing.
+    /// Returns the current state of each server of a client of many servers. Empty for a client of one server, which
+    /// does not watch it.
     pub fn servers(&self) -> Vec<ServerState> {
         self.fleet().map(Fleet::states).unwrap_or_default()
     }
 
-    /// The last 256 times that a server was left out, taken back, or no longer among the addresses of its name; the
+    /// Returns the last 256 times that a server was left out, rejoined, or disappeared from the addresses of its name;
     /// oldest first.
     pub fn server_changes(&self) -> Vec<ServerChange> {
         self.fleet().map(Fleet::changes).unwrap_or_default()
     }
 
-    /// A client of one of many servers, by its address as [`servers`](Self::servers) tells it.
+    /// Returns a client of one of many servers, by its address in [`servers`](Self::servers).
     pub fn server(&self, address: &str) -> Option<Client> {
         self.backend.member(address).map(Client::of)
     }

@@ -12,23 +12,23 @@ use relive_writer::{
 use super::Client;
 
 impl Client {
-    /// A writer of steps and items. It connects with its first item.
+    /// Creates a writer of steps and items. It connects when it sends its first item.
     ///
     /// # Errors
-    /// `InvalidArgument` for options that contradict each other.
+    /// `InvalidArgument` for contradictory options.
     pub fn trajectory_writer(&self, options: TrajectoryWriterOptions) -> Result<TrajectoryWriter> {
         TrajectoryWriter::new(self.backend.clone(), &options)
     }
 
-    /// A writer that makes items by itself, from patterns.
+    /// Creates a writer that creates items from patterns.
     ///
     /// # Errors
-    /// `InvalidArgument` for no configuration, or one that is wrong; the error says which and why.
+    /// `InvalidArgument` for an empty list or an invalid configuration. The error says which one and why.
     pub fn structured_writer(&self, configs: Vec<StructuredConfig>) -> Result<StructuredWriter> {
         self.structured_writer_with(configs, StructuredWriterOptions::default())
     }
 
-    /// [`structured_writer`](Self::structured_writer) with other than the default options.
+    /// As [`structured_writer`](Self::structured_writer), with `options`.
     ///
     /// # Errors
     /// As [`structured_writer`](Self::structured_writer).
@@ -40,7 +40,7 @@ impl Client {
         StructuredWriter::new(self.backend.clone(), configs, &options)
     }
 
-    /// A reader of samples of `table`. It begins to fetch at once.
+    /// Creates a reader of samples of `table`, which begins to fetch immediately.
     ///
     /// # Errors
     /// `InvalidArgument` for options out of range.
@@ -48,26 +48,26 @@ impl Client {
         Sampler::new(&self.backend, table, &options)
     }
 
-    /// A reader of batches of `table`, whose columns are decoded into one array each.
+    /// Creates a reader of batches of `table`. Each column of a batch can be decoded into one array.
     ///
     /// # Errors
-    /// `InvalidArgument` for options out of range; `NotFound` for an unknown table of this process (a server tells
-    /// with the first batch).
+    /// `InvalidArgument` for options out of range; `NotFound` for an unknown table of this process. A server reports an
+    /// unknown table with the first batch.
     pub fn batches(&self, table: &str, options: BatchOptions) -> Result<BatchSampler> {
         BatchSampler::new(&self.backend, table, &options)
     }
 
-    /// Writes one step as one item into each of the tables in `priorities` (name and priority), and waits until they
-    /// are confirmed. The item's columns keep a leading dimension of 1.
+    /// Writes one step as one item into each table in `priorities` (name and priority), and waits until the items are
+    /// confirmed. The item's columns keep a leading dimension of 1.
     ///
     /// # Errors
-    /// `InvalidArgument` for no tables, NaN priorities, and steps that a table's signature or the server refuses,
-    /// `NotFound` for an unknown table, `Timeout` after the client's time.
+    /// `InvalidArgument` for an empty list of tables, a NaN priority, or a step that a table's signature or the server
+    /// refuses; `NotFound` for an unknown table; `Timeout` after the client's timeout.
     pub async fn insert(&self, step: &Nest<Tensor>, priorities: &[(&str, f64)]) -> Result<()> {
         relive_writer::insert(&self.backend, step, priorities, true).await
     }
 
-    /// [`insert`](Self::insert) for steps whose names may be others than those of their tables; see
+    /// As [`insert`](Self::insert), but the names of the step's columns may differ from those of the table; see
     /// [`check_names`](TrajectoryWriterOptions::check_names).
     ///
     /// # Errors
@@ -76,11 +76,11 @@ impl Client {
         relive_writer::insert(&self.backend, step, priorities, false).await
     }
 
-    /// Takes `num_samples` samples of `table`; blocks while the table's rate limiter does not let them through.
+    /// Takes `num_samples` samples of `table`. Waits while the table's rate limiter holds samples back.
     ///
     /// # Errors
-    /// `Timeout` when not a single sample came in the client's time; when some came, those are returned.
-    /// `InvalidArgument` for no samples, `NotFound` for an unknown table.
+    /// `Timeout` if no sample arrives within the client's timeout; if some arrive, those are returned.
+    /// `InvalidArgument` for 0 samples; `NotFound` for an unknown table.
     pub async fn sample(&self, table: &str, num_samples: usize) -> Result<Vec<Sample>> {
         let options = SamplerOptions::default()
             .max_samples(num_samples)
@@ -90,11 +90,11 @@ impl Client {
         self.sampler(table, options)?.next_batch(num_samples).await
     }
 
-    /// Asks for `num_samples` samples of `table`, to be waited for on the spot. With a timeout, the rate limiter may
-    /// hold them back no longer than this; without one, as long as it likes.
+    /// Requests `num_samples` samples of `table` for a caller that blocks its thread. `timeout` limits how long the
+    /// rate limiter may hold them back; without it, there is no limit.
     ///
     /// # Errors
-    /// `InvalidArgument` for no samples, `NotFound` for an unknown table of this process.
+    /// `InvalidArgument` for 0 samples; `NotFound` for an unknown table of this process.
     pub fn sample_call(
         &self,
         table: &str,
@@ -104,24 +104,24 @@ impl Client {
         SampleCall::new(&self.backend, &self.idle, table, num_samples, timeout)
     }
 
-    /// Up to `limit` items of `table` in the order of their insertion, beginning at `from`: 0, or what the page
-    /// before says.
+    /// Returns up to `limit` items of `table` in the order of their insertion, beginning at `from`: 0, or the position
+    /// that the previous page returned.
     ///
-    /// A page makes the server look through the whole table, so that a few large pages are better than many small
-    /// ones; it gives at most 100,000. Items that come or leave meanwhile may or may not be on it.
+    /// Each page makes the server scan the whole table, so a few large pages are better than many small ones. A page
+    /// has at most 100,000 items. Items that are inserted or removed meanwhile may or may not be on it.
     ///
     /// # Errors
-    /// `NotFound` for an unknown table, `Unimplemented` from a dm-reverb server, `Timeout` after the client's time.
+    /// `NotFound` for an unknown table; `Unimplemented` from a dm-reverb server; `Timeout` after the client's timeout.
     pub async fn items(&self, table: &str, from: u64, limit: usize) -> Result<ItemPage> {
         relive_reader::items(&self.backend, table, from, limit).await
     }
 
-    /// The items of these keys with their data, none where the table has no such item. It does not count as sampling:
-    /// their probability is 0.
+    /// Returns the items of these keys with their data; `None` for a key that the table does not have. This does not
+    /// count as sampling: the probability of these items is 0.
     ///
     /// # Errors
-    /// `NotFound` for an unknown table, `Unimplemented` from a dm-reverb server, `Unavailable` when the server goes
-    /// away meanwhile, `Timeout` after the client's time.
+    /// `NotFound` for an unknown table; `Unimplemented` from a dm-reverb server; `Unavailable` if the server
+    /// disconnects meanwhile; `Timeout` after the client's timeout.
     pub async fn get_items(&self, table: &str, keys: &[u64]) -> Result<Vec<Option<Sample>>> {
         relive_reader::get_items(&self.backend, table, keys).await
     }

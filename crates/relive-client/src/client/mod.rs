@@ -1,4 +1,4 @@
-//! The client: what writers, readers and calls of one request have in common.
+//! The client, which creates writers and readers and makes calls.
 
 mod calls;
 mod connect;

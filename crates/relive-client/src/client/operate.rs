@@ -1,4 +1,4 @@
-//! Changing the tables of a server in use, and naming their columns.
+//! Changing tables while they are in use, and naming their columns.
 
 use std::error::Error as _;
 
@@ -10,12 +10,14 @@ use relive_tensor::Nest;
 use super::Client;
 
 impl Client {
-    /// Changes rules of `table` while it is in use, all of them or none; tells what is other than before. Whoever may
-    /// go on then does. The cursor of the rate limiter stays where it is: a new ratio is for inserts to come.
+    /// Changes rules of `table` while it is in use: all of them or none. Returns the rules that changed.
     ///
-    /// Items beyond smaller bounds leave by the remover's choice before this returns. The change is logged by the
-    /// server and shown in [`ServerStatus::changes`](crate::ServerStatus::changes). It lasts until the server ends;
-    /// one that begins with a checkpoint has the rules of that checkpoint, and nothing is paused.
+    /// Waiting calls that the new rules allow proceed. The cursor of the rate limiter stays: a new ratio applies to
+    /// later inserts only.
+    ///
+    /// If a bound shrinks, the remover evicts the excess items before this returns. The server logs the change and
+    /// lists it in [`ServerStatus::changes`](crate::ServerStatus::changes). The change lasts until the server ends. A
+    /// server that starts from a checkpoint has the rules of that checkpoint, and nothing is paused.
     ///
     /// ```
     /// use relive_client::{Client, TableChange};
@@ -32,8 +34,8 @@ impl Client {
     /// ```
     ///
     /// # Errors
-    /// `NotFound` for an unknown table, `InvalidArgument` for rules out of range and for no change at all,
-    /// `Unimplemented` from a dm-reverb server, `Timeout` after the client's time.
+    /// `NotFound` for an unknown table; `InvalidArgument` for rules out of range and for an empty change;
+    /// `Unimplemented` from a dm-reverb server; `Timeout` after the client's timeout.
     pub async fn change_table(&self, table: &str, change: TableChange) -> Result<Changed> {
         if change.is_empty() {
             return Err(Error::invalid("change_table: nothing is to be changed; set at least one rule"));
@@ -45,8 +47,8 @@ impl Client {
         }
     }
 
-    /// Holds back inserts, samples or both of `table`. Calls wait, and say that the table is paused if they are given
-    /// up.
+    /// Pauses inserts, samples or both of `table`. Calls then wait; if they time out, their error says that the table
+    /// is paused.
     ///
     /// # Errors
     /// As [`change_table`](Self::change_table).
@@ -54,7 +56,7 @@ impl Client {
         self.change_table(table, paused(inserts, samples, true)).await
     }
 
-    /// Lets inserts, samples or both of `table` go on.
+    /// Resumes inserts, samples or both of `table`.
     ///
     /// # Errors
     /// As [`change_table`](Self::change_table).
@@ -62,12 +64,13 @@ impl Client {
         self.change_table(table, paused(inserts, samples, false)).await
     }
 
-    /// Adds an empty table. A server that is started again finds it in its checkpoint, and wants it in its
-    /// configuration, too.
+    /// Adds an empty table.
+    ///
+    /// A restarted server finds the table in its checkpoint, but also needs it in its configuration.
     ///
     /// # Errors
-    /// `InvalidArgument` for rules out of range and for a name that is taken, `Unimplemented` from a dm-reverb
-    /// server, `Timeout` after the client's time.
+    /// `InvalidArgument` for rules out of range and for a name that exists; `Unimplemented` from a dm-reverb server;
+    /// `Timeout` after the client's timeout.
     pub async fn add_table(&self, config: TableConfig) -> Result<()> {
         config.validate().map_err(|error| Error::invalid(format!("add_table: {error}")))?;
         match self.backend.target() {
@@ -77,43 +80,45 @@ impl Client {
         }
     }
 
-    /// Drops `table` with all its items. Calls that wait for it fail with `NotFound`. A server keeps its last table.
+    /// Drops `table` with all its items. Calls that wait for it fail with `NotFound`. The last table of a server cannot
+    /// be dropped.
     ///
     /// # Errors
-    /// `NotFound` for an unknown table, `InvalidArgument` for the only one, `Unimplemented` from a dm-reverb server,
-    /// `Timeout` after the client's time.
+    /// `NotFound` for an unknown table; `InvalidArgument` for the only table; `Unimplemented` from a dm-reverb server;
+    /// `Timeout` after the client's timeout.
     pub async fn drop_table(&self, table: &str) -> Result<()> {
         let dropped = match self.backend.target() {
             Target::Server(server) => server.drop_table(table, self.timeout()).await,
             Target::Process(local) => local.drop_table(table),
             Target::Fleet(fleet) => fleet.drop_table(table, self.timeout()).await,
         };
-        // Another one of this name has items that are to be described anew, at every server that dropped this one.
+        // A later table of this name may have other items, so forget the names of this one for every server that
+        // dropped it.
         if dropped.as_ref().map_or_else(is_done_in_part, |()| true) {
             self.backend.proposals().forget(table);
         }
         dropped
     }
 
-    /// Proposes `structure` as what the items of `table` look like; its leaves are their columns in the flattening
-    /// order. Tells whether it is the structure that the table keeps: its signature's, or else the first that was
+    /// Proposes `structure` as the structure of the items of `table`; its leaves are their columns in flattening order.
+    /// Returns whether it is the structure that the table keeps: its signature's or, without one, the first that was
     /// proposed.
     ///
-    /// Writers do this by themselves.
+    /// Writers call this themselves.
     ///
     /// # Errors
-    /// `InvalidArgument` for a structure without columns, or with more than 4,096 of them, 32 levels or 64 KiB of
-    /// names; `NotFound` for an unknown table, `Unimplemented` from a dm-reverb server, `Timeout` after the client's
-    /// time.
+    /// `InvalidArgument` for a structure without columns, or with more than 4,096 columns, 32 levels or 64 KiB of
+    /// names; `NotFound` for an unknown table; `Unimplemented` from a dm-reverb server; `Timeout` after the client's
+    /// timeout.
     pub async fn name_columns(&self, table: &str, structure: &Nest<()>) -> Result<bool> {
         self.backend.name_columns(table, structure).await
     }
 
-    /// What the items of `table` look like: the structure that puts the columns of its samples
-    /// ([`Sample::columns`](crate::Sample::columns)) under their names again, by [`Nest::unflatten`]. None if nobody
-    /// has said it, and from a dm-reverb server.
+    /// Returns the structure of the items of `table`. [`Nest::unflatten`] puts the columns of a sample
+    /// ([`Sample::columns`](crate::Sample::columns)) back under their names. `None` if no writer has named the columns,
+    /// and from a dm-reverb server.
     ///
-    /// An item that was written with another structure than the first may have other columns.
+    /// Items that were written with another structure than the first may have other columns.
     ///
     /// ```
     /// # use relive_client::{Client, Nest, Tensor};
@@ -132,7 +137,7 @@ impl Client {
     /// ```
     ///
     /// # Errors
-    /// `NotFound` for an unknown table, `Timeout` after the client's time.
+    /// `NotFound` for an unknown table; `Timeout` after the client's timeout.
     pub async fn column_names(&self, table: &str) -> Result<Option<Nest<()>>> {
         match self.backend.target() {
             Target::Server(server) => server.column_names(table, self.timeout()).await,

@@ -1,4 +1,4 @@
-//! What a server says about itself.
+//! The tables of a server.
 
 use relive_table::TableInfo;
 use relive_wire::reverb::ServerInfoResponse;
@@ -9,7 +9,7 @@ use crate::{Error, ErrorKind, Result};
 /// The tables of a server at one moment.
 #[derive(Debug, Clone)]
 pub struct ServerInfo {
-    /// Changes when the server starts anew or its tables change.
+    /// An id that changes when the server restarts or its tables change.
     pub state_id: StateId,
     /// The tables, sorted by name.
     pub tables: Vec<TableInfo>,
@@ -25,15 +25,15 @@ pub struct StateId {
 }
 
 impl ServerInfo {
-    /// The table of that name.
+    /// Returns the table of that name.
     pub fn table(&self, name: &str) -> Option<&TableInfo> {
         self.tables.iter().find(|table| table.config.name == name)
     }
 
-    /// What a server answered.
+    /// Converts a server's response.
     ///
     /// # Errors
-    /// `Protocol` for tables that make no sense.
+    /// `Protocol` for invalid tables.
     pub fn from_message(message: &ServerInfoResponse) -> Result<ServerInfo> {
         let id = message.tables_state_id.unwrap_or_default();
         let tables = message.table_info.iter().map(table::info_from_wire).collect::<Result<Vec<_>, _>>();

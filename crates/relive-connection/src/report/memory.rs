@@ -1,4 +1,4 @@
-//! What chunks take, as servers and engines of this process tell it.
+//! The memory of chunks, as servers and engines of this process report it.
 
 use relive_engine::process_bytes;
 use relive_tensor::{AccountSnapshot, LedgerSnapshot};
@@ -13,31 +13,31 @@ pub struct ChunkTotals {
     pub chunks: u64,
     /// Bytes as stored.
     pub encoded_bytes: u64,
-    /// Bytes as they would be decoded.
+    /// Bytes once decoded.
     pub raw_bytes: u64,
-    /// Of the encoded bytes, those that several tables hold (of a server), or another one, too (of a table).
+    /// Of the encoded bytes, those that several tables share; for a table, those that it shares with others.
     pub shared_bytes: u64,
-    /// Of the encoded bytes, those that lie on disk instead of in memory.
+    /// Of the encoded bytes, those on disk and not in memory.
     pub spilled_bytes: u64,
 }
 
-/// What bounds the chunks in memory, and who waits for less.
+/// The bound on chunks in memory, and the writers that wait for memory.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct MemoryStatus {
-    /// Bytes of chunks that the server keeps in memory, if there is a bound.
+    /// The bound on the bytes of chunks in memory, if any.
     pub max_bytes: Option<u64>,
-    /// Bytes of memory that the server's process has, if its system tells.
+    /// Bytes of memory of the server's process, if its system reports it.
     pub process_bytes: Option<u64>,
     /// Writers that wait for memory, the longest waiting first.
     pub waiters: Vec<Waiter>,
-    /// Waiters beyond those listed.
+    /// Number of further waiters.
     pub waiters_not_listed: u64,
-    /// Why chunks could not be moved to disk when that was last tried; they stay in memory.
+    /// Why the last attempt to move chunks to disk failed. They stay in memory.
     pub spill_error: Option<String>,
 }
 
 impl ChunkTotals {
-    /// Encoded bytes in memory.
+    /// Returns the encoded bytes in memory.
     pub fn resident_bytes(&self) -> u64 {
         self.encoded_bytes.saturating_sub(self.spilled_bytes)
     }

@@ -1,4 +1,4 @@
-//! What servers, and engines of this process, say about themselves.
+//! Reports of servers and of engines of this process.
 
 mod info;
 mod memory;

@@ -1,4 +1,4 @@
-//! What a Relive server, or an engine of this process, says about itself beyond dm-reverb's protocol.
+//! The status of a Relive server or an engine of this process, beyond dm-reverb's protocol.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use super::memory::{ChunkTotals, MemoryStatus};
 use super::waits::{Waiter, Waits};
 use crate::{Error, ErrorKind, Result};
 
-/// What a Relive server holds, and who waits for what.
+/// What a Relive server holds, and which callers wait for what.
 #[derive(Debug, Clone)]
 pub struct ServerStatus {
     /// Version of the server.
@@ -21,21 +21,21 @@ pub struct ServerStatus {
     pub uptime: Duration,
     /// The tables, sorted by name.
     pub tables: Vec<TableStatus>,
-    /// All live chunks, each counted once.
+    /// All live chunks. Each counts once.
     pub chunks: ChunkTotals,
     /// The bound on their bytes in memory.
     pub memory: MemoryStatus,
-    /// Insert streams open now.
+    /// Number of open insert streams.
     pub insert_streams: u64,
-    /// Sample streams open now.
+    /// Number of open sample streams.
     pub sample_streams: u64,
-    /// What becomes of checkpoints.
+    /// The state of checkpoints.
     pub checkpoints: CheckpointStatus,
-    /// The codecs that writers may choose.
+    /// The codecs that writers may use.
     pub codecs: CodecSet,
-    /// Connections open now.
+    /// Number of open connections.
     pub connections: u64,
-    /// The last changes of tables in use, the oldest first.
+    /// The last changes of tables in use, oldest first.
     pub changes: Vec<LoggedChange>,
 }
 
@@ -44,36 +44,36 @@ pub struct ServerStatus {
 pub struct TableStatus {
     /// Configuration, size and counters.
     pub info: TableInfo,
-    /// `inserts * samples_per_insert - samples`; the limiter keeps it between `min_diff` and `max_diff`. Inserts from
-    /// before a change of the ratio count with theirs.
+    /// `inserts * samples_per_insert - samples`, which the limiter keeps between `min_diff` and `max_diff`. Inserts
+    /// from before a change of the ratio count with the previous ratio.
     pub limiter_cursor: f64,
-    /// Items deleted since the last reset.
+    /// Number of items that left the table since the last reset.
     pub deletes: u64,
-    /// The chunks of the items, each counted once.
+    /// The chunks of the items. Each counts once.
     pub chunks: ChunkTotals,
-    /// Bytes of the chunks that the table's items refer to; a chunk of two items counts twice.
+    /// Bytes of the chunks that the table's items refer to. A chunk of two items counts twice.
     pub referenced_bytes: u64,
-    /// Who waits, the longest waiting first.
+    /// The waiting callers, the longest waiting first.
     pub waiters: Vec<Waiter>,
-    /// Waiters beyond those listed.
+    /// Number of further waiters.
     pub waiters_not_listed: u64,
-    /// Samples taken for a caller that went away before it got them.
+    /// Number of samples taken for callers that disconnected before they received them.
     pub undelivered_samples: u64,
-    /// What items look like, if a signature or a writer has said it; see `Client::column_names`.
+    /// The structure of items, if a signature or a writer has named the columns; see `Client::column_names`.
     pub columns: Option<Arc<Nest<()>>>,
-    /// What a sample and an insert would wait for now.
+    /// What a sample and an insert would currently wait for.
     pub waits: Waits,
-    /// What an operator has paused.
+    /// The paused operations.
     pub paused: Paused,
 }
 
 impl ServerStatus {
-    /// The status of the table of that name.
+    /// Returns the status of the table of that name.
     pub fn table(&self, name: &str) -> Option<&TableStatus> {
         self.tables.iter().find(|table| table.info.config.name == name)
     }
 
-    /// The tables of this process. There are no streams.
+    /// Returns the status of the tables of this process. There are no streams.
     pub(crate) fn of_engine(engine: &Engine, uptime: Duration) -> ServerStatus {
         let tables = engine.tables().iter().map(TableHandle::status).map(TableStatus::from).collect();
         let memory = engine.memory();
@@ -171,7 +171,7 @@ impl TableStatus {
     }
 }
 
-/// The error for a status of checkpoints that this client does not understand.
+/// Returns the error for a status of checkpoints that this client cannot parse.
 pub(crate) fn unreadable_checkpoint(error: WireError) -> Error {
     Error::with_source(ErrorKind::Protocol, format!("status: {error}"), error)
 }
@@ -181,7 +181,7 @@ fn unreadable(error: WireError) -> Error {
     Error::with_source(ErrorKind::Protocol, text, error)
 }
 
-/// The structure of a signature, unless it has no leaves.
+/// Returns the structure of a signature, unless it has no leaves.
 fn structure_of(info: &TableInfo) -> Option<Nest<()>> {
     let signature = info.config.signature.as_deref().filter(|signature| !signature.is_empty());
     signature.map(|signature| signature.map(|_| ()))

@@ -1,11 +1,11 @@
-//! What a table's rate limiter waits for, and who waits.
+//! What callers of a table wait for, and the callers.
 
 use std::time::Duration;
 
 use relive_engine::TableHandle;
 use relive_wire::v1;
 
-/// What would hold a sample and an insert back now, in words; none if it may happen.
+/// What would currently hold a sample and an insert back, in words; `None` if it may proceed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Waits {
     /// What one sample waits for.
@@ -15,7 +15,7 @@ pub struct Waits {
 }
 
 impl Waits {
-    /// What holds back calls of a table of this process.
+    /// Returns what holds back calls to a table of this process.
     pub(crate) fn of_table(table: &TableHandle) -> Waits {
         Waits {
             sample: table.sample_shortfall().map(|missing| missing.to_string()),
@@ -24,7 +24,7 @@ impl Waits {
     }
 }
 
-/// What a waiter wants to do.
+/// The operation of a waiter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum WaiterOperation {
@@ -32,26 +32,26 @@ pub enum WaiterOperation {
     Insert,
     /// Take samples.
     Sample,
-    /// Something that this client does not know.
+    /// An operation unknown to this client.
     Other,
 }
 
-/// Somebody whom a table's rate limiter holds back.
+/// A caller that waits, for a table's rate limiter or for memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Waiter {
-    /// What it wants to do.
+    /// Its operation.
     pub operation: WaiterOperation,
-    /// Who waits: the peer's address.
+    /// The address of the peer, or its name.
     pub who: String,
-    /// For how long.
+    /// How long it has been waiting.
     pub waiting: Duration,
     /// What is missing, for people.
     pub reason: String,
-    /// How many inserts, samples or items must come first; 0 for one that waits behind others.
+    /// How many inserts, samples or items are missing; 0 for a caller that waits behind others.
     pub missing: u64,
-    /// Items wanted.
+    /// Number of requested items.
     pub wanted: u64,
-    /// Items taken so far.
+    /// Number of items so far.
     pub taken: u64,
 }
 

@@ -1,4 +1,4 @@
-//! A batch that a server has put together, as its head describes it.
+//! A batch that a server has gathered, as its header describes it.
 
 use std::sync::Arc;
 
@@ -8,10 +8,10 @@ use relive_table::Timestamp;
 use relive_wire::WireError;
 use relive_wire::bulk::{BatchView, ColumnView, InfoLayout};
 
-/// The batch of `table` that `view` describes, in `memory`.
+/// Returns the batch of `table` that `view` describes, in `memory`.
 ///
 /// # Errors
-/// `Protocol` if head and data do not fit each other.
+/// `Protocol` if header and data contradict each other.
 pub(super) fn arrived(table: Arc<str>, view: &BatchView, memory: BatchMemory) -> Result<Gathered> {
     let data = memory.bytes().get(..view.data_bytes).ok_or_else(|| {
         let text = format!("sample: a batch of {} bytes in less memory", view.data_bytes);
@@ -43,7 +43,7 @@ fn gathered(
     let lengths = view.rows_of_each(samples, data)?;
     let most = lengths.as_ref().and_then(|lengths| lengths.iter().copied().max());
     let layout = most.map_or_else(|| view.layout.clone(), |most| view.layout.with_rows(most));
-    // Samples that are told apart may be alike all the same.
+    // Samples with separate lengths may still have the same length.
     let lengths = lengths.filter(|lengths| lengths.iter().any(|&rows| Some(rows) != most));
     Ok(GatheredColumn { column: BatchColumn { layout, lengths }, at: view.data_at.clone() })
 }

@@ -1,5 +1,5 @@
-//! Asking for batches: on the thread that takes them, if the socket takes it at once, so that nobody has to be woken
-//! for it; otherwise on the connection's task.
+//! Requesting batches: on the thread that takes them if the socket accepts the request immediately, which saves a
+//! wake-up; otherwise on the connection's task.
 
 use std::convert::Infallible;
 use std::future::pending;
@@ -15,34 +15,34 @@ use tokio::sync::Notify;
 
 use super::lent::Freed;
 
-/// What is to be asked for.
+/// What to request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Ask {
     pub(super) batches: u64,
     pub(super) taken_bytes: u64,
 }
 
-/// Who asks: whoever has something to ask for, as long as nothing has to be waited for.
+/// Sends requests on the thread that needs them, unless it would have to wait.
 #[derive(Debug, Default)]
 pub(super) struct Asking {
-    /// None while the task uses it, and without a connection.
+    /// `None` while the task uses it, and without a connection.
     line: Mutex<Option<Line>>,
-    /// There is something for the task.
+    /// Notifies the task of work.
     work: Notify,
 }
 
-/// A connection, as far as it is for asking.
+/// The sending half of a connection.
 #[derive(Debug)]
 pub(super) struct Line {
     writer: FrameWriter,
     freed: Arc<Freed>,
-    /// What has not gone out of a frame.
+    /// The unsent rest of a frame.
     rest: Vec<u8>,
     fault: Option<io::Error>,
 }
 
 impl Asking {
-    /// Asks for what is wished for, without waiting.
+    /// Sends a request without waiting.
     pub(super) fn now(&self, ask: impl FnOnce() -> Option<Ask>) {
         let is_through = self.line.lock().as_mut().is_some_and(|line| line.try_ask(ask));
         if !is_through {
@@ -50,12 +50,12 @@ impl Asking {
         }
     }
 
-    /// Has the task ask.
+    /// Makes the task send the request.
     pub(super) fn soon(&self) {
         self.work.notify_one();
     }
 
-    /// The task: asks for what nobody else has asked for, as long as that works.
+    /// The task: sends requests that no other thread has sent, until an error occurs.
     pub(super) async fn over(&self, mut line: Line, ask: impl Fn() -> Option<Ask>) -> io::Result<Infallible> {
         loop {
             if let Some(fault) = line.fault.take() {
@@ -73,7 +73,7 @@ impl Asking {
         }
     }
 
-    /// Lets others ask until they need the task.
+    /// Lets other threads send requests until they need the task.
     async fn lend(&self, line: Line) -> Line {
         *self.line.lock() = Some(line);
         self.work.notified().await;
@@ -84,7 +84,7 @@ impl Asking {
         }
     }
 
-    /// Ends asking over a connection that is no more.
+    /// Stops sending requests over a closed connection.
     pub(super) fn hang_up(&self) {
         *self.line.lock() = None;
     }
@@ -95,7 +95,7 @@ impl Line {
         Line { writer, freed, rest: Vec::new(), fault: None }
     }
 
-    /// Asks if the socket takes it at once; whether nothing is left to the task.
+    /// Sends the request if the socket accepts it immediately. Returns whether nothing is left for the task.
     fn try_ask(&mut self, ask: impl FnOnce() -> Option<Ask>) -> bool {
         if !self.rest.is_empty() || self.fault.is_some() {
             return false;
@@ -109,7 +109,7 @@ impl Line {
         self.rest.is_empty() && self.fault.is_none()
     }
 
-    /// Makes the frame that asks.
+    /// Writes the frame of a request.
     fn write(&mut self, ask: Ask) -> io::Result<()> {
         let (free_slots, kept_slots) = self.freed.take();
         let ask = AskBatches { batches: ask.batches, taken_bytes: ask.taken_bytes, free_slots, kept_slots };

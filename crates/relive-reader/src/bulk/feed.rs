@@ -1,4 +1,4 @@
-//! Batches of a server, as seen by who takes them.
+//! Batches of a server, from the reader's side.
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -20,16 +20,16 @@ pub(crate) struct BulkFeed {
     connection: Connection,
 }
 
-/// What comes next.
+/// The next event of a feed.
 pub(crate) enum Next {
     Batch(Result<SampleBatch>),
     End,
-    /// The server cannot be reached this way. With the beginning of a batch that has come nevertheless.
+    /// The server cannot be reached by the bulk path. Contains the samples of an incomplete batch that have arrived.
     NoWay(Vec<Sample>),
 }
 
 impl BulkFeed {
-    /// A connection that asks for `ahead` batches before they are taken.
+    /// Creates a connection that requests `ahead` batches before they are taken.
     pub(crate) fn new(
         connection: Connection,
         table: &str,
@@ -47,17 +47,17 @@ impl BulkFeed {
         &self.connection
     }
 
-    /// How long the server may be away.
+    /// Returns how long the server may be away.
     pub(crate) fn patience(&self) -> Duration {
         self.shared.patience()
     }
 
-    /// Batches that have come, and batches that were asked for and have not.
+    /// Returns the number of batches that have arrived, and of those that were requested and have not.
     pub(crate) fn counts(&self) -> (usize, usize) {
         self.shared.counts()
     }
 
-    /// Samples of a batch that is not whole.
+    /// Returns the number of samples of an incomplete batch.
     pub(crate) fn samples_at_hand(&self) -> usize {
         self.shared.samples_at_hand()
     }

@@ -1,4 +1,4 @@
-//! Pieces of memory that a server shares, and lends with a batch in each.
+//! Pieces of memory that a server shares and lends, with a batch in each.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,34 +10,36 @@ use relive_transport::shared::SharedMemory;
 /// How often this process was forked.
 static FORKS: AtomicU64 = AtomicU64::new(0);
 
-/// To be called before or after this process forks, by who lets that happen: the child has the batches of this
-/// process, too, so that memory which is shared with a server is not used again for others.
+/// Notes that this process forks. Call it before or after a fork.
+///
+/// The child also has the batches of this process, so memory that is shared with a server must not be reused for other
+/// batches.
 pub fn note_fork() {
     FORKS.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Pieces of shared memory that nobody here looks at any more.
+/// Pieces of shared memory that this process no longer uses.
 #[derive(Debug, Default)]
 pub(super) struct Freed(Mutex<FreedPieces>);
 
 #[derive(Debug, Default)]
 struct FreedPieces {
-    /// To be used again.
+    /// May be reused.
     free: Vec<u32>,
-    /// Not to be used again.
+    /// Must not be reused.
     kept: Vec<u32>,
-    /// The same, as long as this process has them mapped.
+    /// Must not be reused, while this process has them mapped.
     mapped: Vec<u32>,
 }
 
 impl Freed {
-    /// Pieces to be given back, and pieces to be given up.
+    /// Takes the pieces that may be reused, and those that must not be.
     pub(super) fn take(&self) -> (Vec<u32>, Vec<u32>) {
         let mut pieces = self.0.lock();
         (std::mem::take(&mut pieces.free), std::mem::take(&mut pieces.kept))
     }
 
-    /// Pieces that need not be mapped any more.
+    /// Takes the pieces that need no longer be mapped.
     pub(super) fn take_mapped(&self) -> Vec<u32> {
         std::mem::take(&mut self.0.lock().mapped)
     }
@@ -53,7 +55,7 @@ impl Freed {
     }
 }
 
-/// A piece with a batch in it, which the server may use again once it is told.
+/// A piece with a batch. The server may reuse it once it is notified.
 struct Lent {
     memory: Arc<SharedMemory>,
     slot: u32,
@@ -61,7 +63,7 @@ struct Lent {
     forks: u64,
 }
 
-/// The memory of a batch in a piece.
+/// Returns the memory of a batch in a piece.
 pub(super) fn lent(memory: &Arc<SharedMemory>, slot: u32, freed: &Arc<Freed>) -> BatchMemory {
     let forks = FORKS.load(Ordering::Relaxed);
     let (memory, freed) = (Arc::clone(memory), Arc::clone(freed));

@@ -1,4 +1,4 @@
-//! Batches over the bulk path: put together by the server, and taken as they come (`docs/protocol.md`).
+//! Batches over the bulk path, which the server gathers (`docs/protocol.md`).
 
 mod arrived;
 mod asking;

@@ -1,4 +1,4 @@
-//! What a reader of batches and its connection share, behind one lock.
+//! State that a reader of batches and its connection share, behind one lock.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -13,15 +13,15 @@ use super::asking::{Ask, Asking};
 use crate::samples::Sample;
 use crate::samples::SampleBatch;
 
-/// What has come of a batch that comes bit by bit is told to the server after as many bytes, not only with the whole
-/// batch: it sends no more than the window holds.
+/// After how many received bytes of an incomplete batch the server is notified. It must not wait for the whole batch,
+/// because it sends no more than the window holds.
 const PART_BYTES: u64 = 16 << 20;
 
-/// Batches on their way from a connection to who takes them.
+/// Batches between a connection and its reader.
 #[derive(Debug)]
 pub(super) struct Shared {
     table: Arc<str>,
-    /// Batches that are asked for before they are wanted.
+    /// Number of batches that are requested ahead.
     ahead: u64,
     patience: Duration,
     state: Mutex<Arrivals>,
@@ -31,19 +31,19 @@ pub(super) struct Shared {
 #[derive(Debug, Default)]
 struct Arrivals {
     ready: VecDeque<Ready>,
-    /// The beginning of a batch whose samples come bit by bit, and those of its bytes that the server does not know
-    /// to have come.
+    /// The received part of an incomplete batch, and the number of its bytes that were not acknowledged to the server
+    /// yet.
     part: (Vec<Sample>, u64),
-    /// Batches that the connection may ask for.
+    /// Number of batches that the connection may request.
     credits: u64,
-    /// Batches that were asked for and have not come.
+    /// Number of batches that were requested and have not arrived.
     outstanding: u64,
-    /// Batches that may still be asked for; none: without end.
+    /// Number of batches that may still be requested; `None` if there is no end.
     left: Option<u64>,
     taken_bytes: u64,
     caller: Option<Waker>,
     trouble: Option<(Instant, String)>,
-    /// Whether samples have ever come.
+    /// Whether any samples have arrived.
     has_delivered: bool,
     end: Option<End>,
 }
@@ -58,16 +58,16 @@ pub(super) struct Ready {
 #[derive(Debug, Clone)]
 pub(super) enum End {
     Failed(Error),
-    /// The server cannot be reached this way at all.
+    /// The server cannot be reached by the bulk path at all.
     NoWay,
 }
 
-/// What there is for who asks.
+/// What the reader gets.
 #[derive(Debug)]
 pub(super) enum Taken {
     Batch(SampleBatch),
     NoMore,
-    /// With the beginning of a batch that has come nevertheless.
+    /// The bulk path is unavailable. Contains the samples of an incomplete batch that have arrived.
     NoWay(Vec<Sample>),
     Error(Error),
     Nothing {
@@ -98,14 +98,14 @@ impl Shared {
         &self.table
     }
 
-    /// Batches that have come, and batches that were asked for and have not.
+    /// Returns the number of batches that have arrived, and of those that were requested and have not.
     pub(super) fn counts(&self) -> (usize, usize) {
         let state = self.state.lock();
         let owed = usize::try_from(state.outstanding + state.credits).unwrap_or(usize::MAX);
         (state.ready.len(), owed)
     }
 
-    /// The next batch. Another one may be asked for in its place; if none was asked for, one is.
+    /// Takes the next batch. Another batch may then be requested in its place; if none was requested, one is.
     pub(super) fn take(&self, waker: &Waker) -> Taken {
         let mut state = self.state.lock();
         if let Some(Ready { batch, bytes }) = state.ready.pop_front() {
@@ -134,11 +134,11 @@ impl Shared {
         Taken::Nothing { give_up_at }
     }
 
-    /// The error for a server that stays away.
+    /// Returns the error for a server that stays away.
     pub(super) fn unavailable(&self) -> Error {
         let mut state = self.state.lock();
         let text = state.trouble.as_ref().map_or_else(String::new, |(_, text)| text.clone());
-        // The next one has as long.
+        // The next wait has the full time.
         state.trouble = None;
         let text = format!("sample: no server for table {:?} since {:?}: {text}", self.table, self.patience);
         Error::new(ErrorKind::Unavailable, text)
@@ -146,15 +146,15 @@ impl Shared {
 
     // For the connection.
 
-    /// Who asks.
+    /// Returns the sender of requests.
     pub(super) fn asking(&self) -> &Asking {
         &self.asking
     }
 
-    /// What is to be asked for now, if something is: whoever gets it has to ask.
+    /// Returns the request to send now, if any. The caller must send it.
     pub(super) fn ask(&self) -> Option<Ask> {
         let mut state = self.state.lock();
-        // What was taken is told also when nothing is asked for: the server may wait for it to send the rest.
+        // Acknowledges received bytes even without a request, because the server may need that to send the rest.
         if state.credits == 0 && (state.taken_bytes == 0 || state.outstanding == 0) {
             return None;
         }
@@ -163,7 +163,7 @@ impl Shared {
         Some(Ask { batches, taken_bytes: std::mem::take(&mut state.taken_bytes) })
     }
 
-    /// Hands a batch over; false if nobody asked for it.
+    /// Delivers a batch. Returns false if it was not requested.
     pub(super) fn deliver(&self, ready: Ready) -> bool {
         let mut state = self.state.lock();
         let Some(outstanding) = state.outstanding.checked_sub(1) else { return false };
@@ -179,7 +179,7 @@ impl Shared {
         self.state.lock().part.0.len()
     }
 
-    /// Adds samples to the batch that is coming bit by bit; false if nobody asked for as many.
+    /// Adds samples to the incomplete batch. Returns false if that many were not requested.
     pub(super) fn deliver_part(
         &self,
         samples: impl Iterator<Item = Sample>,
@@ -206,12 +206,12 @@ impl Shared {
         samples.len() == batch_size && self.deliver(Ready { batch: SampleBatch::new(samples), bytes })
     }
 
-    /// Inserts that the table has had at least, as the samples say that came since this was asked last.
+    /// Returns a lower bound of the table's inserts, from the samples that arrived since the last call.
     pub(super) fn take_known_inserts(&self) -> Option<(Arc<str>, u64)> {
         std::mem::take(&mut self.state.lock().has_delivered).then(|| (Arc::clone(&self.table), 1))
     }
 
-    /// Takes note of a connection that broke: what it owed is asked for again.
+    /// Records that the connection broke. What it owed is requested again.
     pub(super) fn broke(&self, text: String) {
         let mut state = self.state.lock();
         state.credits += std::mem::take(&mut state.outstanding);
@@ -221,7 +221,7 @@ impl Shared {
         wake(state);
     }
 
-    /// Whether all that may be asked for has come.
+    /// Whether everything that may be requested has arrived.
     pub(super) fn is_done(&self) -> bool {
         let state = self.state.lock();
         state.left == Some(0) && state.credits == 0 && state.outstanding == 0
@@ -248,7 +248,7 @@ impl Arrivals {
     }
 }
 
-/// Ends the lock, and wakes who asks for batches then.
+/// Releases the lock, and then wakes the reader.
 fn wake(mut state: MutexGuard<'_, Arrivals>) {
     let caller = state.caller.take();
     drop(state);

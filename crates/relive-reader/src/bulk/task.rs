@@ -28,18 +28,18 @@ use crate::samples::Sample;
 use crate::samples::SampleBatch;
 use crate::stream::end_of_message;
 
-/// Bytes of batches that a server may send ahead, beyond the first.
+/// Bytes of batches that a server may send ahead, besides the first batch.
 const WINDOW_BYTES: u64 = 256 << 20;
 
 /// Why a connection ended.
 enum Broken {
-    /// It may come back.
+    /// It may be restored.
     Io(String),
     /// There is no server now.
     Away(String),
-    /// It will not.
+    /// A permanent error.
     Permanent(Error),
-    /// The server speaks gRPC only.
+    /// The server only supports gRPC.
     NoWay,
 }
 
@@ -66,7 +66,7 @@ fn out_of_memory(error: &relive_batch::BatchError) -> Error {
     Error::new(ErrorKind::ResourceExhausted, format!("sample: {error}"))
 }
 
-/// Keeps connections open until all batches are there, the server refuses for good, or the task is ended.
+/// Keeps connections open until all batches have arrived, the server refuses permanently, or the task is ended.
 pub(super) async fn run(shared: Arc<Shared>, connection: Connection, batch_size: u32) {
     let mut backoff = Backoff::default();
     let pool = Arc::default();
@@ -87,7 +87,7 @@ pub(super) async fn run(shared: Arc<Shared>, connection: Connection, batch_size:
                 silent = 0;
                 shared.broke(text);
             }
-            // A server that ends just then, or something between that hands nothing but gRPC on.
+            // The server is just ending, or a proxy forwards nothing but gRPC.
             Err(Broken::Io(text)) if silent + 1 < MAX_SILENT_CONNECTIONS => {
                 silent += 1;
                 shared.broke(text);
@@ -102,7 +102,7 @@ pub(super) async fn run(shared: Arc<Shared>, connection: Connection, batch_size:
     }
 }
 
-/// One connection from its opening to its end.
+/// Runs one connection from its opening to its end.
 async fn one_connection(
     shared: &Shared,
     connection: &Connection,
@@ -129,9 +129,9 @@ struct BulkConnection {
     freed: Arc<Freed>,
     pool: Arc<Pool>,
     batch_size: u32,
-    /// What items look like, as was told last.
+    /// The last received structure of items.
     structure: Option<Arc<ItemStructure>>,
-    /// Whether a frame has come.
+    /// Whether a frame has arrived.
     has_spoken: bool,
 }
 
@@ -165,7 +165,7 @@ impl BulkConnection {
         })
     }
 
-    /// Asks and reads side by side: the server, too, may not read before what it sends is read.
+    /// Sends requests and reads concurrently, because the server may not read until its output is read.
     async fn run(&mut self, shared: &Shared) -> Result<(), Broken> {
         let line = Line::new(self.frames.writer(), Arc::clone(&self.freed));
         let mut asking = pin!(shared.asking().over(line, || shared.ask()));

@@ -1,4 +1,4 @@
-//! Samples for batches that take nothing ahead, over a network.
+//! Samples for batches without prefetching, over a network.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -17,18 +17,18 @@ use crate::fleet::FleetFeed;
 use crate::options::{SamplerOptions, Wanted};
 use crate::samples::Sample;
 
-/// Asks for samples only while somebody waits for them, and only for as many as are missing.
+/// Requests samples only while a caller waits for them, and only as many as are missing.
 ///
-/// A wait that is given up takes its request back. What the server has taken for it until then comes nevertheless,
-/// and stays for the next wait.
+/// Abandoning a wait withdraws its request. Samples that the server has taken for it until then still arrive and stay
+/// for the next wait.
 pub(crate) struct ExactFeed {
     backend: Backend,
     table: Arc<str>,
     /// How long servers may be away.
     patience: Duration,
-    /// The stream to one server. It serves the next wait if this one ends well.
+    /// The stream to one server. The next wait reuses it if this one succeeds.
     stream: Option<Stream>,
-    /// The requests to many servers of a wait that was given up; they are not taken back.
+    /// Requests to many servers of an abandoned wait, which are not withdrawn.
     fleet: Option<Box<FleetFeed>>,
     ready: VecDeque<Sample>,
 }
@@ -38,21 +38,21 @@ impl ExactFeed {
         ExactFeed { backend, table, patience, stream: None, fleet: None, ready: VecDeque::new() }
     }
 
-    /// Samples that have come.
+    /// Returns the number of samples that have arrived.
     pub(crate) fn num_ready(&self) -> usize {
         self.ready.len()
     }
 
-    /// The first `count` of the samples that have come.
+    /// Takes the first `count` samples that have arrived.
     pub(crate) fn take(&mut self, count: usize) -> Vec<Sample> {
         self.ready.drain(..count.min(self.ready.len())).collect()
     }
 
-    /// Waits until `wanted` samples have come.
+    /// Waits until `wanted` samples have arrived.
     ///
     /// # Errors
-    /// `Timeout` when they have not within `timeout`, `Unavailable` when no server answers; it can be called again
-    /// after both. Any other error of the server.
+    /// `Timeout` if they have not arrived within `timeout`; `Unavailable` if no server answers. After both, it can be
+    /// called again. Any other error of the server.
     pub(crate) async fn fill(&mut self, wanted: usize, timeout: Option<Duration>) -> Result<()> {
         if self.ready.len() >= wanted {
             return Ok(());
@@ -61,7 +61,7 @@ impl ExactFeed {
         match backend.target() {
             Target::Server(connection) => self.fill_from_one(&connection.channel(), wanted, timeout).await,
             Target::Fleet(fleet) => self.fill_from_fleet(fleet, wanted, timeout).await,
-            // Tables of this process are read otherwise.
+            // Tables of this process are read in another way.
             Target::Process(_) => Ok(()),
         }
     }
@@ -94,7 +94,7 @@ impl ExactFeed {
                 None => Box::new(self.ask_fleet(fleet, missing, left)?),
             };
             let filled = take_all(self.fleet.insert(feed), &mut self.ready, wanted);
-            // Servers that are there say themselves when the time is over, unless they were asked for another one.
+            // A reachable server reports the timeout itself, unless the request had another timeout.
             let grace = if is_old { Duration::ZERO } else { GRACE };
             let filled = match left.map(|left| Deadline::after(left.saturating_add(grace))) {
                 Some(deadline) => deadline.run(filled).await.unwrap_or_else(|| Err(late())),
@@ -121,7 +121,7 @@ impl ExactFeed {
     }
 }
 
-/// A request to one server while somebody waits.
+/// A request to one server while a caller waits.
 struct Asked<'a> {
     stream: &'a mut Option<Stream>,
     ready: &'a mut VecDeque<Sample>,
@@ -151,7 +151,7 @@ impl Drop for Asked<'_> {
     }
 }
 
-/// Waits until `wanted` samples have come. Dropping the future loses nothing.
+/// Waits until `wanted` samples have arrived. Dropping the future loses nothing.
 async fn take_all(feed: &mut FleetFeed, ready: &mut VecDeque<Sample>, wanted: usize) -> Result<()> {
     while ready.len() < wanted {
         match poll_fn(|cx| feed.poll_take(0, ready, cx)).await {

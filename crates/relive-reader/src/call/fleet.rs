@@ -1,4 +1,4 @@
-//! A call of a table of many servers.
+//! A call to a table on many servers.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -12,7 +12,7 @@ use crate::fleet::FleetFeed;
 use crate::options::{SamplerOptions, Wanted};
 use crate::samples::Sample;
 
-/// Its streams are tasks of the runtime that watches the servers; the caller's thread waits for them.
+/// The streams are tasks of the runtime that watches the servers. The caller's thread waits for them.
 pub(super) struct FleetCall {
     fleet: Arc<Fleet>,
     feed: FleetFeed,
@@ -58,7 +58,7 @@ impl FleetCall {
         }
     }
 
-    /// Waits until all samples are there, or no more come.
+    /// Waits until all samples have arrived, or no more will.
     async fn fill(&mut self) -> Result<()> {
         while self.got.len() < self.wanted.samples {
             match poll_fn(|cx| self.feed.poll_take(0, &mut self.got, cx)).await {
@@ -69,7 +69,7 @@ impl FleetCall {
         Ok(())
     }
 
-    /// The end of a call whose time is up: with the samples that there are.
+    /// Ends a call that timed out. Returns the samples that have arrived.
     fn give_up(&mut self) -> Result<Vec<Sample>> {
         if !self.got.is_empty() {
             return Ok(self.got.drain(..).collect());

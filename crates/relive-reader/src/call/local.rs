@@ -1,4 +1,4 @@
-//! A call of a table of this process.
+//! A call to a table of this process.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ impl LocalCall {
     }
 
     pub(super) fn wait(&mut self, at_most: Duration) -> Option<Result<Vec<Sample>>> {
-        // Most calls are served at once: nobody has to be woken for them.
+        // Most calls complete immediately and need no wake-up.
         if let Poll::Ready(done) = self.poll(&mut Context::from_waker(Waker::noop())) {
             return Some(done);
         }
@@ -70,7 +70,7 @@ impl LocalCall {
         Poll::Ready(Ok(self.got.drain(..).collect()))
     }
 
-    /// The end of a call whose time is up: with the samples that there are.
+    /// Ends a call that timed out. Returns the samples that have arrived.
     fn give_up(&mut self) -> Result<Vec<Sample>> {
         self.feed.withdraw(&mut self.got);
         if !self.got.is_empty() {

@@ -1,8 +1,8 @@
-//! Samples for callers that wait on the spot, without a task of their own.
+//! Samples for callers that block their thread, without a task.
 //!
-//! Handing a request to another thread and its answer back costs more than both of them. So the caller's thread does
-//! the work itself: a table of this process is asked directly; of a server, each call has a connection to itself for
-//! as long as it lasts ([`stream::OwnStream`]), which the caller's thread drives. Idle ones are kept
+//! Passing a request to another thread and its response back costs more than processing both. The caller's thread
+//! therefore does the work itself: it calls a table of this process directly. For a server, each call uses its own
+//! connection ([`stream::OwnStream`]), which the caller's thread drives. Idle connections are kept
 //! ([`stream::IdleStreams`]).
 
 mod exact;

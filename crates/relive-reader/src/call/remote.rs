@@ -1,4 +1,4 @@
-//! A call of a table of a server.
+//! A call to a table on a server.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -15,32 +15,32 @@ use crate::options::Wanted;
 use crate::samples::Sample;
 use crate::stream::Broken;
 
-/// How much later than the server's rate limiter the client gives up: time for the server's own word on it to arrive.
+/// How much later than the server's rate limiter the client times out, so that the server's own report can arrive.
 pub(super) const GRACE: Duration = Duration::from_secs(1);
 
-/// A wait beyond which a moment cannot be named on every system.
+/// The longest wait. On some systems, later moments cannot be represented.
 const FAR: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 
 pub(super) struct RemoteCall {
     connection: Connection,
     /// Where idle streams are kept.
     idle: Arc<IdleStreams>,
-    /// Its own connection; none before the first wait.
+    /// Its own connection; `None` before the first wait.
     stream: Option<OwnStream>,
     progress: Progress,
 }
 
-/// How far the call is.
+/// The progress of a call.
 pub(super) struct Progress {
     wanted: Wanted,
     started: Instant,
     got: VecDeque<Sample>,
     backoff: Backoff,
-    /// How long a server may be away; none for as long as it likes.
+    /// How long a server may be away; `None` for no limit.
     patience: Option<Duration>,
     /// Why there is no stream, and when to try again.
     trouble: Option<(Status, Instant)>,
-    /// Since when there is none.
+    /// Since when there is no stream.
     away_since: Option<Instant>,
 }
 
@@ -78,18 +78,18 @@ impl RemoteCall {
 }
 
 impl Progress {
-    /// Of a call that has some of its samples already.
+    /// Creates the progress of a call that already has some of its samples.
     pub(super) fn new(wanted: Wanted, got: VecDeque<Sample>, patience: Option<Duration>) -> Progress {
         let (started, backoff) = (Instant::now(), Backoff::default());
         Progress { wanted, started, got, backoff, patience, trouble: None, away_since: None }
     }
 
-    /// What has come.
+    /// Returns the samples that have arrived.
     pub(super) fn got(&mut self) -> &mut VecDeque<Sample> {
         &mut self.got
     }
 
-    /// When to give up. A server that is there says itself when the limiter's time is over.
+    /// Returns when to give up. A reachable server reports the limiter's timeout itself.
     pub(super) fn give_up_at(&self) -> Option<Instant> {
         let grace = if self.trouble.is_some() { Duration::ZERO } else { GRACE };
         let late =
@@ -106,7 +106,7 @@ impl Progress {
         }
     }
 
-    /// Asks and receives until the samples are there. Dropping the future loses nothing.
+    /// Sends requests and receives until all samples have arrived. Dropping the future loses nothing.
     pub(super) async fn fill(&mut self, mut exchange: Exchange<'_>) -> Result<()> {
         while self.got.len() < self.wanted.samples {
             if let Some((_, again)) = &self.trouble
@@ -132,7 +132,7 @@ impl Progress {
         Ok(())
     }
 
-    /// Notes that there is no stream, and for how long to leave it at that; whether the call's time is over before.
+    /// Records that there is no stream, and when to retry. Returns whether the call times out before.
     fn is_hopeless(&mut self, status: Status) -> bool {
         tracing::debug!(%status, "sample stream broke");
         let again = Instant::now() + self.backoff.wait_after(Duration::ZERO);
@@ -153,19 +153,19 @@ impl Progress {
         }
     }
 
-    /// What takes the request back that was made before on the stream.
+    /// Returns the message that withdraws the previous request on the stream.
     pub(super) fn take_back_request(&self) -> SampleStreamRequest {
         let table = self.wanted.table.clone();
         SampleStreamRequest { table, relive_take_back: true, ..SampleStreamRequest::default() }
     }
 
-    /// The end of a call: if its time is up, with the samples that there are.
+    /// Ends a call. If it timed out, returns the samples that have arrived.
     fn end(&mut self, error: Error) -> Result<Vec<Sample>> {
         let is_late = matches!(error.kind(), ErrorKind::Timeout | ErrorKind::Unavailable);
         if is_late && !self.got.is_empty() { Ok(self.got.drain(..).collect()) } else { Err(error) }
     }
 
-    /// The error of a call to a server that has not said anything in time.
+    /// Returns the error for a server that did not answer in time.
     pub(super) fn no_answer(&self) -> Error {
         let (table, waited) = (&self.wanted.table, self.started.elapsed());
         match &self.trouble {
@@ -183,7 +183,8 @@ impl Progress {
 }
 
 impl Drop for RemoteCall {
-    /// A connection on which something is owed is ended, which takes the request back; any other serves the next call.
+    /// Closes a connection on which samples are outstanding, which withdraws the request. Any other connection is kept
+    /// for the next call.
     fn drop(&mut self) {
         let Some(stream) = self.stream.take().filter(OwnStream::is_idle) else { return };
         self.idle.put(stream);

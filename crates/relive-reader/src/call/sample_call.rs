@@ -1,4 +1,4 @@
-//! The call that users hold.
+//! The public type of calls.
 
 use std::fmt;
 use std::sync::Arc;
@@ -19,23 +19,27 @@ const LONG: Duration = Duration::from_secs(3600);
 
 /// A request for samples, for a caller that blocks its thread while it waits.
 ///
-/// It is quicker than `Client::sample` for few samples at a time, and it can be waited for in parts, so that a caller
-/// can look after other things in between. Dropping it takes the request back.
+/// It is faster than `Client::sample` for few samples. The caller can wait in several steps and do other work in
+/// between. Dropping it withdraws the request.
 ///
-/// ```no_run
+/// ```
 /// use std::time::Duration;
 ///
-/// use relive_client::{Client, Result, Sample};
+/// use relive_client::{Nest, Tensor, blocking::Client};
+/// # use relive_engine::Engine;
+/// # use relive_table::TableConfig;
 ///
-/// fn sample(client: &Client, is_interrupted: impl Fn() -> bool) -> Result<Option<Vec<Sample>>> {
-///     let mut call = client.sample_call("replay", 1, Some(Duration::from_secs(5)))?;
-///     while !is_interrupted() {
-///         if let Some(samples) = call.wait(Duration::from_millis(100)) {
-///             return samples.map(Some);
-///         }
+/// # let client = Client::in_process(Engine::builder().table(TableConfig::new("replay")).build()?)?;
+/// client.insert(&Nest::Leaf(Tensor::scalar(1.0_f32)), &[("replay", 1.0)])?;
+/// let mut call = client.as_async().sample_call("replay", 1, Some(Duration::from_secs(5)))?;
+/// let samples = loop {
+///     if let Some(samples) = call.wait(Duration::from_millis(100)) {
+///         break samples?;
 ///     }
-///     Ok(None)
-/// }
+///     // Check here whether the user has interrupted the program.
+/// };
+/// assert_eq!(samples[0].columns()?[0].to_vec::<f32>()?, [1.0]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct SampleCall {
     inner: Inner,
@@ -49,11 +53,11 @@ enum Inner {
 }
 
 impl SampleCall {
-    /// Asks for `num_samples` samples of `table`: what `Client::sample_call` gives. `idle` are the client's
-    /// connections for calls.
+    /// Requests `num_samples` samples of `table`, as `Client::sample_call` does. `idle` holds the client's connections
+    /// for calls.
     ///
     /// # Errors
-    /// `InvalidArgument` for no samples, `NotFound` for an unknown table of this process.
+    /// `InvalidArgument` for 0 samples; `NotFound` for an unknown table of this process.
     pub fn new(
         backend: &Backend,
         idle: &Arc<IdleStreams>,
@@ -78,14 +82,15 @@ impl SampleCall {
         Ok(SampleCall { inner })
     }
 
-    /// Waits for the samples, but no longer than `at_most`: then it gives none and can be asked again. Blocks the
-    /// thread, so it must not be called inside of a Tokio runtime's task.
+    /// Waits for the samples, at most for `at_most`. Then returns `None`, and can be called again.
+    ///
+    /// Blocks the thread, so do not call it inside a task of a Tokio runtime.
     ///
     /// # Errors
-    /// As `Client::sample`. The call is over then, as it is after samples were given.
+    /// As `Client::sample`. The call is then complete, as it is after it has returned samples.
     ///
     /// # Panics
-    /// Inside of a Tokio runtime's task.
+    /// Inside a task of a Tokio runtime.
     pub fn wait(&mut self, at_most: Duration) -> Option<Result<Vec<Sample>>> {
         match &mut self.inner {
             Inner::Remote(call) => call.wait(at_most),
@@ -94,7 +99,7 @@ impl SampleCall {
         }
     }
 
-    /// Waits for the samples as long as the call may take.
+    /// Waits for the samples until the call times out.
     ///
     /// # Errors
     /// As [`wait`](Self::wait).

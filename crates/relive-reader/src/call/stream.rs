@@ -1,4 +1,4 @@
-//! A connection with one sample stream, driven by the thread that calls.
+//! A connection with one sample stream, which the calling thread drives.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -19,13 +19,13 @@ use crate::stream::{Responses, SAMPLE_STREAM};
 
 /// A connection that makes progress only while a call waits on it.
 pub(super) struct OwnStream {
-    // Dropped before the runtime, whose connection it uses.
+    // Dropped before the runtime, because it uses a connection there.
     stream: Option<Stream>,
     channel: GrpcChannel,
     runtime: OwnRuntime,
 }
 
-/// A scheduler of one thread: whichever waits.
+/// A scheduler that runs on the waiting thread.
 struct OwnRuntime(Option<Runtime>);
 
 /// An open sample stream.
@@ -34,9 +34,9 @@ pub(super) struct Stream {
     responses: Answers,
     assembler: Assembler,
     received: Vec<ReceivedSample>,
-    /// Samples asked for that have not come.
+    /// Number of samples that were requested and have not arrived.
     owed: usize,
-    /// Whether what is owed was taken back.
+    /// Whether the outstanding request was withdrawn.
     is_taken_back: bool,
 }
 
@@ -59,20 +59,20 @@ impl OwnStream {
         Ok(OwnStream { stream: None, channel, runtime: OwnRuntime(Some(runtime)) })
     }
 
-    /// Runs what `act` makes of the connection on this thread.
+    /// Runs the future that `act` creates, and the connection, on this thread.
     pub(super) fn drive<'a, F: Future>(&'a mut self, act: impl FnOnce(Exchange<'a>) -> F) -> F::Output {
         let OwnStream { stream, channel, runtime } = self;
         let runtime = runtime.0.as_ref().expect("it is taken when it is dropped");
         runtime.block_on(act(Exchange { stream, channel }))
     }
 
-    /// Whether the server owes nothing, so that another call can go on with it.
+    /// Whether nothing is outstanding, so another call can use it.
     pub(super) fn is_idle(&self) -> bool {
         self.stream.as_ref().is_none_or(|stream| !stream.owes())
     }
 }
 
-/// Idle connections that are kept: as many threads may call one after the other without connecting anew.
+/// The largest number of idle connections. That many threads can make calls without reconnecting.
 const MAX_IDLE: usize = 8;
 
 /// The idle connections of a client.
@@ -82,7 +82,7 @@ pub struct IdleStreams {
 }
 
 impl IdleStreams {
-    /// The one that was used last, which is the likeliest to be alive.
+    /// Takes the connection that was used last, which is most likely to be alive.
     pub(super) fn take(&self) -> Option<OwnStream> {
         self.idle.lock().pop()
     }
@@ -93,7 +93,7 @@ impl IdleStreams {
             idle.push(stream);
             return;
         }
-        // Ending a connection takes a while.
+        // Closing a connection takes a while.
         drop(idle);
         drop(stream);
     }
@@ -110,20 +110,21 @@ impl<'a> Exchange<'a> {
         Exchange { stream, channel }
     }
 
-    /// Samples asked for that have not come.
+    /// Number of samples that were requested and have not arrived.
     pub(super) fn owed(&self) -> usize {
         self.stream.as_ref().map_or(0, |stream| stream.owed)
     }
 
-    /// Asks for samples, on the open stream or on a new one.
+    /// Requests samples, on the open stream or on a new one.
     pub(super) fn ask(&mut self, samples: usize, request: SampleStreamRequest) {
         let stream = self.stream.get_or_insert_with(|| Stream::open(self.channel));
         stream.owed += samples;
-        // A stream whose other end is gone tells so when its answers are read.
+        // If the other end is gone, reading the responses reports it.
         let _ = stream.requests.send(request);
     }
 
-    /// Waits for a message and adds its samples. Dropping the future loses nothing. After an error the stream is gone.
+    /// Waits for a message and adds its samples. Dropping the future loses nothing. After an error, the stream is
+    /// closed.
     pub(super) async fn receive(&mut self, into: &mut VecDeque<Sample>) -> std::result::Result<(), Broken> {
         let Some(stream) = &mut self.stream else { return Ok(()) };
         let received = stream.receive(into).await;
@@ -149,18 +150,18 @@ impl Stream {
         }
     }
 
-    /// Takes back what was asked for on `slot` and has not come: `request` says so. The server ends the stream with
-    /// what it has taken until then; one that does not know such requests sends all that was asked for.
+    /// Withdraws the outstanding request on `slot` by sending `request`. The server ends the stream with the samples
+    /// that it has taken until then. A server without support for this sends all requested samples.
     pub(super) fn take_back(slot: &mut Option<Stream>, request: SampleStreamRequest) {
         if let Some(stream) = slot.as_mut().filter(|stream| stream.owes() && !stream.is_taken_back) {
             stream.is_taken_back = true;
-            // A stream whose other end is gone tells so when its answers are read.
+            // If the other end is gone, reading the responses reports it.
             let _ = stream.requests.send(request);
         }
     }
 
-    /// Waits for the end of a stream whose request was taken back, and adds what comes until then to `into`. Dropping
-    /// the future loses nothing.
+    /// Waits for the end of a stream whose request was withdrawn, and adds the samples that arrive until then to
+    /// `into`. Dropping the future loses nothing.
     pub(super) async fn finish_taken_back(slot: &mut Option<Stream>, into: &mut VecDeque<Sample>) {
         while let Some(stream) = slot.as_mut().filter(|stream| stream.is_taken_back) {
             if !stream.owes() || stream.receive(into).await.is_err() {
@@ -169,7 +170,7 @@ impl Stream {
         }
     }
 
-    /// Whether something was asked for and has not come.
+    /// Whether samples are outstanding.
     fn owes(&self) -> bool {
         self.owed > 0 || self.assembler.is_mid_sample()
     }
@@ -204,7 +205,7 @@ impl futures_core::Stream for Queue {
 
 impl Drop for OwnRuntime {
     fn drop(&mut self) {
-        // The last owner may be a task of another runtime, which must not wait.
+        // The last owner may be a task of another runtime, which must not block.
         if let Some(runtime) = self.0.take() {
             runtime.shutdown_background();
         }

@@ -1,9 +1,8 @@
-//! Samples of many servers, as seen by who takes them.
+//! Samples of many servers, from the reader's side.
 //!
-//! A *credit* is the right to ask for one sample. For each, a server is drawn ([`draw`]) before it is asked, so what
-//! comes is handed out as it comes: a slow server delays its own samples and no others, and nothing is fetched in
-//! vain. What a server owes that is away, or that gives nothing while others have nothing to do, is taken back and
-//! drawn anew.
+//! A *credit* is the right to request one sample. For each credit, a server is drawn ([`draw`]) before the request, so
+//! samples are delivered as they arrive: a slow server delays only its own samples, and no sample is fetched in vain.
+//! Requests to a server that is away, or that delivers nothing while others are idle, are withdrawn and drawn again.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -24,42 +23,42 @@ use super::mixture::{draw, weights};
 use crate::options::SamplerOptions;
 use crate::samples::Sample;
 
-/// Samples that were taken make others be asked for once they are such a part of those that may be on their way.
+/// New samples are requested once this fraction of the capacity was taken.
 const DRAWS_PER_CAPACITY: usize = 4;
 
-/// How long the first draw waits for sizes; one that takes longer is drawn by what it said before.
+/// How long the first draw waits for sizes. For a slower server, the draw uses its previous size.
 const MAX_WAIT_FOR_SIZES: Duration = Duration::from_millis(200);
 
-/// Reads one table of all servers.
+/// Reads one table from all servers.
 pub(crate) struct FleetFeed {
     fleet: Arc<Fleet>,
     table: String,
     options: SamplerOptions,
     patience: Duration,
     credit_batch: usize,
-    /// Sizes from before this are not drawn by; none once they are known.
+    /// Draws ignore sizes from before this moment; `None` once newer ones are known.
     fresh_from: Option<Instant>,
     lanes: Vec<Lane>,
-    /// Credits for which no server was drawn yet.
+    /// Number of credits for which no server was drawn yet.
     credits: usize,
-    /// Samples for which none was drawn until the end; none when there is no end.
+    /// Number of samples until the end for which no server was drawn; `None` if there is no end.
     left: Option<usize>,
     rng: Xoshiro256PlusPlus,
     changes: Changes,
-    /// There was a change, and the lanes are as before it.
+    /// Whether there was a change that the lanes do not reflect yet.
     has_changed: bool,
     timer: Timer,
     nobody_since: Option<Instant>,
-    /// Since when rate limiters let nothing through, if one was given up for another since: each counts only from
-    /// when it was asked.
+    /// Since when rate limiters have held samples back, if a server was replaced by another since. Each server alone
+    /// counts only from its request.
     held_since: Option<Instant>,
-    /// The last word of a rate limiter that let nothing through in time.
+    /// The last error of a rate limiter that timed out.
     late: Option<Error>,
     failure: Option<Error>,
 }
 
 impl FleetFeed {
-    /// A reader that may ask for `credits` samples at once.
+    /// Creates a reader that may request `credits` samples at once.
     pub(crate) fn new(
         fleet: &Arc<Fleet>,
         table: &str,
@@ -97,12 +96,12 @@ impl FleetFeed {
         &self.table
     }
 
-    /// How many credits are worth giving back at once.
+    /// Returns how many credits should be returned together.
     pub(crate) fn credit_batch(&self) -> usize {
         self.credit_batch
     }
 
-    /// Lets it ask for so many samples more.
+    /// Lets it request that many more samples.
     pub(crate) fn give_back(&mut self, credits: usize) {
         self.credits += credits;
         let now = Instant::now();
@@ -111,13 +110,14 @@ impl FleetFeed {
         }
     }
 
-    /// Samples that have come and were not taken, and samples asked for that have not come.
+    /// Returns the number of samples that have arrived and were not taken, and of those that were requested and have
+    /// not arrived.
     pub(crate) fn counts(&self) -> (usize, usize) {
         let sum = |sum: (usize, usize), one: (usize, usize)| (sum.0 + one.0, sum.1 + one.1);
         self.lanes.iter().map(Lane::counts).fold((0, 0), sum)
     }
 
-    /// Gives credits back, and moves all samples there are to the end of `into`. None after the last sample.
+    /// Returns credits, and appends all available samples to `into`. `None` after the last sample.
     pub(crate) fn poll_take(
         &mut self,
         credits: usize,
@@ -131,7 +131,7 @@ impl FleetFeed {
         loop {
             self.has_changed |= self.changes.poll(cx);
             if self.has_changed {
-                // What has come is handed out, whatever has become of its server.
+                // Delivers samples that have arrived, whatever the state of their server.
                 if let Some(given) = self.give(into, cx) {
                     return given;
                 }
@@ -162,13 +162,13 @@ impl FleetFeed {
         }
     }
 
-    /// Moves what has come to the end of `into`, for a caller who then takes no more.
+    /// Appends the samples that have arrived to `into`, for a caller that takes no more afterwards.
     pub(crate) fn take_come(&mut self, into: &mut VecDeque<Sample>, cx: &mut Context<'_>) {
-        // Whoever has waited knows why no more came.
+        // The caller already knows why no more arrived.
         let _ = self.collect(into, cx);
     }
 
-    /// Moves what has come to the end of `into`; none if that is nothing.
+    /// Appends the samples that have arrived to `into`; `None` if there are none.
     fn give(&mut self, into: &mut VecDeque<Sample>, cx: &mut Context<'_>) -> Option<Poll<Taken>> {
         match self.collect(into, cx) {
             Ok(0) => return None,
@@ -181,8 +181,8 @@ impl FleetFeed {
         Some(Poll::Ready(Some(Ok(()))))
     }
 
-    /// Whether it is known from whom to draw, and by which sizes: at the beginning of reading, what was confirmed
-    /// before counts.
+    /// Whether the servers and sizes for draws are known. The sizes must not be older than the beginning of reading, so
+    /// that they include everything confirmed before.
     fn may_draw(&mut self, now: Instant) -> bool {
         let Some(from) = self.fresh_from else { return true };
         let servers = self.fleet.members();
@@ -199,7 +199,7 @@ impl FleetFeed {
         self.left == Some(0) && self.lanes.iter().all(|lane| lane.owed == 0)
     }
 
-    /// Takes over which servers there are, and what their tables are like.
+    /// Updates the lanes from the servers and the state of their tables.
     fn update_lanes(&mut self) {
         let servers = self.fleet.members();
         for lane in &mut self.lanes {
@@ -218,7 +218,7 @@ impl FleetFeed {
         }
     }
 
-    /// Draws a server for each credit, and lets it be asked.
+    /// Draws a server for each credit, and requests a sample from it.
     fn spend(&mut self, now: Instant) {
         let samples = self.left.map_or(self.credits, |left| left.min(self.credits));
         if samples == 0 {
@@ -261,7 +261,7 @@ impl FleetFeed {
         weights(&tables)
     }
 
-    /// Moves what has come to the end of `into`; how many samples that are.
+    /// Appends the samples that have arrived to `into`. Returns their number.
     fn collect(&mut self, into: &mut VecDeque<Sample>, cx: &mut Context<'_>) -> Result<usize> {
         let before = into.len();
         for place in 0..self.lanes.len() {
@@ -297,7 +297,7 @@ impl FleetFeed {
         self.left = self.left.map(|left| left + owed);
     }
 
-    /// Makes of what one server tells of its samples what all together would tell.
+    /// Converts a server's probabilities and table size to those of all servers together.
     fn adjust_to_all<'s>(&mut self, place: usize, samples: impl Iterator<Item = &'s mut Sample>) {
         let mut samples: Vec<&mut Sample> = samples.collect();
         let Some(lane) = self.lanes.get_mut(place) else { return };
@@ -319,7 +319,7 @@ impl FleetFeed {
         }
     }
 
-    /// Takes back what servers owe that give nothing, if there are others that nobody asks; whether there was anything.
+    /// Withdraws requests from servers that deliver nothing, if other servers are idle. Returns whether there were any.
     fn redraw(&mut self, now: Instant) -> bool {
         let owing = self.places(|lane| lane.owed > 0);
         let all_empty = self.lanes.iter().all(|lane| lane.facts.size == 0);
@@ -339,7 +339,7 @@ impl FleetFeed {
         true
     }
 
-    /// When to look again; the error of a caller who has waited long enough.
+    /// Returns when to check again, or the error if the caller has waited long enough.
     fn end_of_patience(&mut self, now: Instant) -> Result<Option<Instant>> {
         let owes = self.lanes.iter().any(|lane| lane.owed > 0);
         if !owes
@@ -353,7 +353,7 @@ impl FleetFeed {
         }
         let held_until = self.held_until();
         if held_until.is_some_and(|until| until <= now) {
-            // The next one has as long.
+            // The next wait has the full time.
             self.held_since = None;
             return Err(self.held_back());
         }
@@ -367,7 +367,7 @@ impl FleetFeed {
         let since = *self.nobody_since.get_or_insert(now);
         let give_up_at = since.checked_add(self.patience);
         if give_up_at.is_some_and(|at| at <= now) {
-            // The next one has as long.
+            // The next wait has the full time.
             self.nobody_since = None;
             let text = format!(
                 "sample: table {:?}: {} (for {:?})",
@@ -380,12 +380,12 @@ impl FleetFeed {
         Ok(give_up_at)
     }
 
-    /// When rate limiters will have held the caller back for as long as it waits for them.
+    /// Returns when the caller's wait for rate limiters ends.
     fn held_until(&self) -> Option<Instant> {
         self.held_since?.checked_add(self.options.rate_limiter_timeout?)
     }
 
-    /// What a server says whose rate limiter lets nothing through in time.
+    /// Returns the error of a rate limiter that timed out.
     fn held_back(&self) -> Error {
         let waited = self.options.rate_limiter_timeout.unwrap_or_default();
         let text = format!(
@@ -398,11 +398,11 @@ impl FleetFeed {
     }
 }
 
-/// Tells a reader that something has changed about the servers.
+/// Notifies a reader of changes of the servers.
 struct Changes(Pin<Box<dyn Future<Output = watch::Receiver<u64>> + Send>>);
 
 impl Changes {
-    /// The first time there is a change.
+    /// Completes at the first change.
     fn new(mut version: watch::Receiver<u64>) -> Changes {
         version.mark_changed();
         Changes(Box::pin(next(version)))

@@ -1,4 +1,4 @@
-//! The way of samples from one server.
+//! One server of a reader of many servers.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -15,40 +15,41 @@ use crate::options::SamplerOptions;
 use crate::samples::Sample;
 use crate::stream::RemoteFeed;
 
-/// A server that owes samples and has given none for this long is asked for no more while others give some.
+/// A server with outstanding requests that has delivered nothing for this long gets no more requests while others
+/// deliver.
 const PATIENCE: Duration = Duration::from_millis(300);
 
-/// One that has given none for this long does not count as a part of the mixture.
+/// A server that has delivered nothing for this long is excluded from the mixture.
 const LONG_SILENCE: Duration = Duration::from_secs(2);
 
-/// How long a server is not asked after what it owed was taken back, the first time and at most.
+/// The first and the longest pause of a server after its requests were withdrawn.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// One server of a reader.
 pub(super) struct Lane {
     pub(super) server: Arc<Member>,
-    /// Opened when the first sample is wanted.
+    /// Opened when the first sample is requested.
     feed: Option<RemoteFeed>,
-    /// Samples that were asked for, or may be, and have not come.
+    /// Number of samples that were or may be requested and have not arrived.
     pub(super) owed: usize,
     pub(super) facts: TableFacts,
     pub(super) weight_per_item: Option<f64>,
-    /// Since when it has owed what it owes without giving anything.
+    /// Since when requests are outstanding and nothing was delivered.
     asked_since: Instant,
-    /// Since when it has given nothing of what was asked, also of what was taken back.
+    /// Since when it has delivered nothing of what was requested, including withdrawn requests.
     silent_since: Option<Instant>,
     paused_until: Option<Instant>,
     pause: Duration,
-    /// Its rate limiter has let nothing through in the time that the caller gives it.
+    /// Whether its rate limiter exceeded the caller's timeout.
     pub(super) timed_out: bool,
 }
 
-/// What a lane has given.
+/// What a lane has delivered.
 pub(super) enum Given {
     Nothing,
     Samples(usize),
-    /// It has let nothing through in time.
+    /// Its rate limiter timed out.
     TimedOut(Error),
     /// The server is away.
     Away(Error),
@@ -72,17 +73,18 @@ impl Lane {
         }
     }
 
-    /// Whether it may be asked for samples.
+    /// Whether samples may be requested from it.
     pub(super) fn is_open(&self, now: Instant) -> bool {
         self.server.is_up() && !self.timed_out && self.paused_until.is_none_or(|until| until <= now)
     }
 
-    /// When it may be asked again, if it is paused.
+    /// Returns when requests may resume, if it is paused.
     pub(super) fn opens_at(&self) -> Option<Instant> {
         self.paused_until
     }
 
-    /// Whether it owes samples and gives none: it is not its fault if what has come is not taken.
+    /// Whether requests are outstanding and it delivers nothing. Samples that have arrived and are not taken do not
+    /// count against it.
     pub(super) fn is_stalled(&self, now: Instant) -> bool {
         self.owed > 0 && now >= self.stalls_at() && self.counts().0 == 0
     }
@@ -95,12 +97,12 @@ impl Lane {
         self.asked_since + PATIENCE
     }
 
-    /// Whether its table is a part of what samples are drawn from.
+    /// Whether its table is a part of the mixture.
     pub(super) fn takes_part(&self, now: Instant) -> bool {
         self.server.is_up() && self.silent_since.is_none_or(|since| now < since + LONG_SILENCE)
     }
 
-    /// Lets it ask for `samples` more.
+    /// Lets it request `samples` more.
     pub(super) fn ask(&mut self, table: &str, options: &SamplerOptions, samples: usize) {
         let now = Instant::now();
         if self.owed == 0 {
@@ -111,14 +113,14 @@ impl Lane {
         match &self.feed {
             Some(feed) => feed.give_back(samples),
             None => {
-                // What breaks is found out at once, and others are asked.
+                // A broken connection is detected immediately, and other servers are used.
                 let connection = self.server.connection();
                 self.feed = Some(RemoteFeed::new(connection, table, options, samples, Duration::ZERO));
             }
         }
     }
 
-    /// Moves what has come to the end of `into`.
+    /// Appends the samples that have arrived to `into`.
     pub(super) fn poll(&mut self, into: &mut VecDeque<Sample>, cx: &mut Context<'_>) -> Given {
         let Some(feed) = &mut self.feed else { return Given::Nothing };
         let before = into.len();
@@ -140,7 +142,7 @@ impl Lane {
         Given::Samples(samples)
     }
 
-    /// Learns from a sample as the server tells it.
+    /// Updates the weight of the table from a sample of the server.
     pub(super) fn learn(&mut self, sample: &SampleInfo) {
         self.facts.size = sample.table_size;
         if let Some(weight) = weight_per_item(self.facts, sample) {
@@ -148,13 +150,13 @@ impl Lane {
         }
     }
 
-    /// Takes back what is owed, and gives its number: the stream ends, which withdraws it at the server.
+    /// Withdraws outstanding requests and returns their number. Ending the stream withdraws them at the server.
     pub(super) fn take_back(&mut self) -> usize {
         self.feed = None;
         std::mem::take(&mut self.owed)
     }
 
-    /// Takes over what the server says of its table.
+    /// Updates the facts about its table.
     pub(super) fn take_over(&mut self, facts: TableFacts) {
         if self.facts.size == 0 && facts.size > 0 {
             self.paused_until = None;
@@ -162,23 +164,24 @@ impl Lane {
         self.facts = facts;
     }
 
-    /// Asks it for no samples for a while, longer each time that it has given none, and meanwhile how its table is.
+    /// Pauses requests to it, longer each time that it delivers nothing. Meanwhile, asks it for the state of its table.
     pub(super) fn pause_asking(&mut self) {
         self.server.ask_now();
         self.paused_until = Some(Instant::now() + self.pause);
         self.pause = (self.pause * 2).min(LONGEST_PAUSE);
     }
 
-    /// Samples that have come and were not taken, and samples asked for that have not.
+    /// Returns the number of samples that have arrived and were not taken, and of those that were requested and have
+    /// not arrived.
     pub(super) fn counts(&self) -> (usize, usize) {
         self.feed.as_ref().map_or((0, 0), RemoteFeed::counts)
     }
 }
 
-/// The error of a server, with its address.
+/// Returns the error of a server, with its address.
 pub(super) fn at(server: &Member, error: &Error) -> Error {
     Error::with_source(error.kind(), format!("{error} (at {})", server.address()), error.clone())
 }
 
-/// No error is of use to a reader who goes on with other servers.
+/// The result of a lane. A reader that continues with other servers has no use for errors.
 pub(super) type Taken = Option<Result<()>>;

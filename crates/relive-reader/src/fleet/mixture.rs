@@ -1,14 +1,14 @@
-//! From which server a sample comes: a draw in which each server has a weight.
+//! Weighted draws of the server that a sample comes from.
 //!
-//! A server's weight is what its own selector draws from: the number of items of its table, or, of a prioritized one,
-//! the sum of its priorities to their power. An item is then as likely as if all servers were one table. The sum is
-//! not told by servers; each sample gives it away, by its priority and its probability.
+//! A server's weight is the total weight of its selector: the number of items of its table or, for a prioritized
+//! selector, the sum of its priorities raised to the exponent. An item's probability is then the same as if all servers
+//! were one table. Servers do not report the sum; it follows from the priority and the probability of each sample.
 
 use rand::{Rng, RngExt};
 use relive_batch::SampleInfo;
 use relive_fleet::TableFacts;
 
-/// The weight of one item on the average, as a sample of the table gives it away.
+/// Returns the average weight of an item, computed from a sample of the table.
 pub(super) fn weight_per_item(facts: TableFacts, sample: &SampleInfo) -> Option<f64> {
     let weight = sample.priority.powf(facts.exponent?);
     let whole = sample.probability * count(sample.table_size);
@@ -16,8 +16,8 @@ pub(super) fn weight_per_item(facts: TableFacts, sample: &SampleInfo) -> Option<
     (per_item.is_finite() && per_item > 0.0).then_some(per_item)
 }
 
-/// Size and average weight of the tables of all servers, to the weight of each. Those whose average is not known have
-/// that of the others.
+/// Converts size and average weight of the tables of all servers to the weight of each. A server with unknown average
+/// gets that of the others.
 pub(super) fn weights(tables: &[(u64, Option<f64>)]) -> Vec<f64> {
     let known =
         tables.iter().filter_map(|(size, per_item)| per_item.map(|per_item| (count(*size), per_item)));
@@ -27,8 +27,8 @@ pub(super) fn weights(tables: &[(u64, Option<f64>)]) -> Vec<f64> {
     tables.iter().map(|(size, per_item)| count(*size) * per_item.unwrap_or(usual)).collect()
 }
 
-/// The place of a weight, drawn with a probability proportional to it; uniformly if all are 0. None if there is no
-/// weight.
+/// Draws an index with a probability proportional to its weight; uniformly if all are 0. `None` if there are no
+/// weights.
 pub(super) fn draw(weights: &[f64], rng: &mut impl Rng) -> Option<usize> {
     let total: f64 = weights.iter().sum();
     if total <= 0.0 {
@@ -41,11 +41,11 @@ pub(super) fn draw(weights: &[f64], rng: &mut impl Rng) -> Option<usize> {
         }
         left -= weight;
     }
-    // Rounding has left a little.
+    // Rounding has left a small rest.
     weights.iter().rposition(|weight| *weight > 0.0)
 }
 
-/// Tables have far fewer items than the 2^53 from which on rounding would begin.
+/// Converts a size to a float. Tables have far fewer than 2^53 items, so this is exact.
 #[expect(clippy::cast_precision_loss, reason = "sizes of tables")]
 pub(super) fn count(size: u64) -> f64 {
     size as f64

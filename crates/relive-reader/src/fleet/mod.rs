@@ -1,4 +1,4 @@
-//! Samples of many servers: a lane to each, and a draw for each sample from which one it comes.
+//! Samples of many servers: a lane for each server, and a draw of the server for each sample.
 
 mod feed;
 mod lane;

@@ -14,32 +14,73 @@ use super::names;
 use super::sample::stored_samples;
 use crate::samples::Sample;
 
-/// Rows of a sample whose cells take no bytes, such as those of shape `[0]`, where samples are padded: no data stands
-/// behind them, so that a few bytes of a server could announce 2^32. Steps of an item are hundreds.
+/// The largest number of rows of a padded sample whose cells have no bytes, such as those of shape `[0]`. No data backs
+/// such rows, so a few bytes from a server could announce 2^32 of them. Items have hundreds of steps.
 const MAX_EMPTY_ROWS: u32 = 1 << 16;
 
-/// Samples whose columns can be decoded into one array each.
+/// A batch of samples, each of whose columns can be decoded into one array.
 ///
-/// Nothing is decoded before it is asked for. All calls work without a Tokio runtime and from any thread.
+/// Data is decoded when it is requested, and not before. All methods work without a Tokio runtime and from any thread.
+///
+/// # Example
+///
+/// ```
+/// use relive_client::{BatchOptions, Client, Nest, Tensor};
+/// # use relive_engine::Engine;
+/// # use relive_table::TableConfig;
+///
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let client = Client::in_process(Engine::builder().table(TableConfig::queue("steps", 10)).build()?);
+/// for reward in [0.5_f32, 1.5] {
+///     client.insert(&Nest::Leaf(Tensor::scalar(reward)), &[("steps", 1.0)]).await?;
+/// }
+/// let batch = client.batches("steps", BatchOptions::new(2))?.next().await.expect("a batch")?;
+/// let layout = &batch.columns()?[0];
+/// assert_eq!(layout.sample_shape().dims(), [1]);
+///
+/// let mut rewards = vec![0; layout.size_bytes(batch.len()).expect("numbers have a size")];
+/// batch.gather_into(0, &mut rewards)?; // Shape [2, 1].
+/// assert_eq!(rewards, [0.5_f32.to_le_bytes(), 1.5_f32.to_le_bytes()].concat());
+/// assert!(batch.infos().all(|info| info.priority == 1.0));
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Shapes
+///
+/// [`gather_into`](Self::gather_into) writes an array `[samples, rows, ..cell]`, or `[samples, ..cell]` for a squeezed
+/// column: little-endian and row-major.
+///
+/// # Samples of different lengths
+///
+/// If samples differ in their number of rows, [`columns`](Self::columns) and `gather_into` fail with `InvalidArgument`.
+/// [`columns_padded`](Self::columns_padded) and [`gather_padded_into`](Self::gather_padded_into) pad with zeros and
+/// fill a mask.
+///
+/// # Errors
+///
+/// `DataLoss` for data that cannot be decoded. Samples whose columns differ in type, number or cell shape form no
+/// batch: every method that needs columns then returns the same error, but [`samples`](Self::samples) still works.
 pub struct SampleBatch {
     content: Content,
-    /// Made when they are asked for, unless the batch was made of them.
+    /// Created on demand, unless the batch was created from them.
     samples: OnceLock<Vec<Sample>>,
-    /// What items of the table look like.
+    /// The structure of the table's items.
     structure: Option<Arc<ItemStructure>>,
 }
 
 enum Content {
-    /// Samples whose bytes lie in their chunks.
+    /// Samples whose data is in their chunks.
     Planned { batch: Batch, table: Arc<str> },
-    /// Columns in one piece of memory.
+    /// Gathered columns in one block of memory.
     Gathered(Arc<Gathered>),
-    /// Samples that make no batch, and why.
+    /// Samples that form no batch, and the reason.
     Apart { error: Error, infos: Vec<SampleInfo> },
 }
 
 impl SampleBatch {
-    /// A batch of samples that were taken by other means.
+    /// Creates a batch from samples that were taken in another way.
     pub fn new(samples: Vec<Sample>) -> SampleBatch {
         let infos = || samples.iter().map(|sample| *sample.info()).collect();
         let content = match stored_samples(&samples) {
@@ -56,7 +97,7 @@ impl SampleBatch {
         SampleBatch { content, samples: OnceLock::from(samples), structure }
     }
 
-    /// A batch of what a table of this process has handed out.
+    /// Creates a batch of samples from a table of this process.
     pub(crate) fn stored(samples: Vec<Sampled>, table: &Arc<str>) -> SampleBatch {
         match Batch::new(samples) {
             Ok(batch) => {
@@ -72,24 +113,24 @@ impl SampleBatch {
         SampleBatch { content, samples: OnceLock::new(), structure: None }
     }
 
-    /// The batch of a table whose items look like this.
+    /// Sets the structure of the table's items.
     pub(crate) fn of_items_like(self, structure: Option<Arc<ItemStructure>>) -> SampleBatch {
         SampleBatch { structure, ..self }
     }
 
-    /// The structure of the table's items when the batch was taken; its leaves are the columns in order. None if no
-    /// writer has named the columns, and from a dm-reverb server: only the order of the columns is known then.
+    /// Returns the structure of the table's items when the batch was taken. Its leaves are the columns in order. `None`
+    /// if no writer has named the columns, and from a dm-reverb server: only the order of the columns is then known.
     ///
     /// # Errors
-    /// `InvalidArgument` if no names hold: writers that do not check them (`TrajectoryWriterOptions::check_names`)
-    /// have written items of other names, or of another number of columns.
+    /// `InvalidArgument` if there are no valid names, because writers that do not check them
+    /// (`TrajectoryWriterOptions::check_names`) have written items with other names or another number of columns.
     pub fn names(&self) -> Result<Option<&Arc<Nest<()>>>> {
         let Some(structure) = &self.structure else { return Ok(None) };
         names::check(structure, self.table(), self.described()?.len())?;
         Ok(Some(&structure.names))
     }
 
-    /// Number of samples.
+    /// Returns the number of samples.
     pub fn len(&self) -> usize {
         match &self.content {
             Content::Planned { batch, .. } => batch.samples().len(),
@@ -98,7 +139,7 @@ impl SampleBatch {
         }
     }
 
-    /// Bytes of all data, decoded; of samples that make no batch as they are stored.
+    /// Returns the decoded size of all data in bytes. For samples that form no batch, returns their stored size.
     pub fn size_bytes(&self) -> usize {
         let of =
             |sizes: &mut dyn Iterator<Item = Option<usize>>| sizes.flatten().fold(0, usize::saturating_add);
@@ -120,17 +161,17 @@ impl SampleBatch {
         self.len() == 0
     }
 
-    /// The samples. Those of a batch that was gathered have chunks of their own, whoever wrote them.
+    /// Returns the samples. The samples of a gathered batch have their own chunks, not those of their writers.
     pub fn samples(&self) -> &[Sample] {
         self.samples.get_or_init(|| match &self.content {
             Content::Planned { batch, table } => of_table(batch.samples().to_vec(), table),
             Content::Gathered(batch) => of_gathered(batch),
-            // Batches of such are made of them.
+            // Such batches are created from samples.
             Content::Apart { .. } => Vec::new(),
         })
     }
 
-    /// The samples, without the batch.
+    /// Converts the batch into its samples.
     pub fn into_samples(self) -> Vec<Sample> {
         match (self.samples.into_inner(), self.content) {
             (Some(samples), _) => samples,
@@ -140,15 +181,15 @@ impl SampleBatch {
         }
     }
 
-    /// Where the data of a column lies already, if the batch has been gathered and all samples have as many rows:
-    /// `[samples, rows, ..cell]`, as [`columns`](Self::columns) describes it. Nobody else writes to it.
+    /// Returns the memory of a column, if the batch has been gathered and all samples have the same number of rows:
+    /// `[samples, rows, ..cell]`, as [`columns`](Self::columns) describes it. Nothing else writes to it.
     pub fn column_memory(&self, column: usize) -> Option<ColumnMemory> {
         let Content::Gathered(batch) = &self.content else { return None };
         batch.columns().get(column).filter(|column| column.column.lengths.is_none())?;
         batch.column_memory(column)
     }
 
-    /// Key, probability and so on of each sample.
+    /// Iterates over key, probability and further facts of each sample.
     pub fn infos(&self) -> impl ExactSizeIterator<Item = SampleInfo> {
         let info = |index: usize| match &self.content {
             Content::Planned { batch, .. } => batch.samples().get(index).map(SampleInfo::from),
@@ -159,12 +200,13 @@ impl SampleBatch {
             .map(move |index| info(index).unwrap_or_else(|| unreachable!("there are {index} samples")))
     }
 
-    /// Type and shape of each column, the same in every sample; no columns for a batch without samples.
+    /// Returns type and shape of each column, which are the same in every sample. A batch without samples has no
+    /// columns.
     ///
     /// # Errors
-    /// `InvalidArgument` if the samples differ, also if only in their number of rows (see
-    /// [`columns_padded`](Self::columns_padded)): the error names the first that differs. `DataLoss` for samples that
-    /// cannot be read.
+    /// `InvalidArgument` if the samples differ, even if only in their number of rows (see
+    /// [`columns_padded`](Self::columns_padded)). The error names the first sample that differs. `DataLoss` for samples
+    /// that cannot be read.
     pub fn columns(&self) -> Result<Vec<ColumnLayout>> {
         let even = |(number, column): (usize, &BatchColumn)| match &column.lengths {
             Some(lengths) => Err(self.ragged(number, lengths)),
@@ -173,13 +215,13 @@ impl SampleBatch {
         self.described()?.into_iter().enumerate().map(even).collect()
     }
 
-    /// As [`columns`](Self::columns), but samples may differ in their number of rows: each column has as many as the
-    /// sample with the most.
+    /// As [`columns`](Self::columns), but samples may differ in their number of rows: each column has the number of
+    /// rows of its longest sample.
     ///
     /// # Errors
-    /// As [`columns`](Self::columns), but for the rows. `ResourceExhausted` if cells take no bytes and a sample has
-    /// more than 65,536 of them: no data stands behind such rows, and a server could make its reader take any memory
-    /// for what is kept of rows.
+    /// As [`columns`](Self::columns), except for different numbers of rows. `ResourceExhausted` if cells have no bytes
+    /// and a sample has more than 65,536 of them: no data backs such rows, so a server could make a reader allocate any
+    /// amount of memory for them.
     pub fn columns_padded(&self) -> Result<Vec<ColumnLayout>> {
         let described = self.described()?;
         for (number, column) in described.iter().enumerate() {
@@ -196,26 +238,26 @@ impl SampleBatch {
         Ok(described.into_iter().map(|column| column.layout.clone()).collect())
     }
 
-    /// Rows of a column in each sample, 1 if it is squeezed.
+    /// Returns the number of rows of a column in each sample; 1 if the column is squeezed.
     ///
     /// # Errors
-    /// As [`columns_padded`](Self::columns_padded), and `InvalidArgument` if there is no such column.
+    /// As [`columns_padded`](Self::columns_padded); `InvalidArgument` if there is no such column.
     pub fn rows_per_sample(&self, column: usize) -> Result<Vec<u32>> {
         Ok(self.column(column)?.rows(self.len()))
     }
 
-    /// Decodes a column of all samples into `out`, as an array `[samples, rows, ..cell]` (`[samples, ..cell]` if it is
-    /// squeezed): little endian, row-major, all of `out`.
+    /// Decodes a column of all samples into `out`, as an array `[samples, rows, ..cell]`, or `[samples, ..cell]` if it
+    /// is squeezed: little-endian and row-major. It fills all of `out`.
     ///
     /// # Errors
-    /// As [`columns`](Self::columns). `InvalidArgument` if there is no such column, if it is of strings, or if `out`
-    /// has another size; the error gives the right one. `DataLoss` for data that cannot be decoded; what `out` then
-    /// holds is unspecified.
+    /// As [`columns`](Self::columns). `InvalidArgument` if there is no such column, if it has strings, or if `out` has
+    /// another size; the error states the right size. `DataLoss` for data that cannot be decoded; the content of `out`
+    /// is then unspecified.
     pub fn gather_into(&self, column: usize, out: &mut [u8]) -> Result<()> {
         self.gather_columns_into([(column, out)])
     }
 
-    /// [`gather_into`](Self::gather_into) for several columns at once: chunks that they share are decoded once.
+    /// As [`gather_into`](Self::gather_into), for several columns at once. Chunks that they share are decoded once.
     ///
     /// # Errors
     /// As [`gather_into`](Self::gather_into).
@@ -242,14 +284,14 @@ impl SampleBatch {
         }
     }
 
-    /// Decodes a column of samples that differ in their number of rows into `out`, as an array `[samples, max_rows,
-    /// ..cell]`. Rows that a sample does not have are zeros. `mask`, `[samples, max_rows]`, if there is one, is 1 for
-    /// rows that are there and 0 for the others.
+    /// Decodes a column of samples with different numbers of rows into `out`, as an array `[samples, max_rows,
+    /// ..cell]`. Missing rows are zeros. `mask`, if given, has the shape `[samples, max_rows]`: 1 for existing rows and
+    /// 0 for missing ones.
     ///
     /// # Errors
-    /// As [`columns_padded`](Self::columns_padded). `InvalidArgument` if there is no such column, if it is of
-    /// strings, if a sample has more than `max_rows` rows, or if `out` or `mask` have another size. `DataLoss` for
-    /// data that cannot be decoded.
+    /// As [`columns_padded`](Self::columns_padded). `InvalidArgument` if there is no such column, if it has strings, if
+    /// a sample has more than `max_rows` rows, or if `out` or `mask` has another size. `DataLoss` for data that cannot
+    /// be decoded.
     pub fn gather_padded_into(
         &self,
         column: usize,
@@ -285,12 +327,12 @@ impl SampleBatch {
         padded.map_err(|error| failed(self.table(), &error))
     }
 
-    /// The strings of a column, sample by sample, each sample's in row-major order. Samples may differ in their
-    /// number of rows.
+    /// Returns the strings of a column, sample by sample, in row-major order. Samples may differ in their number of
+    /// rows.
     ///
     /// # Errors
-    /// As [`columns_padded`](Self::columns_padded). `InvalidArgument` if there is no such column or it is not of
-    /// strings, `DataLoss` for data that cannot be decoded.
+    /// As [`columns_padded`](Self::columns_padded). `InvalidArgument` if there is no such column or it has no strings;
+    /// `DataLoss` for data that cannot be decoded.
     pub fn strings(&self, column: usize) -> Result<Vec<Bytes>> {
         let dtype = self.column(column)?.layout.dtype;
         match &self.content {
@@ -361,7 +403,7 @@ fn of_gathered(batch: &Arc<Gathered>) -> Vec<Sample> {
     batch.infos().iter().enumerate().map(|(at, info)| Sample::gathered(batch, at, *info)).collect()
 }
 
-/// What is wrong with samples of `table`.
+/// Returns the error for samples of `table`.
 fn failed(table: &str, error: &BatchError) -> Error {
     match error {
         BatchError::Differ { key, column, expected, got } => {

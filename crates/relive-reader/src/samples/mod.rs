@@ -1,7 +1,7 @@
-//! What is read: samples, and batches of them with their data as one array per column.
+//! The results of readers: samples, and batches of samples with one array per column.
 //!
-//! How samples become columns is the crate `relive-batch`'s: planned where they lie in their chunks, or gathered
-//! already by the server, or by the table of this process.
+//! The crate `relive-batch` converts samples to columns. Batches are planned, with data in their chunks, or already
+//! gathered, by the server or by the table of this process.
 
 mod batch;
 mod names;

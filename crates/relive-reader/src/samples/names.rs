@@ -7,8 +7,8 @@ use relive_table::{ItemStructure, shown};
 
 use crate::samples::Sample;
 
-/// What the items of all `samples` look like, as far as these came with it. Those of servers that say different
-/// things are disputed.
+/// Returns the structure of the items of all `samples`, if it came with them. If servers report different structures,
+/// it is disputed.
 pub(super) fn of_all(samples: &[Sample]) -> Option<Arc<ItemStructure>> {
     let mut known = samples.iter().filter_map(Sample::structure);
     let first = known.next()?;
@@ -22,7 +22,7 @@ pub(super) fn of_all(samples: &[Sample]) -> Option<Arc<ItemStructure>> {
     })
 }
 
-/// Says why the columns of a batch have no names that hold.
+/// Checks that the columns of a batch have valid names; the error says why not.
 pub(super) fn check(structure: &ItemStructure, table: &str, columns: usize) -> Result<()> {
     let ItemStructure { names, is_signature, disputed_by } = structure;
     let advice = "give the table a signature, or a table of its own to each kind of item; single samples come as lists of columns";

@@ -11,21 +11,55 @@ use relive_table::{ItemData, ItemStructure, Sampled, Timestamp};
 use relive_tensor::{AtHand, Chunk, Tensor, Trajectory};
 use relive_wire::sample::ReceivedSample;
 
-/// An item as it was sampled. Its data is decoded when it is asked for.
+/// A sampled item: its data, its key, its probability and its priority at that moment.
+///
+/// The data is decoded when it is requested, and not before.
+///
+/// # Example
+///
+/// ```
+/// use relive_client::{Client, Nest, Tensor};
+/// # use relive_engine::Engine;
+/// # use relive_table::TableConfig;
+///
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let client = Client::in_process(Engine::builder().table(TableConfig::new("replay")).build()?);
+/// let step = Nest::dict([("reward", Tensor::scalar(1.0_f32)), ("action", Tensor::scalar(3_i32))]);
+/// client.insert(&step, &[("replay", 2.0)]).await?;
+///
+/// let sample = client.sample("replay", 1).await?.remove(0);
+/// let info = sample.info();
+/// assert_eq!((info.priority, info.probability, info.table_size), (2.0, 1.0, 1));
+/// let columns = sample.columns()?; // Sorted by name: action, reward.
+/// assert_eq!(columns[0].to_vec::<i32>()?, [3]);
+/// assert_eq!(columns[1].to_vec::<f32>()?, [1.0]);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Shapes
+///
+/// A column has the shape `[rows, ..cell]`, or `[..cell]` if the writer squeezed it. `Client::insert` writes columns
+/// with one row.
+///
+/// # Names
+///
+/// An item has columns, not names. `Client::column_names` returns the names of a table's columns.
 #[derive(Clone)]
 pub struct Sample {
     info: SampleInfo,
     data: SampleData,
 }
 
-/// Where a sample's data is.
+/// The location of a sample's data.
 #[derive(Clone)]
 enum SampleData {
-    /// In the messages that it came in.
+    /// In the messages that carried it.
     Received(Box<ReceivedSample>),
-    /// In chunks, which a table of this process shares.
+    /// In chunks that a table of this process shares.
     Stored { item: Arc<ItemData>, table: Arc<str>, at_hand: AtHand },
-    /// In a batch, of which it is this one.
+    /// In a batch, at this position.
     Gathered { batch: Arc<Gathered>, at: usize },
 }
 
@@ -53,19 +87,19 @@ impl Sample {
         Sample { info, data: SampleData::Gathered { batch: Arc::clone(batch), at } }
     }
 
-    /// Takes note that its table is one of several: an item of all comes from this one with the probability `share`,
-    /// and the others have `others` items.
+    /// Adjusts the probability and table size for a table that is one of several: a sample comes from this table with
+    /// the probability `share`, and the others have `others` items.
     pub(crate) fn scale_to_fleet(&mut self, share: f64, others: u64) {
         self.info.probability *= share;
         self.info.table_size = self.info.table_size.saturating_add(others);
     }
 
-    /// Key, probability and so on.
+    /// Returns key, probability and further facts.
     pub fn info(&self) -> &SampleInfo {
         &self.info
     }
 
-    /// The table that the sample was taken from.
+    /// Returns the table that the sample was taken from.
     pub fn table(&self) -> &str {
         match &self.data {
             SampleData::Received(received) => received.table(),
@@ -74,7 +108,7 @@ impl Sample {
         }
     }
 
-    /// What items of its table look like, if the sample came with it.
+    /// Returns the structure of its table's items, if it came with the sample.
     pub(crate) fn structure(&self) -> Option<&Arc<ItemStructure>> {
         match &self.data {
             SampleData::Received(received) => received.structure(),
@@ -82,7 +116,7 @@ impl Sample {
         }
     }
 
-    /// When the server inserted the item, by the server's clock; none if the server does not say.
+    /// Returns when the server inserted the item, by the server's clock; `None` if the server does not report it.
     pub fn inserted_at(&self) -> Option<SystemTime> {
         let inserted_at = match &self.data {
             SampleData::Gathered { batch, at } => batch.inserted_at(*at)?,
@@ -93,7 +127,7 @@ impl Sample {
         SystemTime::UNIX_EPOCH.checked_add(since_epoch)
     }
 
-    /// Number of columns; 0 for an item whose description cannot be read.
+    /// Returns the number of columns; 0 for an item whose description cannot be read.
     pub fn num_columns(&self) -> usize {
         match &self.data {
             SampleData::Received(received) => received.num_columns(),
@@ -102,7 +136,7 @@ impl Sample {
         }
     }
 
-    /// Bytes of this sample's chunks as they are stored or came: in full, also those parts that the item does not refer
+    /// Returns the bytes of this sample's chunks as stored or received, including parts that the item does not refer
     /// to.
     pub fn encoded_size_bytes(&self) -> usize {
         match &self.data {
@@ -114,10 +148,10 @@ impl Sample {
         }
     }
 
-    /// The item's columns as references to chunks that are not decoded yet.
+    /// Returns the item's columns as references to chunks that are not decoded yet.
     ///
     /// # Errors
-    /// `DataLoss` for chunks that cannot be read or do not have what the item refers to.
+    /// `DataLoss` for chunks that cannot be read or that lack rows to which the item refers.
     pub fn trajectory(&self) -> Result<Trajectory> {
         match &self.data {
             SampleData::Received(received) => received.trajectory().map_err(|error| self.damaged(error)),
@@ -126,12 +160,12 @@ impl Sample {
         }
     }
 
-    /// The item's data, one tensor per column: `[rows, ..cell]`, or `[..cell]` for a squeezed column.
+    /// Decodes the item's data: one tensor per column, `[rows, ..cell]`, or `[..cell]` for a squeezed column.
     ///
-    /// Names do not travel with an item; `Client::column_names` gives those of its table, and
-    /// [`Nest::unflatten`](relive_tensor::Nest::unflatten) puts the columns under them. Columns come in the
-    /// flattening order of what was given to `TrajectoryWriter::create_item`: lists as they are, dicts sorted by
-    /// name, so that `{"reward": .., "action": ..}` comes back as action, then reward.
+    /// The columns are in the flattening order of the trajectory given to `TrajectoryWriter::create_item`: lists in
+    /// order, dicts sorted by name. `{"reward": .., "action": ..}` is read as action, then reward. Items do not contain
+    /// names: `Client::column_names` returns those of the table, and
+    /// [`Nest::unflatten`](relive_tensor::Nest::unflatten) puts the columns under them.
     ///
     /// # Errors
     /// `DataLoss` for data that cannot be decoded.
@@ -146,14 +180,14 @@ impl Sample {
         decoded.map_err(|error| self.damaged(error))
     }
 
-    /// The error for data that cannot be decoded.
+    /// Returns the error for data that cannot be decoded.
     pub(crate) fn damaged(&self, error: impl std::error::Error + Send + Sync + 'static) -> Error {
         let text = format!("item {} of table {:?} cannot be decoded: {error}", self.info.key, self.table());
         Error::with_source(ErrorKind::DataLoss, text, error)
     }
 }
 
-/// The samples as a table of this process would have handed them out. Chunks that they share are read once.
+/// Converts samples to the form that tables of this process return. Chunks that they share are read once.
 ///
 /// # Errors
 /// `DataLoss` for the first that cannot be read.
@@ -185,7 +219,7 @@ impl Sample {
     }
 }
 
-/// When the server says that it inserted the item.
+/// Returns the insertion time that the server reports.
 fn inserted_at(received: &ReceivedSample) -> Option<Timestamp> {
     let (seconds, nanos) = received.info().inserted_at?;
     Some(Timestamp::from_nanos(seconds.checked_mul(NANOS_PER_SECOND)?.checked_add(i64::from(nanos))?))

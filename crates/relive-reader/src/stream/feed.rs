@@ -1,4 +1,4 @@
-//! Samples of a server: the streams that fetch them, as seen by who takes them.
+//! Samples of a server, from the reader's side.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ pub(crate) struct RemoteFeed {
 }
 
 impl RemoteFeed {
-    /// Workers that may ask for `credits` samples at once, all of them together.
+    /// Creates workers that together may request `credits` samples at once.
     pub(crate) fn new(
         connection: &Connection,
         table: &str,
@@ -32,7 +32,7 @@ impl RemoteFeed {
         RemoteFeed::start(connection, table, options, credits, unavailable_timeout, None)
     }
 
-    /// [`new`](Self::new), with a look at whether a server that was away comes back with what it had.
+    /// As [`new`](Self::new), but checks whether a server that was away still has its previous content.
     pub(crate) fn watched(
         connection: &Connection,
         table: &str,
@@ -64,22 +64,23 @@ impl RemoteFeed {
         self.shared.table()
     }
 
-    /// How many credits are worth giving back at once.
+    /// Returns how many credits should be returned together.
     pub(crate) fn credit_batch(&self) -> usize {
         self.shared.credit_batch()
     }
 
-    /// Lets the workers ask for so many samples more.
+    /// Lets the workers request that many more samples.
     pub(crate) fn give_back(&self, credits: usize) {
         self.shared.give_back(credits);
     }
 
-    /// Samples that have come and were not taken, and samples asked for that have not come.
+    /// Returns the number of samples that have arrived and were not taken, and of those that were requested and have
+    /// not arrived.
     pub(crate) fn counts(&self) -> (usize, usize) {
         self.shared.counts()
     }
 
-    /// Gives credits back, and moves all samples there are to the end of `into`. None after the last sample.
+    /// Returns credits, and appends all available samples to `into`. `None` after the last sample.
     pub(crate) fn poll_take(
         &mut self,
         credits: usize,

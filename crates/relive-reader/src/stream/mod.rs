@@ -1,7 +1,7 @@
-//! Samples of one server over gRPC: workers that keep streams open, and the feed that hands their samples out.
+//! Samples of one server over gRPC: workers that keep streams open, and the feed that delivers their samples.
 //!
-//! The workers and the feed share one lock ([`shared::Shared`]). Samples cross it in batches: a worker adds what one
-//! message held, the feed takes all there is.
+//! The workers and the feed share one lock ([`shared::Shared`]). Samples pass it in batches: a worker adds the samples
+//! of one message, and the feed takes all available samples.
 
 mod feed;
 mod responses;

@@ -1,7 +1,7 @@
-//! The messages of a stream of samples, as they come.
+//! The messages of a stream of samples.
 //!
-//! gRPC's framing is read here and not by a codec, so that a message which lies whole in one HTTP/2 frame, as
-//! messages of small items do, is handed on where it lies.
+//! gRPC's framing is parsed here and not by a codec, so a message that is complete in one HTTP/2 frame, as messages of
+//! small items are, is passed on without a copy.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -18,25 +18,25 @@ use tonic::body::Body;
 use tonic::client::GrpcService;
 use tonic::{Code, Status};
 
-/// The RPC that gives samples.
+/// The RPC that returns samples.
 pub(crate) const SAMPLE_STREAM: &str = "/deepmind.reverb.ReverbService/SampleStream";
 
-/// Bytes before a message: a flag (1 if compressed) and the length in big endian.
+/// Bytes before a message: a flag (1 if compressed) and the length, big-endian.
 const HEADER_BYTES: usize = GRPC_HEADER_BYTES;
 
-/// The answers of a sample stream.
+/// The responses of a sample stream.
 pub(crate) struct Responses {
     body: Body,
-    /// What came last and is not used up.
+    /// The unread rest of the last frame.
     frame: Bytes,
-    /// The head of a message that spans frames, with its header.
+    /// The beginning of a message that spans frames, with its header.
     begun: BytesMut,
-    /// The status, if it came with the head of the answer.
+    /// The status, if it came with the headers of the response.
     early_status: Option<Status>,
 }
 
 impl Responses {
-    /// Opens a stream of the RPC at `path` that asks what `requests` gives.
+    /// Opens a stream of the RPC at `path` that sends `requests`.
     pub(crate) async fn open<R>(
         channel: &mut GrpcChannel,
         path: &'static str,
@@ -65,7 +65,7 @@ impl Responses {
         Ok(Responses { body, frame: Bytes::new(), begun: BytesMut::new(), early_status })
     }
 
-    /// The next message; none once the server has ended the stream in order.
+    /// Returns the next message; `None` once the server has ended the stream normally.
     pub(crate) async fn message(&mut self) -> Result<Option<Bytes>, Status> {
         std::future::poll_fn(|cx| self.poll_message(cx)).await
     }
@@ -86,7 +86,7 @@ impl Responses {
         }
     }
 
-    /// What the end of the stream means.
+    /// Returns the result of the end of the stream.
     fn end(&self, trailers: Option<&HeaderMap>) -> Result<Option<Bytes>, Status> {
         let status = trailers.and_then(Status::from_header_map).or_else(|| self.early_status.clone());
         match status {
@@ -97,7 +97,7 @@ impl Responses {
         }
     }
 
-    /// A whole message, without its header, if there is one.
+    /// Takes a complete message without its header, if there is one.
     fn take_message(&mut self) -> Result<Option<Bytes>, Status> {
         if self.begun.is_empty() {
             let whole = end_of_message(&self.frame)?.filter(|end| *end <= self.frame.len());
@@ -120,11 +120,11 @@ impl Responses {
         Ok(Some(message))
     }
 
-    /// Moves up to `most` bytes of the frame behind those of the message that has begun.
+    /// Appends up to `most` bytes of the frame to the message that has begun.
     fn set_aside(&mut self, most: usize) {
         let part = self.frame.split_to(most.min(self.frame.len()));
         if self.begun.is_empty() && !part.is_empty() {
-            // The message's own length is worth trusting up to what servers pack; larger ones grow.
+            // The announced length is trusted up to what servers pack; larger messages grow.
             let announced = end_of_message(&part).ok().flatten().unwrap_or(0);
             self.begun.reserve(announced.clamp(part.len(), MAX_RESERVED_BYTES.max(part.len())));
         }
@@ -132,10 +132,10 @@ impl Responses {
     }
 }
 
-/// Memory taken on a server's word: what it packs into a message, and a chunk beyond that.
+/// The largest memory that is reserved for an announced length: what a server packs into a message, and one more chunk.
 const MAX_RESERVED_BYTES: usize = 4 << 20;
 
-/// Where the message at the head of `bytes` ends; `None` if its header is not whole.
+/// Returns the end of the message at the beginning of `bytes`; `None` if its header is incomplete.
 pub(crate) fn end_of_message(bytes: &[u8]) -> Result<Option<usize>, Status> {
     let Some(([flag, length @ ..], _)) = bytes.split_first_chunk::<HEADER_BYTES>() else { return Ok(None) };
     if *flag != 0 {
@@ -178,14 +178,14 @@ fn framed(request: &impl Message) -> Bytes {
 
 /// Why a stream ended.
 pub(crate) enum Broken {
-    /// The server or the transport said so.
+    /// The server or the transport reported an error.
     Status(Status),
-    /// What came makes no sense.
+    /// The received data is invalid.
     Permanent(Error),
 }
 
 impl Broken {
-    /// The server sent what nobody asked for.
+    /// The server sent more than was requested.
     pub(crate) fn too_many() -> Broken {
         let text = "sample: the server sent more samples than were asked for";
         Broken::Permanent(Error::new(ErrorKind::Protocol, text))

@@ -1,8 +1,8 @@
-//! What a sampler and its workers share, behind one lock.
+//! State that a sampler and its workers share, behind one lock.
 //!
-//! A *credit* is the right to ask for one sample. A worker spends credits with each request; the sampler gives them
-//! back when its caller takes samples. Invariant: credits + asked for and not received + received and not taken =
-//! capacity, which is what the caller granted in all and has not used up.
+//! A *credit* is the right to request one sample. A worker spends credits with each request; the sampler returns them
+//! when its caller takes samples. Invariant: credits + requested and not received + received and not taken = capacity,
+//! which is the total that the caller has granted and not used.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use tonic::Status;
 use crate::options::SamplerOptions;
 use crate::samples::Sample;
 
-/// A request is sent before all of the last one has come when at least this part of a worker's capacity is free.
+/// A request is sent before the previous one has completed if at least this fraction of a worker's capacity is free.
 const PIPELINE_FRACTION: usize = 4;
 
 #[derive(Debug)]
@@ -31,7 +31,7 @@ pub(super) struct Shared {
     limiter_timeout_ms: i64,
     unavailable_timeout: Duration,
     state: Mutex<Credits>,
-    /// The caller waits for samples again.
+    /// Notifies that the caller waits for samples again.
     caller_is_back: Notify,
 }
 
@@ -39,15 +39,15 @@ pub(super) struct Shared {
 struct Credits {
     /// Whether the sampler is gone.
     closed: bool,
-    /// Whether samples have ever come.
+    /// Whether any samples have arrived.
     has_delivered: bool,
     ready: VecDeque<Sample>,
     credits: usize,
-    /// Samples that no worker has asked for yet; none when there is no end.
+    /// Samples that no worker has requested yet; `None` if there is no end.
     left: Option<usize>,
-    /// A permanent error: given to every later call.
+    /// A permanent error, returned by every later call.
     failure: Option<Error>,
-    /// The limiter's timeout: given once.
+    /// The limiter's timeout, returned once.
     timeout: Option<Error>,
     caller: Option<Waker>,
     trouble: Option<Trouble>,
@@ -63,32 +63,32 @@ struct Trouble {
 
 #[derive(Debug, Default)]
 struct StreamState {
-    /// Number of the present stream.
+    /// Number of the current stream.
     stream: u64,
-    /// Samples asked for on this stream.
+    /// Number of samples requested on this stream.
     asked: usize,
-    /// Samples asked for and not received.
+    /// Number of samples requested and not received.
     outstanding: usize,
-    /// The outgoing half of the stream, while it has nothing to ask for.
+    /// The sending half of the stream, while it has nothing to request.
     idle: Option<Waker>,
 }
 
-/// What a worker's stream should do.
+/// What a worker's stream does next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum NextRequest {
-    /// Ask for that many samples.
+    /// Request that many samples.
     Ask(usize),
-    /// Nothing before something changes.
+    /// Wait for a change.
     Wait,
-    /// Close: all that it may ask for has come.
+    /// Close: everything that it may request has arrived.
     End,
 }
 
 /// What the caller gets.
 pub(super) enum Taken {
-    /// Samples were put into the caller's list.
+    /// Samples were added to the caller's list.
     Samples,
-    /// There are no more.
+    /// There are no more samples.
     End,
     Error(Error),
     /// Nothing yet. If the server is away: when to give up on it.
@@ -98,7 +98,7 @@ pub(super) enum Taken {
 }
 
 impl Shared {
-    /// Credits for workers that may at first ask for `credits` samples, all of them together.
+    /// Creates the state for workers that together may initially request `credits` samples.
     pub(super) fn new(
         table: &str,
         options: &SamplerOptions,
@@ -135,25 +135,26 @@ impl Shared {
 
     // For the sampler.
 
-    /// How many credits are worth giving back at once.
+    /// Returns how many credits should be returned together.
     pub(super) fn credit_batch(&self) -> usize {
         (self.max_in_flight / PIPELINE_FRACTION).max(1)
     }
 
-    /// Samples that have come and were not taken, and samples asked for that have not come.
+    /// Returns the number of samples that have arrived and were not taken, and of those that were requested and have
+    /// not arrived.
     pub(super) fn counts(&self) -> (usize, usize) {
         let state = self.state.lock();
         (state.ready.len(), state.workers.iter().map(|worker| worker.outstanding).sum())
     }
 
-    /// Gives credits back.
+    /// Returns credits.
     pub(super) fn give_back(&self, credits: usize) {
         let mut state = self.state.lock();
         state.credits += credits;
         self.wake_idle_workers(state);
     }
 
-    /// Gives credits back and takes all samples that are ready.
+    /// Returns credits and takes all samples that are ready.
     pub(super) fn take(&self, into: &mut VecDeque<Sample>, credits: usize, waker: &Waker) -> Taken {
         let mut state = self.state.lock();
         state.credits += credits;
@@ -167,7 +168,7 @@ impl Shared {
         taken
     }
 
-    /// The error for a server that stays away.
+    /// Returns the error for a server that stays away.
     pub(super) fn unavailable(&self) -> Error {
         let text = self.state.lock().trouble.take().map_or_else(String::new, |trouble| trouble.text);
         let waited = self.unavailable_timeout;
@@ -186,8 +187,8 @@ impl Shared {
         wakers.into_iter().for_each(Waker::wake);
     }
 
-    /// Ends the outgoing half of every stream: as long as one is open, the transport keeps the stream, and the server
-    /// does not hear that its reader is gone.
+    /// Ends the sending half of every stream. While it is open, the transport keeps the stream, and the server does not
+    /// learn that its reader is gone.
     pub(super) fn close(&self) {
         let mut state = self.state.lock();
         state.closed = true;
@@ -198,7 +199,7 @@ impl Shared {
 
     // For the workers.
 
-    /// Gives a new stream's number, or none when the worker is done.
+    /// Returns a new stream's number; `None` when the worker is done.
     pub(super) fn begin_stream(&self, worker: usize) -> Option<u64> {
         let mut state = self.state.lock();
         if state.failure.is_some() || state.left == Some(0) {
@@ -210,11 +211,11 @@ impl Shared {
         Some(worker.stream)
     }
 
-    /// Takes back what the stream that ended still owed; whether it owed anything.
+    /// Reclaims the outstanding requests of a stream that ended. Returns whether there were any.
     pub(super) fn end_stream(&self, worker: usize) -> bool {
         let mut state = self.state.lock();
         let Some(worker) = state.workers.get_mut(worker) else { return false };
-        // A request that is polled from now on belongs to no stream.
+        // Requests polled from now on belong to no stream.
         worker.stream += 1;
         worker.idle = None;
         let owed = std::mem::take(&mut worker.outstanding);
@@ -225,7 +226,7 @@ impl Shared {
         owed > 0
     }
 
-    /// The next request of a worker's stream; `None` ends it.
+    /// Returns the next request of a worker's stream; `None` ends it.
     pub(super) fn poll_request(
         &self,
         worker: usize,
@@ -263,7 +264,7 @@ impl Shared {
         }))
     }
 
-    /// What the worker's stream should do now.
+    /// Returns what the worker's stream does now.
     fn next_request(&self, state: &Credits, worker: usize) -> NextRequest {
         let Some(mine) = state.workers.get(worker) else { return NextRequest::End };
         let left =
@@ -279,7 +280,7 @@ impl Shared {
         }
     }
 
-    /// Hands samples to the caller.
+    /// Delivers samples to the caller.
     pub(super) fn deliver(&self, worker: usize, samples: &mut Vec<Sample>) -> Result<()> {
         if samples.is_empty() {
             return Ok(());
@@ -302,8 +303,8 @@ impl Shared {
         Ok(())
     }
 
-    /// Notes that the limiter let nothing through in time. Nobody who waits is told of it late: the worker then pauses
-    /// until the caller asks again.
+    /// Records the limiter's timeout. The worker then pauses until the caller asks again, so a later wait does not get
+    /// an old timeout.
     pub(super) async fn limiter_timed_out(&self, status: Status) {
         {
             let mut state = self.state.lock();
@@ -326,17 +327,17 @@ impl Shared {
         }
     }
 
-    /// Inserts that the table has had at least, as the samples say that came since this was asked last.
+    /// Returns a lower bound of the table's inserts, from the samples that arrived since the last call.
     pub(super) fn take_known_inserts(&self) -> Option<(Arc<str>, u64)> {
         std::mem::take(&mut self.state.lock().has_delivered).then(|| (Arc::from(self.table.as_str()), 1))
     }
 
-    /// Notes why a stream broke, before it is opened again.
+    /// Records why a stream broke, before it is reopened.
     pub(super) fn stream_broke(&self, text: &str) {
         let mut state = self.state.lock();
         let since = state.trouble.as_ref().map_or_else(Instant::now, |trouble| trouble.since);
         state.trouble = Some(Trouble { since, text: text.to_owned() });
-        // So that it finds out until when to wait.
+        // Wakes the caller so that it computes its deadline.
         let caller = state.caller.clone();
         drop(state);
         if let Some(caller) = caller {
@@ -344,7 +345,7 @@ impl Shared {
         }
     }
 
-    /// Notes a permanent error.
+    /// Records a permanent error.
     pub(super) fn fail(&self, error: Error) {
         let mut state = self.state.lock();
         state.failure = Some(error);
@@ -382,7 +383,7 @@ impl Credits {
     }
 }
 
-/// The outgoing half of a worker's stream.
+/// The sending half of a worker's stream.
 pub(super) struct Requests {
     pub(super) shared: Arc<Shared>,
     pub(super) worker: usize,

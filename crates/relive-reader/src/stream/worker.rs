@@ -12,9 +12,9 @@ use super::responses::{Broken, Responses, SAMPLE_STREAM};
 use super::shared::{Requests, Shared};
 use crate::samples::Sample;
 
-/// Opens streams until all samples are there, the server refuses for good, or the sampler is gone.
+/// Opens streams until all samples have arrived, the server refuses permanently, or the sampler is gone.
 ///
-/// With `watched`, somebody looks after a stream broke whether the server comes back with what it had.
+/// With `watched`, the connection checks after a stream broke whether the server still has its previous content.
 pub(super) async fn run(
     shared: Arc<Shared>,
     worker: usize,
@@ -47,7 +47,7 @@ pub(super) async fn run(
     }
 }
 
-/// One stream from its opening to its end.
+/// Runs one stream from its opening to its end.
 async fn one_stream(
     shared: &Arc<Shared>,
     worker: usize,

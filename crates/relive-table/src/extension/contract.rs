@@ -1,4 +1,4 @@
-//! What an extension is told, and what it may ask for.
+//! The trait of extensions, and what they can request.
 
 use std::sync::Arc;
 
@@ -6,43 +6,45 @@ use crate::config::TableConfig;
 use crate::item::{ItemView, NewItem};
 use crate::storage::State;
 
-/// Something that takes part in every operation of a table.
+/// Code that takes part in every operation of a table.
 ///
-/// Hooks run inside the operation, after its own effect and before anyone else sees the table; they must be quick
-/// and must not fail. What they ask for through [`Context`] is done before the operation ends, or handed to the
-/// caller of the operation where it concerns another table. No hooks run for what extensions asked for.
+/// Hooks run inside the operation, after its effect and before others can see the table. They must be fast and must not
+/// fail.
+///
+/// Requests made through [`Context`] are carried out before the operation ends; those that concern another table are
+/// returned to the caller of the operation. Carrying out a request runs no hooks.
 pub trait Extension: Send {
-    /// An item is in the table. If the table is too full, the eviction comes after this.
+    /// Called after an item was inserted. If the table is too full, the eviction follows.
     fn on_insert(&mut self, _context: &mut Context<'_>, _item: ItemView<'_>) {}
 
-    /// An item has another priority than `previous`.
+    /// Called after an item's priority changed from `previous`.
     fn on_update(&mut self, _context: &mut Context<'_>, _item: ItemView<'_>, _previous: f64) {}
 
-    /// An item was sampled; its count includes this time. If this was its last time, the deletion comes after this.
+    /// Called after an item was sampled. Its count includes this sample. If this was its last sample, the removal
+    /// follows.
     fn on_sample(&mut self, _context: &mut Context<'_>, _item: ItemView<'_>) {}
 
-    /// An item has left the table.
+    /// Called after an item left the table.
     fn on_delete(&mut self, _context: &mut Context<'_>, _item: ItemView<'_>) {}
 
-    /// All items are about to leave the table; `on_delete` does not run for them.
+    /// Called before a reset removes all items. `on_delete` is not called for them.
     fn on_reset(&mut self) {}
 
-    /// An item is in the table from the beginning, because the table was restored. It counts as no insert, and its
-    /// priority stays what it was.
+    /// Called for each item of a restored table. This is not an insert, and the item keeps its priority.
     fn on_restore(&mut self, _item: ItemView<'_>) {}
 
-    /// What the extension has measured, for people and dashboards.
+    /// Returns the extension's measurements, for people and dashboards.
     fn metrics(&self) -> Vec<Metric> {
         Vec::new()
     }
 }
 
-/// A number that an extension has measured.
+/// A measurement of an extension.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Metric {
-    /// What it is, in snake case, with its unit last if it has one.
+    /// Name in snake case, with the unit last, if it has one.
     pub name: &'static str,
-    /// How much it is.
+    /// Its value.
     pub value: f64,
 }
 
@@ -52,7 +54,7 @@ pub struct Context<'a> {
     requests: &'a mut Requests,
 }
 
-/// Something to be done in another table.
+/// An operation on another table.
 #[derive(Clone, Debug)]
 pub enum Effect {
     /// Insert an item, as a client would.
@@ -64,21 +66,21 @@ pub enum Effect {
     },
 }
 
-/// What extensions have asked for and is still to be done.
+/// Requests of extensions that are not carried out yet.
 #[derive(Debug, Default)]
 pub(crate) struct Requests {
-    /// In this table, before the operation ends.
+    /// For this table, carried out before the operation ends.
     pub(crate) priorities: Vec<PriorityRequest>,
-    /// In other tables, by the caller of the operation.
+    /// For other tables, carried out by the caller of the operation.
     pub(crate) effects: Vec<Effect>,
 }
 
-/// A change of an item's priority that an extension has asked for.
+/// An extension's request to change an item's priority.
 #[derive(Debug)]
 pub(crate) struct PriorityRequest {
     pub(crate) key: u64,
     pub(crate) priority: f64,
-    /// Leave the item alone if its priority is as high already.
+    /// Only if the item's priority is lower.
     pub(crate) only_raise: bool,
 }
 
@@ -87,29 +89,28 @@ impl<'a> Context<'a> {
         Self { state, requests }
     }
 
-    /// The table's rules.
+    /// Returns the table's rules.
     pub fn config(&self) -> &TableConfig {
         self.state.config()
     }
 
-    /// An item of the table.
+    /// Returns an item of the table.
     pub fn get(&self, key: u64) -> Option<ItemView<'_>> {
         self.state.get(key)
     }
 
-    /// Asks for another priority of an item of this table. An unknown key is ignored; a priority that a selector
-    /// refuses is not taken, and counted in
-    /// [`TableInfo::num_refused_requests`](crate::TableInfo::num_refused_requests).
+    /// Requests another priority for an item of this table. Unknown keys are ignored. A priority that a selector
+    /// refuses is ignored, and counted in [`TableInfo::num_refused_requests`](crate::TableInfo::num_refused_requests).
     pub fn update_priority(&mut self, key: u64, priority: f64) {
         self.requests.priorities.push(PriorityRequest { key, priority, only_raise: false });
     }
 
-    /// As [`update_priority`](Self::update_priority), unless the item's priority is as high already.
+    /// As [`update_priority`](Self::update_priority), but only raises the item's priority.
     pub fn raise_priority(&mut self, key: u64, at_least: f64) {
         self.requests.priorities.push(PriorityRequest { key, priority: at_least, only_raise: true });
     }
 
-    /// Asks for an item to be inserted into another table, after this operation and outside of this table's lock.
+    /// Requests the insert of an item into another table, after this operation and outside this table's lock.
     pub fn insert_into(&mut self, table: Arc<str>, item: NewItem) {
         self.requests.effects.push(Effect::InsertInto { table, item });
     }

@@ -1,4 +1,4 @@
-//! Sharing a high priority with the steps around it.
+//! Spreading a high priority to neighbouring steps.
 
 use std::collections::BTreeSet;
 
@@ -7,16 +7,15 @@ use thiserror::Error;
 use crate::extension::{Context, Extension};
 use crate::item::{ItemData, ItemView};
 
-/// The largest number of neighbours on either side: every insert and update changes so many priorities inside the
+/// The largest number of neighbours on either side. Every insert and update changes that many priorities inside the
 /// table's lock.
 pub const MAX_DIFFUSION_NEIGHBOURS: usize = 1024;
 
-/// Raises the priorities of neighbouring items when an item is inserted or updated: that of the n-th neighbour to at
-/// least `priority * decay^n`.
+/// When an item is inserted or updated, raises the priority of its n-th neighbour to at least `priority * decay^n`.
 ///
-/// Neighbours are the items of the same episode that begin next before or after in time. With neighbours before only,
+/// Neighbours are the items of the same episode that begin next before or after in time. With only neighbours before,
 /// this is prioritized sequence experience replay (Brittain et al. 2019, <https://arxiv.org/abs/1905.12726>, section
-/// 4): the steps that led to a surprise are worth another look.
+/// 4), which replays the steps that led to a surprise more often.
 #[derive(Clone, Debug)]
 pub struct PriorityDiffusion {
     decay: f64,
@@ -25,10 +24,10 @@ pub struct PriorityDiffusion {
     in_time: BTreeSet<Position>,
 }
 
-/// Why there can be no such diffusion.
+/// Why a diffusion cannot be created.
 #[derive(Clone, Copy, Debug, Error, PartialEq)]
 pub enum DiffusionError {
-    /// The decay is not a fraction.
+    /// The decay is outside [0, 1].
     #[error("the decay of a priority diffusion must be from 0 to 1, it is {actual}")]
     Decay {
         /// The decay asked for.
@@ -44,7 +43,7 @@ pub enum DiffusionError {
     },
 }
 
-/// Where an item begins. Items that begin at the same step are ordered by their keys.
+/// The first step of an item. Items that begin at the same step are ordered by key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Position {
     episode_id: u64,
@@ -64,10 +63,10 @@ impl Position {
 }
 
 impl PriorityDiffusion {
-    /// Reaches so many neighbours before and after each item.
+    /// Creates a diffusion to `before` neighbours before and `after` neighbours after each item.
     ///
     /// # Errors
-    /// A decay outside of [0, 1], or more than [`MAX_DIFFUSION_NEIGHBOURS`] on a side.
+    /// A decay outside [0, 1], or more than [`MAX_DIFFUSION_NEIGHBOURS`] on a side.
     pub fn new(decay: f64, before: usize, after: usize) -> Result<Self, DiffusionError> {
         if !(0.0..=1.0).contains(&decay) {
             return Err(DiffusionError::Decay { actual: decay });

@@ -1,21 +1,22 @@
-//! Copying items to another table when they are first used.
+//! Copying items to another table when they are first sampled.
 
 use std::sync::Arc;
 
 use crate::extension::{Context, Extension};
 use crate::item::{ItemView, NewItem};
 
-/// Inserts a copy of every item into another table when it is sampled for the first time: same key, priority and
-/// data, sampled once.
+/// Inserts a copy of every item into another table when it is sampled for the first time. The copy has the same key,
+/// priority and data, and counts as sampled once.
 ///
-/// With a queue in front and a replay table behind, items enter the replay only once a learner has seen them.
+/// With a queue as this table and a replay table as the other, items enter the replay table once a learner has seen
+/// them.
 #[derive(Clone, Debug)]
 pub struct InsertOnFirstSample {
     target: Arc<str>,
 }
 
 impl InsertOnFirstSample {
-    /// Copies go to the table of this name.
+    /// Creates the extension. `target` is the name of the other table.
     pub fn new(target: impl Into<Arc<str>>) -> Self {
         Self { target: target.into() }
     }

@@ -1,13 +1,13 @@
-//! Numbers about a table's life that its counters do not show.
+//! Statistics that a table's counters do not show.
 
 use crate::extension::{Context, Extension, Metric};
 use crate::item::ItemView;
 
-/// Counts all operations and sums up what became of the items. Starts anew with a reset.
+/// Counts all operations and summarizes how items were used. A reset sets the statistics to zero.
 ///
 /// Metrics: `inserts`, `updates`, `samples`, `deletes` (counts of operations); `inserted_priority_mean`,
-/// `sampled_priority_mean` (NaN while there is none); `deleted_unsampled` (items that left without ever having been
-/// sampled); `times_sampled_at_deletion_mean`.
+/// `sampled_priority_mean` (NaN until there is one); `deleted_unsampled` (items that left the table unsampled);
+/// `times_sampled_at_deletion_mean`.
 #[derive(Clone, Debug, Default)]
 pub struct Statistics {
     inserted: Running,
@@ -18,7 +18,7 @@ pub struct Statistics {
     deleted_unsampled: u64,
 }
 
-/// A count and a mean, updated so that large sums lose no small terms (Welford 1962).
+/// A count and a mean, updated without losing small terms in large sums (Welford 1962).
 #[derive(Clone, Copy, Debug, Default)]
 struct Running {
     count: u64,

@@ -1,21 +1,59 @@
-//! What a rate limiter is told to keep.
+//! The bounds of a rate limiter.
 
 use thiserror::Error;
 
-/// The largest ratio: far beyond all use, and its product with any count is a number.
+/// The largest `samples_per_insert`, far beyond any use. Its product with any count is finite.
 pub const MAX_SAMPLES_PER_INSERT: f64 = 1e280;
 
-/// The bounds of a rate limiter.
+/// The bounds of a rate limiter, which keeps inserts and samples of a table in proportion.
 ///
-/// Its *cursor* is `inserts * samples_per_insert - samples`, counted since the table was made or reset. An
-/// insert may not push it above `max_diff` and a sample may not pull it below `min_diff`. Deletions do not
-/// enter the cursor; they enter the size, which a sample needs to be at least `min_size_to_sample`, and up to
-/// which inserts always pass.
+/// # The cursor
+///
+/// A limiter compares its *cursor* with two bounds:
+///
+/// ```text
+/// cursor = inserts * samples_per_insert - samples
+/// ```
+///
+/// It counts inserted items and samples since the table was created or reset. An updated priority is not an insert.
+///
+/// * An insert may proceed if the table then holds at most `min_size_to_sample` items, or if the cursor is then at most
+///   `max_diff`.
+/// * A sample may proceed if the table holds at least `min_size_to_sample` items and the cursor is then at least
+///   `min_diff`.
+///
+/// Deletions and evictions change the size of the table, never the cursor.
+///
+/// # Example
+///
+/// ```
+/// use relive_table::{ErrorBuffer, RateLimiter, RateLimiterConfig};
+///
+/// // 2 samples per insert; the cursor stays between 0 and 8.
+/// let config = RateLimiterConfig::sample_to_insert_ratio(2.0, 2, ErrorBuffer::Around(4.0))?;
+/// let mut limiter = RateLimiter::new(config)?;
+/// assert_eq!(limiter.can_sample(1), Ok(false), "the table is empty");
+///
+/// (0..4).for_each(|_| limiter.record_insert());
+/// assert_eq!(limiter.cursor(), 8.0);
+/// assert_eq!(limiter.can_insert(1), Ok(false), "a fifth insert would raise the cursor to 10");
+/// assert_eq!(limiter.can_sample(8), Ok(true));
+/// # Ok::<(), relive_table::RateLimiterError>(())
+/// ```
+///
+/// # Units
+///
+/// `samples_per_insert` counts items, not steps. `min_diff` and `max_diff` are numbers of samples.
+///
+/// # Errors
+///
+/// The constructors return a [`RateLimiterError`] for bounds under which neither inserts nor samples could proceed.
+/// [`validate`](Self::validate) checks a value that was built field by field.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RateLimiterConfig {
-    /// How many samples the limiter aims at per inserted item; above 0.
+    /// Samples per inserted item that the limiter aims at; above 0.
     pub samples_per_insert: f64,
-    /// The number of items that the table must hold before it may be sampled; at least 1.
+    /// The number of items that the table must hold before it can be sampled; at least 1.
     pub min_size_to_sample: i64,
     /// The lowest cursor that a sample may leave behind.
     pub min_diff: f64,
@@ -23,10 +61,10 @@ pub struct RateLimiterConfig {
     pub max_diff: f64,
 }
 
-/// How far the cursor of a sample-to-insert ratio may stray.
+/// How far the cursor of a sample-to-insert ratio may deviate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum ErrorBuffer {
-    /// So far to either side of `samples_per_insert * min_size_to_sample`.
+    /// At most this far from `samples_per_insert * min_size_to_sample`, on either side.
     Around(f64),
     /// Between these two cursors.
     Between {
@@ -37,7 +75,7 @@ pub enum ErrorBuffer {
     },
 }
 
-/// Bounds under which a limiter could not work. In the order in which they are looked for.
+/// Why the bounds of a limiter are invalid, in the order in which they are checked.
 #[derive(Clone, Copy, Debug, Error, PartialEq)]
 pub enum RateLimiterError {
     /// The ratio is not a positive number.
@@ -46,7 +84,7 @@ pub enum RateLimiterError {
         /// The ratio asked for.
         actual: f64,
     },
-    /// The ratio is so large that its product with a count is infinite.
+    /// The ratio is so large that its product with a count may be infinite.
     #[error("samples_per_insert must be at most {limit:e}, it is {actual:?}")]
     LargeSamplesPerInsert {
         /// The ratio asked for.
@@ -54,7 +92,7 @@ pub enum RateLimiterError {
         /// The largest, [`MAX_SAMPLES_PER_INSERT`].
         limit: f64,
     },
-    /// The bounds are so close that neither an insert nor a sample might fit between them.
+    /// The bounds are so close that neither an insert nor a sample might be possible between them.
     #[error(
         "the error buffer [{min_diff:?}, {max_diff:?}] is too small: max_diff - min_diff must be at least \
          2 * max(1, samples_per_insert) = {required}; give a larger error_buffer"
@@ -67,7 +105,7 @@ pub enum RateLimiterError {
         /// The least distance between the two.
         required: f64,
     },
-    /// Sampling could not begin at `min_size_to_sample` items.
+    /// Sampling could not begin with `min_size_to_sample` items.
     #[error(
         "min_diff {min_diff:?} is above samples_per_insert * min_size_to_sample = {center:?}, so a table of \
          min_size_to_sample items could not be sampled; give a lower min_diff"
@@ -142,32 +180,35 @@ impl RateLimiterConfig {
         config.validate().map(|()| config)
     }
 
-    /// Each item is sampled once, and at most `size` items wait to be sampled. With the Fifo selector, a queue.
+    /// Each item is sampled once, and at most `size` items wait to be sampled. With the selector `Fifo`, this is a
+    /// queue.
     pub fn queue(size: u32) -> Self {
         Self { samples_per_insert: 1.0, min_size_to_sample: 1, min_diff: 0.0, max_diff: f64::from(size) }
     }
 
-    /// Each item is sampled once, and at most `size` items wait to be sampled. With the Lifo selector, a stack.
+    /// Each item is sampled once, and at most `size` items wait to be sampled. With the selector `Lifo`, this is a
+    /// stack.
     pub fn stack(size: u32) -> Self {
         Self::queue(size)
     }
 
-    /// Whether the table may fall silent before it reaches `min_size_to_sample` again: the highest cursor is
-    /// below the one at which sampling begins, so that inserts block first if items have been deleted meanwhile.
+    /// Whether both inserts and samples may block. That is possible if `max_diff` is below the cursor at which sampling
+    /// begins: after deletions, inserts then block before the table reaches `min_size_to_sample` again.
     pub fn may_deadlock(&self) -> bool {
         self.max_diff < self.samples_per_insert * as_f64(self.min_size_to_sample)
     }
 
-    /// The highest cursor that inserts reach while nothing is sampled or deleted.
+    /// Returns the highest cursor that inserts reach without samples and deletions.
     pub fn highest_cursor(&self) -> f64 {
         let by_cursor = (self.max_diff / self.samples_per_insert).floor();
         self.samples_per_insert * by_cursor.max(as_f64(self.min_size_to_sample))
     }
 
-    /// Checks the bounds against each other.
+    /// Validates the bounds.
     ///
     /// # Errors
-    /// A ratio that is not positive and finite, a size below 1, bounds that are NaN or the wrong way round.
+    /// A ratio that is not positive or above [`MAX_SAMPLES_PER_INSERT`]; a size below 1; bounds that are NaN or in the
+    /// wrong order.
     pub fn validate(&self) -> Result<(), RateLimiterError> {
         check_ratio(self.samples_per_insert)?;
         let Self { min_diff, max_diff, min_size_to_sample, .. } = *self;
@@ -192,7 +233,7 @@ fn check_ratio(actual: f64) -> Result<(), RateLimiterError> {
     }
 }
 
-/// Counts enter the limiter's arithmetic as floats, exact up to 2^53.
+/// Converts a count to a float, which is exact up to 2^53.
 pub(super) fn as_f64(count: i64) -> f64 {
     count as f64
 }

@@ -1,11 +1,11 @@
-//! What is missing until an insert or a sample may happen.
+//! What an insert or a sample is waiting for.
 
 use super::config::as_f64;
 use super::shortfall::Shortfall;
 use super::state::RateLimiter;
 
 impl RateLimiter {
-    /// What one insert waits for; `None` if it may happen now.
+    /// Returns what one insert waits for; `None` if it may proceed.
     pub fn insert_shortfall(&self) -> Option<Shortfall> {
         if self.allows_inserts(1) {
             return None;
@@ -19,7 +19,7 @@ impl RateLimiter {
         Some(Shortfall::MaxDiff { cursor, max_diff, missing_samples })
     }
 
-    /// What one sample waits for; `None` if it may happen now.
+    /// Returns what one sample waits for; `None` if it may proceed.
     pub fn sample_shortfall(&self) -> Option<Shortfall> {
         if self.allows_samples(1) {
             return None;
@@ -38,7 +38,7 @@ impl RateLimiter {
     }
 }
 
-/// The least count that satisfies `enough`, near `estimate`, whose rounding it mends.
+/// Returns the least count that satisfies `enough`. It corrects the rounding of `estimate`, which is near it.
 fn least_count(estimate: f64, enough: impl Fn(i64) -> bool) -> u64 {
     const NEVER: u64 = u64::MAX;
     if estimate.is_nan() || estimate >= as_f64(i64::MAX) {

@@ -1,4 +1,4 @@
-//! The rate limiter: how far sampling may run ahead of inserting, and the other way round.
+//! The rate limiter, which keeps samples and inserts in proportion.
 
 mod config;
 mod missing;

@@ -1,10 +1,10 @@
-//! What a blocked caller waits for.
+//! What a blocked caller is waiting for.
 
 use core::fmt;
 
-/// Why an insert or a sample is blocked, and how much is missing until it is not.
+/// Why an insert or a sample is blocked, and how much is missing.
 ///
-/// The counts hold for the limiter as it stands; whatever happens meanwhile changes them.
+/// The counts describe the current state of the limiter. Other operations change them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Shortfall {
     /// An operator has paused the table.
@@ -25,7 +25,7 @@ pub enum Shortfall {
         cursor: f64,
         /// The lowest cursor that a sample may leave behind.
         min_diff: f64,
-        /// How many inserts let one sample pass; `u64::MAX` if no number does.
+        /// How many inserts would allow one sample; `u64::MAX` if no number would.
         missing_inserts: u64,
     },
     /// An insert waits for samples: it would push the cursor above the maximum.
@@ -34,13 +34,13 @@ pub enum Shortfall {
         cursor: f64,
         /// The highest cursor that an insert may leave behind.
         max_diff: f64,
-        /// How many samples let one insert pass; `u64::MAX` if no number does.
+        /// How many samples would allow one insert; `u64::MAX` if no number would.
         missing_samples: u64,
     },
 }
 
 impl Shortfall {
-    /// How many inserts, samples or items must come first; 0 where no number of them helps.
+    /// Returns how many inserts, samples or items are missing; 0 if no number of them helps.
     pub fn missing(&self) -> u64 {
         match *self {
             Self::Paused { .. } => 0,
@@ -82,7 +82,7 @@ impl fmt::Display for Shortfall {
     }
 }
 
-/// A count of missing operations, in words where it is endless.
+/// A count of missing operations, displayed in words if it is infinite.
 struct Count(u64);
 
 impl fmt::Display for Count {

@@ -1,11 +1,11 @@
-//! The limiter's counters and the two questions they answer.
+//! The limiter's counters, and the decisions based on them.
 
 use thiserror::Error;
 
 use super::config::as_f64;
 use super::{RateLimiterConfig, RateLimiterError};
 
-/// Counts the inserts, samples and deletions of one table and says which may happen next.
+/// Counts the inserts, samples and deletions of one table, and decides which operations may proceed.
 ///
 /// ```
 /// use relive_table::{ErrorBuffer, RateLimiter, RateLimiterConfig};
@@ -22,7 +22,7 @@ pub struct RateLimiter {
     inserts: i64,
     samples: i64,
     deletes: i64,
-    /// What changes of the ratio would have moved the cursor by, and did not.
+    /// How far changes of the ratio would have moved the cursor.
     carried: f64,
     paused: Paused,
 }
@@ -30,22 +30,22 @@ pub struct RateLimiter {
 /// Which operations of a table an operator has paused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Paused {
-    /// Inserts wait, whatever the bounds say.
+    /// Inserts wait, regardless of the bounds.
     pub inserts: bool,
-    /// Samples wait, whatever the bounds say.
+    /// Samples wait, regardless of the bounds.
     pub samples: bool,
 }
 
-/// A question about fewer than one operation.
+/// The number of operations was below 1.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 #[error("the number of operations must be at least 1, it is {actual}")]
 pub struct CountError {
-    /// The number asked about.
+    /// The number given.
     pub actual: i64,
 }
 
 impl RateLimiter {
-    /// A limiter with all counters at 0.
+    /// Creates a limiter with all counters at 0.
     ///
     /// # Errors
     /// Bounds that [`RateLimiterConfig::validate`] refuses.
@@ -54,33 +54,33 @@ impl RateLimiter {
         Ok(Self { config, inserts: 0, samples: 0, deletes: 0, carried: 0.0, paused: Paused::default() })
     }
 
-    /// The bounds that it keeps.
+    /// Returns the bounds.
     pub fn config(&self) -> &RateLimiterConfig {
         &self.config
     }
 
-    /// Completed inserts of new items.
+    /// Returns the number of completed inserts of new items.
     pub fn inserts(&self) -> i64 {
         self.inserts
     }
 
-    /// Completed samples.
+    /// Returns the number of completed samples.
     pub fn samples(&self) -> i64 {
         self.samples
     }
 
-    /// Items that left the table, for whatever reason.
+    /// Returns the number of items that left the table, for any reason.
     pub fn deletes(&self) -> i64 {
         self.deletes
     }
 
-    /// Items in the table: inserts less deletes.
+    /// Returns the number of items in the table: inserts minus deletes.
     pub fn size(&self) -> i64 {
         self.inserts.saturating_sub(self.deletes)
     }
 
-    /// `inserts * samples_per_insert - samples`, which the bounds hold in between. Where the ratio was
-    /// [changed](Self::set_config), inserts from before count with the ratio of their time.
+    /// Returns `inserts * samples_per_insert - samples`, which the limiter keeps between the bounds. If the ratio was
+    /// [changed](Self::set_config), earlier inserts count with the ratio of their time.
     pub fn cursor(&self) -> f64 {
         self.cursor_after(self.inserts)
     }
@@ -89,21 +89,21 @@ impl RateLimiter {
         as_f64(inserts) * self.config.samples_per_insert - as_f64(self.samples) + self.carried
     }
 
-    /// Which operations are paused.
+    /// Returns which operations are paused.
     pub fn paused(&self) -> Paused {
         self.paused
     }
 
-    /// Pauses operations, or lets them go on.
+    /// Pauses or resumes operations.
     pub fn set_paused(&mut self, paused: Paused) {
         self.paused = paused;
     }
 
-    /// Goes on under other bounds. The counters stay, and the cursor stays where it is: a new ratio is for inserts to
-    /// come. Otherwise a table with a long past would wait for as many operations as the new ratio asks of all of it.
+    /// Changes the bounds. The counters and the cursor stay: a new ratio applies to later inserts only. Otherwise an
+    /// old table would have to catch up with the new ratio for its whole past.
     ///
     /// # Errors
-    /// Bounds that [`RateLimiterConfig::validate`] refuses. Nothing has changed.
+    /// Bounds that [`RateLimiterConfig::validate`] refuses. The limiter then stays unchanged.
     pub fn set_config(&mut self, config: RateLimiterConfig) -> Result<(), RateLimiterError> {
         config.validate()?;
         self.carried += as_f64(self.inserts) * (self.config.samples_per_insert - config.samples_per_insert);
@@ -111,16 +111,16 @@ impl RateLimiter {
         Ok(())
     }
 
-    /// The number of samples with which the present ratio alone gives the cursor: what is kept where there is no room
-    /// for more. The same as [`samples`](Self::samples) unless the ratio was changed.
+    /// Returns the number of samples that gives the current cursor with the current ratio alone, for formats that store
+    /// nothing more. The same as [`samples`](Self::samples) unless the ratio was changed.
     pub(crate) fn samples_of_cursor(&self) -> i64 {
         #[expect(clippy::cast_possible_truncation, reason = "saturates, and counts are whole")]
         let carried = self.carried.round() as i64;
         self.samples.saturating_sub(carried).max(0)
     }
 
-    /// Whether `count` inserts in a row may happen now. Removals that a full table would make in between, which
-    /// lower its size, are not foreseen.
+    /// Whether `count` inserts in a row may proceed now. This does not account for evictions of a full table in
+    /// between, which lower its size.
     ///
     /// # Errors
     /// A count below 1.
@@ -128,7 +128,8 @@ impl RateLimiter {
         check_count(count).map(|()| self.allows_inserts(count))
     }
 
-    /// Whether `count` samples in a row may happen now. Removals because of `max_times_sampled` are not foreseen.
+    /// Whether `count` samples in a row may proceed now. This does not account for removals because of
+    /// `max_times_sampled`.
     ///
     /// # Errors
     /// A count below 1.
@@ -168,17 +169,17 @@ impl RateLimiter {
         self.deletes = self.deletes.saturating_add(1);
     }
 
-    /// Sets all counters to 0. What is paused stays so.
+    /// Sets all counters to 0. Paused operations stay paused.
     pub fn reset(&mut self) {
         *self = Self { inserts: 0, samples: 0, deletes: 0, carried: 0.0, ..self.clone() };
     }
 
-    /// A limiter of the same bounds with these counts.
+    /// Returns a limiter with the same bounds and these counts.
     pub(crate) fn with_counters(&self, inserts: i64, samples: i64, deletes: i64) -> Self {
         Self { inserts, samples, deletes, carried: 0.0, ..self.clone() }
     }
 
-    /// The limiter after so many more inserts and samples.
+    /// Returns the limiter after that many more inserts and samples.
     pub(super) fn with_counts(&self, more_inserts: i64, more_samples: i64) -> Self {
         let inserts = self.inserts.saturating_add(more_inserts);
         Self { inserts, samples: self.samples.saturating_add(more_samples), ..self.clone() }

@@ -1,4 +1,4 @@
-//! The closed set of selectors, as state.
+//! A selector of any kind.
 
 use rand_core::Rng;
 
@@ -8,7 +8,7 @@ use super::{
     WithoutReplacement, heap, prioritized,
 };
 
-/// A selector of any kind. An empty one owns no memory.
+/// A selector of any kind. An empty selector owns no memory.
 #[derive(Clone, Debug)]
 pub enum Selector {
     /// See [`SelectorKind::Fifo`].
@@ -39,13 +39,13 @@ macro_rules! each {
 }
 
 impl SelectorKind {
-    /// Checks a single priority; whether there is room for it beside the others is the selector's to say.
+    /// Validates a single priority, without regard to the sum of all weights, which the selector checks.
     ///
-    /// Fifo, Lifo, Uniform and WithoutReplacement take every priority, as they do not look at it.
+    /// `Fifo`, `Lifo`, `Uniform` and `WithoutReplacement` ignore priorities and accept all of them.
     ///
     /// # Errors
-    /// NaN on a heap; on a prioritized selector also a negative or infinite priority, and one whose weight
-    /// is not finite.
+    /// NaN for a heap; for a prioritized selector also a negative or infinite priority, and one whose weight is not
+    /// finite.
     pub fn check_priority(&self, priority: f64) -> Result<(), PriorityError> {
         match *self {
             Self::Fifo | Self::Lifo | Self::Uniform | Self::WithoutReplacement => Ok(()),
@@ -56,7 +56,7 @@ impl SelectorKind {
 }
 
 impl Selector {
-    /// An empty selector.
+    /// Creates an empty selector.
     pub fn new(kind: SelectorKind) -> Self {
         match kind {
             SelectorKind::Fifo => Self::Fifo(Fifo::default()),

@@ -1,17 +1,17 @@
-//! A set of slots without gaps, for drawing one by its index.
+//! A set of slots in an array without gaps, so that one can be drawn by index.
 
 use super::Slot;
 
 const ABSENT: u32 = u32::MAX;
 
-/// Slots in an array, and for each slot its place in it: 8 bytes per slot.
+/// Slots in an array, and the position of each slot in it: 8 bytes per slot.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Dense {
     slots: Vec<Slot>,
     places: Vec<u32>,
 }
 
-/// What a removal did to the array: the last slot, from place `last`, now stands at place `hole`.
+/// The effect of a removal: the last slot moved from position `last` to position `hole`.
 pub(crate) struct Moved {
     pub(crate) hole: usize,
     pub(crate) last: usize,
@@ -30,7 +30,7 @@ impl Dense {
         self.places.get(slot as usize).filter(|&&place| place != ABSENT).map(|&place| place as usize)
     }
 
-    /// Appends a slot at place `len`. False, and no change, if it is there already.
+    /// Appends a slot at position `len`. Returns false and changes nothing if it is already in the set.
     pub(crate) fn push(&mut self, slot: Slot) -> bool {
         if slot == Slot::MAX || self.place(slot).is_some() {
             return false;
@@ -44,7 +44,7 @@ impl Dense {
         true
     }
 
-    /// Exchanges the slots of two places.
+    /// Swaps the slots at two positions.
     pub(crate) fn swap(&mut self, a: usize, b: usize) {
         if a != b && a.max(b) < self.slots.len() {
             self.slots.swap(a, b);
@@ -52,7 +52,7 @@ impl Dense {
         }
     }
 
-    /// Takes a slot out and closes the gap with the last one.
+    /// Removes a slot and fills the gap with the last one.
     pub(crate) fn remove(&mut self, slot: Slot) -> Option<Moved> {
         let hole = self.place(slot)?;
         self.slots.swap_remove(hole);

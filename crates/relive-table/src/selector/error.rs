@@ -4,16 +4,16 @@ use thiserror::Error;
 
 use super::kind::SelectorKind;
 
-/// Why a selector refuses a priority. Nothing has changed.
+/// Why a selector refuses a priority. The selector has not changed.
 #[derive(Clone, Copy, Debug, Error, PartialEq)]
 pub enum PriorityError {
-    /// Not a number has no place in an order and no weight.
+    /// NaN, which has no order and no weight.
     #[error("the priority is NaN, which a {selector} selector cannot order; give a number")]
     Nan {
         /// The selector that refuses it.
         selector: SelectorKind,
     },
-    /// A negative number has no weight.
+    /// A negative priority, which has no weight.
     #[error("the priority {priority:?} is negative, a {selector} selector needs 0 or more")]
     Negative {
         /// The selector that refuses it.
@@ -21,13 +21,13 @@ pub enum PriorityError {
         /// The priority.
         priority: f64,
     },
-    /// Infinity beside any other weight leaves nothing for the other.
+    /// An infinite priority, which would leave no probability to others.
     #[error("the priority is infinite, a {selector} selector needs a finite number")]
     Infinite {
         /// The selector that refuses it.
         selector: SelectorKind,
     },
-    /// The priority is finite, and its weight is not.
+    /// The priority is finite, but its weight is not.
     #[error(
         "the priority {priority:?} to the power of a {selector} selector is infinite; give a priority nearer to 1"
     )]
@@ -37,7 +37,7 @@ pub enum PriorityError {
         /// The priority.
         priority: f64,
     },
-    /// The weight is finite, and the sum of all weights would be too large to be divided by.
+    /// The weight is finite, but the sum of all weights would be too large.
     #[error(
         "the weight {weight:?} of priority {priority:?} beside the other items' {others:?} exceeds the limit {limit:?} \
          of a {selector} selector; scale the priorities down"

@@ -1,11 +1,11 @@
-//! The lowest or the highest priority first.
+//! The item of lowest or highest priority first.
 
 use rand_core::Rng;
 
 use super::error::PriorityError;
 use super::{Pick, Rank, Select, SelectorKind, Slot};
 
-/// Children per node. Four keep the tree half as deep as two, and a node's children within two cache lines.
+/// Children per node. With four, the tree is half as deep as with two, and a node's children fit into two cache lines.
 const ARITY: usize = 4;
 
 const ABSENT: u32 = u32::MAX;
@@ -22,15 +22,15 @@ pub enum Direction {
 #[derive(Clone, Copy, Debug)]
 struct Node {
     priority: f64,
-    /// When the slot was inserted or last updated, counted in changes of this heap.
+    /// When the slot was inserted or last updated, in changes of this heap.
     tick: u64,
     slot: Slot,
 }
 
-/// Picks the slot of lowest or highest priority, with probability 1; of equal priorities the one which was
+/// Picks the slot of lowest or highest priority, with probability 1. Of equal priorities, it picks the slot that was
 /// inserted or updated longest ago.
 ///
-/// An indexed heap: every change takes at most log4(len) steps. 28 bytes per slot.
+/// It is an indexed heap: every change takes at most log4(len) steps. It needs 28 bytes per slot.
 #[derive(Clone, Debug)]
 pub struct Heap {
     direction: Direction,
@@ -39,13 +39,13 @@ pub struct Heap {
     next_tick: u64,
 }
 
-/// Heaps order by priority, so they take every priority that has a place in an order.
+/// Heaps order by priority, so they accept every priority except NaN.
 pub(super) fn rank_of(kind: SelectorKind, priority: f64) -> Result<Rank, PriorityError> {
     if priority.is_nan() { Err(PriorityError::Nan { selector: kind }) } else { Ok(Rank(priority)) }
 }
 
 impl Heap {
-    /// An empty heap.
+    /// Creates an empty heap.
     pub fn new(direction: Direction) -> Self {
         Self { direction, nodes: Vec::new(), places: Vec::new(), next_tick: 0 }
     }
@@ -75,14 +75,14 @@ impl Heap {
         self.nodes[place] = node;
     }
 
-    /// Moves `node` from the hole at `place` to where it belongs.
+    /// Moves `node` from the hole at `place` to its position.
     fn settle(&mut self, place: usize, node: Node) {
         let place = self.sift_up(place, &node);
         let place = self.sift_down(place, &node);
         self.put(place, node);
     }
 
-    /// Pulls parents down into the hole until `node` may stand there.
+    /// Moves parents down into the hole until `node` fits there.
     fn sift_up(&mut self, mut hole: usize, node: &Node) -> usize {
         while hole > 0 {
             let parent = (hole - 1) / ARITY;
@@ -95,7 +95,7 @@ impl Heap {
         hole
     }
 
-    /// Pulls first children up into the hole until `node` may stand there.
+    /// Moves first children up into the hole until `node` fits there.
     fn sift_down(&mut self, mut hole: usize, node: &Node) -> usize {
         while let Some(child) = self.first_child(hole) {
             if !self.comes_before(&self.nodes[child], node) {
@@ -107,7 +107,7 @@ impl Heap {
         hole
     }
 
-    /// The child of `place` that comes before its siblings.
+    /// Returns the child of `place` that precedes its siblings in the order.
     fn first_child(&self, place: usize) -> Option<usize> {
         let start = place * ARITY + 1;
         let end = (start + ARITY).min(self.nodes.len());

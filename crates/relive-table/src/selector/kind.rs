@@ -1,8 +1,39 @@
-//! The closed set of selectors, as configuration.
+//! The configuration of a selector.
 
 use core::fmt;
 
-/// How a table chooses an item, for sampling or for removal.
+/// How a table chooses an item, to sample it or to evict it.
+///
+/// | Kind | Chooses | Probability |
+/// |---|---|---|
+/// | [`Fifo`](Self::Fifo) | the oldest item | 1 |
+/// | [`Lifo`](Self::Lifo) | the newest item | 1 |
+/// | [`Uniform`](Self::Uniform) | any item | 1 / size |
+/// | [`WithoutReplacement`](Self::WithoutReplacement) | any item not yet chosen in this epoch | 1 / their number |
+/// | [`MinHeap`](Self::MinHeap), [`MaxHeap`](Self::MaxHeap) | the item of lowest, highest priority | 1 |
+/// | [`Prioritized`](Self::Prioritized) | any item | priority^exponent / sum |
+///
+/// # Example
+///
+/// ```
+/// use rand_xoshiro::{Xoshiro256PlusPlus, rand_core::SeedableRng};
+/// use relive_table::{Select, Selector, SelectorKind};
+///
+/// let mut selector = Selector::new(SelectorKind::Prioritized { exponent: 2.0 });
+/// for (slot, priority) in [(0, 1.0), (1, 3.0)] {
+///     let rank = selector.admit(None, priority)?;
+///     selector.insert(slot, rank);
+/// }
+/// let pick = selector.pick(&mut Xoshiro256PlusPlus::seed_from_u64(1)).expect("two items");
+/// assert_eq!(pick.probability, if pick.slot == 1 { 0.9 } else { 0.1 });
+/// # Ok::<(), relive_table::PriorityError>(())
+/// ```
+///
+/// # Priorities
+///
+/// `Fifo`, `Lifo`, `Uniform` and `WithoutReplacement` ignore priorities and accept any value. The heaps refuse NaN.
+/// `Prioritized` refuses priorities that are negative, NaN or infinite, and those whose weights exceed the range of
+/// `f64`. A refused insert or update fails with [`PriorityError`](crate::PriorityError) and changes nothing.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum SelectorKind {
     /// The oldest item. Updates do not change the order.
@@ -11,27 +42,26 @@ pub enum SelectorKind {
     Lifo,
     /// Any item, each with probability 1 / size.
     Uniform,
-    /// Any item of those that were not chosen in the present epoch, each with probability 1 / their number. Once all
-    /// were chosen a new epoch begins. Items that come during an epoch join it. As a remover it is the same as
-    /// `Uniform`.
+    /// Any item that was not chosen in this epoch, each with probability 1 / their number. A new epoch begins once all
+    /// items were chosen. New items join the current epoch. As a remover, this is the same as `Uniform`.
     WithoutReplacement,
-    /// The item of lowest priority; of equal ones that which was inserted or updated longest ago.
+    /// The item of lowest priority; of equal priorities, the item that was inserted or updated longest ago.
     MinHeap,
-    /// The item of highest priority; of equal ones that which was inserted or updated longest ago.
+    /// The item of highest priority; of equal priorities, the item that was inserted or updated longest ago.
     MaxHeap,
     /// Any item, with probability proportional to `priority.powf(exponent)`
     /// (Schaul et al. 2015, <https://arxiv.org/abs/1511.05952>, equation 1).
     ///
-    /// An item of priority 0 has weight 0 under every exponent and is never chosen while another has a
-    /// positive weight. If all weights are 0 the choice is uniform.
+    /// The weight of priority 0 is 0, whatever the exponent. An item of weight 0 is never chosen while another item has
+    /// a positive weight. If all weights are 0, the choice is uniform.
     Prioritized {
-        /// The power to which priorities are raised; finite, may be negative.
+        /// The power to which priorities are raised. It is finite and may be negative.
         exponent: f64,
     },
 }
 
 impl SelectorKind {
-    /// Whether two tables with the same items always make the same choice.
+    /// Whether two tables with the same items always choose the same one.
     pub fn is_deterministic(&self) -> bool {
         match self {
             Self::Fifo | Self::Lifo | Self::MinHeap | Self::MaxHeap => true,

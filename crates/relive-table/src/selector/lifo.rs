@@ -6,7 +6,7 @@ use super::error::PriorityError;
 use super::order::Order;
 use super::{Pick, Rank, Select, Slot};
 
-/// Picks the slot that was inserted last, with probability 1. Priorities play no part.
+/// Picks the slot that was inserted last, with probability 1. Ignores priorities.
 #[derive(Clone, Debug, Default)]
 pub struct Lifo(Order);
 

@@ -1,8 +1,7 @@
-//! Selectors: which item is sampled next, and which one leaves a full table.
+//! Selectors choose the item that is sampled next, and the item that is evicted from a full table.
 //!
-//! A selector speaks of *slots*, the small numbers under which a table keeps its items, so that no operation
-//! needs a hash look-up. All kinds obey one contract, [`Select`]; the conformance suite in
-//! `relive_testkit::selector` holds each of them to it.
+//! A selector uses *slots*, the small numbers under which a table stores its items, so no operation needs a hash
+//! look-up. All kinds implement [`Select`]; the conformance suite in `relive_testkit::selector` tests each of them.
 
 mod any;
 mod contract;

@@ -1,4 +1,4 @@
-//! Slots in the order of their insertion: a doubly linked list without pointers.
+//! Slots in insertion order: a doubly linked list without pointers.
 
 use super::Slot;
 
@@ -11,7 +11,7 @@ struct Link {
     newer: Slot,
 }
 
-/// The list behind [`Fifo`](super::Fifo) and [`Lifo`](super::Lifo): 8 bytes per slot, every change in
+/// The list behind [`Fifo`](super::Fifo) and [`Lifo`](super::Lifo). It needs 8 bytes per slot; every change takes
 /// constant time.
 #[derive(Clone, Debug)]
 pub(crate) struct Order {
@@ -36,7 +36,7 @@ impl Order {
         (self.oldest != END).then_some(self.oldest)
     }
 
-    /// The slots from the oldest on.
+    /// Iterates over the slots from the oldest to the newest.
     pub(crate) fn oldest_first(&self) -> impl Iterator<Item = Slot> {
         let next = |&slot: &Slot| Some(self.links.get(slot as usize)?.newer).filter(|&newer| newer != END);
         core::iter::successors(self.oldest(), next)

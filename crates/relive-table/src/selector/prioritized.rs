@@ -1,4 +1,4 @@
-//! In proportion to a power of the priority.
+//! Choice in proportion to a power of the priority.
 
 use rand_core::Rng;
 use smallvec::SmallVec;
@@ -9,26 +9,26 @@ use super::sum_tree::{Descent, SumTree};
 use super::{MAX_SIDE_BY_SIDE, Pick, Rank, Ranks, Select, SelectorKind, Slot};
 use crate::random::{index_below, unit};
 
-/// The largest sum of all weights that a prioritized selector accepts: half of the largest finite number, so
-/// that no order of additions can round to infinity.
+/// The largest sum of all weights that a prioritized selector accepts: half of the largest finite number, so no order
+/// of additions can round to infinity.
 pub const MAX_TOTAL_WEIGHT: f64 = f64::MAX / 2.0;
 
-/// Picks that go down the tree together: enough to keep a processor's memory requests busy.
+/// The number of picks that descend the tree together: enough to overlap the processor's memory requests.
 const SIDE_BY_SIDE: usize = 64;
 
-/// Picks a slot with probability weight / total, where weight = priority ^ exponent, and 0 for priority 0.
-/// If all weights are 0, each slot alike.
+/// Picks a slot with probability weight / total, where weight = priority ^ exponent, and 0 for priority 0. If all
+/// weights are 0, the pick is uniform.
 ///
-/// Weights and sums are 64-bit floats. Every change and every pick takes log8(len) steps. 17 bytes per slot.
+/// Weights and sums are 64-bit floats. Every change and every pick takes log8(len) steps. It needs 17 bytes per slot.
 #[derive(Clone, Debug)]
 pub struct Prioritized {
     exponent: f64,
     members: Dense,
-    /// Weights by place in `members`.
+    /// Weights by position in `members`.
     weights: SumTree,
 }
 
-/// The weight of a priority under an exponent: finite and not negative.
+/// Returns the weight of a priority: finite and not negative.
 pub(super) fn weight_of(exponent: f64, priority: f64) -> Result<f64, PriorityError> {
     let selector = SelectorKind::Prioritized { exponent };
     if priority.is_nan() {
@@ -40,13 +40,13 @@ pub(super) fn weight_of(exponent: f64, priority: f64) -> Result<f64, PriorityErr
     if priority.is_infinite() {
         return Err(PriorityError::Infinite { selector });
     }
-    // Also 0 ^ 0, and 0 to a negative power: an item of priority 0 is one that is not to be sampled.
+    // Also for 0 ^ 0 and 0 to a negative power: priority 0 means that an item is not to be sampled.
     let weight = if priority == 0.0 { 0.0 } else { priority.powf(exponent) };
     if weight.is_finite() { Ok(weight) } else { Err(PriorityError::Weight { selector, priority }) }
 }
 
 impl Prioritized {
-    /// An empty selector. The exponent is finite.
+    /// Creates an empty selector. `exponent` must be finite.
     pub fn new(exponent: f64) -> Self {
         Self { exponent, members: Dense::default(), weights: SumTree::default() }
     }
@@ -98,8 +98,8 @@ impl Select for Prioritized {
             .iter()
             .map(|&priority| weight_of(self.exponent, priority).ok().map(Rank))
             .collect::<Option<_>>()?;
-        // The weights that they replace are left out of account, so that the order of the updates does not matter. Half
-        // of the limit, as sums are rounded.
+        // Ignores the weights that these replace, so the order of the updates does not matter. Uses half of the limit
+        // because sums are rounded.
         let most = weights.iter().fold(self.weights.total(), |sum, rank| sum + rank.0);
         (most <= MAX_TOTAL_WEIGHT / 2.0).then_some(weights)
     }

@@ -1,4 +1,4 @@
-//! Sums of weights in a tree, to draw an index in proportion to its weight.
+//! A tree of sums of weights, which draws an index in proportion to its weight.
 
 use core::hint::black_box;
 
@@ -6,27 +6,27 @@ use smallvec::SmallVec;
 
 use super::MAX_SIDE_BY_SIDE;
 
-/// Children per node: eight 64-bit sums are one cache line.
+/// Children per node: eight 64-bit sums fill one cache line.
 const ARITY: usize = 8;
 
-/// Groups of a level that a processor's own caches are likely to hold.
+/// The number of groups of a level that a core's own caches are likely to hold.
 const NEAR_GROUPS: usize = 1 << 12;
 
-/// Siblings, in a cache line of their own.
+/// Siblings, which fill one cache line.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(align(64))]
 struct Group([f64; ARITY]);
 
 /// An implicit 8-ary tree of sums over an array of weights; 9.2 bytes per weight.
 ///
-/// Every sum is recomputed from its children whenever one of them changes, never adjusted by a difference.
-/// So sums cannot drift: the tree's state is a function of its weights alone, whatever changes led to them.
+/// Every sum is recomputed from its children when one of them changes, never adjusted by a difference. Sums therefore
+/// cannot drift: the tree's state depends only on its weights, not on the changes that led to them.
 ///
-/// Weights are finite and not negative, and so is their total: that is the caller's to keep.
+/// The caller must keep the weights and their total finite and non-negative.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SumTree {
-    /// `levels[0]` holds the weights, in groups of siblings; an element of `levels[n + 1]` is the sum of a
-    /// group of `levels[n]`. The last level is one group. Places beyond the weights hold 0.
+    /// `levels[0]` holds the weights, in groups of siblings. An element of `levels[n + 1]` is the sum of a group of
+    /// `levels[n]`. The last level is one group. Positions beyond the weights hold 0.
     levels: Vec<Vec<Group>>,
     len: usize,
 }
@@ -52,7 +52,7 @@ impl SumTree {
         self.set(self.len - 1, weight);
     }
 
-    /// Takes the last weight out.
+    /// Removes the last weight.
     pub(crate) fn pop(&mut self) {
         if self.len > 0 {
             self.set(self.len - 1, 0.0);
@@ -72,11 +72,10 @@ impl SumTree {
         }
     }
 
-    /// [`set`](Self::set) for each of `weights`, an index and a weight. Of an index that comes several times the last
-    /// weight counts.
+    /// Calls [`set`](Self::set) for each index and weight of `weights`. For a repeated index, the last weight counts.
     ///
-    /// Sums that several of them are part of are added up once, and no addition waits for one of the same level, while
-    /// `set` goes up the levels one sum after the other.
+    /// Sums that several weights contribute to are computed once, and additions of the same level are independent,
+    /// while `set` computes one sum after the other.
     pub(crate) fn set_many(&mut self, weights: impl Iterator<Item = (usize, f64)>) {
         let mut changed: SmallVec<[usize; MAX_SIDE_BY_SIDE]> = SmallVec::new();
         let Some((leaves, above)) = self.levels.split_first_mut() else { return };
@@ -98,12 +97,12 @@ impl SumTree {
         }
     }
 
-    /// The index at which the running sum of the weights passes `target`; always one of positive weight.
-    /// `None` if there is none, that is if the total is 0.
+    /// Returns the index at which the running sum of the weights exceeds `target`; its weight is always positive.
+    /// `None` if the total is 0.
     ///
-    /// A target in [0, total) finds each index with probability weight / total; rounding, and a target that
-    /// rounding has pushed up to the total, move a border between two indices by a few units in the last
-    /// place, and never to an index of weight 0.
+    /// A uniform target in [0, total) finds each index with probability weight / total. Rounding, also of the target up
+    /// to the total, moves the border between two indices by a few units in the last place, and never selects an index
+    /// of weight 0.
     pub(crate) fn find(&self, target: f64) -> Option<usize> {
         if self.total() == 0.0 {
             return None;
@@ -113,12 +112,12 @@ impl SumTree {
         Some(descents[0].index)
     }
 
-    /// As [`find`](Self::find) for each target, if the total is not 0. All go down a level before any goes down the
-    /// next, so that their waits for memory are one wait.
+    /// As [`find`](Self::find) for each target, if the total is not 0. All targets descend one level before any
+    /// descends the next, so their memory latencies overlap.
     pub(crate) fn find_all(&self, descents: &mut [Descent]) {
         for groups in self.levels.iter().rev() {
             if groups.len() > NEAR_GROUPS {
-                // In a loop that does nothing else more loads are under way at once.
+                // A loop that does nothing else keeps more loads in flight.
                 let groups = descents.iter().filter_map(|descent| groups.get(descent.index));
                 black_box(groups.fold(0, |seen, group| seen ^ group.0[0].to_bits()));
             }
@@ -130,7 +129,7 @@ impl SumTree {
         }
     }
 
-    /// Makes room for one more group of weights, and for the sums above it.
+    /// Adds room for one more group of weights, and for the sums above it.
     fn grow(&mut self) {
         let mut level = 0;
         loop {
@@ -147,7 +146,7 @@ impl SumTree {
         }
     }
 
-    /// Adds a level of one group over the levels below, whose topmost has at most two groups.
+    /// Adds a level of one group above a level of at most two groups.
     fn add_top(&mut self, level: usize) {
         let mut top = Group::default();
         if let Some(below) = level.checked_sub(1).and_then(|below| self.levels.get(below)) {
@@ -160,36 +159,36 @@ impl SumTree {
 }
 
 impl Group {
-    /// Adds from left to right, as [`Descent::enter`] does, so that both round alike.
+    /// Adds from left to right, as [`Descent::enter`] does, so both round the same way.
     fn sum(&self) -> f64 {
         self.0.iter().sum()
     }
 }
 
-/// A way down the tree, from the root to the index at which the running sum of the weights passes a target.
+/// A descent from the root to the index at which the running sum of the weights exceeds a target.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Descent {
     /// The group to enter next; at the end the index.
     index: usize,
-    /// What is left of the target for that group.
+    /// The rest of the target for that group.
     target: f64,
 }
 
 impl Descent {
-    /// The beginning of the way.
+    /// Starts a descent.
     pub(crate) fn to(target: f64) -> Self {
         Self { index: 0, target }
     }
 
-    /// Where the way has led to.
+    /// Returns the index that the descent has reached.
     pub(crate) fn index(&self) -> usize {
         self.index
     }
 
-    /// Goes on to the child at which the running sum passes the target.
+    /// Descends to the child at which the running sum exceeds the target.
     ///
-    /// The running sums never fall, so the child's number is the number of sums which the target has reached: counted
-    /// without a branch, as a processor could not guess where to stop.
+    /// Running sums never decrease, so the child's number is the number of sums that the target has reached. They are
+    /// counted without a branch, which a processor could not predict.
     fn enter(&mut self, group: &Group) {
         let (mut sum, mut before, mut child) = (0.0, 0.0, 0);
         for &weight in &group.0 {
@@ -200,7 +199,7 @@ impl Descent {
         }
         self.target -= before;
         if child == ARITY {
-            // Rounding left the target at or beyond the sum: the last child that may be found takes it.
+            // Because of rounding, the target is not below the sum: choose the last child with a positive weight.
             child = group.0.iter().rposition(|&weight| weight > 0.0).unwrap_or(0);
             self.target = group.0[child];
         }

@@ -1,4 +1,4 @@
-//! Every slot alike.
+//! Uniform choice.
 
 use rand_core::Rng;
 
@@ -7,7 +7,7 @@ use super::error::PriorityError;
 use super::{Pick, Rank, Select, Slot};
 use crate::random::index_below;
 
-/// Picks every slot with the same probability, 1 / len. Priorities play no part.
+/// Picks every slot with the same probability, 1 / len. Ignores priorities.
 #[derive(Clone, Debug, Default)]
 pub struct Uniform(Dense);
 

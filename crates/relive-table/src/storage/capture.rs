@@ -1,4 +1,4 @@
-//! What a table held at one moment, collected while the table goes on.
+//! A capture: the content of a table at one moment, collected while the table stays in use.
 
 use std::sync::Arc;
 
@@ -9,28 +9,27 @@ use crate::item::ItemData;
 use crate::selector::Slot;
 use crate::snapshot::StoredItem;
 
-/// Slots that a word of the bit set stands for.
+/// Number of slots per word of the bit set.
 const WORD: usize = u64::BITS as usize;
 
-/// A capture of a table, as [`Table::end_capture`](crate::Table::end_capture) gives it back: drop it where no lock is
-/// held.
+/// A capture of a table, as [`Table::end_capture`](crate::Table::end_capture) returns it. Drop it outside of any lock.
 ///
-/// The slots are walked in order. Who changes an item that the walk has not reached saves it first, once; what came in
-/// after the cut is known by its sequence number. So every item of the moment of the cut is saved or walked over
-/// exactly once, as it was then.
+/// The capture walks over the slots in order. An operation that changes an item which the walk has not reached saves it
+/// first, once. Items inserted after the cut are recognized by their sequence numbers. Every item of the moment of the
+/// cut is therefore saved or visited exactly once, as it was then.
 #[derive(Debug)]
 pub struct Capture {
-    /// Sequence number of the first item that came after the cut.
+    /// Sequence number of the first item inserted after the cut.
     cut: u64,
-    /// The slots of the cut; those behind them came later.
+    /// Number of slots at the cut. Later slots were added afterwards.
     slots: usize,
-    /// Where the walk goes on. What lies before it needs no saving.
+    /// Where the walk continues. Items before it need not be saved.
     next: usize,
-    /// The slots, from `next` on, whose items of the cut were saved.
+    /// The slots, from `next` on, whose items were saved.
     saved_slots: Vec<u64>,
-    /// The saved items that nobody has fetched yet.
+    /// Saved items that were not fetched yet.
     saved: Vec<StoredItem>,
-    /// All that the table held when it was reset, since which it holds nothing of the cut.
+    /// The content of the table when it was reset. Since then, the table has no items of the cut.
     left: Option<Arc<Contents>>,
 }
 
@@ -41,7 +40,7 @@ impl Capture {
         Self { cut, slots, next: 0, saved_slots, saved: Vec::new(), left: None }
     }
 
-    /// Saves an item that is about to change or to leave, if the walk is still to come to it.
+    /// Saves an item that is about to change or leave, if the walk has not reached it yet.
     pub(crate) fn save(&mut self, slot: Slot, record: &Record) {
         let slot = slot as usize;
         if slot >= self.next && slot < self.slots && self.is_of_the_cut(record.data()) && self.mark(slot) {
@@ -49,14 +48,14 @@ impl Capture {
         }
     }
 
-    /// Takes over what a table held before its reset.
+    /// Keeps the content that the table had before its reset.
     pub(crate) fn keep(&mut self, contents: &Arc<Contents>) {
         if self.left.is_none() && self.next < self.slots {
             self.left = Some(Arc::clone(contents));
         }
     }
 
-    /// Fetches what was saved and what lies in the next `limit` slots. Whether there is more.
+    /// Fetches the saved items and those in the next `limit` slots. Returns whether there is more.
     pub(crate) fn fetch(&mut self, items: &Items, limit: usize, out: &mut Vec<StoredItem>) -> bool {
         out.append(&mut self.saved);
         let end = self.next.saturating_add(limit).min(self.slots);
@@ -78,7 +77,7 @@ impl Capture {
         item.sequence < self.cut
     }
 
-    /// Remembers that the item of the cut in this slot was saved; false if that was known.
+    /// Marks the item in this slot as saved. Returns false if it already was.
     fn mark(&mut self, slot: usize) -> bool {
         let Some(word) = self.saved_slots.get_mut(slot / WORD) else { return false };
         let bit = 1 << (slot % WORD);

@@ -1,4 +1,4 @@
-//! What the shards of a table have in common.
+//! State that the shards of a table share.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,52 +7,52 @@ use relive_tensor::{Account, AccountSnapshot, Ledger};
 
 use super::episodes::{Episodes, SharedEpisodes};
 
-/// What several [`Table`](crate::Table)s that are shards of one count together: chunks that items of several refer to,
-/// episodes whose items lie in several, and the order of inserts. Cheap to clone.
+/// Counters that the [`Table`](crate::Table)s which are shards of one table share: of chunks that items of several
+/// shards refer to, of episodes with items in several shards, and of inserts. Cheap to clone.
 ///
-/// All of it is made so that shards on several processors seldom write to the same memory.
+/// Shards on different cores seldom write to the same memory.
 #[derive(Clone, Debug)]
 pub struct Common {
     pub(crate) ledger: Arc<Ledger>,
-    /// For each shard its part of the table's account.
+    /// Each shard's part of the table's account.
     accounts: Arc<[Arc<Account>]>,
     episodes: Arc<SharedEpisodes>,
     next_number: Arc<AtomicU64>,
 }
 
-/// Numbers that grow with each insert.
+/// Sequence numbers, which grow with each insert.
 #[derive(Debug, Default)]
 pub(crate) struct Sequence {
     next: u64,
-    /// Where the numbers end that are this shard's; it then gets others, all of them larger.
+    /// The end of this shard's range of numbers. It then gets another range of larger numbers.
     end: u64,
-    /// The next number that no shard has; not set where there is one table.
+    /// The next number that no shard has; not set for an undivided table.
     shared: Option<Arc<AtomicU64>>,
 }
 
-/// Numbers that a shard gets at once: few, so that numbers follow the order of inserts as well as can be.
+/// Numbers that a shard gets at once: few, so that numbers follow the order of inserts closely.
 const NUMBERS_AT_ONCE: u64 = 16;
 
 impl Common {
-    /// For so many shards, at least one, of an empty table whose chunks count in `ledger`.
+    /// Creates the state for `shards` shards (at least one) of an empty table whose chunks `ledger` counts.
     pub fn new(ledger: Arc<Ledger>, shards: usize) -> Self {
         let accounts = accounts(&ledger, shards);
         Self { ledger, accounts, episodes: Arc::default(), next_number: Arc::default() }
     }
 
-    /// For the same shards once they are reset: nothing is counted, and the numbers of inserts go on.
+    /// Returns the state for the same shards after a reset: all counts are 0, and sequence numbers continue.
     #[must_use]
     pub fn emptied(&self) -> Self {
         let accounts = accounts(&self.ledger, self.accounts.len());
         Self { accounts, episodes: Arc::default(), ..self.clone() }
     }
 
-    /// What the chunks of the items in all shards take, each counted once.
+    /// Returns the bytes of the chunks of all shards. Each chunk counts once.
     pub fn bytes(&self) -> AccountSnapshot {
         Account::snapshot_of(&self.accounts)
     }
 
-    /// The part of a shard; of one that is not there, the first one's, which counts as well.
+    /// Returns the account of a shard; for an unknown shard, that of the first one, which counts equally well.
     pub(crate) fn account(&self, shard: usize) -> Arc<Account> {
         self.accounts
             .get(shard)
@@ -76,7 +76,7 @@ fn accounts(ledger: &Ledger, shards: usize) -> Arc<[Arc<Account>]> {
 }
 
 impl Sequence {
-    /// The next number, and moves on.
+    /// Takes the next number.
     pub(crate) fn take(&mut self) -> u64 {
         if let Some(shared) = self.shared.as_ref().filter(|_| self.next == self.end) {
             self.next = shared.fetch_add(NUMBERS_AT_ONCE, Ordering::Relaxed);
@@ -87,12 +87,12 @@ impl Sequence {
         taken
     }
 
-    /// A number above all that were taken, and not above any to come.
+    /// Returns a number above all that were taken, and not above any later one.
     pub(crate) fn next(&self) -> u64 {
         self.next
     }
 
-    /// Has the numbers to come be `least` at least.
+    /// Raises later numbers to at least `least`.
     pub(crate) fn raise(&mut self, least: u64) {
         self.next = self.next.max(least);
         self.end = self.next;
@@ -116,7 +116,7 @@ mod tests {
         assert!(b.next() > of_b[39] && b.take() >= b.next() - 1);
         a.raise(1_000);
         assert_eq!((a.next(), a.take()), (1_000, 1_000));
-        // One has some left of what it had before; they are its own all the same.
+        // A shard still has some of its previous numbers, which no other shard uses.
         assert!((0..20).map(|_| b.take()).all(|number| number != 1_000));
         let mut alone = Sequence::default();
         assert_eq!([alone.take(), alone.take(), alone.next()], [0, 1, 2]);

@@ -1,4 +1,4 @@
-//! What a table holds: its items, in their places and in both selectors.
+//! The content of a table: its items in their slots and in both selectors.
 
 use std::sync::Arc;
 
@@ -10,14 +10,14 @@ use super::items::Items;
 use crate::config::TableConfig;
 use crate::selector::{PriorityError, Rank, Ranks, Select, Selector, Slot};
 
-/// What a reset replaces as a whole.
+/// The part of a table that a reset replaces as a whole.
 #[derive(Debug)]
 pub(crate) struct Contents {
     pub(crate) items: Items,
     pub(crate) sampler: Selector,
     pub(crate) remover: Selector,
     pub(crate) episodes: Episodes,
-    /// The chunks of the items, each counted once.
+    /// The account of the items' chunks. Each chunk counts once.
     pub(crate) account: Arc<Account>,
 }
 
@@ -29,7 +29,7 @@ pub(crate) struct Admitted {
     remover: Rank,
 }
 
-/// Priorities that both selectors have accepted, whatever slots they are of.
+/// Priorities that both selectors have accepted for any slots.
 pub(crate) struct AdmittedMany {
     sampler: Ranks,
     remover: Ranks,
@@ -40,7 +40,7 @@ impl Contents {
         Self::counted(config, ledger.open_account(), Episodes::default())
     }
 
-    /// Empty contents of a shard.
+    /// Creates empty contents of a shard.
     pub(crate) fn of_shard(config: &TableConfig, common: &Common, shard: usize) -> Self {
         Self::counted(config, common.account(shard), common.episodes())
     }
@@ -50,13 +50,13 @@ impl Contents {
         Self { items: Items::default(), sampler, remover, episodes, account }
     }
 
-    /// Counts the chunks of an item that enters.
+    /// Counts the chunks of an inserted item.
     pub(crate) fn hold(&mut self, trajectory: &Trajectory) {
         self.episodes.add(trajectory);
         trajectory.chunks().iter().for_each(|chunk| chunk.hold(&self.account));
     }
 
-    /// Counts the chunks of an item that leaves. Returns how many episodes have lost their last data.
+    /// Uncounts the chunks of an item that leaves. Returns how many episodes lost their last data.
     pub(crate) fn release(&mut self, trajectory: &Trajectory) -> u64 {
         trajectory.chunks().iter().for_each(|chunk| chunk.release(&self.account));
         self.episodes.remove(trajectory)
@@ -68,7 +68,7 @@ impl Contents {
         Ok(Admitted { priority, sampler, remover })
     }
 
-    /// None unless all are certain to be accepted one after the other.
+    /// Returns `None` unless all are certain to be accepted.
     pub(crate) fn admit_many(&self, priorities: &[f64]) -> Option<AdmittedMany> {
         let sampler = self.sampler.admit_many(priorities)?;
         let remover = self.remover.admit_many(priorities)?;
@@ -99,7 +99,7 @@ impl Contents {
 }
 
 impl Drop for Contents {
-    /// Chunks may live on in other tables, or with readers.
+    /// Chunks may stay alive in other tables, or with readers.
     fn drop(&mut self) {
         for record in self.items.records() {
             record.data().trajectory.chunks().iter().for_each(|chunk| chunk.release(&self.account));

@@ -1,4 +1,4 @@
-//! How many chunks of each episode a table's items refer to.
+//! The number of references to each episode's chunks from a table's items.
 
 use core::hash::BuildHasher;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,22 +12,23 @@ use relive_tensor::Trajectory;
 #[derive(Debug, Default)]
 pub(crate) struct Episodes {
     own: References,
-    /// Where all shards note which of them have an episode: its first reference in each, and its last.
+    /// Shared by all shards, which register the first and the last reference to an episode here.
     shared: Option<Arc<SharedEpisodes>>,
 }
 
-/// References by episode, each item counting once for each of its distinct chunks.
+/// References by episode. An item counts once for each of its distinct chunks.
 #[derive(Debug, Default)]
 pub(crate) struct References(HashMap<u64, u64, FixedState>);
 
-/// How many shards have an episode. In stripes: writers are mostly in episodes of their own, and then do not meet.
+/// How many shards have each episode. Divided into stripes: most writers have their own episodes, and rarely use the
+/// same stripe.
 #[derive(Debug, Default)]
 pub(crate) struct SharedEpisodes {
     stripes: [Stripe; STRIPES],
     hasher: FixedState,
 }
 
-/// Alone in its cache lines.
+/// Has its own cache lines.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Stripe(Mutex<References>);
@@ -39,7 +40,7 @@ impl Episodes {
         Self { own: References::default(), shared: Some(shared) }
     }
 
-    /// Number of episodes: of a shard, those of all.
+    /// Returns the number of episodes; for a shard, that of all shards.
     pub(crate) fn len(&self) -> usize {
         self.shared.as_ref().map_or(self.own.0.len(), |shared| shared.len())
     }
@@ -53,7 +54,7 @@ impl Episodes {
         }
     }
 
-    /// Returns how many episodes have lost their last reference.
+    /// Removes an item's references. Returns how many episodes lost their last one.
     pub(crate) fn remove(&mut self, trajectory: &Trajectory) -> u64 {
         let Self { own, shared } = self;
         let remove = |episode| {
@@ -69,14 +70,14 @@ fn episodes_of(trajectory: &Trajectory) -> impl Iterator<Item = u64> {
 }
 
 impl References {
-    /// Whether it is the first.
+    /// Adds a reference. Returns whether it is the first.
     fn add(&mut self, episode: u64) -> bool {
         let count = self.0.entry(episode).or_insert(0);
         *count += 1;
         *count == 1
     }
 
-    /// Whether it was the last.
+    /// Removes a reference. Returns whether it was the last.
     fn remove(&mut self, episode: u64) -> bool {
         let Entry::Occupied(mut count) = self.0.entry(episode) else { return false };
         *count.get_mut() -= 1;
@@ -95,7 +96,7 @@ impl SharedEpisodes {
 
     fn stripe(&self, episode: u64) -> MutexGuard<'_, References> {
         let [first, ..] = &self.stripes;
-        // The hash of the map in the stripe uses other bits than these.
+        // The map in the stripe uses other bits of the hash.
         let place = (self.hasher.hash_one(episode) >> 32) % STRIPES as u64;
         usize::try_from(place).ok().and_then(|place| self.stripes.get(place)).unwrap_or(first).lock()
     }
@@ -103,7 +104,7 @@ impl SharedEpisodes {
 
 impl Stripe {
     fn lock(&self) -> MutexGuard<'_, References> {
-        // Nothing under the lock leaves counts half changed.
+        // No code under the lock can leave counts inconsistent.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,4 +1,4 @@
-//! What left a table and is still to be dropped.
+//! Items that left a table and are not dropped yet.
 
 use std::sync::Arc;
 
@@ -8,38 +8,38 @@ use super::contents::Contents;
 use super::record::Record;
 use crate::item::ItemData;
 
-/// A bin for what operations take out of tables.
+/// A bin for what operations remove from tables.
 ///
-/// The last reference to an item frees its chunks, which takes time that nobody should spend under a table's lock.
-/// So operations put what they remove here; drop or [`clear`](Self::clear) it outside of the lock.
+/// Dropping the last reference to an item frees its chunks, which is too slow under a table's lock. Operations
+/// therefore put what they remove here. Drop or [`clear`](Self::clear) the bin outside of the lock.
 #[derive(Debug, Default)]
 pub struct Freed {
     items: Vec<Arc<ItemData>>,
-    /// Data of items that were refused, or whose key was there already.
+    /// Data of items that were refused or whose key existed.
     trajectories: Vec<Trajectory>,
-    /// All there was in tables that were reset. A capture that runs has a share in it.
+    /// The contents of reset tables. A running capture shares them.
     contents: Vec<Arc<Contents>>,
 }
 
 impl Freed {
-    /// Whether there is nothing to drop.
+    /// Whether the bin is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Number of items to drop.
+    /// Returns the number of items in the bin.
     pub fn len(&self) -> usize {
         let in_contents: usize = self.contents.iter().map(|contents| contents.items.len()).sum();
         self.items.len() + self.trajectories.len() + in_contents
     }
 
-    /// The items that left a table, without data that never entered one.
+    /// Iterates over the items that left a table, without data that was never inserted.
     pub fn removed(&self) -> impl Iterator<Item = &Arc<ItemData>> {
         let reset = self.contents.iter().flat_map(|contents| contents.items.records()).map(Record::data);
         self.items.iter().chain(reset)
     }
 
-    /// Moves everything from `other` to here.
+    /// Moves everything from `other` into this bin.
     pub fn append(&mut self, other: &mut Self) {
         self.items.append(&mut other.items);
         self.trajectories.append(&mut other.trajectories);

@@ -1,4 +1,4 @@
-//! The items of a table: an arena of slots, and the slots by key.
+//! The items of a table: an arena of slots, and an index by key.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -12,14 +12,14 @@ use super::record::{Layouts, Record};
 use crate::item::ItemData;
 use crate::selector::Slot;
 
-/// Ends the list of vacant slots.
+/// Marks the end of the list of vacant slots.
 const END: Slot = Slot::MAX;
 
-/// The seed of the key hash. It is fixed because a table's behaviour must not depend on anything but its inputs.
+/// The seed of the key hash. It is fixed because a table's behaviour must depend only on its inputs.
 const HASH_SEED: u64 = 0x5265_6c69_7665_2e31;
 
-/// An entry on a cache line of its own. The line is around the entry: an enum that is so aligned would need a number
-/// for what it is.
+/// An entry that fills one cache line. The alignment is on this wrapper because an aligned enum would need more room
+/// for its discriminant.
 #[derive(Debug)]
 #[repr(align(64))]
 struct Line(Entry);
@@ -30,8 +30,8 @@ enum Entry {
     Vacant(Vacant),
 }
 
-/// A slot without an item. As aligned as a record: where one is exchanged for the other, bytes would be read back in
-/// other pieces than they were just written in, for which a processor waits until all that it wrote before is in its
+/// A slot without an item. It has the alignment of a record: otherwise, replacing one with the other would read bytes
+/// back in other sizes than they were just written in, and the processor would stall until its earlier writes reach the
 /// cache.
 #[derive(Debug)]
 #[repr(align(8))]
@@ -39,8 +39,8 @@ struct Vacant {
     next: Slot,
 }
 
-/// A cache line per slot and about 10 bytes per key, beside what an item's `Arc` points to. The slot vacated last is
-/// filled first, so that a full table with a Fifo remover walks through its memory in order.
+/// Takes a cache line per slot and about 10 bytes per key, besides what an item's `Arc` points to. The slot vacated
+/// last is filled first, so a full table with a `Fifo` remover walks through its memory in order.
 #[derive(Debug)]
 pub(crate) struct Items {
     entries: Vec<Line>,
@@ -76,13 +76,13 @@ impl Items {
         self.hasher.hash_one(key)
     }
 
-    /// [`find`](Self::find) for a key whose hash is known.
+    /// As [`find`](Self::find), for a key whose hash is known.
     pub(crate) fn find_hashed(&self, hash: u64, key: u64) -> Option<Slot> {
         let is_it = |&slot: &Slot| self.get(slot).is_some_and(|record| record.key == key);
         self.by_key.find(hash, is_it).copied()
     }
 
-    /// Brings near what [`find_hashed`](Self::find_hashed) looks at.
+    /// Prefetches the memory that [`find_hashed`](Self::find_hashed) reads.
     pub(crate) fn touch_bucket(&self, hash: u64) {
         let held = self.by_key.iter_hash(hash).next().and_then(|&slot| self.get(slot));
         core::hint::black_box(held.map(|record| record.key));
@@ -102,12 +102,12 @@ impl Items {
         }
     }
 
-    /// What the plain items that are or were here are like.
+    /// Returns the layouts of the small items that are or were in the table.
     pub(crate) fn layouts(&self) -> &Layouts {
         &self.layouts
     }
 
-    /// Adds an item whose key is not there yet.
+    /// Adds an item with a new key.
     pub(crate) fn insert(&mut self, data: Arc<ItemData>, priority: f64, times_sampled: i32) -> Slot {
         let record = Record::new(data, priority, times_sampled, &mut self.layouts);
         let hash = self.hash(record.key);
@@ -115,7 +115,7 @@ impl Items {
         let (entries, hasher) = (&self.entries, &self.hasher);
         self.by_key.insert_unique(hash, slot, |&slot| match entries.get(slot as usize) {
             Some(Line(Entry::Held(record))) => hasher.hash_one(record.key),
-            // No vacant slot is in `by_key`; any hash would do.
+            // `by_key` has no vacant slots, so any hash would do.
             Some(Line(Entry::Vacant(_))) | None => 0,
         });
         slot
@@ -153,25 +153,25 @@ impl Items {
         }
     }
 
-    /// All records, in the order of their slots.
+    /// Iterates over all records in slot order.
     pub(crate) fn records(&self) -> impl Iterator<Item = &Record> {
         self.records_in(0..self.entries.len())
     }
 
-    /// Slots that are or were held.
+    /// Returns the number of slots that are or were in use.
     pub(crate) fn num_slots(&self) -> usize {
         self.entries.len()
     }
 
-    /// Brings what the records of some slots refer to near, all at once. Who then raises their reference counts one
-    /// after the other waits no more for memory.
+    /// Prefetches what the records of some slots refer to, with overlapping loads. Incrementing their reference counts
+    /// one by one then does not wait for memory.
     pub(crate) fn touch(&self, slots: Range<usize>) {
         for record in self.records_in(slots) {
             core::hint::black_box(Arc::strong_count(record.data()));
         }
     }
 
-    /// Brings near some items with their chunks and their places by key.
+    /// Prefetches some items, their chunks and their entries in the index by key.
     pub(crate) fn touch_whole(&self, slots: &[Slot]) {
         let records = || slots.iter().filter_map(|&slot| self.get(slot));
         records().for_each(|record| self.touch_bucket(self.hash(record.key)));
@@ -183,7 +183,7 @@ impl Items {
         }
     }
 
-    /// The records in some slots, in their order.
+    /// Iterates over the records in some slots, in order.
     pub(crate) fn records_in(&self, slots: Range<usize>) -> impl Iterator<Item = &Record> {
         let end = slots.end.min(self.entries.len());
         let entries = self.entries.get(slots.start.min(end)..end).unwrap_or_default();

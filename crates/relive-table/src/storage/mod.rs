@@ -1,4 +1,4 @@
-//! What a table holds, and what is collected of it or leaves it.
+//! The storage of a table: its content, captures of it, and what left it.
 
 mod capture;
 mod common;

@@ -1,4 +1,4 @@
-//! An item in its table, and what it is like.
+//! An item in its table, and its layout.
 
 use core::hash::BuildHasher;
 use std::sync::Arc;
@@ -10,23 +10,23 @@ use relive_tensor::{ColumnLayout, Row, RowLayout, Trajectory};
 use crate::item::{ItemData, ItemView};
 use crate::time::Timestamp;
 
-/// The number of a layout in its table's [`Layouts`]; without meaning for an item that is no row.
+/// The number of a layout in its table's [`Layouts`]. Meaningless for an item that is not a row.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LayoutId(u32);
 
-/// The number of what several layouts have in common in [`Layouts`].
+/// The number of a kind, which several layouts in [`Layouts`] share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct KindId(u32);
 
-/// How the rows of a table lie, each layout once. Items with the same columns are of one kind, though they lie in
-/// different ways: in the chunk at the end of an episode, which is shorter, columns are nearer to each other.
+/// The distinct layouts of a table's rows. Items with the same columns are of one kind even if their layouts differ: in
+/// the shorter chunk at the end of an episode, columns are closer to each other.
 #[derive(Debug, Default)]
 pub(crate) struct Layouts {
     known: Vec<Known>,
     kinds: Vec<Arc<[ColumnLayout]>>,
     by_content: HashTable<u32>,
     hasher: FixedState,
-    /// The one found last.
+    /// The layout found last.
     last: LayoutId,
 }
 
@@ -34,22 +34,22 @@ pub(crate) struct Layouts {
 struct Known {
     layout: RowLayout,
     kind: KindId,
-    /// Records that have it. One without any gives its place to another when there are too many.
+    /// Number of records with this layout. A layout without records is replaced if there are too many.
     records: u32,
 }
 
-/// Layouts that are told apart; items with others are read in another way. Tables have one, and some for each length of
-/// the chunks.
+/// The largest number of layouts. Items with further layouts are read in another way. A table has one layout, and some
+/// more for each length of chunks.
 const MAX_LAYOUTS: usize = 1_024;
 
 impl Layouts {
-    /// The kind of rows with these columns.
+    /// Returns the kind of rows with these columns.
     pub(crate) fn kind_of(&self, columns: &Arc<[ColumnLayout]>) -> Option<KindId> {
         let at = self.kinds.iter().position(|kind| Arc::ptr_eq(kind, columns) || kind == columns)?;
         u32::try_from(at).ok().map(KindId)
     }
 
-    /// The columns of the row that came last.
+    /// Returns the columns of the newest row.
     pub(crate) fn newest(&self) -> Option<&Arc<[ColumnLayout]>> {
         let known = self.known.get(self.last.0 as usize)?;
         self.kinds.get(known.kind.0 as usize)
@@ -59,7 +59,7 @@ impl Layouts {
         self.known.get(id.0 as usize).map(|known| (&known.layout, known.kind))
     }
 
-    /// The item as a row, if it is one.
+    /// Returns the item as a row, if it is one.
     fn row_of(&mut self, trajectory: &Trajectory) -> Option<(Row, LayoutId)> {
         let last = self.get(self.last).map(|(layout, _)| layout);
         let (row, other) = trajectory.row(last)?;
@@ -70,7 +70,7 @@ impl Layouts {
         Some((row, self.last))
     }
 
-    /// A record has gone.
+    /// Notes that a record was removed.
     pub(crate) fn release(&mut self, record: &Record) {
         let known = record.row.as_ref().and_then(|_| self.known.get_mut(record.layout.0 as usize));
         if let Some(known) = known {
@@ -105,7 +105,7 @@ impl Layouts {
         Some(LayoutId(at))
     }
 
-    /// The place of a layout that no record has any more.
+    /// Returns the position of a layout without records.
     fn vacate(&mut self) -> Option<u32> {
         let at = u32::try_from(self.known.iter().position(|known| known.records == 0)?).ok()?;
         let hash = self.hasher.hash_one(&self.known.get(at as usize)?.layout);
@@ -115,8 +115,8 @@ impl Layouts {
         Some(at)
     }
 
-    /// The kind of these columns; a new one takes the place of one that no layout is of, but perhaps the one that is
-    /// `vacant`.
+    /// Returns the kind of these columns. A new kind replaces one that no layout uses, except perhaps the `vacant`
+    /// layout.
     fn kind_for(&mut self, columns: Arc<[ColumnLayout]>, vacant: Option<u32>) -> Option<KindId> {
         if let Some(kind) = self.kind_of(&columns) {
             return Some(kind);
@@ -134,16 +134,16 @@ impl Layouts {
     }
 }
 
-/// An item and what changes about it.
+/// An item and its mutable state.
 #[derive(Debug)]
 pub(crate) struct Record {
     data: Arc<ItemData>,
-    /// Where its bytes lie, if it is small: reading it takes the way by neither its data nor its chunks.
+    /// Where its bytes are, if it is small. Reading it then needs neither its data nor its chunks.
     row: Option<Row>,
-    /// The same as in the data, here to spare a look-up the way there.
+    /// A copy of the key in the data, which saves an indirection.
     pub(crate) key: u64,
     pub(crate) priority: f64,
-    /// The same again, for those who get no more of an item than its columns.
+    /// A copy as well, for readers that only get an item's columns.
     pub(crate) inserted_at: Timestamp,
     pub(crate) times_sampled: i32,
     layout: LayoutId,
@@ -164,7 +164,7 @@ impl Record {
         self.data
     }
 
-    /// The item as a row of one of `layouts`, which its table has.
+    /// Returns the item as a row of one of its table's `layouts`.
     pub(crate) fn row<'a>(&'a self, layouts: &'a Layouts) -> Option<(&'a Row, &'a RowLayout, KindId)> {
         let row = self.row.as_ref()?;
         layouts.get(self.layout).map(|(layout, kind)| (row, layout, kind))

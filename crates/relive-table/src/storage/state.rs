@@ -1,4 +1,4 @@
-//! A table's state: all of it but the extensions.
+//! A table's state without its extensions.
 
 use std::sync::Arc;
 
@@ -12,25 +12,25 @@ use crate::config::TableConfig;
 use crate::item::ItemView;
 use crate::limiter::RateLimiter;
 
-/// A table without its extensions, which look at it while they run.
+/// A table without its extensions, which read it while they run.
 pub(crate) struct State {
     pub(crate) config: Arc<TableConfig>,
     pub(crate) limiter: RateLimiter,
     pub(crate) contents: Contents,
     pub(crate) counters: Counters,
-    /// The numbers of items; not set back by a reset.
+    /// Sequence numbers of items. A reset does not change them.
     pub(crate) sequence: Sequence,
-    /// Whether items still have to leave because the rules were changed.
+    /// Whether items still have to be evicted because the rules were changed.
     pub(crate) is_shrinking: bool,
     /// Whether `max_times_sampled` was changed in use.
     pub(crate) is_limit_changed: bool,
-    /// Somebody who collects what the table held at an earlier moment.
+    /// A running capture of an earlier moment.
     pub(crate) capture: Option<Box<Capture>>,
-    /// Where the chunks of the items are counted.
+    /// The ledger that counts the items' chunks.
     pub(crate) ledger: Arc<Ledger>,
 }
 
-/// Counters since the last reset, beside those of the rate limiter.
+/// Counters since the last reset, besides those of the rate limiter.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Counters {
     pub(crate) deleted_episodes: u64,

@@ -1,4 +1,4 @@
-//! What a table is made of.
+//! The table type and its constructors.
 
 use std::sync::Arc;
 
@@ -10,19 +10,19 @@ use crate::limiter::RateLimiter;
 use crate::selector::PriorityError;
 use crate::storage::{Common, Contents, Counters, Sequence, State};
 
-/// A set of items with a rule for reading, a rule for removing and a rate limiter.
+/// A set of items with a sampler, a remover and a rate limiter.
 ///
-/// Operations check nothing about waiting: whoever inserts asks [`can_insert`](Self::can_insert) first. An
-/// operation that returns an error has changed nothing.
+/// Operations never wait, and inserts do not ask the rate limiter: callers check [`can_insert`](Self::can_insert)
+/// first. An operation that returns an error has changed nothing.
 pub struct Table {
     pub(super) state: State,
     pub(super) extensions: Vec<Box<dyn Extension>>,
-    /// What the extensions asked for and has not been done yet.
+    /// Requests of extensions that are not carried out yet.
     pub(super) requests: Requests,
 }
 
 impl Table {
-    /// An empty table with a ledger of its own.
+    /// Creates an empty table with its own ledger.
     ///
     /// # Errors
     /// Rules that [`TableConfig::validate`] refuses.
@@ -30,7 +30,7 @@ impl Table {
         Self::in_ledger(config, extensions, Arc::default())
     }
 
-    /// An empty table whose items' chunks are counted in `ledger`. Tables of one ledger know what they share.
+    /// Creates an empty table whose chunks `ledger` counts. Tables with the same ledger know which chunks they share.
     ///
     /// # Errors
     /// As [`new`](Self::new).
@@ -43,8 +43,8 @@ impl Table {
         Self::of(config, extensions, ledger, contents, Sequence::default())
     }
 
-    /// One of several tables that together are one: the shard number `shard`, from 0 on. Its rules are its own, its
-    /// `max_size` is its share.
+    /// Creates shard number `shard`, from 0, of a divided table. `config` holds the rules of this shard; its `max_size`
+    /// is the shard's share.
     ///
     /// # Errors
     /// As [`new`](Self::new).
@@ -78,12 +78,10 @@ impl Table {
         Ok(Self { state, extensions, requests: Requests::default() })
     }
 
-    /// Checks a priority without an item, as far as that goes: the sum of all weights is looked at by the insert
-    /// or the update itself.
+    /// Validates a priority without an item. The sum of all weights is only checked by the insert or update itself.
     ///
     /// # Errors
-    /// What [`SelectorKind::check_priority`](crate::SelectorKind::check_priority) of the sampler or the remover
-    /// says.
+    /// As [`SelectorKind::check_priority`](crate::SelectorKind::check_priority) of the sampler and the remover.
     pub fn check_priority(&self, priority: f64) -> Result<(), PriorityError> {
         self.state.config.sampler.check_priority(priority)?;
         self.state.config.remover.check_priority(priority)

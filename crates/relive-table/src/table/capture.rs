@@ -1,4 +1,4 @@
-//! Capturing a table in pieces, between which it goes on.
+//! Capturing a table in parts, between which it stays in use.
 
 use std::sync::Arc;
 
@@ -8,12 +8,13 @@ use crate::storage::{Capture, State};
 use crate::table::Table;
 
 impl Table {
-    /// Begins to capture the table as it is now. Gives its rules and counters; the items come in pieces, from
-    /// [`fetch_captured`](Self::fetch_captured). A capture that runs already is given up.
+    /// Begins to capture the table as it is now. Returns its rules and counters;
+    /// [`fetch_captured`](Self::fetch_captured) returns the items in parts. A capture that is already running is
+    /// abandoned.
     ///
-    /// Takes the same short time for any number of items, but for one bit each that is set to 0. Until
-    /// [`end_capture`](Self::end_capture), an operation that changes or removes an item which was not fetched yet keeps
-    /// a copy of what the capture needs: a reference, the priority and the number of samples.
+    /// This takes the same short time for any number of items, except for clearing one bit per item. Until
+    /// [`end_capture`](Self::end_capture), an operation that changes or removes an item which was not fetched yet saves
+    /// what the capture needs: a reference, the priority and the number of samples.
     ///
     /// ```
     /// # use relive_tensor::{Chunk, Codec, SequenceRange, Slice, Tensor, TrajectoryBuilder, encode_chunk};
@@ -58,21 +59,21 @@ impl Table {
         }
     }
 
-    /// Adds the items that lie in the next `slots` places, and those that had to be kept since the last call, to `out`,
-    /// in no order. Whether there are more; false if no capture runs.
+    /// Appends the items in the next `slots` slots, and those saved since the last call, to `out` in no particular
+    /// order. Returns whether there are more; false if no capture is running.
     pub fn fetch_captured(&mut self, slots: usize, out: &mut Vec<StoredItem>) -> bool {
         let State { capture, contents, .. } = &mut self.state;
         capture.as_mut().is_some_and(|capture| capture.fetch(&contents.items, slots, out))
     }
 
-    /// Ends the capture that runs, if one does, whether or not everything was fetched.
+    /// Ends the running capture, if any, whether or not everything was fetched.
     pub fn end_capture(&mut self) -> Option<Box<Capture>> {
         self.state.capture.take()
     }
 }
 
 impl State {
-    /// To be called before the item in this slot changes or leaves.
+    /// Must be called before the item in this slot changes or leaves.
     pub(super) fn before_change(&mut self, slot: Slot) {
         if let Some(capture) = &mut self.capture
             && let Some(record) = self.contents.items.get(slot)

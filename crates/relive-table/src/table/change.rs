@@ -11,13 +11,14 @@ use crate::storage::Freed;
 use crate::table::Table;
 
 impl Table {
-    /// Changes the rules, all or none of them. Counters and the rate limiter's cursor stay.
+    /// Changes the rules: all or none of them. Counters and the rate limiter's cursor stay.
     ///
-    /// Items beyond smaller bounds are still there afterwards: [`shrink`](Self::shrink) has them leave, some at a time.
+    /// If bounds shrink, excess items are still in the table afterwards. [`shrink`](Self::shrink) evicts them in
+    /// portions.
     ///
     /// # Errors
-    /// Rules that [`TableConfig::validate`](crate::TableConfig::validate) refuses, but for a table that could not be
-    /// sampled before, either. Nothing has changed.
+    /// Rules that [`TableConfig::validate`](crate::TableConfig::validate) refuses, except that a table which could
+    /// never be sampled before may stay so. The table then stays unchanged.
     pub fn change(&mut self, change: &TableChange) -> Result<(), ConfigError> {
         let state = &mut self.state;
         let config = change.applied_to(&state.config);
@@ -34,15 +35,15 @@ impl Table {
         Ok(())
     }
 
-    /// Evicts up to `most` items that are beyond the bounds since they were [changed](Self::change), by the remover's
-    /// choice. Returns how many; fewer than `most` were all.
+    /// Evicts up to `most` items that exceed [changed](Self::change) bounds; the remover chooses them. Returns their
+    /// number. If it is below `most`, none are left.
     pub fn shrink<R: Rng + ?Sized>(&mut self, most: usize, rng: &mut R, freed: &mut Freed) -> usize {
         let evicted = self.evict_excess(most, rng, freed).len();
         self.state.is_shrinking = self.state.is_over();
         evicted
     }
 
-    /// Which operations are paused.
+    /// Returns which operations are paused.
     pub fn paused(&self) -> Paused {
         self.state.limiter.paused()
     }

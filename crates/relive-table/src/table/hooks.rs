@@ -1,4 +1,4 @@
-//! Running extensions, and doing what they ask for.
+//! Running extensions and carrying out their requests.
 
 use crate::extension::{Context, Effect, Extension, Metric, PriorityRequest};
 use crate::item::ItemView;
@@ -7,17 +7,17 @@ use crate::storage::Record;
 use crate::table::Table;
 
 impl Table {
-    /// Takes what extensions asked for in other tables since the last call, in the order of the asking.
+    /// Takes the requests of extensions for other tables since the last call, in order.
     pub fn drain_effects(&mut self) -> Vec<Effect> {
         core::mem::take(&mut self.requests.effects)
     }
 
-    /// What the extensions have measured.
+    /// Returns the measurements of the extensions.
     pub fn metrics(&self) -> Vec<Metric> {
         self.extensions.iter().flat_map(|extension| extension.metrics()).collect()
     }
 
-    /// Runs a hook of every extension for an item of the table.
+    /// Calls a hook of every extension for an item of the table.
     pub(super) fn notify(
         &mut self,
         slot: Slot,
@@ -34,7 +34,7 @@ impl Table {
         self.fulfil();
     }
 
-    /// Runs `on_delete` of every extension for an item that has left the table.
+    /// Calls `on_delete` of every extension for an item that has left the table.
     pub(super) fn notify_deleted(&mut self, record: &Record) {
         if self.extensions.is_empty() {
             return;
@@ -46,7 +46,7 @@ impl Table {
         self.fulfil();
     }
 
-    /// Runs `on_restore` of every extension for every item, in the order of their insertion.
+    /// Calls `on_restore` of every extension for every item, in insertion order.
     pub(super) fn notify_restored(&mut self) {
         if self.extensions.is_empty() {
             return;
@@ -58,14 +58,14 @@ impl Table {
         }
     }
 
-    /// Runs `on_reset` of every extension before the items go.
+    /// Calls `on_reset` of every extension before the items are removed.
     pub(super) fn notify_reset(&mut self) {
         for extension in &mut self.extensions {
             extension.on_reset();
         }
     }
 
-    /// Does what extensions asked for in this table. No hooks run for it, so that none can ask in circles.
+    /// Carries out the requests of extensions for this table. This runs no hooks, so requests cannot loop.
     fn fulfil(&mut self) {
         let mut priorities = core::mem::take(&mut self.requests.priorities);
         for PriorityRequest { key, priority, only_raise } in priorities.drain(..) {

@@ -1,4 +1,4 @@
-//! Looking at a table.
+//! Reading the state of a table.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::selector::Select;
 use crate::storage::Record;
 use crate::table::Table;
 
-/// A table's rules and numbers at one moment. The counters run since the table was made or reset.
+/// A table's rules and counters at one moment. The counters start when the table is created or reset.
 #[derive(Clone, Debug)]
 pub struct TableInfo {
     /// The rules.
@@ -21,17 +21,17 @@ pub struct TableInfo {
     pub current_size: u64,
     /// Number of episodes with data in the table.
     pub num_episodes: u64,
-    /// Number of times that an episode lost its last data.
+    /// Number of times that the last data of an episode left the table.
     pub num_deleted_episodes: u64,
     /// Number of items that have been sampled at least once.
     pub num_unique_samples: u64,
-    /// Number of priority changes which extensions asked for and a selector refused.
+    /// Number of priority changes that extensions requested and a selector refused.
     pub num_refused_requests: u64,
     /// Completed inserts of new items.
     pub inserts: i64,
     /// Completed samples.
     pub samples: i64,
-    /// Items that left the table, for whatever reason.
+    /// Number of items that left the table, for any reason.
     pub deletes: i64,
 }
 
@@ -51,55 +51,56 @@ impl Table {
         self.len() == 0
     }
 
-    /// Whether there is an item of this key.
+    /// Whether the table has an item with this key.
     pub fn contains(&self, key: u64) -> bool {
         self.state.contents.items.find(key).is_some()
     }
 
-    /// The item of this key.
+    /// Returns the item with this key.
     pub fn get(&self, key: u64) -> Option<ItemView<'_>> {
         self.state.get(key)
     }
 
-    /// What the chunks of the items take, each counted once: in memory, on disk, and shared with other tables of the
-    /// same ledger. Of shards only all together can tell, by [`Common::bytes`](crate::Common::bytes).
+    /// Returns the bytes of the items' chunks: in memory, on disk, and shared with other tables of the same ledger.
+    /// Each chunk counts once. For a divided table, use [`Common::bytes`](crate::Common::bytes).
     pub fn bytes(&self) -> AccountSnapshot {
         self.state.contents.account.snapshot()
     }
 
-    /// The sum of the weights by which the sampler chooses: of a prioritized one that of priorities to its power, of
-    /// others the number of items.
+    /// Returns the sum of the sampler's weights: for a prioritized sampler, of the priorities raised to its exponent;
+    /// for others, the number of items.
     pub fn total_weight(&self) -> f64 {
         self.state.contents.sampler.total_weight()
     }
 
-    /// All items in the order of their insertion.
+    /// Iterates over all items in insertion order.
     ///
-    /// Sorts references to all of them first. Whoever holds a lock collects the items of
-    /// [`iter_unordered`](Self::iter_unordered) instead, and sorts by [`sequence`](crate::ItemData::sequence) outside.
+    /// This first sorts references to all items. A caller that holds a lock should collect
+    /// [`iter_unordered`](Self::iter_unordered) instead, and sort by [`sequence`](crate::ItemData::sequence) outside of
+    /// the lock.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = ItemView<'_>> {
         let mut views: Vec<ItemView<'_>> = self.iter_unordered().collect();
         views.sort_unstable_by_key(|view| view.data.sequence);
         views.into_iter()
     }
 
-    /// All items in no particular order.
+    /// Iterates over all items in no particular order.
     pub fn iter_unordered(&self) -> impl Iterator<Item = ItemView<'_>> {
         self.state.contents.items.records().map(Record::view)
     }
 
-    /// The places that items have, or had before they left.
+    /// Returns the number of slots that items have, or had before they left.
     pub fn num_slots(&self) -> usize {
         self.state.contents.items.num_slots()
     }
 
-    /// The items at some places, of which there are [`num_slots`](Self::num_slots). An item keeps its place while it
-    /// lives; later ones take the places of those that left.
+    /// Iterates over the items in some of the [`num_slots`](Self::num_slots) slots. An item keeps its slot; later items
+    /// reuse the slots of items that left.
     pub fn items_in_slots(&self, slots: Range<usize>) -> impl Iterator<Item = ItemView<'_>> {
         self.state.contents.items.records_in(slots).map(Record::view)
     }
 
-    /// The rate limiter, for its counters and its cursor.
+    /// Returns the rate limiter, for its counters and its cursor.
     pub fn rate_limiter(&self) -> &RateLimiter {
         &self.state.limiter
     }
@@ -120,17 +121,17 @@ impl Table {
         self.state.limiter.can_sample(count)
     }
 
-    /// What one insert waits for; `None` if it may happen now.
+    /// Returns what one insert waits for; `None` if it may proceed.
     pub fn insert_shortfall(&self) -> Option<Shortfall> {
         self.state.limiter.insert_shortfall()
     }
 
-    /// What one sample waits for; `None` if it may happen now.
+    /// Returns what one sample waits for; `None` if it may proceed.
     pub fn sample_shortfall(&self) -> Option<Shortfall> {
         self.state.limiter.sample_shortfall()
     }
 
-    /// The rules and the numbers.
+    /// Returns the rules and the counters.
     pub fn info(&self) -> TableInfo {
         let state = &self.state;
         TableInfo {

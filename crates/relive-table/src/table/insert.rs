@@ -12,36 +12,35 @@ use crate::storage::{Admitted, Freed, State};
 use crate::table::Table;
 use crate::time::Timestamp;
 
-/// The keys of items that had to leave, in the order of their leaving. Up to one takes no heap memory.
+/// The keys of evicted items, in order. Up to one key needs no heap memory.
 pub type Evicted = SmallVec<[u64; 1]>;
 
-/// What an insert did.
+/// The effect of an insert.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum InsertOutcome {
-    /// The item is new. It is in the table, unless it is itself among those that were evicted.
+    /// The item is new. It is in the table unless it was itself evicted.
     Inserted {
-        /// The items that had to leave because the table was full: at most one for `max_size`, any number for
-        /// `max_bytes`.
+        /// The items that were evicted because the table was full: at most one because of `max_size`, any number
+        /// because of `max_bytes`.
         evicted: Evicted,
     },
-    /// The key was there already: its priority has changed, and nothing else. This is no insert to the rate limiter.
+    /// The key existed: its priority changed, and nothing else. The rate limiter does not count this as an insert.
     Updated,
 }
 
-/// Items that an insert evicts at most while a table shrinks, which goes on beside it: far more than it adds, few
-/// enough to keep it short.
+/// The largest number of items that an insert evicts while a table shrinks: far more than it adds, and few enough to be
+/// fast.
 const EVICTIONS_WHILE_SHRINKING: usize = 64;
 
 impl Table {
-    /// Inserts an item, and evicts the remover's choices as long as the table then holds more than `max_size` items or
-    /// `max_bytes`: the new item itself may be among them. Of an item whose key is there already only the priority is
-    /// taken.
+    /// Inserts an item. While the table then exceeds `max_size` or `max_bytes`, the remover evicts items, possibly the
+    /// new one. If the key exists, only the priority is updated.
     ///
-    /// Whether the rate limiter allows it has been asked before, of [`can_insert`](Self::can_insert).
+    /// The caller has checked with [`can_insert`](Self::can_insert) that the rate limiter allows it.
     ///
     /// # Errors
-    /// [`InsertError`] if a selector refuses the priority, or the item alone is over `max_bytes`. Nothing has changed,
-    /// and the item's data is in `freed`.
+    /// [`InsertError`] if a selector refuses the priority, or if the item alone exceeds `max_bytes`. The table is then
+    /// unchanged, and the item's data is in `freed`.
     pub fn insert<R: Rng + ?Sized>(
         &mut self,
         item: NewItem,
@@ -64,9 +63,8 @@ impl Table {
         Ok(InsertOutcome::Inserted { evicted })
     }
 
-    /// Brings near what inserts of items of these keys are going to look at, and the items that they are going to
-    /// evict, all at once: their waits for memory become one. It changes nothing and decides nothing; keys beyond
-    /// [`MAX_SIDE_BY_SIDE`] are passed over.
+    /// Prefetches the memory that inserts of these keys will read, and the items that they will evict, so that memory
+    /// latencies overlap. It changes nothing. Keys beyond [`MAX_SIDE_BY_SIDE`] are ignored.
     pub fn expect_inserts(&self, keys: &[u64]) {
         let State { config, contents, .. } = &self.state;
         let keys = keys.get(..MAX_SIDE_BY_SIDE).unwrap_or(keys);
@@ -78,8 +76,8 @@ impl Table {
         contents.items.touch_whole(&leaving);
     }
 
-    /// Checks whether an item fits into the table at all. One whose key is there already does: it brings only a
-    /// priority.
+    /// Checks that an item fits into the table at all. An item whose key exists always does, since only its priority is
+    /// used.
     ///
     /// # Errors
     /// [`InsertError::TooLarge`].
@@ -92,7 +90,8 @@ impl Table {
         Err(InsertError::TooLarge { table: self.state.config.name.clone(), key, size_bytes, limit })
     }
 
-    /// What the selectors say of a new item. A known one gets its new priority, and nothing more is to be done.
+    /// Asks the selectors to admit a new item. An item whose key exists gets its new priority, and the insert is
+    /// complete.
     fn admit(&mut self, item: &NewItem) -> Result<Option<Admitted>, InsertError> {
         let admitted = match self.state.contents.items.find(item.key) {
             Some(slot) => self.update_slot(slot, item.priority).map(|()| None),
@@ -105,7 +104,7 @@ impl Table {
         admitted.map_err(|source: PriorityError| InsertError::Priority { table: table(), key, source })
     }
 
-    /// Evicts the remover's choices until the table holds no more than it may, or so many have left.
+    /// Evicts items chosen by the remover until the table is within its bounds, or a limit is reached.
     pub(super) fn evict_excess<R: Rng + ?Sized>(
         &mut self,
         most: usize,
@@ -122,7 +121,7 @@ impl Table {
 }
 
 impl State {
-    /// Whether the table holds more than it may.
+    /// Whether the table exceeds its bounds.
     pub(super) fn is_over(&self) -> bool {
         let Self { config, contents, .. } = self;
         contents.items.len() as u64 > config.max_size

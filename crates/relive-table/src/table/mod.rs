@@ -1,4 +1,4 @@
-//! The table: one file per operation, over the state that they share.
+//! The table: one file per operation.
 
 mod base;
 mod capture;

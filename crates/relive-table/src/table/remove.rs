@@ -7,7 +7,7 @@ use crate::storage::{Common, Contents, Counters, Freed};
 use crate::table::Table;
 
 impl Table {
-    /// Deletes an item. False if there is no such item, which is no error.
+    /// Deletes an item. Returns false if there is no such item, which is not an error.
     pub fn delete(&mut self, key: u64, freed: &mut Freed) -> bool {
         match self.state.contents.items.find(key) {
             Some(slot) => self.remove_slot(slot, freed).is_some(),
@@ -15,17 +15,17 @@ impl Table {
         }
     }
 
-    /// Empties the table and sets all its counters to 0, those of the rate limiter included. Items that someone
-    /// has sampled live on with them.
+    /// Empties the table and sets all its counters to 0, including those of the rate limiter. Sampled items stay alive
+    /// with their readers.
     ///
-    /// Takes the same short time however many items there are: they leave as a whole.
+    /// This takes the same short time for any number of items, which are removed as a whole.
     pub fn reset(&mut self, freed: &mut Freed) {
         let empty = Contents::new(&self.state.config, &self.state.ledger);
         self.replace_contents(empty, freed);
     }
 
-    /// Empties the shard number `shard`; from now on it counts in `common`, which is [emptied](Common::emptied) for all
-    /// of them.
+    /// Empties shard number `shard`, which then uses the counters of `common`, [emptied](Common::emptied) for all
+    /// shards.
     pub fn reset_shard(&mut self, common: &Common, shard: usize, freed: &mut Freed) {
         let empty = Contents::of_shard(&self.state.config, common, shard);
         self.replace_contents(empty, freed);
@@ -43,7 +43,7 @@ impl Table {
         state.counters = Counters::default();
     }
 
-    /// The one way by which an item leaves, whoever sends it. Returns its key.
+    /// Removes the item in a slot. Every removal of a single item uses this. Returns its key.
     pub(super) fn remove_slot(&mut self, slot: Slot, freed: &mut Freed) -> Option<u64> {
         self.state.before_change(slot);
         let contents = &mut self.state.contents;

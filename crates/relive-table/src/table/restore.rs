@@ -1,4 +1,4 @@
-//! Taking a table's state out, and making a table of it again.
+//! Snapshots of a table, and restoring a table from one.
 
 use std::sync::Arc;
 
@@ -14,13 +14,13 @@ use crate::snapshot::{StoredItem, TableCounters, TableSnapshot};
 use crate::storage::{Common, Contents, Counters, Freed, Record, State};
 use crate::table::Table;
 
-/// Why a state cannot become a table.
+/// Why a table cannot be restored.
 #[derive(Clone, Debug, Error, PartialEq)]
 pub enum RestoreError {
     /// The rules are out of range.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// Counters that no history of the items can have led to.
+    /// Counters that contradict the number of items.
     #[error(
         "table {table:?}: {inserts} inserts less {deletes} deletes leave {} items, but there are {items}",
         .inserts.saturating_sub(*.deletes)
@@ -61,7 +61,7 @@ pub enum RestoreError {
         /// The item.
         key: u64,
     },
-    /// A selector of the table does not take an item's priority.
+    /// A selector of the table refuses an item's priority.
     #[error("table {table:?}, item {key}: {source}")]
     Priority {
         /// Name of the table.
@@ -74,7 +74,8 @@ pub enum RestoreError {
 }
 
 impl Table {
-    /// Rules, counters and items. The items are in no order: [`TableSnapshot::sort`] is for when no lock is held.
+    /// Returns rules, counters and items. The items are in no particular order: call [`TableSnapshot::sort`] outside of
+    /// the lock.
     pub fn snapshot(&self) -> TableSnapshot {
         let State { config, contents, .. } = &self.state;
         let stored = |record: &Record| StoredItem {
@@ -87,15 +88,15 @@ impl Table {
         TableSnapshot { config: Arc::clone(config), counters: self.state.counters(), items, structure: None }
     }
 
-    /// A table of the rules `config` with the items and counters of `snapshot`, whose own rules are not looked at.
-    /// Chunks are counted in `ledger`.
+    /// Creates a table with the rules `config` and the items and counters of `snapshot`, whose own rules are ignored.
+    /// `ledger` counts the chunks.
     ///
-    /// The rate limiter is not asked. Items that alone are over `config.max_bytes` leave; after them, items beyond that
-    /// and beyond `config.max_size` leave by the remover's choice. Extensions are told of the items that stay, by
-    /// [`Extension::on_restore`].
+    /// The rate limiter is not consulted. Items that alone exceed `config.max_bytes` are removed. Then the remover
+    /// evicts items until the table is within `config.max_bytes` and `config.max_size`. [`Extension::on_restore`] is
+    /// called for the remaining items.
     ///
     /// # Errors
-    /// Rules out of range; items that are not in the order of insertion, share a key or have a priority that a selector
+    /// Rules out of range; items that are not in insertion order, share a key or have a priority that a selector
     /// refuses; counters that contradict the number of items.
     pub fn restored<R: Rng + ?Sized>(
         config: TableConfig,
@@ -112,7 +113,7 @@ impl Table {
         Ok(table)
     }
 
-    /// A [shard](Self::shard) with items and counters, the same otherwise.
+    /// As [`restored`](Self::restored), for a [shard](Self::shard).
     ///
     /// # Errors
     /// As [`restored`](Self::restored).
@@ -139,7 +140,7 @@ impl Table {
         Ok(self)
     }
 
-    /// Removes items that no table of these rules would have taken, so that others need not leave for them.
+    /// Removes items that alone exceed the bounds, so that others are not evicted for them.
     fn remove_oversized(&mut self, freed: &mut Freed) {
         let State { config, contents, .. } = &self.state;
         let Some(limit) = config.max_bytes.filter(|_| self.state.is_over()) else { return };
@@ -184,7 +185,7 @@ impl State {
 }
 
 impl Contents {
-    /// Adds an item whose key is not there yet.
+    /// Adds an item with a new key.
     fn place(&mut self, data: Arc<ItemData>, priority: f64, times_sampled: i32) -> Result<(), PriorityError> {
         let admitted = self.admit(None, priority)?;
         self.hold(&data.trajectory);

@@ -1,8 +1,8 @@
 //! Sampling small items by copying their columns.
 //!
-//! An item that is handed out is shared: its reference count is raised and lowered, and whoever reads it takes the way
-//! by its data and its chunks. Of an item of some hundred bytes these ways are most of the cost. Where batches are
-//! wanted, its columns are copied out of the table at once.
+//! A sampled item is shared: its reference count is incremented and decremented, and reading it follows pointers to its
+//! data and its chunks. For an item of some hundred bytes, that is most of the cost. For batches, the columns of such
+//! items are therefore copied out of the table directly.
 
 use std::sync::Arc;
 
@@ -15,27 +15,27 @@ use crate::selector::{Pick, Select};
 use crate::storage::{KindId, Record, State};
 use crate::table::Table;
 
-/// The most samples that are copied at once.
+/// The largest number of samples that are copied in one call.
 pub const MAX_ROWS_AT_ONCE: usize = 4_096;
 
-/// Items that are copied side by side: enough to keep a processor's memory requests busy, and small ones fit its first
+/// The number of items that are copied together: enough to overlap memory requests; small ones fit into the first-level
 /// cache.
 const STAGE: usize = 64;
 
 impl Table {
-    /// What the columns of the newest item are like that can be copied; none before there is one.
+    /// Returns the columns of the newest item that can be copied; `None` until there is one.
     pub fn row_columns(&self) -> Option<&Arc<[ColumnLayout]>> {
         self.state.contents.items.layouts().newest()
     }
 
-    /// Samples `count` items, if the rate limiter allows as many, all have these columns and lie as rows, and copying
-    /// is all that their sampling causes: no extension looks on, none is deleted. Each column is copied to its place,
-    /// one sample behind the other.
+    /// Samples `count` items and copies each column to its place, one sample after the other. This requires that the
+    /// rate limiter allows `count` samples, that all sampled items are rows with these columns, that there are no
+    /// extensions, and that no sample removes its item.
     ///
-    /// Otherwise `others` gets the samples that were taken, as [`sample_many`](Self::sample_many) would give them: all,
-    /// some if the rate limiter allowed no more, or none; and what is given is empty.
+    /// Otherwise `others` receives the samples, as from [`sample_many`](Self::sample_many): all, some if the rate
+    /// limiter allows no more, or none. The returned value is then empty.
     ///
-    /// The table decides about items as they were inserted: not all items that could be copied are known to be.
+    /// The table decides at the insert whether an item can be copied, and does not recognize all that could be.
     pub fn sample_rows<R: Rng + ?Sized>(
         &mut self,
         columns: &Arc<[ColumnLayout]>,
@@ -53,7 +53,7 @@ impl Table {
         Vec::new()
     }
 
-    /// What kind of rows they are, if the table's items can be copied into such places.
+    /// Returns the kind of the rows, if the table's items can be copied into such places.
     fn copied(&self, columns: &Arc<[ColumnLayout]>, count: usize, places: &[&mut [u8]]) -> Option<KindId> {
         let kind = self.state.contents.items.layouts().kind_of(columns)?;
         let fits = columns.len() == places.len()
@@ -75,7 +75,7 @@ impl State {
         picks
     }
 
-    /// Looks at each, without a way out at the first that differs: none has to wait for the one before.
+    /// Checks all picks without an early exit, so that the loads are independent.
     fn are_all_of(&self, kind: KindId, picks: &[Pick]) -> bool {
         let layouts = self.contents.items.layouts();
         let is_of = |pick: &Pick| {
@@ -122,7 +122,7 @@ impl State {
         }));
     }
 
-    /// Where the bytes of the picked items are: column after column, in each item after item.
+    /// Returns the bytes of the picked items: column by column, and item by item in each column.
     fn parts(&self, stage: &[Pick], columns: usize) -> Parts<'_> {
         let layouts = self.contents.items.layouts();
         let mut parts = Parts::from_elem(&[], stage.len() * columns);
@@ -140,5 +140,5 @@ impl State {
     }
 }
 
-/// Of a few columns of a stage without memory of their own.
+/// For a few columns, this needs no heap memory.
 type Parts<'a> = SmallVec<[&'a [u8]; 5 * STAGE]>;

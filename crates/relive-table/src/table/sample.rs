@@ -11,12 +11,12 @@ use crate::selector::{Pick, Select, Slot};
 use crate::storage::{Freed, Record, State};
 use crate::table::Table;
 
-/// Samples that are taken side by side: enough to keep a processor's memory requests busy, and few pauses between them.
+/// The number of samples that are taken together: enough to overlap memory requests.
 const STAGE: usize = 128;
 
 impl Table {
-    /// Samples an item, and deletes it if this was its sample number `max_times_sampled`. `None` if the rate
-    /// limiter forbids it or the table is empty.
+    /// Samples an item, and removes it if this was its sample number `max_times_sampled`. Returns `None` if the rate
+    /// limiter does not allow it or the table is empty.
     pub fn sample<R: Rng + ?Sized>(&mut self, rng: &mut R, freed: &mut Freed) -> Option<Sampled> {
         let pick = self.state.pick(rng)?;
         let sampled = self.state.take(pick)?;
@@ -27,9 +27,10 @@ impl Table {
         Some(sampled)
     }
 
-    /// Samples up to `limit` items, as many as the rate limiter allows, and appends them to `out`. Returns how many.
+    /// Samples up to `limit` items, as many as the rate limiter allows, and appends them to `out`. Returns their
+    /// number.
     ///
-    /// The same as so many calls of [`sample`](Self::sample).
+    /// The same as a sequence of calls of [`sample`](Self::sample).
     pub fn sample_many<R: Rng + ?Sized>(
         &mut self,
         limit: usize,
@@ -48,8 +49,8 @@ impl Table {
 }
 
 impl State {
-    /// Whether an item leaves with its sample of this number. One that came with a greater number stays, as in
-    /// dm-reverb, unless the limit was changed in use: then it may have come before.
+    /// Whether an item is removed by its sample of this number. As in dm-reverb, an item that was inserted with a
+    /// greater count stays, unless the limit was changed in use: the item may then be older than the change.
     fn is_last_sample(&self, times_sampled: i32) -> bool {
         let limit = self.config.max_times_sampled;
         limit >= 1 && (times_sampled == limit || self.is_limit_changed && times_sampled > limit)
@@ -65,7 +66,7 @@ impl State {
         Some(pick)
     }
 
-    /// Counts that an item is sampled.
+    /// Counts a sample of an item.
     pub(super) fn count(&mut self, slot: Slot) -> Option<&Record> {
         self.before_change(slot);
         let record = self.contents.items.get_mut(slot)?;
@@ -74,7 +75,7 @@ impl State {
         Some(record)
     }
 
-    /// Hands out a chosen item.
+    /// Returns a chosen item.
     fn take(&mut self, pick: Pick) -> Option<Sampled> {
         let table_size = self.contents.items.len() as u64;
         let record = self.count(pick.slot)?;
@@ -89,10 +90,10 @@ impl State {
         })
     }
 
-    /// Samples where taking an item changes neither the set of items nor anything that a pick looks at.
+    /// Samples items if sampling changes neither the set of items nor anything that picks depend on.
     ///
-    /// The same as one sample after the other. But each step of a sample goes to memory that is likely in no cache,
-    /// to find out where the next step goes; side by side these waits are one wait.
+    /// The result is the same as sampling one item after the other. But each step of a sample reads memory that is
+    /// probably not cached and that determines the next step; processing samples together overlaps these latencies.
     fn sample_in_stages<R: Rng + ?Sized>(&mut self, limit: usize, rng: &mut R, out: &mut Vec<Sampled>) {
         let mut picks = Vec::with_capacity(limit.min(STAGE));
         let mut left = limit;
@@ -108,7 +109,7 @@ impl State {
         }
     }
 
-    /// Hands out chosen items.
+    /// Returns chosen items.
     pub(super) fn take_many(&mut self, picks: &[Pick], out: &mut Vec<Sampled>) {
         for stage in picks.chunks(STAGE) {
             self.touch(stage);
@@ -126,10 +127,10 @@ impl State {
         granted
     }
 
-    /// Brings the reference counts of chosen items near. Raising a count is an atomic operation, which waits for its
-    /// memory and lets no later one begin; reading has no such order.
+    /// Prefetches the reference counts of chosen items. Incrementing a count is an atomic operation, which waits for
+    /// its memory and blocks later ones; reads can overlap.
     ///
-    /// And what readers look at first, which takes no longer beside it.
+    /// It also prefetches what readers access first, which takes no extra time.
     fn touch(&self, picks: &[Pick]) {
         let items = &self.contents.items;
         let keys = picks.iter().filter_map(|pick| items.get(pick.slot)).map(|record| record.key);

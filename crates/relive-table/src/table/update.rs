@@ -15,14 +15,14 @@ pub struct RefusedUpdate {
     pub source: PriorityError,
 }
 
-/// Slots of items that are updated side by side, and their new priorities.
+/// Slots of items that are updated together, and their new priorities.
 type Found = (SmallVec<[Slot; MAX_SIDE_BY_SIDE]>, SmallVec<[f64; MAX_SIDE_BY_SIDE]>);
 
 impl Table {
-    /// Changes the priority of an item. False if there is no such item, which is no error.
+    /// Changes the priority of an item. Returns false if there is no such item, which is not an error.
     ///
     /// # Errors
-    /// [`PriorityError`] if a selector refuses the priority. Nothing has changed.
+    /// [`PriorityError`] if a selector refuses the priority. Nothing has changed then.
     pub fn update_priority(&mut self, key: u64, priority: f64) -> Result<bool, PriorityError> {
         match self.state.contents.items.find(key) {
             Some(slot) => self.update_slot(slot, priority).map(|()| true),
@@ -30,12 +30,12 @@ impl Table {
         }
     }
 
-    /// Changes the priorities of items, given by their keys. Keys of no item are passed over.
+    /// Changes the priorities of items by key. Unknown keys are ignored.
     ///
-    /// The same as so many calls of [`update_priority`](Self::update_priority), up to the first that is refused.
+    /// The same as a sequence of calls of [`update_priority`](Self::update_priority), up to the first that is refused.
     ///
     /// # Errors
-    /// [`RefusedUpdate`] if a selector refuses a priority. The ones before it are changed.
+    /// [`RefusedUpdate`] if a selector refuses a priority. The updates before it have been made.
     pub fn update_priorities(&mut self, updates: &[(u64, f64)]) -> Result<(), RefusedUpdate> {
         for stage in updates.chunks(MAX_SIDE_BY_SIDE) {
             let (slots, priorities) = self.state.find_all(stage);
@@ -65,7 +65,7 @@ impl Table {
 }
 
 impl State {
-    /// Returns the priority that was replaced.
+    /// Returns the previous priority.
     pub(super) fn set_priority(&mut self, slot: Slot, admitted: Admitted) -> f64 {
         self.before_change(slot);
         self.contents.reselect(slot, admitted);
@@ -73,7 +73,7 @@ impl State {
         record.map_or(admitted.priority, |record| core::mem::replace(&mut record.priority, admitted.priority))
     }
 
-    /// The items of `updates` that there are, and their new priorities.
+    /// Returns the existing items of `updates` and their new priorities.
     fn find_all(&self, updates: &[(u64, f64)]) -> Found {
         let items = &self.contents.items;
         let hashes: SmallVec<[u64; MAX_SIDE_BY_SIDE]> =
@@ -83,7 +83,7 @@ impl State {
         hashes.iter().zip(updates).filter_map(found).unzip()
     }
 
-    /// Changes the priorities of slots that are there, all accepted.
+    /// Changes the priorities of existing slots to admitted values.
     fn set_priorities(&mut self, slots: &[Slot], priorities: &[f64], admitted: &AdmittedMany) {
         slots.iter().for_each(|&slot| self.before_change(slot));
         self.contents.reselect_many(slots, admitted);

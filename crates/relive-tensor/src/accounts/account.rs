@@ -1,16 +1,16 @@
-//! Whose the chunks are: accounts of tables, exact also where tables share chunks.
+//! Accounts of tables, which are exact even if tables share chunks.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use super::word::{Counted, Word};
 
-/// The chunks that one holder's items refer to, each counted once: what a table takes.
+/// The chunks that one holder's items refer to, usually a table's. Each chunk counts once.
 ///
-/// Made by [`Ledger::open_account`](super::Ledger::open_account). [`Chunk::hold`](crate::Chunk::hold) and
-/// [`Chunk::release`](crate::Chunk::release) keep it, one call for each item and distinct chunk of it.
+/// [`Ledger::open_account`](super::Ledger::open_account) creates it. [`Chunk::hold`](crate::Chunk::hold) and
+/// [`Chunk::release`](crate::Chunk::release) update it, with one call for each item and distinct chunk of it.
 ///
-/// Alone in its cache lines: parts of an account count side by side.
+/// It has its own cache lines, because the parts of an account count concurrently.
 #[derive(Debug)]
 #[repr(align(128))]
 pub struct Account {
@@ -20,11 +20,11 @@ pub struct Account {
     raw_bytes: AtomicI64,
     shared_bytes: AtomicI64,
     spilled_bytes: AtomicI64,
-    /// The account of which this is a part. What is counted for the account as such is counted there.
+    /// The account of which this is a part. Counts of the account as a whole are there.
     whole: Option<Arc<Account>>,
 }
 
-/// The totals of an [`Account`] at about one moment; each is exact by itself.
+/// The totals of an [`Account`] at about one moment. Each total is exact by itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AccountSnapshot {
     /// Distinct chunks.
@@ -33,14 +33,14 @@ pub struct AccountSnapshot {
     pub encoded_bytes: u64,
     /// Bytes of their content once decoded.
     pub raw_bytes: u64,
-    /// Of the encoded bytes, those that another account holds, too.
+    /// Of the encoded bytes, those that another account also holds.
     pub shared_bytes: u64,
-    /// Of the encoded bytes, those that lie on disk instead of in memory.
+    /// Of the encoded bytes, those on disk and not in memory.
     pub spilled_bytes: u64,
 }
 
 impl AccountSnapshot {
-    /// Encoded bytes in memory.
+    /// Returns the encoded bytes in memory.
     #[must_use]
     pub fn resident_bytes(&self) -> u64 {
         self.encoded_bytes.saturating_sub(self.spilled_bytes)
@@ -55,25 +55,25 @@ impl Account {
         Self { number, chunks, encoded_bytes, raw_bytes, shared_bytes, spilled_bytes, whole }
     }
 
-    /// Another part of the same account, for somebody who holds chunks at the same time: to chunks they are one holder,
-    /// but each counts in sums of its own, so that they do not wait for each other. A part may release what another has
-    /// held. Only the sums of all parts together mean something: [`snapshot_of`](Self::snapshot_of).
+    /// Creates another part of the same account, for concurrent use. To chunks, all parts are one holder, but each part
+    /// has its own sums, so they do not contend. A part may release what another part holds. Only the sums over all
+    /// parts are meaningful: [`snapshot_of`](Self::snapshot_of).
     #[must_use]
     pub fn part(self: &Arc<Self>) -> Arc<Self> {
         let whole = self.whole.as_ref().unwrap_or(self);
         Arc::new(Self::new(self.number, Some(Arc::clone(whole))))
     }
 
-    /// The current totals of an account that has no other parts.
+    /// Returns the current totals of an account without other parts.
     #[must_use]
     pub fn snapshot(&self) -> AccountSnapshot {
         Self::snapshot_of(&[self])
     }
 
-    /// The current totals of an account, given all its parts.
+    /// Returns the current totals of an account, given all its parts.
     #[must_use]
     pub fn snapshot_of(parts: &[impl std::ops::Deref<Target = Self>]) -> AccountSnapshot {
-        // Between two steps of one change a sum may be below zero for an instant.
+        // During a change, a sum may briefly be below zero.
         let get = |sum: fn(&Self) -> &AtomicI64| {
             let total: i64 = parts.iter().map(|part| sum(part).load(Ordering::Relaxed)).sum();
             u64::try_from(total).unwrap_or(0)
@@ -87,7 +87,7 @@ impl Account {
         }
     }
 
-    /// Bytes of the frames of distinct chunks.
+    /// Returns the bytes of the frames of distinct chunks.
     #[must_use]
     pub fn encoded_bytes(&self) -> u64 {
         u64::try_from(self.encoded_bytes.load(Ordering::Relaxed)).unwrap_or(0)

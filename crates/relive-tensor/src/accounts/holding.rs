@@ -1,4 +1,4 @@
-//! Counting who holds a chunk, and where its frame is.
+//! Counting the holders of a chunk, and where its frame is.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -113,18 +113,17 @@ impl Counted<'_> {
         if let [(last, uses)] = *holders.as_slice() {
             with_account(open, last, |last| last.count_shared(self, -1));
             books.count_out_shared(self.encoded_bytes);
-            // The closure never refuses.
+            // The closure never returns `None`.
             let _ = self.state.update_holder(|_| Some((last, uses)));
             entry.remove();
         }
     }
 
-    /// Has the frame leave memory or come back, if `change` does so, and notes it in the accounts of all that hold the
-    /// chunk.
+    /// Moves the frame out of memory or back, if `change` does so, and records it in the accounts of all holders.
     ///
-    /// All such changes are made under the lock of the lists, so what the word says and where the frame is change
-    /// together. Holders change the word without the lock; each change of the word counts what it finds there, so the
-    /// sums come out the same whichever is first.
+    /// All such changes are made under the lock of the lists, so the word and the location of the frame change
+    /// together. Holders change the word without the lock; each change of the word counts the state that it finds, so
+    /// the sums do not depend on the order.
     pub(crate) fn note_moved(&self, books: &Ledger, is_moved: bool, change: impl FnOnce() -> bool) -> bool {
         let lists = books.lists();
         if !change() {
@@ -145,7 +144,8 @@ impl Counted<'_> {
         true
     }
 
-    /// Takes a chunk that is dropped while accounts hold it off the list. They are gone: whoever holds chunks has them.
+    /// Removes a chunk from the list that is dropped while accounts hold it. The accounts are gone, since holders keep
+    /// their chunks alive.
     pub(crate) fn leave_lists(&self, books: &Ledger) {
         if self.state.get().holder() == SEVERAL {
             books.lists().several.remove(&self.address);

@@ -1,4 +1,4 @@
-//! Running totals of the chunks that are alive.
+//! Running totals of live chunks.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -9,10 +9,10 @@ use smallvec::SmallVec;
 use super::account::Account;
 use super::word::SEVERAL;
 
-/// Frames shorter than this stay in memory: moving one away frees less than a hundred bytes more than it costs.
+/// Frames shorter than this stay in memory: moving one frees at most about a hundred bytes more than it costs.
 pub const MIN_MOVABLE_BYTES: usize = 256;
 
-/// Totals of the chunks that are alive: each counts itself in when it is given the ledger and out when it is dropped.
+/// Totals of live chunks. A chunk counts from when it gets the ledger until it is dropped.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -39,34 +39,34 @@ pub struct Ledger {
     movable: bool,
 }
 
-/// Numbers are unique in the process, so that a chunk in the wrong hands is at least never counted for another's.
+/// Numbers are unique in the process, so a chunk never counts for another ledger's account.
 static NEXT_NUMBER: AtomicU32 = AtomicU32::new(1);
 
-/// Accounts of a ledger, and the chunks that several of them hold.
+/// The accounts of a ledger, and the chunks that several of them hold.
 #[derive(Debug, Default)]
 pub(super) struct Lists {
     pub(super) open: HashMap<u32, Weak<Account>>,
-    /// By the chunks' addresses: who holds one how often.
+    /// The holders of each chunk and their counts, by the chunk's address.
     pub(super) several: HashMap<usize, SmallVec<[(u32, u64); 4]>>,
 }
 
-/// The totals of a [`Ledger`] at about one moment; each is exact by itself.
+/// The totals of a [`Ledger`] at about one moment. Each total is exact by itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LedgerSnapshot {
-    /// Chunks alive.
+    /// Live chunks.
     pub chunks: u64,
     /// Bytes of their frames.
     pub encoded_bytes: u64,
     /// Bytes of their content once decoded.
     pub raw_bytes: u64,
-    /// Of the bytes of their frames, those that lie on disk instead of in memory.
+    /// Of the bytes of their frames, those on disk and not in memory.
     pub spilled_bytes: u64,
-    /// Of the bytes of their frames, those that several accounts hold, each counted once.
+    /// Of the bytes of their frames, those that several accounts hold. Each chunk counts once.
     pub shared_bytes: u64,
 }
 
 impl LedgerSnapshot {
-    /// Bytes of frames in memory.
+    /// Returns the bytes of frames in memory.
     #[must_use]
     pub fn resident_bytes(&self) -> u64 {
         self.encoded_bytes.saturating_sub(self.spilled_bytes)
@@ -74,14 +74,14 @@ impl LedgerSnapshot {
 }
 
 impl Ledger {
-    /// A ledger of chunks whose frames can be moved to disk while they live, which costs each of them some 150 bytes.
-    /// Those under [`MIN_MOVABLE_BYTES`] stay where they are.
+    /// Creates a ledger of chunks whose frames can be moved to disk, which costs each chunk some 150 bytes. Frames
+    /// under [`MIN_MOVABLE_BYTES`] stay in memory.
     #[must_use]
     pub fn of_movable_chunks() -> Self {
         Self { movable: true, ..Self::default() }
     }
 
-    /// A new account, whose chunks count in this ledger.
+    /// Creates an account whose chunks count in this ledger.
     #[must_use]
     pub fn open_account(&self) -> Arc<Account> {
         let number = NEXT_NUMBER.fetch_add(1, Ordering::Relaxed) % SEVERAL;
@@ -92,7 +92,7 @@ impl Ledger {
         account
     }
 
-    /// The current totals.
+    /// Returns the current totals.
     #[must_use]
     pub fn snapshot(&self) -> LedgerSnapshot {
         LedgerSnapshot {
@@ -104,12 +104,12 @@ impl Ledger {
         }
     }
 
-    /// Nothing that panics is done under the lock.
+    /// Returns the lists. No code under the lock panics.
     pub(super) fn lists(&self) -> MutexGuard<'_, Lists> {
         self.lists.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether a frame of this size is to be movable.
+    /// Whether a frame of this size is movable.
     pub(crate) fn moves(&self, size_bytes: usize) -> bool {
         self.movable && size_bytes >= MIN_MOVABLE_BYTES
     }
@@ -122,7 +122,7 @@ impl Ledger {
         self.shared_bytes.fetch_sub(encoded_bytes, Ordering::Relaxed);
     }
 
-    /// Counts a frame that has left memory, or one that does not lie outside of it any more.
+    /// Counts a frame that has left memory, or uncounts one that is back or dropped.
     pub(crate) fn count_spilled(&self, encoded_bytes: u64, is_moved: bool) {
         match is_moved {
             true => self.spilled_bytes.fetch_add(encoded_bytes, Ordering::Relaxed),

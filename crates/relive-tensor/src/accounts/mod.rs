@@ -1,5 +1,4 @@
-//! Who holds which chunks and how much they take: ledgers of all chunks, accounts of tables, exact also where tables
-//! share chunks.
+//! The memory of chunks: ledgers of all chunks and accounts of tables, which are exact even if tables share chunks.
 
 mod account;
 mod holding;

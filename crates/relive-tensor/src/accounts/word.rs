@@ -1,4 +1,4 @@
-//! What changes about a chunk, in one word: who holds it, where its frame is, and who has written it down.
+//! The mutable state of a chunk in one word: its holder, the location of its frame, and the store that has written it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -57,7 +57,7 @@ impl ChunkState {
         Word(self.0.load(Ordering::Acquire))
     }
 
-    /// Changes holder and uses as `change` says, unless it says `None`; gives what was there before.
+    /// Changes holder and uses to the result of `change`, unless it is `None`. Returns the previous word.
     pub(crate) fn update_holder(&self, change: impl Fn(Word) -> Option<(u32, u64)>) -> Result<Word, Word> {
         let update = |word: u64| {
             let word = Word(word);
@@ -66,7 +66,7 @@ impl ChunkState {
         self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, update).map(Word).map_err(Word)
     }
 
-    /// Notes whether the frame is out of memory; what was there before.
+    /// Records whether the frame is out of memory. Returns the previous word.
     pub(crate) fn set_moved(&self, is_moved: bool) -> Word {
         Word(match is_moved {
             true => self.0.fetch_or(MOVED, Ordering::AcqRel),
@@ -74,12 +74,12 @@ impl ChunkState {
         })
     }
 
-    /// Notes that the frame has a place outside of memory.
+    /// Records that the frame has a place outside memory.
     pub(crate) fn set_stored(&self) {
         self.0.fetch_or(STORED, Ordering::AcqRel);
     }
 
-    /// Notes that the frame was read. Reading far more often than the tier looks, it writes once.
+    /// Records that the frame was read. It only writes once between two checks of the disk tier.
     pub(crate) fn touch(&self) {
         if self.0.load(Ordering::Relaxed) & TOUCHED == 0 {
             self.0.fetch_or(TOUCHED, Ordering::Relaxed);
@@ -96,17 +96,17 @@ impl ChunkState {
 
     pub(crate) fn set_store_tag(&self, tag: u8) {
         let set = |word: u64| Some((word & !(0xff << TAG_SHIFT)) | (u64::from(tag) << TAG_SHIFT));
-        // The closure never refuses.
+        // The closure never returns `None`.
         let _ = self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, set);
     }
 }
 
-/// A chunk as accounts see it.
+/// The view of a chunk for accounts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Counted<'a> {
-    /// What changes about it.
+    /// Its mutable state.
     pub(crate) state: &'a ChunkState,
-    /// Where it is: unlike its key, no client chooses it.
+    /// Its address, which no client can choose, unlike its key.
     pub(crate) address: usize,
     /// Bytes of its frame.
     pub(crate) encoded_bytes: u64,

@@ -1,4 +1,4 @@
-//! The bytes of a chunk: in place, or where they can be moved while the chunk lives.
+//! The bytes of a chunk, which are either fixed in memory or movable.
 
 use std::fmt;
 use std::ops::Deref;
@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 
-/// Bytes of a chunk, at hand for as long as this lives, wherever the chunk's bytes move meanwhile.
+/// Bytes of a chunk, which stay accessible while this is alive, even if the chunk's bytes are moved meanwhile.
 #[derive(Clone)]
 pub struct ChunkBytes<'a>(Access<'a>);
 
@@ -46,17 +46,17 @@ impl<T: AsRef<[u8]> + ?Sized> PartialEq<T> for ChunkBytes<'_> {
 }
 
 impl fmt::Debug for ChunkBytes<'_> {
-    /// The length only: there can be many.
+    /// Prints only the length, since there can be many bytes.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "ChunkBytes({})", self.len())
     }
 }
 
-/// How a chunk keeps its frame.
+/// How a chunk stores its frame.
 pub(super) enum Kept {
-    /// In its own memory, for as long as it lives.
+    /// In its own memory while it is alive.
     Fixed(Arc<[u8]>),
-    /// Where a disk tier moves it.
+    /// Movable by a disk tier.
     Movable(Box<Movable>),
 }
 
@@ -65,7 +65,7 @@ pub(super) struct Movable {
     len: usize,
 }
 
-/// Where a frame lies: in memory, outside of it, or both. Never nowhere.
+/// The locations of a frame: in memory, outside it, or both. There is always one.
 struct Frames {
     near: Option<Bytes>,
     far: Option<Bytes>,
@@ -97,7 +97,7 @@ impl Kept {
         match self {
             Self::Fixed(frame) => {
                 let len = frame.len();
-                // A copy, which tells whether anybody else has it at hand.
+                // A copy, whose reference count shows whether others use it.
                 let frames = Frames { near: Some(Bytes::copy_from_slice(&frame)), far: None };
                 Self::Movable(Box::new(Movable { frames: Mutex::new(frames), len }))
             }
@@ -111,50 +111,50 @@ impl Movable {
         self.len
     }
 
-    /// The frame, in memory if it is there.
+    /// Returns the frame, from memory if it is there.
     pub(super) fn get(&self) -> Bytes {
         let frames = self.lock();
         frames.near.as_ref().or(frames.far.as_ref()).cloned().unwrap_or_default()
     }
 
-    /// The frame, if it is in memory.
+    /// Returns the frame, if it is in memory.
     pub(super) fn near(&self) -> Option<Bytes> {
         self.lock().near.clone()
     }
 
-    /// Whether somebody has the frame at hand that is in memory.
+    /// Whether a reader uses the frame in memory.
     pub(super) fn is_at_hand(&self) -> bool {
         self.lock().near.as_ref().is_some_and(|near| !near.is_unique())
     }
 
-    /// Sets where the frame lies outside of memory, and gives where it lay there before.
+    /// Sets the location of the frame outside memory. Returns the previous one.
     pub(super) fn set_far(&self, bytes: Bytes) -> Option<Bytes> {
         self.lock().far.replace(bytes)
     }
 
-    /// Takes the frame out of memory if it lies elsewhere, too, and nobody has it at hand: who is to have it later
-    /// finds it elsewhere.
+    /// Takes the frame out of memory if it is also elsewhere and no reader uses it. Later readers use the other
+    /// location.
     pub(super) fn take_near(&self) -> Option<Bytes> {
         let mut frames = self.lock();
         frames.far.as_ref()?;
         frames.near.take_if(|near| near.is_unique())
     }
 
-    /// The frame that is in memory; it is `bytes` if there was none, which the second value tells.
+    /// Returns the frame in memory, and whether it is `bytes` because there was none.
     pub(super) fn put_near(&self, bytes: &Bytes) -> (Bytes, bool) {
         let mut frames = self.lock();
         let is_new = frames.near.is_none();
         (frames.near.get_or_insert_with(|| bytes.clone()).clone(), is_new)
     }
 
-    /// Nothing that panics is done under the lock.
+    /// Locks the frames. No code under the lock panics.
     fn lock(&self) -> MutexGuard<'_, Frames> {
         self.frames.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl<'a> ChunkBytes<'a> {
-    /// The bytes, if they stay where they are for as long as the chunk lives.
+    /// Returns the bytes, if they stay in place while the chunk is alive.
     pub(super) fn in_place(&self) -> Option<&'a [u8]> {
         match &self.0 {
             Access::Borrowed(bytes) => Some(bytes),
@@ -162,7 +162,7 @@ impl<'a> ChunkBytes<'a> {
         }
     }
 
-    /// A part of the bytes.
+    /// Returns a part of the bytes.
     #[must_use]
     pub fn slice(&self, range: std::ops::Range<usize>) -> Option<ChunkBytes<'a>> {
         match &self.0 {

@@ -1,4 +1,4 @@
-//! From a stored column to a tensor.
+//! Decodes a stored column to a tensor.
 
 use bytes::Bytes;
 
@@ -11,18 +11,18 @@ impl Chunk {
     /// Decodes a column, in one pass into one allocation.
     ///
     /// # Errors
-    /// [`ChunkError`] if there is no such column, or if bytes of a bool column are no bools (which a walk of the
-    /// compressed payload cannot see).
+    /// [`ChunkError`] if there is no such column, or if bytes of a bool column are not bools, which the validation of
+    /// the compressed payload cannot detect.
     pub fn decode_column(&self, index: usize) -> Result<Tensor, ChunkError> {
         let (header, payload) = self.header_and_payload(index)?;
         self.decode_tensor(header, &payload).map_err(|fault| self.error(index, fault))
     }
 
-    /// Decodes a column of fixed-size elements straight into all of `dst`.
+    /// Decodes a column of fixed-size elements directly into all of `dst`.
     ///
     /// # Errors
-    /// As [`decode_column`](Self::decode_column), and if `dst` has not exactly the size of the decoded column or the
-    /// column is of strings. What `dst` then holds is unspecified.
+    /// As [`decode_column`](Self::decode_column), and if `dst` does not have the size of the decoded column or the
+    /// column has strings. The content of `dst` is then unspecified.
     pub fn decode_column_into(&self, index: usize, dst: &mut [u8]) -> Result<(), ChunkError> {
         let columns = self.num_columns();
         let tensor =

@@ -1,4 +1,4 @@
-//! From tensors to the parts of a chunk.
+//! Encodes tensors to the parts of a chunk.
 
 use std::sync::Arc;
 
@@ -11,12 +11,12 @@ use crate::limits::MAX_CHUNK_BYTES;
 use crate::shape::Shape;
 use crate::tensor::{Tensor, to_u64};
 
-/// Encodes batched tensors, one per column with the rows along the leading dimension, as a chunk of payloads back
-/// to back.
+/// Encodes batched tensors as a chunk of consecutive payloads. There is one tensor per column, with the rows along the
+/// leading dimension.
 ///
-/// With `use_delta`, columns that [`delta::applies`] to are coded as differences before compression. Strings are never
-/// compressed, whatever the codec; what [`Codec::Lz4`] and [`Codec::Zstd`] do not make shorter by a sixteenth is left
-/// as it is ([`Codec::Raw`]), while [`Codec::Snappy`] has a form of its own for that.
+/// With `use_delta`, columns to which [`delta::applies`] are encoded as differences before compression. Strings are
+/// never compressed, whatever the codec. Data that [`Codec::Lz4`] or [`Codec::Zstd`] does not shrink by a sixteenth is
+/// stored uncompressed ([`Codec::Raw`]); [`Codec::Snappy`] has its own form for that.
 ///
 /// # Errors
 /// [`ChunkError`] if a column cannot be encoded or the frame grows beyond [`MAX_CHUNK_BYTES`]. The parts are
@@ -36,10 +36,11 @@ pub fn encode_chunk(
     Ok(ChunkParts { key, range, columns, delta_encoded: use_delta, frame, verbatim: false })
 }
 
-/// A frame, and what is in it.
+/// A frame and its headers.
 pub(crate) type Encoded = (Arc<[u8]>, SmallVec<[ColumnHeader; 1]>);
 
-/// Payloads of columns of these types and shapes. `encode` appends the one of a number and tells its codec.
+/// Encodes payloads of columns of these types and shapes. `encode` appends the payload of a column and returns its
+/// codec.
 pub(crate) fn encode_payloads<'a>(
     key: u64,
     columns: impl ExactSizeIterator<Item = (DType, &'a Shape)>,
@@ -54,11 +55,11 @@ pub(crate) fn encode_payloads<'a>(
         let span = start..offset(&frame).map_err(error)?;
         headers.push(ColumnHeader { dtype, codec, shape: shape.clone(), span });
     }
-    // In memory of their size: codecs ask for room for the worst case, and chunks live long.
+    // Copied to memory of the right size: codecs reserve room for the worst case, and chunks live long.
     Ok((Arc::from(frame.as_slice()), headers))
 }
 
-/// Appends a payload and tells how it is coded.
+/// Appends a payload and returns its codec.
 fn encode_tensor(
     tensor: &Tensor,
     use_delta: bool,
@@ -76,7 +77,7 @@ fn encode_tensor(
     }
 }
 
-/// Appends `bytes` coded with `codec`, or as they are if that does not pay, and tells which.
+/// Appends `bytes` encoded with `codec`, or uncompressed if that does not pay off. Returns the codec used.
 pub(crate) fn encode_bytes(bytes: &[u8], codec: Codec, frame: &mut Vec<u8>) -> Result<Codec, CodecError> {
     let start = frame.len();
     codec.encode(bytes, frame)?;
@@ -88,7 +89,7 @@ pub(crate) fn encode_bytes(bytes: &[u8], codec: Codec, frame: &mut Vec<u8>) -> R
     Ok(Codec::Raw)
 }
 
-/// Length of the frame so far, as a place in it.
+/// Returns the current length of the frame as an offset.
 fn offset(frame: &[u8]) -> Result<u32, ChunkFault> {
     let size = to_u64(frame.len());
     let fits = u32::try_from(size).ok().filter(|_| size <= MAX_CHUNK_BYTES);

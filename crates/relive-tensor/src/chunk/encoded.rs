@@ -1,4 +1,4 @@
-//! One tensor of a chunk on its own, for readers that decode into memory of their own.
+//! One tensor of a chunk by itself, for readers that decode into their own memory.
 
 use bytes::Bytes;
 
@@ -8,9 +8,9 @@ use crate::dtype::DType;
 use crate::shape::Shape;
 use crate::tensor::{check_bytes, to_u64};
 
-/// One tensor of a chunk, still encoded: all that is needed to decode it, without the chunk around it.
+/// One encoded tensor of a chunk, with everything needed to decode it.
 ///
-/// Unlike a [`Chunk`] it promises nothing: its payload may be broken, which then shows when it is decoded.
+/// Unlike a [`Chunk`], it is not validated: decoding fails if the payload is broken.
 #[derive(Clone, Debug)]
 pub struct EncodedTensor<'a> {
     /// Type of the elements.
@@ -23,12 +23,12 @@ pub struct EncodedTensor<'a> {
     pub delta_encoded: bool,
     /// The encoded elements.
     pub payload: ChunkBytes<'a>,
-    /// Whether the payload is known to end with the elements as they are.
+    /// Whether the payload is known to end with the uncompressed elements.
     is_plain: bool,
 }
 
 impl Chunk {
-    /// A column on its own.
+    /// Returns a column by itself.
     #[must_use]
     pub fn encoded(&self, index: usize) -> Option<EncodedTensor<'_>> {
         let header = self.column(index)?;
@@ -42,9 +42,9 @@ impl Chunk {
         })
     }
 
-    /// Rows of a column where they lie for as long as the chunk lives, of `row_bytes` each. `None` if not all columns
-    /// are stored as they are, the chunk's bytes can be moved, or the rows are not there; and of bools, whose bytes
-    /// have to be looked at.
+    /// Returns rows of a column in place, each of `row_bytes` bytes. They stay valid while the chunk is alive. `None`
+    /// if a column is compressed, if the chunk's bytes are movable, if the rows do not exist, and for bools, whose
+    /// bytes have to be checked.
     #[must_use]
     pub fn rows_in_place(&self, index: usize, row_bytes: usize, first: u32, rows: u32) -> Option<&[u8]> {
         let header = self.column(index).filter(|header| self.is_plain() && header.dtype != DType::Bool)?;
@@ -57,8 +57,8 @@ impl Chunk {
 }
 
 impl<'a> EncodedTensor<'a> {
-    /// The first rows where they lie for as long as the chunk lives, if they are stored as they are; `None` also if the
-    /// chunk's bytes can be moved. Nobody has looked whether bytes of bools are some.
+    /// Returns the first rows in place, if they are uncompressed. They stay valid while the chunk is alive. `None` also
+    /// if the chunk's bytes are movable. Bytes of bools are not checked.
     pub(crate) fn plain_in_place(&self, rows: u32) -> Option<&'a [u8]> {
         let (plain, row_bytes) = self.plain(self.payload.in_place()?)?;
         plain.get(..row_bytes.checked_mul(usize::try_from(rows).ok()?)?)
@@ -66,18 +66,18 @@ impl<'a> EncodedTensor<'a> {
 }
 
 impl EncodedTensor<'_> {
-    /// Bytes of the decoded elements, `None` for strings and for sizes beyond 64 bits.
+    /// Returns the bytes of the decoded elements; `None` for strings and for sizes beyond 64 bits.
     #[must_use]
     pub fn size_bytes(&self) -> Option<u64> {
         self.shape.num_elements()?.checked_mul(to_u64(self.dtype.size_bytes()?))
     }
 
-    /// Copies rows from number `first` on, as many as fill `dst`, if the elements are stored as they are, so that the
-    /// other rows need not be decoded. `None`, and `dst` as it was, for strings, for what is compressed or coded as
-    /// differences, for rows that are not there, and for broken payloads.
+    /// Copies rows from number `first` on into all of `dst`, if the elements are uncompressed, so other rows need not
+    /// be decoded. Returns `None` and leaves `dst` unchanged for strings, compressed or delta-encoded elements, rows
+    /// that do not exist, and broken payloads.
     ///
     /// # Errors
-    /// [`ChunkFault`] if bytes of a bool tensor are no bools.
+    /// [`ChunkFault`] if bytes of a bool tensor are not bools.
     pub fn copy_plain_rows(&self, first: u32, dst: &mut [u8]) -> Option<Result<(), ChunkFault>> {
         let (plain, row_bytes) = self.plain(&self.payload)?;
         let start = row_bytes.checked_mul(usize::try_from(first).ok()?)?;
@@ -85,8 +85,8 @@ impl EncodedTensor<'_> {
         Some(check_bytes(self.dtype, dst).map_err(ChunkFault::from))
     }
 
-    /// Rows where they lie, if [`copy_plain_rows`](Self::copy_plain_rows) would copy them. `None` also for bools, whose
-    /// bytes have to be looked at.
+    /// Returns rows in place, if [`copy_plain_rows`](Self::copy_plain_rows) would copy them. `None` also for bools,
+    /// whose bytes have to be checked.
     #[must_use]
     pub fn plain_rows(&self, first: u32, rows: u32) -> Option<&[u8]> {
         self.plain_rows_of(&self.payload, first, rows)
@@ -98,7 +98,7 @@ impl EncodedTensor<'_> {
         plain.get(at(first)?..at(first.checked_add(rows)?)?)
     }
 
-    /// The elements as they are stored, if they are stored as they are, and the bytes of a row.
+    /// Returns the elements, if they are uncompressed, and the bytes of a row.
     fn plain<'p>(&self, payload: &'p [u8]) -> Option<(&'p [u8], usize)> {
         if self.delta_encoded && delta::applies(self.dtype, self.shape) {
             return None;
@@ -112,11 +112,11 @@ impl EncodedTensor<'_> {
         Some((plain, size.checked_div(rows)?))
     }
 
-    /// Decodes a tensor of fixed-size elements straight into all of `dst`.
+    /// Decodes a tensor of fixed-size elements directly into all of `dst`.
     ///
     /// # Errors
-    /// [`ChunkFault`] if `dst` has not exactly the size of the decoded tensor, if the tensor is of strings, if the
-    /// payload is broken, or if bytes of a bool tensor are no bools. What `dst` then holds is unspecified.
+    /// [`ChunkFault`] if `dst` does not have the size of the decoded tensor, if the tensor has strings, if the payload
+    /// is broken, or if bytes of a bool tensor are not bools. The content of `dst` is then unspecified.
     pub fn decode_into(&self, dst: &mut [u8]) -> Result<(), ChunkFault> {
         let expected = self.size_bytes();
         if expected != Some(to_u64(dst.len())) {
@@ -130,7 +130,7 @@ impl EncodedTensor<'_> {
         Ok(check_bytes(self.dtype, dst)?)
     }
 
-    /// The elements of a string tensor; none of any other.
+    /// Decodes the elements of a string tensor; returns none for any other.
     ///
     /// # Errors
     /// [`ChunkFault`] if the payload is broken.

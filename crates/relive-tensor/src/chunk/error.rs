@@ -6,19 +6,19 @@ use crate::limits::{MAX_CHUNK_BYTES, MAX_CHUNK_COLUMNS, MAX_RANK};
 use crate::shape::Shape;
 use crate::tensor::TensorError;
 
-/// Why a chunk is refused, or a column of it cannot be decoded: which chunk, which column, what.
+/// Why a chunk is refused or one of its columns cannot be decoded: the chunk, the column and the fault.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("chunk {key}{}: {fault}", .column.map(|c| format!(", column {c}")).unwrap_or_default())]
 pub struct ChunkError {
     /// Key of the chunk.
     pub key: u64,
-    /// The column in question, `None` if it is the chunk as a whole.
+    /// The column; `None` for the chunk as a whole.
     pub column: Option<usize>,
-    /// What is wrong.
+    /// The fault.
     pub fault: ChunkFault,
 }
 
-/// What is wrong with a chunk or one of its columns.
+/// A fault of a chunk or of one of its columns.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "the fields are named after what the messages say about them")]
 pub enum ChunkFault {
@@ -34,7 +34,7 @@ pub enum ChunkFault {
     /// The decoded content is longer than [`MAX_CHUNK_BYTES`], or cannot be counted.
     #[error("its decoded size is over {MAX_CHUNK_BYTES} bytes at {dtype}{shape}; use shorter chunks")]
     Content { dtype: DType, shape: Shape },
-    /// The payload does not lie in the frame.
+    /// The payload is not inside the frame.
     #[error("its payload {start}..{end} is outside of the frame of {frame} bytes")]
     Span { start: u32, end: u32, frame: usize },
     /// The tensor has no leading dimension.
@@ -43,19 +43,19 @@ pub enum ChunkFault {
     /// The tensor has more dimensions than [`MAX_RANK`].
     #[error("it has {rank} dimensions, the limit is {MAX_RANK}")]
     Rank { rank: usize },
-    /// Strings under a compression, which no reader expects.
+    /// Compressed strings, which no reader supports.
     #[error("strings are never compressed, but the codec is {codec}")]
     CompressedStrings { codec: Codec },
     /// The chunk has no such column.
     #[error("there is no such column, the chunk has {columns}")]
     NoSuchColumn { columns: usize },
-    /// The destination has not the size of the decoded column.
+    /// The destination does not have the size of the decoded column.
     #[error("it decodes to {expected} bytes, the destination has {actual} (strings have no fixed size)")]
     Destination { expected: u64, actual: u64 },
     /// The payload is broken.
     #[error(transparent)]
     Codec(#[from] CodecError),
-    /// The decoded bytes are no tensor of the dtype.
+    /// The decoded bytes are not a tensor of the dtype.
     #[error(transparent)]
     Tensor(#[from] TensorError),
 }

@@ -1,4 +1,4 @@
-//! What a chunk says about its content.
+//! The description of a chunk's content.
 
 use std::ops::Range;
 
@@ -16,71 +16,71 @@ pub struct SequenceRange {
     pub start: i32,
     /// Last step, inclusive.
     pub end: i32,
-    /// Whether steps are missing between `start` and `end`, so that the number of rows is not `end - start + 1`.
+    /// Whether steps are missing between `start` and `end`. The number of rows is then not `end - start + 1`.
     pub sparse: bool,
 }
 
-/// Type, shape and place of one tensor of a chunk.
+/// Type, shape and location of one tensor of a chunk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ColumnHeader {
     /// Type of the elements.
     pub dtype: DType,
-    /// Compression of the payload; [`Codec::Raw`] for strings, which have a format of their own.
+    /// Compression of the payload; [`Codec::Raw`] for strings, which have their own format.
     pub codec: Codec,
     /// Shape of the whole tensor; the leading dimension is the number of rows.
     pub shape: Shape,
-    /// Where the payload lies in the chunk's frame, in bytes.
+    /// The range of the payload in the chunk's frame, in bytes.
     pub span: Range<u32>,
 }
 
 impl ColumnHeader {
-    /// Number of rows (steps).
+    /// Returns the number of rows (steps).
     #[must_use]
     pub fn rows(&self) -> u32 {
         self.shape.rows().unwrap_or(0)
     }
 
-    /// Shape of one row.
+    /// Returns the shape of one row.
     #[must_use]
     pub fn cell_dims(&self) -> &[u32] {
         self.shape.cell_dims()
     }
 
-    /// Whether rows of both are of one type and shape.
+    /// Whether rows of both have the same type and shape.
     #[must_use]
     pub fn has_rows_like(&self, other: &Self) -> bool {
         self.dtype == other.dtype && are_same(self.cell_dims(), other.cell_dims())
     }
 
-    /// Whether the payload has the length that the elements have when they are stored as they are. What has another one
-    /// is compressed, or is in several pieces.
+    /// Whether the payload has the length of uncompressed elements. A payload with another length is compressed or in
+    /// several pieces.
     #[must_use]
     pub fn seems_plain(&self) -> bool {
         let len = u64::from(self.span.end.saturating_sub(self.span.start));
         self.fixed_size().is_some_and(|size| self.codec.plain_len(size) == Some(len))
     }
 
-    /// Whether the payload is the elements as they are, behind a head if the codec has one.
+    /// Whether the payload is the uncompressed elements, after a header if the codec has one.
     pub(super) fn is_plain(&self, frame: &[u8]) -> bool {
         let payload = self.span_usize().and_then(|span| frame.get(span));
         let size = self.fixed_size().and_then(|size| usize::try_from(size).ok());
         payload.zip(size).is_some_and(|(payload, size)| self.codec.plain(payload, size).is_some())
     }
 
-    /// Bytes of the decoded elements, `None` for strings and for sizes beyond 64 bits.
+    /// Returns the bytes of the decoded elements; `None` for strings and for sizes beyond 64 bits.
     pub(crate) fn fixed_size(&self) -> Option<u64> {
         let size = u64::try_from(self.dtype.size_bytes()?).ok()?;
         self.shape.num_elements()?.checked_mul(size)
     }
 
-    /// Bytes of one row. Rows of strings count without their characters, which slices of a chunk share.
+    /// Returns the bytes of one row. Rows of strings count without their characters, which slices of a chunk share.
     pub(crate) fn row_size(&self) -> u64 {
         let size = self.dtype.size_bytes().and_then(|size| u64::try_from(size).ok());
         let cells = num_elements(self.cell_dims()).unwrap_or(u64::MAX);
         cells.saturating_mul(size.unwrap_or(STRING_ELEMENT_BYTES))
     }
 
-    /// The span as indices.
+    /// Returns the span as indices.
     pub(crate) fn span_usize(&self) -> Option<Range<usize>> {
         Some(usize::try_from(self.span.start).ok()?..usize::try_from(self.span.end).ok()?)
     }

@@ -1,4 +1,4 @@
-//! What is said of the columns of a chunk.
+//! The headers of a chunk's columns.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use super::header::ColumnHeader;
 /// Headers of all columns of a chunk.
 #[derive(Clone, Debug)]
 pub(super) enum Headers {
-    /// Of one column, which need no memory elsewhere.
+    /// The header of one column, which needs no heap memory.
     One(ColumnHeader),
     Several(Arc<[ColumnHeader]>),
 }

@@ -1,4 +1,4 @@
-//! The same chunk under another codec.
+//! Recodes a chunk with another codec.
 
 use super::encode::{encode_bytes, encode_payloads};
 use super::{Chunk, ChunkError, ChunkFault, ChunkParts};
@@ -6,15 +6,15 @@ use crate::codec::{Codec, CodecSet};
 use crate::dtype::DType;
 
 impl Chunk {
-    /// The codecs of its columns; those of strings, which are never compressed, do not count.
+    /// Returns the codecs of its columns, except strings, which are never compressed.
     #[must_use]
     pub fn codecs(&self) -> CodecSet {
         let compressed = self.columns().iter().filter(|column| column.dtype != DType::String);
         compressed.map(|column| column.codec).collect()
     }
 
-    /// The same content under the same key, with every column that has another codec coded anew, as
-    /// [`encode_chunk`](super::encode_chunk) would have. Differences stay differences.
+    /// Returns the same content under the same key, with every column encoded with `codec`, as
+    /// [`encode_chunk`](super::encode_chunk) does. Delta encoding stays.
     ///
     /// ```
     /// # use relive_tensor::{Chunk, Codec, CodecSet, SequenceRange, Tensor, encode_chunk};
@@ -36,7 +36,7 @@ impl Chunk {
         Self::new(ChunkParts { key, range, columns, delta_encoded, frame, verbatim: false })
     }
 
-    /// Appends the payload of a column under `codec`, and tells which it has.
+    /// Appends the payload of a column encoded with `codec`, and returns the codec used.
     fn recode(&self, index: usize, codec: Codec, frame: &mut Vec<u8>) -> Result<Codec, ChunkFault> {
         let missing = ChunkFault::NoSuchColumn { columns: self.num_columns() };
         let Some((header, payload)) = self.column(index).zip(self.payload(index)) else {

@@ -1,4 +1,4 @@
-//! Where a chunk's frame is: in memory, in its place outside of it, or in both.
+//! The location of a chunk's frame: in memory, in its place outside memory, or in both.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::Chunk;
 
-/// Chunks' frames stay in memory for as long as this lives: the disk tier passes over what somebody has at hand.
+/// Keeps the frames of chunks in memory while this is alive: the disk tier skips frames in use.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -27,13 +27,13 @@ use super::Chunk;
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct AtHand {
-    /// Only held, never looked at.
+    /// Only held, never read.
     _frames: Vec<Bytes>,
 }
 
 impl AtHand {
-    /// Keeps those of `chunks` in memory that are there, and gives those that are not. Chunks whose frames cannot be
-    /// moved need neither.
+    /// Keeps those of `chunks` in memory that are there, and returns those that are not. Chunks with fixed frames need
+    /// neither.
     #[must_use]
     pub fn of(chunks: &[Arc<Chunk>]) -> (Self, Vec<Arc<Chunk>>) {
         let (mut frames, mut away) = (Vec::new(), Vec::new());
@@ -49,62 +49,60 @@ impl AtHand {
 }
 
 impl Chunk {
-    /// Whether the frame can be moved.
+    /// Whether the frame is movable.
     #[must_use]
     pub fn is_movable(&self) -> bool {
         self.movable().is_some()
     }
 
-    /// Whether the frame is in memory of this process's own.
+    /// Whether the frame is in this process's own memory.
     #[must_use]
     pub fn is_resident(&self) -> bool {
         !self.state().get().is_moved()
     }
 
-    /// Whether the frame has a [place](Self::set_place) outside of that memory, and can [leave](Self::leave_memory) for
-    /// it.
+    /// Whether the frame has a [place](Self::set_place) outside that memory, so it can [leave](Self::leave_memory).
     #[must_use]
     pub fn is_stored(&self) -> bool {
         self.state().get().is_stored()
     }
 
-    /// The frame if it is in memory, where it stays for as long as what is given lives; `None` also if it cannot be
-    /// moved.
+    /// Returns the frame if it is in memory, where it stays while the returned value is alive. `None` also if it is not
+    /// movable.
     #[must_use]
     pub fn frame_in_memory(&self) -> Option<Bytes> {
         self.movable()?.near()
     }
 
-    /// Whether somebody has the frame at hand, so that it cannot leave memory. Only of frames that can be moved.
+    /// Whether a reader uses the frame, so it cannot leave memory. Only for movable frames.
     #[must_use]
     pub fn is_at_hand(&self) -> bool {
         self.movable().is_some_and(super::bytes::Movable::is_at_hand)
     }
 
-    /// Whether the frame was read since the last call. Only of frames that can be moved.
+    /// Whether the frame was read since the last call. Only for movable frames.
     #[must_use]
     pub fn take_touched(&self) -> bool {
         self.state().take_touched()
     }
 
-    /// Gives the frame a place outside of this process's own memory, or another one than before; `bytes` lie there, and
-    /// must be the same bytes. The frame stays in memory if it is there. The place is kept for as long as the chunk
-    /// lives.
+    /// Sets or replaces the frame's place outside this process's own memory. `bytes` are the same bytes in that place.
+    /// A frame in memory stays there. The place is kept while the chunk is alive.
     ///
-    /// False, and nothing has changed, if the frame cannot be moved or `bytes` are of another length.
+    /// Returns false and changes nothing if the frame is not movable or `bytes` have another length.
     pub fn set_place(&self, bytes: Bytes) -> bool {
         let Some(movable) = self.movable().filter(|movable| movable.len() == bytes.len()) else {
             return false;
         };
-        // What it lay in before is dropped after the lock.
+        // The previous place is dropped after the lock.
         let before = movable.set_far(bytes);
         self.state().set_stored();
         drop(before);
         true
     }
 
-    /// Has the frame be where its place is, and frees the memory that it takes. False, and nothing has changed, if the
-    /// frame was not in memory, has no place, or somebody has it at hand.
+    /// Makes the frame leave memory for its place, and frees its memory. Returns false and changes nothing if the frame
+    /// is not in memory, has no place, or is in use.
     pub fn leave_memory(&self) -> bool {
         let Some(movable) = self.movable() else { return false };
         let mut before = None;
@@ -114,11 +112,11 @@ impl Chunk {
         })
     }
 
-    /// Has the frame be in memory again, at `bytes`, which must be the same bytes, made of a vector; the place is kept.
-    /// Gives the frame, which is another one than `bytes` if it was in memory already. It cannot leave while what is
-    /// given lives.
+    /// Puts the frame back into memory, as `bytes`, which must be the same bytes, created from a vector. The place is
+    /// kept. Returns the frame, which is not `bytes` if it was already in memory. It cannot leave memory while the
+    /// returned value is alive.
     ///
-    /// `None`, and nothing has changed, if the frame cannot be moved or `bytes` are of another length.
+    /// Returns `None` and changes nothing if the frame is not movable or `bytes` have another length.
     #[must_use]
     pub fn come_back(&self, bytes: &Bytes) -> Option<Bytes> {
         let movable = self.movable().filter(|movable| movable.len() == bytes.len())?;

@@ -1,4 +1,4 @@
-//! Chunks of a writer mostly say the same of their columns, and share it.
+//! Sharing of headers, which are mostly equal for the chunks of a writer.
 
 use std::sync::Arc;
 
@@ -8,14 +8,14 @@ use super::header::ColumnHeader;
 use super::headers::Headers;
 use super::stored::Chunk;
 
-/// Headers that are remembered. Payloads of messages begin in different places, as numbers before them take 1 to 10
-/// bytes: their keys, episodes and steps.
+/// The number of remembered headers. Payloads of messages begin at different offsets, because the numbers before them
+/// (keys, episodes and steps) take 1 to 10 bytes.
 const RECENT: usize = 8;
 
-/// The headers of the chunks that came last.
+/// The headers of recent chunks.
 ///
-/// Whoever makes many chunks keeps one of these: chunks of which the same is said take less memory, and readers find
-/// what is said of one in the processor's cache when they have read another.
+/// Code that creates many chunks keeps one of these: chunks with equal headers then take less memory, and readers find
+/// the headers in the processor's cache.
 #[derive(Debug, Default)]
 pub struct SharedHeaders {
     recent: SmallVec<[Arc<[ColumnHeader]>; RECENT]>,
@@ -23,7 +23,7 @@ pub struct SharedHeaders {
 }
 
 impl SharedHeaders {
-    /// The same chunk, which shares its headers with an earlier one if they are the same.
+    /// Returns the same chunk, which shares its headers with an earlier chunk if they are equal.
     #[must_use]
     pub fn share(&mut self, mut chunk: Chunk) -> Chunk {
         let Headers::Several(headers) = chunk.headers_mut() else { return chunk };
@@ -41,8 +41,8 @@ impl SharedHeaders {
 }
 
 impl Chunk {
-    /// Whether the same is said of the columns of both chunks, as far as that can be told at once: of one column, or of
-    /// several that [share](SharedHeaders::share) it.
+    /// Whether the headers of both chunks are equal, as far as that can be checked quickly: for one column, or for
+    /// several with [shared](SharedHeaders::share) headers.
     #[must_use]
     pub fn is_clearly_like(&self, other: &Self) -> bool {
         let is_same = match (self.headers(), other.headers()) {

@@ -19,27 +19,26 @@ use crate::tensor::to_u64;
 /// The parts of a chunk before they are validated.
 #[derive(Clone, Debug)]
 pub struct ChunkParts {
-    /// Key, unique by chance: drawn at random by the writer.
+    /// Key, drawn at random by the writer.
     pub key: u64,
     /// Episode and steps covered.
     pub range: SequenceRange,
     /// Its tensors, one per column.
     pub columns: SmallVec<[ColumnHeader; 1]>,
-    /// Whether delta coding was applied before compression, to those columns that it applies to.
+    /// Whether delta coding was applied before compression, to the columns that it applies to.
     pub delta_encoded: bool,
     /// The bytes that the columns' spans point into.
     pub frame: Arc<[u8]>,
-    /// Whether `frame` is the very message that a client sent, to be sent on as it is. Otherwise it is the payloads
-    /// alone.
+    /// Whether `frame` is a client's message verbatim, to be forwarded unchanged. Otherwise it only has the payloads.
     pub verbatim: bool,
 }
 
 /// Consecutive steps of one or more columns, encoded and immutable.
 ///
-/// That a value exists means that its payloads decode: [`Chunk::new`] has walked each of them. Memory beyond the frame
-/// is small (see the test of its size), as servers hold millions of chunks of a few hundred bytes.
+/// The payloads of every `Chunk` can be decoded: [`Chunk::new`] has validated each of them. Memory besides the frame is
+/// small (see the test of its size), since servers hold millions of chunks of a few hundred bytes.
 ///
-/// In memory as it is written here: what readers look at comes first, in as few cache lines as can be.
+/// The fields are laid out in this order: readers' fields come first, in as few cache lines as possible.
 #[repr(C)]
 pub struct Chunk {
     columns: Headers,
@@ -49,7 +48,7 @@ pub struct Chunk {
     sparse: bool,
     delta_encoded: bool,
     verbatim: bool,
-    /// Whether the payload of every column ends with its elements as they are.
+    /// Whether the payload of every column ends with its uncompressed elements.
     plain: bool,
     state: ChunkState,
     ledger: Option<Arc<Ledger>>,
@@ -59,15 +58,15 @@ pub struct Chunk {
     end: i32,
 }
 
-/// The books of chunks that are in no ledger.
+/// The ledger of chunks without one.
 static UNCOUNTED: LazyLock<Ledger> = LazyLock::new(Ledger::default);
 
 impl Chunk {
-    /// Validates the parts of a chunk. All chunks come through here, whoever made the parts.
+    /// Validates the parts of a chunk. Every chunk is created here.
     ///
     /// # Errors
-    /// [`ChunkError`] if there are no or too many columns; a payload lies outside of the frame, has no leading
-    /// dimension or is not what its dtype, shape and codec say; frame or content are over [`MAX_CHUNK_BYTES`].
+    /// [`ChunkError`] if there are no or too many columns; if a payload is outside the frame, has no leading dimension
+    /// or does not match its dtype, shape and codec; if frame or content exceed [`MAX_CHUNK_BYTES`].
     pub fn new(parts: ChunkParts) -> Result<Self, ChunkError> {
         let ChunkParts { key, range, columns, delta_encoded, frame, verbatim } = parts;
         let whole = |fault| Err(ChunkError { key, column: None, fault });
@@ -108,7 +107,7 @@ impl Chunk {
         })
     }
 
-    /// The chunk, counted in `ledger` for as long as it lives.
+    /// Counts the chunk in `ledger` while it is alive.
     #[must_use]
     pub fn with_ledger(mut self, ledger: Arc<Ledger>) -> Self {
         self.leave_ledger();
@@ -121,56 +120,56 @@ impl Chunk {
         self
     }
 
-    /// Key of the chunk.
+    /// Returns the key of the chunk.
     #[must_use]
     pub fn key(&self) -> u64 {
         self.key
     }
 
-    /// Episode and steps covered.
+    /// Returns the episode and steps covered.
     #[must_use]
     pub fn range(&self) -> SequenceRange {
         let Self { episode_id, start, end, sparse, .. } = *self;
         SequenceRange { episode_id, start, end, sparse }
     }
 
-    /// Number of columns, at least one.
+    /// Returns the number of columns, at least one.
     #[must_use]
     pub fn num_columns(&self) -> usize {
         self.columns.len()
     }
 
-    /// Header of a column.
+    /// Returns the header of a column.
     #[must_use]
     pub fn column(&self, index: usize) -> Option<&ColumnHeader> {
         self.columns.get(index)
     }
 
-    /// Headers of all columns.
+    /// Returns the headers of all columns.
     #[must_use]
     pub fn columns(&self) -> &[ColumnHeader] {
         &self.columns
     }
 
-    /// Number of rows of a column.
+    /// Returns the number of rows of a column.
     #[must_use]
     pub fn rows(&self, index: usize) -> Option<u32> {
         self.column(index).map(ColumnHeader::rows)
     }
 
-    /// The encoded payload of a column.
+    /// Returns the encoded payload of a column.
     #[must_use]
     pub fn payload(&self, index: usize) -> Option<ChunkBytes<'_>> {
         self.frame().slice(self.column(index)?.span_usize()?)
     }
 
-    /// Whether delta coding was applied, to those columns that it applies to.
+    /// Whether delta coding was applied, to the columns that it applies to.
     #[must_use]
     pub fn is_delta_encoded(&self) -> bool {
         self.delta_encoded
     }
 
-    /// Whether all columns are stored as they are: each ends with its elements.
+    /// Whether all columns are uncompressed: each payload ends with its elements.
     #[must_use]
     pub fn is_plain(&self) -> bool {
         self.plain
@@ -185,7 +184,7 @@ impl Chunk {
         self.frame.get()
     }
 
-    /// The frame as a run of bytes that stays alive by itself.
+    /// Returns the frame as bytes that stay alive by themselves.
     #[must_use]
     pub fn shared_frame(&self) -> Bytes {
         match &self.frame {
@@ -197,7 +196,7 @@ impl Chunk {
         }
     }
 
-    /// The frame, unless it can be moved.
+    /// Returns the frame, unless it is movable.
     pub(crate) fn fixed_frame(&self) -> Option<&Arc<[u8]>> {
         match &self.frame {
             Kept::Fixed(frame) => Some(frame),
@@ -205,31 +204,31 @@ impl Chunk {
         }
     }
 
-    /// The tag of the store that has written the chunk down; 0 if none has.
+    /// Returns the tag of the store that has written the chunk; 0 if none has.
     #[must_use]
     pub fn store_tag(&self) -> u8 {
         self.state.store_tag()
     }
 
-    /// Notes which store has written the chunk down.
+    /// Records which store has written the chunk.
     pub fn set_store_tag(&self, tag: u8) {
         self.state.set_store_tag(tag);
     }
 
-    /// Whether the frame is the very message that a client sent.
+    /// Whether the frame is a client's message verbatim.
     #[must_use]
     pub fn is_verbatim(&self) -> bool {
         self.verbatim
     }
 
-    /// Size of the frame in bytes.
+    /// Returns the size of the frame in bytes.
     #[must_use]
     pub fn size_bytes(&self) -> u64 {
         to_u64(self.frame.len())
     }
 
-    /// Size of the content once decoded, in bytes, as dm-reverb counts it: strings count 24 bytes each besides
-    /// their characters.
+    /// Returns the decoded size of the content in bytes, as dm-reverb counts it: each string counts 24 bytes besides
+    /// its characters.
     #[must_use]
     pub fn uncompressed_size_bytes(&self) -> u64 {
         u64::from(self.raw_bytes)
@@ -265,18 +264,18 @@ impl Chunk {
         accounts::hold(&self.state, account, || (self.counted(), self.books()));
     }
 
-    /// Counts one item of `account` less that refers to this chunk.
+    /// Counts one item less of `account` that refers to this chunk.
     pub fn release(&self, account: &Account) {
         accounts::release(&self.state, account, || (self.counted(), self.books()));
     }
 
-    /// Whether an item of some account refers to this chunk.
+    /// Whether an item of any account refers to this chunk.
     #[must_use]
     pub fn is_held(&self) -> bool {
         self.state.get().holder() != 0
     }
 
-    /// The chunk as accounts see it.
+    /// Returns the view of the chunk for accounts.
     pub(super) fn counted(&self) -> Counted<'_> {
         Counted {
             state: &self.state,
@@ -286,7 +285,7 @@ impl Chunk {
         }
     }
 
-    /// The ledger that has the accounts of those who hold the chunk.
+    /// Returns the ledger with the accounts of the chunk's holders.
     pub(super) fn books(&self) -> &Ledger {
         self.ledger.as_deref().unwrap_or_else(|| &UNCOUNTED)
     }
@@ -300,7 +299,7 @@ impl Drop for Chunk {
 }
 
 impl fmt::Debug for Chunk {
-    /// Headers and sizes only: the frame can be large.
+    /// Prints headers and sizes only, since the frame can be large.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Chunk")
             .field("key", &self.key)
@@ -335,7 +334,7 @@ fn validate_column(column: &ColumnHeader, frame: &[u8], raw_bytes: u32) -> Resul
         let characters = strings::validate(payload, count)?;
         return add(count.saturating_mul(STRING_ELEMENT_BYTES).saturating_add(characters));
     }
-    // The size is held to the limit before the payload is looked at.
+    // The size is checked against the limit before the payload is read.
     let sum = add(column.fixed_size().ok_or_else(too_large)?)?;
     let expected = usize::try_from(sum - raw_bytes).map_err(|_| too_large())?;
     column.codec.validate(payload, expected)?;

@@ -1,4 +1,4 @@
-//! The rows of one column that wait for their chunk to be cut.
+//! The buffered rows of one column.
 
 use std::ops::Range;
 
@@ -9,14 +9,14 @@ use crate::dtype::DType;
 use crate::shape::Shape;
 use crate::tensor::{Tensor, TensorError};
 
-/// Rows that can be kept without a copy are, if they come in one piece of at least this many bytes: they are copied
-/// once, when the chunk is cut. For smaller ones keeping track costs more than the copy.
+/// Rows in one piece of at least this many bytes are kept without a copy, if possible, and copied once, when the chunk
+/// is cut. For smaller pieces, tracking costs more than the copy.
 const SHARED_PIECE_BYTES: usize = 1024;
 
-/// Bytes of a tail whose memory is kept for the next chunk.
+/// The largest tail whose memory is kept for the next chunk, in bytes.
 const MAX_KEPT_BYTES: usize = 64 << 10;
 
-/// The rows are those of the pieces, one after the other, and then those of the tail.
+/// The rows of the pieces in order, followed by those of the tail.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Buffer {
     rows: u32,
@@ -44,7 +44,7 @@ impl Buffer {
         }
     }
 
-    /// Empties the buffer, whose memory is used again.
+    /// Empties the buffer and keeps its memory.
     pub(super) fn clear(&mut self) {
         self.rows = 0;
         self.pieces.clear();
@@ -63,7 +63,7 @@ impl Buffer {
         self.pieces.iter().map(AsRef::as_ref).chain([self.tail.as_slice()])
     }
 
-    /// The bytes, if they lie in one piece.
+    /// Returns the bytes, if they are in one piece.
     pub(super) fn whole(&self) -> Option<&[u8]> {
         match (self.pieces.as_slice(), self.tail.as_slice()) {
             ([], tail) => Some(tail),
@@ -76,7 +76,7 @@ impl Buffer {
         self.parts().map(<[u8]>::len).sum()
     }
 
-    /// A copy of some rows, `[rows, *cell]`.
+    /// Returns a copy of some rows, `[rows, *cell]`.
     pub(super) fn copy(&self, dtype: DType, cell: &Shape, rows: Range<u32>) -> Result<Tensor, TensorError> {
         let shape = Shape::batched(rows.end - rows.start, cell.dims());
         let units = if dtype == DType::String { self.strings.len() } else { self.num_bytes() };
@@ -89,7 +89,7 @@ impl Buffer {
         Tensor::new(dtype, shape, self.copied(&span).into())
     }
 
-    /// The bytes in `span`, clamped to those there are.
+    /// Returns a copy of the bytes in `span`, clamped to the existing bytes.
     fn copied(&self, span: &Range<usize>) -> Vec<u8> {
         let mut copy = Vec::with_capacity(self.num_bytes().min(span.end).saturating_sub(span.start));
         let mut start = 0;

@@ -1,4 +1,4 @@
-//! The rows of columns on their way to the chunks that they share.
+//! The chunker: collects rows of columns into shared chunks.
 
 use smallvec::SmallVec;
 
@@ -14,38 +14,38 @@ use crate::limits::{CHUNKER_CUT_BYTES, MAX_CELL_BYTES, MAX_RANK};
 use crate::shape::Shape;
 use crate::tensor::{Tensor, TensorError};
 
-/// Where rows of a column will be found once their chunk is cut.
+/// Where rows of a column are once their chunk is cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Placed {
     /// Number of the column in its chunker.
     pub column: usize,
-    /// Key of the chunk, known from its first row on.
+    /// Key of the chunk, which is known from its first row on.
     pub chunk_key: u64,
-    /// Which tensor of the chunk.
+    /// Index of the tensor in the chunk.
     pub index: u32,
     /// Row in that tensor.
     pub offset: u32,
-    /// Which of the rows that were given is there; the others follow it.
+    /// The index among the given rows of the first row there. The others follow it.
     pub first: u32,
-    /// How many of them are there.
+    /// The number of these rows.
     pub rows: u32,
 }
 
-/// What a chunker asks of and tells the one who feeds it.
+/// What a chunker requests from and reports to its caller.
 pub trait ChunkSink {
-    /// A key for a chunk that begins.
+    /// Returns a key for a new chunk.
     fn draw_key(&mut self) -> u64;
 
-    /// Rows have their place.
+    /// Reports where rows are placed.
     fn place(&mut self, placed: Placed);
 
-    /// A chunk is full; its rows are forgotten after this.
+    /// Reports a full chunk. Its rows are dropped afterwards.
     fn cut(&mut self, cut: &Cut<'_>);
 }
 
-/// Collects the rows of some columns and cuts them into chunks that they share: the values of one step lie together.
+/// Collects the rows of several columns and cuts them into shared chunks, in which the values of one step are adjacent.
 ///
-/// A column may lack a row at any step. Type and shape of a column are fixed by its first row.
+/// A column may lack a row at any step. Its first row determines type and shape of a column.
 ///
 /// ```
 /// use relive_tensor::{ChunkLength, ChunkSink, Chunker, Cut, Placed, Rows, Tensor};
@@ -82,47 +82,47 @@ pub struct Chunker {
     open: Option<Open>,
 }
 
-/// What the length of chunks is found by: how well they compress, and how often items are made.
+/// What determines the length of chunks: how well they compress, and how often items are created.
 #[derive(Clone, Debug)]
 struct Tuned {
     tuner: AutoTuner,
     pace: Pace,
 }
 
-/// A column, and its rows in the chunk that is being filled.
+/// A column, and its rows in the open chunk.
 #[derive(Clone, Debug, Default)]
 struct Buffered {
     spec: Option<(DType, Shape)>,
     buffer: Buffer,
-    /// Which tensor of the open chunk it is, if it has rows there, …
+    /// Its index in the open chunk, if it has rows there, ……
     index: u32,
     /// … and the step of the last of them.
     last_step: i32,
 }
 
 impl Chunker {
-    /// A chunker without columns. `delta` asks for delta coding of its chunks.
+    /// Creates a chunker without columns. `delta` enables delta coding of its chunks.
     ///
     /// # Errors
-    /// [`ChunkerError`] if the numbers in `length` make no sense.
+    /// [`ChunkerError`] if the numbers in `length` are invalid.
     pub fn new(length: ChunkLength, delta: bool) -> Result<Self, ChunkerError> {
         let length = length.validate()?;
         Ok(Self { length, tuned: tuned(&length), delta, columns: SmallVec::new(), open: None })
     }
 
-    /// Adds a column and gives its number.
+    /// Adds a column and returns its number.
     pub fn add_column(&mut self) -> usize {
         self.columns.push(Buffered::default());
         self.columns.len() - 1
     }
 
-    /// Takes rows of some columns, each as many, for consecutive steps from `first_step` on. Tells `sink` where they
-    /// go, and which chunks are full.
+    /// Appends rows of some columns, the same number for each, for consecutive steps from `first_step` on. Reports to
+    /// `sink` where they are placed, and which chunks are full.
     ///
     /// # Errors
-    /// [`ChunkerError`] if type or shape of a row differ from the column's first one, the columns differ in their
-    /// number of rows, the episode changes while rows are buffered, a step does not come after the column's last
-    /// buffered one, or a row is over [`MAX_CELL_BYTES`]. Nothing is taken then.
+    /// [`ChunkerError`] if type or shape of a row differ from the column's first row, if the columns differ in their
+    /// number of rows, if the episode changes while rows are buffered, if a step does not come after the column's last
+    /// buffered step, or if a row exceeds [`MAX_CELL_BYTES`]. Nothing is appended then.
     pub fn append<S: ChunkSink>(
         &mut self,
         episode_id: u64,
@@ -146,7 +146,7 @@ impl Chunker {
         Ok(())
     }
 
-    /// Takes as many of the rows from number `from` on, at least one, as the chunk that is being filled has room for.
+    /// Appends rows from number `from` on, at least one, as many as fit into the open chunk.
     fn append_part<S: ChunkSink>(
         &mut self,
         episode_id: u64,
@@ -197,7 +197,7 @@ impl Chunker {
         taken
     }
 
-    /// Cuts a chunk of nothing but rows that were just given.
+    /// Cuts a chunk that only has rows of the current call.
     fn cut_given<'r>(&mut self, parts: impl Iterator<Item = (usize, Rows<'r>)>, sink: &mut impl ChunkSink) {
         let Some(open) = self.open.take() else { return };
         let columns = parts.map(|(column, part)| CutColumn {
@@ -230,11 +230,11 @@ impl Chunker {
         self.columns.iter_mut().for_each(|column| column.buffer.clear());
     }
 
-    /// Copies `rows` rows from `offset` on, `[rows, *cell]`, of the tensor number `index` of the chunk `key` while that
-    /// is being filled. `None` if it is not, or has not that many rows.
+    /// Copies `rows` rows from `offset` on, `[rows, *cell]`, of tensor number `index` of the open chunk `key`. `None`
+    /// if that chunk is not open, or does not have that many rows.
     ///
     /// # Errors
-    /// [`TensorError`] never occurs for rows that were taken; it is what making a tensor may say.
+    /// [`TensorError`] from the construction of the tensor, which never occurs for appended rows.
     #[must_use]
     pub fn pending_rows(
         &self,
@@ -251,8 +251,8 @@ impl Chunker {
         Some(column.buffer.copy(*dtype, cell, offset..end))
     }
 
-    /// The length that items wait for: a chunk is cut once it has so many steps and an item needs it. With a constant
-    /// length, every chunk is cut there.
+    /// Returns the length that items wait for: a chunk is cut once it has that many steps and an item needs it. With a
+    /// constant length, every chunk is cut there.
     #[must_use]
     pub fn max_chunk_length(&self) -> u32 {
         match (&self.tuned, self.length) {
@@ -262,7 +262,8 @@ impl Chunker {
         }
     }
 
-    /// The steps at which the chunk that is being filled is cut, if `given` steps of `row_bytes` bytes come at once.
+    /// Returns the number of steps at which the open chunk is cut, if `given` steps of `row_bytes` bytes are appended
+    /// at once.
     fn max_steps(&self, given: u32, row_bytes: u64) -> u32 {
         let length = self.max_chunk_length();
         let is_awaited = self.open.is_some_and(|open| open.is_awaited);
@@ -275,8 +276,8 @@ impl Chunker {
         }
     }
 
-    /// Takes note that items were made of the rows so far; `is_awaited` says whether one of them needs the chunk that
-    /// is being filled. Whether that should be [cut](Self::flush) for it now. Without effect under a constant length.
+    /// Records that items were created from the rows so far. `is_awaited` is whether one of them needs the open chunk.
+    /// Returns whether that chunk should be [cut](Self::flush) now. Has no effect with a constant length.
     pub fn note_items(&mut self, is_awaited: bool) -> bool {
         let length = self.max_chunk_length();
         let Some(tuned) = &mut self.tuned else { return false };
@@ -290,7 +291,7 @@ impl Chunker {
         }
     }
 
-    /// Number of rows of a column that wait for their chunk to be cut.
+    /// Returns the number of buffered rows of a column.
     #[must_use]
     pub fn buffered_rows(&self, column: usize) -> u32 {
         self.columns.get(column).map_or(0, |column| column.buffer.rows())

@@ -1,4 +1,4 @@
-//! A chunk that is full, on the way to its encoded form.
+//! A full chunk before it is encoded.
 
 use smallvec::SmallVec;
 
@@ -10,7 +10,7 @@ use crate::dtype::DType;
 use crate::limits::MAX_CHUNK_COLUMNS;
 use crate::shape::Shape;
 
-/// A chunk that was cut: rows of its columns, not yet encoded, and borrowed from where they lie.
+/// A cut chunk: borrowed rows of its columns, not encoded yet.
 #[derive(Clone, Debug)]
 pub struct Cut<'a> {
     pub(super) key: u64,
@@ -20,25 +20,25 @@ pub struct Cut<'a> {
 }
 
 impl<'a> Cut<'a> {
-    /// Key of the chunk, the one in its cells' references.
+    /// Returns the key of the chunk, which references to its cells contain.
     #[must_use]
     pub fn key(&self) -> u64 {
         self.key
     }
 
-    /// Episode and steps covered; `sparse` if a column has no row for one of them.
+    /// Returns the episode and steps covered; `sparse` if a column lacks a row for one of them.
     #[must_use]
     pub fn range(&self) -> SequenceRange {
         self.range
     }
 
-    /// Its columns, in the order in which the chunk has them.
+    /// Returns its columns, in the order of the chunk.
     #[must_use]
     pub fn columns(&self) -> &[CutColumn<'a>] {
         &self.columns
     }
 
-    /// Encodes the chunk, each column as `how` says of its place in the chunk.
+    /// Encodes the chunk. `how` returns the encoding of each column by its position in the chunk.
     ///
     /// # Errors
     /// [`ChunkError`] if a column cannot be encoded or the frame grows beyond
@@ -53,7 +53,7 @@ impl<'a> Cut<'a> {
         let shape = |column: &CutColumn<'_>| Shape::batched(column.rows, column.cell_dims);
         let shapes: SmallVec<[Shape; 8]> = self.columns.iter().map(shape).collect();
         let columns = || self.columns.iter().zip(&shapes).zip(&encodings);
-        // A chunk has differences in all columns that can have them, or in none.
+        // A chunk is delta-encoded in all columns that allow it, or in none.
         let mut with_delta =
             columns().filter(|((column, shape), _)| delta::applies(column.dtype, shape)).peekable();
         let delta_encoded = self.delta
@@ -71,8 +71,8 @@ impl<'a> Cut<'a> {
         Ok(ChunkParts { key, range, columns, delta_encoded, frame, verbatim })
     }
 
-    /// The chunk as it is, if `how` says so of each of its columns, which are no strings, and no more than a chunk may
-    /// have.
+    /// Returns the uncompressed chunk, if `how` returns an uncompressed encoding for each column, no column has
+    /// strings, and there are no more columns than a chunk may have.
     ///
     /// # Errors
     /// [`ChunkError`] if the frame grows beyond [`MAX_CHUNK_BYTES`](crate::limits::MAX_CHUNK_BYTES).

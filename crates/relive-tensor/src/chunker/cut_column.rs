@@ -1,4 +1,4 @@
-//! The rows of one column of a chunk that is full.
+//! The rows of one column of a full chunk.
 
 use bytes::Bytes;
 
@@ -27,19 +27,19 @@ pub(super) enum CutData<'a> {
     Buffered(&'a Buffer),
 }
 
-/// How the payload of a column is to be encoded.
+/// How the payload of a column is encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Encoding {
-    /// By this codec; what it does not make shorter is left as it is.
+    /// With this codec; data that it does not shrink is stored uncompressed.
     With(Codec),
-    /// As it is, in a form that decoders of [`Codec::Snappy`] read.
+    /// Uncompressed, in a form that decoders of [`Codec::Snappy`] support.
     Stored,
-    /// As it is, with nothing before it: a column in one piece is copied at once.
+    /// Uncompressed without a header: a column in one piece is copied at once.
     Bare,
 }
 
 impl Encoding {
-    /// The codec of what is stored as it is.
+    /// Returns the codec of uncompressed data.
     pub(super) fn plain_codec(self) -> Option<Codec> {
         match self {
             Self::With(_) => None,
@@ -50,19 +50,19 @@ impl Encoding {
 }
 
 impl CutColumn<'_> {
-    /// Number of the column in its chunker.
+    /// Returns the number of the column in its chunker.
     #[must_use]
     pub fn column(&self) -> usize {
         self.column
     }
 
-    /// Number of rows, at least one.
+    /// Returns the number of rows, at least one.
     #[must_use]
     pub fn rows(&self) -> u32 {
         self.rows
     }
 
-    /// Bytes of the elements; 0 of strings.
+    /// Returns the bytes of the elements; 0 for strings.
     #[must_use]
     pub fn num_bytes(&self) -> usize {
         match self.data {
@@ -71,10 +71,10 @@ impl CutColumn<'_> {
         }
     }
 
-    /// The rows as a tensor of its own, `[rows, *cell]`.
+    /// Returns the rows as a tensor, `[rows, *cell]`.
     ///
     /// # Errors
-    /// [`TensorError`] never occurs for rows that were taken; it is what making a tensor may say.
+    /// [`TensorError`] from the construction of the tensor, which never occurs for appended rows.
     pub fn to_tensor(&self) -> Result<Tensor, TensorError> {
         let shape = Shape::batched(self.rows, self.cell_dims);
         if self.dtype == DType::String {
@@ -83,7 +83,7 @@ impl CutColumn<'_> {
         Tensor::new(self.dtype, shape, self.joined().into())
     }
 
-    /// Appends the payload, and tells how it is coded.
+    /// Appends the payload, and returns its codec.
     pub(super) fn encode(
         &self,
         shape: &Shape,
@@ -119,7 +119,7 @@ impl CutColumn<'_> {
         joined
     }
 
-    /// The elements, unless they are strings, in some pieces.
+    /// Iterates over the pieces of the elements, unless they are strings.
     pub(super) fn parts(&self) -> impl Iterator<Item = &[u8]> + Clone {
         let (given, buffered) = match self.data {
             CutData::Given(data) => (Some(data.bytes()), None),
@@ -128,7 +128,7 @@ impl CutColumn<'_> {
         given.into_iter().chain(buffered.into_iter().flatten())
     }
 
-    /// The elements, if they lie in one piece.
+    /// Returns the elements, if they are in one piece.
     pub(super) fn whole(&self) -> Option<&[u8]> {
         match self.data {
             CutData::Given(data) => Some(data.bytes()),

@@ -1,8 +1,8 @@
-//! How long chunks may get.
+//! The length of chunks.
 
 use super::ChunkerError;
 
-/// How many steps a chunk of a column holds.
+/// How many steps a chunk of a column has.
 ///
 /// ```
 /// use relive_tensor::ChunkLength;
@@ -12,25 +12,25 @@ use super::ChunkerError;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum ChunkLength {
-    /// Always the same.
+    /// A constant length.
     Constant {
         /// Steps of a chunk, `1..=num_keep_alive_refs`.
         max_chunk_length: u32,
-        /// Newest cells of the column that stay referencable, at least 1.
+        /// Number of newest cells of the column that items can refer to, at least 1.
         num_keep_alive_refs: u32,
     },
-    /// Found while writing: chunks end where items end, which then wait for nothing, as long as they stay small. Where
-    /// items are made every step, the length is the one with the least cost, see [`AutoTuner`](super::AutoTuner).
+    /// A length tuned while writing. Chunks end where items end while they are small, so items do not wait. If items
+    /// are created at every step, the length is the one with the least cost; see [`AutoTuner`](super::AutoTuner).
     AutoTuned {
-        /// Newest cells of the column that stay referencable, at least 1; no chunk gets longer.
+        /// Number of newest cells of the column that items can refer to, at least 1; no chunk gets longer.
         num_keep_alive_refs: u32,
-        /// How much the bytes sent per step of an item count, against the bytes stored per step. 1 is usual.
+        /// The weight of the bytes sent per step of an item relative to the bytes stored per step. Usually 1.
         throughput_weight: f64,
     },
 }
 
 impl ChunkLength {
-    /// Chunks of always `max_chunk_length` steps.
+    /// Creates a constant length of `max_chunk_length` steps.
     ///
     /// # Errors
     /// [`ChunkerError`] unless `1 <= max_chunk_length <= num_keep_alive_refs`.
@@ -38,15 +38,15 @@ impl ChunkLength {
         Self::Constant { max_chunk_length, num_keep_alive_refs }.validate()
     }
 
-    /// Chunks whose length is found while writing.
+    /// Creates a length that is tuned while writing.
     ///
     /// # Errors
-    /// [`ChunkerError`] if `num_keep_alive_refs` is 0 or the weight negative or not finite.
+    /// [`ChunkerError`] if `num_keep_alive_refs` is 0, or if the weight is negative or not finite.
     pub fn auto_tuned(num_keep_alive_refs: u32, throughput_weight: f64) -> Result<Self, ChunkerError> {
         Self::AutoTuned { num_keep_alive_refs, throughput_weight }.validate()
     }
 
-    /// Newest cells of the column that stay referencable.
+    /// Returns the number of newest cells of the column that items can refer to.
     #[must_use]
     pub fn num_keep_alive_refs(&self) -> u32 {
         match *self {
@@ -56,7 +56,7 @@ impl ChunkLength {
         }
     }
 
-    /// Itself, if its numbers make sense.
+    /// Returns itself if its numbers are valid.
     ///
     /// # Errors
     /// [`ChunkerError`] as the constructors.

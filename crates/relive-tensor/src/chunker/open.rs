@@ -1,13 +1,13 @@
-//! The chunk that is being filled.
+//! The open chunk, which is being filled.
 
 use crate::chunk::SequenceRange;
 
-/// What is known of a chunk before it is cut.
+/// The state of a chunk before it is cut.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Open {
     pub(super) key: u64,
     pub(super) range: SequenceRange,
-    /// Steps of which some column has a row.
+    /// Number of steps for which a column has a row.
     pub(super) steps: u32,
     pub(super) columns: u32,
     pub(super) size_bytes: u64,
@@ -21,12 +21,12 @@ impl Open {
         Self { key, range, steps: 0, columns: 0, size_bytes: 0, is_awaited: false }
     }
 
-    /// Whether a row of `step` belongs to a step that is there already.
+    /// Whether a row of `step` belongs to an existing step.
     pub(super) fn continues(&self, step: i32) -> bool {
         self.steps > 0 && self.range.end == step
     }
 
-    /// Adds `rows` steps from number `first` on, and says how many were not there already.
+    /// Adds `rows` steps from number `first` on, and returns how many are new.
     pub(super) fn add_steps(&mut self, first: i32, rows: u32) -> u32 {
         let is_same = self.continues(first);
         let follows = self.steps == 0 || is_same || self.range.end.checked_add(1) == Some(first);

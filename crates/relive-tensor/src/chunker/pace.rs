@@ -1,17 +1,17 @@
-//! How often items are made.
+//! How often items are created.
 
 use crate::limits::PACED_CHUNK_BYTES;
 
 /// Counts the steps between items.
 ///
-/// Items of sequences are made every few steps. A chunk that ends where an item ends serves it as well as one chunk for
-/// each step, and is found, counted and described once: so chunks get as long as the steps between the last two items,
-/// and what comes by one call need not be cut at all.
+/// Items of sequences are created every few steps. A chunk that ends where an item ends serves it as well as one chunk
+/// per step, and is looked up, counted and described once. Chunks therefore have as many steps as there are between the
+/// last two items, and the rows of one call need not be cut at all.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Pace {
-    /// Steps since the last item.
+    /// Number of steps since the last item.
     steps: u32,
-    /// Steps between the last two items.
+    /// Number of steps between the last two items.
     gap: u32,
 }
 
@@ -20,14 +20,15 @@ impl Pace {
         self.steps = self.steps.saturating_add(steps);
     }
 
-    /// Items were made; several of the same steps count once.
+    /// Records that items were created. Several items at the same step count once.
     pub(super) fn note_items(&mut self) {
         if self.steps > 0 {
             self.gap = std::mem::take(&mut self.steps);
         }
     }
 
-    /// The steps of a chunk that ends with an item, if `given` steps of `row_bytes` bytes come at once.
+    /// Returns the number of steps of a chunk that ends with an item, if `given` steps of `row_bytes` bytes are
+    /// appended at once.
     pub(super) fn reach(self, given: u32, row_bytes: u64) -> u32 {
         let fitting = u32::try_from(PACED_CHUNK_BYTES / row_bytes.max(1)).unwrap_or(u32::MAX);
         self.gap.max(given).min(fitting)

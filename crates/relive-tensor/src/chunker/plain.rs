@@ -1,4 +1,4 @@
-//! A chunk that is stored as it is: the sizes of all of it are known before it is written.
+//! An uncompressed chunk, whose sizes are known before it is written.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::limits::MAX_CHUNK_BYTES;
 use crate::shape::Shape;
 use crate::tensor::to_u64;
 
-/// A [`Cut`](super::Cut) all columns of which are stored as they are.
+/// A [`Cut`](super::Cut) whose columns are all uncompressed.
 #[derive(Debug)]
 pub struct PlainCut<'a> {
     key: u64,
@@ -28,7 +28,7 @@ pub struct PlainColumn<'a> {
     column: &'a CutColumn<'a>,
     codec: Codec,
     shape: Shape,
-    /// What the codec has before the rows.
+    /// The header that the codec puts before the rows.
     head: SmallVec<[u8; 10]>,
 }
 
@@ -51,30 +51,30 @@ impl<'a> PlainCut<'a> {
         Ok(())
     }
 
-    /// Key of the chunk.
+    /// Returns the key of the chunk.
     #[must_use]
     pub fn key(&self) -> u64 {
         self.key
     }
 
-    /// Episode and steps covered.
+    /// Returns the episode and steps covered.
     #[must_use]
     pub fn range(&self) -> SequenceRange {
         self.range
     }
 
-    /// Its columns, in the order in which the chunk has them.
+    /// Returns its columns, in the order of the chunk.
     #[must_use]
     pub fn columns(&self) -> &[PlainColumn<'a>] {
         &self.columns
     }
 
-    /// The frame and what is in it: copied once, to where it stays.
+    /// Returns the frame and its headers. The rows are copied once, to their final place.
     pub(super) fn encode(&self) -> Encoded {
         let mut headers = SmallVec::with_capacity(self.columns.len());
         let mut start = 0_u32;
         for column in &self.columns {
-            // All of them together are within the limit of a chunk.
+            // Their sum is within the limit of a chunk.
             let end = start + u32::try_from(column.len()).unwrap_or(0);
             let (dtype, codec, shape) = (column.dtype(), column.codec, column.shape.clone());
             headers.push(ColumnHeader { dtype, codec, shape, span: start..end });
@@ -83,7 +83,7 @@ impl<'a> PlainCut<'a> {
         if let [PlainColumn { column, codec: Codec::Raw, .. }] = self.columns.as_slice()
             && let Some(bytes) = column.whole()
         {
-            // Memory that is filled piece by piece has to be cleared first.
+            // Memory that is filled in pieces would have to be cleared first.
             return (bytes.into(), headers);
         }
         let mut frame = bytemuck::allocation::zeroed_arc_slice(self.size);
@@ -98,38 +98,38 @@ impl<'a> PlainCut<'a> {
 }
 
 impl PlainColumn<'_> {
-    /// Type of the elements.
+    /// Returns the type of the elements.
     #[must_use]
     pub fn dtype(&self) -> DType {
         self.column.dtype
     }
 
-    /// The codec whose readers read it.
+    /// Returns the codec that decodes it.
     #[must_use]
     pub fn codec(&self) -> Codec {
         self.codec
     }
 
-    /// Shape of the whole column; the leading dimension is the number of rows.
+    /// Returns the shape of the whole column; the leading dimension is the number of rows.
     #[must_use]
     pub fn shape(&self) -> &Shape {
         &self.shape
     }
 
-    /// Bytes of the elements.
+    /// Returns the bytes of the elements.
     #[must_use]
     pub fn num_bytes(&self) -> usize {
         self.column.num_bytes()
     }
 
-    /// Bytes of the payload.
+    /// Returns the bytes of the payload.
     #[must_use]
     #[expect(clippy::len_without_is_empty, reason = "a column has rows")]
     pub fn len(&self) -> usize {
         self.head.len() + self.column.num_bytes()
     }
 
-    /// The payload, in some pieces.
+    /// Iterates over the pieces of the payload.
     pub fn parts(&self) -> impl Iterator<Item = &[u8]> {
         std::iter::once(self.head.as_slice()).chain(self.column.parts())
     }

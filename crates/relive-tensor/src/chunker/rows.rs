@@ -1,4 +1,4 @@
-//! Values on their way into a chunk, where they lie in the memory of a caller.
+//! Values to be put into a chunk, borrowed from the caller.
 
 use bytes::Bytes;
 
@@ -7,7 +7,7 @@ use crate::limits::STRING_ELEMENT_BYTES;
 use crate::shape::{Shape, num_elements};
 use crate::tensor::{Tensor, TensorError, check_bytes, to_u64};
 
-/// The values of one column at consecutive steps, borrowed: a chunk that they fill is encoded straight from them.
+/// The values of one column at consecutive steps, borrowed: a chunk that they fill is encoded directly from them.
 ///
 /// ```
 /// use relive_tensor::{Rows, Tensor};
@@ -28,31 +28,31 @@ pub struct Rows<'a> {
 /// The elements of some rows.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum RowData<'a> {
-    /// Little endian, row-major.
+    /// Little-endian, row-major.
     Borrowed(&'a [u8]),
-    /// The same, to be kept without a copy.
+    /// The same, which can be kept without a copy.
     Shared { bytes: &'a Bytes, start: usize, end: usize },
     /// Strings, row-major.
     Strings(&'a [Bytes]),
 }
 
 impl<'a> Rows<'a> {
-    /// The value of one step.
+    /// Returns the value of one step.
     #[must_use]
     pub fn step(value: &'a Tensor) -> Self {
         Self::of(value, value.shape().dims(), 1)
     }
 
-    /// The values of as many steps as the leading dimension says; `None` for a scalar.
+    /// Returns the values of many steps, whose number is the leading dimension; `None` for a scalar.
     #[must_use]
     pub fn steps(values: &'a Tensor) -> Option<Self> {
         Some(Self::of(values, values.shape().cell_dims(), values.shape().rows()?))
     }
 
-    /// `rows` values of shape `cell_dims`, as little-endian, row-major bytes.
+    /// Returns `rows` values of shape `cell_dims`, from little-endian, row-major bytes.
     ///
     /// # Errors
-    /// [`TensorError`] if the length is not what type and shape need, a bool byte is neither 0 nor 1, or `dtype` is
+    /// [`TensorError`] if the length does not match type and shape, if a bool byte is neither 0 nor 1, or if `dtype` is
     /// [`DType::String`].
     pub fn of_bytes(
         dtype: DType,
@@ -82,25 +82,26 @@ impl<'a> Rows<'a> {
         Self { dtype: tensor.dtype(), cell_dims, rows, data }
     }
 
-    /// Type of the elements.
+    /// Returns the type of the elements.
     #[must_use]
     pub fn dtype(&self) -> DType {
         self.dtype
     }
 
-    /// Sizes of the dimensions of one row.
+    /// Returns the sizes of the dimensions of one row.
     #[must_use]
     pub fn cell_dims(&self) -> &'a [u32] {
         self.cell_dims
     }
 
-    /// Number of rows.
+    /// Returns the number of rows.
     #[must_use]
     pub fn rows(&self) -> u32 {
         self.rows
     }
 
-    /// Bytes of one row, where strings count as in [`Tensor::size_bytes`]; of several rows of strings, the mean.
+    /// Returns the bytes of one row, with strings counted as in [`Tensor::size_bytes`]; for several rows of strings,
+    /// the mean.
     #[must_use]
     pub fn cell_bytes(&self) -> u64 {
         self.size_bytes() / u64::from(self.rows.max(1))
@@ -120,7 +121,7 @@ impl<'a> Rows<'a> {
         self.data
     }
 
-    /// `count` of the rows, from number `first` on.
+    /// Returns `count` rows, from number `first` on.
     pub(super) fn part(&self, first: u32, count: u32) -> Self {
         let cut = |len: usize| {
             let per_row = len / (self.rows as usize).max(1);
@@ -142,7 +143,7 @@ impl<'a> Rows<'a> {
 }
 
 impl<'a> RowData<'a> {
-    /// The bytes; none of strings.
+    /// Returns the bytes; empty for strings.
     pub(super) fn bytes(self) -> &'a [u8] {
         match self {
             Self::Borrowed(bytes) => bytes,

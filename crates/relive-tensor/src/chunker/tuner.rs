@@ -2,18 +2,18 @@
 
 use std::collections::VecDeque;
 
-/// Items that make a score.
+/// Number of items for a score.
 const ITEMS: usize = 10;
-/// Chunks that make a score.
+/// Number of chunks for a score.
 const CHUNKS: usize = 5;
-/// What is added to the length to try longer chunks.
+/// The increment of the length.
 const GROW: u32 = 2;
-/// What is taken from the length to try shorter chunks.
+/// The decrement of the length.
 const SHRINK: u32 = 1;
-/// How far the measured mean length may be from the wanted one for a score to count.
+/// The largest relative deviation of the measured mean length from the current one at which a score counts.
 const TOLERANCE: f64 = 0.25;
 
-/// What an [`AutoTuner`] needs to know of a chunk that an item refers to.
+/// Facts about a chunk of an item, for an [`AutoTuner`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChunkStatistic {
     /// Key of the chunk.
@@ -24,12 +24,12 @@ pub struct ChunkStatistic {
     pub size_bytes: u64,
 }
 
-/// Finds the chunk length of a column with the least cost, in the way of dm-reverb.
+/// Finds the chunk length of a column with the least cost, like dm-reverb.
 ///
-/// The cost of a length is the bytes stored per step plus, weighted, the bytes sent per step of an item: longer chunks
-/// compress better, shorter ones carry fewer steps that an item does not need. A score is taken whenever 10 items and 5
-/// new chunks were seen; if it is better than the last one, the length goes on in the same direction (+2 or -1), else
-/// it turns back.
+/// The cost of a length is the bytes stored per step plus the weighted bytes sent per step of an item: longer chunks
+/// compress better, shorter chunks carry fewer steps that an item does not need. The tuner computes a score after every
+/// 10 items and 5 new chunks. If the score is better than the last one, the length continues to change in the same
+/// direction (+2 or -1); otherwise, it reverses.
 ///
 /// ```
 /// use relive_tensor::{AutoTuner, ChunkStatistic};
@@ -63,7 +63,7 @@ struct Score {
 }
 
 impl AutoTuner {
-    /// A tuner that starts with chunks of one step and never goes beyond `num_keep_alive_refs`.
+    /// Creates a tuner that starts with chunks of one step and never exceeds `num_keep_alive_refs`.
     #[must_use]
     pub fn new(num_keep_alive_refs: u32, throughput_weight: f64) -> Self {
         Self {
@@ -76,14 +76,14 @@ impl AutoTuner {
         }
     }
 
-    /// The length to use now.
+    /// Returns the current length.
     #[must_use]
     pub fn max_chunk_length(&self) -> u32 {
         self.max_chunk_length
     }
 
-    /// Takes note of an item that is about to be sent: of its `cells` in this column and the distinct chunks they lie
-    /// in.
+    /// Records an item that is about to be sent: the number of its `cells` in this column, and the distinct chunks that
+    /// contain them.
     pub fn record_item(&mut self, cells: u32, chunks: &[ChunkStatistic]) {
         if cells == 0 || chunks.is_empty() {
             return;
@@ -104,7 +104,7 @@ impl AutoTuner {
         }
     }
 
-    /// The score of what was seen, which is then forgotten.
+    /// Returns the score of the recorded items and chunks, and forgets them.
     fn take_score(&mut self) -> Score {
         let chunks = || self.chunks.iter().map(|(_, sample)| *sample);
         let average_length = mean(self.items.iter().copied().chain(chunks()).map(|sample| sample.length));
@@ -155,7 +155,7 @@ fn mean(numbers: impl Iterator<Item = f64>) -> f64 {
     sum / count
 }
 
-/// Sizes as floats: beyond 2^32 bytes, where chunks cannot reach, they saturate.
+/// Converts a size to a float. It saturates at 2^32 bytes, which chunks cannot reach.
 fn to_f64(size_bytes: u64) -> f64 {
     u32::try_from(size_bytes).map_or(f64::from(u32::MAX), f64::from)
 }

@@ -1,4 +1,4 @@
-//! Encoding, decoding and validating, whatever the codec is.
+//! Encoding, decoding and validation with any codec.
 
 use smallvec::SmallVec;
 
@@ -6,14 +6,14 @@ use super::error::CodecError;
 use super::kind::Codec;
 use super::{lz4, snappy, zstd};
 
-/// Data that compression makes less than this part of it shorter is stored as it is.
+/// Data that compression does not shrink by at least this fraction is stored uncompressed.
 const MIN_SAVED_PART: usize = 16;
 
 impl Codec {
     /// Appends the encoded form of `src` to `out`.
     ///
     /// # Errors
-    /// [`CodecError::TooLong`] beyond 4 GiB (LZ4 and Snappy), or an error of the library; `out` is then as it was.
+    /// [`CodecError::TooLong`] beyond 4 GiB (LZ4 and Snappy), or an error of the library. `out` is then unchanged.
     pub fn encode(self, src: &[u8], out: &mut Vec<u8>) -> Result<(), CodecError> {
         match self {
             Self::Raw => {
@@ -26,7 +26,7 @@ impl Codec {
         }
     }
 
-    /// Appends what `parts` are together as it is, in a form that [`Codec::Snappy`] decodes.
+    /// Appends the concatenation of `parts` uncompressed, in a form that [`Codec::Snappy`] decodes.
     ///
     /// # Errors
     /// [`CodecError::TooLong`] beyond 4 GiB.
@@ -37,16 +37,16 @@ impl Codec {
         snappy::store(parts, out)
     }
 
-    /// What [`store`](Self::store) puts before `len` bytes.
+    /// Returns the header that [`store`](Self::store) puts before `len` bytes.
     pub(crate) fn stored_head(len: usize) -> Result<SmallVec<[u8; 10]>, CodecError> {
         snappy::stored_head(len)
     }
 
-    /// Checks that `src` decodes to exactly `expected_len` bytes, without keeping them. Snappy and LZ4 are walked tag
-    /// by tag and produce nothing; Zstandard runs through a small buffer.
+    /// Checks that `src` decodes to exactly `expected_len` bytes, without storing them. Snappy and LZ4 are walked tag
+    /// by tag without output; Zstandard is decoded through a small buffer.
     ///
     /// # Errors
-    /// [`CodecError`] with the place and kind of the damage.
+    /// [`CodecError`] with the position and kind of the damage.
     pub fn validate(self, src: &[u8], expected_len: usize) -> Result<(), CodecError> {
         match self {
             Self::Raw => self.check_len(src.len(), expected_len),
@@ -59,7 +59,7 @@ impl Codec {
     /// Decodes `src` to exactly `expected_len` bytes, in one allocation of that size.
     ///
     /// # Errors
-    /// [`CodecError`] if `src` is broken or decodes to another length. For untrusted lengths call
+    /// [`CodecError`] if `src` is broken or decodes to another length. For untrusted lengths, call
     /// [`validate`](Self::validate) first, which does not allocate them.
     pub fn decode(self, src: &[u8], expected_len: usize) -> Result<Vec<u8>, CodecError> {
         if self == Self::Raw {
@@ -71,10 +71,10 @@ impl Codec {
         Ok(out)
     }
 
-    /// Decodes `src` into all of `dst`, so that a column lands where it is needed without a copy.
+    /// Decodes `src` into all of `dst`, so a column can be decoded in place without a copy.
     ///
     /// # Errors
-    /// [`CodecError`] if `src` is broken or decodes to another length; what `dst` then holds is unspecified.
+    /// [`CodecError`] if `src` is broken or decodes to another length. The content of `dst` is then unspecified.
     pub fn decode_into(self, src: &[u8], dst: &mut [u8]) -> Result<(), CodecError> {
         match self {
             Self::Raw => {
@@ -88,7 +88,7 @@ impl Codec {
         }
     }
 
-    /// The `expected_len` decoded bytes where they lie, if they are there as they are.
+    /// Returns the `expected_len` decoded bytes in place, if `src` contains them uncompressed.
     #[inline]
     pub(crate) fn plain(self, src: &[u8], expected_len: usize) -> Option<&[u8]> {
         match self {
@@ -98,7 +98,7 @@ impl Codec {
         }
     }
 
-    /// The length of so many bytes where they are stored as they are.
+    /// Returns the encoded length of `size` uncompressed bytes.
     pub(crate) fn plain_len(self, size: u64) -> Option<u64> {
         match self {
             Self::Raw => Some(size),
@@ -107,8 +107,8 @@ impl Codec {
         }
     }
 
-    /// Whether what was encoded to `encoded` bytes is worth being decoded, instead of being stored as its `len` bytes:
-    /// whoever reads stored bytes copies them, or finds them where they lie.
+    /// Whether compressing `len` bytes to `encoded` bytes pays off. Uncompressed bytes are cheaper to read: readers
+    /// copy them or use them in place.
     pub(crate) const fn pays(encoded: usize, len: usize) -> bool {
         encoded <= len - len / MIN_SAVED_PART
     }

@@ -1,7 +1,7 @@
 //! Delta coding: each row is replaced by its difference to the row before.
 //!
-//! Only tensors of plain integers with at least two dimensions are touched. They are taken as `[N, M]` numbers of the
-//! unsigned type of the same width: `out[0] = in[0]`, `out[i] = in[i] - in[i-1]`, wrapping.
+//! It only applies to tensors of plain integers with at least two dimensions. They are treated as `[N, M]` numbers of
+//! the unsigned type of the same width: `out[0] = in[0]`, `out[i] = in[i] - in[i-1]`, wrapping.
 //!
 //! ```
 //! use relive_tensor::{DType, Shape, codec::delta};
@@ -22,9 +22,9 @@ pub fn applies(dtype: DType, shape: &Shape) -> bool {
     dtype.delta_codable() && shape.rank() >= 2
 }
 
-/// Replaces every row but the first by its difference to the row before; does nothing where [`applies`] is false.
+/// Replaces every row except the first by its difference to the row before. Does nothing if [`applies`] is false.
 pub fn encode(dtype: DType, shape: &Shape, data: &mut [u8]) {
-    // Backwards, so that the row before is still the original one.
+    // Backwards, so that the row before is still the original.
     match dtype.size_bytes().zip(layout(dtype, shape, data.len())) {
         Some((1, rows)) => rows.backwards(data, |[a], [b]| [a.wrapping_sub(b)]),
         Some((2, rows)) => rows
@@ -60,12 +60,12 @@ struct Rows {
 }
 
 impl Rows {
-    /// Applies `op` to each row but the first and the row before, from the first to the last.
+    /// Applies `op` to each row except the first and the row before it, from the first to the last.
     fn forwards<const W: usize>(self, data: &mut [u8], op: impl Fn([u8; W], [u8; W]) -> [u8; W]) {
         (1..self.count).for_each(|row| self.combine(data, row, &op));
     }
 
-    /// Applies `op` to each row but the first and the row before, from the last to the first.
+    /// Applies `op` to each row except the first and the row before it, from the last to the first.
     fn backwards<const W: usize>(self, data: &mut [u8], op: impl Fn([u8; W], [u8; W]) -> [u8; W]) {
         (1..self.count).rev().for_each(|row| self.combine(data, row, &op));
     }
@@ -82,7 +82,7 @@ impl Rows {
     }
 }
 
-/// The rows of the data, `None` if nothing is to be done.
+/// Returns the rows of the data; `None` if there is nothing to do.
 fn layout(dtype: DType, shape: &Shape, len: usize) -> Option<Rows> {
     let count = usize::try_from(shape.rows().filter(|_| applies(dtype, shape))?).ok()?;
     let len = len.checked_div(count)?;

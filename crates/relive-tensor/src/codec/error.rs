@@ -7,39 +7,39 @@ use crate::tensor::to_u64;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "the fields are named after what the messages say about them")]
 pub enum CodecError {
-    /// The payload holds another number of bytes than its dtype and shape need.
+    /// The size of the payload does not match its dtype and shape.
     #[error("{codec} payload holds {found} bytes where dtype and shape need {expected}")]
     Length { codec: Codec, expected: u64, found: u64 },
-    /// The payload is cut off or damaged.
+    /// The payload is truncated or damaged.
     #[error("{codec} payload is broken at byte {at}: {fault}")]
     Broken { codec: Codec, at: usize, fault: BlockFault },
-    /// A decoder of a library refused the payload, in its own words.
+    /// A library's decoder refused the payload; contains its message.
     #[error("{codec} payload is broken: {message}")]
     Library { codec: Codec, message: String },
     /// The data is too long for one payload.
     #[error("{codec} cannot encode {len} bytes in one payload; use shorter chunks")]
     TooLong { codec: Codec, len: u64 },
-    /// The lengths of strings end early, or one of them is no 32-bit varint.
+    /// The lengths of strings end early, or one of them is not a 32-bit varint.
     #[error("length of string {element} of {count} is cut off or no 32-bit varint")]
     StringLength { element: u64, count: u64 },
-    /// The characters after the lengths of strings are fewer or more than the lengths say.
+    /// The characters after the lengths of strings do not match the lengths.
     #[error("strings should have {expected} bytes after their lengths, found {found}")]
     StringBytes { expected: u64, found: u64 },
 }
 
-/// What is wrong at a place of a compressed block.
+/// A fault in a compressed block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BlockFault {
-    /// The leading length is cut off or no 32-bit varint.
+    /// The leading length is truncated or not a 32-bit varint.
     #[error("the leading length is cut off or no 32-bit varint")]
     Header,
-    /// A tag, or what belongs to it, is cut off.
+    /// A tag, or the data that belongs to it, is truncated.
     #[error("a tag is cut off")]
     Tag,
-    /// A literal reaches beyond the end of the payload.
+    /// A literal extends beyond the end of the payload.
     #[error("a literal reaches beyond the end of the payload")]
     Literal,
-    /// A copy reaches back to before the start of the output, or to itself.
+    /// A copy starts before the output, or at itself.
     #[error("a copy starts outside of what was decoded so far")]
     Offset,
     /// The output would be longer than announced.
@@ -48,7 +48,7 @@ pub enum BlockFault {
 }
 
 impl Codec {
-    /// Whether a payload has as many bytes as it should.
+    /// Checks the number of bytes of a payload.
     pub(super) fn check_len(self, found: usize, expected: usize) -> Result<(), CodecError> {
         if found == expected {
             return Ok(());

@@ -1,8 +1,8 @@
-//! The closed set of codecs.
+//! The codecs.
 
 use std::fmt;
 
-/// How the bytes of fixed-size elements are compressed. dm-reverb knows [`Codec::Snappy`] only.
+/// The compression of fixed-size elements. dm-reverb only supports [`Codec::Snappy`].
 ///
 /// Strings are never compressed: see [`strings`](super::strings).
 ///
@@ -18,7 +18,7 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Codec {
-    /// The bytes as they are.
+    /// Uncompressed.
     Raw,
     /// One raw Snappy block: varint length, then elements; no framing, no checksum.
     Snappy,
@@ -32,7 +32,7 @@ impl Codec {
     /// All codecs.
     pub const ALL: [Self; 4] = [Self::Raw, Self::Snappy, Self::Lz4, Self::Zstd];
 
-    /// Name of the codec in lower case.
+    /// Returns the name of the codec in lower case.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -43,7 +43,7 @@ impl Codec {
         }
     }
 
-    /// The codec of that [`name`](Self::name).
+    /// Returns the codec with that [`name`](Self::name).
     ///
     /// ```
     /// use relive_tensor::Codec;

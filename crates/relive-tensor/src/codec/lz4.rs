@@ -7,7 +7,7 @@
 use super::{BlockFault, Codec, CodecError};
 use crate::tensor::to_u64;
 
-/// Most bytes that one LZ4 block may hold.
+/// The largest content of one LZ4 block, in bytes.
 const MAX_INPUT_BYTES: usize = 0x7e00_0000;
 
 pub(super) fn encode(src: &[u8], out: &mut Vec<u8>) -> Result<(), CodecError> {
@@ -25,7 +25,7 @@ pub(super) fn encode(src: &[u8], out: &mut Vec<u8>) -> Result<(), CodecError> {
 pub(super) fn decode_into(src: &[u8], dst: &mut [u8]) -> Result<(), CodecError> {
     match lz4_flex::block::decompress_into(src, dst) {
         Ok(found) => Codec::Lz4.check_len(found, dst.len()),
-        // The walk knows the place and the reason; the library's own words are the last resort.
+        // The walk finds the position and the reason; the library's message is the last resort.
         Err(error) => {
             validate(src, dst.len())?;
             Err(CodecError::Library { codec: Codec::Lz4, message: error.to_string() })
@@ -33,7 +33,7 @@ pub(super) fn decode_into(src: &[u8], dst: &mut [u8]) -> Result<(), CodecError> 
     }
 }
 
-/// Walks the sequences of the block and checks all that a decoder would, producing nothing.
+/// Walks the sequences of the block and makes all checks of a decoder, without output.
 pub(super) fn validate(src: &[u8], expected_len: usize) -> Result<(), CodecError> {
     let found = walk(src, expected_len).map_err(|(rest, fault)| CodecError::Broken {
         codec: Codec::Lz4,
@@ -43,7 +43,7 @@ pub(super) fn validate(src: &[u8], expected_len: usize) -> Result<(), CodecError
     Codec::Lz4.check_len(found, expected_len)
 }
 
-/// Output length of the sequences, or the rest of the block from the first bad one on.
+/// Returns the output length of the sequences, or the rest of the block from the first bad sequence on.
 fn walk(mut rest: &[u8], limit: usize) -> Result<usize, (&[u8], BlockFault)> {
     let mut produced = 0_usize;
     loop {
@@ -68,7 +68,7 @@ fn advance(produced: usize, len: usize, limit: usize) -> Option<usize> {
     produced.checked_add(len).filter(|&sum| sum <= limit)
 }
 
-/// A length that starts in four bits of the token, and what follows it.
+/// Returns the length that starts in four bits of the token, and the rest.
 fn length(nibble: u8, mut after: &[u8]) -> Option<(usize, &[u8])> {
     let mut len = usize::from(nibble);
     if nibble == 15 {

@@ -1,6 +1,7 @@
 //! Codecs of chunk payloads: bytes of fixed-size elements ([`Codec`]), strings ([`strings`]), differences ([`delta`]).
 //!
-//! Every codec can be *validated* without its output being kept. What passes decodes, to exactly the expected length.
+//! Payloads of every codec can be *validated* without storing the output. A valid payload decodes to exactly the
+//! expected length.
 
 mod coding;
 pub mod delta;

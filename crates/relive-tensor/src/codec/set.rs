@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::Codec;
 
-/// Some of the codecs.
+/// A set of codecs.
 ///
 /// ```
 /// use relive_tensor::{Codec, CodecSet};
@@ -23,28 +23,28 @@ impl CodecSet {
     /// Every codec.
     pub const ALL: Self = Self((1 << Codec::ALL.len()) - 1);
 
-    /// What every peer understands, dm-reverb's among them: [`Codec::Snappy`].
+    /// What every peer supports, including dm-reverb's: [`Codec::Snappy`].
     pub const REVERB: Self = Self::NONE.with(Codec::Snappy);
 
-    /// These codecs and `codec`.
+    /// Returns these codecs and `codec`.
     #[must_use]
     pub const fn with(self, codec: Codec) -> Self {
         Self(self.0 | 1 << codec as u8)
     }
 
-    /// Whether `codec` is one of them.
+    /// Whether the set contains `codec`.
     #[must_use]
     pub const fn contains(self, codec: Codec) -> bool {
         self.0 & 1 << codec as u8 != 0
     }
 
-    /// Whether all of `others` are among them.
+    /// Whether the set contains all of `others`.
     #[must_use]
     pub const fn includes(self, others: Self) -> bool {
         self.0 & others.0 == others.0
     }
 
-    /// The codecs, in the order of [`Codec::ALL`].
+    /// Iterates over the codecs, in the order of [`Codec::ALL`].
     pub fn iter(self) -> impl Iterator<Item = Codec> {
         Codec::ALL.into_iter().filter(move |codec| self.contains(*codec))
     }

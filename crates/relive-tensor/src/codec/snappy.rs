@@ -16,7 +16,7 @@ use super::strings::read_varint32;
 use super::{BlockFault, Codec, CodecError};
 use crate::tensor::to_u64;
 
-/// Bytes of a block beside its only literal: its length twice, and a tag.
+/// Bytes of a block besides its only literal: its length twice, and a tag.
 const MAX_STORED_OVERHEAD: usize = 10;
 
 pub(super) fn encode(src: &[u8], out: &mut Vec<u8>) -> Result<(), CodecError> {
@@ -38,7 +38,7 @@ pub(super) fn encode(src: &[u8], out: &mut Vec<u8>) -> Result<(), CodecError> {
     store([src].into_iter(), out)
 }
 
-/// Appends a block that is a single literal, made of `parts`.
+/// Appends a block that is a single literal, the concatenation of `parts`.
 pub(super) fn store<'a>(
     parts: impl Iterator<Item = &'a [u8]> + Clone,
     out: &mut Vec<u8>,
@@ -50,7 +50,7 @@ pub(super) fn store<'a>(
     Ok(())
 }
 
-/// What comes before the only literal of a block, of `len` bytes.
+/// Returns the bytes before the only literal, of `len` bytes, of a block.
 pub(super) fn stored_head(len: usize) -> Result<SmallVec<[u8; MAX_STORED_OVERHEAD]>, CodecError> {
     let announced = u32::try_from(len);
     let mut rest = announced.map_err(|_| CodecError::TooLong { codec: Codec::Snappy, len: to_u64(len) })?;
@@ -72,7 +72,7 @@ pub(super) fn stored_head(len: usize) -> Result<SmallVec<[u8; MAX_STORED_OVERHEA
     Ok(head)
 }
 
-/// The data where it lies, if the block is a single literal of `expected_len` bytes.
+/// Returns the data in place, if the block is a single literal of `expected_len` bytes.
 #[inline]
 pub(super) fn plain(src: &[u8], expected_len: usize) -> Option<&[u8]> {
     let (announced, body) = read_varint32(src)?;
@@ -84,7 +84,7 @@ pub(super) fn plain(src: &[u8], expected_len: usize) -> Option<&[u8]> {
     (rest.is_empty() && data.len() == expected_len).then_some(data)
 }
 
-/// The length of a block that is a single literal of `size` bytes.
+/// Returns the length of a block that is a single literal of `size` bytes.
 pub(super) fn plain_len(size: u64) -> Option<u64> {
     let last = u32::try_from(size.checked_sub(1)?).ok()?;
     let announced = u64::from(size.ilog2() / 7) + 1;
@@ -99,7 +99,7 @@ pub(super) fn decode_into(src: &[u8], dst: &mut [u8]) -> Result<(), CodecError> 
     }
     match snap::raw::Decoder::new().decompress(src, dst) {
         Ok(found) => Codec::Snappy.check_len(found, dst.len()),
-        // The walk knows the place and the reason; the library's own words are the last resort.
+        // The walk finds the position and the reason; the library's message is the last resort.
         Err(error) => {
             validate(src, dst.len())?;
             Err(CodecError::Library { codec: Codec::Snappy, message: error.to_string() })
@@ -107,7 +107,7 @@ pub(super) fn decode_into(src: &[u8], dst: &mut [u8]) -> Result<(), CodecError> 
     }
 }
 
-/// Walks the elements of the block and checks all that a decoder would, producing nothing.
+/// Walks the elements of the block and makes all checks of a decoder, without output.
 pub(super) fn validate(src: &[u8], expected_len: usize) -> Result<(), CodecError> {
     let broken = |(rest, fault): (&[u8], BlockFault)| CodecError::Broken {
         codec: Codec::Snappy,
@@ -127,7 +127,7 @@ pub(super) fn validate(src: &[u8], expected_len: usize) -> Result<(), CodecError
     Ok(())
 }
 
-/// Output length of the elements, or the rest of the block from the first bad one on.
+/// Returns the output length of the elements, or the rest of the block from the first bad element on.
 fn walk(mut rest: &[u8], limit: u64) -> Result<u64, (&[u8], BlockFault)> {
     let mut produced = 0_u64;
     while let [tag, after @ ..] = rest {
@@ -142,7 +142,7 @@ fn walk(mut rest: &[u8], limit: u64) -> Result<u64, (&[u8], BlockFault)> {
             }
             (len, next)
         };
-        // At most 2^32 bytes per element of an input that lies in memory: no overflow.
+        // At most 2^32 bytes per element of an input in memory: no overflow.
         produced += len;
         if produced > limit {
             return Err((rest, BlockFault::Overrun));
@@ -152,7 +152,7 @@ fn walk(mut rest: &[u8], limit: u64) -> Result<u64, (&[u8], BlockFault)> {
     Ok(produced)
 }
 
-/// A literal and what follows it.
+/// Returns a literal and the rest.
 #[inline]
 fn literal(tag: u8, after: &[u8]) -> Option<(&[u8], &[u8])> {
     let (len, body) = match tag >> 2 {
@@ -168,7 +168,7 @@ fn literal(tag: u8, after: &[u8]) -> Option<(&[u8], &[u8])> {
     body.split_at_checked(usize::try_from(len + 1).ok()?)
 }
 
-/// Length and offset of a copy and what follows it.
+/// Returns length and offset of a copy, and the rest.
 #[inline]
 fn copy(tag: u8, after: &[u8]) -> Option<(u64, u64, &[u8])> {
     let len = u64::from(tag >> 2) + 1;

@@ -20,7 +20,7 @@ use crate::tensor::to_u64;
 /// Appends the payload of `values` to `out`.
 ///
 /// # Errors
-/// [`CodecError::TooLong`] if an element is 4 GiB or longer; `out` is then as it was.
+/// [`CodecError::TooLong`] if an element is 4 GiB or longer. `out` is then unchanged.
 pub fn encode(values: &[Bytes], out: &mut Vec<u8>) -> Result<(), CodecError> {
     let long = values.iter().find(|value| u32::try_from(value.len()).is_err());
     if let Some(value) = long {
@@ -34,13 +34,13 @@ pub fn encode(values: &[Bytes], out: &mut Vec<u8>) -> Result<(), CodecError> {
 /// Checks that `src` is the payload of exactly `count` strings and returns the sum of their lengths in bytes.
 ///
 /// # Errors
-/// [`CodecError`] if a length is damaged or the characters are fewer or more than the lengths say.
+/// [`CodecError`] if a length is damaged or the characters do not match the lengths.
 pub fn validate(src: &[u8], count: u64) -> Result<u64, CodecError> {
     let mut rest = src;
     let mut expected = 0_u64;
     for element in 0..count {
         let (len, after) = read_varint32(rest).ok_or(CodecError::StringLength { element, count })?;
-        // Every length takes a byte of an input that lies in memory: no overflow.
+        // Every length takes a byte of an input in memory: no overflow.
         expected += u64::from(len);
         rest = after;
     }
@@ -48,10 +48,10 @@ pub fn validate(src: &[u8], count: u64) -> Result<u64, CodecError> {
     if found == expected { Ok(found) } else { Err(CodecError::StringBytes { expected, found }) }
 }
 
-/// The `count` strings of a payload. They share one copy of the characters.
+/// Decodes the `count` strings of a payload. They share one copy of the characters.
 ///
 /// # Errors
-/// As [`validate`], and before anything is allocated.
+/// As [`validate`]. All errors are detected before anything is allocated.
 pub fn decode(src: &[u8], count: u64) -> Result<Vec<Bytes>, CodecError> {
     let total = validate(src, count)?;
     let (mut lengths, characters) =
@@ -65,7 +65,7 @@ pub fn decode(src: &[u8], count: u64) -> Result<Vec<Bytes>, CodecError> {
     Ok(values)
 }
 
-/// Reads a varint of at most five bytes whose value fits 32 bits, and returns what follows it.
+/// Reads a varint of at most five bytes whose value fits 32 bits. Returns it and the rest.
 #[inline]
 pub(super) fn read_varint32(src: &[u8]) -> Option<(u32, &[u8])> {
     let mut value = 0_u64;

@@ -8,17 +8,19 @@ use zstd::stream::raw::{Decoder, Operation};
 
 use super::{BlockFault, Codec, CodecError};
 
-/// Compression level. The lowest: replay data is written once and read a few times, so a writer's time counts most.
+/// Compression level: the lowest, because replay data is written once and read a few times, so the writer's time
+/// matters most.
 const LEVEL: i32 = 1;
 
-/// Most bytes of one block of the format once decoded, and the size of the buffer that validation decodes through.
+/// The largest decoded size of one block of the format, and the size of the buffer for validation.
 const MAX_BLOCK_BYTES: usize = 128 * 1024;
 
-// The library's states are kept: making one takes some 10 µs, ten times as long as a payload of some hundred bytes.
+// The library's contexts are kept: creating one takes some 10 µs, ten times as long as decoding a payload of some
+// hundred bytes.
 thread_local! {
     static ENCODER: RefCell<Option<Compressor<'static>>> = const { RefCell::new(None) };
     static DECODER: RefCell<Option<Decompressor<'static>>> = const { RefCell::new(None) };
-    /// Where validation decodes small payloads to.
+    /// The buffer into which validation decodes small payloads.
     static SCRATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -40,8 +42,8 @@ pub(super) fn decode_into(src: &[u8], dst: &mut [u8]) -> Result<(), CodecError> 
     check_not_empty(src)?;
     match decode_at_once(src, dst) {
         Ok(found) => Codec::Zstd.check_len(found, dst.len()),
-        // The library's one-pass decoder refuses a few odd frames that its streaming one takes, such as an empty last
-        // block in a frame that announces more. What passed validation must decode.
+        // The library's one-pass decoder refuses a few unusual frames that its streaming decoder accepts, such as an
+        // empty last block in a frame that announces more. A validated payload must decode.
         Err(_) => stream(src, dst.len(), |start, piece| {
             if let Some(place) = dst.get_mut(start..start + piece.len()) {
                 place.copy_from_slice(piece);
@@ -60,8 +62,8 @@ fn decode_at_once(src: &[u8], dst: &mut [u8]) -> io::Result<usize> {
     })
 }
 
-/// Decodes, small payloads into memory that is kept, others through a small buffer. Frames whose window is over 128 MiB
-/// are refused by the library.
+/// Decodes small payloads into a reused buffer, and others in pieces through a small buffer. The library refuses frames
+/// whose window exceeds 128 MiB.
 pub(super) fn validate(src: &[u8], expected_len: usize) -> Result<(), CodecError> {
     check_not_empty(src)?;
     if expected_len > MAX_BLOCK_BYTES {
@@ -73,7 +75,7 @@ pub(super) fn validate(src: &[u8], expected_len: usize) -> Result<(), CodecError
     })
 }
 
-/// Decodes piece by piece; `take` gets the place of each piece in the output, and the piece.
+/// Decodes in pieces. `take` gets the position of each piece in the output, and the piece.
 fn stream(src: &[u8], expected_len: usize, mut take: impl FnMut(usize, &[u8])) -> Result<(), CodecError> {
     let mut decoder = Decoder::new().map_err(|error| library(&error))?;
     let mut buffer = vec![0; MAX_BLOCK_BYTES.min(expected_len.max(1))];
@@ -83,7 +85,7 @@ fn stream(src: &[u8], expected_len: usize, mut take: impl FnMut(usize, &[u8])) -
         rest = rest.get(status.bytes_read..).unwrap_or_default();
         take(produced, buffer.get(..status.bytes_written).unwrap_or_default());
         produced += status.bytes_written;
-        // `remaining` is 0 exactly when a frame is complete and all of it was handed out.
+        // `remaining` is 0 exactly when a frame is complete and all of it was output.
         if produced > expected_len || (rest.is_empty() && status.remaining == 0) {
             return Codec::Zstd.check_len(produced, expected_len);
         }
@@ -93,7 +95,8 @@ fn stream(src: &[u8], expected_len: usize, mut take: impl FnMut(usize, &[u8])) -
     }
 }
 
-/// The library takes no bytes at all for an empty list of frames; we want at least one, as in every other codec.
+/// The library accepts an empty input as an empty list of frames. Like every other codec, we require at least one
+/// frame.
 fn check_not_empty(src: &[u8]) -> Result<(), CodecError> {
     if src.is_empty() { Err(broken(src, src, BlockFault::Header)) } else { Ok(()) }
 }

@@ -1,14 +1,14 @@
-//! Why a tensor cannot be made or viewed.
+//! The error of tensors.
 
 use crate::dtype::DType;
 use crate::limits::MAX_RANK;
 use crate::shape::Shape;
 
-/// Why a tensor cannot be made, viewed or joined.
+/// Why a tensor cannot be created, viewed or joined.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "the fields are named after what the messages say about them")]
 pub enum TensorError {
-    /// The data has not the length that dtype and shape need.
+    /// The length of the data does not match dtype and shape.
     #[error("tensor {dtype}{shape} needs {expected} bytes (elements, for strings), got {actual}")]
     Length { dtype: DType, shape: Shape, expected: u64, actual: u64 },
     /// The shape has more elements or bytes than can be counted.
@@ -20,25 +20,25 @@ pub enum TensorError {
     /// A byte of a bool tensor that is neither 0 nor 1.
     #[error("byte {position} of a bool tensor is {value}, but only 0 and 1 are bools")]
     BoolByte { position: usize, value: u8 },
-    /// Bytes were given for, or asked of, a string tensor.
+    /// Bytes were given for, or requested from, a string tensor.
     #[error("string tensors have no bytes of fixed size; use from_strings and strings")]
     Strings,
-    /// The tensor has another element type than asked for.
+    /// The tensor has another element type than requested.
     #[error("tensor has dtype {actual}, not {expected}")]
     DType { expected: DType, actual: DType },
     /// Tensors to be joined differ in shape.
     #[error("tensor has shape {actual} where {expected} is needed")]
     Shape { expected: Shape, actual: Shape },
-    /// The bytes do not start where elements of the type may lie in memory.
+    /// The bytes are not aligned for elements of the type.
     #[error("the bytes of this {dtype} tensor are not aligned for a borrowed view; use to_vec")]
     Misaligned { dtype: DType },
-    /// Rows asked for that the tensor has not.
+    /// The requested rows do not exist.
     #[error("rows {start}..{end} do not lie inside the {rows} rows of the tensor")]
     Rows { start: u32, end: u32, rows: u32 },
     /// A leading dimension was needed, but the tensor is a scalar.
     #[error("the tensor is a scalar and has no leading dimension")]
     Scalar,
-    /// A list of tensors that may not be empty was.
+    /// The list of tensors is empty.
     #[error("no tensors were given to join")]
     Nothing,
 }

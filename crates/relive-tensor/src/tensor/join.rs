@@ -1,4 +1,4 @@
-//! Tensors made of tensors.
+//! Joining and reshaping tensors.
 
 use bytes::Bytes;
 
@@ -8,7 +8,7 @@ use crate::limits::MAX_RANK;
 use crate::shape::Shape;
 
 impl Tensor {
-    /// The rows of all `parts`, one after the other, along the leading dimension.
+    /// Concatenates the rows of all `parts` along the leading dimension.
     ///
     /// ```
     /// use relive_tensor::Tensor;
@@ -18,7 +18,7 @@ impl Tensor {
     /// ```
     ///
     /// # Errors
-    /// If there are no parts, or they differ in dtype or in any dimension but the leading one.
+    /// If there are no parts, or if they differ in dtype or in any dimension except the leading one.
     pub fn concat(parts: &[Self]) -> Result<Self, TensorError> {
         let first = parts.first().ok_or(TensorError::Nothing)?;
         let mut rows = 0_u32;
@@ -34,10 +34,10 @@ impl Tensor {
         join(parts, first.dtype(), Shape::batched(rows, first.shape().cell_dims()))
     }
 
-    /// All `parts` under a new leading dimension.
+    /// Stacks all `parts` along a new leading dimension.
     ///
     /// # Errors
-    /// If there are no parts, they differ in dtype or shape, or have [`MAX_RANK`] dimensions already.
+    /// If there are no parts, if they differ in dtype or shape, or if they already have [`MAX_RANK`] dimensions.
     pub fn stack(parts: &[Self]) -> Result<Self, TensorError> {
         let first = parts.first().ok_or(TensorError::Nothing)?;
         if let Some(other) = parts.iter().find(|part| part.shape() != first.shape()) {
@@ -49,10 +49,10 @@ impl Tensor {
         join(parts, first.dtype(), Shape::batched(rows, first.shape().dims()))
     }
 
-    /// The only row, without the leading dimension.
+    /// Returns the only row, without the leading dimension.
     ///
     /// # Errors
-    /// [`TensorError::Scalar`] without a leading dimension, [`TensorError::Shape`] if its size is not 1.
+    /// [`TensorError::Scalar`] without a leading dimension; [`TensorError::Shape`] if its size is not 1.
     pub fn squeeze_leading(&self) -> Result<Self, TensorError> {
         let cell = self.shape().cell_dims();
         match self.shape().rows() {
@@ -64,10 +64,10 @@ impl Tensor {
         }
     }
 
-    /// The tensor as the only row under a new leading dimension of size 1.
+    /// Adds a leading dimension of size 1.
     ///
     /// # Errors
-    /// [`TensorError::Rank`] if it has [`MAX_RANK`] dimensions already.
+    /// [`TensorError::Rank`] if it already has [`MAX_RANK`] dimensions.
     pub fn unsqueeze(&self) -> Result<Self, TensorError> {
         if self.shape().rank() >= MAX_RANK {
             return Err(TensorError::Rank { rank: self.shape().rank() + 1 });
@@ -76,7 +76,7 @@ impl Tensor {
     }
 }
 
-/// The elements of all `parts` under `shape`.
+/// Joins the elements of all `parts` to a tensor of `shape`.
 fn join(parts: &[Tensor], dtype: DType, shape: Shape) -> Result<Tensor, TensorError> {
     if let Some(other) = parts.iter().find(|part| part.dtype() != dtype) {
         return Err(TensorError::DType { expected: dtype, actual: other.dtype() });

@@ -12,17 +12,36 @@ use crate::element::Element;
 use crate::limits::{MAX_RANK, STRING_ELEMENT_BYTES};
 use crate::shape::{Shape, num_elements};
 
-/// An immutable array of elements of one type, row-major. Clones share the data.
+/// An immutable, row-major array of elements of one type.
 ///
-/// Two tensors are equal if dtype, shape and bytes are: NaNs of the same bit pattern are equal, 0.0 and -0.0 differ.
+/// Clones and [`rows`](Self::rows) share the data.
+///
+/// # Example
 ///
 /// ```
 /// use relive_tensor::{DType, Tensor};
+///
 /// let tensor = Tensor::from_slice(&[1_i32, 2, 3, 4, 5, 6], [3, 2])?;
 /// assert_eq!(tensor.dtype(), DType::Int32);
+/// assert_eq!(tensor.size_bytes(), 24);
 /// assert_eq!(tensor.rows(1..3)?.to_vec::<i32>()?, [3, 4, 5, 6]);
+/// assert!(tensor.to_vec::<f32>().is_err(), "elements are not converted");
 /// # Ok::<(), relive_tensor::TensorError>(())
 /// ```
+///
+/// # Layout
+///
+/// Elements are little-endian, bools take one byte (0 or 1), and strings are any bytes. A tensor has at most
+/// [`MAX_RANK`] dimensions. Sizes may be 0.
+///
+/// # Equality
+///
+/// Two tensors are equal if their types, shapes and bytes are equal. NaNs with the same bits are equal; `0.0` and
+/// `-0.0` differ.
+///
+/// # Errors
+///
+/// Every method that can fail returns a [`TensorError`] that names the expected and the actual type, shape or size.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Tensor {
     dtype: DType,
@@ -37,11 +56,11 @@ enum Data {
 }
 
 impl Tensor {
-    /// A tensor over little-endian, row-major bytes, which are not copied.
+    /// Creates a tensor from little-endian, row-major bytes, without a copy.
     ///
     /// # Errors
-    /// If the length is not exactly what dtype and shape need, a bool byte is neither 0 nor 1, the shape exceeds
-    /// [`MAX_RANK`], or `dtype` is [`DType::String`].
+    /// If the length does not match dtype and shape, if a bool byte is neither 0 nor 1, if the shape exceeds
+    /// [`MAX_RANK`], or if `dtype` is [`DType::String`].
     pub fn new(dtype: DType, shape: impl Into<Shape>, data: Bytes) -> Result<Self, TensorError> {
         let shape = shape.into();
         let expected = fixed_size(dtype, &shape)?;
@@ -52,25 +71,25 @@ impl Tensor {
         Ok(Self { dtype, shape, data: Data::Fixed(data) })
     }
 
-    /// A tensor with a copy of `values`, row-major.
+    /// Creates a tensor with a copy of the row-major `values`.
     ///
     /// # Errors
-    /// If `shape` has not as many elements as `values`.
+    /// If the number of elements of `shape` differs from that of `values`.
     pub fn from_slice<T: Element>(values: &[T], shape: impl Into<Shape>) -> Result<Self, TensorError> {
         Self::new(T::DTYPE, shape, Bytes::copy_from_slice(bytemuck::cast_slice(values)))
     }
 
-    /// A tensor of shape `[]`.
+    /// Creates a tensor of shape `[]`.
     #[must_use]
     pub fn scalar<T: Element>(value: T) -> Self {
         let data = Bytes::copy_from_slice(bytemuck::bytes_of(&value));
         Self { dtype: T::DTYPE, shape: Shape::scalar(), data: Data::Fixed(data) }
     }
 
-    /// A string tensor; the elements are any bytes, row-major.
+    /// Creates a string tensor from row-major elements, which may be any bytes.
     ///
     /// # Errors
-    /// If `shape` has not as many elements as `values`.
+    /// If the number of elements of `shape` differs from that of `values`.
     pub fn from_strings<S: Into<Bytes>>(
         values: impl IntoIterator<Item = S>,
         shape: impl Into<Shape>,
@@ -85,27 +104,27 @@ impl Tensor {
         Ok(Self { dtype: DType::String, shape, data: Data::Strings(values) })
     }
 
-    /// A bool tensor, one byte per element.
+    /// Creates a bool tensor, with one byte per element.
     ///
     /// # Errors
-    /// If `shape` has not as many elements as `values`.
+    /// If the number of elements of `shape` differs from that of `values`.
     pub fn from_bools(values: &[bool], shape: impl Into<Shape>) -> Result<Self, TensorError> {
         Self::new(DType::Bool, shape, values.iter().map(|&value| u8::from(value)).collect())
     }
 
-    /// Type of the elements.
+    /// Returns the type of the elements.
     #[must_use]
     pub fn dtype(&self) -> DType {
         self.dtype
     }
 
-    /// Sizes of the dimensions.
+    /// Returns the sizes of the dimensions.
     #[must_use]
     pub fn shape(&self) -> &Shape {
         &self.shape
     }
 
-    /// Number of elements.
+    /// Returns the number of elements.
     #[must_use]
     pub fn num_elements(&self) -> usize {
         match (&self.data, self.dtype.size_bytes()) {
@@ -115,7 +134,8 @@ impl Tensor {
         }
     }
 
-    /// Memory of the elements in bytes, as dm-reverb counts it: strings count 24 bytes each besides their characters.
+    /// Returns the memory of the elements in bytes, as dm-reverb counts it: each string counts 24 bytes besides its
+    /// characters.
     #[must_use]
     pub fn size_bytes(&self) -> u64 {
         match &self.data {
@@ -126,7 +146,7 @@ impl Tensor {
         }
     }
 
-    /// The elements as little-endian bytes, `None` for strings.
+    /// Returns the elements as little-endian bytes; `None` for strings.
     #[must_use]
     pub fn bytes(&self) -> Option<&Bytes> {
         match &self.data {
@@ -135,7 +155,7 @@ impl Tensor {
         }
     }
 
-    /// The elements of a string tensor, `None` for any other.
+    /// Returns the elements of a string tensor; `None` for any other.
     #[must_use]
     pub fn strings(&self) -> Option<&[Bytes]> {
         match &self.data {
@@ -144,10 +164,10 @@ impl Tensor {
         }
     }
 
-    /// A copy of the elements.
+    /// Returns a copy of the elements.
     ///
     /// # Errors
-    /// [`TensorError::DType`] if the tensor holds elements of another type.
+    /// [`TensorError::DType`] if the tensor has elements of another type.
     pub fn to_vec<T: Element>(&self) -> Result<Vec<T>, TensorError> {
         let bytes = self.typed_bytes::<T>()?;
         let mut values = vec![T::zeroed(); self.num_elements()];
@@ -155,24 +175,24 @@ impl Tensor {
         Ok(values)
     }
 
-    /// The elements, borrowed.
+    /// Returns the elements without a copy.
     ///
     /// # Errors
-    /// [`TensorError::DType`] if the tensor holds elements of another type, [`TensorError::Misaligned`] if the bytes
-    /// came from the middle of something else and do not lie where a `T` may lie.
+    /// [`TensorError::DType`] if the tensor has elements of another type; [`TensorError::Misaligned`] if the bytes are
+    /// not aligned for `T`, which happens for a part of a larger buffer.
     pub fn as_slice<T: Element>(&self) -> Result<&[T], TensorError> {
         let bytes = self.typed_bytes::<T>()?;
         if bytes.is_empty() {
-            // An empty run of bytes may point anywhere.
+            // An empty slice may point anywhere.
             return Ok(&[]);
         }
         bytemuck::try_cast_slice(bytes).map_err(|_| TensorError::Misaligned { dtype: T::DTYPE })
     }
 
-    /// A copy of the elements of a bool tensor.
+    /// Returns a copy of the elements of a bool tensor.
     ///
     /// # Errors
-    /// [`TensorError::DType`] if the tensor holds no bools.
+    /// [`TensorError::DType`] if the tensor does not have bools.
     pub fn to_bools(&self) -> Result<Vec<bool>, TensorError> {
         match (&self.data, self.dtype) {
             (Data::Fixed(data), DType::Bool) => Ok(data.iter().map(|&byte| byte == 1).collect()),
@@ -180,10 +200,10 @@ impl Tensor {
         }
     }
 
-    /// Rows `range` of the leading dimension, without a copy of the data.
+    /// Returns the rows in `range` of the leading dimension, without a copy of the data.
     ///
     /// # Errors
-    /// [`TensorError::Scalar`] without a leading dimension, [`TensorError::Rows`] if the range is not inside it.
+    /// [`TensorError::Scalar`] without a leading dimension; [`TensorError::Rows`] if the range exceeds it.
     pub fn rows(&self, range: Range<u32>) -> Result<Self, TensorError> {
         let rows = self.shape.rows().ok_or(TensorError::Scalar)?;
         if range.start > range.end || range.end > rows {
@@ -198,7 +218,7 @@ impl Tensor {
         Ok(Self { dtype: self.dtype, shape, data })
     }
 
-    /// The same data under another shape with as many elements.
+    /// Returns the same data with another shape, which has the same number of elements.
     pub(super) fn reshaped(&self, shape: Shape) -> Self {
         Self { dtype: self.dtype, shape, data: self.data.clone() }
     }
@@ -212,20 +232,20 @@ impl Tensor {
 }
 
 impl fmt::Debug for Tensor {
-    /// Dtype, shape and size only: the data can be large.
+    /// Prints dtype, shape and size only, since the data can be large.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Tensor({}{}, {} bytes)", self.dtype, self.shape, self.size_bytes())
     }
 }
 
-/// Where `range` of `rows` equal rows lies in a run of `len` units (bytes or strings).
+/// Returns the units (bytes or strings) of rows `range`, if `rows` equal rows have `len` units.
 fn row_span(len: usize, rows: u32, range: &Range<u32>) -> Range<usize> {
     let per_row = usize::try_from(rows).ok().and_then(|rows| len.checked_div(rows)).unwrap_or(0);
     let at = |row: u32| usize::try_from(row).map_or(len, |row| row * per_row);
     at(range.start)..at(range.end)
 }
 
-/// Number of elements of `shape`, checked against the limits of a tensor.
+/// Returns the number of elements of `shape`, checked against the limits of a tensor.
 fn element_count(dtype: DType, shape: &Shape) -> Result<u64, TensorError> {
     if shape.rank() > MAX_RANK {
         return Err(TensorError::Rank { rank: shape.rank() });
@@ -233,7 +253,7 @@ fn element_count(dtype: DType, shape: &Shape) -> Result<u64, TensorError> {
     num_elements(shape.dims()).ok_or_else(|| TensorError::TooLarge { dtype, shape: shape.clone() })
 }
 
-/// Number of bytes of a tensor of fixed-size elements.
+/// Returns the number of bytes of a tensor of fixed-size elements.
 fn fixed_size(dtype: DType, shape: &Shape) -> Result<u64, TensorError> {
     let size = dtype.size_bytes().ok_or(TensorError::Strings)?;
     element_count(dtype, shape)?
@@ -241,9 +261,9 @@ fn fixed_size(dtype: DType, shape: &Shape) -> Result<u64, TensorError> {
         .ok_or_else(|| TensorError::TooLarge { dtype, shape: shape.clone() })
 }
 
-/// Checks that `data` holds elements of `dtype`: not every byte is a bool.
+/// Checks that `data` has elements of `dtype`: not every byte is a bool.
 pub(crate) fn check_bytes(dtype: DType, data: &[u8]) -> Result<(), TensorError> {
-    // The fold has no early exit, so that it runs over many bytes at once; the position is looked for only after it.
+    // The fold has no early exit, so it is vectorized; the position is only searched afterwards.
     if dtype != DType::Bool || data.iter().fold(0, |seen, &byte| seen | byte) <= 1 {
         return Ok(());
     }

@@ -11,12 +11,11 @@ use super::stored::{Columns, Trajectory};
 use super::{TrajectoryError, validate};
 use crate::chunk::Chunk;
 
-/// With more chunks than this, their numbers are found by hash instead of by looking through the list of keys, which
-/// is faster up to here.
+/// Above this number of chunks, their numbers are found by hash instead of a linear search, which is faster up to here.
 const LINEAR_SEARCH_CHUNKS: usize = 64;
 
-/// Collects chunks, columns and slices of a [`Trajectory`], and validates them at the end. It can be used again:
-/// trajectories that are cut out of their chunks alike then share how.
+/// Collects chunks, columns and slices of a [`Trajectory`], and validates them at the end. A builder can be reused:
+/// trajectories with the same slicing pattern then share it.
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -37,11 +36,11 @@ const LINEAR_SEARCH_CHUNKS: usize = 64;
 /// ```
 #[derive(Debug, Default)]
 pub struct TrajectoryBuilder {
-    // What was given so far, not yet validated.
+    // The parts so far, not validated yet.
     chunks: SmallVec<[Arc<Chunk>; 2]>,
     columns: SmallVec<[ColumnSpan; 8]>,
     slices: SmallVec<[Slice; 8]>,
-    /// Keys of the chunks in order, side by side so that a search does not touch the chunks.
+    /// Keys of the chunks in order, in one array so that a search does not access the chunks.
     keys: SmallVec<[u64; 16]>,
     /// Numbers of the chunks by key, once there are many.
     numbers: Option<HashMap<u64, u32>>,
@@ -49,14 +48,13 @@ pub struct TrajectoryBuilder {
 }
 
 impl TrajectoryBuilder {
-    /// A builder without chunks and columns.
+    /// Creates a builder without chunks and columns.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Takes a chunk and returns its number for [`Slice::chunk`]. A key that was given before keeps its number, and
-    /// the chunk that came with it first.
+    /// Adds a chunk and returns its number for [`Slice::chunk`]. A repeated key keeps its number and its first chunk.
     pub fn chunk(&mut self, chunk: Arc<Chunk>) -> u32 {
         if let Some(number) = self.number_of(chunk.key()) {
             return number;
@@ -73,14 +71,14 @@ impl TrajectoryBuilder {
         number
     }
 
-    /// Starts the next column; the slices that follow belong to it.
+    /// Starts the next column, to which the following slices belong.
     pub fn begin_column(&mut self, squeeze: bool) {
         let slices_end = count(self.slices.len());
         self.columns.push(ColumnSpan { slices_end, squeeze });
     }
 
-    /// Adds a slice to the current column. Before any [`begin_column`](Self::begin_column) it starts one that is
-    /// not squeezed.
+    /// Adds a slice to the current column. Without a [`begin_column`](Self::begin_column) before, it starts a column
+    /// that is not squeezed.
     pub fn slice(&mut self, slice: Slice) {
         if self.columns.is_empty() {
             self.begin_column(false);
@@ -96,19 +94,19 @@ impl TrajectoryBuilder {
     /// is then as empty as a new one.
     ///
     /// # Errors
-    /// [`TrajectoryError`] names the column, the chunk, what was asked and what is there.
+    /// [`TrajectoryError`] with the column, the chunk, the requested and the existing rows.
     pub fn build(&mut self) -> Result<Trajectory, TrajectoryError> {
         let draft = Columns { chunks: &self.chunks, first: 0, spans: &self.columns, slices: &self.slices };
         let checked = validate::trajectory(draft);
         let first = self.slices.iter().find(|slice| slice.chunk == 0).map_or(0, |slice| slice.offset);
         let pattern = checked.map(|()| self.patterns.of(&self.columns, &self.slices, first));
-        // Items live long and there are many: no more memory than they need.
+        // Items are many and live long, so they use no more memory than needed.
         let chunks = self.chunks.drain(..).collect();
         self.clear();
         Ok(Trajectory { chunks, first, pattern: pattern? })
     }
 
-    /// Forgets what was given since the last trajectory.
+    /// Drops the parts added since the last trajectory.
     pub fn clear(&mut self) {
         self.chunks.clear();
         self.columns.clear();
@@ -120,13 +118,13 @@ impl TrajectoryBuilder {
     fn number_of(&self, key: u64) -> Option<u32> {
         match &self.numbers {
             Some(numbers) => numbers.get(&key).copied(),
-            // From the end: slices next to each other mostly lie in the same chunk.
+            // Searches from the end, because adjacent slices are mostly in the same chunk.
             None => self.keys.iter().rposition(|&known| known == key).map(count),
         }
     }
 }
 
-/// A length as 32 bits. Lists beyond that are refused when they are validated.
+/// Converts a length to 32 bits. Longer lists are refused by the validation.
 fn count(len: usize) -> u32 {
     u32::try_from(len).unwrap_or(u32::MAX)
 }

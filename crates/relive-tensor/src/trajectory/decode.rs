@@ -1,4 +1,4 @@
-//! From a trajectory to tensors.
+//! Decodes a trajectory to tensors.
 
 use bytes::Bytes;
 use smallvec::SmallVec;
@@ -12,13 +12,14 @@ use crate::shape::Shape;
 use crate::tensor::Tensor;
 
 impl Trajectory {
-    /// Decodes all columns, in the flattening order: the slices of each one after the other, squeezed where asked.
+    /// Decodes all columns in flattening order. The slices of a column are concatenated, and squeezed columns lose
+    /// their leading dimension.
     ///
-    /// Each tensor of a chunk is decoded once, however many slices name it; one that a single slice takes whole is
-    /// decoded straight into its place. Columns that are cut out of one decoded tensor share its memory.
+    /// Each tensor of a chunk is decoded once, however many slices refer to it. A tensor that a single slice uses
+    /// completely is decoded in place. Columns that are slices of one decoded tensor share its memory.
     ///
     /// # Errors
-    /// [`TrajectoryError`] if a chunk holds bytes that are no bools.
+    /// [`TrajectoryError`] if bytes of bools in a chunk are not bools.
     pub fn decode(&self) -> Result<Vec<Tensor>, TrajectoryError> {
         let mut sources = Sources::new(self, self.pattern.slices());
         let mut tensors = Vec::with_capacity(self.num_columns());
@@ -42,8 +43,7 @@ impl Trajectory {
 /// The tensors of the chunks that slices refer to.
 struct Sources<'a> {
     trajectory: &'a Trajectory,
-    /// Where the tensors of each chunk start in `tensors`. Chunks are few and numbered, so this takes the place of a
-    /// map.
+    /// The index in `tensors` of each chunk's first tensor. Chunks are few and numbered, so this replaces a map.
     first: SmallVec<[usize; 8]>,
     /// Empty if no tensor is needed twice.
     tensors: Vec<Source>,
@@ -51,7 +51,7 @@ struct Sources<'a> {
 
 #[derive(Clone, Default)]
 struct Source {
-    /// Slices that refer to the tensor.
+    /// Number of slices that refer to the tensor.
     uses: usize,
     /// The tensor, kept if more than one slice needs it.
     decoded: Option<Tensor>,
@@ -60,7 +60,7 @@ struct Source {
 impl<'a> Sources<'a> {
     fn new(trajectory: &'a Trajectory, slices: &[Slice]) -> Self {
         let mut sources = Self { trajectory, first: SmallVec::new(), tensors: Vec::new() };
-        // The common item: chunks of one column, each used once in the order of their numbers. Nothing is to be kept.
+        // The common item: chunks of one column, each used once in the order of their numbers. Nothing has to be kept.
         if slices.is_sorted_by(|a, b| (a.chunk, a.index) < (b.chunk, b.index)) {
             return sources;
         }
@@ -78,7 +78,7 @@ impl<'a> Sources<'a> {
         sources
     }
 
-    /// The decoded column number `index`.
+    /// Decodes column number `index`.
     fn column(&mut self, index: usize, column: Column<'_>) -> Result<Tensor, TrajectoryError> {
         let mut slices = column.slices();
         let tensor = match (slices.next(), slices.next()) {
@@ -113,7 +113,7 @@ impl<'a> Sources<'a> {
             .map_err(|source| TrajectoryError::Tensor { column: index, source })
     }
 
-    /// Writes the rows of a slice to their place, without a detour where nobody else needs the tensor.
+    /// Writes the rows of a slice to `place`, directly if no other slice needs the tensor.
     fn fill(&mut self, column: usize, slice: &Slice, place: &mut [u8]) -> Result<(), TrajectoryError> {
         let chunk = self.chunk(slice);
         let index = to_usize(slice.index);
@@ -124,14 +124,14 @@ impl<'a> Sources<'a> {
                 .map_err(|source| TrajectoryError::Chunk { column, source });
         }
         let rows = self.rows(column, slice)?;
-        // Equal by construction: `place` has the length of the slice's rows.
+        // Always true: `place` has the length of the slice's rows.
         if let Some(bytes) = rows.bytes().filter(|bytes| bytes.len() == place.len()) {
             place.copy_from_slice(bytes);
         }
         Ok(())
     }
 
-    /// The rows of a slice, as a view of the decoded tensor.
+    /// Returns the rows of a slice as a view of the decoded tensor.
     fn rows(&mut self, column: usize, slice: &Slice) -> Result<Tensor, TrajectoryError> {
         let tensor = self.tensor(slice).map_err(|source| TrajectoryError::Chunk { column, source })?;
         if tensor.shape().rows() == Some(slice.length) {
@@ -141,7 +141,7 @@ impl<'a> Sources<'a> {
         tensor.rows(slice.offset..end).map_err(|source| TrajectoryError::Tensor { column, source })
     }
 
-    /// The whole tensor that a slice lies in.
+    /// Returns the whole tensor of a slice.
     fn tensor(&mut self, slice: &Slice) -> Result<Tensor, ChunkError> {
         let chunk = self.chunk(slice).expect("the builder refuses slices of unknown chunks");
         let decode = || chunk.decode_column(to_usize(slice.index));

@@ -6,7 +6,7 @@ use crate::limits::MAX_TRAJECTORY_BYTES;
 use crate::shape::Shape;
 use crate::tensor::TensorError;
 
-/// Why a trajectory is refused or cannot be decoded. Columns are counted from 0 in the flattening order.
+/// Why a trajectory is refused or cannot be decoded. Columns are numbered from 0 in flattening order.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "the fields are named after what the messages say about them")]
 pub enum TrajectoryError {
@@ -16,13 +16,13 @@ pub enum TrajectoryError {
     /// A column without slices.
     #[error("column {column} has no slices; every column needs at least one row")]
     EmptyColumn { column: usize },
-    /// A slice that names a chunk by a number which was never handed out.
+    /// A slice with an unknown number of a chunk.
     #[error("column {column} refers to chunk number {chunk} of {chunks}")]
     UnknownChunk { column: usize, chunk: u32, chunks: usize },
-    /// A slice that names a tensor which its chunk has not.
+    /// A slice of a tensor that its chunk does not have.
     #[error("column {column} refers to tensor {index} of chunk {chunk_key}, which has {tensors}")]
     Index { column: usize, chunk_key: u64, index: i64, tensors: usize },
-    /// A slice that is empty, negative, or not inside the rows of its chunk.
+    /// A slice that is empty, negative, or outside the rows of its chunk.
     #[error(
         "column {column} asks for {length} rows from row {offset} of chunk {chunk_key}, which has {rows} rows"
     )]
@@ -39,13 +39,13 @@ pub enum TrajectoryError {
         dtype: DType,
         shape: Shape,
     },
-    /// A column to be squeezed has not exactly one row.
+    /// A squeezed column does not have exactly one row.
     #[error("column {column} is squeezed but has {rows} rows; only one row can be squeezed")]
     Squeeze { column: usize, rows: u64 },
     /// More slices or columns than 32 bits can count.
     #[error("the trajectory has more slices than can be counted")]
     TooManySlices,
-    /// With this column the trajectory decodes to more than [`MAX_TRAJECTORY_BYTES`], or the column has more rows than
+    /// With this column, the trajectory exceeds [`MAX_TRAJECTORY_BYTES`] once decoded, or the column has more rows than
     /// 32 bits can count.
     #[error(
         "column {column} has {rows} rows; the limits are 2^32 rows and {MAX_TRAJECTORY_BYTES} bytes for all columns"
@@ -57,7 +57,7 @@ pub enum TrajectoryError {
     /// A chunk cannot be decoded.
     #[error("column {column}: {source}")]
     Chunk { column: usize, source: ChunkError },
-    /// Decoded slices cannot be put together.
+    /// Decoded slices cannot be joined.
     #[error("column {column}: {source}")]
     Tensor { column: usize, source: TensorError },
 }

@@ -1,4 +1,5 @@
-//! How columns are cut out of an item's chunks. Items of a writer are mostly cut in the same way, and share it.
+//! Slicing patterns: how an item's columns refer to its chunks. Most items of a writer have the same pattern and share
+//! it.
 
 use std::hash::{BuildHasher, Hash, Hasher};
 use std::sync::Arc;
@@ -7,12 +8,11 @@ use foldhash::fast::FixedState;
 
 use super::slice::{ColumnSpan, Slice};
 
-/// The slices of all columns. In the item's first chunk offsets count from a first row, which each item has of its own;
-/// those before it wrap around. Small columns share a chunk of many steps, while large ones beside them have one for
-/// each step.
+/// The slices of all columns. Offsets in the item's first chunk are relative to the item's first row; negative ones
+/// wrap around. Small columns share a chunk of many steps, while large columns have a chunk for each step.
 #[derive(Clone, Debug)]
 pub(super) enum Pattern {
-    /// One column of one slice, which needs no memory elsewhere.
+    /// One column of one slice, which needs no heap memory.
     One {
         span: ColumnSpan,
         slice: Slice,
@@ -22,13 +22,13 @@ pub(super) enum Pattern {
 
 #[derive(Debug)]
 pub(super) struct Slices {
-    /// Of the others, so that most that are not equal differ here.
+    /// A hash of the rest, in which most unequal patterns differ.
     hash: u64,
     columns: Box<[ColumnSpan]>,
     slices: Box<[Slice]>,
 }
 
-/// What offsets in a chunk count from, in an item whose first row is `first`.
+/// Returns the row that offsets in a chunk are relative to, in an item whose first row is `first`.
 pub(super) fn first_row(first: u32, chunk: u32) -> u32 {
     if chunk == 0 { first } else { 0 }
 }
@@ -50,7 +50,7 @@ impl Pattern {
 }
 
 impl Pattern {
-    /// Alike for patterns that are, and mostly for no others.
+    /// Returns a hash of the pattern.
     pub(super) fn hash(&self) -> u64 {
         match self {
             Self::One { span, slice } => {
@@ -79,21 +79,21 @@ impl Slices {
     }
 }
 
-/// Patterns that are remembered. Windows of a sequence that was added at once lie in its chunks in as many ways as
-/// there are windows.
+/// The number of remembered patterns. Windows of a sequence that was added at once have as many patterns as there are
+/// windows.
 const RECENT: usize = 16;
 
-/// The patterns that came last.
+/// Recent patterns.
 #[derive(Debug, Default)]
 pub(super) struct Patterns {
     recent: Vec<Arc<Slices>>,
-    /// The one that was found last: mostly it is the next one as well, or the one behind it.
+    /// The position of the last pattern found. The next one is mostly the same or the following one.
     last: usize,
     hasher: FixedState,
 }
 
 impl Patterns {
-    /// The pattern with these columns and slices, whose offsets in the first chunk count from `first`.
+    /// Returns the pattern with these columns and slices, whose offsets in the first chunk are relative to `first`.
     pub(super) fn of(&mut self, columns: &[ColumnSpan], slices: &[Slice], first: u32) -> Pattern {
         let relative = |slice: &Slice| Slice {
             offset: slice.offset.wrapping_sub(first_row(first, slice.chunk)),
@@ -129,7 +129,7 @@ impl Patterns {
         }
     }
 
-    /// Remembers a pattern behind the last one, in the place of another if there are many; gives its place.
+    /// Stores a pattern after the last one, replacing another if there are many. Returns its position.
     fn remember(&mut self, new: Arc<Slices>) -> usize {
         if self.recent.len() < RECENT {
             self.recent.push(new);

@@ -1,7 +1,7 @@
-//! Items as rows: the columns of a small item where they lie in one block of memory.
+//! Items as rows: small items whose columns are in one block of memory.
 //!
-//! Reading an item otherwise takes the way by its description, its chunks and their descriptions. A row is where its
-//! bytes are; what many rows have in common, which is all but two numbers, is described once.
+//! Otherwise, reading an item follows pointers to its description, its chunks and their descriptions. A row is the
+//! location of its bytes; everything else, which is all except two numbers, is described once for many rows.
 
 use std::sync::Arc;
 
@@ -13,14 +13,15 @@ use crate::dtype::DType;
 use crate::layout::ColumnLayout;
 use crate::tensor::check_bytes;
 
-/// Bytes of the largest item that is a row, all columns together: of larger ones, the way to them is a small part.
+/// The largest item that is a row, in bytes of all columns. For larger items, following the pointers is a small part of
+/// the cost.
 pub const MAX_ROW_BYTES: usize = 4_096;
 
-/// Bytes of the largest item that is made a row by copying it, because it lies in several chunks or is compressed: no
-/// more than its description takes.
+/// The largest item that is copied to form a row, because it is in several chunks or compressed, in bytes: no more than
+/// its description takes.
 pub const MAX_PACKED_BYTES: usize = 512;
 
-/// Where the columns of one item lie, as a [`RowLayout`] says.
+/// The location of one item's columns, which a [`RowLayout`] describes.
 #[derive(Clone, Debug)]
 pub struct Row {
     frame: Arc<[u8]>,
@@ -28,7 +29,7 @@ pub struct Row {
     first: u32,
 }
 
-/// What rows have in common: their columns, and how these lie.
+/// The common part of rows: their columns, and the offsets of these.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct RowLayout {
     columns: SmallVec<[RowColumn; 1]>,
@@ -38,15 +39,15 @@ pub struct RowLayout {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct RowColumn {
     layout: ColumnLayout,
-    /// Bytes from the origin of a row whose first row of the chunk is number 0, …
+    /// Offset in bytes from the origin of a row whose first row in the chunk is number 0, ……
     start: i64,
-    /// … and bytes from one such row to the next.
+    /// … and the distance in bytes between such rows.
     stride: u32,
     bytes: u32,
 }
 
 impl Row {
-    /// The bytes of column number `column`.
+    /// Returns the bytes of column number `column`.
     #[inline]
     #[must_use]
     pub fn column(&self, layout: &RowLayout, column: usize) -> Option<&[u8]> {
@@ -58,7 +59,7 @@ impl Row {
 }
 
 impl RowLayout {
-    /// What the columns are like.
+    /// Iterates over the layouts of the columns.
     pub fn columns(&self) -> impl ExactSizeIterator<Item = &ColumnLayout> {
         self.columns.iter().map(|column| &column.layout)
     }
@@ -70,11 +71,11 @@ impl RowLayout {
     }
 }
 
-/// A column as it lies in the item's only chunk.
+/// A column in the item's only chunk.
 struct Lying<'a> {
     slice: OnlySlice<'a>,
     tensor: EncodedTensor<'a>,
-    /// Where its chunk's first row begins, in the frame.
+    /// The offset in the frame of the chunk's first row.
     start: u32,
     row_bytes: u32,
 }
@@ -99,7 +100,7 @@ impl<'a> Lying<'a> {
         self.row_bytes.saturating_mul(self.slice.length)
     }
 
-    /// Where it begins beside `first`, of whose item it is.
+    /// Returns its offset relative to `first`, which is of the same item.
     fn start_beside(&self, first: &Lying<'_>) -> i64 {
         let rows = i64::from(self.slice.offset) - i64::from(first.slice.offset);
         i64::from(self.start) - i64::from(first.start) + rows * i64::from(self.row_bytes)
@@ -121,16 +122,16 @@ impl<'a> Lying<'a> {
 }
 
 impl Trajectory {
-    /// The item as a row, with its layout: that of `known` if it is such a one.
+    /// Returns the item as a row. The layout is `None` if `known` describes it.
     ///
-    /// `None` for large items, strings, chunks that a disk tier may move, bytes that are no bools, and for items over
-    /// [`MAX_PACKED_BYTES`] that lie in several chunks or are compressed.
+    /// Returns `None` for large items, strings, movable chunks, invalid bools, and for items above [`MAX_PACKED_BYTES`]
+    /// that are in several chunks or compressed.
     #[must_use]
     pub fn row(&self, known: Option<&RowLayout>) -> Option<(Row, Option<RowLayout>)> {
         self.lying_row(known).or_else(|| self.packed_row(known))
     }
 
-    /// The row where it lies in the item's only chunk.
+    /// Returns the row in place, in the item's only chunk.
     fn lying_row(&self, known: Option<&RowLayout>) -> Option<(Row, Option<RowLayout>)> {
         let [chunk] = self.chunks() else { return None };
         let mut lying: SmallVec<[Lying<'_>; 8]> = SmallVec::with_capacity(self.num_columns());
@@ -163,7 +164,7 @@ impl Trajectory {
         are_right.then_some((row, layout))
     }
 
-    /// The row as a copy of its columns, one after the other.
+    /// Returns the row as a copy of its consecutive columns.
     fn packed_row(&self, known: Option<&RowLayout>) -> Option<(Row, Option<RowLayout>)> {
         let mut layout = RowLayout { columns: SmallVec::with_capacity(self.num_columns()) };
         let mut size = 0_usize;

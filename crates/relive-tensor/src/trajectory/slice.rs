@@ -1,10 +1,10 @@
-//! How columns refer to rows of chunks.
+//! Slices: how columns refer to rows of chunks.
 
 use std::sync::Arc;
 
 use crate::chunk::Chunk;
 
-/// Some consecutive rows of one tensor of a chunk.
+/// Consecutive rows of one tensor of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Slice {
     /// The chunk, as a position in [`Trajectory::chunks`](super::Trajectory::chunks).
@@ -13,17 +13,17 @@ pub struct Slice {
     pub offset: u32,
     /// Number of rows, at least 1.
     pub length: u32,
-    /// Which tensor of the chunk.
+    /// Index of the tensor in the chunk.
     pub index: u32,
 }
 
-/// How one column is cut out of the list of all slices: it ends at `slices_end` and starts where the column before
+/// The slices of one column in the list of all slices: they end at `slices_end` and start where the previous column
 /// ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ColumnSpan {
     /// End of the column's slices, exclusive.
     pub slices_end: u32,
-    /// Whether the leading dimension, which is then 1, is dropped.
+    /// Whether to drop the leading dimension, which is then 1.
     pub squeeze: bool,
 }
 
@@ -34,12 +34,12 @@ pub struct OnlySlice<'a> {
     pub chunk: &'a Arc<Chunk>,
     /// Its position in [`Trajectory::chunks`](super::Trajectory::chunks).
     pub chunk_number: u32,
-    /// Which tensor of the chunk.
+    /// Index of the tensor in the chunk.
     pub index: usize,
     /// First row.
     pub offset: u32,
     /// Number of rows.
     pub length: u32,
-    /// Whether the leading dimension, which is then 1, is dropped.
+    /// Whether to drop the leading dimension, which is then 1.
     pub squeeze: bool,
 }

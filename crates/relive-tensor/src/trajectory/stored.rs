@@ -10,20 +10,20 @@ use crate::chunk::{Chunk, ColumnHeader};
 use crate::dtype::DType;
 use crate::shape::Shape;
 
-/// The data of an item: for every column, slices of chunks to be concatenated. Made by
-/// [`TrajectoryBuilder`](super::TrajectoryBuilder), which checks that every slice is there.
+/// The data of an item: for every column, slices of chunks to be concatenated.
+/// [`TrajectoryBuilder`](super::TrajectoryBuilder) creates it and checks that every slice exists.
 ///
-/// An item of one column and one slice takes no heap memory of its own, and items of one builder share how they are cut
-/// out of their chunks.
+/// An item of one column and one slice needs no heap memory of its own, and items of one builder share their slicing
+/// patterns.
 #[derive(Clone, Debug)]
 pub struct Trajectory {
     pub(super) chunks: SmallVec<[Arc<Chunk>; 1]>,
-    /// What the pattern's offsets in the first chunk count from.
+    /// The row that the pattern's offsets in the first chunk are relative to.
     pub(super) first: u32,
     pub(super) pattern: Pattern,
 }
 
-/// View of one column of a [`Trajectory`].
+/// A view of one column of a [`Trajectory`].
 #[derive(Clone, Copy, Debug)]
 pub struct Column<'a> {
     chunks: &'a [Arc<Chunk>],
@@ -33,44 +33,43 @@ pub struct Column<'a> {
 }
 
 impl Trajectory {
-    /// The distinct chunks, in order of first appearance.
+    /// Returns the distinct chunks, in order of first appearance.
     #[must_use]
     pub fn chunks(&self) -> &[Arc<Chunk>] {
         &self.chunks
     }
 
-    /// Number of columns, at least one.
+    /// Returns the number of columns, at least one.
     #[must_use]
     pub fn num_columns(&self) -> usize {
         self.pattern.columns().len()
     }
 
-    /// Number of slices of all columns together.
+    /// Returns the total number of slices of all columns.
     #[must_use]
     pub fn num_slices(&self) -> usize {
         self.pattern.slices().len()
     }
 
-    /// Whether its columns are slices of its chunks as those of `other`, but for the [rows](Self::first_row) that they
-    /// are counted from.
+    /// Whether it has the same slicing pattern as `other`, up to the [first rows](Self::first_row).
     #[must_use]
     pub fn is_cut_like(&self, other: &Self) -> bool {
         self.chunks.len() == other.chunks.len() && self.pattern == other.pattern
     }
 
-    /// A number that is the same for items that are [cut alike](Self::is_cut_like), and mostly for no others.
+    /// Returns a hash of the slicing pattern; see [`is_cut_like`](Self::is_cut_like).
     #[must_use]
     pub fn cut_hash(&self) -> u64 {
         self.pattern.hash()
     }
 
-    /// The row of a chunk that slices of it are counted from, where items that are cut alike are told from each other.
+    /// Returns the row of a chunk that its slices are relative to, in which items with the same slicing pattern differ.
     #[must_use]
     pub fn first_row(&self, chunk: u32) -> u32 {
         first_row(self.first, chunk)
     }
 
-    /// The columns in the flattening order.
+    /// Iterates over the columns in flattening order.
     pub fn columns(&self) -> impl ExactSizeIterator<Item = Column<'_>> {
         self.view().columns()
     }
@@ -81,18 +80,18 @@ impl Trajectory {
         self.view().column(index)
     }
 
-    /// Size of the distinct chunks' frames in bytes, as in what is sent to a reader.
+    /// Returns the size of the distinct chunks' frames in bytes, as sent to a reader.
     #[must_use]
     pub fn encoded_size_bytes(&self) -> u64 {
         self.chunks.iter().map(|chunk| chunk.size_bytes()).sum()
     }
 
-    /// The slice of a column, if all columns are one slice each: most items of one step, or of one chunk, are.
+    /// Returns the slice of a column, if every column is a single slice, as in most items of one step or one chunk.
     #[inline]
     #[must_use]
     pub fn only_slice(&self, column: usize) -> Option<OnlySlice<'_>> {
         let (slices, columns) = (self.pattern.slices(), self.pattern.columns());
-        // Every column has a slice, so that as many slices as columns are one each.
+        // Every column has a slice, so equal numbers of slices and columns mean one each.
         if slices.len() != columns.len() {
             return None;
         }
@@ -110,7 +109,7 @@ impl Trajectory {
     }
 }
 
-/// The columns of a trajectory, or of what is to become one.
+/// The columns of a trajectory, or of one under construction.
 #[derive(Clone, Copy)]
 pub(super) struct Columns<'a> {
     pub(super) chunks: &'a [Arc<Chunk>],
@@ -194,17 +193,17 @@ impl<'a> Column<'a> {
         self.chunks.len()
     }
 
-    /// Key of the chunk that a slice of this column lies in, for messages.
+    /// Returns the key of the chunk of a slice of this column, for messages.
     pub(super) fn key_of(&self, slice: &Slice) -> u64 {
         self.chunk_of(slice).map_or(0, |chunk| chunk.key())
     }
 
-    /// Header of the tensor that a slice of this column lies in.
+    /// Returns the header of the tensor of a slice of this column.
     pub(super) fn header_of(&self, slice: &Slice) -> Option<&'a ColumnHeader> {
         self.chunk_of(slice)?.column(usize::try_from(slice.index).ok()?)
     }
 
-    /// Header of the first slice's tensor; all slices agree in type and shape of a row.
+    /// Returns the header of the first slice's tensor. All slices agree in type and shape of a row.
     pub(super) fn header(&self) -> Option<&'a ColumnHeader> {
         self.header_of(&self.slices().next()?)
     }

@@ -1,4 +1,4 @@
-//! The checks that a trajectory passes once, when it is built.
+//! The validation of a trajectory when it is built.
 
 use super::TrajectoryError;
 use super::slice::Slice;
@@ -26,7 +26,7 @@ pub(super) fn trajectory(draft: Columns<'_>) -> Result<(), TrajectoryError> {
     Ok(())
 }
 
-/// Checks a column and returns its number of rows and the size of one.
+/// Checks a column and returns its number of rows and the size of a row.
 fn check_column(index: usize, column: Column<'_>) -> Result<(u64, u64), TrajectoryError> {
     let first = column.slices().next().ok_or(TrajectoryError::EmptyColumn { column: index })?;
     let first = header(index, column, &first)?;
@@ -45,7 +45,7 @@ fn check_column(index: usize, column: Column<'_>) -> Result<(u64, u64), Trajecto
     Ok((rows, first.row_size()))
 }
 
-/// Header of the tensor that a slice names, if there is one.
+/// Returns the header of the tensor of a slice, if it exists.
 fn header<'a>(index: usize, column: Column<'a>, slice: &Slice) -> Result<&'a ColumnHeader, TrajectoryError> {
     let Some(chunk) = column.chunk_of(slice) else {
         let (chunk, chunks) = (slice.chunk, column.num_chunks());

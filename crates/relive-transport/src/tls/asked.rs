@@ -1,4 +1,4 @@
-//! Whether a server wants to know who its client is.
+//! Whether a server requests the client's certificate.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,13 +7,13 @@ use rustls::client::ResolvesClientCert;
 use rustls::sign::CertifiedKey;
 use rustls::{ClientConfig, SignatureScheme};
 
-/// Set once a server has asked for a certificate. With TLS 1.3 such a server gives its verdict after the client's
-/// handshake is over, so that the client has to wait for it.
+/// Set once a server has requested a certificate. With TLS 1.3, such a server decides after the client's handshake is
+/// complete, so the client has to wait.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Asked(Arc<AtomicBool>);
 
 impl Asked {
-    /// Takes note of what happens to connections with `config`.
+    /// Watches connections with `config`.
     pub(super) fn watch(&self, config: &mut ClientConfig) {
         let inner = Arc::clone(&config.client_auth_cert_resolver);
         config.client_auth_cert_resolver = Arc::new(Watched { inner, asked: self.clone() });

@@ -1,4 +1,4 @@
-//! Certificates and keys in PEM, and what is made of them.
+//! Certificates and keys in PEM, and configurations of TLS.
 
 use std::fmt;
 use std::io;
@@ -12,20 +12,20 @@ use rustls::{CipherSuite, ClientConfig, RootCertStore, ServerConfig};
 
 use super::asked::Asked;
 
-/// The protocol that gRPC clients ask for in the handshake.
+/// The protocol that gRPC clients request in the handshake.
 const HTTP2: &[u8] = b"h2";
 
-/// The bulk path. Which of the two it is shows in the first bytes, so that a client that asks for neither is served
-/// too.
+/// The protocol name of the bulk path. The first bytes show which protocol it is, so clients that request neither are
+/// served, too.
 const BULK: &[u8] = b"relive-bulk";
 
 /// Why certificates cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
-    /// Text that is no PEM, or has nothing of the kind in it.
+    /// Text that is not PEM, or does not contain the expected object.
     #[error("no {what} in the PEM text given for it: {reason}")]
     Pem {
-        /// What was looked for.
+        /// The expected object.
         what: &'static str,
         /// What is wrong.
         reason: String,
@@ -35,10 +35,10 @@ pub enum TlsError {
     File {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
-    /// What is in a file is of no use.
+    /// The content of a file is unusable.
     #[error("{}: {source}", path.display())]
     In {
         /// The file.
@@ -46,16 +46,16 @@ pub enum TlsError {
         /// What is wrong.
         source: Box<TlsError>,
     },
-    /// They do not fit together, or are not what they should be.
+    /// They do not match or are invalid.
     #[error("the certificates cannot be used: {0}")]
     Unusable(String),
-    /// A name that no certificate can be for.
+    /// A name that no certificate can have.
     #[error("{name:?} is no name of a server that a certificate could be for")]
     Name {
         /// The name.
         name: String,
     },
-    /// The system's list of authorities.
+    /// The system's list of authorities is unavailable.
     #[error("the system has no list of certificate authorities ({0}); give one by `tls_ca`")]
     NoAuthorities(String),
 }
@@ -66,7 +66,7 @@ impl TlsError {
     }
 }
 
-/// A chain of certificates, its own first, and the key to it, as PEM text.
+/// A chain of certificates, its own first, and the private key, in PEM.
 #[derive(Clone)]
 pub struct Identity {
     chain: Vec<CertificateDer<'static>>,
@@ -74,10 +74,10 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// Reads both.
+    /// Parses both.
     ///
     /// # Errors
-    /// There is no certificate or no private key in the text.
+    /// The text has no certificate or no private key.
     pub fn from_pem(chain: &[u8], key: &[u8]) -> Result<Self, TlsError> {
         let read = PrivateKeyDer::from_pem_slice(key);
         let key =
@@ -88,7 +88,7 @@ impl Identity {
     /// Reads both from files.
     ///
     /// # Errors
-    /// A file cannot be read, or there is nothing of the kind in it.
+    /// A file cannot be read, or has no such object.
     pub fn from_files(chain: &Path, key: &Path) -> Result<Self, TlsError> {
         let (chain_pem, key_pem) = (file(chain)?, file(key)?);
         let path = if certificates(&chain_pem, "certificate").is_err() { chain } else { key };
@@ -96,22 +96,23 @@ impl Identity {
     }
 }
 
-/// The key stays out of logs.
+/// Does not print the key.
 impl fmt::Debug for Identity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Identity").field("certificates", &self.chain.len()).finish_non_exhaustive()
     }
 }
 
-/// How a server proves who it is, and whether its clients have to.
+/// The TLS configuration of a server: its certificate, and whether clients need one.
 #[derive(Debug, Clone)]
 pub struct ServerTls(pub(super) Arc<ServerConfig>);
 
 impl ServerTls {
-    /// A server with `identity`. Clients must show a certificate of `client_authorities` (PEM), if there are any.
+    /// Creates the configuration of a server with `identity`. With `client_authorities` (PEM), clients need a
+    /// certificate of one of them.
     ///
     /// # Errors
-    /// Key and certificate do not fit, or there is no authority in the text.
+    /// Key and certificate do not match, or the text has no authority.
     pub fn new(identity: Identity, client_authorities: Option<&[u8]>) -> Result<Self, TlsError> {
         let provider = provider();
         let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
@@ -131,7 +132,7 @@ impl ServerTls {
         Ok(Self(Arc::new(config)))
     }
 
-    /// The same with the authorities of clients, if there are any, in a file.
+    /// As [`new`](Self::new), with the clients' authorities, if any, in a file.
     ///
     /// # Errors
     /// As [`new`](Self::new), or the file cannot be read.
@@ -141,22 +142,22 @@ impl ServerTls {
     }
 }
 
-/// Whom a client trusts, and how it proves who it is.
+/// The TLS configuration of a client: the authorities that it trusts, and its certificate.
 #[derive(Debug, Clone)]
 pub struct ClientTls {
     pub(super) http2: Arc<ClientConfig>,
     pub(super) bulk: Arc<ClientConfig>,
     pub(super) asked: Asked,
-    /// The name that the server's certificate must be for, if it is not the one in the address.
+    /// The name that the server's certificate must have, if it is not the one in the address.
     name: Option<ServerName<'static>>,
 }
 
 impl ClientTls {
-    /// A client that trusts `authorities` (PEM; the system's list, if there are none given), and shows `identity` to
-    /// servers that ask for it.
+    /// Creates the configuration of a client that trusts `authorities_pem` (by default, the system's list), and
+    /// presents `identity` to servers that request it.
     ///
     /// # Errors
-    /// There is no authority in the text, the system has no list, or key and certificate do not fit.
+    /// The text has no authority, the system has no list, or key and certificate do not match.
     pub fn new(authorities_pem: Option<&[u8]>, identity: Option<Identity>) -> Result<Self, TlsError> {
         let roots = match authorities_pem {
             Some(pem) => authorities(pem)?,
@@ -180,7 +181,7 @@ impl ClientTls {
         Ok(Self { http2: Arc::new(http2), bulk: Arc::new(bulk), asked, name: None })
     }
 
-    /// The same with the authorities in a file.
+    /// As [`new`](Self::new), with the authorities in a file.
     ///
     /// # Errors
     /// As [`new`](Self::new), or the file cannot be read.
@@ -189,19 +190,19 @@ impl ClientTls {
         Self::new(Some(&file(path)?), identity).map_err(in_file(path))
     }
 
-    /// Expects a certificate for `name`, and not for the host in the address.
+    /// Expects a certificate for `name` instead of the host in the address.
     ///
     /// # Errors
-    /// No certificate can be for such a name.
+    /// No certificate can have such a name.
     pub fn server_name(mut self, name: &str) -> Result<Self, TlsError> {
         self.name = Some(server_name(name)?);
         Ok(self)
     }
 
-    /// The name that the certificate of the server at `host` must be for.
+    /// Returns the name that the certificate of the server at `host` must have.
     ///
     /// # Errors
-    /// No certificate can be for such a host.
+    /// No certificate can have such a name.
     pub(super) fn name_for(&self, host: &str) -> Result<ServerName<'static>, TlsError> {
         self.name.clone().map_or_else(|| server_name(host), Ok)
     }
@@ -222,7 +223,7 @@ fn server_name(name: &str) -> Result<ServerName<'static>, TlsError> {
 
 fn provider() -> Arc<rustls::crypto::CryptoProvider> {
     let mut provider = rustls::crypto::ring::default_provider();
-    // The suite that TLS 1.3 makes mandatory: keys of 128 bits are safe, and cost a quarter less than those of 256.
+    // Prefers the suite that TLS 1.3 makes mandatory: 128-bit keys are safe, and cost a quarter less than 256-bit keys.
     provider.cipher_suites.sort_by_key(|suite| suite.suite() != CipherSuite::TLS13_AES_128_GCM_SHA256);
     Arc::new(provider)
 }

@@ -1,4 +1,4 @@
-//! TLS on a TCP socket: who may be asked, who must show a certificate, and the bytes between.
+//! TLS on a TCP socket: certificates, their verification, and the encrypted connection.
 
 mod asked;
 mod config;

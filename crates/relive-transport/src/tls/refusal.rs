@@ -1,10 +1,10 @@
-//! Connections that TLS does not allow, told from those that broke.
+//! Distinguishes connections that TLS refuses from broken ones.
 
 use std::error::Error;
 use std::io;
 
-/// What TLS says, and what to do, if that is what `error` comes from: a certificate that is not trusted, one that is
-/// missing, or a peer without TLS. To try again is of no use.
+/// If TLS caused `error`, returns its message and a remedy: an untrusted or missing certificate, or a peer without TLS.
+/// A retry is useless then.
 #[must_use]
 pub fn refusal(error: &(dyn Error + 'static)) -> Option<String> {
     let mut next = Some(error);
@@ -17,7 +17,7 @@ pub fn refusal(error: &(dyn Error + 'static)) -> Option<String> {
                 _ => format!("{told}; check the certificates"),
             });
         }
-        // What an I/O error wraps is no source of it.
+        // `source` does not return the error that an I/O error wraps.
         next = match error.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
             Some(inner) => Some(inner),
             None => error.source(),

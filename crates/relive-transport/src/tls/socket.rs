@@ -1,4 +1,4 @@
-//! A TCP socket with TLS on it, read and written by two tasks at once.
+//! A TCP socket with TLS, which two tasks read and write concurrently.
 
 use std::io::{self, BufRead as _, IoSlice, Read, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,14 +10,15 @@ use tokio::net::TcpStream;
 use super::{ClientTls, ServerTls};
 use crate::limits::{TLS_READ_BYTES, TLS_SEND_BUFFER_BYTES, VERDICT_TIMEOUT};
 
-/// A TCP socket with TLS on it. The lock is held while bytes are moved and enciphered, never while anybody waits.
+/// A TCP socket with TLS. The lock is held while bytes are copied and encrypted, never across a wait.
 #[derive(Debug)]
 pub struct TlsSocket {
     tcp: TcpStream,
     session: Mutex<Session>,
 }
 
-/// TLS, and what came and was not taken by it yet. It takes 4 KiB at once, which would be a system call each.
+/// The TLS session, and received bytes that it has not processed yet. The session reads 4 KiB at a time; without this
+/// buffer, each read would be a system call.
 #[derive(Debug)]
 struct Session {
     tls: Connection,
@@ -26,19 +27,19 @@ struct Session {
 }
 
 impl TlsSocket {
-    /// Shakes hands with a client.
+    /// Completes the handshake with a client.
     ///
     /// # Errors
-    /// The client does not speak TLS, does not trust this server, or shows no certificate where it must.
+    /// The client does not use TLS, does not trust this server, or has no certificate although it must.
     pub(crate) async fn accept(tcp: TcpStream, tls: &ServerTls) -> io::Result<Self> {
         let session = ServerConnection::new(Arc::clone(&tls.0)).map_err(io::Error::other)?;
         Self::shake_hands(tcp, session.into()).await
     }
 
-    /// Shakes hands with the server at `host`, for gRPC or for the bulk path.
+    /// Completes the handshake with the server at `host`, for gRPC or the bulk path.
     ///
     /// # Errors
-    /// The server does not speak TLS, its certificate is not trusted or for another name, or it does not trust this
+    /// The server does not use TLS; its certificate is not trusted or is for another name; or it does not trust this
     /// client.
     pub(crate) async fn connect(
         tcp: TcpStream,
@@ -51,14 +52,14 @@ impl TlsSocket {
         let session = ClientConnection::new(Arc::clone(config), name).map_err(io::Error::other)?;
         let socket = Self::shake_hands(tcp, session.into()).await?;
         if tls.asked.is_set() {
-            // One that says nothing is content.
+            // A silent server accepts the client.
             let verdict = tokio::time::timeout(VERDICT_TIMEOUT, socket.verdict()).await;
             verdict.unwrap_or(Ok(()))?;
         }
         Ok(socket)
     }
 
-    /// Waits for what the server says after the handshake: that it takes the client, or that it does not.
+    /// Waits for the server's decision after the handshake: whether it accepts the client.
     async fn verdict(&self) -> io::Result<()> {
         loop {
             self.tcp.readable().await?;
@@ -91,7 +92,7 @@ impl TlsSocket {
         &self.tcp
     }
 
-    /// Waits until something can be read: what is deciphered already, or bytes of which something may come.
+    /// Waits until bytes can be read: decrypted bytes, or encrypted ones that may yield some.
     pub(crate) async fn readable(&self) -> io::Result<()> {
         if self.session().has_something() {
             return Ok(());
@@ -99,7 +100,7 @@ impl TlsSocket {
         self.tcp.readable().await
     }
 
-    /// Looks at what came without taking it.
+    /// Peeks at received bytes.
     pub(crate) fn try_peek(&self, buffer: &mut [u8]) -> io::Result<usize> {
         let mut session = self.session();
         while !session.has_plaintext() {
@@ -129,7 +130,7 @@ impl TlsSocket {
                     Err(error) if read == 0 => return Err(error),
                     Err(_) => return Ok(read),
                 },
-                // Everything that goes over this says itself where it ends.
+                // All protocols on this socket mark their end themselves.
                 Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(read),
                 Err(error) => return Err(error),
             }
@@ -147,7 +148,7 @@ impl TlsSocket {
         }
     }
 
-    /// Waits until everything written has gone out.
+    /// Waits until everything written has been sent.
     pub(crate) async fn flush(&self) -> io::Result<()> {
         std::future::poll_fn(|cx| self.poll_flush(cx)).await
     }
@@ -186,7 +187,7 @@ impl TlsSocket {
         }
     }
 
-    /// Tells the other side that this was the end, as far as the system takes it.
+    /// Sends the end of the stream to the peer, as far as the system accepts it.
     pub(crate) fn say_goodbye(&self) {
         let mut session = self.session();
         session.tls.send_close_notify();
@@ -206,12 +207,12 @@ impl Session {
         self.tls.reader().fill_buf().is_ok_and(|bytes| !bytes.is_empty())
     }
 
-    /// Whether reading may get something without waiting for the other side.
+    /// Whether a read may return bytes without waiting for the peer.
     fn has_something(&mut self) -> bool {
         self.taken < self.came.len() || self.has_plaintext()
     }
 
-    /// Deciphers some of what came, and answers what asks for it. 0 at the end.
+    /// Decrypts some received bytes, and sends responses of the protocol. Returns 0 at the end.
     fn receive(&mut self, tcp: &TcpStream) -> io::Result<usize> {
         if self.taken == self.came.len() {
             self.fetch(tcp)?;
@@ -227,19 +228,19 @@ impl Session {
         Ok(read)
     }
 
-    /// Takes over what the system has; nothing at the end.
+    /// Reads the system's available bytes; none at the end.
     fn fetch(&mut self, tcp: &TcpStream) -> io::Result<()> {
         let mut came = std::mem::take(&mut self.came);
         self.taken = 0;
         came.clear();
         came.reserve(TLS_READ_BYTES);
-        // When nothing comes the memory is given back: idle connections keep none.
+        // Memory is freed when nothing arrives, so idle connections keep none.
         tcp.try_read_buf(&mut came)?;
         self.came = came;
         Ok(())
     }
 
-    /// Sends what is enciphered.
+    /// Sends encrypted bytes.
     fn send(&mut self, tcp: &TcpStream) -> io::Result<()> {
         while self.tls.wants_write() {
             self.tls.write_tls(&mut Sending(tcp))?;
@@ -248,7 +249,7 @@ impl Session {
     }
 }
 
-/// The enciphered bytes, without waiting.
+/// Sends encrypted bytes without waiting.
 struct Sending<'a>(&'a TcpStream);
 
 impl Write for Sending<'_> {

@@ -1,9 +1,9 @@
-//! Where data in a batch may begin.
+//! Alignment of data in a batch.
 
-/// What data in a batch is aligned to: a line of memory.
+/// The alignment of data in a batch: a cache line.
 pub const ALIGNMENT: usize = 64;
 
-/// The next multiple of [`ALIGNMENT`].
+/// Rounds up to a multiple of [`ALIGNMENT`].
 #[must_use]
 pub fn aligned(offset: usize) -> usize {
     offset.next_multiple_of(ALIGNMENT)

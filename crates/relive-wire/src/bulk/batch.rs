@@ -1,4 +1,4 @@
-//! Heads of batches, held to the bytes that come with them.
+//! Validated heads of batches.
 
 use std::ops::Range;
 
@@ -9,7 +9,7 @@ use crate::limits::MAX_BULK_SAMPLES;
 use crate::v1::{BatchColumn, BatchHead};
 use crate::{WireError, dtype};
 
-/// What is in the data of a batch, where all places lie within it.
+/// The layout of a batch's data. All ranges are within the data.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BatchView {
     /// Number of samples, at least one.
@@ -23,20 +23,19 @@ pub struct BatchView {
 /// A column of a batch.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ColumnView {
-    /// Type and shape; of samples that differ in their number of rows, without any.
+    /// Type and shape; without the number of rows if samples differ in it.
     pub layout: ColumnLayout,
-    /// Where the numbers of rows are, uint32 each, if samples differ in them.
+    /// The range of the numbers of rows, as uint32, if samples differ in them.
     pub rows_at: Option<Range<usize>>,
-    /// Where the elements are, sample after sample.
+    /// The range of the elements, sample by sample.
     pub data_at: Range<usize>,
 }
 
 impl BatchView {
-    /// Reads a head.
+    /// Parses a head.
     ///
     /// # Errors
-    /// [`WireError::Batch`] for one that does not fit itself. Whether rows that are told one by one fit is checked by
-    /// [`ColumnView::rows_of_each`].
+    /// [`WireError::Batch`] for an inconsistent head. [`ColumnView::rows_of_each`] checks the rows of single samples.
     pub fn new(head: &BatchHead) -> Result<Self, WireError> {
         let samples = usize::try_from(head.samples).unwrap_or(usize::MAX);
         if samples == 0 || samples > MAX_BULK_SAMPLES {
@@ -92,10 +91,10 @@ impl ColumnView {
         Ok(view)
     }
 
-    /// Rows of each sample of a batch of `samples` with this data; none if all have as many.
+    /// Returns the rows of each sample of a batch of `samples` with this data; `None` if all have the same number.
     ///
     /// # Errors
-    /// [`WireError::Batch`] if they do not make the bytes of the column.
+    /// [`WireError::Batch`] if they do not add up to the bytes of the column.
     pub fn rows_of_each(&self, samples: usize, data: &[u8]) -> Result<Option<Vec<u32>>, WireError> {
         let Some(rows_at) = &self.rows_at else { return Ok(None) };
         let numbers = data.get(rows_at.clone()).unwrap_or_default();

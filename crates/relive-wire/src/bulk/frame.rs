@@ -5,13 +5,13 @@ use crate::limits::{MAX_BULK_BODY_BYTES, MAX_BULK_HEAD_BYTES};
 /// Bytes of a header.
 pub const HEADER_BYTES: usize = 16;
 
-/// What a frame is.
+/// The kind of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum FrameKind {
     /// Client: the connection reads batches. Head: `OpenSampler`.
     OpenSampler = 1,
-    /// Client: more batches are wanted. Head: `AskBatches`.
+    /// Client: requests more batches. Head: `AskBatches`.
     Ask = 2,
     /// Server: a piece of shared memory. Head: `ShareMemory`.
     Share = 3,
@@ -19,59 +19,58 @@ pub enum FrameKind {
     Batch = 4,
     /// Server: the connection ends. Head: `BulkError`.
     Error = 5,
-    /// Client: the connection brings items.
+    /// Client: the connection carries items.
     OpenWriter = 6,
     /// Client: chunks and items. Body: `InsertItems`.
     Insert = 7,
-    /// Server: items that are in their tables. Body: their keys, as uint64.
+    /// Server: items are in their tables. Body: their keys, as uint64.
     Confirm = 8,
-    /// Client: nothing more comes; the server confirms what came and ends.
+    /// Client: the end. The server confirms the received items and closes.
     End = 9,
-    /// Server: samples of a batch one by one, since they are not all there yet, have no columns in common, or have
+    /// Server: single samples of a batch, because some are not available yet, they have no common columns, or they have
     /// strings. Body: `SampleStreamResponse`s of deepmind.reverb, each with gRPC's header.
     Samples = 10,
-    /// Of a connection to the rows of a trajectory store, as all that follow. Client: the connection begins. Head: a
-    /// token.
+    /// Client: opens a connection to the rows of a trajectory store; the following kinds belong to it. Head: a token.
     OpenRows = 11,
-    /// Server: what the store is. Head: its shape and schema.
+    /// Server: describes the store. Head: its shape and schema.
     RowsOpened = 12,
-    /// Client: trajectories are to stay in place. Body: their indices.
+    /// Client: pins trajectories in place. Body: their indices.
     PinRows = 13,
-    /// Server: what was pinned. Body: 40 bytes for each index.
+    /// Server: the pinned trajectories. Body: 40 bytes for each index.
     PinnedRows = 14,
-    /// Client: steps are wanted. Head: windows; body: trajectories and their current steps.
+    /// Client: requests steps. Head: windows; body: trajectories and their current steps.
     ReadRows = 15,
     /// Server: the steps. Body: those of the first window, row by row, then those of the next.
     Rows = 16,
-    /// Client: trajectories may go. Head: which of its pins.
+    /// Client: releases trajectories. Head: which of its pins.
     ReleaseRows = 17,
     /// Server: a request was refused. Head: kind and text.
     RowsRefused = 18,
 }
 
-/// The fixed part of a frame: kind, three zeros, the length of the head (uint32) and of the body (uint64), little
-/// endian.
+/// The fixed part of a frame: kind, three zeros, the length of the head (uint32) and of the body (uint64),
+/// little-endian.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FrameHeader {
-    /// What it is.
+    /// Its kind.
     pub kind: FrameKind,
     head_len: u32,
     body_len: u64,
 }
 
-/// What came is no frame.
+/// Why bytes are not a frame.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FrameError {
-    /// Of a kind that nobody knows.
+    /// An unknown kind.
     #[error("a frame of kind {0}, which does not exist")]
     Kind(u8),
-    /// Zeros are something else.
+    /// Reserved bytes that are not zero.
     #[error("a frame whose reserved bytes are {0:?}")]
     Reserved([u8; 3]),
     /// A head beyond the limit.
     #[error("a frame's head of {got} bytes, at most {limit} are supported")]
     Head {
-        /// What was announced.
+        /// The announced length.
         got: u64,
         /// The limit.
         limit: usize,
@@ -79,7 +78,7 @@ pub enum FrameError {
     /// A body beyond the limit.
     #[error("a frame's body of {got} bytes, at most {limit} are supported")]
     Body {
-        /// What was announced.
+        /// The announced length.
         got: u64,
         /// The limit.
         limit: usize,
@@ -87,7 +86,7 @@ pub enum FrameError {
 }
 
 impl FrameHeader {
-    /// The header of a frame.
+    /// Creates the header of a frame.
     ///
     /// # Errors
     /// [`FrameError`] for a head or a body beyond the limits.
@@ -99,19 +98,19 @@ impl FrameHeader {
         Ok(Self { kind, head_len, body_len: body })
     }
 
-    /// Bytes of the head.
+    /// Returns the bytes of the head.
     #[must_use]
     pub fn head_len(&self) -> usize {
         self.head_len as usize
     }
 
-    /// Bytes of the body.
+    /// Returns the bytes of the body.
     #[must_use]
     pub fn body_len(&self) -> usize {
         usize::try_from(self.body_len).unwrap_or(usize::MAX)
     }
 
-    /// The header's bytes.
+    /// Returns the header's bytes.
     #[must_use]
     pub fn encode(&self) -> [u8; HEADER_BYTES] {
         let mut out = [0; HEADER_BYTES];
@@ -123,10 +122,10 @@ impl FrameHeader {
         out
     }
 
-    /// Reads a header.
+    /// Parses a header.
     ///
     /// # Errors
-    /// [`FrameError`] for what is none.
+    /// [`FrameError`] for an invalid header.
     pub fn decode(bytes: &[u8; HEADER_BYTES]) -> Result<Self, FrameError> {
         let [kind, reserved @ .., h0, h1, h2, h3, b0, b1, b2, b3, b4, b5, b6, b7] = *bytes;
         let kind = FrameKind::from_byte(kind).ok_or(FrameError::Kind(kind))?;

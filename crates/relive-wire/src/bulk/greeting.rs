@@ -1,8 +1,8 @@
-//! How a connection of the bulk path begins.
+//! The beginning of a connection of the bulk path.
 
-/// The first bytes of a connection of the bulk path, with its version. HTTP/2 begins otherwise, and so does every other
-/// version: a client that knew the server before it was replaced is not misunderstood, but asks anew.
+/// The first bytes of a connection of the bulk path, with its version. They differ from HTTP/2 and from every other
+/// version, so if a server is replaced, its old clients are not misunderstood, but negotiate again.
 pub const MAGIC: &[u8; 8] = b"RELIVE2\n";
 
-/// The version that both sides speak.
+/// The version of the protocol.
 pub const VERSION: u32 = 2;

@@ -1,19 +1,19 @@
-//! What is told of each sample of a batch: arrays of numbers, one after the other.
+//! Facts about each sample of a batch, as consecutive arrays of numbers.
 
 use std::ops::Range;
 
 use super::aligned;
 
-/// What is told of one sample.
+/// Facts about one sample.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct BatchInfo {
     /// The item's key.
     pub key: u64,
-    /// How likely it was to be sampled.
+    /// The probability with which it was sampled.
     pub probability: f64,
     /// Its priority.
     pub priority: f64,
-    /// Items in the table at that moment.
+    /// Number of items in the table at that moment.
     pub table_size: u64,
     /// When it was inserted, in nanoseconds since 1970.
     pub inserted_at: i64,
@@ -23,24 +23,24 @@ pub struct BatchInfo {
     pub rate_limited: bool,
 }
 
-/// Where the arrays of a batch of so many samples lie: key, probability, priority, table size, time of the insert (each
-/// of 8 bytes), times sampled (4 bytes), rate limited (1 byte), little endian.
+/// The layout of a batch's arrays: key, probability, priority, table size, time of the insert (8 bytes each), times
+/// sampled (4 bytes), rate limited (1 byte), little-endian.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InfoLayout {
     samples: usize,
 }
 
-/// Arrays of eight bytes an element.
+/// The number of arrays with elements of eight bytes.
 const WIDE: usize = 5;
 
 impl InfoLayout {
-    /// The layout for `samples`.
+    /// Returns the layout for `samples` samples.
     #[must_use]
     pub fn of(samples: usize) -> Self {
         Self { samples }
     }
 
-    /// Bytes that all arrays take, up to where data begins.
+    /// Returns the bytes of all arrays, up to the beginning of the data.
     #[must_use]
     pub fn size_bytes(&self) -> usize {
         aligned(self.samples.saturating_mul(WIDE * 8 + 4 + 1))
@@ -59,7 +59,7 @@ impl InfoLayout {
         }
     }
 
-    /// What is told of each sample; none if `bytes` are too few.
+    /// Reads the facts about each sample; none if there are too few `bytes`.
     pub fn read<'b>(&self, bytes: &'b [u8]) -> impl Iterator<Item = BatchInfo> + use<'b> {
         let samples = self.samples;
         let wide = |array| elements::<8>(bytes, array * samples * 8, samples);
@@ -94,7 +94,7 @@ fn put<const N: usize>(out: &mut [u8], at: usize, value: [u8; N]) {
     }
 }
 
-/// The elements of an array; none if the bytes end before them.
+/// Returns the elements of an array; none if there are too few bytes.
 fn elements<const N: usize>(bytes: &[u8], start: usize, count: usize) -> &[[u8; N]] {
     bytes.get(range(start, count.saturating_mul(N))).unwrap_or_default().as_chunks().0
 }

@@ -1,4 +1,4 @@
-//! Insert frames as they are sent.
+//! Encoding of insert frames.
 
 use bytes::Bytes;
 use prost::Message;
@@ -7,25 +7,25 @@ use prost::encoding::{WireType, encode_key, encode_varint};
 use super::frame::{FrameError, FrameHeader, FrameKind, HEADER_BYTES};
 use crate::v1::InsertItems;
 
-/// Chunks from this size on are sent from where they lie: copying them costs more than another part of a write.
+/// Chunks from this size on are sent without a copy: a copy costs more than another part of a write.
 const UNCOPIED_BYTES: usize = 4 << 10;
 
-/// The number of [`InsertItems::chunks`].
+/// The field number of [`InsertItems::chunks`].
 const CHUNKS: u32 = 1;
 
-/// An Insert frame: what is copied together, and large chunks between its parts. It keeps its memory for the next one.
+/// An Insert frame: a buffer of small parts, with large chunks between them. It keeps its memory for the next frame.
 #[derive(Debug, Default)]
 pub struct InsertFrame {
     copied: Vec<u8>,
-    /// Large chunks, and how much of what is copied comes before each.
+    /// Large chunks, and the position of each in the buffer.
     large: Vec<(usize, Bytes)>,
 }
 
 impl InsertFrame {
-    /// Makes the frame of `request`, whose chunks it takes.
+    /// Builds the frame of `request`, and takes its chunks.
     ///
     /// # Errors
-    /// The request is larger than a frame may be.
+    /// The request exceeds the limit of a frame.
     pub fn fill(&mut self, mut request: InsertItems) -> Result<(), FrameError> {
         self.copied.clear();
         self.large.clear();
@@ -47,7 +47,7 @@ impl InsertFrame {
         Ok(())
     }
 
-    /// The frame's bytes, header and all.
+    /// Iterates over the frame's bytes, including the header.
     pub fn parts(&self) -> impl Iterator<Item = &[u8]> {
         let ends = self.large.iter().map(|(end, _)| *end).chain([self.copied.len()]);
         let starts = [0].into_iter().chain(self.large.iter().map(|(end, _)| *end));
@@ -56,7 +56,7 @@ impl InsertFrame {
         copied.zip(large).flat_map(|(copied, large)| [copied, large])
     }
 
-    /// Lets go of the chunks, and of what is copied if it takes more than so many bytes.
+    /// Releases the chunks, and the buffer if it exceeds `kept_bytes`.
     pub fn clear(&mut self, kept_bytes: usize) {
         self.large.clear();
         if self.copied.capacity() > kept_bytes {

@@ -1,7 +1,7 @@
-//! The bulk path: frames of Relive's own, beside gRPC on the same port. `docs/protocol.md` specifies it.
+//! The bulk path: Relive's own frames, beside gRPC on the same port. `docs/protocol.md` specifies it.
 //!
-//! A connection begins with [`MAGIC`] and serves one purpose, which its first frame tells. A frame is a
-//! [`FrameHeader`], a head (a message of `bulk.proto`), and a body that is bytes and nothing else.
+//! A connection begins with [`MAGIC`] and has one purpose, which its first frame defines. A frame is a [`FrameHeader`],
+//! a head (a message of `bulk.proto`), and a body of plain bytes.
 
 mod align;
 mod batch;

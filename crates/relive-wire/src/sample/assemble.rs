@@ -1,4 +1,4 @@
-//! Puts samples together from the messages of a response stream, which are read where they lie.
+//! Reassembles samples from the messages of a response stream, which are parsed in place.
 
 use std::sync::Arc;
 
@@ -13,39 +13,39 @@ use crate::reader::{Field, Fields, MalformedMessage};
 use crate::structure;
 use crate::v1;
 
-/// Collects entries until a sample is whole.
+/// Collects entries until a sample is complete.
 #[derive(Debug, Default)]
 pub struct Assembler {
     begun: Option<ReceivedSample>,
     structure: Option<Arc<ItemStructure>>,
 }
 
-/// An entry as it lies in its message: whether it begins and whether it ends a sample.
+/// An entry in its message, and whether it begins or ends a sample.
 struct Entry {
     begins: bool,
     ends: bool,
 }
 
 impl Assembler {
-    /// One that goes on where items were told to look like this.
+    /// Creates an assembler for a stream whose items have this structure.
     #[must_use]
     pub fn of_items_like(structure: Option<Arc<ItemStructure>>) -> Assembler {
         Assembler { begun: None, structure }
     }
 
-    /// What items look like, as was told last.
+    /// Returns the last received structure of items.
     #[must_use]
     pub fn structure(&self) -> Option<&Arc<ItemStructure>> {
         self.structure.as_ref()
     }
 
-    /// Takes the next `SampleStreamResponse`, encoded; appends the samples that it completes to `out`.
+    /// Takes the next encoded `SampleStreamResponse`, and appends the samples that it completes to `out`.
     ///
-    /// The samples keep parts of `message`, whose memory lives until the last of them is dropped.
+    /// The samples keep parts of `message`, whose memory is freed when the last of them is dropped.
     ///
     /// # Errors
-    /// Bytes that are no such message, an entry that continues a sample which never began, or that begins one inside
-    /// another. The stream cannot be read on.
+    /// Bytes that are not such a message, or an entry that continues a sample which never began or begins one inside
+    /// another. The stream cannot be read further then.
     pub fn push(&mut self, message: &Bytes, out: &mut Vec<ReceivedSample>) -> Result<(), WireError> {
         let mut fields = Fields::new(message, 0..message.len());
         while let Some(field) = fields.next().map_err(|e| WireError::malformed_sample(0, e))? {
@@ -63,7 +63,7 @@ impl Assembler {
         Ok(())
     }
 
-    /// Takes the next entry; gives the sample that it completes.
+    /// Takes the next entry. Returns the sample that it completes.
     fn push_entry(&mut self, entry: Bytes) -> Result<Option<ReceivedSample>, WireError> {
         let Entry { begins, ends } =
             Entry::of(&entry).map_err(|error| WireError::malformed_sample(0, error))?;
@@ -83,7 +83,7 @@ impl Assembler {
         Ok(None)
     }
 
-    /// Whether a sample has begun and is not whole yet.
+    /// Whether a sample has begun and is not complete yet.
     #[must_use]
     pub fn is_mid_sample(&self) -> bool {
         self.begun.is_some()

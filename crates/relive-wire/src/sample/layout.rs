@@ -1,4 +1,4 @@
-//! Which slices of which chunks make the columns of a received sample.
+//! The slices of chunks that form the columns of a received sample.
 
 use std::ops::Range;
 
@@ -6,25 +6,24 @@ use crate::WireError;
 use crate::limits::{MAX_COLUMNS_PER_ITEM, MAX_SLICES_PER_ITEM};
 use crate::reader::{Fields, MalformedMessage, int32};
 
-/// A `FlatTrajectory` as two flat lists. It can be read into again and again, so that many samples cost no memory each.
+/// A `FlatTrajectory` as two flat lists. It can be reused, so many samples need no memory each.
 #[derive(Debug, Clone, Default)]
 pub struct TrajectoryLayout {
     slices: Vec<ReceivedSlice<i32>>,
-    /// For each column where its slices end, and whether it is squeezed.
+    /// For each column, the end of its slices, and whether it is squeezed.
     columns: Vec<(usize, bool)>,
 }
 
 /// One column of a [`TrajectoryLayout`].
 #[derive(Debug, Clone, Copy)]
 pub struct ReceivedColumn<'a> {
-    /// The slices to be joined.
+    /// The slices to be concatenated.
     pub slices: &'a [ReceivedSlice<i32>],
-    /// Whether the leading dimension is dropped.
+    /// Whether to drop the leading dimension.
     pub squeeze: bool,
 }
 
-/// Some rows of a tensor of a chunk. `N` is `i32` as long as the numbers are as sent, `u32` once their signs were
-/// checked.
+/// Some rows of a tensor of a chunk. `N` is `i32` for the numbers as sent, `u32` once their signs were checked.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ReceivedSlice<N> {
     /// The chunk.
@@ -33,12 +32,12 @@ pub struct ReceivedSlice<N> {
     pub offset: N,
     /// Number of rows.
     pub length: N,
-    /// Which tensor of the chunk.
+    /// Index of the tensor in the chunk.
     pub index: N,
 }
 
 impl TrajectoryLayout {
-    /// The columns; a description that lies has columns without slices.
+    /// Iterates over the columns. An invalid description may have columns without slices.
     pub fn columns(&self) -> impl ExactSizeIterator<Item = ReceivedColumn<'_>> {
         (0..self.columns.len()).map(|column| {
             let start = column.checked_sub(1).and_then(|before| self.columns.get(before)).map_or(0, |c| c.0);
@@ -63,7 +62,7 @@ impl TrajectoryLayout {
         if self.slices.is_empty() { Err(WireError::NoTrajectory { item }) } else { Ok(()) }
     }
 
-    /// Adds a column's slices; tells whether it is squeezed.
+    /// Adds a column's slices. Returns whether it is squeezed.
     fn read_column(&mut self, entry: &[u8], range: Range<usize>) -> Result<bool, MalformedMessage> {
         let mut squeeze = false;
         let mut fields = Fields::new(entry, range);
@@ -101,7 +100,7 @@ impl ReceivedSlice<i32> {
         Ok(slice)
     }
 
-    /// The slice, if none of its numbers is negative.
+    /// Returns the slice, if none of its numbers is negative.
     ///
     /// # Errors
     /// [`WireError::NegativeSlice`] names the item, the column and the number.

@@ -1,6 +1,6 @@
-//! Packs samples into `SampleStreamResponse` messages, cut where dm-reverb's server cuts them.
+//! Packs samples into `SampleStreamResponse` messages, divided as by dm-reverb's server.
 //!
-//! Small parts are copied into one run of bytes; large chunks are shared, not copied.
+//! Small parts are copied into one buffer; large chunks are shared, not copied.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -17,16 +17,16 @@ use crate::chunk;
 use crate::limits::{FREE_INFO_BYTES, GRPC_HEADER_BYTES, SAMPLE_RESPONSE_BYTES};
 use crate::structure;
 
-/// Chunks of at least this size travel as a part of their own: below it a copy is cheaper than a write of its own.
+/// Chunks of at least this size are separate parts: below it, a copy is cheaper than a separate write.
 const SHARED_PART_BYTES: usize = 4 << 10;
 
-/// The field of a response that tells what items look like.
+/// The field of a response with the structure of items.
 pub(super) const STRUCTURE_FIELD: u32 = 1000;
 
-/// One gRPC message, header included, as byte runs to be sent one after the other.
+/// One gRPC message, including its header, as consecutive buffers.
 #[derive(Debug, Default)]
 pub struct EncodedMessage {
-    /// The runs, in order; none is empty.
+    /// The buffers, in order; none is empty.
     pub parts: VecDeque<Bytes>,
 }
 
@@ -38,36 +38,36 @@ pub struct EncodedMessage {
 pub struct Packer {
     finished: VecDeque<EncodedMessage>,
     open: Open,
-    /// The codecs that the reader knows.
+    /// The codecs that the reader supports.
     codecs: CodecSet,
 }
 
 impl Default for Packer {
-    /// For readers that know what dm-reverb's do.
+    /// For readers that support the same codecs as dm-reverb's.
     fn default() -> Self {
         Self::for_readers_of(CodecSet::REVERB)
     }
 }
 
-/// The message under construction: whole parts, then the run of small fields being written.
+/// The message under construction: complete parts, then the buffer of small fields.
 #[derive(Debug)]
 struct Open {
     parts: VecDeque<Part>,
     tail: Writer,
     entries: usize,
-    /// Bytes of chunks, and of descriptions beyond the usual.
+    /// Bytes of chunks, and of unusually large descriptions.
     counted_bytes: usize,
 }
 
 impl Packer {
-    /// For readers that know `codecs`, [`Codec::Snappy`] among them. Chunks that have others are coded anew.
+    /// Creates a packer for readers that support `codecs`, which must include [`Codec::Snappy`]. Chunks with other
+    /// codecs are recoded.
     #[must_use]
     pub fn for_readers_of(codecs: CodecSet) -> Self {
         Self { finished: VecDeque::new(), open: Open::default(), codecs: codecs.with(Codec::Snappy) }
     }
 
-    /// Says what the items of the samples after it look like, as far as it is known. To be called before the first of
-    /// them.
+    /// Sets the structure of the items, as far as it is known. Call it before the first sample.
     pub fn tell(&mut self, structure: Option<&ItemStructure>) {
         let message = structure::of_items(structure).encode_to_vec();
         self.open.tail.key(STRUCTURE_FIELD, 2);
@@ -78,7 +78,7 @@ impl Packer {
     /// Adds one sample taken from `table`.
     ///
     /// # Errors
-    /// A chunk that is too large in the codecs that the reader knows.
+    /// A chunk that is too large in the codecs that the reader supports.
     pub fn push(&mut self, table: &str, sampled: &Sampled) -> Result<(), WireError> {
         let chunks = sampled.item.trajectory.chunks();
         if chunks.iter().all(|chunk| self.codecs.includes(chunk.codecs())) {
@@ -111,7 +111,7 @@ impl Packer {
         }
     }
 
-    /// Closes the message under construction and gives every message packed so far.
+    /// Closes the message under construction and returns all packed messages.
     pub fn finish(&mut self) -> VecDeque<EncodedMessage> {
         if self.open.entries > 0 {
             self.close_message();
@@ -132,7 +132,8 @@ impl Default for Open {
 }
 
 impl Open {
-    /// How many of `chunks` this message takes: one more than fit, as the limit is looked at after each chunk.
+    /// Returns how many of `chunks` go into this message: one more than fit, because the limit is checked after each
+    /// chunk.
     fn chunks_that_fit(&self, chunks: &[Arc<Chunk>]) -> usize {
         let mut bytes = self.counted_bytes;
         let fits = |chunk: &&Arc<Chunk>| {
@@ -173,7 +174,7 @@ impl Open {
         }
     }
 
-    /// Fills in the header, which lies at the head of the first part.
+    /// Fills in the header, which is at the beginning of the first part.
     fn into_message(mut self) -> EncodedMessage {
         self.parts.push_back(Part::Small(self.tail.out));
         let total: usize = self.parts.iter().map(Part::len).sum();
@@ -187,7 +188,7 @@ impl Open {
     }
 }
 
-/// A run of bytes of the message.
+/// A buffer of the message.
 #[derive(Debug)]
 enum Part {
     Small(Vec<u8>),

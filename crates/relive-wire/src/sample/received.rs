@@ -1,4 +1,4 @@
-//! A sample as it came: its numbers are read, everything else stays encoded in the messages it came in.
+//! A received sample: its numbers are parsed; everything else stays encoded in its messages.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -13,14 +13,14 @@ use super::layout::{ReceivedSlice, TrajectoryLayout};
 use crate::reader::{Field, Fields, MalformedMessage, int32, int64};
 use crate::{WireError, chunk};
 
-/// Numbers of the fields of a sample entry.
+/// Field numbers of a sample entry.
 pub(super) mod part {
     pub(in crate::sample) const INFO: u64 = 1;
     pub(in crate::sample) const CHUNK: u64 = 2;
     pub(in crate::sample) const END: u64 = 3;
 }
 
-/// What is told of an item with each of its samples.
+/// Facts about an item in a sample.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct ReceivedInfo {
     /// The item's key.
@@ -29,23 +29,23 @@ pub struct ReceivedInfo {
     pub priority: f64,
     /// How often it was sampled.
     pub times_sampled: i32,
-    /// How likely it was to be sampled.
+    /// The probability with which it was sampled.
     pub probability: f64,
-    /// Items in the table.
+    /// Number of items in the table.
     pub table_size: i64,
     /// Whether the rate limiter held the sample back.
     pub rate_limited: bool,
-    /// When it was inserted: seconds since 1970 and nanoseconds; none if the server does not say.
+    /// When it was inserted: seconds since 1970 and nanoseconds; `None` if the server does not report it.
     pub inserted_at: Option<(i64, i32)>,
 }
 
-/// A sample with its chunks, still encoded. It keeps the messages it came in.
+/// A sample with its encoded chunks. It keeps its messages alive.
 #[derive(Debug, Clone, Default)]
 pub struct ReceivedSample {
     info: ReceivedInfo,
-    /// The entry that the sample began with.
+    /// The first entry of the sample.
     first: Bytes,
-    /// Entries after the first: only samples that were cut have any.
+    /// Further entries, if the sample was split.
     rest: Vec<Bytes>,
     structure: Option<Arc<ItemStructure>>,
     table: Range<usize>,
@@ -58,7 +58,7 @@ impl ReceivedSample {
         structure: Option<Arc<ItemStructure>>,
     ) -> Result<ReceivedSample, WireError> {
         let mut sample = ReceivedSample { first, structure, ..ReceivedSample::default() };
-        // Cheap: the bytes are counted, not copied.
+        // Cheap: the bytes are reference-counted, not copied.
         let entry = sample.first.clone();
         sample.read(&entry).map_err(|error| WireError::malformed_sample(sample.info.key, error))?;
         match std::str::from_utf8(entry.get(sample.table.clone()).unwrap_or_default()) {
@@ -74,38 +74,38 @@ impl ReceivedSample {
         self.rest.push(entry);
     }
 
-    /// Key, priority and so on.
+    /// Returns key, priority and further facts.
     #[must_use]
     pub fn info(&self) -> &ReceivedInfo {
         &self.info
     }
 
-    /// What items of the table look like, as the server has said.
+    /// Returns the structure of the table's items that the server sent.
     #[must_use]
     pub fn structure(&self) -> Option<&Arc<ItemStructure>> {
         self.structure.as_ref()
     }
 
-    /// Name of the table.
+    /// Returns the name of the table.
     #[must_use]
     pub fn table(&self) -> &str {
         let bytes = self.first.get(self.table.clone()).unwrap_or_default();
         std::str::from_utf8(bytes).unwrap_or_default()
     }
 
-    /// Number of columns; 0 if they cannot be read.
+    /// Returns the number of columns; 0 if they cannot be parsed.
     #[must_use]
     pub fn num_columns(&self) -> usize {
         let mut layout = TrajectoryLayout::default();
         self.read_layout(&mut layout).map_or(0, |()| layout.columns().len())
     }
 
-    /// The encoded `ChunkData` messages, in the order in which they came.
+    /// Iterates over the encoded `ChunkData` messages, in the order of their arrival.
     pub fn chunks(&self) -> impl Iterator<Item = &[u8]> {
         std::iter::once(&self.first).chain(&self.rest).flat_map(|entry| {
             let mut fields = Fields::new(entry, 0..entry.len());
             std::iter::from_fn(move || {
-                // The entry was walked when it came: it is well formed.
+                // The entry was validated when it arrived.
                 while let Ok(Some(field)) = fields.next() {
                     if field.number == part::CHUNK {
                         return Some(entry.get(field.bytes().unwrap_or_default()).unwrap_or_default());
@@ -116,31 +116,31 @@ impl ReceivedSample {
         })
     }
 
-    /// Bytes of the chunks as they came.
+    /// Returns the bytes of the chunks as received.
     #[must_use]
     pub fn encoded_size_bytes(&self) -> usize {
         self.chunks().map(<[u8]>::len).sum()
     }
 
-    /// Which slices of which chunks make the columns.
+    /// Parses which slices of which chunks form the columns.
     ///
     /// # Errors
-    /// A description that cannot be read, one without slices, or one with more than
-    /// [`limits`](crate::limits) allow. Whether it fits the chunks is not looked at.
+    /// A description that cannot be parsed, has no slices, or exceeds [`limits`](crate::limits). Does not check that it
+    /// matches the chunks.
     pub fn read_layout(&self, into: &mut TrajectoryLayout) -> Result<(), WireError> {
         into.read(self.info.key, &self.first, self.trajectory.clone())
     }
 
-    /// The sample's trajectory, checked and ready to be decoded.
+    /// Returns the sample's trajectory, validated and ready to be decoded.
     ///
     /// # Errors
-    /// Chunks that cannot be read, and a trajectory that does not fit them.
+    /// Invalid chunks, or a trajectory that does not match them.
     pub fn trajectory(&self) -> Result<Trajectory, WireError> {
         self.trajectory_beside(&mut HashMap::new())
     }
 
-    /// [`trajectory`](Self::trajectory) of a sample beside others, whose chunks are `known` by their keys: those that
-    /// they share are read once. Its own are added.
+    /// As [`trajectory`](Self::trajectory), for one of several samples. `known` holds their chunks by key, so that
+    /// shared chunks are parsed once. Adds this sample's chunks.
     ///
     /// # Errors
     /// As [`trajectory`](Self::trajectory).
@@ -226,7 +226,7 @@ impl ReceivedSample {
     }
 }
 
-/// Samples have few chunks: looking through them is cheaper than a map.
+/// Samples have few chunks, so a linear search is cheaper than a map.
 fn find(chunks: &[Arc<Chunk>], key: u64) -> Option<Arc<Chunk>> {
     chunks.iter().find(|chunk| chunk.key() == key).map(Arc::clone)
 }

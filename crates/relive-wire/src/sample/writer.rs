@@ -1,5 +1,5 @@
-//! Appends protobuf fields to a buffer. Nested messages are written in place: their length is filled in when they end,
-//! so that nothing is measured twice.
+//! Appends protobuf fields to a buffer. Nested messages are written in place, and their length is filled in at the end,
+//! so nothing is measured twice.
 
 /// A message under construction.
 #[derive(Debug, Default)]
@@ -16,12 +16,12 @@ impl Writer {
         self.out.push((value & 0x7f) as u8);
     }
 
-    /// Key of a field; `wire_type` 0 is a varint, 1 eight bytes, 2 a run of bytes.
+    /// Writes the key of a field; `wire_type` 0 is a varint, 1 is eight bytes, 2 is length-delimited.
     pub(super) fn key(&mut self, number: u32, wire_type: u32) {
         self.varint(u64::from(number << 3 | wire_type));
     }
 
-    /// An integer field; zero is the default and is left out.
+    /// Writes an integer field; zero is the default and is omitted.
     pub(super) fn uint(&mut self, number: u32, value: u64) {
         if value != 0 {
             self.key(number, 0);
@@ -29,7 +29,7 @@ impl Writer {
         }
     }
 
-    /// An int32 or int64 field; negative values take ten bytes.
+    /// Writes an int32 or int64 field; negative values take ten bytes.
     pub(super) fn int(&mut self, number: u32, value: i64) {
         self.uint(number, u64::from_le_bytes(value.to_le_bytes()));
     }
@@ -53,7 +53,7 @@ impl Writer {
         }
     }
 
-    /// A nested message, written by `body`.
+    /// Writes a nested message, whose content `body` writes.
     pub(super) fn message(&mut self, number: u32, body: impl FnOnce(&mut Self)) {
         self.key(number, 2);
         let start = self.out.len();
@@ -62,8 +62,8 @@ impl Writer {
         self.close(start);
     }
 
-    /// Fills in the length of what follows the byte at `start`; a length over 127 needs more bytes than the one kept
-    /// free, so the body moves up.
+    /// Fills in the length of the bytes after `start`. A length over 127 needs more than the one reserved byte, so the
+    /// body is moved.
     fn close(&mut self, start: usize) {
         let length = self.out.len() - start - 1;
         if let (Ok(byte @ 0..0x80), Some(slot)) = (u8::try_from(length), self.out.get_mut(start)) {

@@ -1,4 +1,4 @@
-//! From a cut chunk to what is sent or shared.
+//! Encodes cut chunks to send or share them.
 
 use std::sync::Arc;
 
@@ -7,34 +7,34 @@ use relive_tensor::{Chunk, ChunkError, Codec, Cut, Encoding, Ledger, SharedHeade
 use relive_wire::chunk;
 use smallvec::SmallVec;
 
-/// Bytes from which an attempt to compress is made: the description of less takes more.
+/// The smallest size that is compressed, in bytes: below it, the description takes more.
 const MIN_COMPRESSED_BYTES: usize = 128;
 
-/// Whose bytes are held to that.
+/// The unit to which [`MIN_COMPRESSED_BYTES`] applies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Compressed {
-    /// All rows of a column together: their user has said that they belong together.
+    /// All rows of a column together, because the user has chosen the chunk length.
     Columns,
-    /// Each row: rows that happen to share a chunk are read one by one, and a small one is copied from where it lies.
-    /// Compressed, all rows would be decoded for each.
+    /// Each row: rows that happen to share a chunk are read one by one, and a small row is copied in place. If
+    /// compressed, all rows would have to be decoded for each.
     Rows,
 }
 
-/// Makes what is sent or shared of chunks.
+/// Encodes chunks.
 #[derive(Debug)]
 pub(crate) struct Encoder {
     form: ChunkForm,
-    /// The codec that was chosen, if one was.
+    /// The user's codec, if any.
     codec: Option<Codec>,
     headers: SharedHeaders,
 }
 
-/// In which form chunks are handed over.
+/// The form of encoded chunks.
 #[derive(Debug)]
 pub(crate) enum ChunkForm {
     /// Messages for a server.
     Messages,
-    /// Chunks that the tables of this process share, counted in their account.
+    /// Chunks that tables of this process share, counted in their ledger.
     Shared(Arc<Ledger>),
 }
 
@@ -52,7 +52,7 @@ impl Encoder {
         Encoder { form, codec, headers: SharedHeaders::default() }
     }
 
-    /// Encodes `cut`. `compressibilities` are those of all columns of its chunker.
+    /// Encodes `cut`. `compressibilities` has an entry for each column of its chunker.
     pub(crate) fn encode(
         &mut self,
         cut: &Cut<'_>,
@@ -92,8 +92,8 @@ impl Encoder {
 }
 
 impl ChunkForm {
-    /// How columns are stored as they are. Messages may be for readers that know nothing but Snappy; tables of this
-    /// process code chunks anew for these.
+    /// The encoding of uncompressed columns. Messages may reach readers that only support Snappy; tables of this
+    /// process recode chunks for them.
     fn plain(&self) -> Encoding {
         match self {
             ChunkForm::Messages => Encoding::Stored,
@@ -102,7 +102,7 @@ impl ChunkForm {
     }
 }
 
-/// Snappy, the one codec that every reader knows, where it may pay.
+/// Chooses Snappy, the one codec that every reader supports, if it may pay off.
 fn choose(
     cut: &Cut<'_>,
     place: usize,
@@ -120,7 +120,7 @@ fn choose(
 }
 
 impl EncodedChunk {
-    /// Bytes that are sent or stored.
+    /// The number of bytes that are sent or stored.
     pub(crate) fn size_bytes(&self) -> usize {
         match self {
             EncodedChunk::Message(message) => message.len(),
@@ -129,28 +129,28 @@ impl EncodedChunk {
     }
 }
 
-/// Chunks that are stored as they are between two attempts, once attempts have failed again and again: trying costs
-/// several times as much as storing, and a column whose content changes is to be noticed soon.
+/// The largest number of chunks stored uncompressed between two attempts, after repeated failures. An attempt costs
+/// several times as much as storing, but a change of a column's content should be detected soon.
 const MAX_PAUSE: u32 = 64;
 
-/// Remembers whether attempts paid off. Pauses between them get longer while they do not.
+/// Remembers whether attempts to compress paid off. Pauses between attempts grow while they do not.
 #[derive(Debug, Default)]
 pub(crate) struct Compressibility {
     pause: u32,
-    /// Chunks left of the pause.
+    /// Remaining chunks of the pause.
     left: u32,
     is_trying: bool,
 }
 
 impl Compressibility {
-    /// Whether to try with the next chunk.
+    /// Whether to compress the next chunk.
     pub(crate) fn tries(&mut self) -> bool {
         self.is_trying = self.left == 0;
         self.left = self.left.saturating_sub(1);
         self.is_trying
     }
 
-    /// Takes note of whether a chunk shrank; without effect if nobody had tried.
+    /// Records whether a chunk shrank. Has no effect without an attempt.
     pub(crate) fn learn(&mut self, shrank: bool) {
         if std::mem::take(&mut self.is_trying) {
             self.pause = if shrank { 0 } else { (self.pause * 2).clamp(1, MAX_PAUSE) };

@@ -1,4 +1,4 @@
-//! Chunks of a writer: how they are encoded, and the slots that steps and items refer to before and after.
+//! Chunks of a writer: their encoding, and the slots through which steps and items refer to them before and after it.
 
 mod encode;
 mod slot;

@@ -1,4 +1,4 @@
-//! A chunk on its way: referred to by history cells and by items, filled when the chunk is cut.
+//! A slot for a chunk, which history cells and items refer to. It is filled when the chunk is cut.
 
 use std::fmt;
 use std::ops::Deref;
@@ -17,20 +17,21 @@ const NOT_SENT: u64 = 0;
 
 /// One chunk of a writer.
 ///
-/// The atomics need no order among each other: `needed` is a count whose zero is final, and the others are only
-/// touched by the holder of the outbox lock.
+/// The atomics need no mutual order: `needed` is a count whose zero is final, and only the holder of the outbox lock
+/// accesses the others.
 pub(crate) struct ChunkSlot {
     key: u64,
     content: OnceLock<Content>,
-    /// Has the rows until the chunk is cut. It is locked from before the rows leave it until the slot is filled.
+    /// Holds the rows until the chunk is cut. It stays locked from before the rows leave it until the slot is filled.
     chunker: Arc<Mutex<Chunker>>,
-    /// History cells, columns and queued items that may still want the chunk on the server's side of the stream.
+    /// Number of history cells, columns and queued items that may still need the chunk on the server's side of the
+    /// stream.
     needed: AtomicU32,
-    /// Items, queued or unconfirmed, that refer to the chunk.
+    /// Number of items, queued or unconfirmed, that refer to the chunk.
     pending_items: AtomicU32,
     /// The stream on which the chunk was sent last.
     sent_on: AtomicU64,
-    /// Bytes that the outbox counts for the chunk now.
+    /// Bytes that the outbox currently counts for the chunk.
     counted_bytes: AtomicUsize,
 }
 
@@ -53,8 +54,8 @@ impl ChunkSlot {
         }
     }
 
-    /// Bytes to count for the chunk if that was not done yet: a chunk that is cut is filled before the outbox hears
-    /// of it, and may be confirmed by then.
+    /// Returns the bytes to count for the chunk, unless they are counted already: a cut chunk is filled before the
+    /// outbox is notified, and may be confirmed by then.
     pub(crate) fn count_bytes(&self) -> usize {
         if self.counted_bytes.load(Ordering::Relaxed) > 0 {
             return 0;
@@ -64,7 +65,7 @@ impl ChunkSlot {
         bytes
     }
 
-    /// Bytes that were counted for the chunk and are not any more.
+    /// Returns the bytes that were counted for the chunk, and stops counting them.
     pub(crate) fn uncount_bytes(&self) -> usize {
         self.counted_bytes.swap(0, Ordering::Relaxed)
     }
@@ -86,7 +87,7 @@ impl ChunkSlot {
         }
     }
 
-    /// The chunk as it is shared with tables of this process, once it is cut.
+    /// The chunk that is shared with tables of this process, once it is cut.
     pub(crate) fn shared(&self) -> Option<&Arc<Chunk>> {
         match &self.content.get()?.encoded {
             EncodedChunk::Message(_) => None,
@@ -104,7 +105,7 @@ impl ChunkSlot {
         let _ = self.content.set(Content { encoded, rows });
     }
 
-    /// What the tuner of chunk lengths wants to know, once the chunk is cut.
+    /// The statistic for the tuner of chunk lengths, once the chunk is cut.
     pub(crate) fn statistic(&self) -> Option<ChunkStatistic> {
         self.content.get().map(|content| ChunkStatistic {
             key: self.key,
@@ -113,7 +114,7 @@ impl ChunkSlot {
         })
     }
 
-    /// Copies rows out of a tensor of the chunk, whether that is cut or not.
+    /// Copies rows out of a tensor of the chunk, whether or not the chunk is cut.
     fn rows(&self, index: u32, offset: u32, rows: u32) -> Result<Tensor> {
         if let Some(content) = self.content.get() {
             return content.rows(index, offset, rows);
@@ -134,7 +135,7 @@ impl ChunkSlot {
         self.needed.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Holds the chunk if it is needed anyway: a zero is final.
+    /// Increments `needed` unless it is zero, which is final.
     fn hold_if_needed(&self) -> bool {
         let more = |needed: u32| (needed > 0).then_some(needed + 1);
         self.needed.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
@@ -148,17 +149,17 @@ impl ChunkSlot {
         self.pending_items.load(Ordering::Relaxed) > 0
     }
 
-    /// Counts one more item; whether it is the first.
+    /// Counts one more item. Returns whether it is the first.
     pub(crate) fn add_pending_item(&self) -> bool {
         self.pending_items.fetch_add(1, Ordering::Relaxed) == 0
     }
 
-    /// Counts one item less; whether it was the last.
+    /// Counts one item less. Returns whether it was the last.
     pub(crate) fn remove_pending_item(&self) -> bool {
         self.pending_items.fetch_sub(1, Ordering::Relaxed) == 1
     }
 
-    /// Notes that the chunk goes out on `stream`; whether it had not before.
+    /// Records that the chunk is sent on `stream`. Returns whether it is the first time.
     pub(crate) fn mark_sent(&self, stream: u64) -> bool {
         self.sent_on.swap(stream, Ordering::Relaxed) != stream
     }
@@ -195,7 +196,7 @@ impl fmt::Debug for ChunkSlot {
     }
 }
 
-/// A reference to a tensor of a chunk. It keeps the chunk wanted on the server's side of the stream.
+/// A reference to a tensor of a chunk. While it exists, the server keeps the chunk for the stream.
 pub(crate) struct ChunkRef {
     slot: Arc<ChunkSlot>,
     index: u32,
@@ -207,7 +208,7 @@ impl ChunkRef {
         ChunkRef { slot, index }
     }
 
-    /// A reference to a chunk that others still need.
+    /// Returns a reference to a chunk that is still needed.
     pub(crate) fn revive(slot: &Weak<ChunkSlot>, index: u32) -> Option<ChunkRef> {
         slot.upgrade().filter(|slot| slot.hold_if_needed()).map(|slot| ChunkRef { slot, index })
     }
@@ -216,7 +217,7 @@ impl ChunkRef {
         &self.slot
     }
 
-    /// Which tensor of the chunk.
+    /// The index of the tensor in the chunk.
     pub(crate) fn index(&self) -> u32 {
         self.index
     }
@@ -226,7 +227,7 @@ impl ChunkRef {
         Arc::ptr_eq(&self.slot, &other.slot) && self.index == other.index
     }
 
-    /// Copies rows out of the tensor, whether its chunk is cut or not.
+    /// Copies rows out of the tensor, whether or not its chunk is cut.
     pub(crate) fn rows(&self, offset: u32, rows: u32) -> Result<Tensor> {
         self.slot.rows(self.index, offset, rows)
     }

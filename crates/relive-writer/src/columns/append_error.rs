@@ -1,22 +1,22 @@
-//! Why a step is refused, as data.
+//! Why a step is refused, as a value.
 
 use relive_connection::{Error, ErrorKind};
 use relive_tensor::limits::{MAX_CELL_BYTES, MAX_RANK};
 use relive_tensor::{DType, Shape};
 use thiserror::Error;
 
-/// Which column of a step is refused, and why: the [`source`](std::error::Error::source) of the error of `append` and
-/// its kind.
+/// The refused column of a step, and the reason. This is the [`source`](std::error::Error::source) of errors of
+/// `append` and similar methods.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("column {column} (path {path:?}) {fault}")]
 #[non_exhaustive]
 pub struct AppendMismatch {
-    /// Number of the column: the order of its first appearance; in a [`StructuredWriter`](crate::StructuredWriter), the
+    /// Number of the column, in the order of first appearance; in a [`StructuredWriter`](crate::StructuredWriter), the
     /// number of the leaf in the flattened step.
     pub column: usize,
-    /// Where the column is in the step, parts joined by `/`.
+    /// Path of the column in the step, joined by `/`.
     pub path: String,
-    /// What is wrong.
+    /// The fault.
     pub fault: AppendFault,
 }
 
@@ -29,9 +29,9 @@ pub enum AppendFault {
         "got dtype {got}, but expected {expected} as in its first value; every step of a column must look alike"
     )]
     DType {
-        /// What came.
+        /// The given type.
         got: DType,
-        /// What the first value had.
+        /// That of the first value.
         expected: DType,
     },
     /// Another shape than before.
@@ -39,9 +39,9 @@ pub enum AppendFault {
         "got shape {got}, but expected {expected} as in its first value; every step of a column must look alike"
     )]
     Shape {
-        /// What came: the shape of one step's value.
+        /// The given shape of one step's value.
         got: Shape,
-        /// What the first value had.
+        /// That of the first value.
         expected: Shape,
     },
     /// A second value for the same step.

@@ -6,13 +6,13 @@ use std::ops::Range;
 use super::index::IndexError;
 use crate::chunks::ChunkRef;
 
-/// Kept cells by their position in the history. Cells that lie next to each other both there and in a chunk are one
-/// stretch, so that a long history of long chunks is small.
+/// Kept cells by position in the history. Cells that are adjacent both there and in a chunk form one stretch, so a long
+/// history of long chunks is small.
 #[derive(Debug, Default)]
 pub(crate) struct KeptCells {
     stretches: VecDeque<Stretch>,
     kept: u64,
-    /// Cells that the column ever had.
+    /// Number of cells that the column ever had.
     appended: u64,
     /// Position of the column's first cell since the history was cleared.
     first: Option<u64>,
@@ -50,22 +50,22 @@ impl Stretch {
 }
 
 impl KeptCells {
-    /// Position of the newest cell.
+    /// Returns the position of the newest cell.
     pub(crate) fn newest(&self) -> Option<u64> {
         self.stretches.back().map(|stretch| stretch.end() - 1)
     }
 
-    /// The chunks of the kept cells, each once.
+    /// Iterates over the distinct chunks of the kept cells.
     pub(crate) fn chunks(&self) -> impl Iterator<Item = &ChunkRef> {
         let before = [None].into_iter().chain(self.stretches.iter().map(|stretch| Some(&stretch.chunk)));
         let pairs = self.stretches.iter().zip(before);
-        // Cells of a chunk lie next to each other, with gaps at most.
+        // Cells of a chunk are consecutive, except for gaps.
         pairs
             .filter(|(stretch, before)| before.is_none_or(|before| !stretch.chunk.is(before)))
             .map(|(s, _)| &s.chunk)
     }
 
-    /// Number of the oldest cell that is kept.
+    /// Returns the number of the oldest kept cell.
     pub(crate) fn oldest_number(&self) -> u64 {
         self.appended - self.kept
     }
@@ -87,13 +87,13 @@ impl KeptCells {
         }
     }
 
-    /// Drops the oldest cells until at most `limit` are left.
+    /// Drops the oldest cells until at most `limit` remain.
     pub(crate) fn trim(&mut self, limit: u64) {
         let too_many = self.kept.saturating_sub(limit);
         self.drop_oldest(too_many);
     }
 
-    /// Drops all cells. Positions start anew.
+    /// Drops all cells. Positions restart at 0.
     pub(crate) fn clear(&mut self) {
         self.drop_oldest(self.kept);
         self.first = None;
@@ -116,7 +116,7 @@ impl KeptCells {
         }
     }
 
-    /// The cell at a position of the history.
+    /// Returns the cell at a position of the history.
     pub(crate) fn find(&self, position: u64) -> Result<KeptCell<'_>, IndexError> {
         let index = self.index_of(position)?;
         let before: u64 = self.stretches.range(..index).map(|stretch| u64::from(stretch.length)).sum();
@@ -127,7 +127,7 @@ impl KeptCells {
         Ok(KeptCell { chunk: &stretch.chunk, offset, number })
     }
 
-    /// Gives the cells at `positions` to `take`, as rows of chunks: chunk, first row, number of rows.
+    /// Passes the cells at `positions` to `take` as rows of chunks: chunk, first row, number of rows.
     pub(crate) fn visit(
         &self,
         positions: Range<u64>,
@@ -153,9 +153,9 @@ impl KeptCells {
         Err(IndexError::Missing { step: at })
     }
 
-    /// The stretch that a position lies in.
+    /// Returns the stretch that contains a position.
     fn index_of(&self, position: u64) -> Result<usize, IndexError> {
-        // Most of what is asked for is new.
+        // Most requests are for recent cells.
         let index = match self.stretches.back() {
             Some(last) if last.start <= position => self.stretches.len() - 1,
             Some(_) | None => self.stretches.partition_point(|stretch| stretch.end() <= position),

@@ -1,4 +1,4 @@
-//! A column of an item: cells of the history, in any order, with or without repeats.
+//! A column of an item: cells of the history, in any order, possibly repeated.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 
 use crate::chunks::ChunkRef;
 
-/// Rows of a chunk that follow each other. It keeps the chunk wanted.
+/// Consecutive rows of a chunk. It keeps the chunk needed.
 #[derive(Debug, Clone)]
 pub(crate) struct Run {
     pub(crate) chunk: ChunkRef,
@@ -17,10 +17,10 @@ pub(crate) struct Run {
     pub(crate) length: u32,
 }
 
-/// The cells of a column, in order; one run for the most common column.
+/// The cells of a column, in order. Most columns are one run.
 pub(crate) type Runs = SmallVec<[Run; 1]>;
 
-/// Adds cells at the end; rows of a chunk with a gap between them, or in another order, are runs of their own.
+/// Appends cells. Rows of a chunk that are not consecutive become separate runs.
 pub(crate) fn push_run(runs: &mut Runs, chunk: &ChunkRef, offset: u32, length: u32) {
     match runs.last_mut() {
         Some(last) if last.chunk.is(chunk) && last.offset + last.length == offset => last.length += length,
@@ -28,18 +28,18 @@ pub(crate) fn push_run(runs: &mut Runs, chunk: &ChunkRef, offset: u32, length: u
     }
 }
 
-/// What every value of a column looks like; fixed by the first one.
+/// The type and shape of all values of a column, which its first value determines.
 #[derive(Debug)]
 pub(crate) struct CellSpec {
     /// The writer that the column belongs to.
     pub(crate) writer_id: u64,
     /// Its number in that writer.
     pub(crate) index: usize,
-    /// Where the column is in the step, parts joined by `/`.
+    /// Path of the column in the step, joined by `/`.
     pub(crate) path: Arc<str>,
     pub(crate) dtype: DType,
     pub(crate) shape: Shape,
-    /// The oldest cell that the history keeps, counting all cells that the column ever had.
+    /// The number of the oldest cell that the history keeps, counted from the column's first cell.
     oldest: AtomicU64,
 }
 
@@ -48,7 +48,7 @@ impl CellSpec {
         CellSpec { writer_id, index, path, dtype, shape, oldest: AtomicU64::new(0) }
     }
 
-    /// Notes that cells before `number` are no longer kept.
+    /// Records that cells before `number` are no longer kept.
     pub(crate) fn forget_before(&self, number: u64) {
         self.oldest.store(number, Ordering::Release);
     }
@@ -58,10 +58,35 @@ impl CellSpec {
     }
 }
 
-/// A column of an item to be: references to steps of the history.
+/// A column of an item to be created: references to steps in a writer's history.
 ///
-/// It keeps what it refers to alive, also when the history drops those steps. Its data has the shape `[len, ..cell]`,
-/// or just `[..cell]` when squeezed.
+/// [`ColumnHistory`](crate::ColumnHistory) creates columns. A column keeps the data that it refers to alive, even after
+/// the history has dropped those steps.
+///
+/// # Example
+///
+/// ```
+/// use relive_client::{Client, Column, Nest, Tensor, TrajectoryWriterOptions};
+/// # use relive_engine::Engine;
+/// # use relive_table::TableConfig;
+///
+/// # let client = Client::in_process(Engine::builder().table(TableConfig::new("replay")).build()?);
+/// let mut writer = client.trajectory_writer(TrajectoryWriterOptions::new(3))?;
+/// for reward in [0.0_f32, 0.5, 1.0] {
+///     writer.append(&Nest::Leaf(Tensor::scalar(reward)))?;
+/// }
+/// let rewards = writer.history().column("")?;
+/// let ends = Column::concat(&[rewards.step(0)?, rewards.step(-1)?], false)?;
+/// assert_eq!((ends.len(), ends.shape().dims()), (2, &[2_u32][..]));
+/// assert_eq!(ends.to_tensor()?.to_vec::<f32>()?, [0.0, 1.0]);
+/// assert_eq!(rewards.step(-1)?.shape().dims(), [0_u32; 0], "a squeezed column has no leading dimension");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Shape
+///
+/// `[len, ..cell]`, or `[..cell]` if the column is squeezed. A column has at least one step; a squeezed one has exactly
+/// one.
 #[derive(Debug, Clone)]
 pub struct Column {
     spec: Arc<CellSpec>,
@@ -70,16 +95,18 @@ pub struct Column {
 }
 
 impl Column {
-    /// A column of at least one cell; of exactly one, if it is squeezed.
+    /// Creates a column of at least one cell; exactly one if it is squeezed.
     pub(crate) fn new(spec: Arc<CellSpec>, runs: Runs, squeeze: bool) -> Column {
         Column { spec, runs, squeeze }
     }
 
-    /// The steps of all `parts`, one after the other; with `squeeze`, the only one without the leading dimension. The
-    /// parts may be of different columns of one writer whose values look alike.
+    /// Concatenates the steps of all `parts`. With `squeeze`, the parts must have a single step, and the result has no
+    /// leading dimension.
+    ///
+    /// The parts may be of different columns of one writer if their types and cell shapes are equal.
     ///
     /// # Errors
-    /// `InvalidArgument` for no parts, parts of several writers, of another type or shape than the first, and more than
+    /// `InvalidArgument` for an empty list, parts of several writers, parts of different types or shapes, and more than
     /// one step to squeeze.
     pub fn concat(parts: &[Column], squeeze: bool) -> Result<Column> {
         let Some(first) = parts.first() else {
@@ -115,10 +142,11 @@ impl Column {
         Ok(())
     }
 
-    /// The steps at `positions` of this column, in that order; repeats are allowed. The leading dimension is kept.
+    /// Returns the steps at `positions` of this column, in that order; repeats are allowed. The result has a leading
+    /// dimension.
     ///
     /// # Errors
-    /// `InvalidArgument` for no positions, and for one that is not below [`len`](Self::len).
+    /// `InvalidArgument` for an empty list, and for a position that is not below [`len`](Self::len).
     pub fn subcolumn(&self, positions: &[usize]) -> Result<Column> {
         if positions.is_empty() {
             return Err(Error::invalid(format!(
@@ -137,7 +165,7 @@ impl Column {
         Ok(Column { spec: Arc::clone(&self.spec), runs, squeeze: false })
     }
 
-    /// The run that cell number `position` lies in, and its row in the chunk.
+    /// Returns the run of cell number `position`, and its row in the chunk.
     fn cell(&self, position: usize) -> Option<(&Run, u32)> {
         let mut before = u32::try_from(position).ok()?;
         for run in &self.runs {
@@ -149,8 +177,8 @@ impl Column {
         None
     }
 
-    /// The data, as a reader of an item with this column would get it. Steps whose chunk is not cut yet are read where
-    /// they wait.
+    /// Returns the data as a reader of an item with this column would get it. Steps whose chunk is not cut yet are read
+    /// from the writer's buffer.
     ///
     /// # Errors
     /// `DataLoss` for a chunk that cannot be decoded.
@@ -169,40 +197,40 @@ impl Column {
         Error::new(ErrorKind::DataLoss, format!("column {:?} cannot be read: {error}", self.path()))
     }
 
-    /// Number of steps referred to; at least 1.
+    /// Returns the number of steps; at least 1.
     #[expect(clippy::len_without_is_empty, reason = "a column is never empty")]
     pub fn len(&self) -> usize {
         let cells: u64 = self.runs.iter().map(|run| u64::from(run.length)).sum();
         usize::try_from(cells).unwrap_or(usize::MAX)
     }
 
-    /// Whether the leading dimension is dropped.
+    /// Whether the column has no leading dimension.
     pub fn is_squeezed(&self) -> bool {
         self.squeeze
     }
 
-    /// Element type.
+    /// Returns the element type.
     pub fn dtype(&self) -> DType {
         self.spec.dtype
     }
 
-    /// Shape of one step's value.
+    /// Returns the shape of one step's value.
     pub fn cell_shape(&self) -> &Shape {
         &self.spec.shape
     }
 
-    /// Shape of the column's data: `[len, ..cell]`, or `[..cell]` when squeezed.
+    /// Returns the shape of the data: `[len, ..cell]`, or `[..cell]` if squeezed.
     pub fn shape(&self) -> Shape {
         let rows = (!self.squeeze).then(|| u32::try_from(self.len()).unwrap_or(u32::MAX));
         item_shape(rows, &self.spec.shape)
     }
 
-    /// Where the column comes from: the path in the step, parts joined by `/`.
+    /// Returns the path in the step, joined by `/`.
     pub fn path(&self) -> &str {
         &self.spec.path
     }
 
-    /// Its number in the writer: the order of the first appearance.
+    /// Returns its number in the writer, in the order of first appearance.
     pub fn index(&self) -> usize {
         self.spec.index
     }
@@ -216,7 +244,7 @@ impl Column {
     }
 }
 
-/// Shape of an item's column of cells of shape `cell`; without rows, of a squeezed one.
+/// Returns the shape of an item's column with cells of shape `cell`; without rows, of a squeezed column.
 pub(crate) fn item_shape(rows: Option<u32>, cell: &Shape) -> Shape {
     rows.into_iter().chain(cell.dims().iter().copied()).collect()
 }

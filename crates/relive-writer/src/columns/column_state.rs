@@ -1,4 +1,4 @@
-//! One column of a writer: what its values look like, and the cells that can still be referred to.
+//! One column of a writer: the type and shape of its values, and the cells that items can still refer to.
 
 use std::sync::Arc;
 
@@ -29,12 +29,12 @@ pub(crate) struct Membership {
     pub(crate) number: usize,
 }
 
-/// What errors call a column.
+/// The name of a column in errors.
 #[derive(Debug, Clone)]
 pub(crate) struct ColumnName {
-    /// The number that its users know it by.
+    /// The number that callers use.
     pub(crate) number: usize,
-    /// Where it is in the step.
+    /// Its path in the step.
     pub(crate) path: Arc<str>,
 }
 
@@ -75,7 +75,7 @@ impl ColumnState {
         self.spec.as_ref()
     }
 
-    /// The cells that are kept.
+    /// Returns the kept cells.
     pub(crate) fn cells(&self) -> &KeptCells {
         &self.cells
     }
@@ -92,7 +92,7 @@ impl ColumnState {
         self.membership = Some(membership);
     }
 
-    /// Whether `rows` may be appended from `position` on; nothing changes.
+    /// Checks whether `rows` may be appended from `position` on. Changes nothing.
     pub(crate) fn check(&self, rows: &Rows<'_>, position: u64) -> Result<()> {
         if self.cells.newest() == Some(position) {
             return Err(self.name.error(AppendFault::SetTwice));
@@ -109,7 +109,7 @@ impl ColumnState {
         self.name.check_size(rows)
     }
 
-    /// Notes what the values look like, with the first of them.
+    /// Records type and shape from the first value.
     pub(crate) fn learn(&mut self, writer_id: u64, index: usize, rows: &Rows<'_>) {
         if self.spec.is_none() {
             let (dtype, shape) = (rows.dtype(), Shape::from(rows.cell_dims()));
@@ -118,7 +118,7 @@ impl ColumnState {
         }
     }
 
-    /// Takes note of where cells went.
+    /// Records where cells are stored.
     pub(crate) fn push(&mut self, position: u64, rows: u32, chunk: &ChunkRef, offset: u32) {
         self.cells.push(position, rows, chunk, offset);
         self.trim();
@@ -135,18 +135,19 @@ impl ColumnState {
         }
     }
 
-    /// Drops all cells; positions start anew.
+    /// Drops all cells. Positions restart at 0.
     pub(crate) fn clear(&mut self) {
         self.cells.clear();
         self.note_oldest();
     }
 
-    /// Whether the length is tuned, and there is anything to choose.
+    /// Whether the chunk length is tuned and there is a choice.
     pub(crate) fn is_tuned(&self) -> bool {
         matches!(self.length, ChunkLength::AutoTuned { num_keep_alive_refs, .. } if num_keep_alive_refs > 1)
     }
 
-    /// Replaces the chunk length; only while no cell is buffered. With its next value the column joins another group.
+    /// Replaces the chunk length, which is only allowed while no cell is buffered. With its next value, the column
+    /// joins another group.
     pub(crate) fn configure(&mut self, length: ChunkLength) {
         self.length = length;
         self.membership = None;

@@ -1,9 +1,8 @@
 //! Columns whose chunks are cut together.
 //!
-//! Small columns that first come in the same step and have the same chunk length share their chunks: the values of a
-//! step then lie side by side, in one block of memory with one description, however many columns there are. A large
-//! column has chunks of its own: an item keeps all of a chunk alive, and should not keep frames for the sake of a
-//! reward.
+//! Small columns that first appear in the same step and have the same chunk length share their chunks: the values of a
+//! step are then adjacent in one block of memory with one description, however many columns there are. A large column
+//! has its own chunks: an item keeps whole chunks alive, and should not keep frames alive for a reward.
 
 use std::sync::Arc;
 
@@ -16,17 +15,17 @@ use super::column_state::ColumnState;
 
 use crate::chunks::{ChunkRef, ChunkSlot, Compressed, Compressibility, Encoder};
 
-/// Bytes of the largest value of a column that shares its chunks: what an item of another column keeps alive
-/// needlessly stays small.
+/// The largest value of a column that shares its chunks, in bytes. It limits what items keep alive needlessly.
 const MAX_SHARED_CELL_BYTES: u64 = 1 << 10;
 
-/// Bytes of one step of all columns that share their chunks, for the same reason: steps with more make several chunks.
+/// The largest step of all columns that share their chunks, in bytes, for the same reason. Larger steps form several
+/// chunks.
 const MAX_SHARED_STEP_BYTES: u64 = 2 << 10;
 
 /// Chunks that a call finished, so that their bytes can be counted.
 pub(crate) type Finished = Vec<Arc<ChunkSlot>>;
 
-/// A column's place in time: the position in the history, and the step in the episode.
+/// A point in time: the position in the history, and the step in the episode.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Moment {
     pub(crate) position: u64,
@@ -36,15 +35,15 @@ pub(crate) struct Moment {
 
 #[derive(Debug)]
 pub(crate) struct ChunkGroup {
-    /// Shared with the slots of its chunks, whose columns may be read before the chunk is cut.
+    /// Shared with the slots of its chunks, because columns may be read before the chunk is cut.
     chunker: Arc<Mutex<Chunker>>,
-    /// The chunk that rows are being added to; its slot is not filled yet.
+    /// The chunk that rows are being added to. Its slot is not filled yet.
     open: Option<ChunkRef>,
     length: ChunkLength,
     /// Its columns, by their numbers in the writer.
     members: SmallVec<[usize; 1]>,
     compressibilities: SmallVec<[Compressibility; 1]>,
-    /// Bytes of one step of its columns; none if no others may join.
+    /// Bytes of one step of its columns; `None` if no other column may join.
     shared_bytes: Option<u64>,
 }
 
@@ -58,7 +57,7 @@ pub(crate) struct Owner<'a> {
 }
 
 impl ChunkGroup {
-    /// A group without columns, for some that are like `rows`.
+    /// Creates a group without columns, for columns with values like `rows`.
     pub(crate) fn new(length: ChunkLength, delta_encoded: bool, rows: &Rows<'_>) -> Result<ChunkGroup> {
         let chunker =
             Chunker::new(length, delta_encoded).map_err(|error| Error::invalid(error.to_string()))?;
@@ -72,14 +71,14 @@ impl ChunkGroup {
         })
     }
 
-    /// Whether a column of this chunk length, with such values, belongs here.
+    /// Whether a column with this chunk length and such values belongs to this group.
     pub(crate) fn takes(&self, length: ChunkLength, rows: &Rows<'_>) -> bool {
         let step_bytes = self.shared_bytes.map(|bytes| bytes + rows.cell_bytes());
         let fits = step_bytes.is_some_and(|bytes| bytes <= MAX_SHARED_STEP_BYTES);
         fits && self.length == length && is_small(rows)
     }
 
-    /// Adds a column with such values, and gives its number in the chunker.
+    /// Adds a column with such values. Returns its number in the chunker.
     pub(crate) fn add(&mut self, column: usize, rows: &Rows<'_>) -> usize {
         self.shared_bytes = self.shared_bytes.map(|bytes| bytes + rows.cell_bytes());
         self.members.push(column);
@@ -94,7 +93,7 @@ impl ChunkGroup {
         at: Moment,
         owner: &mut Owner<'_>,
     ) -> Result<()> {
-        // Held over the encoding, so that readers of columns find rows either here or in a filled slot.
+        // Held while encoding, so that readers of columns find rows either here or in a filled slot.
         let chunker = Arc::clone(&self.chunker);
         let mut locked = chunker.lock();
         let mut filling = self.filling(at.position, owner);
@@ -117,18 +116,18 @@ impl ChunkGroup {
         self.open.as_ref().map(ChunkRef::slot)
     }
 
-    /// Rows of a column that wait for their chunk to be cut.
+    /// Returns the number of rows of a column that are buffered.
     pub(crate) fn buffered_rows(&self, place: usize) -> u32 {
         self.lock().buffered_rows(place)
     }
 
-    /// Takes note that items were made, and says whether one waits for the open chunk to be cut.
+    /// Records that items were created. Returns whether one needs the open chunk.
     pub(crate) fn note_items(&self) -> bool {
         let is_awaited = self.open().is_some_and(|slot| slot.has_pending_items());
         self.lock().note_items(is_awaited)
     }
 
-    /// Takes note of an item about to be sent, for the chunk length.
+    /// Records an item that is about to be sent, to tune the chunk length.
     pub(crate) fn record_item(&self, cells: u32, chunks: &[ChunkStatistic]) {
         self.lock().record_item(cells, chunks);
     }
@@ -151,7 +150,7 @@ fn is_small(rows: &Rows<'_>) -> bool {
     rows.cell_bytes() <= MAX_SHARED_CELL_BYTES
 }
 
-/// Takes in what a chunker says.
+/// Receives the output of a chunker.
 struct Filling<'f, 'o> {
     chunker: &'f Arc<Mutex<Chunker>>,
     open: &'f mut Option<ChunkRef>,

@@ -1,7 +1,7 @@
-//! From what a caller asks of a history to positions in it.
+//! Resolves a caller's indices to positions in the history.
 //!
-//! Positions count from the first step since the history was cleared. Negative ones count from the end. Nothing is
-//! clamped: whatever lies outside is an error that says how long the history is.
+//! Positions count from the first step since the history was cleared. Negative ones count from the end. Indices are not
+//! clamped: an index outside the history is an error that contains its length.
 
 use std::ops::{Bound, Range, RangeBounds};
 
@@ -24,12 +24,12 @@ pub(crate) enum IndexError {
     Missing { step: u64 },
 }
 
-/// The position of step `index`.
+/// Returns the position of step `index`.
 pub(crate) fn resolve(index: i64, len: u64) -> Result<u64, IndexError> {
     from_end(index, len).filter(|&at| at < len).ok_or(IndexError::OutOfRange { index, len })
 }
 
-/// The positions in `range`, which must lie within the history and not be empty.
+/// Returns the positions in `range`, which must be within the history and not empty.
 pub(crate) fn resolve_range(range: &impl RangeBounds<i64>, len: u64) -> Result<Range<u64>, IndexError> {
     let start = match range.start_bound() {
         Bound::Included(&at) => at,
@@ -47,7 +47,7 @@ pub(crate) fn resolve_range(range: &impl RangeBounds<i64>, len: u64) -> Result<R
     if start_at < stop_at { Ok(start_at..stop_at) } else { Err(IndexError::Empty { start, stop, len }) }
 }
 
-/// `index` as a position of `0..=len`.
+/// Returns `index` as a position in `0..=len`.
 fn from_end(index: i64, len: u64) -> Option<u64> {
     let at = if index < 0 { len.checked_sub(index.unsigned_abs())? } else { index.unsigned_abs() };
     (at <= len).then_some(at)

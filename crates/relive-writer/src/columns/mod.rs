@@ -1,5 +1,5 @@
-//! The columns of a writer: what they keep of the steps, the groups of them that share chunks, and the recorder of
-//! them all, which knows neither clock nor network.
+//! The columns of a writer: the cells that they keep, the groups that share chunks, and the recorder of all columns,
+//! which uses neither clock nor network.
 
 mod append_error;
 mod cells;

@@ -1,4 +1,4 @@
-//! Columns, steps and episodes of one writer: everything that needs no server.
+//! Columns, steps and episodes of one writer: everything that does not need a server.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -66,7 +66,7 @@ impl Recorder {
         &self.columns
     }
 
-    /// Bytes of the history's chunks that no table of this process has.
+    /// Returns the bytes of the history's chunks that no table of this process has.
     pub(crate) fn unheld_bytes(&self) -> u64 {
         let chunks = self.columns.iter().flat_map(|column| column.cells().chunks());
         let unheld = chunks.filter_map(|chunk| chunk.shared()).filter(|chunk| !chunk.is_held());
@@ -87,7 +87,7 @@ impl Recorder {
         self.history_steps + u64::from(self.step_is_open)
     }
 
-    /// Where in the history the next append goes.
+    /// Returns the position of the next append in the history.
     pub(crate) fn next_position(&self) -> u64 {
         self.history_steps
     }
@@ -96,24 +96,24 @@ impl Recorder {
         self.episode_id
     }
 
-    /// Codes integers of columns to come as differences before compression.
+    /// Sets whether later columns encode integers as differences before compression.
     pub(crate) fn delta_encoded(self, delta_encoded: bool) -> Recorder {
         Recorder { delta_encoded, ..self }
     }
 
-    /// A fresh key for an item.
+    /// Draws a new key for an item.
     pub(crate) fn draw_key(&mut self) -> u64 {
         draw_key(&mut self.rng)
     }
 
-    /// Adds columns at the end, one for each path.
+    /// Appends a column for each path.
     pub(crate) fn add_columns(&mut self, paths: &[Arc<str>]) -> Result<()> {
         let first = self.columns.len();
         let names = (first..).zip(paths).map(|(number, path)| ColumnName { number, path: Arc::clone(path) });
         self.add_named_columns(names)
     }
 
-    /// Adds columns that their users know by other numbers.
+    /// Appends columns that callers know by other numbers.
     pub(crate) fn add_named_columns(&mut self, names: impl Iterator<Item = ColumnName>) -> Result<()> {
         for name in names {
             let length = *self.configured.get(&*name.path).unwrap_or(&self.default_length);
@@ -122,13 +122,13 @@ impl Recorder {
         Ok(())
     }
 
-    /// Checks one step's `cells` against the columns that are there; cells of columns to come are fine.
+    /// Checks one step's `cells` against the existing columns. Cells of later columns are allowed.
     pub(crate) fn check(&self, cells: &[Cell<'_>]) -> Result<()> {
         self.check_episode(1)?;
         cells.iter().try_for_each(|(column, rows)| self.check_rows(*column, rows))
     }
 
-    /// [`check`](Self::check) for the values of several steps, whose number it gives; none for no columns.
+    /// As [`check`](Self::check), for the values of several steps. Returns their number; `None` without columns.
     pub(crate) fn check_sequence(&self, cells: &[Cell<'_>]) -> Result<Option<u32>> {
         let expected = cells.first().map(|(_, rows)| rows.rows());
         for (column, rows) in cells {
@@ -142,7 +142,7 @@ impl Recorder {
         Ok(expected)
     }
 
-    /// The error for values of steps that have no leading dimension.
+    /// Returns the error for a sequence without a leading dimension.
     pub(crate) fn no_steps(&self, column: usize) -> Error {
         self.name(column).error(AppendFault::NoSteps)
     }
@@ -167,13 +167,13 @@ impl Recorder {
         }
     }
 
-    /// What errors call a column, which may be one to come.
+    /// Returns the name in errors of a column, which may not exist yet.
     fn name(&self, column: usize) -> ColumnName {
         let known = self.columns.get(column).map(|state| state.name().clone());
         known.unwrap_or_else(|| ColumnName { number: column, path: Arc::from("(new)") })
     }
 
-    /// Stores checked cells as one step, or as a part of one that stays open.
+    /// Stores checked cells as one step, or as a part of a step that stays open.
     pub(crate) fn append(&mut self, cells: &[Cell<'_>], partial: bool) -> Result<Finished> {
         let finished = self.store(cells)?;
         self.step_is_open = partial;
@@ -220,7 +220,7 @@ impl Recorder {
         Ok(finished)
     }
 
-    /// The cells by their groups. Columns that come for the first time, or were configured since, find one.
+    /// Returns the cells by group. New and reconfigured columns join a group.
     fn by_group<'a>(&mut self, cells: &[Cell<'a>]) -> Result<SmallVec<[(Membership, Rows<'a>); 8]>> {
         let known = self.groups.len();
         let mut sorted: SmallVec<[(Membership, Rows<'a>); 8]> = SmallVec::with_capacity(cells.len());
@@ -276,12 +276,12 @@ impl Recorder {
         Ok(finished)
     }
 
-    /// Takes note that items were made, and cuts the open chunks that they need if these are long enough.
+    /// Records that items were created, and cuts the open chunks that they need if these are long enough.
     pub(crate) fn note_items(&mut self) -> Result<Finished> {
         self.finish_groups(ChunkGroup::note_items)
     }
 
-    /// Starts an episode; open chunks must be cut before.
+    /// Starts an episode. Open chunks must be cut before.
     pub(crate) fn start_episode(&mut self, clear_history: bool) {
         if self.step_is_open {
             self.history_steps += 1;
@@ -295,7 +295,7 @@ impl Recorder {
         self.episode_id = draw_key(&mut self.rng);
     }
 
-    /// Sets the chunk length of the column at `path`, which may be one that no step had yet.
+    /// Sets the chunk length of the column at `path`, which may not exist yet.
     pub(crate) fn configure(&mut self, path: &str, length: ChunkLength) -> Result<()> {
         let column = self.columns.iter_mut().find(|column| column.path() == path);
         if let Some(column) = column.filter(|column| column.length() != length) {
@@ -316,17 +316,17 @@ impl Recorder {
         Ok(())
     }
 
-    /// Whether the chunk length of some column is tuned.
+    /// Whether the chunk length of any column is tuned.
     pub(crate) fn is_tuned(&self) -> bool {
         self.columns.iter().any(ColumnState::is_tuned)
     }
 
-    /// The group of a column that had values.
+    /// Returns the group of a column that had values.
     pub(crate) fn group_of(&self, column: usize) -> Option<usize> {
         self.columns.get(column)?.membership().map(|member| member.group)
     }
 
-    /// Takes note of what an item takes from the columns of a group.
+    /// Records what an item uses of the columns of a group.
     pub(crate) fn record_item(&self, group: usize, cells: u32, chunks: &[ChunkStatistic]) {
         if let Some(group) = self.groups.get(group) {
             group.record_item(cells, chunks);
@@ -334,7 +334,7 @@ impl Recorder {
     }
 }
 
-/// A key as dm-reverb's clients draw them: uniform over all 64-bit numbers but the largest.
+/// Draws a key as dm-reverb's clients do: uniformly from all 64-bit numbers except the largest.
 fn draw_key(rng: &mut Xoshiro256PlusPlus) -> u64 {
     rng.random_range(0..u64::MAX)
 }

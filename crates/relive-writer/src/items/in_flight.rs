@@ -4,16 +4,16 @@ use std::collections::VecDeque;
 
 use super::item::PendingItem;
 
-/// Places of confirmed items that are kept beside as many as there are items: closing gaps costs a look at all of them.
+/// The number of gaps that are kept beyond the number of items. Closing gaps costs a pass over all items.
 const SPARE_GAPS: usize = 64;
 
-/// In the order in which they were sent. Confirmations come nearly in that order: those of one table in it, those of
-/// several mixed, so that each is looked for behind the one before.
+/// Items in the order in which they were sent. Confirmations of one table arrive in this order, those of several tables
+/// interleaved, so the search for each starts after the previous one.
 #[derive(Debug, Default)]
 pub(super) struct InFlight {
     items: VecDeque<Option<PendingItem>>,
     len: usize,
-    /// Behind the item that was confirmed last.
+    /// The position after the item that was confirmed last.
     next: usize,
 }
 
@@ -27,12 +27,12 @@ impl InFlight {
         self.len += 1;
     }
 
-    /// In the order in which they were sent.
+    /// Iterates in the order in which the items were sent.
     pub(super) fn iter(&self) -> impl Iterator<Item = &PendingItem> {
         self.items.iter().flatten()
     }
 
-    /// Takes the item of this key out.
+    /// Removes the item with this key.
     pub(super) fn remove(&mut self, key: u64) -> Option<PendingItem> {
         let is_it = |item: &Option<PendingItem>| item.as_ref().is_some_and(|item| item.key == key);
         let behind = self.items.iter().skip(self.next).position(is_it).map(|at| self.next + at);
@@ -50,13 +50,13 @@ impl InFlight {
         item
     }
 
-    /// Gives up the places of confirmed items. One that is held back for long would otherwise keep all behind it.
+    /// Closes the gaps of confirmed items. Otherwise, an item that is held back for long would keep all gaps after it.
     fn close_gaps(&mut self) {
         self.next = self.items.iter().take(self.next).flatten().count();
         self.items.retain(Option::is_some);
     }
 
-    /// Takes all out, in their order.
+    /// Removes all items, in order.
     pub(super) fn take(&mut self) -> impl DoubleEndedIterator<Item = PendingItem> {
         std::mem::take(self).items.into_iter().flatten()
     }

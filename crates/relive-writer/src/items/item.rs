@@ -1,4 +1,4 @@
-//! Items on their way to a table.
+//! Items that are to be sent or inserted.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,23 +15,23 @@ use smallvec::SmallVec;
 use crate::chunks::{ChunkRef, ChunkSlot};
 use crate::columns::Column;
 
-/// More chunks than this are looked up in a map instead of one after the other.
+/// Above this number, chunks are looked up in a map instead of linearly.
 const LINEAR_LOOKUP_CHUNKS: usize = 16;
 
-/// Bytes of an item's message without its slices, roughly: what counts against the size of a request.
+/// The approximate size of an item's message without its slices, in bytes. It counts toward the size of a request.
 const ITEM_OVERHEAD_BYTES: usize = 64;
 
-/// Bytes of one slice in an item's message, roughly.
+/// The approximate size of one slice in an item's message, in bytes.
 const SLICE_BYTES: usize = 24;
 
-/// The columns of an item, flattened. Made from one column, an array or vector of columns, or a nest of them.
+/// The columns of an item, flattened. Converts from one column, an array or vector of columns, or a nest of columns.
 ///
-/// The first item that a client makes of a nest tells the table, if it has no signature, what its items look like; see
+/// If a table has no signature, the first item that a client creates from a nest names the table's columns; see
 /// `Client::column_names`.
 #[derive(Debug, Clone)]
 pub struct TrajectoryColumns {
     columns: SmallVec<[Column; 2]>,
-    /// The nest that they come from.
+    /// The nest of the columns.
     nest: Option<Box<Nest<Column>>>,
 }
 
@@ -40,7 +40,7 @@ impl TrajectoryColumns {
         &self.columns
     }
 
-    /// The columns in their structure; none of plain lists.
+    /// Returns the columns in their structure; `None` for a plain list.
     pub(crate) fn nest(&self) -> Option<&Nest<Column>> {
         self.nest.as_deref()
     }
@@ -97,19 +97,19 @@ pub(crate) struct PendingItem {
     chunks: SmallVec<[Arc<ChunkSlot>; 2]>,
 }
 
-/// Where a column ends in the list of slices.
+/// The end of a column in the list of slices.
 #[derive(Debug)]
 struct ColumnEnd {
     slices_end: usize,
     squeeze: bool,
 }
 
-/// Rows of a chunk that follow each other.
+/// Consecutive rows of a chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct CellRun {
     /// Position in the item's list of chunks.
     chunk: u32,
-    /// Which tensor of the chunk.
+    /// The index of the tensor in the chunk.
     index: u32,
     offset: u32,
     length: u32,
@@ -125,7 +125,7 @@ impl PendingItem {
         draft.finish()
     }
 
-    /// The distinct chunks, in the order of their first use.
+    /// Returns the distinct chunks, in the order of first use.
     pub(crate) fn chunks(&self) -> &[Arc<ChunkSlot>] {
         &self.chunks
     }
@@ -135,12 +135,12 @@ impl PendingItem {
         self.chunks.iter().all(|chunk| chunk.is_cut())
     }
 
-    /// Bytes of the item's own message, without its chunks; an estimate.
+    /// Estimates the size of the item's own message without its chunks, in bytes.
     pub(crate) fn message_bytes(&self) -> usize {
         ITEM_OVERHEAD_BYTES + self.table.len() + SLICE_BYTES * self.slices.len()
     }
 
-    /// Bytes of the item with those of its chunks that are cut, sent before or not.
+    /// Returns the bytes of the item and of its cut chunks, whether or not they were sent.
     pub(crate) fn encoded_bytes(&self) -> usize {
         self.message_bytes() + self.chunks.iter().map(|chunk| chunk.size_bytes()).sum::<usize>()
     }
@@ -155,7 +155,7 @@ impl PendingItem {
         })
     }
 
-    /// Adds the item to a run for its table whose items have such columns.
+    /// Adds the item to a run of items with the same table and columns.
     pub(crate) fn add_to(&self, run: &mut ItemRun) {
         run.begin_item(self.key, self.priority);
         for (slices, _) in self.columns() {
@@ -190,8 +190,8 @@ pub(crate) fn uncut_chunks<'a>(items: impl Iterator<Item = &'a PendingItem>) -> 
 }
 
 impl PendingItem {
-    /// The item over the chunks themselves, for a table of this process, put together by `builder`, which remembers
-    /// how those before were. All chunks must be cut, and shared.
+    /// Builds the item for a table of this process. `builder` reuses what it knows from earlier items. All chunks must
+    /// be cut and shared.
     pub(crate) fn to_new_item(&self, builder: &mut TrajectoryBuilder) -> Result<NewItem> {
         builder.clear();
         for chunk in &self.chunks {
@@ -214,13 +214,13 @@ impl PendingItem {
 }
 
 impl CellRun {
-    /// Whether `next` is the row right after this run. Rows of one chunk with a gap between them, or in another order,
-    /// are runs of their own: a slice has no stride.
+    /// Whether `next` is the row right after this run. Rows that are not consecutive are separate runs, since a slice
+    /// has no stride.
     fn continues_with(self, next: CellRun) -> bool {
         (self.chunk, self.index) == (next.chunk, next.index) && self.offset + self.length == next.offset
     }
 
-    /// With the key of its chunk, which is one of `chunks`.
+    /// Converts the run; its chunk is one of `chunks`.
     fn to_run_slice(self, chunks: &[Arc<ChunkSlot>]) -> RunSlice {
         let chunk = usize::try_from(self.chunk).ok().and_then(|chunk| chunks.get(chunk));
         let CellRun { index, offset, length, .. } = self;
@@ -238,7 +238,7 @@ impl CellRun {
     }
 }
 
-/// An item that is being put together, column by column.
+/// An item under construction, column by column.
 pub(crate) struct ItemDraft {
     item: PendingItem,
     known: ChunkLookup,
@@ -251,7 +251,7 @@ impl ItemDraft {
         ItemDraft { item, known: ChunkLookup::default() }
     }
 
-    /// Adds rows of a chunk to the present column.
+    /// Adds rows of a chunk to the current column.
     pub(crate) fn add_run(&mut self, chunk: &ChunkRef, offset: u32, length: u32) {
         let index = chunk.index();
         let chunk = self.known.add(&mut self.item.chunks, chunk.slot());
@@ -272,10 +272,10 @@ impl ItemDraft {
     }
 }
 
-/// Finds the place of a chunk in the list of chunks.
+/// Finds the position of a chunk in the list of chunks.
 #[derive(Default)]
 struct ChunkLookup {
-    /// Places by key, once there are many chunks.
+    /// Positions by key, once there are many chunks.
     places: HashMap<u64, u32>,
 }
 
@@ -283,7 +283,7 @@ impl ChunkLookup {
     fn add(&mut self, chunks: &mut SmallVec<[Arc<ChunkSlot>; 2]>, slot: &Arc<ChunkSlot>) -> u32 {
         let place = |index: usize| u32::try_from(index).unwrap_or(u32::MAX);
         let known = if chunks.len() <= LINEAR_LOOKUP_CHUNKS {
-            // From the end: cells next to each other mostly lie in the same chunk.
+            // Searches from the end, because adjacent cells are mostly in the same chunk.
             chunks.iter().rposition(|other| Arc::ptr_eq(other, slot)).map(place)
         } else {
             if self.places.is_empty() {

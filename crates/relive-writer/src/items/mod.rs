@@ -1,6 +1,6 @@
-//! Items that are not confirmed, in order, and the requests that bring them to a server.
+//! Unconfirmed items, in order, and the requests that carry them to a server.
 //!
-//! [`Outbox`] is pure: the link that holds it has the lock.
+//! [`Outbox`] has no lock; the link that owns it does.
 
 mod in_flight;
 mod item;

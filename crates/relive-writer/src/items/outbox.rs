@@ -1,8 +1,8 @@
-//! What is not confirmed yet, in order, and how it is cut into requests.
+//! Unconfirmed items, in order, and how they are divided into requests.
 //!
-//! Invariants: items leave `queue` in the order in which they were created, on every stream; a stream carries a chunk
-//! once, before the first item that needs it; `held` is exactly what the server holds for this stream once the last
-//! request cut is processed.
+//! Invariants: on every stream, items leave `queue` in the order of their creation; a stream carries a chunk once,
+//! before the first item that needs it; `held` is exactly what the server holds for this stream after it has processed
+//! the last request.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -12,49 +12,48 @@ use super::item::{PendingItem, uncut_chunks};
 use super::request::Request;
 use crate::chunks::ChunkSlot;
 
-/// A request is closed when its chunks and items reach this many bytes. Large enough that a request's cost is its
-/// bytes, small enough that the server can work on one while the next is on its way. dm-reverb cuts at 40 MiB.
+/// A request is closed when its chunks and items reach this many bytes: large enough that the bytes dominate its cost,
+/// and small enough that the server can process one request while the next is in transit. dm-reverb uses 40 MiB.
 pub(crate) const MAX_REQUEST_BYTES: usize = 1 << 20;
 
-/// A request carries at most this many items, so that confirmations come back while a burst is still being sent.
+/// The largest number of items in a request, so that confirmations arrive while a burst is still being sent.
 const MAX_REQUEST_ITEMS: usize = 1024;
 
 #[derive(Debug, Default)]
 pub(crate) struct Outbox {
-    /// Not sent on the present stream, oldest first.
+    /// Not sent on the current stream, oldest first.
     queue: VecDeque<PendingItem>,
-    /// Sent on the present stream, not confirmed.
+    /// Sent on the current stream, not confirmed.
     in_flight: InFlight,
-    /// Chunks that the server holds for the present stream.
+    /// Chunks that the server holds for the current stream.
     held: Vec<Arc<ChunkSlot>>,
-    /// Number of the present stream; the first is 1.
+    /// Number of the current stream; the first is 1.
     stream: u64,
     pending_bytes: usize,
 }
 
 impl Outbox {
-    /// Items that are not confirmed.
+    /// Returns the number of unconfirmed items.
     pub(crate) fn pending_items(&self) -> usize {
         self.queue.len() + self.in_flight.len()
     }
 
-    /// The items that are not confirmed, those that were sent first.
+    /// Iterates over the unconfirmed items; sent items come first.
     pub(crate) fn pending(&self) -> impl Iterator<Item = &PendingItem> {
         self.in_flight.iter().chain(&self.queue)
     }
 
-    /// Whether the server has items, or could have: others wait for steps of the writer's own.
+    /// Whether items are sent or could be sent. Other items wait for further steps of the writer.
     pub(crate) fn is_held_up(&self) -> bool {
         self.in_flight.len() > 0 || self.has_work()
     }
 
-    /// Bytes of the chunks and messages of items that are not confirmed, chunks counted once; chunks that are not cut
-    /// count from when they are.
+    /// Returns the bytes of the chunks and messages of unconfirmed items. A chunk counts once, from when it is cut.
     pub(crate) fn pending_bytes(&self) -> usize {
         self.pending_bytes
     }
 
-    /// Whether a request could be cut now.
+    /// Whether there is a request to send.
     pub(crate) fn has_work(&self) -> bool {
         self.queue.front().is_some_and(PendingItem::is_ready)
     }
@@ -63,12 +62,12 @@ impl Outbox {
         self.queue.len()
     }
 
-    /// The chunks to be cut for the items of the queue, its newest `spared` left out.
+    /// Returns the chunks that have to be cut for the queued items, except the newest `spared` items.
     pub(crate) fn awaited_chunks(&self, spared: usize) -> Vec<Arc<ChunkSlot>> {
         uncut_chunks(self.queue.iter().rev().skip(spared))
     }
 
-    /// Adds an item behind all others.
+    /// Appends an item.
     pub(crate) fn push(&mut self, item: PendingItem) {
         for chunk in item.chunks() {
             chunk.hold();
@@ -87,7 +86,7 @@ impl Outbox {
         }
     }
 
-    /// Takes note of a confirmation and hands back what is not needed any more, to be dropped outside of the lock.
+    /// Records a confirmation. Returns what is no longer needed, to be dropped outside of the lock.
     pub(crate) fn confirm(&mut self, key: u64) -> Option<PendingItem> {
         let item = self.in_flight.remove(key)?;
         for chunk in item.chunks() {
@@ -99,8 +98,7 @@ impl Outbox {
         Some(item)
     }
 
-    /// Begins a new stream: nothing was sent on it, and all that was not confirmed goes back to the front of the queue,
-    /// in its order.
+    /// Begins a new stream. Unconfirmed items return to the front of the queue, in order.
     pub(crate) fn start_stream(&mut self) -> u64 {
         self.stream += 1;
         self.held.clear();
@@ -111,12 +109,12 @@ impl Outbox {
         self.stream
     }
 
-    /// The number of the present stream.
+    /// Returns the number of the current stream.
     pub(crate) fn stream(&self) -> u64 {
         self.stream
     }
 
-    /// The next request of the present stream; none while the oldest item waits for a chunk to be cut.
+    /// Returns the next request of the current stream; `None` while the oldest item waits for a chunk to be cut.
     pub(crate) fn next_request<R: Request>(&mut self) -> Option<R> {
         let mut request = R::default();
         let (mut bytes, mut chunks, mut items) = (0, 0, 0);
@@ -135,14 +133,14 @@ impl Outbox {
             self.in_flight.push(item);
         }
         if items > 0 {
-            // The server looks at the list only in requests with items, and drops what is not on it.
+            // The server reads the list only in requests with items, and drops chunks that are not on it.
             self.held.retain(|chunk| chunk.is_needed());
             request.keep_chunks(self.held.iter().map(|chunk| chunk.key()).collect());
         }
         (chunks + items > 0).then_some(request)
     }
 
-    /// Adds the chunks of the oldest item that were not sent yet; whether all of them fitted in.
+    /// Adds the chunks of the oldest item that were not sent yet. Returns whether all of them fit.
     fn add_chunks(&mut self, request: &mut impl Request, bytes: &mut usize) -> bool {
         let Some(item) = self.queue.front() else { return false };
         for chunk in item.chunks() {

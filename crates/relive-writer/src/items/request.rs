@@ -1,4 +1,4 @@
-//! Requests that bring chunks and items, as either way has them.
+//! Requests that carry chunks and items, by gRPC or the bulk path.
 
 use bytes::Bytes;
 use relive_wire::reverb::InsertStreamRequest;
@@ -6,15 +6,15 @@ use relive_wire::v1::{InsertItems, ItemRun};
 
 use super::item::PendingItem;
 
-/// What the outbox fills.
+/// A request that the outbox fills.
 pub(crate) trait Request: Default {
     /// Adds an encoded chunk.
     fn push_chunk(&mut self, chunk: Bytes);
 
-    /// Adds an item behind all others.
+    /// Appends an item.
     fn push_item(&mut self, item: &PendingItem);
 
-    /// Says which chunks items to come refer to.
+    /// Sets which chunks later items refer to.
     fn keep_chunks(&mut self, keys: Vec<u64>);
 }
 

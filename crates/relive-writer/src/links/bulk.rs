@@ -1,4 +1,4 @@
-//! Items on the bulk path: requests go out as frames, confirmations come back.
+//! Items on the bulk path: requests are sent as frames, confirmations are received.
 
 use std::future::poll_fn;
 use std::io::{self, IoSlice};
@@ -12,10 +12,10 @@ use relive_wire::bulk::{FrameError, FrameHeader, FrameKind, InsertFrame, MAGIC};
 use relive_wire::v1::{InsertItems, OpenWriter};
 use tonic::Status;
 
-/// A connection that brings items.
+/// A connection that carries items.
 pub(crate) struct ItemConnection {
     frames: Frames,
-    /// Whether the server has said anything.
+    /// Whether the server has sent anything.
     has_spoken: bool,
 }
 
@@ -28,13 +28,13 @@ impl ItemConnection {
         Ok(ItemConnection { frames, has_spoken: false })
     }
 
-    /// Whether a server that speaks this has answered.
+    /// Whether a server that supports this protocol has answered.
     pub(crate) fn has_spoken(&self) -> bool {
         self.has_spoken
     }
 
-    /// Sends `requests` to their end and hands out the keys that are confirmed, until the server has confirmed the
-    /// last. Both go on side by side: a server that is not read does not read either.
+    /// Sends all `requests` and passes on the confirmed keys, until the server has confirmed the last. Both happen
+    /// concurrently: a server whose output is not read stops reading.
     pub(crate) async fn run(
         &mut self,
         requests: impl Stream<Item = InsertItems>,
@@ -84,7 +84,7 @@ impl ItemConnection {
     }
 }
 
-/// Sends every request, and says that it was the last.
+/// Sends every request and then an end marker.
 async fn send_all(writer: FrameWriter, requests: impl Stream<Item = InsertItems>) -> Result<(), Status> {
     let mut requests = pin!(requests);
     let mut frame = InsertFrame::default();
@@ -92,13 +92,14 @@ async fn send_all(writer: FrameWriter, requests: impl Stream<Item = InsertItems>
         frame.fill(request).map_err(|error| too_large(&error))?;
         let mut parts: Vec<IoSlice<'_>> = frame.parts().map(IoSlice::new).collect();
         writer.send(&mut parts).await.map_err(|error| broken(&error))?;
-        // Chunks are let go of now, not with the next request: what is confirmed until then would stay in memory.
+        // Releases the chunks now and not with the next request; otherwise, chunks confirmed until then would stay in
+        // memory.
         frame.clear(MAX_KEPT_BYTES);
     }
     writer.send_frame(FrameKind::End, &[], &[]).await.map_err(|error| broken(&error))
 }
 
-/// Memory kept from one request to the next: twice what requests of small items have.
+/// Memory that is kept between requests: twice what requests with small items need.
 const MAX_KEPT_BYTES: usize = 4 << 20;
 
 fn broken(error: &io::Error) -> Status {

@@ -1,4 +1,4 @@
-//! Where a writer's streams go: to its server, or each to one of many.
+//! The destination of a writer's streams: its server, or one of many servers for each stream.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,9 +9,9 @@ use tonic::Status;
 
 use super::remote::RemoteLink;
 
-/// What streams go to, one after the other.
+/// The destination of successive streams.
 pub(super) enum Destination {
-    /// One server. With the backend, which knows what the writers have proposed.
+    /// One server, and the backend, which knows the writers' proposals.
     One {
         backend: Backend,
         connection: Connection,
@@ -24,11 +24,11 @@ pub(super) enum Destination {
     },
 }
 
-/// What one stream goes to.
+/// The target of one stream.
 pub(super) struct StreamTarget {
     pub(super) connection: Connection,
     pub(super) stub: Stub,
-    /// Of many servers, which.
+    /// Which of many servers.
     pub(super) assignment: Option<Arc<Assignment>>,
 }
 
@@ -50,7 +50,7 @@ impl Destination {
         }
     }
 
-    /// Where the next stream goes. Of many servers, waits until one is there, and says so.
+    /// Returns the target of the next stream. With many servers, waits until one is available, and reports the wait.
     pub(super) async fn next(&mut self, link: &RemoteLink) -> StreamTarget {
         let fleet = match self {
             Destination::One { connection, stub, .. } => {
@@ -69,7 +69,7 @@ impl Destination {
         StreamTarget { stub: connection.stub(), connection, assignment: Some(Arc::new(assignment)) }
     }
 
-    /// What is known of the bulk path to `target`.
+    /// Returns the state of the bulk path to `target`.
     pub(super) fn silent_connections(&mut self, target: &StreamTarget) -> &mut SilentConnections {
         match self {
             Destination::One { silent, .. } => silent,
@@ -82,7 +82,7 @@ impl Destination {
 }
 
 impl StreamTarget {
-    /// Ready once the server is left out, and never if it is the only one.
+    /// Completes when the server is left out; never, if it is the only one.
     pub(super) async fn left_out(&self) {
         match &self.assignment {
             Some(assignment) => assignment.left_out().await,
@@ -90,7 +90,7 @@ impl StreamTarget {
         }
     }
 
-    /// How errors call an insert.
+    /// Returns the name of an insert in errors.
     pub(super) fn operation(&self) -> String {
         match &self.assignment {
             Some(assignment) => format!("insert at {}", assignment.address()),
@@ -99,15 +99,15 @@ impl StreamTarget {
     }
 }
 
-/// What is known of the bulk path to a server.
+/// The state of the bulk path to a server.
 #[derive(Debug, Default)]
 pub(super) struct SilentConnections {
-    /// Connections in a row that were taken and ended without an answer.
+    /// The number of consecutive connections that were accepted and ended without an answer.
     in_a_row: usize,
 }
 
 impl SilentConnections {
-    /// The bulk path, if there is one. As long as it is not known, items go by gRPC, which knows how to wait for a
+    /// Returns the bulk path, if the server has one. Until that is known, items are sent by gRPC, which can wait for a
     /// server.
     pub(super) async fn dialer(&self, connection: &Connection) -> Result<Option<Dialer>> {
         if self.in_a_row >= MAX_SILENT_CONNECTIONS {

@@ -1,4 +1,4 @@
-//! What writers wait for, and what is said when they waited in vain.
+//! What writers wait for, and the errors of timeouts.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -8,42 +8,42 @@ use relive_connection::{Error, ErrorKind};
 
 use crate::items::PendingItem;
 
-/// Tables that texts about pending items name.
+/// The largest number of tables that messages about pending items name.
 const MAX_TABLES_TOLD: usize = 8;
 
-/// How long the first items of a table wait for their names to arrive: far longer than a server takes, and soon over
-/// if it does not answer.
+/// How long the first items of a table wait for the server to receive their names: far longer than a server needs, and
+/// short if it does not answer.
 pub(super) const MAX_HOLD: Duration = Duration::from_secs(1);
 
-/// How much may wait for confirmation.
+/// Limits on unconfirmed items.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits {
     pub(crate) items: usize,
     pub(crate) bytes: usize,
 }
 
-/// How much waits for confirmation.
+/// Amount of unconfirmed items.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Pending {
     pub(crate) items: usize,
-    /// Of the items, those that were not handed over yet.
+    /// Number of these items that were not sent yet.
     pub(crate) queued: usize,
     pub(crate) bytes: usize,
 }
 
-/// Items that are not confirmed.
+/// Unconfirmed items.
 #[derive(Debug)]
 pub(crate) struct Unconfirmed {
     pub(crate) items: usize,
-    /// How many of which tables.
+    /// Their number for each table.
     pub(crate) tables: String,
-    /// Why.
+    /// Why they are unconfirmed.
     pub(crate) why: String,
     /// Whether the server cannot be reached.
     pub(crate) is_away: bool,
 }
 
-/// How many items of which tables there are, those with most items first.
+/// Formats the number of items of each table, largest first.
 pub(crate) fn by_table<'a>(items: impl Iterator<Item = &'a PendingItem>) -> String {
     let mut tables: Vec<(&Arc<str>, usize)> = Vec::new();
     for item in items {
@@ -64,7 +64,7 @@ pub(crate) fn by_table<'a>(items: impl Iterator<Item = &'a PendingItem>) -> Stri
 }
 
 impl Limits {
-    /// Whether another item may be added. If nothing waits, an item of any size may.
+    /// Whether another item may be added. If nothing is pending, an item of any size may.
     pub(crate) fn have_room(self, pending: Pending) -> bool {
         pending.items == 0 || pending.items < self.items && pending.bytes < self.bytes
     }
@@ -73,9 +73,9 @@ impl Limits {
 /// What a writer waits for.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Goal {
-    /// At most this many items without confirmation.
+    /// At most this many unconfirmed items.
     Pending(usize),
-    /// Half of the limits free, so that a full writer does not wake up for every item.
+    /// At most half of the limits in use, so that a full writer does not wake up for every item.
     Room(Limits),
 }
 
@@ -96,7 +96,7 @@ impl Goal {
         }
     }
 
-    /// The error when the goal was not reached in time.
+    /// Returns the error for a goal that was not reached in time.
     pub(crate) fn timed_out(self, timeout: Duration, pending: Pending, tables: &str, why: &str) -> Error {
         let Pending { items, queued, .. } = pending;
         let text = format!(

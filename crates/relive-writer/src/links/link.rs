@@ -1,4 +1,4 @@
-//! Takes items to their tables, wherever these are.
+//! Carries items to their tables.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -19,28 +19,28 @@ use super::stream;
 use crate::chunks::{ChunkForm, ChunkSlot};
 use crate::items::PendingItem;
 
-/// The error for items with other names than their table's.
+/// Returns the error for items whose names differ from those of their table.
 pub(crate) fn other_names(why: &str) -> Error {
     Error::invalid(format!("create_item: {why}"))
 }
 
-/// Takes items in the order of their creation and knows which are confirmed.
+/// Carries items in the order of their creation, and tracks which are confirmed.
 #[derive(Debug)]
 pub(crate) enum Link {
-    /// To a server: a task sends what is queued.
+    /// To a server: a task sends queued items.
     Remote {
-        /// What the task and the writer share.
+        /// State that the task and the writer share.
         link: Arc<RemoteLink>,
         /// Where the task runs.
         runtime: Handle,
         task: JoinHandle<()>,
     },
-    /// To tables of this process: items are inserted by the calls that make them.
+    /// To tables of this process: the calls that create items insert them.
     Local(Box<LocalLink>),
 }
 
 impl Link {
-    /// `codec` is the one that chunks have, if it is one that not every server knows.
+    /// Creates a link. `codec` is the codec of the chunks, if not every server supports it.
     pub(crate) fn new(backend: &Backend, limits: Limits, codec: Option<Codec>) -> Link {
         let (runtime, destination) = match backend.target() {
             Target::Process(local) => return Link::Local(Box::new(LocalLink::new(local, limits))),
@@ -52,7 +52,7 @@ impl Link {
         Link::Remote { link, runtime, task }
     }
 
-    /// The form in which it takes chunks.
+    /// Returns the form in which it needs chunks.
     pub(crate) fn chunk_form(&self) -> ChunkForm {
         match self {
             Link::Remote { .. } => ChunkForm::Messages,
@@ -60,7 +60,7 @@ impl Link {
         }
     }
 
-    /// The permanent error, if there is one.
+    /// Returns the permanent error, if any.
     pub(crate) fn check(&mut self) -> Result<()> {
         match self {
             Link::Remote { link, .. } => link.check(),
@@ -68,7 +68,7 @@ impl Link {
         }
     }
 
-    /// Notes a permanent error, and gives the first one.
+    /// Records a permanent error. Returns the first one.
     pub(crate) fn fail(&mut self, error: Error) -> Error {
         match self {
             Link::Remote { link, .. } => link.fail(error),
@@ -76,8 +76,8 @@ impl Link {
         }
     }
 
-    /// Whether items may be pushed now without waiting, by a writer with `own_bytes` of chunks that are in no table
-    /// of this process.
+    /// Whether items may be pushed now without waiting. `own_bytes` is the size of the writer's chunks that are in no
+    /// table of this process.
     pub(crate) fn has_room(&mut self, own_bytes: impl Fn() -> u64) -> Result<bool> {
         match self {
             Link::Remote { link, .. } => link.has_room(),
@@ -85,7 +85,7 @@ impl Link {
         }
     }
 
-    /// Adds items behind all others, with or without room for them.
+    /// Appends items, whether or not there is room for them.
     pub(crate) fn push(&mut self, items: impl Iterator<Item = PendingItem>) -> Result<()> {
         match self {
             Link::Remote { link, .. } => link.push(items),
@@ -93,8 +93,8 @@ impl Link {
         }
     }
 
-    /// Tells what the items of a table look like, without waiting. Items for a server are held back until it knows, for
-    /// [`MAX_HOLD`] at most.
+    /// Proposes the structure of a table's items, without waiting. Items for a server are held back until it has
+    /// answered, at most for [`MAX_HOLD`].
     pub(crate) fn propose(&self, backend: &Backend, proposal: Proposal) {
         match (self, backend.target()) {
             (Link::Remote { link, runtime, .. }, _) => {
@@ -115,8 +115,8 @@ impl Link {
         }
     }
 
-    /// Asks whether items of a table may look like this, without waiting. Items for a server are held back until it
-    /// has answered.
+    /// Asks whether items of a table may have this structure, without waiting. Items for a server are held back until
+    /// it has answered.
     pub(crate) fn agree(&self, backend: &Backend, proposal: Proposal) {
         let Link::Remote { link, runtime, .. } = self else { return };
         let (backend, link, hold) = (backend.clone(), Arc::clone(link), RemoteLink::hold(link));
@@ -135,7 +135,7 @@ impl Link {
         });
     }
 
-    /// The chunks that items wait for, the newest `spared` of them left out.
+    /// Returns the chunks that items wait for, except those of the newest `spared` items.
     pub(crate) fn awaited_chunks(&self, spared: usize) -> Vec<Arc<ChunkSlot>> {
         match self {
             Link::Remote { link, .. } => link.awaited_chunks(spared),
@@ -143,7 +143,7 @@ impl Link {
         }
     }
 
-    /// Takes note of chunks that were cut.
+    /// Records that chunks were cut.
     pub(crate) fn chunks_were_cut(&mut self, chunks: &[Arc<ChunkSlot>]) -> Result<()> {
         match self {
             _ if chunks.is_empty() => Ok(()),
@@ -152,7 +152,7 @@ impl Link {
         }
     }
 
-    /// Waits until there is room for items, as [`has_room`](Self::has_room) says it.
+    /// Waits until [`has_room`](Self::has_room) is true.
     pub(crate) async fn wait_for_room(
         &mut self,
         timeout: Duration,
@@ -164,7 +164,7 @@ impl Link {
         }
     }
 
-    /// Waits until at most `items` items are not confirmed.
+    /// Waits until at most `items` items are unconfirmed.
     pub(crate) async fn wait_for_pending(&mut self, items: usize, timeout: Duration) -> Result<()> {
         match self {
             Link::Remote { link, .. } => link.wait_for_pending(items, timeout).await,
@@ -172,7 +172,7 @@ impl Link {
         }
     }
 
-    /// The items that are not confirmed, if there are some.
+    /// Returns the unconfirmed items, if any.
     pub(crate) fn unconfirmed(&mut self) -> Option<Unconfirmed> {
         match self {
             Link::Remote { link, .. } => link.unconfirmed(),
@@ -180,7 +180,7 @@ impl Link {
         }
     }
 
-    /// Items that are not confirmed.
+    /// Returns the number of unconfirmed items.
     pub(crate) fn pending_items(&self) -> usize {
         match self {
             Link::Remote { link, .. } => link.pending_items(),
@@ -188,7 +188,7 @@ impl Link {
         }
     }
 
-    /// Refuses all further calls; what is on its way arrives.
+    /// Refuses further calls. Items in transit still arrive.
     pub(crate) fn close(&mut self) {
         match self {
             Link::Remote { link, .. } => link.close(),
@@ -196,8 +196,7 @@ impl Link {
         }
     }
 
-    /// Refuses all further calls and gives up what was not handed over. Inserts that a table holds back already still
-    /// happen there.
+    /// Refuses further calls and abandons unsent items. Inserts that a table already holds back still happen.
     pub(crate) fn abandon(&mut self) {
         match self {
             Link::Remote { link, task, .. } => {

@@ -1,7 +1,7 @@
-//! Items on their way to tables of this process.
+//! Inserting items into tables of this process.
 //!
-//! There is no task: a call that makes an item, or that cuts the chunk which an item waits for, inserts it. Where the
-//! rate limiter holds an insert back, the table lets it through in its turn and reports it through [`Confirmations`].
+//! There is no task: the call that creates an item, or that cuts the chunk that an item waits for, inserts it. If the
+//! rate limiter holds an insert back, the table makes it in its turn and reports it through [`Confirmations`].
 
 use std::collections::{HashMap, VecDeque};
 use std::future::poll_fn;
@@ -21,7 +21,7 @@ use super::goal::{Goal, Limits, Pending, Unconfirmed, by_table, closed};
 use crate::chunks::ChunkSlot;
 use crate::items::{PendingItem, uncut_chunks};
 
-/// The hash of an item key is the key: a writer draws them at random.
+/// The hash of an item key is the key itself, since keys are random.
 #[derive(Debug, Default)]
 struct KeyHasher(u64);
 
@@ -46,29 +46,29 @@ pub(crate) struct LocalLink {
     engine: Engine,
     who: Arc<str>,
     limits: Limits,
-    /// Where calls that make items wait before they bring more than there is memory for.
+    /// Where calls that create items wait for memory.
     gate: MemoryGate,
     confirmations: Arc<Confirmations>,
-    /// Locked only by calls that share the writer; none is waited for.
+    /// Only locked by calls that share the writer, so never contended.
     state: Mutex<Unsettled>,
 }
 
 #[derive(Debug, Default)]
 struct Unsettled {
-    /// Not handed over, oldest first: the first one waits for a chunk to be cut.
+    /// Not inserted yet, oldest first. The first item waits for a chunk to be cut.
     queue: VecDeque<PendingItem>,
     /// Held back by their tables.
     deferred: HashMap<u64, PendingItem, BuildHasherDefault<KeyHasher>>,
-    /// Bytes of the chunks and messages of both, chunks counted once.
+    /// Bytes of the chunks and messages of both. A chunk counts once.
     pending_bytes: usize,
-    /// A permanent error: given to every later call.
+    /// A permanent error, returned by every later call.
     failure: Option<Error>,
     closed: bool,
-    /// The table that was written to last.
+    /// The last table that was written to.
     table: Option<TableHandle>,
-    /// Kept for its memory.
+    /// Kept to reuse its memory.
     confirmed: Vec<u64>,
-    /// Remembers how the items before were put together.
+    /// Reuses what it knows from earlier items.
     builder: TrajectoryBuilder,
 }
 
@@ -84,7 +84,7 @@ impl LocalLink {
         }
     }
 
-    /// The account of the chunks.
+    /// Returns the ledger of the chunks.
     pub(super) fn ledger(&self) -> &Arc<Ledger> {
         self.engine.ledger()
     }
@@ -188,7 +188,7 @@ impl LocalLink {
         }
     }
 
-    /// What holds the items back, in the words of the table's rate limiter.
+    /// Describes what holds the items back, as the table's rate limiter reports it.
     fn what_is_missing(&mut self) -> String {
         let state = self.state.get_mut();
         let Some(item) = state.deferred.values().next() else {
@@ -204,7 +204,7 @@ impl LocalLink {
         }
     }
 
-    /// The items that no table has, if there are some.
+    /// Returns the items that no table has, if any.
     pub(super) fn unconfirmed(&mut self) -> Option<Unconfirmed> {
         let state = self.state.get_mut();
         state.settle_all(&self.confirmations);
@@ -241,7 +241,7 @@ impl Unsettled {
         }
     }
 
-    /// How many items of which tables wait.
+    /// Describes how many items wait for each table.
     fn tables(&self) -> String {
         by_table(self.queue.iter().chain(self.deferred.values()))
     }
@@ -251,7 +251,7 @@ impl Unsettled {
         Pending { items: queued + self.deferred.len(), queued, bytes: self.pending_bytes }
     }
 
-    /// Inserts `run`, items of one table whose chunks are all cut, and empties it.
+    /// Inserts `run`, which holds items of one table whose chunks are all cut, and empties it.
     fn insert(
         &mut self,
         run: &mut Vec<PendingItem>,
@@ -280,7 +280,7 @@ impl Unsettled {
         self.account(run, accepted)
     }
 
-    /// Takes note of what became of the inserts of `run`.
+    /// Records the outcome of the inserts of `run`.
     fn account(&mut self, run: &mut Vec<PendingItem>, accepted: Result<Accepted, EngineError>) -> Result<()> {
         let accepted = accepted.map_err(|error| self.fail(engine_error("insert", error)))?;
         let mut confirmed = std::mem::take(&mut self.confirmed);
@@ -339,7 +339,7 @@ impl Unsettled {
         }
     }
 
-    /// Notes a permanent error; gives the first one.
+    /// Records a permanent error. Returns the first one.
     fn fail(&mut self, error: Error) -> Error {
         self.failure.get_or_insert(error).clone()
     }

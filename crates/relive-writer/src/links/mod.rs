@@ -1,8 +1,8 @@
-//! The way of items from a writer to their tables: over a stream to a server, or by calls into tables of this process.
+//! Links carry items from a writer to their tables: over a stream to a server, or by calls into tables of this process.
 //!
-//! To a server, the writer and the task that keeps a stream open share a [`RemoteLink`](remote::RemoteLink). The task
-//! opens streams, again and again if need be, and takes in confirmations. To tables of this process, the writer's own
-//! calls insert.
+//! For a server, the writer and the task that keeps a stream open share a [`RemoteLink`](remote::RemoteLink). The task
+//! opens and reopens streams and receives confirmations. For tables of this process, the writer's own calls insert the
+//! items.
 
 mod bulk;
 mod destination;

@@ -1,4 +1,4 @@
-//! What a writer and its stream to a server share, behind one lock.
+//! State that a writer and its stream to a server share, behind one lock.
 
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -15,11 +15,11 @@ use crate::items::Outbox;
 use crate::items::PendingItem;
 use crate::items::Request;
 
-/// While the stream lingers, fewer items than this wait for its timer: waking it for each of them would cost more
-/// than the items.
+/// While the stream lingers, fewer items than this wait for its timer: waking it for each would cost more than the
+/// items.
 const LINGER_ITEMS: usize = 128;
 
-/// An item this large is worth a wake-up of its own.
+/// Items of this size wake the stream immediately.
 const LINGER_BYTES: usize = 16 << 10;
 
 /// The lock is held for a few hundred nanoseconds at a time, by one writer and one stream.
@@ -27,30 +27,30 @@ const LINGER_BYTES: usize = 16 << 10;
 pub(crate) struct RemoteLink {
     limits: Limits,
     state: Mutex<Queue>,
-    /// Something happened that the writer waits for. There is at most one waiter: writers are used through `&mut`.
+    /// Notifies the writer of progress. There is at most one waiter, because writers are used through `&mut`.
     progress: Notify,
-    /// The stream task has something to do.
+    /// Notifies the stream task of work.
     work: Notify,
 }
 
 #[derive(Debug, Default)]
 struct Queue {
     outbox: Outbox,
-    /// A permanent error: given to every later call.
+    /// A permanent error, returned by every later call.
     failure: Option<Error>,
     /// Why the last stream broke, while there is none.
     trouble: Option<String>,
     closing: bool,
-    /// The outgoing half of the stream, while it has nothing to send.
+    /// The sending half of the stream, while it has nothing to send.
     idle_stream: Option<Waker>,
-    /// The idle stream looks again within a millisecond by itself.
+    /// Whether the idle stream checks again within a millisecond by itself.
     lingering: bool,
-    /// Reasons to send nothing yet.
+    /// Number of reasons to send nothing yet.
     holds: usize,
     waiting_for: Option<Goal>,
     /// How many items the server has confirmed.
     num_confirmed: u64,
-    /// How many of each table, since somebody asked.
+    /// How many of each table since they were last taken.
     confirmed: Vec<(Arc<str>, u64)>,
 }
 
@@ -61,7 +61,7 @@ impl RemoteLink {
 
     // For the writer.
 
-    /// The permanent error, if there is one.
+    /// Returns the permanent error, if any.
     pub(crate) fn check(&self) -> Result<()> {
         self.state.lock().check()
     }
@@ -73,7 +73,7 @@ impl RemoteLink {
         Ok(self.limits.have_room(state.pending()))
     }
 
-    /// Queues items, with or without room for them.
+    /// Queues items, whether or not there is room for them.
     pub(crate) fn push(&self, items: impl Iterator<Item = PendingItem>) -> Result<()> {
         let mut state = self.state.lock();
         state.check()?;
@@ -86,12 +86,12 @@ impl RemoteLink {
         Ok(())
     }
 
-    /// The chunks that items wait for, the newest `spared` of them left out.
+    /// Returns the chunks that items wait for, except those of the newest `spared` items.
     pub(crate) fn awaited_chunks(&self, spared: usize) -> Vec<Arc<ChunkSlot>> {
         self.state.lock().outbox.awaited_chunks(spared)
     }
 
-    /// Takes note of chunks that were cut.
+    /// Records that chunks were cut.
     pub(crate) fn chunks_were_cut(&self, chunks: &[Arc<ChunkSlot>]) -> Result<()> {
         let mut state = self.state.lock();
         state.check()?;
@@ -120,7 +120,7 @@ impl RemoteLink {
         self.wait_for(Goal::Room(self.limits), timeout).await
     }
 
-    /// Waits until at most `items` items are not confirmed.
+    /// Waits until at most `items` items are unconfirmed.
     pub(crate) async fn wait_for_pending(&self, items: usize, timeout: Duration) -> Result<()> {
         self.wait_for(Goal::Pending(items), timeout).await
     }
@@ -154,7 +154,7 @@ impl RemoteLink {
         Err(goal.timed_out(timeout, state.pending(), &tables, &why))
     }
 
-    /// The items that are not confirmed; none if there are none.
+    /// Returns the unconfirmed items, if any.
     pub(crate) fn unconfirmed(&self) -> Option<Unconfirmed> {
         let state = self.state.lock();
         let items = state.outbox.pending_items();
@@ -166,23 +166,23 @@ impl RemoteLink {
         })
     }
 
-    /// How many items the server has confirmed of each table, since this was asked last.
+    /// Returns how many items of each table the server has confirmed since the last call.
     pub(crate) fn take_confirmed(&self) -> Vec<(Arc<str>, u64)> {
         std::mem::take(&mut self.state.lock().confirmed)
     }
 
-    /// How many items were confirmed in all, while items wait for more than steps of their own.
+    /// Returns the total number of confirmed items, if items wait for the server and not only for further steps.
     pub(crate) fn held_up_since(&self) -> Option<u64> {
         let state = self.state.lock();
         state.outbox.is_held_up().then_some(state.num_confirmed)
     }
 
-    /// Items that are not confirmed.
+    /// Returns the number of unconfirmed items.
     pub(crate) fn pending_items(&self) -> usize {
         self.state.lock().outbox.pending_items()
     }
 
-    /// Lets the stream end as soon as everything is confirmed.
+    /// Ends the stream as soon as everything is confirmed.
     pub(crate) fn close(&self) {
         let mut state = self.state.lock();
         state.closing = true;
@@ -194,8 +194,8 @@ impl RemoteLink {
         self.work.notify_one();
     }
 
-    /// Ends the stream as it is. As long as its outgoing half is open the transport keeps the stream, and the server
-    /// does not hear that its writer is gone.
+    /// Ends the stream now. While its sending half is open, the transport keeps the stream, and the server does not
+    /// learn that its writer is gone.
     pub(crate) fn abandon(&self) {
         let waker = {
             let mut state = self.state.lock();
@@ -208,7 +208,7 @@ impl RemoteLink {
         }
     }
 
-    /// Keeps the stream from sending as long as the value lives.
+    /// Keeps the stream from sending while the returned value is alive.
     pub(crate) fn hold(link: &Arc<RemoteLink>) -> Hold {
         link.state.lock().holds += 1;
         Hold(Arc::clone(link))
@@ -216,7 +216,7 @@ impl RemoteLink {
 
     // For the stream.
 
-    /// Waits until something is to be sent; false when the writer is done.
+    /// Waits until there is something to send. Returns false when the writer is done.
     pub(crate) async fn wait_for_work(&self) -> bool {
         loop {
             {
@@ -232,12 +232,13 @@ impl RemoteLink {
         }
     }
 
-    /// The outgoing half of the present stream, to be woken once there is a new one: it ends then.
+    /// Returns the waker of the current stream's sending half. It has to be woken once there is a new stream, and then
+    /// ends.
     pub(crate) fn leave_stream(&self) -> Option<Waker> {
         self.state.lock().idle_stream.take()
     }
 
-    /// Leaves the present stream for a new one, whose number it gives: what was not confirmed is to be sent again.
+    /// Replaces the current stream with a new one and returns its number. Unconfirmed items are resent.
     pub(crate) fn next_stream(&self) -> u64 {
         let mut state = self.state.lock();
         state.idle_stream = None;
@@ -245,8 +246,8 @@ impl RemoteLink {
         state.outbox.start_stream()
     }
 
-    /// The next request of stream number `stream`; `None` ends it. With `lingering`, the caller asks again within a
-    /// millisecond, unless it is woken before.
+    /// Returns the next request of stream number `stream`; `None` ends it. With `lingering`, the caller polls again
+    /// within a millisecond, unless it is woken before.
     pub(crate) fn poll_request<R: Request>(
         &self,
         stream: u64,
@@ -269,7 +270,7 @@ impl RemoteLink {
         }
     }
 
-    /// Takes in confirmations.
+    /// Records confirmations.
     pub(crate) fn confirm(&self, keys: &[u64]) {
         let mut state = self.state.lock();
         let done: Vec<PendingItem> = keys.iter().filter_map(|key| state.outbox.confirm(*key)).collect();
@@ -282,7 +283,7 @@ impl RemoteLink {
         }
     }
 
-    /// Notes why the stream broke, before it is opened again.
+    /// Records why the stream broke, before it is reopened.
     pub(crate) fn stream_broke(&self, status: &Status) {
         let text = match status.message() {
             "" => status.code().description(),
@@ -291,13 +292,13 @@ impl RemoteLink {
         self.state.lock().trouble = Some(text.to_owned());
     }
 
-    /// Notes a permanent error for which nothing more is to be sent.
+    /// Records a permanent error after which nothing is sent.
     pub(crate) fn refuse(&self, error: Error) {
         self.state.lock().holds += 1;
         self.fail(error);
     }
 
-    /// Notes a permanent error, and gives the first one.
+    /// Records a permanent error. Returns the first one.
     pub(crate) fn fail(&self, error: Error) -> Error {
         let first = self.state.lock().failure.get_or_insert(error).clone();
         self.progress.notify_one();

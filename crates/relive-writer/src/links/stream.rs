@@ -22,7 +22,7 @@ use super::goal::{MAX_HOLD, Unconfirmed};
 use super::remote::RemoteLink;
 use crate::items::Request;
 
-/// Why a stream ended too early.
+/// Why a stream ended early.
 enum Broken {
     Status(Status),
     Permanent(Error),
@@ -34,20 +34,19 @@ impl From<Status> for Broken {
     }
 }
 
-/// Where writers tell of items that are not confirmed: apart from the rest, for programs whose writers end in the
-/// middle of episodes.
+/// The log target for unconfirmed items. It is separate for programs whose writers end in the middle of episodes.
 pub(crate) const LOG: &str = "relive::writer";
 
-/// How long small items are gathered after a request. The timers of Tokio count in milliseconds.
+/// How long small items are collected after a request. Tokio's timers have a resolution of one millisecond.
 const LINGER: Duration = Duration::from_millis(1);
 
 /// How often it is checked whether items wait.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How long items wait before the log is told why; then after twice as long each time.
+/// How long items wait before the reason is logged; the interval doubles each time.
 const FIRST_NOTICE: Duration = Duration::from_secs(3);
 
-/// Opens streams until the writer is done or the server refuses for good, and tells in the log what items wait for.
+/// Opens streams until the writer is done or the server refuses permanently, and logs what items are waiting for.
 pub(crate) async fn run(
     link: Arc<RemoteLink>,
     destination: Destination,
@@ -61,7 +60,7 @@ pub(crate) async fn run(
     }
 }
 
-/// Logs what items wait for, as long as none is confirmed.
+/// Logs what items are waiting for, while none is confirmed.
 async fn log_waiting(link: &RemoteLink, address: &str) {
     let (mut seen, mut since, mut next) = (None, Instant::now(), FIRST_NOTICE);
     loop {
@@ -85,7 +84,7 @@ async fn log_waiting(link: &RemoteLink, address: &str) {
     }
 }
 
-/// Opens streams until the writer is done or the server refuses for good.
+/// Opens streams until the writer is done or the server refuses permanently.
 async fn keep_open(link: Arc<RemoteLink>, mut destination: Destination, codec: Option<Codec>) {
     let mut backoff = Backoff::default();
     let mut stream = link.next_stream();
@@ -100,7 +99,7 @@ async fn keep_open(link: Arc<RemoteLink>, mut destination: Destination, codec: O
         let old = link.leave_stream();
         stream = link.next_stream();
         if let Some(old) = old {
-            // The transport keeps a stream as long as its outgoing half is open.
+            // The transport keeps a stream while its sending half is open.
             old.wake();
         }
         let is_broken = ended.is_err();
@@ -130,7 +129,7 @@ async fn keep_open(link: Arc<RemoteLink>, mut destination: Destination, codec: O
     }
 }
 
-/// One stream, by the way that there is.
+/// Runs one stream, by the bulk path or gRPC.
 async fn to_target(
     link: &Arc<RemoteLink>,
     stream: u64,
@@ -147,18 +146,18 @@ async fn to_target(
     Ok(())
 }
 
-/// Tells the server again what items look like: it may have begun anew.
+/// Proposes the structures of items again, because the server may have restarted.
 async fn propose_again(backend: &Backend) {
     let all = async {
         for proposal in backend.proposals().all() {
             backend.propose(&proposal).await;
         }
     };
-    // What is not told in time is told before the next stream, if this one fails, too.
+    // Proposals that are not sent in time are sent before the next stream, if this one fails, too.
     let _ = timeout(MAX_HOLD, all).await;
 }
 
-/// One stream from its opening to its end.
+/// Runs one stream from its opening to its end.
 async fn one_stream(
     link: &Arc<RemoteLink>,
     stream: u64,
@@ -173,7 +172,7 @@ async fn one_stream(
     Ok(())
 }
 
-/// The same over the bulk path. A server that has never spoken it is not asked again.
+/// The same over the bulk path. A server that has never supported it is not tried again.
 async fn bulk_stream(
     link: &Arc<RemoteLink>,
     stream: u64,
@@ -188,7 +187,7 @@ async fn bulk_stream(
     ended
 }
 
-/// Takes in confirmations.
+/// Records confirmations.
 fn confirm(link: &RemoteLink, target: &StreamTarget, keys: &[u64]) {
     link.confirm(keys);
     if let Some(assignment) = &target.assignment {
@@ -196,17 +195,17 @@ fn confirm(link: &RemoteLink, target: &StreamTarget, keys: &[u64]) {
     }
 }
 
-/// The outgoing half: requests are cut when the connection has room for them.
+/// The sending half: requests are created when the connection has room for them.
 ///
-/// When it runs empty it lingers: for [`LINGER`] it gathers small items instead of being woken for each. Whoever waits
-/// for a confirmation wakes it at once.
+/// When the queue is empty, it lingers: for [`LINGER`], it collects small items instead of being woken for each. A
+/// caller that waits for a confirmation wakes it immediately.
 struct Requests<R> {
     link: Arc<RemoteLink>,
     stream: u64,
-    /// Runs from when the stream ran empty after a request.
+    /// Starts when the queue is empty after a request.
     linger: Pin<Box<Sleep>>,
     state: Activity,
-    /// Of many servers, which.
+    /// Which of many servers.
     assignment: Option<Arc<Assignment>>,
     kind: PhantomData<fn() -> R>,
 }
@@ -215,9 +214,9 @@ struct Requests<R> {
 enum Activity {
     /// Just sent a request.
     Sending,
-    /// Ran empty, and the timer runs.
+    /// The queue is empty, and the timer runs.
     Lingering,
-    /// Nothing to do for longer than [`LINGER`]: the next item is sent at once.
+    /// Nothing to do for longer than [`LINGER`]: the next item is sent immediately.
     Idle,
 }
 

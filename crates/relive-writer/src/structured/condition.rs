@@ -1,16 +1,32 @@
-//! When a pattern is applied.
+//! The conditions of patterns.
 
 use super::node::SourceColumn;
 
-/// A test of the writer's situation; a pattern is applied when all of its conditions hold.
+/// A condition on the state of the writer. A pattern creates an item when all of its conditions hold.
 ///
 /// ```
-/// use relive_client::Condition;
+/// use relive_client::{Client, Condition, Nest, SourceColumn, StructuredConfig, Tensor};
+/// # use relive_engine::Engine;
+/// # use relive_table::TableConfig;
 ///
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let client = Client::in_process(Engine::builder().table(TableConfig::queue("replay", 10)).build()?);
+/// let newest = Nest::Leaf(SourceColumn::at(0).step(-1)?);
 /// let every_third_step = Condition::step_index().modulo(3, 0);
 /// let not_the_first = Condition::step_index().ge(1);
-/// let at_the_end = Condition::is_end_episode();
-/// # let _ = (every_third_step, not_the_first, at_the_end);
+/// let config = StructuredConfig::new("replay", newest).condition(every_third_step).condition(not_the_first);
+/// let mut writer = client.structured_writer(vec![config])?;
+/// for x in 0..8_i32 {
+///     writer.append(&Nest::Leaf(Tensor::scalar(x))).await?;
+/// }
+/// writer.close().await?;
+///
+/// let items = client.sample("replay", 2).await?;
+/// assert_eq!(items[0].columns()?, [Tensor::scalar(3_i32)]);
+/// assert_eq!(items[1].columns()?, [Tensor::scalar(6_i32)]);
+/// # Ok(())
+/// # }
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Condition {
@@ -19,7 +35,7 @@ pub struct Condition {
     pub(crate) inverse: bool,
 }
 
-/// What a [`Condition`] looks at.
+/// The left side of a [`Condition`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Operand {
@@ -27,11 +43,11 @@ pub enum Operand {
     StepIndex,
     /// Steps since the pattern was last applied.
     StepsSinceApplied,
-    /// Steps that the longest column of the pattern has in its history, at most the pattern's largest age.
+    /// Steps in the history, at most the pattern's largest age.
     BufferLength,
     /// 1 while the episode ends, 0 before.
     IsEndEpisode,
-    /// The newest value of a column: one integer or bool. A step without it fulfils no condition.
+    /// The newest value of a column: one integer or bool. A step without it fulfils no such condition.
     Data {
         /// Number of the column in the flattened step.
         source: u32,
@@ -46,33 +62,33 @@ pub enum Comparison {
     Eq(i64),
     /// At least the number.
     Ge(i64),
-    /// The remainder of the division by `modulus` equals `remainder`; the remainder of a negative number is not
+    /// The remainder of the division by `modulus` equals `remainder`. The remainder of a negative number is not
     /// positive.
     Modulo {
         /// Divisor, at least 1.
         modulus: i64,
-        /// Remainder wanted, not negative.
+        /// Expected remainder, not negative.
         remainder: i64,
     },
 }
 
 impl Condition {
-    /// Looks at the number of the step in its episode, from 0.
+    /// Compares the number of the step in its episode, from 0.
     pub fn step_index() -> OperandBuilder {
         OperandBuilder(Operand::StepIndex)
     }
 
-    /// Looks at the number of steps since the pattern was last applied.
+    /// Compares the number of steps since the pattern was last applied.
     pub fn steps_since_applied() -> OperandBuilder {
         OperandBuilder(Operand::StepsSinceApplied)
     }
 
-    /// Looks at how many steps the longest column of the pattern has.
+    /// Compares the number of steps in the history, at most the pattern's largest age.
     pub fn buffer_length() -> OperandBuilder {
         OperandBuilder(Operand::BufferLength)
     }
 
-    /// Looks at the newest value of a column, which is one integer or bool.
+    /// Compares the newest value of a column, which must be one integer or bool.
     pub fn data(column: SourceColumn) -> OperandBuilder {
         OperandBuilder(Operand::Data { source: column.source() })
     }
@@ -93,7 +109,7 @@ impl Condition {
         left.is_some_and(|left| self.comparison.holds(left) != self.inverse)
     }
 
-    /// Why the condition can never be meant like this.
+    /// Returns why the condition is invalid.
     pub(crate) fn fault(&self) -> Option<&'static str> {
         match self.comparison {
             Comparison::Modulo { modulus, .. } if modulus < 1 => Some("a modulus must be at least 1"),
@@ -109,7 +125,7 @@ impl Condition {
     }
 }
 
-/// The left side of a [`Condition`], waiting for its comparison.
+/// The left side of a [`Condition`] without its comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OperandBuilder(Operand);
 
@@ -144,12 +160,12 @@ impl OperandBuilder {
         self.with(Comparison::Ge(value.saturating_add(1)), true)
     }
 
-    /// `remainder` is what is left of a division by `modulus`.
+    /// The remainder of the division by `modulus` is `remainder`.
     pub fn modulo(self, modulus: i64, remainder: i64) -> Condition {
         self.with(Comparison::Modulo { modulus, remainder }, false)
     }
 
-    /// `remainder` is not what is left of a division by `modulus`.
+    /// The remainder of the division by `modulus` is not `remainder`.
     pub fn not_modulo(self, modulus: i64, remainder: i64) -> Condition {
         self.with(Comparison::Modulo { modulus, remainder }, true)
     }
@@ -169,7 +185,7 @@ impl Comparison {
     }
 }
 
-/// What conditions look at, at one moment.
+/// The values that conditions compare, at one moment.
 pub(crate) struct Situation<'a> {
     pub(crate) step_index: i64,
     pub(crate) steps_since_applied: i64,

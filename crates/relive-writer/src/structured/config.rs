@@ -6,7 +6,7 @@ use relive_tensor::Nest;
 use super::condition::{Condition, Operand};
 use super::node::{PatternNode, SourceColumn};
 
-/// What a [`StructuredWriter`](crate::StructuredWriter) makes items from.
+/// A pattern from which a [`StructuredWriter`](crate::StructuredWriter) creates items.
 ///
 /// ```
 /// use relive_client::{Condition, Nest, StructuredConfig, reference_step};
@@ -30,7 +30,7 @@ pub struct StructuredConfig {
 }
 
 impl StructuredConfig {
-    /// Items of `pattern` for `table`, of priority 1, whenever enough steps are there.
+    /// Creates items of `pattern` for `table` with priority 1, whenever there are enough steps.
     pub fn new(table: impl Into<String>, pattern: Nest<PatternNode>) -> StructuredConfig {
         StructuredConfig {
             table: table.into(),
@@ -40,36 +40,36 @@ impl StructuredConfig {
         }
     }
 
-    /// Adds a condition; all of them must hold.
+    /// Adds a condition. All conditions must hold.
     #[must_use]
     pub fn condition(mut self, condition: Condition) -> StructuredConfig {
         self.conditions.push(condition);
         self
     }
 
-    /// How the priority of an item is found.
+    /// Sets how the priority of an item is computed.
     #[must_use]
     pub fn priority(mut self, priority: PriorityFn) -> StructuredConfig {
         self.priority = priority;
         self
     }
 
-    /// The table that the items go to.
+    /// Returns the table of the items.
     pub fn table(&self) -> &str {
         &self.table
     }
 
-    /// The pattern as it was given.
+    /// Returns the pattern.
     pub fn pattern(&self) -> &Nest<PatternNode> {
         &self.pattern
     }
 
-    /// The columns of an item, in the flattening order.
+    /// Returns the columns of an item, in flattening order.
     pub fn nodes(&self) -> impl Iterator<Item = &PatternNode> {
         self.pattern.leaves()
     }
 
-    /// How many steps back the pattern looks at most.
+    /// Returns how many of the newest steps the pattern needs.
     pub fn max_age(&self) -> u32 {
         self.nodes().map(PatternNode::max_age).max().unwrap_or(0)
     }
@@ -82,7 +82,7 @@ impl StructuredConfig {
         self.priority
     }
 
-    /// The source columns that the pattern or one of its conditions looks at.
+    /// Returns the source columns that the pattern and its conditions use.
     pub(crate) fn sources(&self) -> impl Iterator<Item = u32> {
         let data = self.conditions.iter().filter_map(|condition| match condition.left {
             Operand::Data { source } => Some(source),
@@ -91,7 +91,7 @@ impl StructuredConfig {
         self.nodes().map(PatternNode::source).chain(data)
     }
 
-    /// Checks the whole configuration and adds the condition that enough steps are there.
+    /// Validates the configuration and adds the condition that there are enough steps.
     pub(crate) fn validated(mut self) -> Result<StructuredConfig> {
         if let Some(fault) = self.fault() {
             return Err(Error::invalid(fault));
@@ -131,7 +131,7 @@ impl StructuredConfig {
     }
 }
 
-/// Checks all configurations of a writer; an error says which one is wrong.
+/// Validates all configurations of a writer. An error says which one is invalid.
 pub(crate) fn validate_all(configs: Vec<StructuredConfig>) -> Result<Vec<StructuredConfig>> {
     if configs.is_empty() {
         return Err(Error::invalid("a structured writer needs at least one configuration"));
@@ -144,11 +144,11 @@ pub(crate) fn validate_all(configs: Vec<StructuredConfig>) -> Result<Vec<Structu
     configs.into_iter().enumerate().map(validate).collect()
 }
 
-/// How the priority of an item is found.
+/// How the priority of an item is computed.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub enum PriorityFn {
-    /// Always the same.
+    /// A constant.
     Constant(f64),
     /// `w * max|x| + (1 - w) * mean|x|` over the steps `x` of an emitted column, as in R2D2 (Kapturowski et al. 2019,
     /// section 2.3), where `x` are temporal-difference errors.
@@ -161,7 +161,7 @@ pub enum PriorityFn {
 }
 
 impl Default for PriorityFn {
-    /// 1 for every item.
+    /// Priority 1 for every item.
     fn default() -> PriorityFn {
         PriorityFn::Constant(1.0)
     }

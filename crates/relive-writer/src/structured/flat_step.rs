@@ -1,4 +1,4 @@
-//! Steps of a structured writer: all of one shape, with gaps.
+//! Steps of a structured writer, which all have one structure and may have gaps.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use smallvec::SmallVec;
 pub(crate) struct FlatStep<'a>(SmallVec<[Option<&'a Tensor>; 8]>);
 
 impl<'a> FlatStep<'a> {
-    /// The leaves that are there, with their number.
+    /// Iterates over the existing leaves, with their numbers.
     pub(crate) fn leaves(&self) -> impl Iterator<Item = (u32, &'a Tensor)> {
         (0..).zip(&self.0).filter_map(|(source, leaf)| Some((source, (*leaf)?)))
     }
@@ -22,7 +22,7 @@ impl<'a> FlatStep<'a> {
     }
 }
 
-/// What all steps look like, and which of their leaves are stored.
+/// The structure of all steps, and which of their leaves are stored.
 #[derive(Debug)]
 pub(crate) struct StepShape {
     nest: Nest<()>,
@@ -32,7 +32,7 @@ pub(crate) struct StepShape {
 }
 
 impl StepShape {
-    /// The shape of `step`, of which the leaves in `sources` are stored.
+    /// Takes the structure of `step`, of which the leaves in `sources` are stored.
     pub(crate) fn new(step: &Nest<Tensor>, sources: impl Iterator<Item = u32>) -> Result<StepShape> {
         // A gap is a leaf, too: the first step may be a partial one.
         let nest = fill_gaps(step);
@@ -58,12 +58,12 @@ impl StepShape {
         leaves.filter(|(_, (_, column))| column.is_some()).map(|(number, (path, _))| (number, path))
     }
 
-    /// The column that leaf number `source` is stored in.
+    /// Returns the column in which leaf number `source` is stored.
     pub(crate) fn column(&self, source: u32) -> Option<usize> {
         *self.columns.get(usize::try_from(source).ok()?)?
     }
 
-    /// The leaves of a step that must look like the first one.
+    /// Flattens a step, which must have the structure of the first one.
     pub(crate) fn flatten<'a>(&self, step: &'a Nest<Tensor>) -> Result<FlatStep<'a>> {
         let mut leaves = SmallVec::new();
         if flatten(&self.nest, step, &mut leaves) {
@@ -95,7 +95,7 @@ fn fill_gaps(step: &Nest<Tensor>) -> Nest<()> {
     }
 }
 
-/// Appends the leaves of `step` in the order of `shape`; false if they do not match.
+/// Appends the leaves of `step` in the order of `shape`. Returns false if the structures do not match.
 fn flatten<'a>(
     shape: &Nest<()>,
     step: &'a Nest<Tensor>,

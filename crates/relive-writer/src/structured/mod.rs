@@ -1,4 +1,4 @@
-//! The writer that makes items by itself: patterns say which steps of which columns make an item, and when.
+//! The structured writer: patterns define which steps of which columns form an item, and when.
 
 mod condition;
 mod config;

@@ -1,4 +1,4 @@
-//! One column of a pattern: a source column and which of its newest steps to take.
+//! One column of a pattern: a source column and a selection of its newest steps.
 
 use std::ops::{Bound, RangeBounds};
 
@@ -15,18 +15,18 @@ pub struct PatternNode {
 enum Steps {
     /// The step `age` before the end, without a leading dimension; 1 is the newest.
     One { age: u32 },
-    /// From `first_age` down to (without) `stop_age`, every `stride`th; ages count from 1 for the newest, so a
-    /// `stop_age` of 0 takes the newest in.
+    /// Every `stride`th step from `first_age` down to `stop_age`, exclusive. The newest step has age 1, so a `stop_age`
+    /// of 0 includes it.
     Many { first_age: u32, stop_age: u32, stride: u32 },
 }
 
 impl PatternNode {
-    /// Number of the source column in the flattened step.
+    /// Returns the number of the source column in the flattened step.
     pub fn source(&self) -> u32 {
         self.source
     }
 
-    /// How many newest steps the column's history must have.
+    /// Returns how many steps the column's history must have.
     pub fn max_age(&self) -> u32 {
         match self.steps {
             Steps::One { age } => age,
@@ -50,13 +50,13 @@ impl PatternNode {
     }
 }
 
-/// A column of the step, from which [`PatternNode`]s are cut. [`ReferenceStep::column`](crate::ReferenceStep::column)
-/// finds it by its path.
+/// A column of the step, from which [`PatternNode`]s are sliced.
+/// [`ReferenceStep::column`](crate::ReferenceStep::column) finds it by path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SourceColumn(u32);
 
 impl SourceColumn {
-    /// The column at position `source` of the flattened step.
+    /// Returns the column at position `source` of the flattened step.
     pub fn at(source: u32) -> SourceColumn {
         SourceColumn(source)
     }
@@ -66,10 +66,10 @@ impl SourceColumn {
         self.0
     }
 
-    /// One step without a leading dimension: -1 is the newest.
+    /// Selects one step, without a leading dimension; -1 is the newest.
     ///
     /// # Errors
-    /// `InvalidArgument` for a step that is not negative: patterns are relative to the newest step.
+    /// `InvalidArgument` for a step that is not negative, since patterns are relative to the newest step.
     pub fn step(self, step: i32) -> Result<PatternNode> {
         if step >= 0 {
             return Err(Error::invalid(format!(
@@ -79,7 +79,7 @@ impl SourceColumn {
         Ok(PatternNode { source: self.0, steps: Steps::One { age: step.unsigned_abs() } })
     }
 
-    /// The steps of `range`, for example `-3..` or `-3..-1`, along a leading dimension.
+    /// Selects the steps of `range`, for example `-3..` or `-3..-1`, along a leading dimension.
     ///
     /// # Errors
     /// `InvalidArgument` for a range without a start, with a start or stop that is not negative, or that is empty.
@@ -87,7 +87,7 @@ impl SourceColumn {
         self.strided(range, 1)
     }
 
-    /// Every `stride`th step of `range`, beginning with its first.
+    /// Selects every `stride`th step of `range`, beginning with its first.
     ///
     /// # Errors
     /// As [`slice`](Self::slice), and for a stride of 0.

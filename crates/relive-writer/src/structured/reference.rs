@@ -1,17 +1,17 @@
-//! The columns of a step, found by their paths.
+//! Finds columns of a step by path.
 
 use relive_connection::{Error, ErrorKind, Result};
 use relive_tensor::Nest;
 
 use super::node::SourceColumn;
 
-/// The columns of steps of one structure, from which patterns are cut. Made by [`reference_step`].
+/// The columns of steps with one structure, from which patterns are built. [`reference_step`] creates it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReferenceStep {
     columns: Nest<SourceColumn>,
 }
 
-/// The columns of steps that have the structure of `step`. What its leaves are does not matter; a leaf of an optional
+/// Returns the columns of steps with the structure of `step`. Its leaves may have any type; the leaf of an optional
 /// value may be [`Nest::None`].
 ///
 /// ```
@@ -39,17 +39,17 @@ pub fn reference_step<T>(step: &Nest<T>) -> ReferenceStep {
 }
 
 impl ReferenceStep {
-    /// All columns, in the structure of the step. [`Nest::try_map`] makes a pattern of the whole step.
+    /// Returns all columns, in the structure of the step. [`Nest::try_map`] builds a pattern of the whole step.
     pub fn columns(&self) -> &Nest<SourceColumn> {
         &self.columns
     }
 
-    /// The column at `path`: the keys of dicts and the positions in lists on the way to it, with `/` between them, as
-    /// in `observation/image`. A step that is a single tensor has the path `""`.
+    /// Returns the column at `path`: keys of dicts and positions in lists, joined by `/`, as in `observation/image`. A
+    /// step that is a single tensor has the path `""`.
     ///
     /// # Errors
-    /// `NotFound` for a path that the step does not have, `InvalidArgument` for one that has more columns below it;
-    /// both errors list what there is.
+    /// `NotFound` for an unknown path; `InvalidArgument` for a path with more columns below it. Both errors list the
+    /// known paths.
     pub fn column(&self, path: &str) -> Result<SourceColumn> {
         match self.part(path)? {
             Nest::Leaf(column) => Ok(*column),
@@ -61,7 +61,7 @@ impl ReferenceStep {
         }
     }
 
-    /// The columns below `path`, which is written as for [`column`](Self::column): a part of the step.
+    /// Returns the part of the step at `path`, which has the form of [`column`](Self::column).
     ///
     /// ```
     /// use relive_client::{Nest, StructuredConfig, reference_step};
@@ -75,7 +75,7 @@ impl ReferenceStep {
     /// ```
     ///
     /// # Errors
-    /// `NotFound` for a path that the step does not have; the error lists the columns.
+    /// `NotFound` for an unknown path. The error lists the columns.
     pub fn part(&self, path: &str) -> Result<&Nest<SourceColumn>> {
         let found = if path.is_empty() { Some(&self.columns) } else { find(&self.columns, path) };
         found.ok_or_else(|| {
@@ -87,7 +87,7 @@ impl ReferenceStep {
     }
 }
 
-/// What is at `path` below `nest`.
+/// Returns the part of `nest` at `path`.
 fn find<'a>(nest: &'a Nest<SourceColumn>, path: &str) -> Option<&'a Nest<SourceColumn>> {
     let enter = |key: &str, item: &'a Nest<SourceColumn>| match path.strip_prefix(key)? {
         "" => Some(item),

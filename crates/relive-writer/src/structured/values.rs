@@ -1,4 +1,4 @@
-//! The few numbers that conditions and priorities of patterns look at.
+//! The numbers that conditions and priorities of patterns use.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -9,12 +9,12 @@ use super::condition::Operand;
 use super::config::{PriorityFn, StructuredConfig};
 use super::flat_step::FlatStep;
 
-/// Numbers of the newest step, and of as many steps as a priority looks back.
+/// Numbers of the newest step, and of as many steps as priorities need.
 #[derive(Debug, Default)]
 pub(crate) struct RecentValues {
-    /// Integers of the newest step, for the columns that conditions look at.
+    /// Integers of the newest step, for the columns that conditions use.
     integers: BTreeMap<u32, Option<i64>>,
-    /// Errors by position in the history, for the columns that priorities look at.
+    /// TD errors by position in the history, for the columns that priorities use.
     errors: BTreeMap<u32, Errors>,
 }
 
@@ -41,7 +41,7 @@ impl RecentValues {
         this
     }
 
-    /// Whether priorities can be found from this step.
+    /// Checks that priorities can be computed from this step.
     pub(crate) fn check(&self, step: &FlatStep<'_>) -> Result<()> {
         for source in self.errors.keys() {
             if let Some(value) = step.leaf(*source).filter(|value| number(value).is_none()) {
@@ -55,7 +55,7 @@ impl RecentValues {
         Ok(())
     }
 
-    /// Takes over what is needed of a step, or of a part of one.
+    /// Records the needed values of a step, or of a part of one.
     pub(crate) fn record(&mut self, step: &FlatStep<'_>, position: u64, starts_step: bool) {
         for (source, newest) in &mut self.integers {
             match step.leaf(*source) {
@@ -74,12 +74,12 @@ impl RecentValues {
         }
     }
 
-    /// The newest integer or bool of a column.
+    /// Returns the newest integer or bool of a column.
     pub(crate) fn integer(&self, source: u32) -> Option<i64> {
         self.integers.get(&source).copied().flatten()
     }
 
-    /// The value of a column at a position of the history.
+    /// Returns the value of a column at a position of the history.
     pub(crate) fn at(&self, source: u32, position: u64) -> Option<f64> {
         let values = &self.errors.get(&source)?.values;
         values.iter().rev().find(|(at, _)| *at == position).map(|(_, value)| *value)
@@ -91,7 +91,7 @@ impl RecentValues {
     }
 }
 
-/// A tensor of one integer or bool.
+/// Returns the value of a tensor of one integer or bool.
 fn integer(value: &Tensor) -> Option<i64> {
     match value.dtype() {
         DType::Bool => one(&value.to_bools().ok()?).map(i64::from),
@@ -107,7 +107,7 @@ fn integer(value: &Tensor) -> Option<i64> {
     }
 }
 
-/// A scalar that a priority can be made of.
+/// Returns the value of a scalar that a priority can be computed from.
 fn number(value: &Tensor) -> Option<f64> {
     if value.shape().rank() > 0 {
         return None;

@@ -1,4 +1,4 @@
-//! A writer that makes items by itself, from patterns.
+//! A writer that creates items from patterns.
 
 use std::error::Error as StdError;
 use std::sync::Arc;
@@ -34,8 +34,8 @@ impl Default for StructuredWriterOptions {
 }
 
 impl StructuredWriterOptions {
-    /// As [`TrajectoryWriterOptions::check_names`], for the names of patterns. Items are made before the server has
-    /// answered; they are held back until it has, and if the names differ, none is sent and the writer fails.
+    /// As [`TrajectoryWriterOptions::check_names`], for the names of patterns. Items are held back until the server has
+    /// answered. If the names differ, no item is sent and the writer fails.
     #[must_use]
     pub fn check_names(mut self, check: bool) -> StructuredWriterOptions {
         self.check_names = check;
@@ -50,26 +50,48 @@ impl StructuredWriterOptions {
     }
 }
 
-/// Appends steps and makes an item whenever the conditions of one of its patterns hold.
+/// Appends steps and creates an item whenever the conditions of one of its patterns hold.
 ///
-/// All steps look alike: the same containers and keys in each, with `None` for leaves that are missing. What no pattern
-/// refers to is not stored. Patterns are tried in order after every append, also of a part of a step, and once more
-/// when the episode ends; each makes at most one item per step.
+/// A [`StructuredConfig`] is a pattern: a table, the columns and steps of an item, its conditions and its priority.
 ///
-/// ```no_run
+/// # Example
+///
+/// ```
 /// use relive_client::{Client, Nest, SourceColumn, StructuredConfig, Tensor};
+/// # use relive_engine::Engine;
+/// # use relive_table::TableConfig;
 ///
-/// # async fn run() -> Result<(), relive_client::Error> {
-/// let client = Client::connect("localhost:8000")?;
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let client = Client::in_process(Engine::builder().table(TableConfig::queue("replay", 10)).build()?);
 /// let last_two = Nest::Leaf(SourceColumn::at(0).slice(-2..)?);
 /// let mut writer = client.structured_writer(vec![StructuredConfig::new("replay", last_two)])?;
 /// for x in [1.0_f32, 2.0, 3.0] {
 ///     writer.append(&Nest::Leaf(Tensor::scalar(x))).await?;
 /// }
-/// writer.close().await?; // Two items: [1, 2] and [2, 3].
+/// writer.close().await?;
+///
+/// let items = client.sample("replay", 2).await?;
+/// assert_eq!(items[0].columns()?[0].to_vec::<f32>()?, [1.0, 2.0]);
+/// assert_eq!(items[1].columns()?[0].to_vec::<f32>()?, [2.0, 3.0]);
 /// # Ok(())
 /// # }
 /// ```
+///
+/// # Steps
+///
+/// All steps have the structure of the first: the same containers and keys, with `None` for missing leaves. The writer
+/// does not store leaves that no pattern refers to.
+///
+/// # When patterns apply
+///
+/// The writer tries the patterns in order after every append, including partial ones, and once more when the episode
+/// ends. Each pattern creates at most one item per step, and none while a step that it refers to does not exist.
+///
+/// # Errors
+///
+/// A step that does not match the first one fails with `InvalidArgument`, and nothing is stored. The permanent errors
+/// are those of a [`TrajectoryWriter`].
 #[derive(Debug)]
 pub struct StructuredWriter {
     writer: TrajectoryWriter,
@@ -79,7 +101,7 @@ pub struct StructuredWriter {
     check_names: bool,
 }
 
-/// A configuration and how far it is.
+/// A configuration and its progress.
 #[derive(Debug)]
 struct Pattern {
     config: StructuredConfig,
@@ -87,7 +109,7 @@ struct Pattern {
     steps_since_applied: i64,
     counted: Option<StepId>,
     applied: Option<StepId>,
-    /// Whether its names are, or are being, compared with those of its table.
+    /// Whether the comparison of its names with those of its table has started.
     is_named: bool,
 }
 
@@ -99,10 +121,10 @@ struct StepId {
 }
 
 impl StructuredWriter {
-    /// A writer for the tables of `backend`: what `Client::structured_writer` gives.
+    /// Creates a writer for the tables of `backend`, as `Client::structured_writer` does.
     ///
     /// # Errors
-    /// `InvalidArgument` for no configuration, or one that is wrong.
+    /// `InvalidArgument` for an empty list or an invalid configuration.
     pub fn new(
         backend: Backend,
         configs: Vec<StructuredConfig>,
@@ -126,40 +148,40 @@ impl StructuredWriter {
         })
     }
 
-    /// Appends one step and makes the items that are due. Waits before that while as much as a writer may have is not
-    /// confirmed.
+    /// Appends one step and creates the items that are due. Waits first while the limit of unconfirmed items is
+    /// reached.
     ///
     /// # Errors
-    /// `InvalidArgument` when the step does not look like the first one (the [`source`](std::error::Error::source) is
-    /// an [`AppendMismatch`] if it is a single value), or a priority cannot be found; `Timeout` when there was no
-    /// room for items in the client's time; nothing is stored then. The writer's permanent error.
+    /// `InvalidArgument` if the step does not match the first one, or if a priority cannot be computed; `Timeout` if
+    /// there is no room for items within the client's timeout. Nothing is stored then. If a single value does not
+    /// match, the [`source`](std::error::Error::source) is an [`AppendMismatch`]. The writer's permanent error.
     pub async fn append(&mut self, step: &Nest<Tensor>) -> Result<()> {
         self.make_way().await?;
         self.append_part(step, false)
     }
 
-    /// Appends a part of a step, which stays open: the next append fills the same step.
+    /// Appends a part of a step. The step stays open: the next append adds to it.
     ///
     /// # Errors
-    /// As [`append`](Self::append), and `FailedPrecondition` when a leaf was already set in this step.
+    /// As [`append`](Self::append); `FailedPrecondition` if a leaf was already set in this step.
     pub async fn append_partial(&mut self, step: &Nest<Tensor>) -> Result<()> {
         self.make_way().await?;
         self.append_part(step, true)
     }
 
-    /// [`append`](Self::append) without waiting: false, and nothing done, when there is no room for items.
-    /// [`make_way`](Self::make_way) waits for it.
+    /// As [`append`](Self::append), but does not wait: returns false and does nothing if there is no room for items.
+    /// [`make_way`](Self::make_way) waits for room.
     ///
     /// # Errors
-    /// As [`append`](Self::append), but for the timeout.
+    /// As [`append`](Self::append), except `Timeout`.
     pub fn try_append(&mut self, step: &Nest<Tensor>) -> Result<bool> {
         self.try_append_part(step, false)
     }
 
-    /// [`append_partial`](Self::append_partial) without waiting, as [`try_append`](Self::try_append).
+    /// As [`append_partial`](Self::append_partial), but does not wait; see [`try_append`](Self::try_append).
     ///
     /// # Errors
-    /// As [`append_partial`](Self::append_partial), but for the timeout.
+    /// As [`append_partial`](Self::append_partial), except `Timeout`.
     pub fn try_append_partial(&mut self, step: &Nest<Tensor>) -> Result<bool> {
         self.try_append_part(step, true)
     }
@@ -171,15 +193,15 @@ impl StructuredWriter {
         self.append_part(step, partial).map(|()| true)
     }
 
-    /// Waits until there is room for items, at most for the client's time.
+    /// Waits until there is room for items, at most for the client's timeout.
     ///
     /// # Errors
-    /// `Timeout`, with what is waited for; the writer's permanent error.
+    /// `Timeout`, with the reason of the wait; the writer's permanent error.
     pub async fn make_way(&mut self) -> Result<()> {
         self.writer.wait_for_room().await
     }
 
-    /// Stores a step, or a part of one, and makes the items that are due. Together they count as one with regard to the
+    /// Stores a step, or a part of one, and creates the items that are due. Together, they count as one item toward the
     /// writer's limits.
     fn append_part(&mut self, step: &Nest<Tensor>, partial: bool) -> Result<()> {
         let flat = self.place(step)?;
@@ -192,7 +214,7 @@ impl StructuredWriter {
         self.apply(step, false)
     }
 
-    /// The leaves of a step, checked against the first one, which also decides about the columns.
+    /// Returns the leaves of a step, checked against the first step, which determines the columns.
     fn place<'a>(&mut self, step: &'a Nest<Tensor>) -> Result<FlatStep<'a>> {
         if let Some(shape) = &self.shape {
             return shape.flatten(step);
@@ -206,7 +228,7 @@ impl StructuredWriter {
         Ok(flat)
     }
 
-    /// The leaves that patterns refer to, with the number of their column.
+    /// Returns the leaves that patterns refer to, with the numbers of their columns.
     fn stored<'a>(&self, flat: &FlatStep<'a>) -> FlatCells<'a> {
         let column = |source| self.shape.as_ref().and_then(|shape| shape.column(source));
         flat.leaves().filter_map(|(source, value)| Some((column(source)?, Rows::step(value)))).collect()
@@ -251,7 +273,7 @@ impl StructuredWriter {
         Ok(())
     }
 
-    /// The item that pattern `index` makes now, if its conditions hold and all its steps are there.
+    /// Returns the item that pattern `index` creates now, if its conditions hold and all its steps exist.
     fn item_of(&self, index: usize, step: u64, is_end_episode: bool) -> Result<Option<DueItem>> {
         let Some(pattern) = self.patterns.get(index) else { return Ok(None) };
         let (config, len) = (&pattern.config, self.writer.history().len());
@@ -271,7 +293,7 @@ impl StructuredWriter {
         Ok(Some((Arc::clone(&pattern.table), self.priority(config, len)?, columns)))
     }
 
-    /// The cells of one node; none if one is missing.
+    /// Returns the cells of one node; `None` if one is missing.
     fn column(&self, node: &PatternNode, len: u64) -> Option<Column> {
         let column = self.shape.as_ref()?.column(node.source())?;
         let state = self.writer.recorder().columns().get(column)?;
@@ -302,7 +324,7 @@ impl StructuredWriter {
         }
     }
 
-    /// Completed steps of this episode.
+    /// Returns the number of completed steps of this episode.
     pub fn episode_steps(&self) -> u64 {
         self.writer.episode_steps()
     }
@@ -312,7 +334,7 @@ impl StructuredWriter {
         self.writer.step_is_open()
     }
 
-    /// Items that the server has not confirmed.
+    /// Returns the number of unconfirmed items.
     pub fn pending_items(&self) -> usize {
         self.writer.pending_items()
     }
@@ -325,7 +347,7 @@ impl StructuredWriter {
         self.writer.flush(timeout).await
     }
 
-    /// Waits until at most `items` items are not confirmed.
+    /// Waits until at most `items` items are unconfirmed.
     ///
     /// # Errors
     /// As [`TrajectoryWriter::flush`].
@@ -333,7 +355,7 @@ impl StructuredWriter {
         self.writer.flush_until(items, timeout).await
     }
 
-    /// Makes the items that are due at the end of an episode, flushes and begins a new one.
+    /// Creates the items that are due at the end of an episode, flushes, and begins a new episode.
     ///
     /// # Errors
     /// As [`append`](Self::append) and [`TrajectoryWriter::end_episode`].
@@ -349,7 +371,7 @@ impl StructuredWriter {
         Ok(())
     }
 
-    /// Flushes and ends the writer, within the client's time. Every later call but this fails.
+    /// Flushes and closes the writer, within the client's timeout. Every later call except this one fails.
     ///
     /// # Errors
     /// As [`TrajectoryWriter::close`].
@@ -357,7 +379,7 @@ impl StructuredWriter {
         self.writer.close().await
     }
 
-    /// [`close`](Self::close) with a time of its own.
+    /// As [`close`](Self::close), with its own timeout.
     ///
     /// # Errors
     /// As [`close`](Self::close).
@@ -365,7 +387,7 @@ impl StructuredWriter {
         self.writer.close_with_timeout(timeout).await
     }
 
-    /// Ends the writer without waiting; see [`TrajectoryWriter::close_now`].
+    /// Closes the writer without waiting; see [`TrajectoryWriter::close_now`].
     pub fn close_now(&mut self) {
         self.writer.close_now();
     }
@@ -376,7 +398,7 @@ impl StructuredWriter {
     }
 }
 
-/// dm-reverb has another kind of error here than where steps are written without patterns.
+/// In dm-reverb, this error has another kind than for steps written without patterns.
 fn set_twice(error: Error) -> Error {
     let mismatch = StdError::source(&error).and_then(|source| source.downcast_ref::<AppendMismatch>());
     match mismatch {

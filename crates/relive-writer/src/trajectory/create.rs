@@ -1,4 +1,4 @@
-//! Making items.
+//! Creating items.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -14,23 +14,37 @@ use crate::columns::{Column, IndexError, item_shape, resolve};
 use crate::history::column_error;
 use crate::items::{ItemDraft, PendingItem, TrajectoryColumns};
 
-/// Of the items of one call, the tuner of chunk lengths is told about this many at most, spread evenly: it looks at no
-/// more than its newest ten.
+/// The largest number of items of one call that are reported to the tuner of chunk lengths, evenly spread. The tuner
+/// only uses its newest ten.
 const TUNED_ITEMS_PER_CALL: usize = 16;
 
-/// Columns of an item by number; most steps have few.
+/// Numbers of an item's columns; most steps have few.
 type ColumnNumbers = SmallVec<[usize; 8]>;
 
-/// Items that are windows of the history: for each end the same number of steps, of the same columns.
+/// Items that are windows of the history: for each end, the same number of steps of the same columns.
 ///
 /// ```
-/// use relive_client::Windows;
+/// use relive_client::{Client, Nest, Tensor, TrajectoryWriterOptions, Windows};
+/// # use relive_engine::Engine;
+/// # use relive_table::TableConfig;
 ///
-/// // The newest step as an item, and the one before, each without a leading dimension.
-/// let steps = Windows::steps(&[-2, -1]);
-/// // The newest three steps as one item of columns 0 and 2.
-/// let window = Windows::of(3, &[-1]).columns(&[0, 2]);
-/// # let _ = (steps, window);
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let client = Client::in_process(Engine::builder().table(TableConfig::queue("replay", 10)).build()?);
+/// let mut writer = client.trajectory_writer(TrajectoryWriterOptions::new(3))?;
+/// writer.append_sequence(&Nest::Leaf(Tensor::from_slice(&[0.0_f32, 0.5, 1.0], [3])?))?;
+///
+/// // The step before the newest, and the newest: one item each, without a leading dimension.
+/// writer.create_window_items("replay", &[1.0, 1.0], Windows::steps(&[-2, -1])).await?;
+/// // The newest three steps of column 0 as one item.
+/// writer.create_window_items("replay", &[1.0], Windows::of(3, &[-1]).columns(&[0])).await?;
+/// writer.close().await?;
+///
+/// let items = client.sample("replay", 3).await?;
+/// assert_eq!(items[1].columns()?, [Tensor::scalar(1.0_f32)]);
+/// assert_eq!(items[2].columns()?[0].to_vec::<f32>()?, [0.0, 0.5, 1.0]);
+/// # Ok(())
+/// # }
 /// ```
 #[derive(Debug, Clone, Copy)]
 pub struct Windows<'a> {
@@ -41,7 +55,7 @@ pub struct Windows<'a> {
 }
 
 impl<'a> Windows<'a> {
-    /// One item for each of `ends`: the positions of its last step in the history, where -1 is the newest. An item has
+    /// One item for each of `ends`, the position of its last step in the history; -1 is the newest. An item has
     /// `length` steps, at least 1, along a leading dimension.
     pub fn of(length: usize, ends: &'a [i64]) -> Windows<'a> {
         Windows { ends, length, squeeze: false, columns: None }
@@ -52,7 +66,7 @@ impl<'a> Windows<'a> {
         Windows { ends: steps, length: 1, squeeze: true, columns: None }
     }
 
-    /// Takes the columns of these numbers, in this order, instead of all.
+    /// Uses the columns with these numbers, in this order, instead of all.
     #[must_use]
     pub fn columns(mut self, columns: &'a [usize]) -> Windows<'a> {
         self.columns = Some(columns);
@@ -61,14 +75,16 @@ impl<'a> Windows<'a> {
 }
 
 impl TrajectoryWriter {
-    /// Makes an item of `trajectory` (a column, or an array, vector or nest of columns of this writer's history) for
-    /// `table` and gives its key. Waits while as much as the options allow is not confirmed.
+    /// Creates an item for `table` from `trajectory` and returns its key. `trajectory` is a column, or an array, vector
+    /// or nest of columns, of this writer's history. Waits while the limit of unconfirmed items is reached.
     ///
     /// # Errors
-    /// `InvalidArgument` for no columns, columns of another writer, a NaN priority and, if items are validated, columns
-    /// that the table's signature does not allow, or whose [names](crate::TrajectoryWriterOptions::check_names) are
-    /// not those that its signature or its first writer says; `NotFound` for an unknown table; `Timeout` when there
-    /// was no room in the client's time (the item was not made then); the writer's permanent error.
+    /// * `InvalidArgument` for no columns, columns of another writer and a NaN priority. If items are validated, also
+    ///   for columns that the table's signature does not allow, or whose
+    ///   [names](crate::TrajectoryWriterOptions::check_names) differ from those of its signature or its first writer.
+    /// * `NotFound` for an unknown table.
+    /// * `Timeout` if there is no room within the client's timeout. The item was not created then.
+    /// * The writer's permanent error.
     pub async fn create_item(
         &mut self,
         table: &str,
@@ -84,11 +100,11 @@ impl TrajectoryWriter {
         }
     }
 
-    /// [`create_item`](Self::create_item) without waiting: none, and nothing done, when there is no room, or the
-    /// table's signature has to be asked for. [`make_way`](Self::make_way) waits for both.
+    /// As [`create_item`](Self::create_item), but does not wait: returns `None` and does nothing if there is no room,
+    /// or if the table's signature has to be requested. [`make_way`](Self::make_way) waits for both.
     ///
     /// # Errors
-    /// As [`create_item`](Self::create_item), but for the timeout.
+    /// As [`create_item`](Self::create_item), except `Timeout`.
     pub fn try_create_item(
         &mut self,
         table: &str,
@@ -107,12 +123,12 @@ impl TrajectoryWriter {
         self.push_item(table, priority, columns).map(Some)
     }
 
-    /// Whether the names of an item, if it has any, are known to be those of its table.
+    /// Whether the names of an item, if any, are known to match those of its table.
     fn names_fit(&mut self, table: &str, trajectory: &TrajectoryColumns) -> Result<bool> {
         trajectory.nest().map_or(Ok(true), |nest| self.agree_on_columns(table, nest))
     }
 
-    /// Makes an item, with or without room for it.
+    /// Creates an item, whether or not there is room for it.
     pub(crate) fn push_item(&mut self, table: Arc<str>, priority: f64, columns: &[Column]) -> Result<u64> {
         let key = self.recorder.draw_key();
         let item = PendingItem::new(key, table, priority, columns);
@@ -122,7 +138,7 @@ impl TrajectoryWriter {
         Ok(key)
     }
 
-    /// Lets chunks end where items do.
+    /// Cuts chunks where items end.
     fn note_items(&mut self) -> Result<()> {
         if !self.recorder.is_tuned() {
             return Ok(());
@@ -131,12 +147,11 @@ impl TrajectoryWriter {
         self.link.chunks_were_cut(&finished)
     }
 
-    /// Makes an item of each of `trajectories` for `table`, with the priority at the same place, and gives their
-    /// keys. All are made or none; together they count as one with regard to the writer's limits.
+    /// Creates an item for `table` from each of `trajectories`, with the priority at the same position, and returns
+    /// their keys. Creates all items or none. Together, they count as one item toward the writer's limits.
     ///
     /// # Errors
-    /// As [`create_item`](Self::create_item), and `InvalidArgument` for another number of priorities than of
-    /// trajectories.
+    /// As [`create_item`](Self::create_item); `InvalidArgument` if the numbers of priorities and trajectories differ.
     pub async fn create_items(
         &mut self,
         table: &str,
@@ -151,10 +166,10 @@ impl TrajectoryWriter {
         }
     }
 
-    /// [`create_items`](Self::create_items) without waiting, as [`try_create_item`](Self::try_create_item).
+    /// As [`create_items`](Self::create_items), but does not wait; see [`try_create_item`](Self::try_create_item).
     ///
     /// # Errors
-    /// As [`create_items`](Self::create_items), but for the timeout.
+    /// As [`create_items`](Self::create_items), except `Timeout`.
     pub fn try_create_items(
         &mut self,
         table: &str,
@@ -186,15 +201,16 @@ impl TrajectoryWriter {
         let items = items.map(|((&key, &priority), trajectory)| {
             PendingItem::new(key, Arc::clone(&table), priority, trajectory.columns())
         });
-        // Made before the link is locked.
+        // Created before the link is locked.
         let items: Vec<PendingItem> = items.collect();
         self.link.push(items.into_iter())?;
         self.note_items()?;
         Ok(Some(keys))
     }
 
-    /// Makes an item of each window of the history for `table`, with the priority at the same place, and gives their
-    /// keys. The fastest way to make many items; all are made or none, as with [`create_items`](Self::create_items).
+    /// Creates an item for `table` from each window of the history, with the priority at the same position, and returns
+    /// their keys. This is the fastest way to create many items. Creates all items or none, like
+    /// [`create_items`](Self::create_items).
     ///
     /// ```
     /// # use relive_client::{Client, Nest, Tensor, TrajectoryWriterOptions, Windows};
@@ -212,8 +228,8 @@ impl TrajectoryWriter {
     /// ```
     ///
     /// # Errors
-    /// As [`create_items`](Self::create_items), and `InvalidArgument` for windows of no steps, or with steps that are
-    /// outside of the history, no longer kept, or without a value for one of the columns.
+    /// As [`create_items`](Self::create_items); `InvalidArgument` for windows without steps, or with steps that are
+    /// outside the history, no longer kept, or without a value of one of the columns.
     pub async fn create_window_items(
         &mut self,
         table: &str,
@@ -228,11 +244,11 @@ impl TrajectoryWriter {
         }
     }
 
-    /// [`create_window_items`](Self::create_window_items) without waiting, as
+    /// As [`create_window_items`](Self::create_window_items), but does not wait; see
     /// [`try_create_item`](Self::try_create_item).
     ///
     /// # Errors
-    /// As [`create_window_items`](Self::create_window_items), but for the timeout.
+    /// As [`create_window_items`](Self::create_window_items), except `Timeout`.
     pub fn try_create_window_items(
         &mut self,
         table: &str,
@@ -266,18 +282,18 @@ impl TrajectoryWriter {
         Ok(Some(keys))
     }
 
-    /// Waits until there is room for items, and the signature of `table` and the names of its columns are known, at
-    /// most for the client's time.
+    /// Waits until there is room for items and the signature and column names of `table` are known, at most for the
+    /// client's timeout.
     ///
     /// # Errors
-    /// `Timeout`, with what is waited for; `NotFound` for an unknown table; the writer's permanent error.
+    /// `Timeout`, with the reason of the wait; `NotFound` for an unknown table; the writer's permanent error.
     pub async fn make_way(&mut self, table: &str) -> Result<()> {
         let timeout = self.backend.timeout();
         self.tables.learn(table, &self.backend, timeout).await?;
         self.wait_for_room().await
     }
 
-    /// Whether items may be made now without waiting.
+    /// Whether items may be created now without waiting.
     pub(crate) fn has_room(&mut self) -> Result<bool> {
         self.link.has_room(|| self.recorder.unheld_bytes())
     }
@@ -285,7 +301,7 @@ impl TrajectoryWriter {
     /// Waits until there is room for items.
     pub(crate) async fn wait_for_room(&mut self) -> Result<()> {
         if !self.has_room()? {
-            // Whatever waits for a chunk to be cut would wait for this call, too.
+            // Items that wait for a chunk to be cut would otherwise wait for this call.
             self.finish_awaited(0)?;
             let (recorder, timeout) = (&self.recorder, self.backend.timeout());
             self.link.wait_for_room(timeout, || recorder.unheld_bytes()).await?;
@@ -310,7 +326,7 @@ impl TrajectoryWriter {
         }
     }
 
-    /// The numbers of the columns that windows take.
+    /// Returns the numbers of the columns of windows.
     fn window_columns(&self, windows: Windows<'_>) -> Result<ColumnNumbers> {
         let known = self.recorder.columns().len();
         let columns: ColumnNumbers = match windows.columns {
@@ -328,7 +344,7 @@ impl TrajectoryWriter {
         }
     }
 
-    /// Type and shape of the columns of each window.
+    /// Returns type and shape of the columns of each window.
     fn window_layout(
         &self,
         windows: Windows<'_>,
@@ -365,7 +381,7 @@ impl TrajectoryWriter {
         Ok(draft.finish())
     }
 
-    /// The positions in the history of the window that ends with `end`.
+    /// Returns the positions in the history of the window that ends with `end`.
     fn window_positions(&self, length: usize, end: i64) -> Result<Range<u64>> {
         let len = self.recorder.history_len();
         let outside = |index| Error::invalid(IndexError::OutOfRange { index, len }.to_string());
@@ -390,7 +406,7 @@ impl TrajectoryWriter {
         state.cells().visit(positions, take).map_err(|error| column_error(state.path(), error))
     }
 
-    /// Tells the tuner of chunk lengths about some of the windows.
+    /// Reports some of the windows to the tuner of chunk lengths.
     fn tune_windows(&mut self, windows: Windows<'_>, columns: &[usize]) -> Result<()> {
         if !self.recorder.is_tuned() {
             return Ok(());

@@ -9,12 +9,12 @@ use relive_tensor::{Nest, Tensor};
 use super::options::TrajectoryWriterOptions;
 use super::writer::TrajectoryWriter;
 
-/// Writes one step as one item into each of the tables in `priorities` (name and priority), and waits until they are
-/// confirmed; `check_names` as in [`TrajectoryWriterOptions::check_names`].
+/// Writes one step as one item into each table in `priorities` (name and priority), and waits until the items are
+/// confirmed. See [`TrajectoryWriterOptions::check_names`] for `check_names`.
 ///
 /// # Errors
-/// `InvalidArgument` for no tables, NaN priorities, and steps that a table's signature or the server refuses,
-/// `NotFound` for an unknown table, `Timeout` after the backend's time.
+/// `InvalidArgument` for an empty list of tables, a NaN priority, or a step that a table's signature or the server
+/// refuses; `NotFound` for an unknown table; `Timeout` after the backend's timeout.
 pub async fn insert(
     backend: &Backend,
     step: &Nest<Tensor>,
@@ -34,7 +34,7 @@ pub async fn insert(
     writer.close_with_timeout(backend.timeout().saturating_sub(started.elapsed())).await.map_err(as_insert)
 }
 
-/// Makes an item of the newest step for each of the tables.
+/// Creates an item of the newest step for each table.
 async fn create_each(
     writer: &mut TrajectoryWriter,
     step: &Nest<Tensor>,

@@ -1,4 +1,4 @@
-//! The tables that a writer has made items for.
+//! The tables that a writer has created items for.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,40 +12,40 @@ use super::options::TrajectoryWriterOptions;
 use crate::columns::Column;
 use crate::links::other_names;
 
-/// The tables that a writer has made items for, with their signatures if items are checked. Few, so that looking
-/// through them is the fastest way to find one.
+/// The tables that a writer has created items for, with their signatures if items are checked. There are few, so a
+/// linear search is fastest.
 #[derive(Debug)]
 pub(crate) struct KnownTables {
     validate: bool,
-    /// Whether items may also fit the signature step by step.
+    /// Whether items may also match the signature step by step.
     per_step: bool,
     /// Whether items must have the names that their table keeps.
     check_names: bool,
     tables: Vec<KnownTable>,
-    /// What is to be asked of a table: whether its items may look like this.
+    /// A pending question to a table: whether its items may have this structure.
     to_ask: Option<(Arc<str>, Nest<()>)>,
 }
 
-/// A table that a writer has made items for.
+/// A table that a writer has created items for.
 #[derive(Debug, Clone)]
 pub(crate) struct KnownTable {
     pub(crate) name: Arc<str>,
     pub(crate) signature: Option<Arc<TableSignature>>,
-    /// What all its items look like, if names are checked and somebody has asked.
+    /// The structure of all its items, if names are checked and it was requested.
     pub(crate) structure: Option<Arc<ItemStructure>>,
-    /// How many columns steps had when whole windows of them were checked last.
+    /// The number of columns of steps when whole windows were last checked.
     pub(crate) checked_columns: usize,
     names: Names,
     per_step: bool,
 }
 
-/// What becomes of the names of a table's items.
+/// How the names of a table's items are treated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Names {
     Checked,
-    /// They are sent to the table, and its answer does not matter.
+    /// They are sent to the table, whose answer is ignored.
     Told,
-    /// The server keeps none.
+    /// The server does not keep names.
     Unkept,
 }
 
@@ -56,7 +56,7 @@ impl KnownTables {
         KnownTables { validate, per_step, check_names, tables: Vec::new(), to_ask: None }
     }
 
-    /// The table `name`; none if its signature has to be asked for first.
+    /// Returns the table `name`; `None` if its signature has to be requested first.
     pub(crate) fn get(&mut self, name: &str, backend: &Backend) -> Result<Option<&KnownTable>> {
         if let Some(position) = self.tables.iter().position(|known| *known.name == *name) {
             return Ok(self.tables.get(position));
@@ -86,17 +86,17 @@ impl KnownTables {
         });
     }
 
-    /// The table `name`, if it is known.
+    /// Returns the table `name`, if it is known.
     pub(crate) fn find(&self, name: &str) -> Option<&KnownTable> {
         self.tables.iter().find(|known| *known.name == *name)
     }
 
-    /// The table `name`, if it is known.
+    /// Returns the table `name`, if it is known.
     pub(crate) fn known(&mut self, name: &str) -> Option<&mut KnownTable> {
         self.tables.iter_mut().find(|known| *known.name == *name)
     }
 
-    /// Whether items of the table `name` may look like `structure`; none if its server has to be asked first. The
+    /// Checks whether items of the table `name` may have `structure`; `None` if its server has to be asked first. The
     /// caller sends the names to a table whose items are not checked.
     pub(crate) fn check_names<T>(
         &mut self,
@@ -132,7 +132,7 @@ impl KnownTables {
         }
     }
 
-    /// Asks for the signature of the table `name`, if it is needed.
+    /// Requests the signature of the table `name`, if it is needed.
     pub(crate) async fn learn(&mut self, name: &str, backend: &Backend, timeout: Duration) -> Result<()> {
         if self.get(name, backend)?.is_none() {
             let signature = Some(backend.signature(name, timeout).await?);
@@ -152,12 +152,12 @@ impl KnownTables {
     }
 }
 
-/// What comes of the names of an item.
+/// The result of checking the names of an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Checked {
-    /// They are those of its table, as far as that has any.
+    /// They match those of its table, if it has any.
     Fits,
-    /// They are not checked; the table may be told of them.
+    /// They are not checked and may be sent to the table.
     ToBeTold,
 }
 
@@ -167,7 +167,7 @@ impl KnownTable {
         self.names == Names::Unkept
     }
 
-    /// Goes on without names if they are too many, or too deep; any other error stands.
+    /// Continues without names if they are too many or too deep; returns any other error.
     fn cannot_be_named(&mut self, error: Error) -> Result<()> {
         if error.kind() != ErrorKind::InvalidArgument {
             return Err(error);
@@ -177,7 +177,7 @@ impl KnownTable {
         Ok(())
     }
 
-    /// Whether items with these columns belong into the table.
+    /// Checks that items with these columns match the table.
     pub(crate) fn check(&self, columns: &[Column]) -> Result<()> {
         let checked = self.check_layout(columns.iter().map(|column| (column.dtype(), column.shape())));
         match &self.signature {
@@ -189,12 +189,12 @@ impl KnownTable {
         }
     }
 
-    /// Whether items with columns of these types and shapes belong into the table.
+    /// Checks that items with columns of these types and shapes match the table.
     pub(crate) fn check_layout(&self, columns: impl ExactSizeIterator<Item = (DType, Shape)>) -> Result<()> {
         self.signature.as_ref().map_or(Ok(()), |signature| signature.check_layout(columns))
     }
 }
 
-/// The tables whose items this writer has described. Few, as with the tables that it knows.
+/// The tables whose columns this writer has named.
 #[derive(Debug, Default)]
 pub(super) struct NamedTables(pub(super) Vec<Arc<str>>);

@@ -1,4 +1,4 @@
-//! The writer of steps and items that users hold.
+//! The public writer of steps and items.
 
 mod create;
 mod insert;

@@ -1,4 +1,4 @@
-//! Saying what items look like, before the first of them.
+//! Declaring the structure of items before the first item.
 
 use std::sync::Arc;
 
@@ -11,13 +11,13 @@ use super::writer::TrajectoryWriter;
 use crate::links::other_names;
 
 impl TrajectoryWriter {
-    /// Makes sure that items of `table` may look like `structure`, whose leaves are their columns in order, for
-    /// callers that flatten them by themselves: its signature or its first writer has given its columns the same
-    /// names. The first writer is this one, if there is no signature and nobody has said anything.
-    /// [`create_item`](Self::create_item) does it for a nest of columns.
+    /// Ensures that items of `table` may have `structure`, whose leaves are their columns in order, for callers that
+    /// flatten items themselves. The table's signature or its first writer must have given its columns the same names.
+    /// Without either, this writer becomes the first. [`create_item`](Self::create_item) does this for a nest of
+    /// columns.
     ///
-    /// False if the server has to be asked first, for which [`make_way`](Self::make_way) waits. A writer that
-    /// [does not check names](crate::TrajectoryWriterOptions::check_names) only tells the table.
+    /// Returns false if the server has to be asked first; [`make_way`](Self::make_way) waits for that. A writer that
+    /// [does not check names](crate::TrajectoryWriterOptions::check_names) only sends them to the table.
     ///
     /// # Errors
     /// `InvalidArgument` if the table keeps other names; `NotFound` for an unknown table of this process.
@@ -29,8 +29,8 @@ impl TrajectoryWriter {
         Ok(checked.is_some())
     }
 
-    /// [`agree_on_columns`](Self::agree_on_columns) for items of whole steps, whose structure is only asked for at
-    /// first, and when steps have got more columns.
+    /// As [`agree_on_columns`](Self::agree_on_columns), for items of whole steps. Their structure is only requested for
+    /// the first item, and when steps have more columns than before.
     ///
     /// # Errors
     /// As [`agree_on_columns`](Self::agree_on_columns).
@@ -54,13 +54,13 @@ impl TrajectoryWriter {
         Ok(true)
     }
 
-    /// What items of `table` must look like, once that is known to this writer.
+    /// Returns the structure that items of `table` must have, once this writer knows it.
     pub fn agreed_columns(&self, table: &str) -> Option<&Arc<ItemStructure>> {
         self.tables.find(table)?.structure.as_ref()
     }
 
-    /// [`agree_on_columns`](Self::agree_on_columns) for items that are made before the server has answered. They are
-    /// held back until it has; if it keeps other names, none of them is sent, and the writer fails.
+    /// As [`agree_on_columns`](Self::agree_on_columns), for items that are created before the server has answered. They
+    /// are held back until then. If the server keeps other names, none of them is sent, and the writer fails.
     pub(crate) fn agree_meanwhile(&mut self, table: &Arc<str>, structure: Nest<()>) -> Result<()> {
         let signature = self.backend.known_signature(table)?;
         let kept = match signature.as_ref().and_then(|signature| signature.structure().cloned()) {
@@ -82,23 +82,23 @@ impl TrajectoryWriter {
         }
     }
 
-    /// Says what this writer's items of `table` look like, for callers that flatten them by themselves; the leaves of
-    /// `structure` are the columns in order. [`create_item`](Self::create_item) does it for a nest of columns.
+    /// Declares the structure of this writer's items of `table`, for callers that flatten items themselves. The leaves
+    /// of `structure` are the columns in order. [`create_item`](Self::create_item) does this for a nest of columns.
     ///
-    /// Only the first call for a table does something, and only if no other writer of this client has said it. It never
-    /// fails and does not wait: the table's signature, or another structure that was proposed before, simply stays.
-    /// Items that are made afterwards wait for the server's answer, for a second at most.
+    /// Only the first call for a table has an effect, and only if no other writer of this client has declared it. It
+    /// never fails and does not wait: the table keeps its signature or an earlier proposal. Items created afterwards
+    /// wait for the server's answer, for at most one second.
     pub fn name_columns(&mut self, table: &str, structure: &Nest<()>) {
         self.name_columns_with(table, || Some(structure.clone()));
     }
 
-    /// Whether [`name_columns`](Self::name_columns) has nothing to do for `table` any more.
+    /// Whether [`name_columns`](Self::name_columns) was already called for `table`.
     pub fn has_named_columns(&self, table: &str) -> bool {
         let is_unkept = || self.tables.find(table).is_some_and(KnownTable::is_unkept);
         self.named.0.iter().any(|named| **named == *table) || is_unkept()
     }
 
-    /// [`name_columns`](Self::name_columns) with a structure that is found out when it is needed, if it can be.
+    /// As [`name_columns`](Self::name_columns), with a structure that is computed only if it is needed.
     pub(crate) fn name_columns_with(&mut self, table: &str, structure: impl FnOnce() -> Option<Nest<()>>) {
         if self.has_named_columns(table) {
             return;

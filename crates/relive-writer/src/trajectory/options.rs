@@ -1,19 +1,51 @@
-//! How a trajectory writer behaves.
+//! Options of a trajectory writer.
 
 use relive_connection::{Error, Result};
 use relive_tensor::{ChunkLength, Codec};
 
-/// How much bytes sent count against bytes stored when chunk lengths are tuned, as in dm-reverb.
+/// The weight of sent bytes relative to stored bytes when chunk lengths are tuned, as in dm-reverb.
 const THROUGHPUT_WEIGHT: f64 = 1.0;
 
 /// Options of a [`TrajectoryWriter`](crate::TrajectoryWriter).
 ///
-/// ```
-/// use relive_client::TrajectoryWriterOptions;
+/// | Option | Default | Unit |
+/// |---|---|---|
+/// | [`new`](Self::new): `num_keep_alive_refs` | required | steps per column |
+/// | [`chunk_length`](Self::chunk_length) | tuned | steps |
+/// | [`max_pending_items`](Self::max_pending_items) | 10,000 | items |
+/// | [`max_pending_bytes`](Self::max_pending_bytes) | 256 Mi | encoded bytes |
+/// | [`validate_items`](Self::validate_items), [`check_names`](Self::check_names) | yes | |
+/// | [`delta_encoded`](Self::delta_encoded), [`signature_per_step`](Self::signature_per_step) | no | |
+/// | [`codec`](Self::codec) | Snappy | |
 ///
-/// let options = TrajectoryWriterOptions::new(10).max_pending_items(1_000).validate_items(false);
-/// # let _ = options;
+/// # Example
+///
 /// ```
+/// use relive_client::{Client, ErrorKind, Nest, Tensor, TrajectoryWriterOptions};
+/// # use relive_engine::Engine;
+/// # use relive_table::TableConfig;
+///
+/// # let client = Client::in_process(Engine::builder().table(TableConfig::new("replay")).build()?);
+/// let options = TrajectoryWriterOptions::new(2).chunk_length(1).max_pending_items(1_000);
+/// let mut writer = client.trajectory_writer(options)?;
+/// for reward in [0.0_f32, 0.5, 1.0] {
+///     writer.append(&Nest::Leaf(Tensor::scalar(reward)))?;
+/// }
+/// let rewards = writer.history().column("")?;
+/// assert!(rewards.slice(-2..).is_ok());
+/// assert!(rewards.slice(-3..).is_err(), "the writer keeps two steps");
+/// # writer.close_now();
+///
+/// let contradiction = TrajectoryWriterOptions::new(2).chunk_length(3);
+/// let error = client.trajectory_writer(contradiction).unwrap_err();
+/// assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+///
+/// The function that creates the writer checks the options. It fails with `InvalidArgument` unless `1 <= chunk_length
+/// <= num_keep_alive_refs` and `max_pending_items` is at least 1.
 #[derive(Debug, Clone, Copy)]
 pub struct TrajectoryWriterOptions {
     pub(crate) num_keep_alive_refs: u32,
@@ -34,8 +66,8 @@ impl TrajectoryWriterOptions {
     /// Default of [`max_pending_bytes`](Self::max_pending_bytes): 256 MiB.
     pub const DEFAULT_MAX_PENDING_BYTES: usize = 256 << 20;
 
-    /// A writer that keeps the newest `num_keep_alive_refs` steps of every column, at least 1, so that items can refer
-    /// to them. Chunk lengths are tuned to the items, and items are checked against the table's signature.
+    /// Creates options of a writer that keeps the newest `num_keep_alive_refs` steps (at least 1) of every column for
+    /// items to refer to.
     pub fn new(num_keep_alive_refs: u32) -> TrajectoryWriterOptions {
         TrajectoryWriterOptions {
             num_keep_alive_refs,
@@ -50,76 +82,77 @@ impl TrajectoryWriterOptions {
         }
     }
 
-    /// Puts exactly `steps` steps into a chunk, from 1 to `num_keep_alive_refs`, instead of tuning the length.
+    /// Sets the number of steps in a chunk, from 1 to `num_keep_alive_refs`. By default, the writer tunes it to the
+    /// items.
     #[must_use]
     pub fn chunk_length(mut self, steps: u32) -> TrajectoryWriterOptions {
         self.chunk_length = Some(steps);
         self
     }
 
-    /// How many items may wait for the server's confirmation, at least 1; beyond it `create_item` waits.
+    /// Sets how many items may be unconfirmed, at least 1. Beyond it, `create_item` waits.
     #[must_use]
     pub fn max_pending_items(mut self, items: usize) -> TrajectoryWriterOptions {
         self.max_pending_items = items;
         self
     }
 
-    /// How many encoded bytes may wait for the server's confirmation; beyond it `create_item` waits. A single item may
-    /// be larger.
+    /// Sets how many encoded bytes may be unconfirmed. Beyond it, `create_item` waits. A single item may be larger.
     #[must_use]
     pub fn max_pending_bytes(mut self, bytes: usize) -> TrajectoryWriterOptions {
         self.max_pending_bytes = bytes;
         self
     }
 
-    /// Whether items are checked against the signature of their table before they are sent. The signature is asked for
-    /// once per client and table.
+    /// Sets whether items are checked against the signature of their table before they are sent. The client requests
+    /// the signature once per table.
     #[must_use]
     pub fn validate_items(mut self, validate: bool) -> TrajectoryWriterOptions {
         self.validate_items = validate;
         self
     }
 
-    /// Whether items that are [checked](Self::validate_items) must also have the names that their table's signature
-    /// gives its columns, or else its first writer; yes. An item of a plain list of columns has no names, and its
-    /// columns count by their order. If names are not checked, columns come back under those of the table, whatever
-    /// the writer calls them.
+    /// Sets whether [checked](Self::validate_items) items must also have the column names of their table: those of its
+    /// signature or, without one, of its first writer.
+    ///
+    /// An item from a plain list of columns has no names; its columns are identified by their order. If names are not
+    /// checked, readers get the columns under the table's names, whatever the writer calls them.
     #[must_use]
     pub fn check_names(mut self, check: bool) -> TrajectoryWriterOptions {
         self.check_names = check;
         self
     }
 
-    /// Whether integers are stored as differences from step to step before they are compressed, which makes slowly
-    /// changing ones smaller; no.
+    /// Sets whether integers are stored as differences between steps before compression, which makes slowly changing
+    /// integers smaller.
     #[must_use]
     pub fn delta_encoded(mut self, delta_encoded: bool) -> TrajectoryWriterOptions {
         self.delta_encoded = delta_encoded;
         self
     }
 
-    /// Whether an item also fits a signature that describes each of its steps instead of the whole; no. Tables whose
-    /// readers take items apart into steps have such signatures.
+    /// Sets whether items may also match a signature that describes each of their steps instead of the whole item.
+    /// Tables whose readers split items into steps have such signatures.
     #[must_use]
     pub fn signature_per_step(mut self, per_step: bool) -> TrajectoryWriterOptions {
         self.signature_per_step = per_step;
         self
     }
 
-    /// How the elements of steps are compressed, instead of as every server knows it: with Snappy, or stored as they
-    /// are, in Snappy's format, where that is tried in vain (and then tried less often). What Lz4 and Zstd do not
-    /// make shorter by a sixteenth is stored as it is; strings always are.
+    /// Sets the codec of the steps' elements. By default, the writer uses Snappy, which every server supports. Data
+    /// that Snappy does not shrink is stored uncompressed in Snappy's format, and the writer then tries less often.
+    /// With Lz4 and Zstd, data that does not shrink by a sixteenth is stored raw, and strings always are.
     ///
-    /// Every reader gets the same data: Relive's as it was written, others with Snappy, as which the server then
-    /// codes it anew for each of their samples. A codec but Snappy is for Relive's servers: with another one the
-    /// writer fails, with `Unimplemented`, before it has sent anything.
+    /// Every reader gets the same data: Relive's readers as it was written, others with Snappy, for which the server
+    /// recodes each of their samples. Codecs other than Snappy need a Relive server: with another server, the writer
+    /// fails with `Unimplemented` before it sends anything.
     #[must_use]
     pub fn codec(mut self, codec: Codec) -> TrajectoryWriterOptions {
         self.codec = Some(codec);
         self
     }
 
-    /// The chunk length of columns that are not configured otherwise.
+    /// Returns the chunk length of columns that are not configured otherwise.
     pub(crate) fn default_length(&self) -> Result<ChunkLength> {
         if self.max_pending_items == 0 {
             return Err(Error::invalid("max_pending_items must be at least 1"));
@@ -128,7 +161,7 @@ impl TrajectoryWriterOptions {
     }
 }
 
-/// A constant chunk length, or a tuned one when none is given.
+/// Returns a constant chunk length, or a tuned one if none is given.
 pub(crate) fn chunk_length(steps: Option<u32>, num_keep_alive_refs: u32) -> Result<ChunkLength> {
     let length = match steps {
         Some(steps) => ChunkLength::constant(steps, num_keep_alive_refs),

@@ -1,4 +1,4 @@
-//! The union of all steps that a writer has seen: which leaf is which column.
+//! The union of all steps of a writer, which maps leaves to columns.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use relive_connection::{Error, Result};
 use relive_tensor::{Nest, Tensor};
 use smallvec::SmallVec;
 
-/// Leaves of a step with the number of their column.
+/// Leaves of a step with the numbers of their columns.
 pub(crate) type Placed<'a> = SmallVec<[(usize, &'a Tensor); 8]>;
 
 /// Columns in the order of their first appearance.
@@ -28,7 +28,7 @@ enum Node {
     Fields(BTreeMap<String, Node>),
 }
 
-/// Why a step cannot be placed as things are.
+/// Why a step does not fit the current structure.
 enum Misfit {
     /// It has leaves that no step had yet.
     NewLeaf,
@@ -41,16 +41,16 @@ impl Structure {
         &self.paths
     }
 
-    /// The structure of a step with every leaf that was seen, with lists for tuples and dicts for named tuples; none
-    /// if there are no leaves, or the columns have another order, as those of leaves that came late.
+    /// Returns the structure of a step with every known leaf, with lists for tuples and dicts for named tuples. `None`
+    /// without leaves, or if leaves that appeared late have put the columns into another order.
     pub(crate) fn nest(&self) -> Option<Nest<()>> {
         let nest = self.root.nest();
         let in_order = !nest.is_empty() && nest.leaves().copied().eq(0..self.paths.len());
         in_order.then(|| nest.map(|_| ()))
     }
 
-    /// Finds the column of every leaf; missing leaves are skipped. A step with new leaves also gives the structure that
-    /// has them, which is not in force before the caller stores it.
+    /// Finds the column of every leaf; missing leaves are skipped. For a step with new leaves, also returns the
+    /// structure that includes them, which takes effect when the caller stores it.
     pub(crate) fn place<'a>(&self, step: &'a Nest<Tensor>) -> Result<(Placed<'a>, Option<Structure>)> {
         let mut placed = Placed::new();
         match self.root.place(step, &mut placed) {

@@ -1,4 +1,4 @@
-//! Feeds the tuner of chunk lengths with the items that were made.
+//! Reports created items to the tuner of chunk lengths.
 
 use std::cmp::Reverse;
 use std::collections::VecDeque;
@@ -11,17 +11,17 @@ use crate::chunks::ChunkSlot;
 use crate::columns::Column;
 use crate::columns::Recorder;
 
-/// At most this many uses by items wait for their chunks to be cut; older ones are forgotten, which costs the tuner
-/// a measurement and nothing else.
+/// The largest number of items that wait for their chunks to be cut. Older ones are forgotten, which only costs the
+/// tuner a measurement.
 const MAX_WAITING: usize = 256;
 
-/// What items take whose chunks are not all cut yet, oldest first.
+/// Uses of items whose chunks are not all cut yet, oldest first.
 #[derive(Debug, Default)]
 pub(crate) struct Tuning {
     waiting: VecDeque<GroupUse>,
 }
 
-/// What one item takes from the columns of one group.
+/// What one item uses of the columns of one group.
 #[derive(Debug)]
 pub(crate) struct GroupUse {
     group: usize,
@@ -29,7 +29,7 @@ pub(crate) struct GroupUse {
     chunks: SmallVec<[Arc<ChunkSlot>; 2]>,
 }
 
-/// What one item takes from each group: of columns that share their chunks, the one that takes the most cells counts.
+/// What one item uses of each group. Of columns that share chunks, the one with the most cells counts.
 #[derive(Debug, Default)]
 pub(crate) struct Uses(SmallVec<[GroupUse; 4]>);
 
@@ -46,7 +46,7 @@ impl Uses {
 }
 
 impl Tuning {
-    /// Takes note of an item with `columns`.
+    /// Records an item with `columns`.
     pub(crate) fn record(&mut self, columns: &[Column], recorder: &mut Recorder) {
         if !recorder.is_tuned() {
             return;
@@ -62,7 +62,7 @@ impl Tuning {
         self.settle(recorder);
     }
 
-    /// Takes note of what one item takes; [`settle`](Self::settle) is to be called after the last.
+    /// Records the uses of one item. Call [`settle`](Self::settle) after the last.
     pub(crate) fn add(&mut self, uses: Uses) {
         for used in uses.largest() {
             if self.waiting.len() == MAX_WAITING {
@@ -72,7 +72,7 @@ impl Tuning {
         }
     }
 
-    /// Tells the tuner of those items whose chunks are cut.
+    /// Reports the items whose chunks are cut to the tuner.
     pub(crate) fn settle(&mut self, recorder: &mut Recorder) {
         while let Some(statistics) = self.waiting.front().and_then(GroupUse::statistics) {
             if let Some(used) = self.waiting.pop_front() {
@@ -88,13 +88,13 @@ impl GroupUse {
     }
 
     pub(crate) fn add_chunk(&mut self, slot: &Arc<ChunkSlot>) {
-        // Cells of a chunk follow each other but for exotic columns, where a chunk counted twice does no harm.
+        // Cells of a chunk are consecutive, except in unusual columns, where counting a chunk twice does no harm.
         if !self.chunks.last().is_some_and(|last| Arc::ptr_eq(last, slot)) {
             self.chunks.push(Arc::clone(slot));
         }
     }
 
-    /// Sizes of the chunks, once all are cut.
+    /// Returns the statistics of the chunks, once all are cut.
     fn statistics(&self) -> Option<SmallVec<[ChunkStatistic; 8]>> {
         self.chunks.iter().map(|chunk| chunk.statistic()).collect()
     }

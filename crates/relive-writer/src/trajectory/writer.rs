@@ -1,4 +1,4 @@
-//! The writer that users hold.
+//! The trajectory writer.
 
 use std::fmt;
 use std::sync::Arc;
@@ -24,33 +24,54 @@ use crate::columns::{Cell, Recorder};
 use crate::history::History;
 use crate::links::{Limits, Link, Unconfirmed};
 
-/// Writes steps and makes items that refer to them.
+/// Appends steps and creates items that refer to them.
 ///
-/// Steps are nests of tensors. Every leaf is a column with a history, whose newest steps items can refer to. Items are
-/// sent in the background, in the order of their creation; when the connection is lost, what is not confirmed is sent
-/// again, in the same order and under the same keys, so that an item never arrives twice. Into tables of the same
-/// process items are inserted at once, by the call that makes them or, if they wait for it, the one that cuts their
-/// last chunk.
+/// A step is a nest of tensors. Each leaf is a column with a history; items refer to the newest steps of columns. Items
+/// may overlap: their steps are encoded and sent once.
 ///
-/// A permanent error (an unknown table, a refused item, tables that were closed, steps that cannot be encoded) is
-/// given to every later call. End a writer with [`close`](Self::close): dropping one loses the items that are not
-/// confirmed, with a warning in the log.
+/// # Example
 ///
-/// ```no_run
+/// ```
 /// use relive_client::{Client, Nest, Tensor, TrajectoryWriterOptions};
+/// # use relive_engine::Engine;
+/// # use relive_table::TableConfig;
 ///
-/// # async fn run() -> Result<(), relive_client::Error> {
-/// let client = Client::connect("localhost:8000")?;
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let client = Client::in_process(Engine::builder().table(TableConfig::new("replay")).build()?);
 /// let mut writer = client.trajectory_writer(TrajectoryWriterOptions::new(3))?;
 /// for reward in [0.0_f32, 0.5, 1.0] {
-///     writer.append(&Nest::Dict([("reward".to_owned(), Nest::Leaf(Tensor::scalar(reward)))].into()))?;
+///     writer.append(&Nest::dict([("reward", Tensor::scalar(reward))]))?;
 /// }
 /// let rewards = writer.history().column("reward")?.slice(-3..)?;
-/// writer.create_item("replay", 1.0, rewards).await?;
+/// let key = writer.create_item("replay", 1.0, rewards).await?;
 /// writer.close().await?;
+///
+/// let sample = client.sample("replay", 1).await?.remove(0);
+/// assert_eq!(sample.info().key, key);
+/// assert_eq!(sample.columns()?[0].to_vec::<f32>()?, [0.0, 0.5, 1.0]);
 /// # Ok(())
 /// # }
 /// ```
+///
+/// # Delivery
+///
+/// The writer sends items in the background, in the order of their creation. After a lost connection it resends the
+/// unconfirmed items in the same order and under the same keys, so no item arrives twice. [`flush`](Self::flush) waits
+/// until the server has confirmed them.
+///
+/// Items for tables in the same process are inserted directly: by the call that creates them or, if their last chunk is
+/// not complete yet, by the call that completes it.
+///
+/// # Ending a writer
+///
+/// Call [`close`](Self::close). Dropping a writer loses its unconfirmed items and logs a warning.
+///
+/// # Errors
+///
+/// An unknown table, a refused item, a closed table and a step that cannot be encoded are permanent errors: every later
+/// call fails with the same error. A refused *step* is not: [`append`](Self::append) then stores nothing, and the
+/// writer stays usable.
 pub struct TrajectoryWriter {
     pub(crate) backend: Backend,
     pub(crate) recorder: Recorder,
@@ -63,10 +84,10 @@ pub struct TrajectoryWriter {
 }
 
 impl TrajectoryWriter {
-    /// A writer for the tables of `backend`: what `Client::trajectory_writer` gives.
+    /// Creates a writer for the tables of `backend`, as `Client::trajectory_writer` does.
     ///
     /// # Errors
-    /// `InvalidArgument` for options that contradict each other.
+    /// `InvalidArgument` for contradictory options.
     pub fn new(backend: Backend, options: &TrajectoryWriterOptions) -> Result<TrajectoryWriter> {
         let length = options.default_length()?;
         let rng = Xoshiro256PlusPlus::try_from_rng(&mut SysRng).map_err(|error| {
@@ -87,27 +108,27 @@ impl TrajectoryWriter {
         })
     }
 
-    /// Appends one step. Leaves that are missing or `None` leave a gap in their column; leaves that no step had before
-    /// get new columns.
+    /// Appends one step. A leaf that is missing or `None` leaves a gap in its column. A leaf that no step had before
+    /// gets a new column.
     ///
     /// # Errors
-    /// `InvalidArgument` when a leaf has another type or shape than before (the [`source`](std::error::Error::source)
-    /// is an [`AppendMismatch`](crate::AppendMismatch)), or is a container now; nothing is stored then. The writer's
-    /// permanent error.
+    /// `InvalidArgument` if a leaf has another type or shape than before, or is now a container. Nothing is stored
+    /// then. For a leaf, the [`source`](std::error::Error::source) is an [`AppendMismatch`](crate::AppendMismatch). The
+    /// writer's permanent error.
     pub fn append(&mut self, step: &Nest<Tensor>) -> Result<()> {
         self.append_nest(step, false)
     }
 
-    /// Appends a part of a step, which stays open: the next append fills the same step.
+    /// Appends a part of a step. The step stays open: the next append adds to it.
     ///
     /// # Errors
-    /// As [`append`](Self::append), and `InvalidArgument` when a leaf was already set in this step.
+    /// As [`append`](Self::append); `InvalidArgument` if a leaf was already set in this step.
     pub fn append_partial(&mut self, step: &Nest<Tensor>) -> Result<()> {
         self.append_nest(step, true)
     }
 
-    /// Appends many steps: every leaf has the same leading dimension, the steps. The same as
-    /// [`append`](Self::append) for each of them, but much cheaper. No steps change nothing.
+    /// Appends many steps at once. Every leaf has the same leading dimension: the number of steps, which may be 0. This
+    /// does the same as [`append`](Self::append) for each step, and is much faster.
     ///
     /// ```
     /// # use relive_client::{Client, Nest, Tensor, TrajectoryWriterOptions, Windows};
@@ -121,8 +142,8 @@ impl TrajectoryWriter {
     /// ```
     ///
     /// # Errors
-    /// As [`append`](Self::append), and `InvalidArgument` for leaves without a leading dimension or with different
-    /// ones; nothing is stored then.
+    /// As [`append`](Self::append); `InvalidArgument` for leaves without a leading dimension or with different ones.
+    /// Nothing is stored then.
     pub fn append_sequence(&mut self, steps: &Nest<Tensor>) -> Result<()> {
         self.link.check()?;
         let (cells, grown) = self.structure.place(steps)?;
@@ -147,7 +168,7 @@ impl TrajectoryWriter {
         self.store(&cells, partial)
     }
 
-    /// Adds the columns that a step has for the first time.
+    /// Adds the new columns of a step.
     fn grow(&mut self, grown: Option<Structure>) -> Result<()> {
         if let Some(grown) = grown {
             self.recorder
@@ -163,23 +184,24 @@ impl TrajectoryWriter {
         self.take_in(stored)
     }
 
-    /// Hands over the chunks that a call cut. A call that failed after its checks has stored some columns of a step
-    /// and not the others, or lost what a chunk was to have: nothing may be made of that any more.
+    /// Passes on the chunks that a call cut. A call that failed after its checks has stored a part of a step or lost
+    /// rows of a chunk, so its error is permanent.
     fn take_in(&mut self, finished: Result<Finished>) -> Result<()> {
         let finished = finished.map_err(|error| self.link.fail(error))?;
         self.link.chunks_were_cut(&finished)
     }
 
-    /// Adds columns of these paths behind the others, for callers that place the leaves of steps themselves
-    /// ([`append_cells`](Self::append_cells)), and not with [`append`](Self::append).
+    /// Appends columns with these paths, for callers that map leaves to columns themselves and use
+    /// [`append_cells`](Self::append_cells) instead of [`append`](Self::append).
     ///
     /// # Errors
-    /// `InvalidArgument` when the options leave no chunk length for a column.
+    /// `InvalidArgument` if the options allow no chunk length for a column.
     pub fn add_columns(&mut self, paths: &[Arc<str>]) -> Result<()> {
         self.recorder.add_columns(paths)
     }
 
-    /// Whether [`append_cells`](Self::append_cells) would take `cells`, also of columns to come. Nothing is stored.
+    /// Checks whether [`append_cells`](Self::append_cells) would accept `cells`, which may be of later columns. Stores
+    /// nothing.
     ///
     /// # Errors
     /// As [`append_cells`](Self::append_cells).
@@ -188,7 +210,7 @@ impl TrajectoryWriter {
         self.recorder.check(cells)
     }
 
-    /// Whether [`append_sequence_cells`](Self::append_sequence_cells) would take `cells`, as
+    /// Checks whether [`append_sequence_cells`](Self::append_sequence_cells) would accept `cells`; see
     /// [`check_cells`](Self::check_cells).
     ///
     /// # Errors
@@ -198,7 +220,7 @@ impl TrajectoryWriter {
         self.recorder.check_sequence(cells).map(drop)
     }
 
-    /// [`append`](Self::append) of values by the numbers of their columns; `partial` leaves the step open.
+    /// As [`append`](Self::append), with values by column number. `partial` leaves the step open.
     ///
     /// # Errors
     /// As [`append`](Self::append).
@@ -207,7 +229,7 @@ impl TrajectoryWriter {
         self.store(cells, partial)
     }
 
-    /// [`append_sequence`](Self::append_sequence) of values by the numbers of their columns.
+    /// As [`append_sequence`](Self::append_sequence), with values by column number.
     ///
     /// # Errors
     /// As [`append_sequence`](Self::append_sequence).
@@ -218,13 +240,13 @@ impl TrajectoryWriter {
         self.take_in(stored)
     }
 
-    /// The error for a value without a leading dimension, which
-    /// [`append_sequence_cells`](Self::append_sequence_cells) cannot be given.
+    /// Returns the error for a value without a leading dimension, which cannot be passed to
+    /// [`append_sequence_cells`](Self::append_sequence_cells).
     pub fn without_steps(&self, column: usize) -> Error {
         self.recorder.no_steps(column)
     }
 
-    /// The structure of items of all columns; none if their order is not the one of its leaves.
+    /// Returns the structure of items of all columns; `None` if the columns are not in the order of its leaves.
     pub(crate) fn structure_of_steps(&self) -> Option<Nest<()>> {
         self.structure.nest()
     }
@@ -237,12 +259,12 @@ impl TrajectoryWriter {
         &self.recorder
     }
 
-    /// What items can refer to.
+    /// Returns the steps that items can refer to.
     pub fn history(&self) -> History<'_> {
         History::new(&self.recorder)
     }
 
-    /// Completed steps of this episode.
+    /// Returns the number of completed steps of this episode.
     pub fn episode_steps(&self) -> u64 {
         self.recorder.episode_steps()
     }
@@ -252,12 +274,12 @@ impl TrajectoryWriter {
         self.recorder.step_is_open()
     }
 
-    /// Items that the server has not confirmed.
+    /// Returns the number of unconfirmed items.
     pub fn pending_items(&self) -> usize {
         self.link.pending_items()
     }
 
-    /// A column of length 1 for each leaf that the newest step set.
+    /// Returns a column of length 1 for each leaf of the newest step.
     pub(crate) fn newest_step(&self) -> Result<Vec<Column>> {
         (0..self.recorder.columns().len())
             .map(|column| self.history().column_at(column)?.slice(-1..))
@@ -267,12 +289,12 @@ impl TrajectoryWriter {
     /// Waits until all items are confirmed.
     ///
     /// # Errors
-    /// `Timeout` after `timeout`, with what is waited for; the writer's permanent error.
+    /// `Timeout` after `timeout`, with the reason of the wait; the writer's permanent error.
     pub async fn flush(&mut self, timeout: Duration) -> Result<()> {
         self.flush_until(0, timeout).await
     }
 
-    /// Waits until at most `items` items are not confirmed. Chunks are cut only for items before the newest `items`.
+    /// Waits until at most `items` items are unconfirmed. Cuts chunks only for items before the newest `items`.
     ///
     /// # Errors
     /// As [`flush`](Self::flush).
@@ -284,7 +306,7 @@ impl TrajectoryWriter {
         self.link.wait_for_pending(items, timeout).await
     }
 
-    /// Cuts the chunks that items wait for, the newest `spared` of them left out.
+    /// Cuts the chunks that items wait for, except those of the newest `spared` items.
     pub(crate) fn finish_awaited(&mut self, spared: usize) -> Result<()> {
         let finished = if spared == 0 {
             self.recorder.finish_where(ChunkSlot::has_pending_items)
@@ -295,11 +317,11 @@ impl TrajectoryWriter {
         self.take_in(finished)
     }
 
-    /// Flushes and begins a new episode; with `clear_history`, items of the new one cannot refer to steps of the old
-    /// one.
+    /// Flushes and begins a new episode. With `clear_history`, items of the new episode cannot refer to steps of the
+    /// old one.
     ///
     /// # Errors
-    /// As [`flush`](Self::flush); the episode then goes on, so that the call can be repeated.
+    /// As [`flush`](Self::flush). The episode then continues, and the call can be repeated.
     pub async fn end_episode(&mut self, clear_history: bool, timeout: Duration) -> Result<()> {
         self.link.check()?;
         let finished = self.recorder.finish_all();
@@ -309,11 +331,11 @@ impl TrajectoryWriter {
         Ok(())
     }
 
-    /// Sets for the column at `path` how many steps it keeps and how many a chunk gets (`None`: tuned). The column
-    /// may be one that no step had yet.
+    /// Sets how many steps the column at `path` keeps, and how many a chunk holds (`None`: tuned). The column may not
+    /// exist yet.
     ///
     /// # Errors
-    /// `InvalidArgument` unless `1 <= chunk_length <= num_keep_alive_refs`, `FailedPrecondition` while the column has
+    /// `InvalidArgument` unless `1 <= chunk_steps <= num_keep_alive_refs`; `FailedPrecondition` while the column has
     /// steps that are not in a chunk yet.
     pub fn configure(
         &mut self,
@@ -325,15 +347,15 @@ impl TrajectoryWriter {
         self.recorder.configure(path, chunk_length(chunk_steps, num_keep_alive_refs)?)
     }
 
-    /// Flushes and ends the writer, within the client's time. Every later call but this fails.
+    /// Flushes and closes the writer, within the client's timeout. Every later call except this one fails.
     ///
     /// # Errors
-    /// As [`flush`](Self::flush); the writer is not closed then, so that the call can be repeated.
+    /// As [`flush`](Self::flush). The writer is then not closed, and the call can be repeated.
     pub async fn close(&mut self) -> Result<()> {
         self.close_with_timeout(self.backend.timeout()).await
     }
 
-    /// [`close`](Self::close) with a time of its own.
+    /// As [`close`](Self::close), with its own timeout.
     ///
     /// # Errors
     /// As [`close`](Self::close).
@@ -346,8 +368,8 @@ impl TrajectoryWriter {
         Ok(())
     }
 
-    /// Ends the writer without waiting. The items that are not confirmed are lost, with a warning in the log; inserts
-    /// that a table holds back already still happen. Every later call fails.
+    /// Closes the writer without waiting. Unconfirmed items are lost, and a warning is logged. Inserts that a table
+    /// already holds back still happen. Every later call fails.
     pub fn close_now(&mut self) {
         if std::mem::replace(&mut self.closed, true) {
             return;
@@ -361,8 +383,8 @@ impl TrajectoryWriter {
         self.link.abandon();
     }
 
-    /// What would be lost if the writer [ended now](Self::close_now): the error tells how many items for which tables
-    /// are not confirmed, and why. None if all are.
+    /// Returns what would be lost if the writer were [closed now](Self::close_now): an error with the number of
+    /// unconfirmed items of each table, and the reason. `None` if all items are confirmed.
     pub fn loss(&mut self) -> Option<Error> {
         let Unconfirmed { items, tables, why, is_away } = self.link.unconfirmed()?;
         let kind = if is_away { ErrorKind::Unavailable } else { ErrorKind::FailedPrecondition };
