@@ -26,9 +26,10 @@ from relive.client import Client, ItemInfo
 from relive.errors import DeadlineExceededError, ReverbError
 from relive.replay_sample import ReplaySample, SampleInfo
 from relive.security import ClientTls, ServerTls
-from relive.server import Server, Table
+from relive.server import Server
 from relive.servers import ServerChange, ServerState
 from relive.specs import ArraySpec, BoundedArraySpec
+from relive.tables import Table
 from relive.trajectory_writer import TrajectoryColumn, TrajectoryWriter
 from relive.writer import Writer
 

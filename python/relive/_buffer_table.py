@@ -12,8 +12,9 @@ import numpy.typing as npt
 from relive import _native, nest
 from relive.batches import Batch, BatchIterator
 from relive.checkpointers import DefaultCheckpointer
-from relive.server import Server, Table
+from relive.server import Server
 from relive.specs import ArraySpec
+from relive.tables import Table
 
 
 class BufferTable:

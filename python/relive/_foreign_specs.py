@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from relive import nest, specs
+from relive import _array_specs as specs
+from relive import nest
 
 _SPACES = ("gymnasium.spaces", "gym.spaces")
 

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from relive import nest
+from relive import _native, nest
 from relive._structures import Structure, packed
 from relive.replay_sample import SampleInfo
-
-if TYPE_CHECKING:
-    from relive.client import Client
 
 
 class Batch(NamedTuple):
@@ -54,7 +51,7 @@ class BatchIterator:
 
     def __init__(
         self,
-        client: Client,
+        client: _native.Client,
         table: str,
         batch_size: int,
         *,
@@ -81,7 +78,7 @@ class BatchIterator:
         self._out = out
         given = None if out is None else [(_name(path), leaf) for path, leaf in nest.iterate(out)]
         self._out_is_complete = given is not None and all(leaf is not None for _, leaf in given)
-        self._native = client._native.batches(
+        self._native = client.batches(
             table, batch_size, timeout=timeout, prefetch=prefetch, num_workers=num_workers,
             max_batches=max_batches, pad=pad, out=given,
         )

@@ -22,8 +22,8 @@ from relive.writer import Writer
 
 if TYPE_CHECKING:
     from relive.rate_limiters import RateLimiter
-    from relive.server import Table
     from relive.structured_writer import StructuredWriter
+    from relive.tables import Table
 
 # The number of samples that `Client.sample` requests ahead of the caller.
 _MAX_SAMPLES_AHEAD = 64
@@ -321,7 +321,7 @@ class Client:
           RuntimeError: while iterating, the table does not exist, or the server stopped.
         """
         return BatchIterator(
-            self, table, batch_size, timeout=timeout, prefetch=prefetch, num_workers=num_workers,
+            self._native, table, batch_size, timeout=timeout, prefetch=prefetch, num_workers=num_workers,
             max_batches=max_batches, pad=pad, out=out,
         )
 

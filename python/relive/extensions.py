@@ -9,7 +9,7 @@ import dataclasses
 from collections.abc import Sequence
 
 from relive import _native
-from relive.server import TableExtensionBase
+from relive.tables import TableExtensionBase
 
 __all__ = ["InsertOnFirstSample", "PriorityDiffusion", "TableExtensionBase"]
 

@@ -11,7 +11,8 @@ import numpy as np
 from relive import _datasets, _infer_signature, nest, specs, structured_writer
 from relive.client import Client
 from relive.replay_sample import ReplaySample, SampleInfo
-from relive.server import Server, Table
+from relive.server import Server
+from relive.tables import Table
 
 # Items are taken out after each step. A step creates at most one item per configuration, and another at an episode's
 # end.

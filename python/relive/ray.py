@@ -35,7 +35,8 @@ from relive._remote import Told, end_with_parent, raised, told
 from relive.client import Client
 from relive.rl._local_workers import Processes
 from relive.rl._workers import Supervisor, work
-from relive.server import Server, Table
+from relive.server import Server
+from relive.tables import Table
 
 # A worker without a place is reported each time that this interval passes.
 _PLACE_SECONDS = 10.0

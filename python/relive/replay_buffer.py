@@ -16,7 +16,8 @@ from relive._buffer_table import BufferTable
 from relive._frameworks import as_numpy, converted
 from relive._n_step import NStep
 from relive.security import ServerTls
-from relive.server import Server, Table
+from relive.server import Server
+from relive.tables import Table
 
 # The additional entries in a sample of a prioritized buffer.
 _WEIGHTS, _KEYS = "weights", "keys"

@@ -27,7 +27,8 @@ from relive import item_selectors, nest, rate_limiters
 from relive.checkpointers import DefaultCheckpointer
 from relive.rl.gymnasium_adapters import adapted
 from relive.rl.specs import EnvironmentSpec, as_arrays, make_environment_spec
-from relive.server import Server, Table
+from relive.server import Server
+from relive.tables import Table
 
 __all__ = ["Episode", "from_minari", "load", "play", "save"]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from relive import _structured_value, rate_limiters, reverb_types
 from relive.item_selectors import ItemSelector
-from relive.server import Table
+from relive.tables import Table
 
 
 class _Table(Table):

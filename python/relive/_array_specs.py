@@ -1,0 +1,172 @@
+"""Specs of arrays: shape, data type and name."""
+
+from __future__ import annotations
+
+import dataclasses
+import operator
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Shape = tuple["int | None", ...]
+"""Sizes of the dimensions; ``None`` for a size that may differ between arrays."""
+
+# Types of numpy's extension package ml_dtypes that columns can have; numpy itself knows them only as "void".
+_EXTENSION_DTYPES = frozenset({"bfloat16", "float8_e5m2", "float8_e4m3fn", "int4", "uint4"})
+
+_TEXT_KINDS = "OSU"
+
+
+@dataclasses.dataclass(frozen=True)
+class ArraySpec:
+    """Shape, data type and name of an array.
+
+    Args:
+      shape: the sizes, with ``None`` for one that is not fixed; ``None`` instead of a shape if the number of dimensions
+        is not fixed, either.
+      dtype: anything that numpy accepts as a data type. Strings, of bytes or of text, are ``object``.
+      name: the name of the array, if any.
+
+    Raises:
+      ValueError: a negative size, or a data type that no column can have.
+      TypeError: a value that is not a shape or not a data type.
+    """
+
+    shape: Shape | None
+    dtype: np.dtype[Any]
+    name: str | None = None
+
+    def __init__(self, shape: Any, dtype: Any, name: str | None = None) -> None:
+        object.__setattr__(self, "shape", as_shape(shape))
+        object.__setattr__(self, "dtype", as_dtype(dtype))
+        object.__setattr__(self, "name", name)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(shape={self.shape}, dtype={self.dtype}, name={self.name!r})"
+
+    def accepts(self, shape: Iterable[int | None] | None, dtype: Any) -> bool:
+        """Whether arrays of that shape and data type match. A size of ``None`` matches any size, on either side."""
+        return as_dtype(dtype) == self.dtype and shapes_agree(self.shape, as_shape(shape))
+
+    def with_name(self, name: str | None) -> ArraySpec:
+        """Returns the same spec with another name."""
+        return ArraySpec(self.shape, self.dtype, name)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class BoundedArraySpec(ArraySpec):
+    """An array whose elements are between two bounds, both inclusive.
+
+    Args:
+      minimum: the smallest value: a number, or an array that can be broadcast to the shape.
+      maximum: the largest value, likewise.
+
+    The bounds are stored and passed to readers; data is not checked against them.
+    """
+
+    minimum: npt.NDArray[Any] = dataclasses.field(default_factory=lambda: np.zeros(()))
+    maximum: npt.NDArray[Any] = dataclasses.field(default_factory=lambda: np.zeros(()))
+
+    def __init__(
+        self, shape: Any, dtype: Any, minimum: npt.ArrayLike, maximum: npt.ArrayLike, name: str | None = None
+    ) -> None:
+        super().__init__(shape, dtype, name)
+        object.__setattr__(self, "minimum", _frozen(minimum, self.dtype))
+        object.__setattr__(self, "maximum", _frozen(maximum, self.dtype))
+
+    def __repr__(self) -> str:
+        return (
+            f"BoundedArraySpec(shape={self.shape}, dtype={self.dtype}, minimum={self.minimum}, "
+            f"maximum={self.maximum}, name={self.name!r})"
+        )
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, BoundedArraySpec):
+            return NotImplemented
+        return (
+            (self.shape, self.dtype, self.name) == (other.shape, other.dtype, other.name)
+            and np.array_equal(self.minimum, other.minimum)
+            and np.array_equal(self.maximum, other.maximum)
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.shape, self.dtype, self.name))
+
+    def with_name(self, name: str | None) -> BoundedArraySpec:
+        """Returns the same spec with another name."""
+        return BoundedArraySpec(self.shape, self.dtype, self.minimum, self.maximum, name)
+
+
+def as_shape(shape: Any) -> Shape | None:
+    """Converts a shape of any package to a tuple; ``None`` means that the number of dimensions is unknown."""
+    if shape is None or getattr(shape, "rank", 0) is None:
+        return None
+    try:
+        sizes = [shape] if hasattr(shape, "__index__") else list(shape)
+        return tuple(_as_size(size) for size in sizes)
+    except TypeError as error:
+        raise TypeError(f"{shape!r} is no shape: {error}") from error
+
+
+def as_dtype(dtype: Any) -> np.dtype[Any]:
+    """Converts a data type of any package to numpy's; strings of every kind become ``object``.
+
+    Raises:
+      ValueError: a type that no column can have, such as dates.
+      TypeError: a value that is not a data type.
+    """
+    found: np.dtype[Any] = np.dtype(_numpy_name(dtype))
+    if found.kind in _TEXT_KINDS:
+        return np.dtype(object)
+    if found.kind in "biu" or found.name in _EXTENSION_DTYPES:
+        return found
+    if found.kind in "fc" and found.name in ("float16", "float32", "float64", "complex64", "complex128"):
+        return found
+    raise ValueError(f"a column cannot have the data type {found}")
+
+
+def shapes_agree(first: Shape | None, second: Shape | None) -> bool:
+    """Whether some shape matches both; unknown sizes and ranks match everything."""
+    if first is None or second is None:
+        return True
+    return len(first) == len(second) and all(
+        one is None or other is None or one == other for one, other in zip(first, second, strict=True)
+    )
+
+
+def is_tensorflow_spec(value: object) -> bool:
+    """Whether ``value`` is a ``tf.TensorSpec``, bounded or not."""
+    return any(
+        base.__name__ == "TensorSpec" and base.__module__.startswith("tensorflow.") for base in type(value).__mro__
+    )
+
+
+def _as_size(size: Any) -> int | None:
+    # TensorFlow 1 wraps sizes.
+    size = getattr(size, "value", size)
+    if size is None:
+        return None
+    number = operator.index(size)
+    if number < 0:
+        raise ValueError(f"sizes must not be negative, but one is {number}; None means any size")
+    return number
+
+
+def _numpy_name(dtype: Any) -> Any:
+    """Returns a value that ``np.dtype`` accepts for a data type of TensorFlow or PyTorch."""
+    if dtype is None:
+        raise TypeError("None is no data type")
+    as_numpy = getattr(dtype, "as_numpy_dtype", None)
+    if as_numpy is not None:
+        return as_numpy
+    if type(dtype).__module__ == "torch":
+        return str(dtype).removeprefix("torch.")
+    return dtype
+
+
+def _frozen(bound: npt.ArrayLike, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    array = np.array(bound, dtype=dtype)
+    array.flags.writeable = False
+    return array
