@@ -47,6 +47,17 @@ class BatchIterator:
     """An iterator over batches, created by :meth:`relive.Client.batches`.
 
     It is also a context manager; leaving it ends the streams at once.
+
+    >>> import relive
+    >>> server = relive.Server([relive.Table.queue("steps", 100)], listen=False)
+    >>> client = server.localhost_client()
+    >>> for reward in range(4):
+    ...     client.insert({"reward": float(reward)}, {"steps": 1.0})
+    >>> with client.batches("steps", 4, max_batches=1) as batches:
+    ...     batch = next(batches)
+    >>> batch.data["reward"].ravel().tolist()
+    [0.0, 1.0, 2.0, 3.0]
+    >>> server.stop()
     """
 
     def __init__(

@@ -64,6 +64,17 @@ class Client:
 
     Raises:
       ValueError: an invalid address or transport, or unusable certificates.
+
+    >>> import relive
+    >>> server = relive.Server([relive.Table.queue("steps", 100)], listen=False)
+    >>> client = server.localhost_client()
+    >>> client.insert({"reward": 1.5}, {"steps": 1.0})
+    >>> client.server_info()["steps"].current_size
+    1
+    >>> (sample,) = next(client.sample("steps"))
+    >>> float(sample.data[0])
+    1.5
+    >>> server.stop()
     """
 
     # Whether it behaves like dm-reverb's client where this package differs: how lists of numbers are read, the texts of

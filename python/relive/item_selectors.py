@@ -13,7 +13,12 @@ Spec = tuple[str] | tuple[str, float]
 
 
 class ItemSelector(abc.ABC):
-    """Base class of the selectors."""
+    """Base class of the selectors.
+
+    >>> import relive
+    >>> relive.selectors.Prioritized(0.6) == PrioritizedSelector(0.6)
+    True
+    """
 
     @property
     @abc.abstractmethod

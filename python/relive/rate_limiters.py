@@ -35,6 +35,9 @@ class RateLimiter:
     Raises:
       ValueError: a number out of its range, or NaN.
       TypeError: a value that is not a number, or a fraction for ``min_size_to_sample``.
+
+    >>> SampleToInsertRatio(samples_per_insert=4, min_size_to_sample=100, error_buffer=400).samples_per_insert
+    4.0
     """
 
     __slots__ = ("max_diff", "min_diff", "min_size_to_sample", "samples_per_insert")

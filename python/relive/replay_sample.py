@@ -41,7 +41,16 @@ class SampleInfo(NamedTuple):
 
 
 class ReplaySample(NamedTuple):
-    """An item, or one step of it."""
+    """An item, or one step of it.
+
+    >>> import relive
+    >>> server = relive.Server([relive.Table.queue("steps", 100)], listen=False)
+    >>> server.localhost_client().insert([7], {"steps": 0.5})
+    >>> (sample,) = next(server.localhost_client().sample("steps"))
+    >>> sample.info.priority, [column.tolist() for column in sample.data]
+    (0.5, [7])
+    >>> server.stop()
+    """
 
     info: SampleInfo
     """The item's metadata."""

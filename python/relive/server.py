@@ -71,6 +71,12 @@ class Server:
       ValueError: no tables, two of one name, an unavailable port, a ``max_bytes`` below 1, a ``spill_dir`` without
         ``max_bytes``, or a checkpoint with a table that is not given.
       RuntimeError: a damaged checkpoint; the error names file and position.
+
+    >>> import relive
+    >>> with relive.Server([relive.Table.queue("steps", 100)], port=0) as server:
+    ...     client = relive.Client(f"localhost:{server.port}")
+    ...     client.server_info()["steps"].max_size
+    100
     """
 
     # The default address. dm-reverb's server listens on all addresses, and its users expect that.

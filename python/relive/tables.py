@@ -52,6 +52,14 @@ class Table:
         ``shards`` that such a table does not support; a rate limiter that needs more than ``max_size`` items before the
         first sample, or whose bounds block all samples.
       TypeError: an argument of another type.
+
+    >>> import relive
+    >>> table = relive.Table(
+    ...     "replay", relive.selectors.Prioritized(0.6), relive.selectors.Fifo(), max_size=1000,
+    ...     rate_limiter=relive.rate_limiters.MinSize(2),
+    ... )
+    >>> table.info.max_size, table.can_sample(1)
+    (1000, False)
     """
 
     # Whether rules that block all samples are refused. dm-reverb accepts them.

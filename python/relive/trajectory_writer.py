@@ -29,6 +29,18 @@ class TrajectoryWriter:
 
     Only one thread at a time may use a writer. Leaving it as a context manager flushes it, unless the reason is an
     interrupt or a ``ReverbError`` other than a refused argument (``ValueError``).
+
+    >>> import relive
+    >>> server = relive.Server([relive.Table.queue("pairs", 100)], listen=False)
+    >>> client = server.localhost_client()
+    >>> with client.trajectory_writer(num_keep_alive_refs=2) as writer:
+    ...     for step in range(3):
+    ...         writer.append({"observation": step})
+    ...         if writer.episode_steps >= 2:
+    ...             _ = writer.create_item("pairs", 1.0, {"pair": writer.history["observation"][-2:]})
+    >>> [int(step.data[0]) for step in next(client.sample("pairs"))]
+    [0, 1]
+    >>> server.stop()
     """
 
     # Whether :meth:`close` raises if items are lost.

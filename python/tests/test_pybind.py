@@ -108,7 +108,13 @@ def test_every_module_can_be_imported_first(module: str) -> None:
     subprocess.run([sys.executable, "-c", f"import relive.{module}"], check=True, timeout=60)
 
 
-@pytest.mark.parametrize("module", ["nest", "specs", "structured_writer", "_patterns"])
+@pytest.mark.parametrize(
+    "module",
+    [
+        "nest", "specs", "structured_writer", "_patterns", "client", "server", "tables", "trajectory_writer", "batches",
+        "rate_limiters", "item_selectors", "replay_sample",
+    ],
+)  # fmt: skip
 def test_examples_in_documentation(module: str) -> None:
     result = doctest.testmod(importlib.import_module(f"relive.{module}"))
     assert result.attempted > 0
