@@ -1,4 +1,5 @@
-//! Tensors and numpy arrays. With [`crate::buffer`] and [`crate::plain`] the only module that touches numpy's memory.
+//! Tensors and numpy arrays. Only this module, [`crate::buffer`], [`crate::out`], [`crate::plain`] and `gpu::batch` touch
+//! numpy's memory.
 #![expect(unsafe_code, reason = "numpy's data is reached by pointer; each block says why it is sound")]
 
 use bytes::Bytes;
