@@ -10,7 +10,7 @@ use crate::support::{Served, command, file, free_address, outcome};
 
 /// What a command says about the jobs that are listed in a folder.
 fn job(jobs: &Path, args: &[&str]) -> (Option<i32>, String, String) {
-    let output = command(&[&["job"], args].concat()).env("XDG_RUNTIME_DIR", jobs).output().unwrap();
+    let output = command(&[&["job"], args].concat()).env("XDG_RUNTIME_DIR", jobs).env("XDG_STATE_HOME", jobs).output().unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
     (output.status.code(), text(output.stdout), text(output.stderr))
 }
@@ -19,7 +19,7 @@ fn job(jobs: &Path, args: &[&str]) -> (Option<i32>, String, String) {
 fn endless(jobs: &Path, more: &[&str]) -> Child {
     let run = ["rl", "train", "ppo", "--env", "CartPole-v1", "--steps", "100000000000"];
     let mut command = command(&[&run, more].concat());
-    command.env("XDG_RUNTIME_DIR", jobs).stdout(Stdio::null()).stderr(Stdio::null());
+    command.env("XDG_RUNTIME_DIR", jobs).env("XDG_STATE_HOME", jobs).stdout(Stdio::null()).stderr(Stdio::null());
     command.spawn().unwrap()
 }
 
