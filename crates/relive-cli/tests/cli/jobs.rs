@@ -10,7 +10,11 @@ use crate::support::{Served, command, file, free_address, outcome};
 
 /// What a command says about the jobs that are listed in a folder.
 fn job(jobs: &Path, args: &[&str]) -> (Option<i32>, String, String) {
-    let output = command(&[&["job"], args].concat()).env("XDG_RUNTIME_DIR", jobs).env("XDG_STATE_HOME", jobs).output().unwrap();
+    let output = command(&[&["job"], args].concat())
+        .env("XDG_RUNTIME_DIR", jobs)
+        .env("XDG_STATE_HOME", jobs)
+        .output()
+        .unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
     (output.status.code(), text(output.stdout), text(output.stderr))
 }
@@ -19,7 +23,11 @@ fn job(jobs: &Path, args: &[&str]) -> (Option<i32>, String, String) {
 fn endless(jobs: &Path, more: &[&str]) -> Child {
     let run = ["rl", "train", "ppo", "--env", "CartPole-v1", "--steps", "100000000000"];
     let mut command = command(&[&run, more].concat());
-    command.env("XDG_RUNTIME_DIR", jobs).env("XDG_STATE_HOME", jobs).stdout(Stdio::null()).stderr(Stdio::null());
+    command
+        .env("XDG_RUNTIME_DIR", jobs)
+        .env("XDG_STATE_HOME", jobs)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
     command.spawn().unwrap()
 }
 
@@ -79,7 +87,11 @@ fn a_job_is_listed_watched_and_ended_in_order() {
     assert!(told.contains("| acts for ppo in CartPole-v1"), "{told}");
     let following = ["job", "logs", "walk", "--follow"];
     let mut following = command(&following);
-    let following = following.env("XDG_RUNTIME_DIR", &jobs).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let following = following
+        .env("XDG_RUNTIME_DIR", &jobs)
+        .env("XDG_STATE_HOME", &jobs)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
     let following = following.spawn().unwrap();
     // Without a name, the only one is meant.
     let (code, stdout, stderr) = job(&jobs, &["stop"]);

@@ -11,7 +11,9 @@ pub(crate) fn command(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_relive"));
     command.args(args).env_remove("RUST_LOG").stdin(Stdio::null());
     // Jobs of tests are not those of whoever runs them.
-    command.env("XDG_RUNTIME_DIR", env!("CARGO_TARGET_TMPDIR"));
+    command
+        .env("XDG_RUNTIME_DIR", env!("CARGO_TARGET_TMPDIR"))
+        .env("XDG_STATE_HOME", env!("CARGO_TARGET_TMPDIR"));
     command
 }
 
