@@ -15,7 +15,7 @@ use relive_server::ServerOptions;
 use relive_table::CheckpointProgress;
 use tokio::runtime::{Builder, Runtime};
 
-use crate::address::{IN_PROCESS, address};
+use crate::address::IN_PROCESS;
 use crate::checkpoints::Checkpoints;
 use crate::error::{raise_host, raise_kind};
 use crate::finalization;
