@@ -110,8 +110,8 @@ impl Server {
         Ok(())
     }
 
-    /// The address that clients connect to. Its port is 0 as long as an [in-process](ServerBuilder::in_process) server
-    /// has none.
+    /// The address that clients connect to. Its port is 0 as long as an [in-process](crate::ServerBuilder::in_process)
+    /// server has none.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         let nowhere = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
@@ -124,7 +124,8 @@ impl Server {
         self.listening.as_ref().and_then(|listening| listening.open_address)
     }
 
-    /// Where metrics, health and the dashboard are, if [`ServerBuilder::http`] asked for them.
+    /// Where metrics, health and the dashboard are, if [`ServerBuilder::http`](crate::ServerBuilder::http) asked for
+    /// them.
     #[must_use]
     pub fn http_address(&self) -> Option<SocketAddr> {
         self.http.as_ref().map(HttpServer::address)
