@@ -1,4 +1,4 @@
-//! Environments by name.
+//! Environments by name. A new name also needs its line in `reference.rs` and in `python/relive/_gymnasium_ids.py`.
 
 use crate::bsuite::{BsuiteId, Experiment};
 use crate::classic::{Acrobot, CartPole, MountainCar, MountainCarContinuous, Pendulum};

@@ -1,5 +1,5 @@
-//! Tensors and numpy arrays. Only this module, [`crate::buffer`], [`crate::out`], [`crate::plain`] and `gpu::batch` touch
-//! numpy's memory.
+//! Tensors and numpy arrays. Only this module, [`crate::buffer`], [`crate::out`], [`crate::plain`] and `gpu::batch`
+//! touch numpy's memory.
 #![expect(unsafe_code, reason = "numpy's data is reached by pointer; each block says why it is sound")]
 
 use bytes::Bytes;

@@ -1,4 +1,5 @@
-//! Memory that Rust fills and numpy then owns, and that comes back for the next batch when numpy lets go of it.
+//! Memory that Rust or a server that shares it fills and numpy then owns. It returns for the next batch when numpy
+//! releases it.
 #![expect(unsafe_code, reason = "numpy's C interface takes pointers; each block says why it is sound")]
 
 use numpy::npyffi::{self, NPY_ARRAY_CARRAY, NPY_ARRAY_CARRAY_RO, PY_ARRAY_API};

@@ -21,8 +21,8 @@ const FIXED_SIZE: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(Sea
 
 /// A piece of shared memory, mapped.
 ///
-/// The other process may change it at any time. It is therefore only read or written by copying ranges of bytes, for
-/// which every pattern is valid: reads may be torn, never undefined.
+/// The other process may change it at any time. Rust code therefore only reads or writes it by copying ranges of bytes,
+/// for which every pattern is valid: reads may be torn, never undefined. numpy reads batches where they lie.
 #[derive(Debug)]
 pub struct SharedMemory {
     map: MmapRaw,

@@ -1,4 +1,5 @@
-//! Pieces of memory that a server shares and lends, with a batch in each.
+//! Pieces of memory that a server shares and lends, with a batch in each. Arrays of numpy lie in them without a copy
+//! (`buffer.rs` of relive-python); the last array of a batch that is freed returns its piece.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -8,8 +8,8 @@ use super::account::Account;
 use super::ledger::{Ledger, Lists};
 use super::word::{ChunkState, Counted, SEVERAL, Word};
 
-/// Counts one more item of `account` that refers to the chunk of this state. What else is known of the chunk is asked for only
-/// if it is needed: mostly the account holds the chunk already.
+/// Counts one more item of `account` that refers to the chunk of this state. What else is known of the chunk is asked
+/// for only if it is needed: mostly the account holds the chunk already.
 pub(crate) fn hold<'a>(
     state: &ChunkState,
     account: &Account,
