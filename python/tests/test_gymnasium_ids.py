@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from typing import Any
@@ -24,6 +25,13 @@ def test_every_family_is_registered(name: str) -> None:
     observation, _ = made.reset(seed=1)
     expected = rl.make(name, seed=1).reset().observation
     assert np.array_equal(observation, expected) and made.observation_space.contains(observation)
+
+
+def test_no_name_is_missing() -> None:
+    with pytest.raises(ValueError, match="got nothing") as raised:
+        rl.make("nothing")
+    named = re.findall(r"[A-Z]\w+-v\d|control/[\w-]+|pixels/\w+", str(raised.value))
+    assert sorted(named) == sorted(_gymnasium_ids._OTHERS)
 
 
 def test_no_setting_is_missing() -> None:
