@@ -67,7 +67,7 @@ impl<T: Send + 'static> Flow<T> {
         Self { pull, node, metrics, taken: Taken::AsTheyCome, signal, waker }
     }
 
-    /// A flow that only gives an error about its invalid arguments.
+    /// A flow that only yields an error about its invalid arguments.
     pub(crate) fn refused(node: Arc<Node>, metrics: Metrics, fault: &str) -> Self {
         struct Refused(Arc<Node>, Option<String>);
         impl<T> Pull<T> for Refused {

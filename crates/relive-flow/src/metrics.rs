@@ -1,4 +1,4 @@
-//! Numbers that the operators of a graph share.
+//! Metrics that the operators of a graph share.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-/// Counters, values and timers by name. All operators of a connected graph have the same ones: joining flows joins
-/// theirs.
+/// Counters, values and timers by name. All operators of a connected graph share them: joining flows merges
+/// their metrics.
 ///
 /// ```
 /// use relive_flow::{Flow, Order};

@@ -16,7 +16,7 @@ use crate::item::{Source, Tagged};
 use crate::pull::{Polled, Pull, Stop, Turn};
 use crate::{ErrorKind, FlowError, Result};
 
-/// An operator and what it pulls from.
+/// An operator and its inputs.
 #[derive(Debug)]
 pub(crate) struct Node {
     name: RwLock<Arc<str>>,

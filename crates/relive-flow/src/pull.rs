@@ -159,8 +159,8 @@ impl<'a> Turn<'a> {
         self.pending.again = Some(again.map_or(moment, |again| again.min(moment)));
     }
 
-    /// Like [`waker`](Self::waker), but declares what in the graph will wake it. A wait that nothing ends can
-    /// then be detected.
+    /// Like [`waker`](Self::waker), but declares what in the graph will wake it. This makes it possible to
+    /// detect a wait that nothing ends.
     pub(crate) fn waker_for(&mut self, need: Need) -> &'a Waker {
         self.pending.needs([need]);
         self.waker
@@ -181,7 +181,7 @@ impl<'a> Turn<'a> {
         std::mem::replace(&mut self.taken, taken)
     }
 
-    /// What is waited for.
+    /// The waits of this pull.
     pub(crate) fn into_pending(self) -> Pending {
         self.pending
     }

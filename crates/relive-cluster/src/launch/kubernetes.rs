@@ -16,7 +16,7 @@ pub struct Kubernetes {
     pub image: String,
 }
 
-/// The user id of the containers, without any privileges.
+/// The user id of the containers: an arbitrary one that is not root.
 const USER: u32 = 65_532;
 
 impl Launcher for Kubernetes {

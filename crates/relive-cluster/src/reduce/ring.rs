@@ -74,7 +74,7 @@ impl Ring {
         self
     }
 
-    /// The number of this member, from 0 on.
+    /// The rank of this member, from 0.
     #[must_use]
     pub fn rank(&self) -> u32 {
         self.rank

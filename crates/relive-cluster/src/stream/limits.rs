@@ -12,7 +12,8 @@ pub(super) const HEARTBEAT: Duration = Duration::from_secs(2);
 /// After this silence, a side considers the connection dead: three heartbeats, and a late one.
 pub(super) const SILENCE: Duration = Duration::from_secs(8);
 
-/// The cost of an item beside its bytes, which bounds even empty items: roughly its space in the queues.
+/// The cost of an item in addition to its bytes, which bounds even empty items: roughly its space in the
+/// queues.
 pub(super) const ITEM_OVERHEAD: u64 = 64;
 
 /// The size of items in one message: large enough to make the overhead of a message small, and small enough

@@ -56,7 +56,7 @@ impl<T: Send> Pull<Vec<T>> for Batch<T> {
     }
 }
 
-/// Gives the items of lists.
+/// Yields the items of lists.
 struct Flatten<C: IntoIterator, P> {
     upstream: P,
     open: Option<(C::IntoIter, Option<Source>)>,

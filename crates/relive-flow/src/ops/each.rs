@@ -167,7 +167,7 @@ impl<T: Send + 'static> Flow<T> {
         })
     }
 
-    /// The items for which `keep` holds.
+    /// Keeps the items for which `keep` returns true.
     #[must_use]
     pub fn filter(self, mut keep: impl FnMut(&T) -> bool + Send + 'static) -> Flow<T> {
         self.each("filter", move |node, number, tagged| {

@@ -96,7 +96,7 @@ impl<T: Send + 'static> Rounds<T> {
     }
 }
 
-/// Gives the items of rounds one by one.
+/// Yields the items of rounds one by one.
 struct GatherSync<T> {
     rounds: Rounds<T>,
     ready: std::vec::IntoIter<Result<Tagged<T>>>,
@@ -125,7 +125,7 @@ impl<T: Send + 'static> Pull<T> for GatherSync<T> {
     }
 }
 
-/// Gives whole rounds.
+/// Yields whole rounds.
 struct Across<T>(Rounds<T>);
 
 impl<T: Send + 'static> Pull<Vec<T>> for Across<T> {
@@ -149,7 +149,7 @@ impl<T: Send + 'static> Pull<Vec<T>> for Across<T> {
     }
 }
 
-/// Gives available items, visiting the shards in turn.
+/// Yields available items, visiting the shards in turn.
 struct GatherAsync<T> {
     shards: Shards<T>,
     mode: Async,
@@ -240,7 +240,7 @@ impl<T: Send + 'static, S: Send + 'static> ParFlow<T, S> {
     }
 
     /// One item of each shard in turn, in order. The shards make a whole round before any item of it is
-    /// given, and make nothing of the next round before all items are taken. A change between two rounds
+    /// returned, and make nothing of the next round before all items are taken. A change between two rounds
     /// therefore affects the whole next round.
     #[must_use]
     pub fn gather_sync(self) -> Flow<T> {
@@ -265,7 +265,7 @@ impl<T: Send + 'static, S: Send + 'static> ParFlow<T, S> {
         self.gathered(("gather_async", true), |shards| GatherAsync::new(shards, mode, Taken::AsTheyCome))
     }
 
-    /// Each shard as a flow of its own, which works up to `depth` items ahead.
+    /// Each shard as a separate flow, which works up to `depth` items ahead.
     #[must_use]
     pub fn into_flows(self, depth: usize) -> Vec<Flow<T>> {
         let ParFlow { plans, executor, around, on_failure } = self;

@@ -67,7 +67,7 @@ impl<T: Send + 'static, S: Send + 'static> ParFlow<T, S> {
         })
     }
 
-    /// The items for which `keep` holds.
+    /// Keeps the items for which `keep` returns true.
     #[must_use]
     pub fn filter(self, keep: impl FnMut(&T) -> bool + Clone + Send + Sync + 'static) -> Self {
         self.on_each(move |flow, _| flow.filter(keep.clone()))

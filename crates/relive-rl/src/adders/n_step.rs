@@ -20,7 +20,7 @@ pub struct NStepReturn {
     pub discount: f32,
 }
 
-/// The newest steps of an episode, up to `n`.
+/// The newest steps of an episode, at most `n`.
 #[derive(Debug, Clone)]
 pub(crate) struct NStepWindow {
     n: usize,
@@ -136,7 +136,7 @@ mod tests {
         assert_eq!(episode(3, 0.5, &primes), expected);
     }
 
-    /// The formula, term by term, in f64.
+    /// Evaluates the formula term by term, in f64.
     fn naive(g: f64, steps: &[(f32, f32)]) -> (f64, f64) {
         let discounts = |upto: usize| steps[..upto].iter().map(|(_, d)| f64::from(*d)).product::<f64>();
         let power = |i: usize| g.powi(i32::try_from(i).unwrap());

@@ -19,7 +19,7 @@ pub enum EndOfEpisode {
     /// Pads with rows of zeros until a sequence is due; this is the last sequence of the episode.
     #[default]
     ZeroPad,
-    /// Writes a shorter sequence, of the rows that the next sequence would have shared.
+    /// Writes a shorter sequence, of the episode's rows that the next due sequence would have contained.
     Truncate,
     /// Writes a sequence of full length from the last rows. Episodes that are shorter write nothing.
     Write,
@@ -31,7 +31,7 @@ pub enum EndOfEpisode {
 ///
 /// An item has the fields of [`step_spec`](super::step_spec), each with a leading dimension of rows. Row `t`
 /// has the observation, the action taken for it, and the resulting reward and discount. In the row of an
-/// episode's last observation, the latter three are zeros.
+/// episode's last observation, action, reward and discount are zeros.
 ///
 /// ```
 /// use relive_client::blocking::Client;

@@ -44,6 +44,6 @@ pub struct Learnt {
     pub samples: u64,
     /// Metrics for the log, by name, such as the loss.
     pub metrics: Vec<(&'static str, f64)>,
-    /// New priorities of the items, by key; empty if the learner does not update priorities.
+    /// New priorities of the items, by key; empty if priorities are not used.
     pub priorities: Vec<(u64, f64)>,
 }

@@ -37,7 +37,7 @@ impl Peers {
         self.ring.set(ring).map_err(|_| RlError::Order { call: "a meeting of learners", needs: "one ring" })
     }
 
-    /// The number of this learner, from 0 on.
+    /// The rank of this learner, from 0.
     #[must_use]
     pub fn rank(&self) -> u32 {
         self.rank

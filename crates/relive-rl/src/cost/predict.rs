@@ -348,7 +348,7 @@ mod tests {
         // 100 steps: 10 ms of acting, 5 ms of learning, and a message.
         assert_rate(&rounds, cluster(1, 1), 100.0 / 0.016, "rounds");
         assert_rate(&rounds, cluster(1, 2), 200.0 / 0.021, "rounds");
-        // Four on two processors act in turn.
+        // Four workers on two processors take turns.
         assert_rate(&rounds, cluster(1, 4), 400.0 / 0.041, "rounds");
     }
 

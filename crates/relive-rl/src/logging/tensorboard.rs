@@ -1,9 +1,9 @@
 //! TensorBoard's event files.
 //!
-//! A file is a series of records: the length of the data (u64, little endian), its checksum, the data, its checksum.
-//! A checksum is CRC-32C, turned right by 15 bits, plus 0xa282ead8. The data is a protobuf `Event`: wall_time (1,
-//! double), step (2, int64), and either file_version (3, string) or summary (5), which has values (1) of tag (1,
-//! string) and simple_value (2, float).
+//! A file is a series of records: the length of the data (u64, little endian), its checksum, the data, its
+//! checksum. A checksum is CRC-32C, rotated right by 15 bits, plus 0xa282ead8. The data is a protobuf
+//! `Event`: wall_time (1, double), step (2, int64), and either file_version (3, string) or summary (5). A
+//! summary has values (1) with tag (1, string) and simple_value (2, float).
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -133,7 +133,7 @@ mod tests {
 
     #[test]
     fn an_event_is_as_described() {
-        // By hand, for wall_time 1.0, step 300 and the scalar "a/b" of 0.5.
+        // Encoded by hand for wall_time 1.0, step 300 and the scalar "a/b" of 0.5.
         let mut scalar = Vec::new();
         put_bytes(&mut scalar, 1, b"a/b");
         scalar.push(2 << 3 | FIXED_32);

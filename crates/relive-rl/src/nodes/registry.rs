@@ -23,7 +23,7 @@ const MOST_LOGGED: u32 = 1_000;
 /// Time between two checks that the table still has the list. Every owner of the run's token can write there.
 const CHECK_EVERY: Duration = Duration::from_secs(1);
 
-/// The nodes of a run, as its driver knows them.
+/// The nodes of a run, from the driver's view.
 #[derive(Default)]
 pub(crate) struct Registry {
     /// The number of workers that are started by the driver or manually, and the number of all actors.

@@ -43,7 +43,7 @@ struct RelayState {
     newest: Option<Stamp>,
     /// The weights of this node.
     held: Option<Stamp>,
-    /// Since when they have differed.
+    /// Since when this node has lagged behind the run.
     behind_since: Option<Instant>,
     is_over: bool,
 }
@@ -182,7 +182,7 @@ impl Fetcher {
             let state = self.shared.state.lock();
             (state.held < state.newest, state.behind_since.is_some_and(|since| since.elapsed() >= LATE))
         };
-        // The first weights never arrive in a box that was not read before, nor on a node without weights.
+        // A box that was never read stays empty, so a node without weights must fetch its first ones itself.
         let has_none = self.shared.state.lock().held.is_none();
         if !is_behind || !(is_late || has_none || failed.is_some() || source.reader.is_none()) {
             return;

@@ -22,7 +22,7 @@ const MAX_SIGNS: u64 = 10_000;
 /// The server's timeout for a sign.
 const ANSWER: Duration = Duration::from_secs(2);
 
-/// Signs on their way to the driver.
+/// Signs in transit to the driver.
 const IN_FLIGHT: usize = 16;
 
 const WHAT: &str = "a node's sign of life";

@@ -55,7 +55,7 @@ pub(crate) struct DriverSign {
 
 #[cfg(test)]
 impl DriverSign {
-    /// One that differs from others by a number.
+    /// A sign with a distinct number.
     pub(crate) fn of_test(beat: u64) -> DriverSign {
         DriverSign { mark: Term { generation: 1, id: 1 }, beat, has_ended: false }
     }

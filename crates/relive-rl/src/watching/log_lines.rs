@@ -41,7 +41,7 @@ struct Tail {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Page {
     /// When the process began to count lines, in nanoseconds since 1970: a new process of the same name
-    /// counts anew.
+    /// restarts the count.
     pub(super) began: u64,
     /// The number of the first kept line among all lines of the process.
     pub(super) first: u64,

@@ -27,7 +27,7 @@ pub struct LogLine {
     pub unix_ms: u64,
     /// How many lines of the same process were dropped directly before this one.
     pub dropped_before: u64,
-    /// What it says.
+    /// The text of the line.
     pub text: String,
 }
 
@@ -157,7 +157,7 @@ mod tests {
         drop(LogWriter::start(&client, Origin::Worker(1), &worker).unwrap());
         let more = reader.read().unwrap().unwrap();
         assert_eq!((more.len(), &told(&more)[0]), (500, &("worker 1", "100", 100)));
-        // A new process with its number counts anew.
+        // A new process with its number restarts the count.
         let anew = LogLines::new();
         anew.push("started anew");
         drop(LogWriter::start(&client, Origin::Worker(1), &anew).unwrap());

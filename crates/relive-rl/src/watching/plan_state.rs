@@ -166,8 +166,8 @@ impl PlanStateWriter {
 /// object with these fields:
 ///
 /// * `agent` and `environment`.
-/// * `phase`: `running`; `over`, together with the last published state; or `left` if the driver failed and
-///   the next one may resume.
+/// * `phase`: `running`, `over` or `left`. The last state of a run that is over stays available. `left` means
+///   that the driver failed and the next one may resume the run.
 /// * `env_steps` and `learner_steps`.
 /// * `version_lag`: how many versions of the weights are newer than the last one that workers acted with.
 /// * `time_by_part`, as in [`Summary`](crate::run::Summary).
@@ -179,7 +179,7 @@ impl PlanStateWriter {
 /// * `nodes`. Each has `name`, `host`, `address`, the running `workers` and their `places`, `restarts`,
 ///   `env_steps`, `weights_version`, `seen_seconds` and `state` (`up`, `silent`, `gone`).
 ///
-/// All texts are [printable](super::printable). `None` if there is no run.
+/// All texts are [printable](super::printable). Returns `None` if there is no run.
 ///
 /// # Errors
 /// The server is lost, or the table's item is no such object.
