@@ -183,16 +183,16 @@ impl Crew {
         Ok(shared)
     }
 
-    /// Saves state that belongs to a worker's unfinished episodes with the run. Workers in threads or
-    /// processes are at another point when the run is saved, and therefore start anew; so do environments
-    /// that cannot be saved.
+    /// Saves state of a worker's unfinished episodes, together with the run. Workers in threads or processes
+    /// are at another point when the run is saved, and therefore start anew; so do environments that cannot
+    /// be saved.
     pub(super) fn keep_of_episodes(&self, name: &str, tell: SavePart) {
         if self.acts_in_turn() && !self.0.begins_anew {
             self.0.parts.keep(name, tell);
         }
     }
 
-    /// Saves state with the run that belongs to no worker.
+    /// Saves state that belongs to no worker, together with the run.
     pub(super) fn keep_of_run(&self, name: &str, tell: SavePart) {
         self.0.parts.keep(name, tell);
     }
