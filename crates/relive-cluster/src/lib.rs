@@ -1,4 +1,4 @@
-//! Programs on several machines: how their processes are started, and what travels between them.
+//! Programs on several machines: starting their processes, and communication between them.
 
 #[cfg(doctest)]
 mod clusters_docs;

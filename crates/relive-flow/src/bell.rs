@@ -5,13 +5,13 @@ use std::task::{Wake, Waker};
 
 use crate::sync::Mutex;
 
-/// Wakes those of several pullers that wait for what they have in common, which is pulled with the bell as its waker.
-/// They are known by their numbers.
+/// Wakes those pullers of a shared stream that wait for it. The shared stream is pulled with the bell as its
+/// waker. Pullers are identified by number.
 #[derive(Default)]
 pub(crate) struct Bell(Mutex<Vec<(usize, Waker)>>);
 
 impl Bell {
-    /// Wakes this one, too, when it rings.
+    /// Also wakes this puller at the next ring.
     pub(crate) fn add(&self, number: usize, waker: &Waker) {
         let mut waiting = self.0.lock();
         match waiting.iter_mut().find(|(other, _)| *other == number) {
@@ -20,7 +20,7 @@ impl Bell {
         }
     }
 
-    /// Rings for those that `news` chooses. The others stay where they are found all the time.
+    /// Wakes the pullers that `news` selects. The others stay registered.
     pub(crate) fn ring_for(&self, news: impl Fn(usize) -> bool) {
         let mut waiting = self.0.lock();
         let (chosen, others): (Vec<_>, Vec<_>) =

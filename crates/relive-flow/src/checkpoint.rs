@@ -1,11 +1,11 @@
-//! Where the operators of a graph are, as numbers that can be kept.
+//! The positions of a graph's operators, as numbers that can be saved.
 
 use std::collections::BTreeMap;
 
 use crate::{ErrorKind, FlowError, Result};
 
-/// Where a graph is: what [`Flow::save`](crate::Flow::save) gives and [`Flow::restore`](crate::Flow::restore) takes.
-/// Its fields are plain, to be written in any format.
+/// The position of a graph: the result of [`Flow::save`](crate::Flow::save) and the input of
+/// [`Flow::restore`](crate::Flow::restore). Its fields are plain data, for any serialization format.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GraphState {
     /// The operators, each before those that it pulls from.
@@ -14,27 +14,28 @@ pub struct GraphState {
     pub counters: BTreeMap<String, i64>,
 }
 
-/// Where an operator is.
+/// The position of an operator.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OperatorState {
     /// Its name.
     pub name: String,
-    /// What it counts, in an order of its own.
+    /// Its numbers, in an order of its own.
     pub numbers: Vec<u64>,
 }
 
-/// A [`GraphState`] that is written or read, operator by operator.
+/// A [`GraphState`] that is being written or read, one operator after the other.
 #[derive(Debug)]
 pub struct Checkpoint {
     operators: Vec<OperatorState>,
     is_read: bool,
-    /// The operators that are open, each in the one before: their places, and how many of their numbers were read.
+    /// The operators being visited, each nested in the previous one: their indices, and how many of their
+    /// numbers were read.
     open: Vec<(usize, usize)>,
-    /// Operators that were opened so far.
+    /// The number of operators visited so far.
     opened: usize,
-    /// Parts that several operators share and one of them has visited.
+    /// Parts that several operators share, after the first visit.
     shared: Vec<usize>,
-    /// Operators that hold items, and how many.
+    /// Operators that hold items, with the number of items.
     held: Vec<(String, usize)>,
     fault: Option<String>,
 }
@@ -53,7 +54,7 @@ impl Checkpoint {
         Self { operators, is_read, open, opened, shared, held, fault }
     }
 
-    /// Whether it is read, and the operator is to go where it was.
+    /// Whether the operator should read its position and move there.
     #[must_use]
     pub fn is_read(&self) -> bool {
         self.is_read
@@ -70,25 +71,25 @@ impl Checkpoint {
         if let Some(read) = operator.numbers.get(*taken) {
             *number = *read;
         }
-        // Beyond the last one, too: `operator` compares the two.
+        // Also counted beyond the last number: `operator` compares the two.
         *taken += 1;
     }
 
-    /// [`number`](Self::number) for a count of what is in memory.
+    /// Like [`number`](Self::number), for a count in memory.
     pub fn count(&mut self, count: &mut usize) {
         let mut number = *count as u64;
         self.number(&mut number);
         *count = usize::try_from(number).unwrap_or(usize::MAX);
     }
 
-    /// [`number`](Self::number) for a flag.
+    /// Like [`number`](Self::number), for a flag.
     pub fn flag(&mut self, flag: &mut bool) {
         let mut number = u64::from(*flag);
         self.number(&mut number);
         *flag = number != 0;
     }
 
-    /// Writes places of which some are left, or reads them.
+    /// Writes or reads a list of indices, some of which may be missing.
     pub fn places(&mut self, places: &mut Vec<usize>) {
         let mut count = places.len();
         self.count(&mut count);
@@ -99,14 +100,15 @@ impl Checkpoint {
         places.iter_mut().for_each(|place| self.count(place));
     }
 
-    /// The operator holds so many items. Items are not saved: with any, this is no moment for a checkpoint.
+    /// Declares that the operator holds this many items. Items are not saved: a checkpoint is impossible
+    /// while an operator holds some.
     pub fn holds(&mut self, items: usize) {
         if items > 0 && !self.is_read {
             self.held.push((self.name(), items));
         }
     }
 
-    /// The error of an operator that cannot be saved at all, for this reason.
+    /// The error of an operator that cannot be saved at all, with the reason.
     #[must_use]
     pub fn refusal(&self, reason: &str) -> FlowError {
         FlowError::new(ErrorKind::Unsaved, format!("{}: {reason}", self.name()))
@@ -138,19 +140,19 @@ impl Checkpoint {
         Ok(())
     }
 
-    /// Whether nobody has visited the part at this address before.
+    /// Whether this is the first visit of the part at this address.
     pub(crate) fn is_first_at(&mut self, address: usize) -> bool {
         let is_first = !self.shared.contains(&address);
         self.shared.push(address);
         is_first
     }
 
-    /// The operators, once all were visited; none while some of them hold items, who are returned.
+    /// The operators, after all were visited. If some hold items, those are returned as the error.
     pub(crate) fn into_written(self) -> Result<Vec<OperatorState>, Vec<(String, usize)>> {
         if self.held.is_empty() { Ok(self.operators) } else { Err(self.held) }
     }
 
-    /// Expects that all was read.
+    /// Checks that everything was read.
     pub(crate) fn finish_read(self) -> Result<()> {
         let left = self.operators.get(self.opened).map(|left| format!("there is `{}` left over", left.name));
         match self.fault.or(left) {

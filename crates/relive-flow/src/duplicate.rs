@@ -15,24 +15,24 @@ use crate::sync::Mutex;
 use crate::waits::{BEGINNING, Need, Part, Puller};
 use crate::{Flow, Result};
 
-/// What the copies have in common.
+/// The shared state of the copies.
 struct Duplicated<T> {
     upstream: Box<dyn Pull<T>>,
-    /// The operator that is copied.
+    /// The duplicated operator.
     input: Arc<Node>,
     copies: Vec<Copy<T>>,
     /// Wakes the copies that wait, …
     bell: Arc<Bell>,
-    /// … as this waker does for all of them.
+    /// … through this waker, which serves all of them.
     waker: Waker,
     max_lead: usize,
     is_over: bool,
 }
 
 struct Copy<T> {
-    /// What others have pulled and it has not.
+    /// Items that other copies have pulled and this one has not.
     queue: VecDeque<Tagged<T>>,
-    /// The thread that pulled it last.
+    /// The thread that last pulled this copy.
     puller: Option<Weak<Puller>>,
     /// Since when it has waited for the others.
     waits_since: Option<Instant>,
@@ -65,7 +65,7 @@ impl<T: Clone> Duplicated<T> {
                 self.ring_others(number);
                 Poll::Ready(None)
             }
-            // Whoever of the copies pulls next gets what follows.
+            // The next copy that pulls continues after the error.
             failed @ Poll::Ready(Some(Err(_))) => {
                 self.ring_others(number);
                 failed
@@ -78,7 +78,7 @@ impl<T: Clone> Duplicated<T> {
         let mut part = turn.over(&self.waker);
         let mut polled = self.upstream.poll_next(&mut part);
         if polled.is_pending() && !part.is_stopped() {
-            // What has come before the bell knows of this copy does not ring for it.
+            // The bell does not ring for items that came before the copy was added to it.
             self.bell.add(number, turn.outer_waker());
             part = turn.over(&self.waker);
             polled = self.upstream.poll_next(&mut part);
@@ -87,7 +87,7 @@ impl<T: Clone> Duplicated<T> {
         polled
     }
 
-    /// How far the copy that is the most behind is behind: the one that pulls is the first of all.
+    /// The lead over the copy that is furthest behind; the pulling copy is the furthest ahead.
     fn lead(&self) -> usize {
         self.copies.iter().filter(|copy| !copy.is_dropped).map(|copy| copy.queue.len()).max().unwrap_or(0)
     }
@@ -103,7 +103,7 @@ impl<T: Clone> Duplicated<T> {
         self.ring_others(number);
     }
 
-    /// Waits for those that are behind.
+    /// Waits for the copies behind.
     fn wait(&mut self, number: usize, node: &Node, turn: &mut Turn<'_>) {
         let Some(own) = self.copies.get_mut(number) else { return };
         let until = *own.waits_since.get_or_insert_with(Instant::now) + BEGINNING;
@@ -169,15 +169,15 @@ impl<T> Drop for Duplicate<T> {
 }
 
 impl<T: Clone + Send + 'static> Flow<T> {
-    /// Copies of the flow, each with all items. A copy may be `max_lead` items ahead of the others, at least one;
-    /// then it waits until these were pulled, so that no more than `max_lead` items are kept. An error comes to the
-    /// copy that pulls, and only there.
+    /// Copies of the flow, each with all items. A copy may be up to `max_lead` items ahead of the others, at
+    /// least one. It then waits until the others are pulled, which bounds the buffer to `max_lead` items. An
+    /// error only goes to the copy that pulls it.
     ///
-    /// Waiting for copies behind is an [`ErrorKind::Deadlock`](crate::ErrorKind::Deadlock) error once nothing will
-    /// pull them: at once where a thread of the graph pulls them whose items are not taken meanwhile, as that of a
-    /// [`prefetch`](Flow::prefetch); otherwise, where this thread itself has pulled them, or nobody, after a second,
-    /// in which another thread may begin with them. [`next_within`](Flow::next_within) waits its time in any case. A
-    /// copy that is dropped is waited for no more.
+    /// Waiting for copies that nothing will pull is an [`ErrorKind::Deadlock`](crate::ErrorKind::Deadlock)
+    /// error. It occurs at once if a thread of the graph pulls those copies, such as that of a
+    /// [`prefetch`](Flow::prefetch), but its items are not taken meanwhile. If this thread or none has pulled
+    /// them so far, it occurs after a second, in which another thread may begin to pull them.
+    /// [`next_within`](Flow::next_within) always waits for its full timeout. Dropped copies are ignored.
     ///
     /// ```
     /// use relive_flow::{Flow, Order, Stepped};
@@ -195,7 +195,7 @@ impl<T: Clone + Send + 'static> Flow<T> {
         std::array::from_fn(|number| Duplicated::copy(&shared, (number, N), metrics.clone()))
     }
 
-    /// [`duplicate`](Self::duplicate) for a number of copies that is not known before.
+    /// Like [`duplicate`](Self::duplicate), for a number of copies that is only known at run time.
     #[must_use]
     pub fn copies(self, count: usize, max_lead: usize) -> Vec<Flow<T>> {
         let (shared, metrics) = Duplicated::of(self, count, max_lead);

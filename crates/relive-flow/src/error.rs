@@ -1,14 +1,14 @@
-//! What goes wrong in a graph, and where.
+//! Errors of a graph, and where they occurred.
 
 use std::error::Error;
 use std::fmt;
 
 use crate::item::Source;
 
-/// Result of what can fail in a graph.
+/// A result with [`FlowError`].
 pub type Result<T, E = FlowError> = std::result::Result<T, E>;
 
-/// An error of a graph. It names the operator and, where they are known, the source and the number of the item.
+/// An error of a graph. It names the operator and, if known, the source and the number of the item.
 ///
 /// ```
 /// use relive_flow::{ErrorKind, Flow};
@@ -24,23 +24,23 @@ pub type Result<T, E = FlowError> = std::result::Result<T, E>;
 #[error(transparent)]
 pub struct FlowError(Box<Inner>);
 
-/// What kind of error it is.
+/// The kind of an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// A graph that cannot be: an operator was given what makes no sense.
+    /// An operator was created with invalid arguments.
     Invalid,
-    /// The function of an operator gave an error, which is the [`source`](Error::source).
+    /// The function of an operator returned an error, which is the [`source`](Error::source).
     Operator,
     /// The function of an operator panicked.
     Panicked,
     /// The graph waits for itself.
     Deadlock,
-    /// The graph cannot be saved, or what was saved is of another graph.
+    /// The graph cannot be saved, or the saved state belongs to another graph.
     Unsaved,
-    /// There was no item in time for who pulls.
+    /// No item arrived within the caller's timeout.
     Timeout,
-    /// There was no item in the time that [`Flow::timeout`](crate::Flow::timeout) allows.
+    /// No item arrived within the time of [`Flow::timeout`](crate::Flow::timeout).
     Late,
 }
 
@@ -53,12 +53,12 @@ struct Inner {
     cause: Option<Box<dyn Error + Send + Sync>>,
 }
 
-/// Where in a graph, and at which item.
+/// A place in a graph, and an item.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     pub(crate) operator: String,
     pub(crate) source: Option<Source>,
-    /// Number of the item at the operator, counted from 0.
+    /// The number of the item at the operator, from 0.
     pub(crate) item: u64,
 }
 
@@ -76,25 +76,25 @@ impl FlowError {
         Self(Box::new(Inner { kind, place: Some(place), text, cause: Some(cause) }))
     }
 
-    /// What kind of error it is.
+    /// The kind of the error.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
     }
 
-    /// The operator that it happened at.
+    /// The operator where it occurred.
     #[must_use]
     pub fn operator(&self) -> Option<&str> {
         self.0.place.as_ref().map(|place| place.operator.as_str())
     }
 
-    /// The source of the item that it happened at.
+    /// The source of the item at which it occurred.
     #[must_use]
     pub fn item_source(&self) -> Option<Source> {
         self.0.place.as_ref()?.source
     }
 
-    /// The number of the item at the operator, counted from 0.
+    /// The number of the item at the operator, from 0.
     #[must_use]
     pub fn item(&self) -> Option<u64> {
         self.0.place.as_ref().map(|place| place.item)

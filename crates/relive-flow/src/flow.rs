@@ -1,4 +1,4 @@
-//! One stream, and pulling at it.
+//! A single stream, and pulling from it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,9 +14,9 @@ use crate::sync::{AtomicBool, Ordering};
 use crate::waits::{self, Signal, Waited};
 use crate::{ErrorKind, FlowError, Result};
 
-/// A stream of items, and the graph of operators that makes them.
+/// A stream of items, and the graph of operators that produces them.
 ///
-/// Nothing happens before somebody pulls, and then only what the item needs.
+/// Flows are lazy: they do nothing before an item is pulled, and then only the work for that item.
 pub struct Flow<T> {
     pub(crate) pull: Box<dyn Pull<T>>,
     pub(crate) node: Arc<Node>,
@@ -55,7 +55,7 @@ impl<T: Send + 'static> Flow<T> {
         Self::from_pull(name, Items { items: items.into_iter(), taken: 0 })
     }
 
-    /// The items of a source of one's own.
+    /// The items of a custom source.
     pub fn from_pull(name: &str, pull: impl Pull<T> + 'static) -> Self {
         Self::new(pull, Node::new(name, Vec::new()), Metrics::default())
     }
@@ -67,7 +67,7 @@ impl<T: Send + 'static> Flow<T> {
         Self { pull, node, metrics, taken: Taken::AsTheyCome, signal, waker }
     }
 
-    /// A flow of nothing but the error that it makes no sense.
+    /// A flow that only yields an error about its invalid arguments.
     pub(crate) fn refused(node: Arc<Node>, metrics: Metrics, fault: &str) -> Self {
         struct Refused(Arc<Node>, Option<String>);
         impl<T> Pull<T> for Refused {
@@ -85,7 +85,7 @@ impl<T: Send + 'static> Flow<T> {
 }
 
 impl<T: 'static> Flow<T> {
-    /// An operator over this flow.
+    /// Adds an operator to this flow.
     pub(crate) fn then<U: Send + 'static, P: Pull<U> + 'static>(
         self,
         name: impl Into<String>,
@@ -96,7 +96,7 @@ impl<T: 'static> Flow<T> {
         Flow::new(pull, node, self.metrics)
     }
 
-    /// An operator over this flow, unless there is a `fault` in what it was given.
+    /// Adds an operator to this flow, unless there is a `fault` in its arguments.
     pub(crate) fn then_unless<U: Send + 'static, P: Pull<U> + 'static>(
         self,
         fault: Option<&str>,
@@ -109,13 +109,13 @@ impl<T: 'static> Flow<T> {
         }
     }
 
-    /// Does something with what is pulled that is no operator of its own.
+    /// Wraps the pull without adding an operator.
     pub(crate) fn within<P: Pull<T> + 'static>(self, pull: impl FnOnce(Box<dyn Pull<T>>) -> P) -> Flow<T> {
         Flow { pull: Box::new(pull(self.pull)), ..self }
     }
 
-    /// Gives the operator that was added last a name, by which [`show`](Self::show), [`mermaid`](Self::mermaid),
-    /// [`monitor`](Self::monitor) and errors call it from now on.
+    /// Names the last operator. [`show`](Self::show), [`mermaid`](Self::mermaid), [`monitor`](Self::monitor)
+    /// and errors use this name.
     ///
     /// ```
     /// use relive_flow::Flow;
@@ -133,8 +133,8 @@ impl<T: 'static> Flow<T> {
         self
     }
 
-    /// Counts the bytes of what the operator gives that was added last, as this function tells them:
-    /// [`monitor`](Self::monitor) shows them. A graph that goes on from a checkpoint counts from 0 again.
+    /// Counts the bytes of the last operator's items with this function; [`monitor`](Self::monitor) shows the
+    /// sum. A graph that resumes from a checkpoint counts from 0 again.
     ///
     /// ```
     /// use relive_flow::Flow;
@@ -150,11 +150,11 @@ impl<T: 'static> Flow<T> {
         self.within(|pull| Measured::new(pull, node, bytes))
     }
 
-    /// The next item, waiting for it. None at the end, after which it must not be called again.
+    /// Waits for the next item. Returns `None` at the end, after which it must not be called again.
     ///
     /// # Errors
-    /// Those of the operators; [`ErrorKind::Deadlock`] if the graph waits for itself. The next call goes on with the
-    /// next item.
+    /// Errors of the operators; [`ErrorKind::Deadlock`] if the graph waits for itself. The next call
+    /// continues with the next item.
     #[expect(
         clippy::should_implement_trait,
         reason = "a flow is turned into an iterator, whose methods are those of iterators"
@@ -163,31 +163,32 @@ impl<T: 'static> Flow<T> {
         self.next_until(None, false)
     }
 
-    /// [`next`](Self::next), which waits no longer than this.
+    /// Like [`next`](Self::next), with a timeout.
     ///
     /// # Errors
-    /// As [`next`](Self::next), and [`ErrorKind::Timeout`]; nothing is lost then.
+    /// The same as for [`next`](Self::next), and [`ErrorKind::Timeout`], which loses no items.
     pub fn next_within(&mut self, timeout: Duration) -> Option<Result<T>> {
         self.next_until(Instant::now().checked_add(timeout), true)
     }
 
-    /// [`next`](Self::next), a slice at a time, for callers who look after other things between two slices.
+    /// Like [`next`](Self::next), in short slices, for callers that do other work between two slices.
     ///
     /// # Errors
-    /// As [`next`](Self::next), [`ErrorKind::Deadlock`] included, and [`ErrorKind::Timeout`] at the end of the slice;
-    /// nothing is lost then.
+    /// The same as for [`next`](Self::next), including [`ErrorKind::Deadlock`], and [`ErrorKind::Timeout`] at
+    /// the end of the slice, which loses no items.
     pub fn next_for(&mut self, slice: Duration) -> Option<Result<T>> {
         self.next_until(Instant::now().checked_add(slice), false)
     }
 
-    /// The next item; who `shares` the graph with other threads waits for what they do.
+    /// The next item. `shares`: the graph is shared with other threads, and this one waits for their
+    /// progress.
     fn next_until(&mut self, until: Option<Instant>, shares: bool) -> Option<Result<T>> {
         loop {
             let (polled, pending) = self.poll();
             if let Poll::Ready(item) = polled {
                 return item.map(|item| item.map(|tagged| tagged.item));
             }
-            // A part of the graph that had nothing was woken by one that was pulled after it.
+            // A part of the graph without items was woken by another that was pulled after it.
             if self.signal.take() {
                 continue;
             }
@@ -195,7 +196,7 @@ impl<T: 'static> Flow<T> {
                 return Some(Err(self.asleep()));
             }
             let moment = until.into_iter().chain(pending.again).min();
-            // Who waits until a moment goes on in any case.
+            // A wait with a deadline always continues.
             let needs = pending.needs.filter(|_| !shares);
             match waits::wait(&self.signal, needs, moment) {
                 Waited::Late if moment == until => {
@@ -208,7 +209,7 @@ impl<T: 'static> Flow<T> {
         }
     }
 
-    /// Pulls once; what it gave, and whether it stopped there.
+    /// Pulls once. Returns the result, and whether the pull stopped at `stop`.
     pub(crate) fn poll_to(&mut self, stop: Stop<'_>) -> (Polled<T>, bool) {
         let turn = Turn::new(&self.waker, self.taken);
         let mut turn = turn.stopping(stop);
@@ -222,7 +223,7 @@ impl<T: 'static> Flow<T> {
         (polled, turn.into_pending())
     }
 
-    /// A pull as a part of another one.
+    /// A pull as part of another one.
     pub(crate) fn poll_in(&mut self, turn: &mut Turn<'_>) -> Polled<T> {
         let outer = turn.set_taken(self.taken);
         let polled = self.pull.poll_next(turn);
@@ -230,8 +231,8 @@ impl<T: 'static> Flow<T> {
         polled
     }
 
-    /// Waits for the next item and returns it with its source; none once `stops` is set. A change of `stops` takes
-    /// effect when the waker is called; `register` gets that waker before the first wait.
+    /// Waits for the next item and returns it with its source; `None` once `stops` is set. A change of
+    /// `stops` takes effect when the waker is called; `register` receives that waker before the first wait.
     pub(crate) fn next_unless(
         &mut self,
         stops: &AtomicBool,
@@ -267,7 +268,7 @@ impl<T: 'static> Flow<T> {
         FlowError::new(ErrorKind::Deadlock, text)
     }
 
-    /// The numbers that the operators of the graph share.
+    /// The metrics that the operators of the graph share.
     #[must_use]
     pub fn metrics(&self) -> &Metrics {
         &self.metrics
@@ -283,7 +284,7 @@ impl<T> fmt::Debug for Flow<T> {
     }
 }
 
-/// The items of a flow one after the other, each pulled when it is asked for.
+/// An iterator over the items of a flow, each pulled on demand.
 #[derive(Debug)]
 pub struct IntoIter<T>(Option<Flow<T>>);
 

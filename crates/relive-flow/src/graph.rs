@@ -1,20 +1,20 @@
-//! The operators of a graph in a list, those of its shards once for all shards.
+//! The operators of a graph as a list; operators that exist in several shards appear once.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::node::Node;
 
-/// An operator of a graph, or the operators that do the same in several shards.
+/// An operator of a graph, or the corresponding operators of several shards.
 pub(crate) struct Operator {
     /// At least one.
     nodes: Vec<Arc<Node>>,
-    /// Numbers of the operators that it pulls from.
+    /// The indices of the operators that it pulls from.
     pub(crate) inputs: Vec<usize>,
     is_in_shards: bool,
 }
 
-/// The operators of the graph that ends with `end`, each behind those that it pulls from.
+/// The operators of the graph that ends with `end`, each after those that it pulls from.
 pub(crate) fn operators(end: &Arc<Node>) -> Vec<Operator> {
     let mut list = Vec::new();
     add(vec![Arc::clone(end)], false, &mut list);
@@ -31,12 +31,12 @@ impl Operator {
         self.nodes.iter().filter_map(|node| node.shards()).any(|shards| shards.has_some_to_begin())
     }
 
-    /// In how many shards it is; none if it is in the thread that pulls.
+    /// The number of its shards; `None` if it runs in the pulling thread.
     pub(crate) fn shards(&self) -> Option<usize> {
         self.is_in_shards.then_some(self.nodes.len())
     }
 
-    /// Items that it has given, in all shards together.
+    /// Items that it has produced, in all shards.
     pub(crate) fn items(&self) -> u64 {
         self.nodes.iter().map(|node| node.items()).sum()
     }
@@ -45,23 +45,24 @@ impl Operator {
         self.nodes.iter().map(|node| node.errors()).sum()
     }
 
-    /// Bytes of those items, in all shards together, if they are measured.
+    /// The bytes of those items, in all shards, if they are measured.
     pub(crate) fn bytes(&self) -> Option<u64> {
         self.nodes.iter().filter_map(|node| node.bytes()).reduce(u64::saturating_add)
     }
 
-    /// Items that lie in it until they are asked for, in all shards together, if it is an operator in which they do.
+    /// Items in its queue, in all shards, if it has a queue.
     pub(crate) fn queued(&self) -> Option<u64> {
         self.nodes.iter().filter_map(|node| node.queued()).reduce(u64::saturating_add)
     }
 
-    /// For how long it has been asked for an item and had none, in the shard that has waited longest.
+    /// How long a pull has waited in it, in the shard that has waited longest.
     pub(crate) fn waits(&self) -> Option<Duration> {
         self.nodes.iter().filter_map(|node| node.waits()).max()
     }
 }
 
-/// Adds operators that do the same in different shards, or one, behind all that they pull from. Their number.
+/// Adds an operator, or the corresponding operators of several shards, after all that they pull from. Returns
+/// its index.
 fn add(nodes: Vec<Arc<Node>>, is_in_shards: bool, list: &mut Vec<Operator>) -> usize {
     let same = |(one, other): (&Arc<Node>, &Arc<Node>)| Arc::ptr_eq(one, other);
     let known = list.iter().position(|operator| operator.nodes.first().zip(nodes.first()).is_some_and(same));
@@ -81,7 +82,7 @@ fn add(nodes: Vec<Arc<Node>>, is_in_shards: bool, list: &mut Vec<Operator>) -> u
     list.len() - 1
 }
 
-/// Each once.
+/// Removes duplicates.
 fn distinct<'a, N: 'a>(all: impl Iterator<Item = &'a Arc<N>>) -> Vec<Arc<N>> {
     let mut found: Vec<Arc<N>> = Vec::new();
     for one in all {
@@ -92,7 +93,7 @@ fn distinct<'a, N: 'a>(all: impl Iterator<Item = &'a Arc<N>>) -> Vec<Arc<N>> {
     found
 }
 
-/// The last operators of shards, those together whose shards have the same operators.
+/// The last operators of shards, grouped by shards with equal operators.
 fn alike(ends: impl Iterator<Item = Arc<Node>>) -> Vec<Vec<Arc<Node>>> {
     let mut groups: Vec<(Vec<_>, Vec<Arc<Node>>)> = Vec::new();
     for end in ends {

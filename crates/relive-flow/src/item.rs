@@ -1,8 +1,8 @@
-//! An item on its way through a graph.
+//! Items in a graph.
 
 use std::fmt;
 
-/// Where an item comes from: the number of a shard.
+/// The origin of an item: the number of a shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Source(pub u32);
 
@@ -17,12 +17,12 @@ impl fmt::Display for Source {
 pub struct Tagged<T> {
     /// The item.
     pub item: T,
-    /// Its source; none if it has none, or was made of items of several.
+    /// Its source; `None` if it has none, or was combined from items of several sources.
     pub source: Option<Source>,
 }
 
 impl<T> Tagged<T> {
-    /// Another item of the same source.
+    /// Another item with the same source.
     #[must_use]
     pub fn with<U>(&self, item: U) -> Tagged<U> {
         Tagged { item, source: self.source }

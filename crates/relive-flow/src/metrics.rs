@@ -1,4 +1,4 @@
-//! Numbers that the operators of a graph share.
+//! Metrics that the operators of a graph share.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-/// Counters, values and timers by name. All operators of a connected graph have the same ones: joining flows joins
-/// theirs.
+/// Counters, values and timers by name. All operators of a connected graph share them: joining flows merges
+/// their metrics.
 ///
 /// ```
 /// use relive_flow::{Flow, Order};
@@ -22,7 +22,7 @@ use parking_lot::Mutex;
 #[derive(Clone, Debug, Default)]
 pub struct Metrics(Arc<Mutex<Holder>>);
 
-/// Holds the numbers, or knows who does since two graphs were joined.
+/// Holds the numbers, or refers to their holder after two graphs were joined.
 #[derive(Debug)]
 enum Holder {
     Own(Numbers),
@@ -42,17 +42,17 @@ struct Numbers {
     timers: BTreeMap<String, Timer>,
 }
 
-/// How often something was done, and how long it took in all.
+/// How often something was done, and how long it took in total.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Timer {
-    /// How often.
+    /// The number of times.
     pub count: u64,
-    /// How long in all.
+    /// The total duration.
     pub total: Duration,
 }
 
 impl Timer {
-    /// How long once takes on average; none if it was never done.
+    /// The average duration; `None` if it was never done.
     #[must_use]
     pub fn mean(&self) -> Option<Duration> {
         u32::try_from(self.count).ok().and_then(|count| self.total.checked_div(count))
@@ -60,7 +60,7 @@ impl Timer {
 }
 
 impl Metrics {
-    /// Adds to a counter, which begins at 0.
+    /// Adds to a counter, which starts at 0.
     pub fn add(&self, name: &str, amount: i64) {
         self.with(|numbers| match numbers.counters.get_mut(name) {
             Some(counter) => *counter += amount,
@@ -89,7 +89,7 @@ impl Metrics {
         self.with(|numbers| numbers.values.get(name).copied())
     }
 
-    /// Takes note that something took so long.
+    /// Adds a duration to a timer.
     pub fn time(&self, name: &str, took: Duration) {
         self.with(|numbers| {
             let timer = numbers.timers.entry(name.to_owned()).or_default();
@@ -104,20 +104,21 @@ impl Metrics {
         self.with(|numbers| numbers.timers.get(name).copied().unwrap_or_default())
     }
 
-    /// All counters, for what is saved and resumed with a run.
+    /// All counters, for saving and resuming a run.
     #[must_use]
     pub fn counters(&self) -> BTreeMap<String, i64> {
         self.with(|numbers| numbers.counters.clone())
     }
 
-    /// Puts counters in place of those that are there.
+    /// Replaces all counters.
     pub fn restore_counters(&self, counters: BTreeMap<String, i64>) {
         self.with(|numbers| numbers.counters = counters);
     }
 
-    /// Makes these and the others the same: counters and timers are added up, and of values the others' stay.
+    /// Merges these metrics with others: counters and timers are added; where both have a value, that of
+    /// `others` stays.
     pub(crate) fn join(&self, others: &Metrics) {
-        // Two threads that join the same graphs would otherwise make each the holder of the other.
+        // Two threads that join the same graphs could otherwise make each the holder of the other.
         static JOINING: Mutex<()> = Mutex::new(());
         let _alone = JOINING.lock();
         let (mine, theirs) = (self.holder(), others.holder());
@@ -140,7 +141,7 @@ impl Metrics {
         });
     }
 
-    /// The handle whose numbers these are.
+    /// The handle that holds the numbers.
     fn holder(&self) -> Metrics {
         match &*self.0.lock() {
             Holder::Own(_) => self.clone(),

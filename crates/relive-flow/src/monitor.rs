@@ -1,4 +1,4 @@
-//! A graph at work, seen from outside.
+//! Observes a running graph.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use crate::Flow;
 use crate::graph::{self, Operator};
 use crate::node::Node;
 
-/// Looks into a graph, also while another thread pulls at it. Cheap to clone.
+/// Observes a graph, even while another thread pulls from it. Cheap to clone.
 ///
 /// ```
 /// use std::task::Poll;
@@ -34,40 +34,39 @@ use crate::node::Node;
 #[derive(Clone)]
 pub struct Monitor(Arc<Node>);
 
-/// An operator of a graph. An operator of shards is one for all of them; a shard that was made anew counts from 0
-/// again.
+/// An operator of a graph. An operator of shards is listed once for all of them; a restarted shard counts
+/// from 0 again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OperatorStatus {
     /// Its name.
     pub name: String,
-    /// Which operators it pulls from, by their numbers in [`Monitor::operators`].
+    /// The operators that it pulls from, as indices into [`Monitor::operators`].
     pub inputs: Vec<usize>,
-    /// In how many shards it is; none if it is in the thread that pulls.
+    /// The number of its shards; `None` if it runs in the pulling thread.
     pub shards: Option<usize>,
-    /// Items that it has given.
+    /// Items that it has produced.
     pub items: u64,
-    /// Bytes of those items; none if nobody has said how many an item has, by [`Flow::measured`].
+    /// The bytes of those items; `None` unless [`Flow::measured`] has defined them.
     pub bytes: Option<u64>,
-    /// Items that lie in it until they are asked for; none if it is no operator in which they do, as `prefetch`,
-    /// `gather_async`, `gather_sync` and copies are. Where shards fail and begin anew it is too low.
+    /// Items in its queue; `None` for operators without a queue. `prefetch`, `gather_async`, `gather_sync`
+    /// and copies have one. If shards fail and restart, the number is too low.
     pub queued: Option<u64>,
-    /// Errors that it has given.
+    /// Errors that it has produced.
     pub errors: u64,
-    /// For how long it has been asked for an item and had none, in the shard that has waited longest; none if it is
-    /// not so.
+    /// How long a pull has waited in it, in the shard that has waited longest; `None` if none waits.
     pub waits: Option<Duration>,
 }
 
 impl Monitor {
-    /// All operators, each behind those that it pulls from. Those of a shard are there once it has begun, with the
-    /// first pull.
+    /// All operators, each after those that it pulls from. The operators of a shard exist once it has
+    /// started, at the first pull.
     #[must_use]
     pub fn operators(&self) -> Vec<OperatorStatus> {
         graph::operators(&self.0).into_iter().map(status).collect()
     }
 
-    /// All operators as JSON, for programs: a list of objects with the fields of [`OperatorStatus`], times in
-    /// seconds, `null` for none.
+    /// All operators as JSON: a list of objects with the fields of [`OperatorStatus`], times in seconds,
+    /// `null` for `None`.
     ///
     /// ```
     /// use relive_flow::Flow;
@@ -86,7 +85,7 @@ impl Monitor {
         format!("[\n{}\n]", operators.join(",\n"))
     }
 
-    /// The operators that the graph waits for: those that have no item, and pull from none that has no item either.
+    /// The operators that block the graph: those that have no item, and whose inputs do not wait.
     #[must_use]
     pub fn waiting(&self) -> Vec<OperatorStatus> {
         let operators = self.operators();
@@ -124,7 +123,7 @@ fn json(status: &OperatorStatus) -> String {
     )
 }
 
-/// A text as JSON writes it.
+/// A text as a JSON string.
 fn quoted(text: &str) -> String {
     let mut quoted = String::from('"');
     for letter in text.chars() {
@@ -150,7 +149,7 @@ impl fmt::Debug for Monitor {
 }
 
 impl<T> Flow<T> {
-    /// Looks into the graph from now on, from any thread.
+    /// Creates a monitor of the graph, for use in any thread.
     #[must_use]
     pub fn monitor(&self) -> Monitor {
         Monitor(Arc::clone(&self.node))

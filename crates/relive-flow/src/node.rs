@@ -1,4 +1,4 @@
-//! An operator of a graph, as it is shown and counted.
+//! An operator of a graph, with its name and counters.
 
 use std::any::Any;
 use std::error::Error;
@@ -16,26 +16,25 @@ use crate::item::{Source, Tagged};
 use crate::pull::{Polled, Pull, Stop, Turn};
 use crate::{ErrorKind, FlowError, Result};
 
-/// An operator and what it pulls from.
+/// An operator and its inputs.
 #[derive(Debug)]
 pub(crate) struct Node {
     name: RwLock<Arc<str>>,
     inputs: Vec<Arc<Node>>,
-    /// The shards that it pulls from, if it does.
+    /// The shards that it pulls from, if any.
     shards: Option<Arc<ShardNodes>>,
-    /// Items that have left it. Only who pulls writes.
+    /// Items that have left it. Only the puller writes.
     items: AtomicU64,
     errors: AtomicU64,
-    /// Bytes of those items, counted by who knows how large they are; see [`NOT_MEASURED`].
+    /// The bytes of those items, counted where their size is known; see [`NOT_MEASURED`].
     bytes: AtomicU64,
-    /// Whether what it has pulled lies in it, item for item, until it is asked for.
+    /// Whether it queues the items that it has pulled, one for one.
     is_queue: bool,
-    /// Since when it has been asked for an item and had none, in nanoseconds since the program's first wait; 0 if it
-    /// is not so.
+    /// Since when a pull has waited in it, in nanoseconds since the program's first wait; 0 if none waits.
     waits_since: AtomicU64,
 }
 
-/// The last operators of shards, by the places of the shards. An operator of a shard is known once the shard has begun.
+/// The last operators of shards, by index of the shard. An operator is known once its shard has started.
 #[derive(Debug)]
 pub(crate) struct ShardNodes(Mutex<Vec<Option<Arc<Node>>>>);
 
@@ -44,28 +43,28 @@ impl ShardNodes {
         Arc::new(Self(Mutex::new(vec![None; shards])))
     }
 
-    /// From now on the shard at this place ends with this operator.
+    /// Sets the last operator of the shard with this index.
     pub(crate) fn set(&self, place: usize, end: &Arc<Node>) {
         if let Some(slot) = self.0.lock().get_mut(place) {
             *slot = Some(Arc::clone(end));
         }
     }
 
-    /// Whether a shard has not begun.
+    /// Whether a shard has not started.
     pub(crate) fn has_some_to_begin(&self) -> bool {
         self.0.lock().iter().any(Option::is_none)
     }
 
-    /// The last operators of those shards that have begun.
+    /// The last operators of the shards that have started.
     pub(crate) fn ends(&self) -> Vec<Arc<Node>> {
         self.0.lock().iter().flatten().cloned().collect()
     }
 }
 
-/// Bytes of items that nobody measures.
+/// The byte count of unmeasured items.
 const NOT_MEASURED: u64 = u64::MAX;
 
-/// The moment that waits are counted from.
+/// The origin of wait times.
 static BEGUN: LazyLock<Instant> = LazyLock::new(Instant::now);
 
 /// Nanoseconds since then, at least 1.
@@ -78,12 +77,12 @@ impl Node {
         Arc::new(Self::over(name, inputs, None))
     }
 
-    /// An operator in which items lie until they are asked for: as many come out as go in.
+    /// An operator with a queue: the number of items is the same before and after it.
     pub(crate) fn queue(name: impl Into<String>, inputs: Vec<Arc<Node>>) -> Arc<Self> {
         Arc::new(Self { is_queue: true, ..Self::over(name, inputs, None) })
     }
 
-    /// An operator that pulls from shards, in which items lie as in a [`queue`](Self::queue) or not.
+    /// An operator that pulls from shards, with or without a [`queue`](Self::queue).
     pub(crate) fn of_shards(name: impl Into<String>, shards: Arc<ShardNodes>, is_queue: bool) -> Arc<Self> {
         Arc::new(Self { is_queue, ..Self::over(name, Vec::new(), Some(shards)) })
     }
@@ -118,24 +117,24 @@ impl Node {
         self.errors.load(Ordering::Relaxed)
     }
 
-    /// Bytes of the items that have left it, if they are measured.
+    /// The bytes of the items that have left it, if they are measured.
     pub(crate) fn bytes(&self) -> Option<u64> {
         Some(self.bytes.load(Ordering::Relaxed)).filter(|bytes| *bytes != NOT_MEASURED)
     }
 
-    /// From now on the bytes of its items are counted.
+    /// Starts to count the bytes of its items.
     fn begin_bytes(&self) {
         self.bytes.store(self.bytes().unwrap_or(0), Ordering::Relaxed);
     }
 
-    /// Counts the bytes of an item. Only who pulls calls it.
+    /// Adds the bytes of an item. Only the puller calls it.
     fn add_bytes(&self, bytes: usize) {
         let sum = self.bytes().unwrap_or(0).saturating_add(bytes as u64).min(NOT_MEASURED - 1);
         self.bytes.store(sum, Ordering::Relaxed);
     }
 
-    /// Items that lie in it until they are asked for, if it is such an operator. Those that are taken or made
-    /// meanwhile may count or not.
+    /// The number of queued items, if it has a queue. Items that are concurrently taken or made may or may
+    /// not count.
     pub(crate) fn queued(&self) -> Option<u64> {
         let gone = self.items() + self.errors();
         let ends = self.shards.iter().flat_map(|shards| shards.ends());
@@ -143,13 +142,13 @@ impl Node {
         self.is_queue.then(|| come.sum::<u64>().saturating_sub(gone))
     }
 
-    /// For how long it has been asked for an item and had none.
+    /// How long a pull has waited in it.
     pub(crate) fn waits(&self) -> Option<Duration> {
         let since = self.waits_since.load(Ordering::Relaxed);
         (since > 0).then(|| Duration::from_nanos(now().saturating_sub(since)))
     }
 
-    /// Takes note of what a pull gave.
+    /// Notes the result of a pull.
     #[inline]
     fn note<T>(&self, polled: &Polled<T>) {
         if polled.is_pending() {
@@ -176,7 +175,7 @@ impl Node {
         }
     }
 
-    /// Calls the function of the operator for an item; a panic becomes an error.
+    /// Calls the operator's function for an item; a panic becomes an error.
     pub(crate) fn call<R>(
         &self,
         source: Option<Source>,
@@ -186,7 +185,7 @@ impl Node {
         caught(|| self.place(source, item), function)
     }
 
-    /// [`call`](Self::call) for a function that may fail.
+    /// Like [`call`](Self::call), for a fallible function.
     pub(crate) fn try_call<R, E>(
         &self,
         source: Option<Source>,
@@ -205,23 +204,23 @@ impl Node {
     }
 }
 
-/// Calls a function of an operator; a panic becomes an error of the operator's place.
+/// Calls a function of an operator; a panic becomes an error at the operator's place.
 pub(crate) fn caught<R>(place: impl FnOnce() -> Place, function: impl FnOnce() -> R) -> Result<R> {
     catch_unwind(AssertUnwindSafe(function))
         .map_err(|panic| FlowError::at(ErrorKind::Panicked, place(), panic_text(&*panic)))
 }
 
-/// What a panic said.
+/// The message of a panic.
 fn panic_text(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no message".to_owned())
 }
 
-/// An operator whose items are counted, and whose panics are errors.
+/// An operator with counted items, whose panics become errors.
 pub(crate) struct Counted<T, P> {
     pull: P,
     node: Arc<Node>,
-    /// What it had made when a pull stopped here.
+    /// The item that was kept when a pull stopped here.
     kept: Option<Result<Tagged<T>>>,
 }
 
@@ -240,7 +239,7 @@ impl<T, P: Pull<T>> Counted<T, P> {
         polled
     }
 
-    /// A pull that looks into the graph: it keeps what the operator that it stops at has made.
+    /// A step-by-step pull: keeps the item of the operator at which it stops.
     fn poll_watched(&mut self, turn: &mut Turn<'_>) -> Polled<T> {
         if turn.is_stopped() {
             return Poll::Pending;
@@ -276,7 +275,7 @@ impl<T: Send, P: Pull<T>> Pull<T> for Counted<T, P> {
     }
 }
 
-/// Counts the bytes of what an operator gives.
+/// Counts the bytes of an operator's items.
 pub(crate) struct Measured<T, F> {
     pull: Box<dyn Pull<T>>,
     node: Arc<Node>,

@@ -1,4 +1,4 @@
-//! How items are asked for, and what comes with them.
+//! The pull interface of streams.
 
 use std::task::{Poll, Waker};
 use std::time::Instant;
@@ -8,22 +8,22 @@ use crate::checkpoint::Checkpoint;
 use crate::item::Tagged;
 use crate::waits::Need;
 
-/// What a pull gives: an item, an error, the end, or nothing yet.
+/// The result of a pull: an item, an error, the end, or pending.
 pub type Polled<T> = Poll<Option<Result<Tagged<T>>>>;
 
-/// A stream of items that are made when they are asked for.
+/// A stream of items that are made on demand.
 ///
-/// After the end it is asked no more. After an error it may be: the next pull goes on with the next item.
+/// It is not polled after the end. It may be polled after an error, and continues with the next item.
 pub trait Pull<T>: Send {
-    /// The next item. Who has none yet says so by [`Poll::Pending`], after having taken the [`waker`](Turn::waker)
-    /// that is called once it has.
+    /// Polls for the next item. If there is none yet, it must arrange for a call of the
+    /// [`waker`](Turn::waker) and return [`Poll::Pending`].
     fn poll_next(&mut self, turn: &mut Turn<'_>) -> Polled<T>;
 
-    /// Writes to a checkpoint where the stream is, or reads it from one, before the first pull; see
+    /// Writes the position of the stream to a checkpoint, or reads it from one before the first pull; see
     /// [`Flow::checkpoint`](crate::Flow::checkpoint).
     ///
     /// # Errors
-    /// The stream cannot be saved: so it is if this is not implemented.
+    /// The stream cannot be saved, which is the default.
     fn checkpoint(&mut self, checkpoint: &mut Checkpoint) -> Result<()> {
         Err(checkpoint.refusal("it does not say where it is (Pull::checkpoint), and so cannot be saved"))
     }
@@ -42,9 +42,9 @@ impl<T> Pull<T> for Box<dyn Pull<T>> {
 /// How the items of shards are taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Taken {
-    /// As they come: every shard that has one is heeded.
+    /// In order of arrival: every shard with an item is served.
     AsTheyCome,
-    /// In turn: while one shard is waited for, the others are not pulled.
+    /// In turn: while the puller waits for one shard, it does not pull the others.
     InTurn,
 }
 
@@ -57,24 +57,24 @@ pub struct Turn<'a> {
     pending: Pending,
 }
 
-/// Where a pull stops that looks into the graph.
+/// Where a step-by-step pull stops.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Stop<'a> {
     /// Nowhere.
     #[default]
     Never,
-    /// Once the operator of this name has made something.
+    /// Once the operator with this name has made an item or an error.
     At(&'a str),
-    /// It has stopped: nothing else is done in this pull.
+    /// The pull has stopped and does nothing else.
     Stopped,
 }
 
-/// What a pull that gave nothing waits for.
+/// What an unsuccessful pull waits for.
 #[derive(Debug)]
 pub(crate) struct Pending {
-    /// All of what could give it an item; none if that is not known, since somebody has taken the waker.
+    /// Everything that could provide an item; `None` if that is unknown because the waker was taken.
     pub(crate) needs: Option<Vec<Need>>,
-    /// When it is to be pulled again at the latest.
+    /// The latest time for another pull.
     pub(crate) again: Option<Instant>,
 }
 
@@ -85,7 +85,7 @@ impl Default for Pending {
 }
 
 impl Pending {
-    /// Whether it waits for nothing that it has told of.
+    /// Whether it waits for nothing that was declared.
     pub(crate) fn is_for_nothing(&self) -> bool {
         self.needs.as_ref().is_some_and(Vec::is_empty)
     }
@@ -102,7 +102,7 @@ impl<'a> Turn<'a> {
         Self { waker, taken, stop: Stop::Never, pending: Pending::default() }
     }
 
-    /// The same pull, which stops there.
+    /// The same pull with a stop.
     pub(crate) fn stopping(self, stop: Stop<'a>) -> Self {
         Self { stop, ..self }
     }
@@ -113,20 +113,20 @@ impl<'a> Turn<'a> {
         self.stop
     }
 
-    /// Nothing else is done in this pull.
+    /// Stops this pull: it does nothing else.
     pub(crate) fn set_stopped(&mut self) {
         self.stop = Stop::Stopped;
     }
 
-    /// Whether nothing else is to be done in this pull: what pulls in a part of the graph that has stopped keeps
-    /// everything as it is.
+    /// Whether this pull should do nothing else: an operator that pulls from a stopped part must keep its
+    /// state unchanged.
     #[must_use]
     pub fn is_stopped(&self) -> bool {
         self.stop == Stop::Stopped
     }
 
-    /// A pull at a part of the graph that wakes somebody else. What it waits for goes into this one by
-    /// [`follow`](Self::follow).
+    /// A pull of a part of the graph with another waker. [`follow`](Self::follow) adds what it waits for to
+    /// this pull.
     pub(crate) fn over<'b>(&self, waker: &'b Waker) -> Turn<'b>
     where
         'a: 'b,
@@ -134,7 +134,7 @@ impl<'a> Turn<'a> {
         Turn::new(waker, self.taken).stopping(self.stop)
     }
 
-    /// Waits for what a pull at a part of the graph waits for.
+    /// Also waits for what a pull of a part waits for.
     pub(crate) fn follow(&mut self, part: Turn<'_>) {
         if part.is_stopped() {
             self.set_stopped();
@@ -146,41 +146,42 @@ impl<'a> Turn<'a> {
         part.pending.again.into_iter().for_each(|moment| self.wake_at(moment));
     }
 
-    /// Who is to be woken once there is an item.
+    /// The waker to call once there is an item.
     pub fn waker(&mut self) -> &'a Waker {
         self.pending.needs = None;
         self.waker
     }
 
-    /// Asks for another pull at this moment, if nothing wakes the flow before.
+    /// Requests another pull at this moment, unless something wakes the flow earlier.
     pub fn wake_at(&mut self, moment: Instant) {
         self.pending.needs = None;
         let again = self.pending.again;
         self.pending.again = Some(again.map_or(moment, |again| again.min(moment)));
     }
 
-    /// As [`waker`](Self::waker), by who knows what in the graph will wake it, so that it is noticed if nothing does.
+    /// Like [`waker`](Self::waker), but declares what in the graph will wake it. This makes it possible to
+    /// detect a wait that nothing ends.
     pub(crate) fn waker_for(&mut self, need: Need) -> &'a Waker {
         self.pending.needs([need]);
         self.waker
     }
 
-    /// The waker of who pulls, for a waker that is taken elsewhere.
+    /// The puller's waker, for a waker taken elsewhere.
     pub(crate) fn outer_waker(&self) -> &'a Waker {
         self.waker
     }
 
-    /// How the shard is pulled whose stream this pull is in.
+    /// How the shard of this pull is pulled.
     pub(crate) fn taken(&self) -> Taken {
         self.taken
     }
 
-    /// Pulls are in another shard from now on; how the one before is pulled.
+    /// Sets how the current shard is pulled. Returns the previous setting.
     pub(crate) fn set_taken(&mut self, taken: Taken) -> Taken {
         std::mem::replace(&mut self.taken, taken)
     }
 
-    /// What is waited for.
+    /// The waits of this pull.
     pub(crate) fn into_pending(self) -> Pending {
         self.pending
     }

@@ -1,4 +1,4 @@
-//! Two flows that keep step: so many items of the one for each of the other.
+//! Two flows in a fixed ratio of items.
 
 use std::sync::Arc;
 use std::task::Poll;
@@ -8,23 +8,23 @@ use crate::node::Node;
 use crate::pull::{Polled, Pull, Turn};
 use crate::{Flow, Result};
 
-/// How many items are sampled for each that is inserted, and how far it may be off.
+/// The number of sampled items per inserted item, and the tolerance.
 ///
 /// With `i` items inserted and `s` sampled, sampling is allowed from `i = min_inserted` on, and both are allowed
 /// while `i · samples_per_insert - s` stays within `tolerance` of its value at `min_inserted` items and no samples.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Ratio {
-    /// Items sampled for each that is inserted, above 0.
+    /// Samples per insert, above 0.
     pub samples_per_insert: f64,
-    /// Items that are inserted before the first is sampled.
+    /// Items inserted before the first sample.
     pub min_inserted: u64,
-    /// How many samples it may be off, at least the larger of 1 and `samples_per_insert`: with less, one of both
-    /// could never go on.
+    /// The allowed deviation in samples, at least the larger of 1 and `samples_per_insert`: with less, one of
+    /// the flows could block forever.
     pub tolerance: f64,
 }
 
 impl Ratio {
-    /// As exact as can be.
+    /// The ratio with the smallest tolerance.
     #[must_use]
     pub fn exact(samples_per_insert: f64, min_inserted: u64) -> Self {
         Self { samples_per_insert, min_inserted, tolerance: samples_per_insert.max(1.0) }
@@ -60,7 +60,7 @@ impl<T> Side<T> {
         Self { pull: flow.pull, count: 0, is_over: false }
     }
 
-    /// Its next item; none at its end, or if there is none yet.
+    /// Its next item; `None` at its end, or if there is none yet.
     fn poll_next(&mut self, turn: &mut Turn<'_>) -> Option<Polled<T>> {
         match self.pull.poll_next(turn) {
             Poll::Ready(Some(item)) => {
@@ -77,7 +77,7 @@ impl<T> Side<T> {
 }
 
 impl<T> InStep<T> {
-    /// Samples that are due: how many more there would have to be for the ratio to be exact.
+    /// The number of further samples for which the ratio would be exact.
     fn due(&self) -> f64 {
         #[expect(clippy::cast_precision_loss, reason = "counts of items stay far below 2^52")]
         let (inserted, sampled) =
@@ -99,7 +99,7 @@ impl<T> InStep<T> {
 
 impl<T> Pull<T> for InStep<T> {
     fn poll_next(&mut self, turn: &mut Turn<'_>) -> Polled<T> {
-        // What is due goes first, so that the ratio is as exact as it can be where both are ready.
+        // Due samples go first, which keeps the ratio as exact as possible if both flows are ready.
         let samples_first = self.due() >= 1.0;
         for is_sample in [samples_first, !samples_first] {
             let may = if is_sample { self.may_sample() } else { self.may_insert() };
@@ -108,7 +108,7 @@ impl<T> Pull<T> for InStep<T> {
                 return polled;
             }
         }
-        // Neither may go on without the other, or neither has an item yet.
+        // Neither may continue without the other, or neither has an item yet.
         if self.may_insert() || self.may_sample() { Poll::Pending } else { Poll::Ready(None) }
     }
 
@@ -123,11 +123,11 @@ impl<T> Pull<T> for InStep<T> {
 }
 
 impl<T: Send + 'static> Flow<T> {
-    /// The items of both flows, `samples_per_insert` of `samples` for each of `inserts`, within the tolerance;
-    /// whoever is ready goes on as far as that allows. It ends when neither may go on: what is left of a flow that
-    /// was not kept up with is not pulled. Errors do not count as items.
+    /// Merges both flows with `samples_per_insert` items of `samples` per item of `inserts`, within the
+    /// tolerance. A flow that is ready may advance as far as the tolerance allows. The result ends when
+    /// neither flow may advance: the rest of the other flow is not pulled. Errors do not count as items.
     ///
-    /// A ratio that makes no sense is an [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) error of the first pull.
+    /// An invalid ratio is an [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) error at the first pull.
     ///
     /// ```
     /// use relive_flow::{Flow, Ratio};

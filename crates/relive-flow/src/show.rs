@@ -1,4 +1,4 @@
-//! A graph for people.
+//! Graphs as text and diagrams.
 
 use std::fmt::Write;
 
@@ -6,9 +6,10 @@ use crate::Flow;
 use crate::graph::{Operator, operators};
 
 impl<T> Flow<T> {
-    /// The graph as text, an operator a line: its number, its name, which operators it pulls from, and how many items
-    /// it has given so far. An operator of shards has one line for all of them, which counts their items together. A
-    /// shard makes its operators when it begins, with the first pull; they are not shown before.
+    /// The graph as text, one operator per line: its number, its name, the operators that it pulls from, and
+    /// the number of its items so far. An operator of shards has one line for all of them, with the sum of
+    /// their items. A shard creates its operators when it starts, at the first pull; they are not shown
+    /// before.
     ///
     /// ```
     /// use relive_flow::{Flow, Order};
@@ -43,8 +44,8 @@ impl<T> Flow<T> {
         text
     }
 
-    /// The graph in the language of Mermaid, which notebooks and GitHub draw. What [`show`](Self::show) says of
-    /// shards holds here, too.
+    /// The graph in the Mermaid language, which notebooks and GitHub render. Shards appear as in
+    /// [`show`](Self::show).
     #[must_use]
     pub fn mermaid(&self) -> String {
         let mut text = "flowchart LR\n".to_owned();
@@ -59,7 +60,7 @@ impl<T> Flow<T> {
     }
 }
 
-/// Says in how many shards an operator is.
+/// Describes the number of shards of an operator.
 fn place(operator: &Operator) -> String {
     match operator.shards() {
         None => String::new(),

@@ -1,4 +1,4 @@
-//! Looking into a graph step by step.
+//! Runs a graph step by step.
 
 use std::task::Poll;
 
@@ -7,32 +7,32 @@ use crate::graph::operators;
 use crate::pull::Stop;
 use crate::{ErrorKind, Flow, FlowError, Result};
 
-/// What one pull without waiting gave.
+/// The result of a pull without waiting.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Stepped<T> {
     /// An item.
     Item(T),
     /// Nothing yet.
     Waiting,
-    /// The operator that [`Flow::step_to`] stops at has made an item or an error, which has not gone on.
+    /// The operator at which [`Flow::step_to`] stops has made an item or an error, which was not passed on.
     Stopped,
     /// There are no more items.
     End,
 }
 
 impl<T: 'static> Flow<T> {
-    /// Pulls once, and waits for nothing: for looking into a graph step by step.
+    /// Pulls once without waiting, to run a graph step by step.
     ///
     /// # Errors
-    /// Those of the operators.
+    /// Errors of the operators.
     pub fn step(&mut self) -> Result<Stepped<T>> {
         self.step_until(Stop::Never)
     }
 
-    /// Pulls once, waits for nothing, and stops as soon as an operator of this name has made an item or an error,
-    /// before the next operator gets it. The next pull of any kind goes on from there, and gives what it would have
-    /// given without the stop. Operators of one name that follow each other are stopped at one by one;
-    /// [`named`](Self::named) tells them apart. Operators in other threads are not stopped at.
+    /// Pulls once without waiting, and stops as soon as an operator with this name has made an item or an
+    /// error, before the next operator gets it. The next pull of any kind continues from there, and has the
+    /// same result as without the stop. The pull stops at each of several consecutive operators with the same
+    /// name; [`named`](Self::named) can distinguish them. It does not stop at operators in other threads.
     ///
     /// ```
     /// use relive_flow::{Flow, Stepped};
@@ -50,7 +50,7 @@ impl<T: 'static> Flow<T> {
     /// ```
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`]: there is no operator of this name; those of the operators before.
+    /// [`ErrorKind::Invalid`]: there is no operator with this name; errors of the operators before it.
     pub fn step_to(&mut self, operator: &str) -> Result<Stepped<T>> {
         let known = operators(&self.node);
         let is_known = known.iter().any(|one| *one.name() == *operator || one.has_shards_to_begin());
@@ -71,11 +71,11 @@ impl<T: 'static> Flow<T> {
         })
     }
 
-    /// The operators that hold items now, between two pulls, and how many: lists that are being collected, what waits
-    /// in a buffer or for another copy of a flow, what a stop has kept.
+    /// The operators that currently hold items, between two pulls, with the number of items: incomplete
+    /// lists, buffered items, items that wait for another copy of a flow, and items kept by a stop.
     ///
     /// # Errors
-    /// [`ErrorKind::Unsaved`]: an operator does not say, as for [`save`](Self::save).
+    /// [`ErrorKind::Unsaved`]: an operator does not report it, as for [`save`](Self::save).
     pub fn held(&mut self) -> Result<Vec<(String, usize)>> {
         let mut checkpoint = Checkpoint::written();
         self.pull.checkpoint(&mut checkpoint)?;

@@ -1,4 +1,4 @@
-//! The locks and threads in use, exchanged for loom's in model checking.
+//! Locks and threads, replaced by loom's for model checking.
 
 #[cfg(not(relive_loom))]
 pub(crate) use parking_lot::{Condvar, Mutex};
@@ -16,7 +16,7 @@ pub(crate) fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> std::io:
     std::thread::Builder::new().name(name.to_owned()).spawn(run)
 }
 
-/// Held while it is looked at or changed what pulling threads do, so that this is seen as it is at one moment.
+/// Held while reading or changing the states of pulling threads, which makes each view of them consistent.
 pub(crate) fn all_pullers() -> impl std::ops::Deref<Target = ()> {
     #[cfg(not(relive_loom))]
     static ALL: Mutex<()> = Mutex::new(());
@@ -25,8 +25,7 @@ pub(crate) fn all_pullers() -> impl std::ops::Deref<Target = ()> {
     ALL.lock()
 }
 
-/// Whether something becomes true soon: that other threads get their turns so many times costs less than to fall
-/// asleep and to be woken.
+/// Whether a condition becomes true soon: yielding this many times costs less than sleeping and being woken.
 #[cfg(not(relive_loom))]
 pub(crate) fn soon(mut is_true: impl FnMut() -> bool) -> bool {
     const TURNS: usize = 200;
@@ -39,7 +38,7 @@ pub(crate) fn soon(mut is_true: impl FnMut() -> bool) -> bool {
     })
 }
 
-/// A model has no soon.
+/// A model has no time.
 #[cfg(relive_loom)]
 pub(crate) fn soon(_: impl FnMut() -> bool) -> bool {
     false
@@ -70,7 +69,7 @@ mod model {
         }
     }
 
-    /// Is without the lock while it waits.
+    /// The lock is released during a wait.
     pub(crate) struct MutexGuard<'a, T>(Option<loom::sync::MutexGuard<'a, T>>);
 
     impl<T> Deref for MutexGuard<'_, T> {
@@ -87,11 +86,11 @@ mod model {
         }
     }
 
-    /// loom's condition variable with parking_lot's calls. Nothing is ever late in a model.
+    /// loom's condition variable with parking_lot's API. No wait in a model times out.
     #[derive(Debug, Default)]
     pub(crate) struct Condvar(loom::sync::Condvar);
 
-    /// What a wait with a deadline gives.
+    /// The result of a wait with a deadline.
     pub(crate) struct WaitResult;
 
     impl WaitResult {

@@ -1,4 +1,4 @@
-//! Several flows as one.
+//! Merges several flows.
 
 use std::sync::Arc;
 use std::task::Poll;
@@ -11,45 +11,46 @@ use crate::node::Node;
 use crate::pull::{Polled, Pull, Turn};
 use crate::{Flow, Result};
 
-/// Most items that are taken in a row of a flow of weight [`Weight::All`], so that the others have their turn.
+/// The maximum number of consecutive items of a flow with weight [`Weight::All`], to let the others have
+/// their turn.
 const MAX_IN_A_ROW: u32 = 100;
 
-/// In which order the items of several flows come.
+/// The order in which the items of several flows are merged.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Order {
-    /// One item of each flow in turn, waiting for it: the order depends on nothing else.
+    /// One item of each flow in turn, waiting for it: the order is deterministic.
     RoundRobin,
-    /// One item of each flow in turn that has one.
+    /// One item of each flow in turn, skipping flows without an item.
     Ready,
-    /// As many items of each flow in turn as its weight says, waiting for them. Weights that are no whole numbers
-    /// need random numbers, which depend on the seed.
+    /// As many items of each flow in turn as its weight, waiting for them. Fractional weights use random
+    /// numbers, which depend on the seed.
     Weighted {
-        /// One for each flow.
+        /// One weight per flow.
         weights: Vec<Weight>,
-        /// Of the random numbers.
+        /// The seed of the random numbers.
         seed: u64,
     },
 }
 
-/// How many items of a flow are taken in its turn.
+/// How many items of a flow are taken per turn.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Weight {
-    /// So many, waiting for them. Of 2.25, two, and in a quarter of the turns three.
+    /// A fixed number, waiting for them. 2.25 means two, and three in a quarter of the turns.
     Times(f64),
-    /// All that are there, up to a hundred, waiting for none.
+    /// All available items, up to a hundred, without waiting.
     All,
-    /// All that are there, up to so many, waiting for none.
+    /// All available items, up to this number, without waiting.
     UpTo(u32),
 }
 
 impl Order {
-    /// Each flow with its weight, for weights that are whole numbers.
+    /// Weighted order for whole-number weights.
     #[must_use]
     pub fn weighted(weights: impl IntoIterator<Item = Weight>) -> Self {
         Self::Weighted { weights: weights.into_iter().collect(), seed: 0 }
     }
 
-    /// Why so many flows cannot be joined like this.
+    /// Why this number of flows cannot be merged in this order.
     fn fault(&self, flows: usize) -> Option<String> {
         if flows == 0 {
             return Some("there are no flows to be joined".to_owned());
@@ -77,24 +78,24 @@ struct Union<T> {
     children: Vec<Child<T>>,
     order: Order,
     seed: u64,
-    /// Random numbers that were drawn.
+    /// Random numbers drawn so far.
     drawn: u64,
     /// Whose turn it is, …
     at: usize,
-    /// … and how many more items it may give in it; none if its turn has not begun.
+    /// … and how many more items it may give; `None` if its turn has not started.
     left: Option<Left>,
-    /// Children in a row that had nothing.
+    /// Consecutive flows without an item.
     idle: usize,
 }
 
 struct Child<T> {
     pull: Box<dyn Pull<T>>,
     weight: Option<Weight>,
-    /// Its place among the flows that were joined.
+    /// The index among the merged flows.
     place: usize,
 }
 
-/// What is left of a turn.
+/// The rest of a turn.
 #[derive(Clone, Copy)]
 struct Left {
     items: u32,
@@ -121,8 +122,8 @@ impl<T> Union<T> {
         }
     }
 
-    /// True with this chance. A number depends on how many were drawn before and on nothing else, so that the count
-    /// is all that a checkpoint needs.
+    /// True with this probability. The number only depends on how many were drawn before, so a checkpoint
+    /// only needs the count.
     fn draw(&mut self, chance: f64) -> bool {
         self.drawn = self.drawn.wrapping_add(1);
         let seed = self.seed ^ self.drawn.wrapping_mul(0xd134_2543_de82_ef95);
@@ -201,10 +202,10 @@ impl<T> Pull<T> for Union<T> {
 }
 
 impl<T: Send + 'static> Flow<T> {
-    /// The items of all flows, in this order; it ends when all have ended. The flows have their
-    /// [`Metrics`](crate::Metrics) in common from now on.
+    /// Merges all flows in this order, and ends when all have ended. From now on, the flows share their
+    /// [`Metrics`](crate::Metrics).
     ///
-    /// No flows, and weights that make no sense, are an [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) error of
+    /// An empty list and invalid weights are an [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) error at
     /// the first pull.
     ///
     /// ```

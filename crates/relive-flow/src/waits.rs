@@ -1,8 +1,8 @@
-//! Which threads wait for which, so that a graph that waits for itself is noticed.
+//! Tracks which threads wait for which, to detect a graph that waits for itself.
 //!
-//! A thread that has no item says what could give it one: another thread that makes items, or the threads that pull
-//! other parts of the graph. Once nothing of this can happen any more, the thread that pulls the end of the graph
-//! gets an error.
+//! A thread without an item declares what could provide one: another thread that makes items, or the threads
+//! that pull other parts of the graph. Once none of them can make progress, the thread that pulls the end of
+//! the graph gets an error.
 
 use std::sync::{Arc, OnceLock, Weak};
 use std::task::Wake;
@@ -12,53 +12,53 @@ use parking_lot::Mutex as Held;
 
 use crate::sync::{self, Condvar, Mutex, all_pullers};
 
-/// How often a thread that waits for others looks whether they still go on.
+/// How often a thread that waits for others checks whether they still make progress.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
-/// How long a thread that waits leaves others to begin with a part of the graph that none pulls: the time in which a
-/// thread begins, many times over.
+/// How long a waiting thread gives others to start pulling a part of the graph that none pulls: many times
+/// longer than a thread takes to start.
 pub(crate) const BEGINNING: Duration = Duration::from_secs(1);
 
-/// A thread that pulls, as the others see it.
+/// A pulling thread, as others see it.
 #[derive(Debug)]
 pub(crate) struct Puller {
     /// Its name, if it makes items for another thread.
     worker: Option<String>,
-    /// Seen and changed while [`all_pullers`] is held only, so that there is nothing in it for a model to try.
+    /// Only accessed while [`all_pullers`] is held, so a model has nothing to explore in it.
     state: Held<State>,
 }
 
 #[derive(Debug, Default)]
 enum State {
-    /// Does something, in the graph or elsewhere, or waits for something that is no part of the graph.
+    /// Is active, in the graph or elsewhere, or waits for something outside of the graph.
     #[default]
     Runs,
     /// Waits for an item.
     Waits { needs: Vec<Need>, signal: Arc<Signal> },
-    /// Makes nothing before this thread takes something.
+    /// Makes nothing until this thread takes something.
     Idles { taker: Weak<Puller> },
 }
 
-/// What a wait could end by.
+/// What could end a wait.
 #[derive(Clone, Debug)]
 pub(crate) enum Need {
     /// A thread that makes items.
     Worker(Arc<Puller>),
-    /// Other parts of the graph, each of which has to be pulled.
+    /// Other parts of the graph, all of which must be pulled.
     Parts(Vec<Part>, String),
 }
 
-/// A part of the graph that has to be pulled.
+/// A part of the graph that must be pulled.
 #[derive(Clone, Debug)]
 pub(crate) struct Part {
     pub(crate) name: String,
-    /// The thread that pulled it last; none if it was not pulled.
+    /// The thread that last pulled it; `None` if it was never pulled.
     pub(crate) puller: Option<Weak<Puller>>,
-    /// Until when a thread may begin to pull it.
+    /// The deadline for a thread to start pulling it.
     pub(crate) until: Instant,
 }
 
-/// A question whether another thread goes on: the thread that asks it, and the threads that it has led to so far.
+/// A query whether another thread makes progress: the thread that asks, and the threads visited so far.
 struct Asking<'a> {
     by: &'a Puller,
     path: Vec<*const Puller>,
@@ -72,11 +72,11 @@ impl Puller {
 
     /// This thread.
     pub(crate) fn current() -> Arc<Self> {
-        // A thread that is at its end is not known any more.
+        // A thread that is ending is no longer registered.
         OWN.try_with(|own| Arc::clone(own.get_or_init(Self::other))).unwrap_or_else(|_| Self::other())
     }
 
-    /// Takes note that this thread has pulled; whether it was another one before.
+    /// Notes that this thread has pulled. Returns whether another thread did before.
     pub(crate) fn note(last: &mut Option<Weak<Puller>>) -> bool {
         let current = Self::current();
         let is_noted = last.as_ref().is_some_and(|last| std::ptr::eq(last.as_ptr(), &raw const *current));
@@ -86,18 +86,18 @@ impl Puller {
         !is_noted
     }
 
-    /// A thread that makes items for nobody else.
+    /// A thread that makes no items for others.
     fn other() -> Arc<Self> {
         Arc::new(Self { worker: None, state: Held::default() })
     }
 
-    /// From now on it is this thread.
+    /// Registers this thread under this identity.
     pub(crate) fn enter(self: &Arc<Self>) {
-        // A thread is entered once, at its begin.
+        // A thread registers only once, at its start.
         let _ = OWN.try_with(|own| own.set(Arc::clone(self)));
     }
 
-    /// It makes nothing before this thread takes something.
+    /// Notes that it makes nothing until this thread takes something.
     pub(crate) fn set_idle(&self, taker: Weak<Puller>) {
         self.set(State::Idles { taker });
     }
@@ -113,13 +113,13 @@ impl Puller {
         drop(before);
     }
 
-    /// Whether it does something sooner or later, so that what it pulls goes on.
+    /// Whether it will make progress eventually, and so will what it pulls.
     fn goes_on(&self, asking: &mut Asking<'_>) -> bool {
         if asking.path.contains(&std::ptr::from_ref(self)) {
             return false;
         }
-        // Threads that do not make items for others notice by themselves that the graph stands still, so that one
-        // error comes of it.
+        // Threads that make no items for others detect by themselves that the graph is stuck, so there is
+        // only one error.
         if asking.by.worker.is_some() && self.worker.is_none() {
             return true;
         }
@@ -135,7 +135,7 @@ impl Puller {
         goes_on
     }
 
-    /// What the graph stands still for, if this thread waits for what will not happen.
+    /// The reason why the graph is stuck, if this thread waits for something that will not happen.
     fn stuck(&self) -> Option<String> {
         let all = all_pullers();
         let is_stuck = !self.goes_on(&mut Asking { by: self, path: Vec::new() });
@@ -172,7 +172,7 @@ impl Puller {
     }
 }
 
-/// What threads wait for, collected from one to the next.
+/// The reasons for waits, collected from thread to thread.
 #[derive(Default)]
 struct Told {
     threads: Vec<*const Puller>,
@@ -193,7 +193,7 @@ impl Part {
         let puller = self.puller.as_ref().and_then(Weak::upgrade);
         let works_for_another = puller.as_ref().is_some_and(|puller| puller.worker.is_some());
         let is_pulled = puller.is_some_and(|puller| puller.goes_on(asking));
-        // Any thread may begin with what no thread of the graph pulls.
+        // Any thread may start to pull a part that no thread of the graph pulls.
         is_pulled || (!works_for_another && Instant::now() < self.until)
     }
 
@@ -235,7 +235,7 @@ impl Signal {
         *self.is_woken.lock()
     }
 
-    /// Sleeps until it is woken, at most until then; whether it is woken.
+    /// Sleeps until it is woken or the deadline passes. Returns whether it was woken.
     fn sleep(&self, until: Option<Instant>) -> bool {
         let mut is_woken = self.is_woken.lock();
         while !*is_woken {
@@ -248,24 +248,24 @@ impl Signal {
         *is_woken
     }
 
-    /// Whether it was woken since the last time.
+    /// Whether it was woken since the last call.
     pub(crate) fn take(&self) -> bool {
         std::mem::take(&mut *self.is_woken.lock())
     }
 }
 
-/// How a wait has ended.
+/// How a wait ended.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Waited {
-    /// Something has come.
+    /// It was woken.
     Woken,
-    /// The moment has come.
+    /// The deadline passed.
     Late,
-    /// Nothing will come: the graph waits for itself, as the text says.
+    /// Nothing will arrive: the graph waits for itself, as the text explains.
     Stuck(String),
 }
 
-/// Waits until the signal is given, at most until that moment. With `needs`, nothing else can give it.
+/// Waits for the signal, until the deadline. With `needs`, nothing else can give the signal.
 pub(crate) fn wait(signal: &Arc<Signal>, needs: Option<Vec<Need>>, until: Option<Instant>) -> Waited {
     if sync::soon(|| signal.is_woken()) {
         signal.take();
@@ -290,7 +290,7 @@ pub(crate) fn wait(signal: &Arc<Signal>, needs: Option<Vec<Need>>, until: Option
         }
     };
     puller.set_running();
-    // Only now: until then it shows the others that this thread goes on.
+    // Only now: until then, it shows the others that this thread makes progress.
     signal.take();
     waited
 }

@@ -1,4 +1,4 @@
-//! What can go wrong between an agent, its environment and its replay.
+//! The errors of agents, environments and replay.
 
 use std::borrow::Cow;
 
@@ -12,57 +12,57 @@ use thiserror::Error;
 
 use crate::limits::LEARNER_SILENCE;
 
-/// A result whose error is [`RlError`].
+/// A result with [`RlError`].
 pub type Result<T, E = RlError> = std::result::Result<T, E>;
 
-/// Why an agent cannot go on.
+/// The reason why an agent cannot continue.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum RlError {
-    /// The environment refuses an action or has failed.
+    /// The environment rejected an action or failed.
     #[error("environment: {0}")]
     Environment(#[from] EnvError),
-    /// The replay tables cannot be reached, or refuse what is written or asked for.
+    /// The replay tables are unreachable, or rejected a read or a write.
     #[error("replay: {0}")]
     Replay(#[from] ReplayError),
-    /// An operator of an agent's plan has failed.
+    /// An operator of an agent's plan failed.
     #[error("{0}")]
     Plan(#[from] FlowError),
-    /// Tables that cannot be.
+    /// The configuration of a table is invalid.
     #[error("replay: {0}")]
     Tables(#[from] BuildError),
-    /// A setting out of its range.
+    /// A setting is out of range.
     #[error("{name} is {got}, but it must be {expected}")]
     Setting {
-        /// The setting.
+        /// The name of the setting.
         name: Cow<'static, str>,
-        /// What it is.
+        /// Its value.
         got: String,
-        /// What it may be.
+        /// The accepted values.
         expected: Cow<'static, str>,
     },
-    /// Calls in the wrong order.
+    /// Calls were made in the wrong order.
     #[error("{call} needs {needs}")]
     Order {
-        /// The call.
+        /// The rejected call.
         call: &'static str,
-        /// What must come before it.
+        /// The call that must precede it.
         needs: &'static str,
     },
-    /// An environment that this agent cannot act in.
+    /// The agent cannot act in this environment.
     #[error("this agent takes {expected}, but the environment has {got}")]
     Unsuited {
-        /// What it takes.
+        /// What the agent accepts.
         expected: &'static str,
-        /// What there is.
+        /// What the environment has.
         got: String,
     },
-    /// An environment that is to show how it is done, and cannot.
+    /// The environment has no demonstrator.
     #[error(
         "the environment has no demonstrator; give recorded episodes (relive rl record), or take an environment that has one, such as deep_sea/0"
     )]
     NoDemonstrator,
-    /// An observation, a reward or a discount that nothing can be learned from: it is not finite, or beyond float32.
+    /// An observation, a reward or a discount is not finite, or exceeds the range of float32.
     #[error(
         "{environment}, step {step} of episode {episode}: the {place} is {value:?}; an agent learns from finite numbers of float32 only: mend the \
          environment, or wrap it so that it gives others"
@@ -70,108 +70,108 @@ pub enum RlError {
     NotFinite {
         /// The environment's name.
         environment: String,
-        /// Number of the episode, from 1 on, of this actor since it was started.
+        /// The number of the episode since the start of the actor, from 1.
         episode: u64,
-        /// Number of the step in the episode; 0: the first observation.
+        /// The number of the step in the episode; 0 is the first observation.
         step: u64,
-        /// What is not finite: the reward, or a place in the observation.
+        /// The place of the value: the reward, or an element of the observation.
         place: String,
-        /// What it is.
+        /// The value.
         value: f64,
     },
-    /// The learner's loss or parameters are not finite any more.
+    /// The learner's loss or parameters became NaN or infinite.
     #[error(
         "the loss or its gradient is not finite at learner step {step} (loss {loss}): learning has diverged; try a smaller \
          learning_rate, a max_gradient_norm, or a smaller max_abs_reward"
     )]
     Diverged {
-        /// Number of the learner's step, from 1 on.
+        /// The number of the learner's step, from 1.
         step: u64,
-        /// The loss that it has found.
+        /// The loss.
         loss: f32,
     },
-    /// A saved state that is of something else, or damaged.
+    /// A saved state is damaged or belongs to something else.
     #[error("the saved state of {what} cannot be restored: {reason}")]
     State {
-        /// Whose state it should be.
+        /// The expected owner of the state.
         what: &'static str,
-        /// What is wrong with it.
+        /// The reason.
         reason: String,
     },
-    /// A file of recorded transitions that nothing can be learned from.
+    /// A data set with unusable content.
     #[error("{path}, array `{array}`: {reason}")]
     Dataset {
         /// The file.
         path: String,
         /// The array.
         array: String,
-        /// What is wrong with it.
+        /// The reason.
         reason: String,
     },
-    /// Recorded episodes that are not there, are damaged, or are not of the environment.
+    /// Recorded episodes are missing, damaged, or of another environment.
     #[error("{path}: {reason}")]
     Recording {
-        /// The folder, or the file.
+        /// The folder or the file.
         path: String,
-        /// What is wrong with it.
+        /// The reason.
         reason: String,
     },
-    /// A saved run, or one on a server, that is of something else.
+    /// The saved run, or the run on a server, is another one.
     #[error("the run in {place} is another one: {differences}; {advice}")]
     OtherRun {
-        /// Where it is.
+        /// Where the run is.
         place: String,
-        /// What it is of, and what was asked for.
+        /// The differences from the requested run.
         differences: String,
-        /// What to do.
+        /// A remedy.
         advice: &'static str,
     },
-    /// A table of a server that is not as the run needs it.
+    /// A table of the server differs from what the run needs.
     #[error(
         "the server's table `{table}` is not as this run needs it: {differences}; drop it (relive table drop), change it (relive table set), or \
          use another server"
     )]
     OtherTable {
-        /// Which.
+        /// The name of the table.
         table: String,
-        /// What it is, and what it must be.
+        /// The differences: actual and required settings.
         differences: String,
     },
-    /// The server was away and has come back without the run.
+    /// The server came back without the run.
     #[error(
         "the server was away and has come back without the tables {tables}: they are not saved; give it --checkpoint-dir and \
          --checkpoint-tables, so that it comes back with its last checkpoint, and begin anew"
     )]
     TablesGone {
-        /// Which it had.
+        /// The tables that it had.
         tables: String,
     },
-    /// A worker of the run, a process, has failed.
+    /// A worker process of the run failed.
     #[error("worker {worker}: {text}")]
     Worker {
-        /// Its number.
+        /// The number of the worker.
         worker: u32,
-        /// Why, as it has told.
+        /// The reason that it sent.
         text: String,
     },
-    /// The learners of a run cannot go on together.
+    /// The learners of a run lost each other.
     #[error("learners: {0}{advice}", advice = advice(.0))]
     Learners(#[source] RingError),
-    /// A node and the run that it joins are of different versions of Relive.
+    /// A node and its run have different versions of Relive.
     #[error("the run is of Relive {there}, and this node of {here}: use the same version everywhere")]
     OtherVersion {
-        /// That of this process.
+        /// The version of this process.
         here: String,
-        /// That of the run.
+        /// The version of the run.
         there: String,
     },
-    /// There is another driver of the run on this server.
+    /// Another driver of the run is active on this server.
     #[error(
         "another driver is at work on this server's run; end it, or use another server. One that was killed is held for ended after {} s \
          without a sign of it", LEARNER_SILENCE.as_secs()
     )]
     OtherLearner,
-    /// The newest checkpoint of a run cannot be read.
+    /// The newest checkpoint of a run is unreadable.
     #[error(
         "the newest checkpoint cannot be read: {0}; move the newest checkpoint-*.relive out of the folder to go on from the one before, if there is one"
     )]
@@ -179,32 +179,31 @@ pub enum RlError {
     /// A checkpoint of a run cannot be written or read.
     #[error("checkpoint: {0}")]
     Checkpoint(#[from] CheckpointError),
-    /// The file of a policy that is damaged.
+    /// The file of a policy is damaged.
     #[error("the file of the policy is damaged: {reason}")]
     DamagedPolicy {
-        /// What is wrong with it.
+        /// The reason.
         reason: String,
     },
-    /// A file that is no saved policy.
+    /// The file is no saved policy.
     #[error("not a saved policy: {reason}")]
     Policy {
-        /// Why not.
+        /// The reason.
         reason: String,
     },
-    /// A file that cannot be read or written.
+    /// A file cannot be read or written.
     #[error("{path}: {error}")]
     File {
-        /// Which.
+        /// The path of the file.
         path: String,
-        /// Why.
+        /// The cause.
         #[source]
         error: std::io::Error,
     },
-    /// Code outside of Rust, such as a policy or a learner in Python, has failed; whoever called it has kept what it
-    /// raised.
+    /// Code outside of Rust failed, such as a policy or a learner in Python; the caller keeps the exception.
     #[error("{0}")]
     Foreign(String),
-    /// The run was [told to stop](crate::run::Stop).
+    /// The run was [stopped](crate::run::Stop).
     #[error("the run was told to stop")]
     Stopped,
 }
@@ -218,7 +217,7 @@ impl From<RingError> for RlError {
     }
 }
 
-/// What to do about it.
+/// A remedy.
 fn advice(error: &RingError) -> &'static str {
     match error {
         RingError::Lost { .. } => "; a run with checkpoints goes on from the newest when it is started again",
@@ -227,7 +226,7 @@ fn advice(error: &RingError) -> &'static str {
 }
 
 impl RlError {
-    /// The error itself, or the one that made an operator of a plan fail.
+    /// The error itself, or the cause of a failed operator.
     #[must_use]
     pub fn cause(&self) -> &RlError {
         match self {
@@ -244,12 +243,12 @@ impl RlError {
         RlError::File { path: path.display().to_string(), error }
     }
 
-    /// Recorded episodes that nothing can be learned from.
+    /// Creates the error for unusable recorded episodes.
     pub(crate) fn recording(path: &std::path::Path, reason: impl std::fmt::Display) -> RlError {
         RlError::Recording { path: path.display().to_string(), reason: reason.to_string() }
     }
 
-    /// A setting out of its range.
+    /// Creates the error for a setting out of range.
     pub fn setting(
         name: impl Into<Cow<'static, str>>,
         got: impl std::fmt::Display,
@@ -258,7 +257,7 @@ impl RlError {
         RlError::Setting { name: name.into(), got: got.to_string(), expected: expected.into() }
     }
 
-    /// A saved state that is of something else, or damaged.
+    /// Creates the error for a saved state that is damaged or of something else.
     pub fn state(what: &'static str, reason: impl std::fmt::Display) -> RlError {
         RlError::State { what, reason: reason.to_string() }
     }

@@ -1,4 +1,4 @@
-//! What a run is of.
+//! The identity of a run.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,11 +8,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Result, RlError};
 
-/// The version of what is written.
+/// The version of the serialized form.
 const VERSION: u32 = 4;
 
-/// What a run is of: only one of the same may go on from it. How long it is, who acts in it, and what it tells is no
-/// part of that.
+/// The identity of a run: only a run with an equal identity may resume it. The run's length, its workers and
+/// its reports are not part of it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Identity {
     version: u32,
@@ -25,7 +25,7 @@ pub(crate) struct Identity {
 }
 
 impl Identity {
-    /// Of an agent by its name and its settings.
+    /// Creates the identity for an agent's name and settings.
     pub(crate) fn new(
         (agent, settings): (&str, Vec<(String, String)>),
         environment: &str,
@@ -44,13 +44,13 @@ impl Identity {
     }
 
     /// # Errors
-    /// It cannot be written.
+    /// The identity cannot be serialized.
     pub(crate) fn to_bytes(&self) -> Result<Vec<u8>> {
         serde_json::to_vec(self).map_err(|error| RlError::state(WHAT, error))
     }
 
     /// # Errors
-    /// It is not of this version.
+    /// The bytes have another version.
     pub(crate) fn from_bytes(bytes: &[u8]) -> Result<Identity> {
         let identity: Identity =
             serde_json::from_slice(bytes).map_err(|error| RlError::state(WHAT, error))?;
@@ -60,10 +60,10 @@ impl Identity {
         }
     }
 
-    /// Whether `asked` may go on from this, which is at `place`.
+    /// Checks that `asked` may resume this run, which is at `place`.
     ///
     /// # Errors
-    /// [`OtherRun`](RlError::OtherRun) with all that differs.
+    /// [`OtherRun`](RlError::OtherRun) with all differences.
     pub(crate) fn expect(&self, asked: &Identity, place: &str, advice: &'static str) -> Result<()> {
         let mut differences = Vec::new();
         let mut compare = |name: &str, saved: Option<String>, asked: Option<String>| {
@@ -76,7 +76,7 @@ impl Identity {
         for ((name, saved), (_, asked)) in self.fields().into_iter().zip(asked.fields()) {
             compare(name, Some(saved), Some(asked));
         }
-        // Another agent has other settings.
+        // The settings of different agents are not comparable.
         let of_both = self.settings.keys().chain(asked.settings.keys());
         let names: BTreeSet<&String> = of_both.filter(|_| self.agent == asked.agent).collect();
         for name in names {

@@ -1,16 +1,16 @@
-//! From the seed of a run to those of its parts.
+//! Derives the seeds of a run's parts from the seed of the run.
 
 use relive_env::bsuite::BsuiteId;
 use relive_random::Key;
 
-/// Who acts, and so with which numbers.
+/// The part of a run that uses an environment, which determines its random numbers.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Who {
-    /// In the environment of a number.
+    /// An actor in the environment with this number.
     Actor(usize),
-    /// In an evaluation.
+    /// An evaluation.
     Evaluator,
-    /// To show how it is done.
+    /// A demonstrator.
     Demonstrator,
 }
 
@@ -27,9 +27,10 @@ pub(crate) fn actor_key(seed: u64, who: Who) -> Key {
     }
 }
 
-/// The seed of an environment; bsuite's have 32 bits.
+/// The seed of an environment; 32 bits for bsuite.
 ///
-/// Identifiers of bsuite that differ in nothing but their number, `catch/0` and `catch/1`, stand for runs of their own.
+/// Identifiers of bsuite that only differ in their number, such as `catch/0` and `catch/1`, stand for
+/// different runs.
 pub(crate) fn environment_seed(environment: &str, seed: u64, who: Who) -> u64 {
     let key = match environment.parse::<BsuiteId>().map_or(0, BsuiteId::index) {
         0 if matches!(who, Who::Actor(0)) => return seed,

@@ -1,19 +1,19 @@
-//! Saved states: what a run can be resumed with. One list of fields serves writing and reading.
+//! Saved states, from which a run can be resumed. One list of fields serves writing and reading.
 
 use relive_env::State;
 
 use crate::{Result, RlError};
 
-/// Something that a run can be resumed with.
+/// A part of a run with a state that can be saved and restored.
 pub trait Saveable {
-    /// All that its future depends on, random streams included. What comes in from outside, such as a learner's
-    /// weights in a policy, is no part of it.
+    /// Its complete state, including random streams. External inputs are not part of it, such as a learner's
+    /// weights in a policy.
     fn save(&mut self) -> Vec<u8>;
 
-    /// Goes on where one of the same settings was when it was [saved](Self::save).
+    /// Resumes from the [saved](Self::save) state of an object with the same settings.
     ///
     /// # Errors
-    /// [`State`](crate::RlError::State) if the bytes are not of such a one.
+    /// [`State`](crate::RlError::State) if the bytes are not such a state.
     fn restore(&mut self, state: &[u8]) -> Result<()>;
 }
 
@@ -27,14 +27,14 @@ impl<S: Saveable + ?Sized> Saveable for Box<S> {
     }
 }
 
-/// What `visit` writes down.
+/// Serializes what `visit` writes.
 pub(crate) fn save(visit: impl FnOnce(&mut State<'_>)) -> Vec<u8> {
     let mut bytes = Vec::new();
     visit(&mut State::writer(&mut bytes));
     bytes
 }
 
-/// Has `visit` fill in what is in `bytes`, the state of `what`.
+/// Lets `visit` restore the fields from `bytes`, the state of `what`.
 pub(crate) fn restore(what: &'static str, bytes: &[u8], visit: impl FnOnce(&mut State<'_>)) -> Result<()> {
     let mut state = State::reader(bytes);
     visit(&mut state);

@@ -3,16 +3,16 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Ends a run before all its steps are made: from another thread, on Ctrl-C, at a deadline. Cheap to clone; clones
-/// share it.
+/// Ends a run before all its steps are made: from another thread, on Ctrl-C, or at a deadline. Cheap to
+/// clone; clones share it.
 ///
-/// The run looks at it whenever its plan has given something, and every 100 ms while it waits; its outcome is what
-/// there is by then.
+/// The run checks it after each item of its plan, and every 100 ms while it waits. A stopped run returns the
+/// result so far.
 #[derive(Debug, Clone, Default)]
 pub struct Stop(Arc<AtomicBool>);
 
 impl Stop {
-    /// One that has not been told.
+    /// Creates a stop that is not set.
     #[must_use]
     pub fn new() -> Stop {
         Stop::default()
@@ -23,7 +23,7 @@ impl Stop {
         self.0.store(true, Ordering::Relaxed);
     }
 
-    /// Whether the run is to end.
+    /// Whether the run should end.
     #[must_use]
     pub fn is_stopped(&self) -> bool {
         self.0.load(Ordering::Relaxed)

@@ -1,4 +1,4 @@
-//! Where the time of a run goes.
+//! How a run spends its time.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,26 +12,26 @@ use relive_env::State;
 pub enum Part {
     /// The policy chooses actions.
     Act,
-    /// The environments answer.
+    /// The environments step.
     Step,
-    /// Steps are written into a table; waiting for its rate limiter is a part of it.
+    /// Steps are written to a table, including waits for its rate limiter.
     Add,
-    /// A batch is sampled; where others act, waiting for it is a part of it.
+    /// A batch is sampled, including waits for it if other threads act.
     Sample,
-    /// The learner learns; gathering the batch into rows is a part of it.
+    /// The learner learns, including gathering the batch into rows.
     Learn,
     /// New priorities are written to a table.
     Priorities,
     /// The learner publishes weights, and policies load them.
     Weights,
-    /// The agent shows what it has learned.
+    /// The agent is evaluated.
     Evaluate,
     /// The run is saved.
     Save,
 }
 
 impl Part {
-    /// All of them.
+    /// All parts.
     pub const ALL: [Part; 9] = [
         Part::Act,
         Part::Step,
@@ -44,7 +44,7 @@ impl Part {
         Part::Save,
     ];
 
-    /// What people call it.
+    /// The name of the part.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -61,12 +61,12 @@ impl Part {
     }
 }
 
-/// How long each part has taken, in all threads and processes together.
+/// The time spent on each part, summed over all threads and processes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Times([u64; Part::ALL.len()]);
 
 impl Times {
-    /// A part has taken so long.
+    /// Adds time to a part.
     #[inline]
     pub fn add(&mut self, part: Part, took: Duration) {
         let nanoseconds = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
@@ -74,18 +74,18 @@ impl Times {
         *sum = sum.saturating_add(nanoseconds);
     }
 
-    /// How long a part has taken.
+    /// The time spent on a part.
     #[must_use]
     pub fn of(&self, part: Part) -> Duration {
         Duration::from_nanos(self.0[part as usize])
     }
 
-    /// Adds what others have taken.
+    /// Adds other times.
     pub fn merge(&mut self, others: &Times) {
         self.0.iter_mut().zip(others.0).for_each(|(sum, other)| *sum = sum.saturating_add(other));
     }
 
-    /// Seconds by the names of the parts, of those that have taken any.
+    /// The seconds of each part with its name, for parts that took any.
     #[must_use]
     pub fn seconds(&self) -> BTreeMap<String, f64> {
         let taken = Part::ALL.into_iter().filter(|part| !self.of(*part).is_zero());
@@ -97,28 +97,29 @@ impl Times {
     }
 }
 
-/// Times of the operators that run in the driver of a run. Clones share them.
+/// The times of operators that run in the driver's process. Clones share them.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct SharedTimes(Arc<Mutex<Times>>);
 
 impl SharedTimes {
-    /// A part has taken so long.
+    /// Adds time to a part.
     pub(crate) fn add(&self, part: Part, took: Duration) {
         self.0.lock().add(part, took);
     }
 
-    /// What was taken so far.
+    /// The times so far.
     pub(crate) fn so_far(&self) -> Times {
         *self.0.lock()
     }
 
-    /// What was taken since this was asked last.
+    /// The times since the last call.
     pub(crate) fn take(&self) -> Times {
         std::mem::take(&mut *self.0.lock())
     }
 }
 
-/// Divides the time of a thread among parts without a gap: each reading of the clock ends one part and begins the next.
+/// Divides the time of a thread among parts without gaps: each clock reading ends one part and begins the
+/// next.
 #[derive(Debug)]
 pub(crate) struct Lap(Instant);
 

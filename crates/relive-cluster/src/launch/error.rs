@@ -3,31 +3,31 @@
 use std::fmt::Display;
 use std::io;
 
-/// Why a job, or a process of it, cannot be started.
+/// The reason why a job, or a process of it, cannot be started.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LaunchError {
-    /// The description of the job has something that this launcher cannot start.
+    /// The launcher does not support a part of the job's description.
     #[error("{what} is {actual}, but it must be {expected}")]
     Job {
         /// The part of the job.
         what: String,
-        /// What it is.
+        /// Its value.
         actual: String,
-        /// What it may be.
+        /// The accepted values.
         expected: &'static str,
     },
-    /// The system does not start a process, or a thread that watches it.
+    /// The system cannot start a process, or a thread that supervises it.
     #[error("{member} cannot be started: {source}")]
     Start {
-        /// Which process.
+        /// The process.
         member: String,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
 }
 
-/// The result of everything that a launcher does.
+/// A result with [`LaunchError`].
 pub type Result<T> = std::result::Result<T, LaunchError>;
 
 impl LaunchError {

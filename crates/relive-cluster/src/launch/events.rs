@@ -1,10 +1,10 @@
-//! What happens to the processes of a job.
+//! Events of a job's processes.
 
 use std::fmt;
 use std::process::ExitStatus;
 use std::sync::Arc;
 
-/// A process of a job, whichever one has its place at the moment.
+/// The place of a process in a job; restarts keep it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Member {
     /// The name of its task.
@@ -19,19 +19,19 @@ impl fmt::Display for Member {
     }
 }
 
-/// Something that has happened to a process.
+/// An event of a process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Event {
-    /// Whose place it had.
+    /// The place of the process.
     pub member: Member,
-    /// What has happened.
+    /// The event.
     pub what: What,
 }
 
-/// What has happened.
+/// The kind of an event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum What {
-    /// A process was started; the system calls it by this number.
+    /// A process was started, with this process id.
     Started(u32),
     /// A process has ended, or could not be started.
     Ended(Ended, Next),
@@ -40,26 +40,26 @@ pub enum What {
 /// How a process has ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ended {
-    /// By exit code 0.
+    /// With exit code 0.
     Success,
-    /// By another exit code.
+    /// With another exit code.
     Code(i32),
     /// By a signal.
     Signal(i32),
-    /// It was not started; what the system says.
+    /// It could not be started; the system's error.
     NotStarted(String),
 }
 
-/// What follows when a process has ended.
+/// What happens after a process has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Next {
-    /// Another one is started in its place.
+    /// It is restarted.
     StartsAgain,
-    /// Nothing: it has ended with success, or was stopped.
+    /// Nothing: it has ended successfully, or was stopped.
     Stays,
-    /// It has failed so often within the time of [`Restart`](super::Restart) that no other is started.
+    /// It has failed too often within the time of [`Restart`](super::Restart), and is not restarted.
     GivenUp {
-        /// How often.
+        /// The number of failures.
         times: u32,
     },
 }

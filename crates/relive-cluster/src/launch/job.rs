@@ -1,45 +1,45 @@
-//! What is to run.
+//! The description of a job.
 
 use std::time::Duration;
 
 use super::error::{LaunchError, Result};
 
-/// The variable in which each process finds the token of its job. Relive's clients show what they find there.
+/// The environment variable with the token of the job. Relive's clients present this token.
 pub(super) const TOKEN_VARIABLE: &str = "RELIVE_TOKEN";
 
-/// Most processes of a task: those of the largest published runs are some thousand.
+/// The maximum number of processes of a task; the largest published runs have a few thousand.
 pub(super) const MAX_MEMBERS: u32 = 65_536;
 
-/// Longest name of a job or a task: with a number behind them they are names of hosts, which have 63 characters at
-/// most.
+/// The maximum length of a name of a job or a task: with a number appended it is a host name, which has at
+/// most 63 characters.
 const MAX_NAME: usize = 24;
 
-/// Some tasks that belong together. The job ends with its first task.
+/// A group of tasks. The job ends with its first task.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Job {
-    /// What it is called: lowercase letters, digits and `-`, 24 at most.
+    /// The name: lowercase letters, digits and `-`, at most 24.
     pub name: String,
-    /// What runs, at least one.
+    /// The tasks, at least one.
     pub tasks: Vec<Task>,
-    /// Variables of each process, beside those of whatever starts it.
+    /// Environment variables of each process, in addition to those of the launching process.
     pub environment: Vec<(String, String)>,
-    /// What processes show to one another, in the variable `RELIVE_TOKEN`. It is never part of a command line, which
-    /// everybody on a machine can read.
+    /// The token that processes present to each other, in the variable `RELIVE_TOKEN`. It is never part of a
+    /// command line, which every user of a machine can read.
     pub token: Option<String>,
-    /// What follows when a process ends.
+    /// When to restart processes.
     pub restart: Restart,
 }
 
-/// A program that runs a number of times.
+/// A program that runs in a number of processes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Task {
-    /// What it is called, as a job is.
+    /// The name, with the same rules as that of a job.
     pub name: String,
-    /// How many processes it has, at least one; they are numbered from 0 on.
+    /// The number of processes, at least one, numbered from 0.
     pub count: u32,
     /// The program and its arguments.
     pub command: Vec<Word>,
-    /// What each process needs.
+    /// The resources of each process.
     pub resources: Resources,
 }
 
@@ -48,43 +48,45 @@ pub struct Task {
 pub enum Word {
     /// The same for each process.
     Text(String),
-    /// The number of the process within its task.
+    /// The number of the process in its task.
     Number,
-    /// The host of the first process of a task, and what follows it, such as `:7000`.
+    /// The host of a task's first process, and a suffix, such as `:7000`.
     HostOf(String, String),
 }
 
-/// What each process of a task needs. Launchers that have nothing to place processes by do not look at it.
+/// The resources of each process of a task. Launchers that do not schedule processes ignore them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Resources {
     /// Processors.
     pub cpus: u32,
     /// GPUs.
     pub gpus: u32,
-    /// Memory, if it is to be reserved.
+    /// Memory to reserve, if any.
     pub memory_bytes: Option<u64>,
 }
 
-/// What follows when a process ends that was not stopped.
+/// When to restart a process that ends without having been stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Restart {
-    /// How often a process may fail within [`within`](Self::within) and is started again. The next time it is given up.
+    /// How many failures within [`within`](Self::within) lead to a restart. After the next one, the launcher
+    /// gives up.
     pub most: u32,
-    /// The time in which failures are counted; Kubernetes counts them for as long as the job lasts.
+    /// The time window for counting failures; Kubernetes counts them over the whole job.
     pub within: Duration,
-    /// A process that ends with success has seen the end of what it works for. If the job goes on for so long after,
-    /// the process is started again; if this is none, it never is. Only [`Processes`](super::Processes) does so.
+    /// A process that ends successfully has seen the end of its work. If the job continues for this long
+    /// after that, the process is restarted; with `None` it never is. Only [`Processes`](super::Processes)
+    /// supports this.
     pub after_success: Option<Duration>,
 }
 
 impl Task {
-    /// A task of one process.
+    /// Creates a task with one process.
     pub fn one<W: Into<Word>>(name: impl Into<String>, command: impl IntoIterator<Item = W>) -> Task {
         let command = command.into_iter().map(Into::into).collect();
         Task { name: name.into(), count: 1, command, resources: Resources::default() }
     }
 
-    /// The same task with so many processes.
+    /// The same task with this many processes.
     #[must_use]
     pub fn times(self, count: u32) -> Task {
         Task { count, ..self }
@@ -111,14 +113,14 @@ impl Default for Resources {
 }
 
 impl Default for Restart {
-    /// Five failures within a minute.
+    /// Five failures per minute.
     fn default() -> Restart {
         Restart { most: 5, within: Duration::from_mins(1), after_success: None }
     }
 }
 
 impl Job {
-    /// A job without variables of its own.
+    /// Creates a job without environment variables of its own.
     pub fn new(name: impl Into<String>, tasks: impl IntoIterator<Item = Task>) -> Job {
         Job {
             name: name.into(),
@@ -129,18 +131,18 @@ impl Job {
         }
     }
 
-    /// The task of a name.
+    /// The task with this name.
     pub(super) fn task(&self, name: &str) -> Option<&Task> {
         self.tasks.iter().find(|task| task.name == name)
     }
 
-    /// All variables of its processes that are no secret.
+    /// All environment variables of its processes, except secrets.
     pub(super) fn variables(&self) -> impl Iterator<Item = (&str, &str)> {
         self.environment.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
     /// # Errors
-    /// Something of it no launcher can start.
+    /// A part of the job is invalid for every launcher.
     pub(super) fn validate(&self) -> Result<()> {
         expect_name("the name of the job", &self.name)?;
         if self.tasks.is_empty() {

@@ -6,17 +6,17 @@ use super::error::{LaunchError, Result};
 use super::job::{Job, TOKEN_VARIABLE, Task, Word};
 use super::launcher::{File, Launched, Launcher, Written};
 
-/// Writes manifests: an Indexed Job for each task, a headless Service that gives their processes names, and a Secret
-/// with the token.
+/// Writes manifests: an Indexed Job per task, a headless Service that gives their processes host names, and a
+/// Secret with the token.
 ///
-/// Failures of a process are counted for as long as the job lasts. Needs Kubernetes 1.33 or later.
+/// Failures of a process are counted over the whole job. Requires Kubernetes 1.33 or later.
 #[derive(Debug, Clone)]
 pub struct Kubernetes {
-    /// The container image, whose programs the commands name.
+    /// The container image, which contains the programs of the commands.
     pub image: String,
 }
 
-/// The user of the containers: nobody in particular.
+/// The user id of the containers: an arbitrary one that is not root.
 const USER: u32 = 65_532;
 
 impl Launcher for Kubernetes {
@@ -119,7 +119,7 @@ stringData:
     )
 }
 
-/// A pod has its name before it is ready, so that others find it as soon as it listens.
+/// A pod is resolvable before it is ready, and therefore reachable as soon as it listens.
 fn service(job: &Job) -> String {
     let (name, labels) = (&job.name, labels(job));
     format!(
@@ -136,7 +136,7 @@ spec:
     )
 }
 
-/// The command line as a list. The kubelet replaces `$(NAME)` in it, and makes `$(` of `$$(`.
+/// The command line as a list. The kubelet expands `$(NAME)` in it, and turns `$$(` into `$(`.
 fn command(job: &Job, task: &Task) -> String {
     let plain = |words: &str| words.replace("$(", "$$(");
     let words = task.command.iter().map(|word| match word {
@@ -151,7 +151,7 @@ fn command(job: &Job, task: &Task) -> String {
 fn variables(job: &Job) -> String {
     let mut all = String::new();
     for (name, value) in job.variables() {
-        // Writing into a string does not fail.
+        // Writing to a string cannot fail.
         let _ = write!(
             all,
             "\n            - name: {name}\n              value: {}",
@@ -186,7 +186,7 @@ fn resources(task: &Task) -> String {
     all
 }
 
-/// A text as a scalar between double quotes, which are the same in YAML and in JSON.
+/// A text as a double-quoted scalar, for which YAML and JSON have the same syntax.
 fn text(text: &str) -> String {
     let mut quoted = String::from("\"");
     for character in text.chars() {

@@ -6,67 +6,67 @@ use super::error::Result;
 use super::events::{Event, Member};
 use super::job::Job;
 
-/// Starts the processes of jobs. The tests of this crate have a suite that every launcher passes.
+/// Starts the processes of jobs. This crate's tests include a suite that every launcher must pass.
 pub trait Launcher {
-    /// Starts a job, or says how it is started. Either way each process of each task has its words in its command
-    /// line, its number in place of [`Word::Number`](super::Word::Number), the job's variables, and its token.
+    /// Starts a job, or returns instructions for starting it. In both cases, each process of each task gets
+    /// the words of its command line, with its number in place of [`Word::Number`](super::Word::Number), the
+    /// job's environment variables, and its token.
     ///
     /// # Errors
-    /// The job has something that this launcher cannot start. Nothing of it runs then.
+    /// The launcher does not support a part of the job. No process runs then.
     fn start(&self, job: &Job) -> Result<Launched>;
 }
 
-/// A job that was handed to a launcher.
+/// A job after the call of a launcher.
 pub enum Launched {
-    /// It runs.
+    /// The job is running.
     Running(Box<dyn Members>),
-    /// What a person has to run, or to give to an engine. Nothing runs yet, and this program does not see what
-    /// becomes of it.
+    /// Instructions for a person or an engine. Nothing runs yet, and this program cannot observe the job.
     Written(Written),
 }
 
-/// The processes of a job that runs. They are stopped when this is dropped.
+/// The processes of a running job. Dropping this stops them.
 pub trait Members: Send {
     /// The host of each process.
     fn addresses(&self) -> Vec<(Member, String)>;
 
-    /// The next event, none if there is none in time. Events of one process come in their order.
+    /// The next event; `None` if none arrives in time. Events of one process keep their order.
     fn watch(&mut self, timeout: Duration) -> Option<Event>;
 
-    /// Ends all processes: those that have not ended by themselves within `grace` are killed. Returns when all have
-    /// ended, which [`watch`](Self::watch) tells.
+    /// Stops all processes; those that do not end by themselves within `grace` are killed. Returns when all
+    /// have ended, which [`watch`](Self::watch) reports.
     fn stop(&mut self, grace: Duration);
 
-    /// Gives a task so many processes: starts those that are missing, kills those of the highest numbers.
+    /// Changes the number of processes in a task: starts missing ones, and kills those with the highest
+    /// numbers.
     ///
     /// # Errors
     /// There is no such task, or the number is out of range.
     fn resize(&mut self, task: &str, count: u32) -> Result<()>;
 }
 
-/// A job in the words of an engine, or of a shell.
+/// A job as files and commands for an engine or a shell.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Written {
-    /// Files that the commands read. They belong into one folder, in which the commands are run.
+    /// Files for the commands. Write them to one folder, and run the commands there.
     pub files: Vec<File>,
     /// Commands that start the job, in any order.
     pub start: Vec<String>,
-    /// A command that shows its processes. None if nothing of this launcher can: where a process was started, it can
-    /// be seen.
+    /// A command that shows the job's processes; `None` if only the places where they were started can.
     pub watch: Option<String>,
-    /// A command that ends it, none likewise.
+    /// A command that stops the job, if there is one.
     pub stop: Option<String>,
-    /// A command that changes the number of processes in its last task to a `COUNT`, none likewise.
+    /// A command that changes the number of processes in the last task to `COUNT`, if there is one.
     pub resize: Option<String>,
 }
 
 /// A file of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct File {
-    /// Its name, without a folder.
+    /// The file name, without a folder.
     pub name: String,
-    /// What is in it.
+    /// The content.
     pub content: String,
-    /// Whether nobody else may read it: it has the job's token.
+    /// Whether the file must be private, since it contains the job's token.
     pub is_secret: bool,
 }

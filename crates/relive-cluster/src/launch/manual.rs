@@ -1,11 +1,11 @@
-//! Command lines for people, who start each process where they want it.
+//! Command lines for starting each process manually.
 
 use super::error::{LaunchError, Result};
 use super::job::{Job, TOKEN_VARIABLE, Word};
 use super::launcher::{Launched, Launcher, Written};
 use super::shell::{assignments, command_line, quoted};
 
-/// Says the command line of each process, which a person runs on any machine. It has the job's token.
+/// Returns the command line of each process, including the job's token. A person can run it on any machine.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Manual;
 

@@ -1,14 +1,14 @@
-//! Starting the processes of a job: on this machine, by hand, by Slurm, or by Kubernetes.
+//! Starts the processes of a job: on this machine, manually, with Slurm, or with Kubernetes.
 //!
-//! A [`Job`] says what is to run and how often. A [`Launcher`] brings that about. There are two kinds, and the type
-//! of what [`Launcher::start`] returns tells them apart:
+//! A [`Job`] describes what to run, and how many times. A [`Launcher`] starts it. There are two kinds of
+//! launchers, which differ in the result of [`Launcher::start`]:
 //!
 //! | Launcher | [`Launched`] | Who starts, watches, stops and resizes |
 //! |---|---|---|
-//! | [`Processes`] | [`Running`](Launched::Running) | the program, by [`Members`] |
-//! | [`Manual`], [`Slurm`], [`Kubernetes`] | [`Written`](Launched::Written) | a person or an engine, by the commands in [`Written`] |
+//! | [`Processes`] | [`Running`](Launched::Running) | the program, with [`Members`] |
+//! | [`Manual`], [`Slurm`], [`Kubernetes`] | [`Written`](Launched::Written) | a person or an engine, with the commands in [`Written`] |
 //!
-//! Addresses of other tasks are known to whoever starts a job: [`Word::HostOf`] stands for them in a command line.
+//! The launcher knows the addresses of other tasks: use [`Word::HostOf`] for them in a command line.
 
 mod error;
 mod events;

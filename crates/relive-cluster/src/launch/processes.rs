@@ -1,4 +1,4 @@
-//! Processes of this machine.
+//! Processes on this machine.
 
 use std::collections::BTreeMap;
 use std::process::{Command, Stdio};
@@ -12,14 +12,14 @@ use super::job::{Job, TOKEN_VARIABLE, Task, Word, expect_count};
 use super::launcher::{Launched, Launcher, Members};
 use super::supervisor::Supervisor;
 
-/// Where all processes are.
+/// The host of all processes.
 const HOST: &str = "127.0.0.1";
 
-/// Starts processes on this machine, and others in place of those that fail.
+/// Starts processes on this machine, and restarts those that fail.
 ///
-/// The standard input of a process ends when it is to end, and also when this program is killed. Each process leads a
-/// group of its own, so that Ctrl-C in a terminal is for this program alone, and what it has started is killed with
-/// it.
+/// The standard input of a process closes when the process should end, and also when this program is killed.
+/// Each process leads a process group of its own: Ctrl-C in a terminal only reaches this program, and killing
+/// a process also kills its children.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Processes;
 
@@ -49,7 +49,7 @@ struct Running {
     job: Job,
     tell: Sender<Event>,
     events: Receiver<Event>,
-    /// By the name of the task and the number.
+    /// By task name and number.
     places: BTreeMap<(Arc<str>, u32), Supervisor>,
 }
 

@@ -1,10 +1,10 @@
-//! Command lines of a shell.
+//! Shell command lines.
 
 use std::borrow::Cow;
 
 use super::job::{Job, Task, Word};
 
-/// A word as the shell reads it as one, without anything in it being replaced.
+/// Quotes a word for the shell, without any expansion.
 pub(super) fn quoted(text: &str) -> Cow<'_, str> {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./:=,@%+".contains(&byte);
     if !text.is_empty() && text.bytes().all(is_plain) {
@@ -13,7 +13,7 @@ pub(super) fn quoted(text: &str) -> Cow<'_, str> {
     Cow::Owned(format!("'{}'", text.replace('\'', r"'\''")))
 }
 
-/// A task's command line, in which `number` and `host_of` say what the shell has in their place.
+/// A task's command line, with `number` and `host_of` as shell expressions.
 pub(super) fn command_line(task: &Task, number: &str, host_of: impl Fn(&str) -> String) -> String {
     let word = |word: &Word| match word {
         Word::Text(text) => quoted(text).into_owned(),
@@ -21,7 +21,7 @@ pub(super) fn command_line(task: &Task, number: &str, host_of: impl Fn(&str) -> 
         Word::HostOf(task, after) if after.is_empty() => host_of(task),
         Word::HostOf(task, after) => format!("{}{}", host_of(task), quoted(after)),
     };
-    // A program whose name has a `=` would be read as a variable.
+    // The shell would read a program name with a `=` as a variable.
     let begin = if matches!(task.command.first(), Some(Word::Text(name)) if name.contains('=')) {
         "env -- "
     } else {
@@ -31,7 +31,7 @@ pub(super) fn command_line(task: &Task, number: &str, host_of: impl Fn(&str) -> 
     format!("{begin}{}", words.join(" "))
 }
 
-/// The job's variables, as they stand before a command.
+/// The job's environment variables, as assignments before a command.
 pub(super) fn assignments(job: &Job) -> Vec<String> {
     job.variables().map(|(name, value)| format!("{name}={}", quoted(value))).collect()
 }

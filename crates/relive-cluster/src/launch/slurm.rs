@@ -1,4 +1,4 @@
-//! A script for Slurm.
+//! Scripts for Slurm.
 
 use std::fmt::Write as _;
 
@@ -7,13 +7,15 @@ use super::job::{Job, TOKEN_VARIABLE, Task, Word};
 use super::launcher::{File, Launched, Launcher, Written};
 use super::shell::{assignments, command_line};
 
-/// Writes a script for `sbatch`: a heterogeneous job with a component for each task. The job ends with its first task.
+/// Writes a script for `sbatch`: a heterogeneous job with one component per task. The job ends with its first
+/// task.
 ///
-/// Slurm gives a job its machines once: for more processes, submit another job.
+/// Slurm allocates the machines of a job only once: for more processes, submit another job.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Slurm;
 
-/// Runs a command again while it fails, unless it fails too often. `$1`: how often it may within `$2` seconds.
+/// Repeats a command while it fails, unless it fails too often. `$1`: the allowed failures within `$2`
+/// seconds.
 const AGAIN: &str = r#"again() {
   local most=$1 within=$2 ends=0 since=$SECONDS
   shift 2
@@ -51,7 +53,7 @@ fn token_file(job: &Job) -> String {
 fn script(job: &Job) -> String {
     let mut script = String::from("#!/bin/bash\n");
     let mut say = |line: std::fmt::Arguments<'_>| {
-        // Writing into a string does not fail.
+        // Writing to a string cannot fail.
         let _ = writeln!(script, "{line}");
     };
     say(format_args!("#SBATCH --job-name={}", job.name));
@@ -90,7 +92,7 @@ fn script(job: &Job) -> String {
     say(format_args!("export -f again\n"));
     for (number, task) in job.tasks.iter().enumerate() {
         let group = if job.tasks.len() > 1 { format!("--het-group={number} ") } else { String::new() };
-        // A process that fails does not end the others.
+        // A failed process must not end the others.
         say(format_args!("srun {group}--kill-on-bad-exit=0 bash -c {} &", function(&task.name)));
         if number == 0 {
             say(format_args!("first=$!"));
@@ -100,7 +102,7 @@ fn script(job: &Job) -> String {
     script
 }
 
-/// What a component of a job needs.
+/// The resources of a job component.
 fn options(task: &Task) -> Vec<String> {
     let resources = task.resources;
     let mut options = vec![format!("--ntasks={}", task.count), format!("--cpus-per-task={}", resources.cpus)];
@@ -114,18 +116,18 @@ fn options(task: &Task) -> Vec<String> {
     options
 }
 
-/// Whether a command has the host of a task.
+/// Whether a command contains the host of a task.
 fn is_named(job: &Job, task: &str) -> bool {
     let mut words = job.tasks.iter().flat_map(|task| &task.command);
     words.any(|word| matches!(word, Word::HostOf(other, _) if other == task))
 }
 
-/// The variable with a task's host.
+/// The variable that contains a task's host.
 fn host(task: &str) -> String {
     format!("host_of_{}", task.replace('-', "_"))
 }
 
-/// The function that is a task.
+/// The shell function of a task.
 fn function(task: &str) -> String {
     format!("task_{}", task.replace('-', "_"))
 }

@@ -1,4 +1,4 @@
-//! Keeps one process running: starts it, waits for its end, and starts the next.
+//! Keeps one process running: starts it, waits for its end, and restarts it.
 
 use std::collections::VecDeque;
 use std::io;
@@ -15,7 +15,7 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, wa
 use super::events::{Ended, Event, Member, Next, What};
 use super::job::Restart;
 
-/// A thread that starts a process, waits for its end, and starts another one in its place.
+/// A thread that starts a process, waits for its end, and restarts it.
 pub(super) struct Supervisor {
     shared: Arc<Supervised>,
     thread: Option<JoinHandle<()>>,
@@ -29,10 +29,9 @@ struct Supervised {
 
 #[derive(Default)]
 struct SupervisedState {
-    /// The process, while its number is surely its own: until it was waited for.
+    /// The process, until it was waited for: its process id is certainly valid until then.
     running: Option<Pid>,
-    /// Its standard input. It is kept open while it is to go on, so that a process can see that whoever has started
-    /// it was killed.
+    /// Its standard input. It stays open while the process should run, and closes if this program is killed.
     input: Option<ChildStdin>,
     is_stopped: bool,
     has_ended: bool,
@@ -42,7 +41,7 @@ impl Supervisor {
     /// Starts the first process.
     ///
     /// # Errors
-    /// There is no thread to be had.
+    /// No thread can be started.
     pub(super) fn start(
         member: Member,
         command: Command,
@@ -55,13 +54,13 @@ impl Supervisor {
         Ok(Supervisor { shared, thread: Some(thread) })
     }
 
-    /// No other process follows.
+    /// Prevents restarts.
     pub(super) fn stop(&self) {
         self.shared.state.lock().is_stopped = true;
         self.shared.changed.notify_all();
     }
 
-    /// Waits until its process has ended, and kills it at a moment.
+    /// Waits for the end of the process, and kills it at `kill_at`.
     pub(super) fn end(&mut self, kill_at: Instant) {
         self.stop();
         let mut state = self.shared.state.lock();
@@ -72,19 +71,19 @@ impl Supervisor {
         }
         drop(state);
         if let Some(thread) = self.thread.take() {
-            // A panic was printed, and the process has ended with its input.
+            // The panic was already printed, and the process has ended with its input.
             let _ = thread.join();
         }
     }
 }
 
-/// Kills a process and what it has started.
+/// Kills a process and its children.
 fn kill(process: Pid) {
-    // It may have ended in this moment, which is as good.
+    // The process may have ended at this moment, which is fine.
     let _ = kill_process_group(process, Signal::KILL);
 }
 
-/// What the thread of a place has.
+/// The state of the supervising thread.
 struct Holder {
     member: Member,
     command: Command,
@@ -110,7 +109,7 @@ impl Holder {
         self.shared.changed.notify_all();
     }
 
-    /// Starts a process, unless it was stopped.
+    /// Starts a process, unless stopped.
     fn start(&mut self) -> Option<io::Result<Child>> {
         let mut state = self.shared.state.lock();
         if state.is_stopped {
@@ -126,7 +125,8 @@ impl Holder {
         }))
     }
 
-    /// Waits for its end. Its number is its own until it is waited for, so that nobody else is killed in its place.
+    /// Waits for its end. Its process id remains valid until it is waited for, so no other process can be
+    /// killed instead.
     fn wait(&self, mut child: Child) -> Ended {
         let process = Pid::from_child(&child);
         while let Err(error) = waitid(WaitId::Pid(process), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT) {
@@ -137,7 +137,7 @@ impl Holder {
         let mut state = self.shared.state.lock();
         (state.running, state.input) = (None, None);
         drop(state);
-        // What it has started and left behind ends with it.
+        // Kills its remaining children.
         kill(process);
         match child.wait() {
             Ok(status) => Ended::of(status),
@@ -145,7 +145,7 @@ impl Holder {
         }
     }
 
-    /// Tells how it has ended; whether another one is to be started.
+    /// Reports how the process has ended. Returns whether to restart it.
     fn follows(&self, ended: Ended, failures: &mut VecDeque<Instant>) -> bool {
         if self.shared.state.lock().is_stopped {
             self.tell(What::Ended(ended, Next::Stays));
@@ -164,7 +164,7 @@ impl Holder {
         next == Next::StartsAgain
     }
 
-    /// Whether it is not stopped for so long.
+    /// Waits, and returns whether the supervisor was not stopped meanwhile.
     fn goes_on_for(&self, timeout: Duration) -> bool {
         let mut state = self.shared.state.lock();
         self.shared.changed.wait_while_for(&mut state, |state| !state.is_stopped, timeout);
@@ -172,7 +172,7 @@ impl Holder {
     }
 
     fn tell(&self, what: What) {
-        // Nobody listens any more where the job was dropped.
+        // There is no receiver if the job was dropped.
         let _ = self.events.send(Event { member: self.member.clone(), what });
     }
 }

@@ -1,71 +1,71 @@
-//! What can go wrong in a ring.
+//! The errors of a ring.
 
 use std::fmt::Display;
 
 use thiserror::Error;
 
-/// Why members of a ring cannot go on together.
+/// The reason why members of a ring cannot continue.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum RingError {
-    /// An option out of its range.
+    /// An option is out of range.
     #[error("{name} is {got}, but it must be {expected}")]
     Setting {
-        /// The option.
+        /// The name of the option.
         name: &'static str,
-        /// What it is.
+        /// Its value.
         got: String,
-        /// What it may be.
+        /// The accepted values.
         expected: String,
     },
-    /// The meeting cannot be opened or reached, or not all have come to it.
+    /// The meeting cannot be opened or reached, or not all members have arrived.
     #[error("the meeting at {address}: {reason}")]
     Meeting {
         /// Its address.
         address: String,
-        /// What is wrong.
+        /// The reason.
         reason: String,
     },
-    /// The meeting does not take this member.
+    /// The meeting rejects this member.
     #[error("the meeting at {address} refuses this member: {reason}")]
     Refused {
         /// Its address.
         address: String,
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// A member has died, has failed, or does not answer any more.
+    /// A member has died, has failed, or no longer answers.
     #[error("member {rank} ({address}) is lost: {reason}")]
     Lost {
-        /// Which.
+        /// Its rank.
         rank: u32,
-        /// Where it was.
+        /// Its address.
         address: String,
-        /// How that was noticed, or what it has told.
+        /// How this was detected, or the member's own reason.
         reason: String,
     },
-    /// A member has left the ring in order: it has nothing more to add.
+    /// A member has left the ring normally.
     #[error("member {rank} has left the ring: what all of them did is over")]
     Left {
-        /// Which.
+        /// Its rank.
         rank: u32,
     },
-    /// Members live, and do not come to a call.
+    /// Live members do not join a call.
     #[error(
         "call {call} of the ring has waited {seconds} s for {who}, which has made fewer calls: it is slower than the timeout allows, or it hangs"
     )]
     Late {
-        /// The number of the call, from 1 on.
+        /// The number of the call, from 1.
         call: u64,
-        /// How long it has waited.
+        /// How long the call has waited.
         seconds: u64,
-        /// The members that are missing.
+        /// The missing members.
         who: String,
     },
-    /// A call was told to end while it waited.
+    /// A call was cancelled while it waited.
     #[error("the call of the ring was ended: {reason}")]
     Interrupted {
-        /// Why.
+        /// The reason.
         reason: String,
     },
     /// Members make different calls.
@@ -73,17 +73,17 @@ pub enum RingError {
         "member {rank} calls {theirs}, and this member {own}: all members must make the same calls in the same order"
     )]
     Mismatch {
-        /// The member before this one.
+        /// The preceding member.
         rank: u32,
-        /// What it calls.
+        /// The call of that member.
         theirs: String,
-        /// What this one calls.
+        /// The call of this member.
         own: String,
     },
 }
 
 impl RingError {
-    /// Whether the ring is over in order, because a member has left.
+    /// Whether the ring has ended normally, because a member has left.
     #[must_use]
     pub fn is_over(&self) -> bool {
         matches!(self, RingError::Left { .. })

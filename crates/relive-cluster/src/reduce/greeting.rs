@@ -1,9 +1,9 @@
-//! What members say when they meet. See [`message`](super::message) for how it is written.
+//! The messages of a meeting. See [`message`](super::message) for their encoding.
 //!
 //! | message | fields |
 //! |---|---|
-//! | a member, to the meeting | `relive ring 1`, rank, ranks, job, token, the address where it expects the member before it, process id |
-//! | the meeting, to a member | 0 and, for each rank, address and process id; or 1 and the reason why it is refused |
+//! | a member, to the meeting | `relive ring 1`, rank, ranks, job, token, the address where it expects the preceding member, process id |
+//! | the meeting, to a member | 0 and, for each rank, address and process id; or 1 and the reason for a rejection |
 //! | a member, to the next one | as to the meeting |
 
 use std::fmt;
@@ -16,12 +16,12 @@ use super::message::{Reader, Writer, invalid};
 
 const MAGIC: &str = "relive ring 1";
 
-/// Where a member is.
+/// The address of a member.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct MemberAddress {
-    /// Where it expects the member before it.
+    /// Where it expects the preceding member.
     pub(super) address: String,
-    /// The number of its process.
+    /// Its process id.
     pub(super) process: u64,
 }
 
@@ -32,7 +32,7 @@ impl fmt::Display for MemberAddress {
     }
 }
 
-/// What a member says of itself.
+/// The greeting of a member.
 #[derive(Debug)]
 pub(super) struct Greeting {
     pub(super) rank: u32,
@@ -64,7 +64,8 @@ impl Greeting {
         Ok(Greeting { rank, ranks, job, token, place })
     }
 
-    /// Why it is none of this ring, if so. The token comes first: who does not have it learns nothing else.
+    /// Why it does not belong to this ring, if so. The token is checked first: without it, a member learns
+    /// nothing else.
     pub(super) fn refusal(&self, options: &RingOptions) -> Option<String> {
         let RingOptions { ranks, job, token, .. } = options;
         if !is_same_token(self.token.as_bytes(), token.as_bytes()) {
@@ -82,7 +83,7 @@ impl Greeting {
         None
     }
 
-    /// Whether this is the member of a rank of this ring.
+    /// Whether this is the member of this ring with a rank.
     pub(super) fn is_of(&self, rank: u32, options: &RingOptions) -> bool {
         let RingOptions { ranks, job, token, .. } = options;
         is_same_token(self.token.as_bytes(), token.as_bytes())
@@ -91,7 +92,7 @@ impl Greeting {
     }
 }
 
-/// What the meeting tells a member of all of them.
+/// The meeting's answer to a member, with the addresses of all.
 pub(super) fn welcome(places: &[MemberAddress]) -> Writer {
     let begun = Writer::default().number(0);
     places.iter().fold(begun, |written, place| written.text(&place.address).number(place.process))
@@ -101,7 +102,7 @@ pub(super) fn refused(reason: &str) -> Writer {
     Writer::default().number(1).text(reason)
 }
 
-/// The places of so many members, or why this one is refused.
+/// The addresses of this many members, or the reason for a rejection.
 pub(super) fn answer(mut from: Reader, ranks: u32) -> io::Result<Result<Vec<MemberAddress>, String>> {
     match from.number()? {
         0 => (0..ranks)

@@ -1,4 +1,4 @@
-//! Those that come to a meeting when all members are there: they are told so at once.
+//! Answers connections to a meeting that is complete, without delay.
 
 use std::net::{TcpListener, TcpStream};
 use std::time::Instant;
@@ -10,12 +10,12 @@ use super::greeting::{Greeting, MemberAddress, refused};
 use super::limits::{GREETING_TIMEOUT, MAX_LATECOMERS};
 use super::message::{Inbox, Reader};
 
-/// The door of a meeting that is over. It does not wait for anybody.
+/// The listener of a complete meeting. It never blocks.
 #[derive(Debug)]
 pub(super) struct Latecomers {
     listener: TcpListener,
     options: RingOptions,
-    /// They have connected, and have not said yet who they are.
+    /// Connections that have not sent their greeting.
     connected: Vec<Latecomer>,
 }
 
@@ -27,21 +27,21 @@ struct Latecomer {
 }
 
 impl Latecomers {
-    /// Those of a meeting, whose listener does not wait.
+    /// Takes over the meeting's nonblocking listener.
     pub(super) fn of(listener: TcpListener, options: &RingOptions) -> Latecomers {
         Latecomers { listener, options: options.clone(), connected: Vec::new() }
     }
 
-    /// What has to be looked at when there is something to read.
+    /// The file descriptors to poll for input.
     pub(super) fn fds(&self) -> impl Iterator<Item = PollFd<'_>> {
-        // Those for which there is no room wait, and are not looked for meanwhile.
+        // Connections without room wait, and are not polled meanwhile.
         let has_room = self.connected.len() < MAX_LATECOMERS;
         let listener = has_room.then(|| PollFd::new(&self.listener, PollFlags::IN));
         let sockets = self.connected.iter().map(|latecomer| PollFd::new(&latecomer.socket, PollFlags::IN));
         listener.into_iter().chain(sockets)
     }
 
-    /// Accepts whoever has come, and answers those that have said who they are.
+    /// Accepts new connections, and answers those that have sent their greeting.
     pub(super) fn answer(&mut self, members: &[MemberAddress]) {
         while self.connected.len() < MAX_LATECOMERS
             && let Ok((socket, _)) = self.listener.accept()
@@ -57,12 +57,13 @@ impl Latecomers {
 }
 
 impl Latecomer {
-    /// Reads what it has sent. Once it has said who it is, it is answered, and not heard any more.
+    /// Reads from the connection. Once its greeting is complete, it is answered and dropped. Returns whether
+    /// to keep it.
     fn is_to_be_heard(&mut self, options: &RingOptions, members: &[MemberAddress]) -> bool {
         let is_open = self.inbox.fill(&mut self.socket).unwrap_or(false);
         match self.inbox.next() {
             Ok(Some(message)) => {
-                // It may have gone again.
+                // It may have disconnected.
                 let _ = refused(&refusal(message, options, members)).send(&mut self.socket);
                 false
             }

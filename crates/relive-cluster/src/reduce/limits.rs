@@ -1,37 +1,38 @@
-//! Bounds of rings, each with the reason for its number.
+//! Limits of rings, each with the reason for its value.
 
 use std::time::Duration;
 
-/// Members of a ring: with more of them, the time that a sum goes around is longer than that of most gradients.
+/// The maximum number of members: with more of them, a sum takes longer to pass through the ring than most
+/// gradients take to compute.
 pub(super) const MAX_RANKS: u32 = 1024;
 
-/// Bytes of a message that members greet each other with: a job, a token and addresses.
+/// The maximum size of a greeting: a job, a token and addresses.
 pub(super) const MAX_MESSAGE_BYTES: usize = 1 << 20;
 
-/// Bytes of a text in a message.
+/// The maximum size of a text in a message.
 pub(super) const MAX_TEXT_BYTES: usize = 4096;
 
-/// How long a connection may take to greet. One that says nothing holds the meeting up for so long.
+/// The timeout for a greeting. A silent connection delays the meeting for this long.
 pub(super) const GREETING_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Connections to a meeting that is over, which are heard at the same time; others wait until one of these was
+/// The maximum number of concurrent connections to a complete meeting; others wait until one of these is
 /// answered.
 pub(super) const MAX_LATECOMERS: usize = 16;
 
-/// Time from one look for a new connection to the next, and from one attempt to connect to the next.
+/// Time between two checks for a new connection, and between two attempts to connect.
 pub(super) const LOOK_EVERY: Duration = Duration::from_millis(5);
 
-/// How long a call waits in the system before it looks whether all members live.
+/// How long a call blocks in the system before it checks whether all members are alive.
 pub(super) const SLICE: Duration = Duration::from_millis(50);
 
-/// How long a call waits before the log says for whom.
+/// How long a call waits before it logs for whom.
 pub(super) const QUIET: Duration = Duration::from_secs(5);
 
-/// A member is heard of so many times in the time of its allowed silence.
+/// The number of signs of life that a member sends within the allowed silence.
 pub(super) const BEATS_IN_SILENCE: u32 = 8;
 
-/// Bytes that are read at once: they are still in the processor's cache when they are added.
+/// The maximum size of a read: the bytes are still in the processor's cache when they are added.
 pub(super) const CHUNK_BYTES: usize = 256 << 10;
 
-/// Bytes of a connection that may be on their way in the system.
+/// The size of a connection's buffers in the system.
 pub(super) const SOCKET_BUFFER_BYTES: usize = 4 << 20;

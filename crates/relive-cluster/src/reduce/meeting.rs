@@ -1,4 +1,4 @@
-//! Where members find each other.
+//! The meeting of a ring's members.
 
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
@@ -14,7 +14,7 @@ use super::transfer::Links;
 use super::watch::Watch;
 use super::{Ring, RingError, RingOptions};
 
-/// Where the members of a ring meet: the first one opens it.
+/// The meeting of a ring's members, opened by member 0.
 #[derive(Debug)]
 pub struct Meeting {
     listener: TcpListener,
@@ -23,12 +23,12 @@ pub struct Meeting {
 }
 
 impl Meeting {
-    /// Opens a meeting at an IP address and a port, which is a free one for 0. Members of other machines need an
-    /// address that they reach.
+    /// Opens a meeting at an IP address and a port; port 0 selects a free one. Members on other machines must
+    /// be able to reach the address.
     ///
     /// # Errors
-    /// [`Setting`](RingError::Setting): options out of their ranges; [`Meeting`](RingError::Meeting): nobody can
-    /// listen there.
+    /// [`Setting`](RingError::Setting): options are out of range; [`Meeting`](RingError::Meeting): the
+    /// address cannot be listened on.
     pub fn open(address: &str, options: RingOptions) -> Result<Meeting, RingError> {
         options.validate(0)?;
         let opened = TcpListener::bind(address).and_then(|listener| {
@@ -41,17 +41,17 @@ impl Meeting {
         Ok(Meeting { listener, address: at, options })
     }
 
-    /// Where the others join.
+    /// The address that the others join.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Waits for all members; the ring of the first one. Meanwhile `check` is called now and then, and ends the
-    /// meeting by the reason that it gives.
+    /// Waits for all members, and returns the ring of member 0. Calls `check` periodically meanwhile; its
+    /// error cancels the meeting.
     ///
     /// # Errors
-    /// [`Meeting`](RingError::Meeting): not all members have come in time; what `check` gives.
+    /// [`Meeting`](RingError::Meeting): not all members have arrived in time; the error of `check`.
     pub fn ring(self, mut check: impl FnMut() -> Result<(), String>) -> Result<Ring, RingError> {
         let told = |reason: String| RingError::meeting(&self.address, reason);
         let (ranks, until) = (self.options.ranks, Instant::now() + self.options.meeting);
@@ -89,7 +89,7 @@ impl Meeting {
             .map_err(|(rank, error)| told(format!("member {rank}: {error}")))
     }
 
-    /// Takes up whoever has come, or tells it why not.
+    /// Admits or rejects a new connection.
     fn admit(&self, mut socket: TcpStream, members: &mut [Option<(TcpStream, MemberAddress)>]) {
         let greeted = socket
             .set_nonblocking(false)
@@ -109,18 +109,19 @@ impl Meeting {
         });
         match refusal {
             None => members[(greeting.rank - 1) as usize] = Some((socket, greeting.place)),
-            // It may have gone again.
+            // It may have disconnected.
             Some(reason) => drop(refused(&reason).send(&mut socket)),
         }
     }
 }
 
 impl Ring {
-    /// Joins the meeting at an address, `host:port`, which may be opened a little later; the ring of this member.
+    /// Joins the meeting at an address, `host:port`, which may be opened slightly later. Returns the ring of
+    /// this member.
     ///
     /// # Errors
-    /// [`Setting`](RingError::Setting): options out of their ranges, or a rank that is not 1 to one less than there
-    /// are members; [`Meeting`](RingError::Meeting): there is none in time, or not all members come;
+    /// [`Setting`](RingError::Setting): options are out of range, or the rank is not between 1 and `ranks -
+    /// 1`; [`Meeting`](RingError::Meeting): there is no meeting in time, or not all members arrive;
     /// [`Refused`](RingError::Refused).
     #[expect(clippy::needless_pass_by_value, reason = "as those of a meeting")]
     pub fn join(address: &str, rank: u32, options: RingOptions) -> Result<Ring, RingError> {
@@ -136,7 +137,7 @@ impl Ring {
             let data = listen_beside(own.ip())?;
             let place = MemberAddress { address: data.address.clone(), process: std::process::id().into() };
             Greeting::new(rank, &options, place).written().send(&mut socket)?;
-            // The meeting itself ends a little earlier.
+            // The meeting itself ends slightly earlier.
             let answered = Reader::receive(&mut socket, until + GREETING_TIMEOUT)?;
             Ok((data, answer(answered, options.ranks)?, socket.peer_addr()?.ip()))
         });
@@ -144,7 +145,7 @@ impl Ring {
             joined.map_err(|error| told(format!("it has ended before all were there: {error}")))?;
         let mut places =
             answered.map_err(|reason| RingError::Refused { address: address.to_owned(), reason })?;
-        // The first member listens where this one has reached it.
+        // Member 0 listens at the address where this one has reached it.
         if let Ok(mut own) = places[0].address.parse::<SocketAddr>() {
             own.set_ip(first);
             places[0].address = own.to_string();
@@ -154,7 +155,7 @@ impl Ring {
     }
 }
 
-/// Where a member expects the one before it.
+/// The listener for the preceding member.
 struct Data {
     listener: TcpListener,
     address: String,
@@ -167,7 +168,7 @@ fn listen_beside(ip: IpAddr) -> io::Result<Data> {
     Ok(Data { listener, address })
 }
 
-/// Connects to an address, once somebody listens there.
+/// Connects to an address, once something listens there.
 fn reached(address: &str, until: Instant) -> io::Result<TcpStream> {
     loop {
         let error = match connected(address, until) {
@@ -194,7 +195,7 @@ fn connected(address: &str, until: Instant) -> io::Result<TcpStream> {
     Err(last)
 }
 
-/// Connects with both neighbours; the ring, or which neighbour could not be connected with.
+/// Connects to both neighbours. Returns the ring, or the neighbour whose connection failed.
 fn linked(
     rank: u32,
     options: &RingOptions,
@@ -220,7 +221,7 @@ fn linked(
     Ok(Ring::linked(rank, options, links, watch))
 }
 
-/// The connection of the member before this one. Others are closed.
+/// Accepts the connection of the preceding member, and closes others.
 fn accepted(data: &Data, before: u32, options: &RingOptions, until: Instant) -> io::Result<TcpStream> {
     loop {
         match data.listener.accept() {
@@ -240,17 +241,17 @@ fn accepted(data: &Data, before: u32, options: &RingOptions, until: Instant) -> 
     }
 }
 
-/// A connection of the ring, which does not wait.
+/// Makes a connection of the ring nonblocking and sets its options.
 fn tuned(socket: TcpStream) -> io::Result<TcpStream> {
     socket.set_nodelay(true)?;
     socket.set_nonblocking(true)?;
-    // A system that gives less is slower, nothing else.
+    // A smaller buffer only costs speed.
     let _ = sockopt::set_socket_send_buffer_size(&socket, SOCKET_BUFFER_BYTES);
     let _ = sockopt::set_socket_recv_buffer_size(&socket, SOCKET_BUFFER_BYTES);
     Ok(socket)
 }
 
-/// Whether the other end has not closed it.
+/// Whether the peer has not closed the connection.
 fn is_open(socket: &TcpStream) -> bool {
     let _ = socket.set_nonblocking(true);
     let peeked = socket.peek(&mut [0]);

@@ -1,5 +1,5 @@
-//! Messages between members: a length of 4 bytes, and so many bytes. Numbers are little endian, a text is its length
-//! (4 bytes) and its bytes.
+//! Messages between members: a length of 4 bytes, then the content. Numbers are little endian; a text is its
+//! length (4 bytes) and its bytes.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use super::limits::{MAX_MESSAGE_BYTES, MAX_TEXT_BYTES};
 
-/// A message that is being written.
+/// A message to be written.
 #[derive(Debug, Default)]
 pub(super) struct Writer(Vec<u8>);
 
@@ -25,7 +25,7 @@ impl Writer {
         self
     }
 
-    /// The message with its length before it.
+    /// The message, preceded by its length.
     pub(super) fn framed(self) -> Vec<u8> {
         let mut bytes = u32::try_from(self.0.len()).unwrap_or(u32::MAX).to_le_bytes().to_vec();
         bytes.extend_from_slice(&self.0);
@@ -37,7 +37,7 @@ impl Writer {
     }
 }
 
-/// A message that has come.
+/// A received message.
 #[derive(Debug)]
 pub(super) struct Reader {
     bytes: Vec<u8>,
@@ -78,7 +78,7 @@ impl Reader {
         Ok(String::from_utf8_lossy(self.take(length)?).into_owned())
     }
 
-    /// The next message of a connection, which must be there by then.
+    /// Receives the next message of a connection, with a deadline.
     pub(super) fn receive(from: &mut TcpStream, until: Instant) -> io::Result<Reader> {
         let mut length = [0; 4];
         read_exact(from, &mut length, until)?;
@@ -90,7 +90,7 @@ impl Reader {
     }
 }
 
-/// The length of a message, if it may be as long.
+/// Checks the length of a message.
 fn checked(length: [u8; 4]) -> io::Result<usize> {
     let length = usize::try_from(u32::from_le_bytes(length)).unwrap_or(usize::MAX);
     if length > MAX_MESSAGE_BYTES {
@@ -120,12 +120,13 @@ fn read_exact(from: &mut TcpStream, mut bytes: &mut [u8], until: Instant) -> io:
     Ok(())
 }
 
-/// Takes whole messages out of bytes that have come so far.
+/// Extracts complete messages from the bytes received so far.
 #[derive(Debug, Default)]
 pub(super) struct Inbox(Vec<u8>);
 
 impl Inbox {
-    /// Reads once; whether the connection is still open. The socket may wait, so that something must be there.
+    /// Reads once. Returns whether the connection is still open. The socket may block, so data must be
+    /// available.
     pub(super) fn fill(&mut self, from: &mut TcpStream) -> io::Result<bool> {
         let mut bytes = [0; 4096];
         match from.read(&mut bytes) {
@@ -138,7 +139,7 @@ impl Inbox {
         }
     }
 
-    /// The next message, if it is whole.
+    /// The next message, if it is complete.
     pub(super) fn next(&mut self) -> io::Result<Option<Reader>> {
         let Some((length, rest)) = self.0.split_first_chunk::<4>() else { return Ok(None) };
         let length = checked(*length)?;

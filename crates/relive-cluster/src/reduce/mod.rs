@@ -1,7 +1,8 @@
-//! Numbers that several processes have in common: sums and means of their arrays, by a ring.
+//! Collective operations of several processes, such as sums and means of their arrays, by a ring.
 //!
-//! Each process is a *member* with a *rank*, from 0 on. Member 0 opens a [`Meeting`], the others [join](Ring::join)
-//! it, and all of them get a [`Ring`]. Each call of a ring is one that all members make, in the same order.
+//! Each process is a *member* with a *rank*, from 0 on. Member 0 opens a [`Meeting`], the others
+//! [join](Ring::join) it, and all of them get a [`Ring`]. All members make the same calls of a ring, in the
+//! same order.
 //!
 //! ```
 //! use relive_cluster::reduce::{Meeting, Reduction, Ring, RingOptions};
@@ -24,12 +25,12 @@
 //! # Ok::<(), relive_cluster::reduce::RingError>(())
 //! ```
 //!
-//! A sum of 32-bit floats depends on the order of its terms. The order is fixed by the ranks, and each sum is made
-//! once and then copied: all members get the same bits, in every run.
+//! A sum of 32-bit floats depends on the order of its terms. The ranks determine this order, and each sum is
+//! computed once and then copied: all members get the same bits, in every run.
 //!
-//! Every call ends. A member that has died, or that is stopped, is named to all others within
-//! [`RingOptions::silence`]; one that lives and does not come to a call within [`RingOptions::timeout`], too. An
-//! array that has another length, or a member of another job, is refused.
+//! Every call ends. If a member dies or is suspended, all others get an error that names it within
+//! [`RingOptions::silence`]. The same holds for a live member that does not join a call within
+//! [`RingOptions::timeout`]. Arrays of different lengths and members of another job are rejected.
 
 mod error;
 mod greeting;

@@ -1,30 +1,31 @@
-//! What the members of a ring agree on.
+//! The common options of a ring's members.
 
 use std::time::Duration;
 
 use super::RingError;
 use super::limits::{MAX_RANKS, MAX_TEXT_BYTES};
 
-/// What the members of a ring agree on. Number, job and token must be the same for all.
+/// The common options of a ring's members. `ranks`, `job` and `token` must be equal for all.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RingOptions {
-    /// How many members there are.
+    /// The number of members.
     pub ranks: u32,
-    /// What they do together, such as a run's name: a member of another job is refused.
+    /// The common work, such as a run's name: members of another job are rejected.
     pub job: String,
-    /// What a member shows to be let in. It is sent as it is: whoever can read the network can read it.
+    /// The token that members present. It is sent in plain text: anyone who can read the network traffic can
+    /// read it.
     pub token: String,
     /// How long the meeting waits for all members.
     pub meeting: Duration,
-    /// How long a call waits for members that live.
+    /// How long a call waits for live members.
     pub timeout: Duration,
     /// A member that sends nothing for this long counts as lost. A process that ends is noticed at once.
     pub silence: Duration,
 }
 
 impl Default for RingOptions {
-    /// One member alone, an empty job and token; a minute for the meeting, ten minutes for a call, ten seconds of
-    /// silence.
+    /// A single member, an empty job and token; a minute for the meeting, ten minutes for a call, ten seconds
+    /// of silence.
     fn default() -> RingOptions {
         RingOptions {
             ranks: 1,
@@ -38,7 +39,7 @@ impl Default for RingOptions {
 }
 
 impl RingOptions {
-    /// Whether all are within their ranges, and this rank is one.
+    /// Checks that all options and this rank are within their ranges.
     pub(super) fn validate(&self, rank: u32) -> Result<(), RingError> {
         let refused = |name, got: String, expected: String| Err(RingError::Setting { name, got, expected });
         if self.ranks == 0 || self.ranks > MAX_RANKS {

@@ -11,20 +11,21 @@ use super::transfer::{Broken, Head, Links, Transfer};
 use super::watch::Watch;
 use super::{RingError, RingOptions};
 
-/// A member's end of a ring. All members make the same calls in the same order; each of them waits for the others.
+/// A member's end of a ring. All members make the same calls in the same order; each call waits for the
+/// others.
 ///
-/// A ring that is dropped without [`leave`](Self::leave) fails for the others, too.
+/// Dropping a ring without [`leave`](Self::leave) makes it fail for the others, too.
 #[derive(Debug)]
 pub struct Ring {
     rank: u32,
     ranks: u32,
     timeout: Duration,
     check: Option<Check>,
-    /// None if there is one member.
+    /// `None` for a single member.
     joint: Option<Joint>,
 }
 
-/// Is asked while a call waits.
+/// Called while a call waits.
 struct Check(Box<dyn Fn() -> Result<(), String> + Send + Sync>);
 
 impl fmt::Debug for Check {
@@ -42,13 +43,13 @@ struct Joint {
 #[derive(Debug)]
 struct Calls {
     links: Links,
-    /// Calls that have begun.
+    /// The number of calls so far.
     begun: u64,
     has_ended: bool,
 }
 
 impl Ring {
-    /// A ring of one member, which has all there is.
+    /// A ring with a single member.
     #[must_use]
     pub fn alone() -> Ring {
         Ring { rank: 0, ranks: 1, timeout: Duration::MAX, check: None, joint: None }
@@ -65,32 +66,32 @@ impl Ring {
         }
     }
 
-    /// Calls `check` some twenty times a second while a call waits, which ends by the reason that it gives, such as
-    /// that a user wants it to.
+    /// Calls `check` about twenty times a second while a call waits. Its error, such as an interrupt by the
+    /// user, cancels the call.
     #[must_use]
     pub fn checked_by(mut self, check: impl Fn() -> Result<(), String> + Send + Sync + 'static) -> Ring {
         self.check = Some(Check(Box::new(check)));
         self
     }
 
-    /// The number of this member, from 0 on.
+    /// The rank of this member, from 0.
     #[must_use]
     pub fn rank(&self) -> u32 {
         self.rank
     }
 
-    /// How many members there are.
+    /// The number of members.
     #[must_use]
     pub fn ranks(&self) -> u32 {
         self.ranks
     }
 
-    /// Puts the sum or the mean of all members' arrays in the place of each. All get the same bits.
+    /// Replaces the array of each member by the sum or the mean over all members. All get the same bits.
     ///
     /// # Errors
-    /// [`Mismatch`](RingError::Mismatch): another member calls something else, or with another length;
-    /// [`Lost`](RingError::Lost), [`Left`](RingError::Left), [`Late`](RingError::Late). The numbers are undefined
-    /// then, and the ring is of no more use.
+    /// [`Mismatch`](RingError::Mismatch): another member makes a different call, or passes another length;
+    /// [`Lost`](RingError::Lost), [`Left`](RingError::Left), [`Late`](RingError::Late). The numbers are then
+    /// undefined, and the ring is unusable.
     pub fn all_reduce(&self, numbers: &mut [f32], reduction: Reduction) -> Result<(), RingError> {
         let kind = match reduction {
             Reduction::Sum => Call::Sum,
@@ -100,10 +101,10 @@ impl Ring {
         self.call(kind, bytemuck::cast_slice_mut(numbers), schedule)
     }
 
-    /// The numbers of all members, rank by rank. All give equally many.
+    /// Returns the numbers of all members, by rank. All must pass equally many.
     ///
     /// # Errors
-    /// As [`all_reduce`](Self::all_reduce).
+    /// The same as for [`all_reduce`](Self::all_reduce).
     pub fn gather(&self, numbers: &[f64]) -> Result<Vec<Vec<f64>>, RingError> {
         let (own, count) = (self.rank as usize, numbers.len());
         let mut all = vec![0.0; count * self.ranks as usize];
@@ -113,29 +114,29 @@ impl Ring {
         Ok((0..self.ranks as usize).map(|rank| all[rank * count..(rank + 1) * count].to_vec()).collect())
     }
 
-    /// Puts the bytes of member 0 in the place of those of all others, which may have another length.
+    /// Replaces the bytes of all members by those of member 0; lengths may differ.
     ///
     /// # Errors
-    /// As [`all_reduce`](Self::all_reduce), but for lengths.
+    /// The same as for [`all_reduce`](Self::all_reduce), except for lengths.
     pub fn broadcast(&self, bytes: &mut Vec<u8>) -> Result<(), RingError> {
         let mut length = (bytes.len() as u64).to_le_bytes();
         let schedule = |len| Schedule::broadcast(self.rank, self.ranks, len);
         self.call(Call::Broadcast, &mut length, schedule)?;
-        // More than there is memory for cannot have been sent.
+        // A length beyond the memory size cannot be genuine.
         bytes.resize(usize::try_from(u64::from_le_bytes(length)).unwrap_or(usize::MAX), 0);
         self.call(Call::Broadcast, bytes, schedule)
     }
 
-    /// Whether all members are still there. It does not wait.
+    /// Checks, without waiting, that all members are alive.
     ///
     /// # Errors
-    /// A member is lost: the error names it, and the reason.
+    /// A member is lost: the error has its rank and the reason.
     pub fn check(&self) -> Result<(), RingError> {
         self.joint.as_ref().map_or(Ok(()), |joint| joint.watch.check(None))
     }
 
-    /// Leaves in order: this member has nothing more to add. The others complete the calls that it took part in; what
-    /// they call after those gives [`Left`](RingError::Left).
+    /// Leaves normally. The others complete the calls that this member took part in; their later calls return
+    /// [`Left`](RingError::Left).
     pub fn leave(&self) {
         self.end(None);
     }
@@ -153,7 +154,7 @@ impl Ring {
         }
     }
 
-    /// Makes a call. If this member gives up, it tells the others at once.
+    /// Makes a call. If this member gives up, it notifies the others at once.
     fn call(
         &self,
         call: Call,
@@ -232,7 +233,7 @@ impl Drop for Ring {
     }
 }
 
-/// What is called.
+/// The kind of a call.
 #[derive(Debug, Clone, Copy)]
 enum Call {
     Sum,
@@ -258,7 +259,7 @@ impl Call {
     }
 }
 
-/// A head, for people.
+/// Describes a head, for messages.
 fn told(head: &Head) -> String {
     let mut numbers = head.chunks_exact(8).map(|bytes| {
         let mut number = [0; 8];

@@ -1,8 +1,8 @@
-//! Which parts of a buffer go around the ring, and in which order.
+//! Which parts of a buffer pass through the ring, and in which order.
 
 use std::ops::Range;
 
-/// What becomes of the arrays of all members.
+/// How to combine the arrays of all members.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reduction {
     /// Their sum.
@@ -11,26 +11,27 @@ pub enum Reduction {
     Mean,
 }
 
-/// What becomes of bytes that come.
+/// How to combine received bytes with one's own.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Combine {
-    /// They take the place of one's own.
+    /// Replace one's own.
     Copy,
-    /// They are float32, and one's own are added.
+    /// Add them as float32.
     Add,
-    /// The same; the sum, which is that of all members then, is multiplied by this.
+    /// Add them as float32, and multiply the result, which is the sum over all members, by this factor.
     AddLast(f32),
 }
 
-/// What a member sends to the next and receives from the one before. Both are streams: each part begins as soon as
-/// the bytes are there.
+/// What a member sends to the next one and receives from the preceding one. Both are streams: each part
+/// begins as soon as its bytes are available.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Schedule {
-    /// Parts to be sent.
+    /// The parts to send.
     pub(super) sends: Vec<Range<usize>>,
-    /// Parts that come.
+    /// The parts to receive.
     pub(super) receives: Vec<(Range<usize>, Combine)>,
-    /// How many parts to be sent are there from the beginning. Each of the others is the part that came so many before.
+    /// How many of the parts to send are available from the beginning. Each later part is the received part
+    /// with an index smaller by this number.
     pub(super) own: usize,
 }
 
@@ -41,7 +42,8 @@ fn part(index: u32, count: u32, len: usize) -> Range<usize> {
 }
 
 impl Schedule {
-    /// Sums of `len` float32: each part is summed on its way through the ring, and then copied on its way through it.
+    /// Sums `len` float32 numbers: each part is summed on its way through the ring, and the sum is then
+    /// copied on a second way.
     #[expect(clippy::cast_precision_loss, reason = "members are few")]
     pub(super) fn all_reduce(rank: u32, ranks: u32, len: usize, reduction: Reduction) -> Schedule {
         let scale = match reduction {
@@ -65,7 +67,7 @@ impl Schedule {
         }
     }
 
-    /// A slot of each member: all get all.
+    /// One slot per member: all receive all.
     pub(super) fn gather(rank: u32, ranks: u32, slot: usize) -> Schedule {
         let of = |before: u32| {
             let index = ((rank + ranks - before) % ranks) as usize;
@@ -78,7 +80,7 @@ impl Schedule {
         }
     }
 
-    /// All bytes of the first member: each passes on what comes.
+    /// All bytes of member 0: each member forwards what it receives.
     pub(super) fn broadcast(rank: u32, ranks: u32, len: usize) -> Schedule {
         let whole = 0..len;
         Schedule {
@@ -93,7 +95,7 @@ impl Schedule {
 mod tests {
     use super::*;
 
-    /// Runs the schedules of all members hop by hop on numbers.
+    /// Runs the schedules of all members on numbers, hop by hop.
     fn reduced(mut members: Vec<Vec<f32>>, reduction: Reduction) -> Vec<Vec<f32>> {
         let (ranks, len) = (u32::try_from(members.len()).unwrap(), members[0].len());
         let schedules: Vec<_> =

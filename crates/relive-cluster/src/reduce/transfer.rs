@@ -1,4 +1,4 @@
-//! One call of a ring: bytes go out and come in at once, on one thread.
+//! A call of a ring: sends and receives concurrently, on one thread.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -9,15 +9,15 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use super::limits::CHUNK_BYTES;
 use super::schedule::{Combine, Schedule};
 
-/// Bytes before each call: what is called, the length, and the call's number.
+/// The bytes before each call: its kind, its length, and its number.
 pub(super) type Head = [u8; 24];
 
-/// The connections of a member, which do not wait.
+/// The nonblocking connections of a member.
 #[derive(Debug)]
 pub(super) struct Links {
     pub(super) next: TcpStream,
     pub(super) before: TcpStream,
-    /// What is read before it is added, in float32 for its alignment.
+    /// Memory for received numbers before they are added; float32 for its alignment.
     scratch: Vec<f32>,
 }
 
@@ -27,14 +27,14 @@ impl Links {
     }
 }
 
-/// Which neighbour a call has failed at.
+/// The neighbour at which a call has failed.
 #[derive(Debug)]
 pub(super) enum Broken {
     Next(io::Error),
     Before(io::Error),
 }
 
-/// A call on its way.
+/// A call in progress.
 pub(super) struct Transfer<'a> {
     buffer: &'a mut [u8],
     schedule: Schedule,
@@ -42,10 +42,10 @@ pub(super) struct Transfer<'a> {
     head_sent: usize,
     their_head: Head,
     head_came: usize,
-    /// The part that is being sent and the one that comes, each with the bytes of it that are done.
+    /// The indices of the current parts in both directions, each with the number of completed bytes.
     sending: (usize, usize),
     coming: (usize, usize),
-    /// Bytes in the scratch memory that are no whole number yet.
+    /// Bytes in the scratch memory that do not form a whole number yet.
     carried: usize,
 }
 
@@ -66,12 +66,12 @@ impl<'a> Transfer<'a> {
         }
     }
 
-    /// What the member before calls, once it is known.
+    /// The call of the preceding member, once it is known.
     pub(super) fn their_head(&self) -> Option<&Head> {
         (self.head_came == self.head.len()).then_some(&self.their_head)
     }
 
-    /// Whether everything has been sent, and has come.
+    /// Whether everything was sent and received.
     pub(super) fn is_done(&self) -> bool {
         self.is_sent() && self.has_come()
     }
@@ -84,15 +84,15 @@ impl<'a> Transfer<'a> {
         self.head_came == self.head.len() && self.coming.0 == self.schedule.receives.len()
     }
 
-    /// Sends and receives what goes without waiting; whether there was something.
+    /// Sends and receives what is possible without blocking. Returns whether there was any progress.
     pub(super) fn advance(&mut self, links: &mut Links) -> Result<bool, Broken> {
-        // First what comes: it may be sent on.
+        // Receives first: the data may be forwarded.
         let came = self.receive(links).map_err(Broken::Before)?;
         let sent = self.send(&mut links.next).map_err(Broken::Next)?;
         Ok(came || sent)
     }
 
-    /// Waits until something can be sent or has come, for no longer than this.
+    /// Waits until it can send or receive, up to a time.
     pub(super) fn wait(&self, links: &Links, most: Duration) -> io::Result<()> {
         let mut fds = Vec::with_capacity(2);
         if !self.has_come() {
@@ -108,7 +108,7 @@ impl<'a> Transfer<'a> {
         }
     }
 
-    /// Bytes of the part that is being sent that are there.
+    /// The available bytes of the part that is being sent.
     fn sendable(&self) -> usize {
         let ((index, done), own) = (self.sending, self.schedule.own);
         let Some(part) = self.schedule.sends.get(index) else { return 0 };
@@ -144,7 +144,7 @@ impl<'a> Transfer<'a> {
         }
     }
 
-    /// Reads once; whether there was something.
+    /// Reads once. Returns whether anything was read.
     fn receive(&mut self, links: &mut Links) -> io::Result<bool> {
         if self.head_came < self.head.len() {
             let Some(count) = unless_empty(links.before.read(&mut self.their_head[self.head_came..]))? else {
@@ -155,7 +155,7 @@ impl<'a> Transfer<'a> {
             return Ok(true);
         }
         if self.their_head != self.head {
-            // Whoever calls this tells of it.
+            // The caller reports this.
             return Ok(false);
         }
         let Some((part, combine)) = self.schedule.receives.get(self.coming.0).cloned() else {
@@ -179,7 +179,7 @@ impl<'a> Transfer<'a> {
         }
     }
 
-    /// Adds what has come to one's own; the bytes that are done.
+    /// Adds received numbers to one's own. Returns the number of completed bytes.
     fn add(
         &mut self,
         Links { before, scratch, .. }: &mut Links,
@@ -191,7 +191,7 @@ impl<'a> Transfer<'a> {
         let Some(count) = unless_empty(before.read(&mut bytes[self.carried..]))? else { return Ok(None) };
         let filled = self.carried + count;
         let whole = filled - filled % 4;
-        // The buffer is of float32, and parts are of whole numbers.
+        // The buffer is of float32, and parts consist of whole numbers.
         let own: &mut [f32] = bytemuck::cast_slice_mut(&mut self.buffer[rest.start..rest.start + whole]);
         let came: &[f32] = &scratch[..whole / 4];
         match scale {
@@ -205,7 +205,7 @@ impl<'a> Transfer<'a> {
     }
 }
 
-/// Bytes that were written; none if there is no room.
+/// The number of written bytes; `None` if the buffer is full.
 fn unless_full(written: io::Result<usize>) -> io::Result<Option<usize>> {
     match written {
         Ok(count) => Ok(Some(count)),
@@ -214,7 +214,7 @@ fn unless_full(written: io::Result<usize>) -> io::Result<Option<usize>> {
     }
 }
 
-/// Bytes that were read; none if nothing has come.
+/// The number of read bytes; `None` if there is no data.
 fn unless_empty(read: io::Result<usize>) -> io::Result<Option<usize>> {
     match unless_full(read)? {
         Some(0) => Err(io::Error::new(ErrorKind::UnexpectedEof, "it has closed the connection")),

@@ -1,16 +1,16 @@
-//! Which members of the ring live: each sends signs of life to the first member.
+//! Detects which members of the ring are alive: each sends signs of life to member 0.
 //!
-//! A member has a connection to the first, besides those of the ring. Both send messages on it several times within
-//! the silence that the options allow. A message has four fields (see [`message`](super::message)): kind, rank,
-//! calls, text.
+//! A member has a connection to member 0, in addition to those of the ring. Both sides send messages on it
+//! several times within the allowed silence. A message has four fields (see [`message`](super::message)):
+//! kind, rank, calls, text.
 //!
 //! | kind | meaning |
 //! |---|---|
-//! | 0 | the member of this rank lives and has begun so many calls |
-//! | 1 | it has left in order after so many calls |
-//! | 2 | it is lost, or has failed; the text says why |
+//! | 0 | the member with this rank is alive, and has begun this many calls |
+//! | 1 | it has left normally after this many calls |
+//! | 2 | it is lost or has failed; the text is the reason |
 //!
-//! The first member passes each message on to all others.
+//! Member 0 forwards each message to all others.
 
 use std::net::TcpStream;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ const LIVES: u64 = 0;
 const HAS_LEFT: u64 = 1;
 const IS_LOST: u64 = 2;
 
-/// What is known of the members, as the calls of a ring see it.
+/// The state of the members, for the calls of a ring.
 #[derive(Debug)]
 pub(super) struct Watch(Arc<Watched>);
 
@@ -40,23 +40,23 @@ struct Watched {
     places: Vec<MemberAddress>,
     silence: Duration,
     state: Mutex<MemberStates>,
-    /// Is told when it is over.
+    /// Notified when the ring is over.
     changed: Condvar,
-    /// The writing halves of the connections, by rank.
+    /// The write halves of the connections, by rank.
     peers: Mutex<Vec<(u32, TcpStream)>>,
     is_done: AtomicBool,
 }
 
 #[derive(Debug)]
 struct MemberStates {
-    /// Calls that each has begun, as far as it has told.
+    /// The number of calls that each member has reported.
     calls: Vec<u64>,
-    /// The first member that has left, and after how many calls.
+    /// The first member that has left, and its number of calls.
     left: Option<(u32, u64)>,
     lost: Option<RingError>,
 }
 
-/// The connection to a member, as the thread that listens has it.
+/// The connection to a member, for the listening thread.
 struct Peer {
     rank: u32,
     socket: TcpStream,
@@ -66,7 +66,7 @@ struct Peer {
 }
 
 impl Watch {
-    /// Listens to these members, on a thread of its own.
+    /// Listens to these members on a thread of its own.
     pub(super) fn start(
         rank: u32,
         places: Vec<MemberAddress>,
@@ -77,7 +77,7 @@ impl Watch {
         let mut writing = Vec::new();
         for (rank, socket) in &peers {
             socket.set_nodelay(true)?;
-            // A peer that takes nothing more is silent as well, and named for that.
+            // A peer that no longer reads is also silent, and is reported for that.
             socket.set_write_timeout(Some(SLICE))?;
             writing.push((*rank, socket.try_clone()?));
         }
@@ -100,20 +100,20 @@ impl Watch {
         Ok(Watch(shared))
     }
 
-    /// This member begins a call.
+    /// Notes that this member begins a call.
     pub(super) fn begin(&self, call: u64) {
         self.0.state.lock().calls[self.0.rank as usize] = call;
     }
 
     /// # Errors
-    /// Why this call, or any if there is none, will not be completed.
+    /// The reason why this call, or any if there is none, will not complete.
     pub(super) fn check(&self, call: Option<u64>) -> Result<(), RingError> {
         let state = self.0.state.lock();
         state.verdict(call).map_or(Ok(()), Err)
     }
 
-    /// Why the connection to a neighbour has broken: the message about it, if one comes within the silence, otherwise
-    /// `reason`.
+    /// Why the connection to a neighbour has broken: the message about it, if one arrives within the allowed
+    /// silence, otherwise `reason`.
     pub(super) fn why_broken(&self, rank: u32, call: u64, reason: &str) -> RingError {
         let until = Instant::now() + self.0.silence;
         let mut state = self.0.state.lock();
@@ -127,7 +127,7 @@ impl Watch {
         }
     }
 
-    /// Who has begun fewer calls, as far as they have told.
+    /// The members that have begun fewer calls, according to their reports.
     pub(super) fn late(&self, call: u64) -> String {
         let state = self.0.state.lock();
         let late = (0_u32..).zip(&state.calls).filter(|(_, calls)| **calls < call).map(|(rank, _)| rank);
@@ -135,12 +135,12 @@ impl Watch {
         if told.is_empty() { "members that do not go on".to_owned() } else { told.join(" and ") }
     }
 
-    /// Tells the others that this member has nothing more to add, or why it cannot go on.
+    /// Notifies the others that this member has finished, or why it failed.
     pub(super) fn end(&self, calls: u64, failure: Option<&str>) {
         let kind = if failure.is_some() { IS_LOST } else { HAS_LEFT };
         self.0.tell(kind, self.0.rank, calls, failure.unwrap_or_default(), None);
         for (_, peer) in &*self.0.peers.lock() {
-            // It may be gone already.
+            // The connection may be closed already.
             let _ = peer.shutdown(std::net::Shutdown::Write);
         }
         self.0.is_done.store(true, Ordering::Relaxed);
@@ -153,7 +153,7 @@ impl MemberStates {
             return Some(lost.clone());
         }
         let (rank, calls) = self.left?;
-        // What it took part in will be completed.
+        // The calls that it took part in will complete.
         call.is_none_or(|call| call > calls).then_some(RingError::Left { rank })
     }
 }
@@ -171,11 +171,11 @@ impl Watched {
         RingError::Lost { rank, address: self.address(rank), reason: reason.to_owned() }
     }
 
-    /// Sends a message to all, but for one.
+    /// Sends a message to all members except one.
     fn tell(&self, kind: u64, rank: u32, calls: u64, text: &str, but: Option<u32>) {
         for (peer, socket) in &mut *self.peers.lock() {
             if Some(*peer) != but {
-                // Whoever cannot be told is gone, which the thread that listens notices.
+                // A member that cannot be reached is gone, which the listening thread detects.
                 let _ =
                     Writer::default().number(kind).number(rank.into()).number(calls).text(text).send(socket);
             }
@@ -202,7 +202,7 @@ impl Watched {
         }
     }
 
-    /// Tells that this member lives; the first one tells it of all.
+    /// Reports that this member is alive; member 0 reports this for all members.
     fn beat(&self) {
         let calls = self.state.lock().calls.clone();
         for (rank, calls) in (0_u32..).zip(calls) {
@@ -254,7 +254,7 @@ impl Watched {
         Ok(())
     }
 
-    /// The first member is the one that all are connected with.
+    /// Only member 0 is connected to all.
     fn pass_on(&self, kind: u64, rank: u32, calls: u64, text: &str, from: u32) {
         if self.rank == 0 {
             self.tell(kind, rank, calls, text, Some(from));
@@ -274,16 +274,16 @@ impl Watched {
     }
 }
 
-/// Waits until one of them has sent something.
+/// Waits until a peer has sent something.
 fn wait(peers: &[Peer], latecomers: Option<&Latecomers>, most: Duration) {
     let open = peers.iter().filter(|peer| peer.is_open);
     let mut fds: Vec<_> = open.map(|peer| PollFd::new(&peer.socket, PollFlags::IN)).collect();
     fds.extend(latecomers.into_iter().flat_map(Latecomers::fds));
-    // It is looked in any case what there is.
+    // All peers are checked in any case.
     let _ = poll(&mut fds, Timespec::try_from(most).ok().as_ref());
 }
 
-/// Reads what has come, without waiting; whether the connection is open.
+/// Reads without blocking. Returns whether the connection is open.
 fn read_waiting(peer: &mut Peer) -> bool {
     let mut fds = [PollFd::new(&peer.socket, PollFlags::IN)];
     let has_some = poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|count| count > 0);

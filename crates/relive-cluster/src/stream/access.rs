@@ -1,4 +1,4 @@
-//! Who may write to a port, and whom a writer trusts.
+//! Access control for ports, and authentication of ports by writers.
 
 use std::fmt;
 
@@ -6,14 +6,14 @@ use bytes::Bytes;
 use relive_transport::is_same_token;
 use relive_transport::tls::{ClientTls, ServerTls};
 
-/// Who may write to a port: whoever shows its token, or everybody. With TLS nobody can read along.
+/// Who may write to a port: writers with its token, or all. TLS encrypts the connection.
 #[derive(Clone, Default)]
 pub struct PortAccess {
     pub(super) token: Option<Bytes>,
     pub(super) tls: Option<ServerTls>,
 }
 
-/// What a writer shows to a port, and how it knows it.
+/// The token and the TLS settings of a writer.
 #[derive(Clone, Default)]
 pub struct WriterAccess {
     pub(super) token: Bytes,
@@ -21,14 +21,14 @@ pub struct WriterAccess {
 }
 
 impl PortAccess {
-    /// Writers must show this token.
+    /// Requires this token.
     #[must_use]
     pub fn token(mut self, token: impl Into<Bytes>) -> Self {
         self.token = Some(token.into());
         self
     }
 
-    /// Writers must use TLS.
+    /// Requires TLS.
     #[must_use]
     pub fn tls(mut self, tls: ServerTls) -> Self {
         self.tls = Some(tls);
@@ -41,7 +41,7 @@ impl PortAccess {
 }
 
 impl WriterAccess {
-    /// Shows this token.
+    /// Presents this token.
     #[must_use]
     pub fn token(mut self, token: impl Into<Bytes>) -> Self {
         self.token = token.into();
@@ -56,7 +56,7 @@ impl WriterAccess {
     }
 }
 
-/// Tokens stay out of logs.
+/// Keeps tokens out of logs.
 impl fmt::Debug for PortAccess {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (token, tls) = (self.token.is_some(), self.tls.is_some());
@@ -64,7 +64,7 @@ impl fmt::Debug for PortAccess {
     }
 }
 
-/// Tokens stay out of logs.
+/// Keeps tokens out of logs.
 impl fmt::Debug for WriterAccess {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (token, tls) = (!self.token.is_empty(), self.tls.is_some());

@@ -8,13 +8,13 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf};
 
 use super::limits::SILENCE;
 
-/// What is read at once of small messages.
+/// The read size for small messages.
 const READ_BYTES: usize = 256 << 10;
 
-/// Memory that is taken for a message on its announcement alone; the rest as it comes.
+/// The maximum memory that is allocated for an announced message; more is allocated as data arrives.
 const TRUSTED_BYTES: usize = 16 << 20;
 
-/// Reads messages. A read that is given up half way goes on with the next.
+/// Reads messages. A cancelled read continues with the next call.
 pub(super) struct Messages {
     socket: ReadHalf<Socket>,
     buffer: BytesMut,
@@ -25,7 +25,7 @@ impl Messages {
         Messages { socket, buffer: BytesMut::new() }
     }
 
-    /// The next message, of at most so many bytes.
+    /// Reads the next message, up to a maximum size.
     ///
     /// # Errors
     /// The connection has ended or is dead; the message is larger.
@@ -62,13 +62,13 @@ impl Messages {
     }
 }
 
-/// Writes a message that lies in these parts.
+/// Writes a message that consists of these parts.
 ///
 /// # Errors
-/// The connection has ended, or its other side takes nothing.
+/// The connection has ended, or the peer does not read.
 pub(super) async fn write(socket: &mut WriteHalf<Socket>, parts: &[Bytes]) -> io::Result<()> {
     for part in parts {
-        // In pieces, since a whole one may take longer than a side that lives may be silent.
+        // In pieces, since a whole message may take longer than the allowed silence of a live peer.
         for piece in part.chunks(TRUSTED_BYTES) {
             tokio::time::timeout(SILENCE, socket.write_all(piece)).await.map_err(|_| {
                 io::Error::new(io::ErrorKind::TimedOut, format!("nothing was taken for {SILENCE:?}"))

@@ -1,39 +1,39 @@
-//! What goes wrong with a stream.
+//! The errors of a stream.
 
 use std::time::Duration;
 
-/// Why a stream does not go on.
+/// The reason why a stream cannot continue.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum StreamError {
-    /// There is no such address, or it cannot be listened on.
+    /// The address does not exist, or cannot be listened on.
     #[error("{address}: {reason}")]
     Address {
         /// The address.
         address: String,
-        /// What the system says.
+        /// The system's error.
         reason: String,
     },
-    /// The reader does not take this writer.
+    /// The reader rejects this writer.
     #[error("the reader at {address} refuses shard {shard}: {reason}")]
     Refused {
         /// The reader's address.
         address: String,
         /// The shard.
         shard: u32,
-        /// What it says.
+        /// The reader's reason.
         reason: String,
     },
-    /// The shard has begun anew elsewhere.
+    /// The shard was restarted elsewhere.
     #[error(
         "shard {shard} has begun anew elsewhere, for the time {by}: this one, begun for the time {epoch}, is to end"
     )]
     Replaced {
         /// The shard.
         shard: u32,
-        /// How often it had begun when this one did.
+        /// The epoch of this writer.
         epoch: u64,
-        /// How often it has now.
+        /// The newer epoch.
         by: u64,
     },
     /// The reader wants no more.
@@ -42,7 +42,7 @@ pub enum StreamError {
         /// The shard.
         shard: u32,
     },
-    /// The reader is gone.
+    /// The reader is unreachable.
     #[error(
         "nothing was heard of the reader at {address} for {silence:.0?}, and at last: {reason}; shard {shard} ends"
     )]
@@ -51,25 +51,25 @@ pub enum StreamError {
         address: String,
         /// The shard.
         shard: u32,
-        /// For how long.
+        /// How long nothing was heard from it.
         silence: Duration,
-        /// What the last try to reach it said.
+        /// The error of the last attempt to reach it.
         reason: String,
     },
-    /// An item that is too large.
+    /// An item is too large.
     #[error("an item of shard {shard} has {bytes} bytes, but it may have {most}")]
     TooLarge {
         /// The shard.
         shard: u32,
         /// Its size.
         bytes: usize,
-        /// The largest.
+        /// The maximum size.
         most: usize,
     },
     /// The shard could not make an item.
     #[error("{0}")]
     Failed(String),
-    /// There is a reader of the shard.
+    /// The shard already has a reader.
     #[error("shard {shard} has a reader already")]
     Taken {
         /// The shard.

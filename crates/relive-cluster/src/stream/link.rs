@@ -1,4 +1,4 @@
-//! The connection of a writer, which is made again whenever it breaks.
+//! The connection of a writer, which reconnects when it breaks.
 
 use std::io;
 use std::sync::Arc;
@@ -15,14 +15,14 @@ use super::message::ToShard;
 use super::outgoing::Outgoing;
 use super::wire::{Answer, Join};
 
-/// Time from one try to connect to the next: the first, which doubles, and the longest.
+/// Time between two attempts to connect: the first, which doubles each time, and the maximum.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// The largest message of a reader: a refusal with a text.
+/// The maximum size of a reader's message: a rejection with a text.
 const MAX_ANSWER_BYTES: usize = 64 << 10;
 
-/// Connects to the reader until the stream is over.
+/// Keeps a connection to the reader until the stream is over.
 pub(super) async fn serve(shared: &Arc<Outgoing>, address: &str) {
     let mut pause = FIRST_PAUSE;
     loop {
@@ -53,13 +53,13 @@ pub(super) async fn serve(shared: &Arc<Outgoing>, address: &str) {
             let (address, shard, reason) = (address.to_owned(), shared.options.shard, reason.to_string());
             return shared.give_up(StreamError::Lost { address, shard, silence, reason });
         }
-        // Woken by whoever drops the writer, too.
+        // Dropping the writer also ends this wait.
         let _ = tokio::time::timeout(pause, shared.pushed.notified()).await;
         pause = (pause * 2).min(LONGEST_PAUSE);
     }
 }
 
-/// Connects, and says which shard this is. An error of the kind `PermissionDenied` is what the reader says.
+/// Connects, and identifies the shard. An error of the kind `PermissionDenied` is the reader's rejection.
 async fn joined(shared: &Outgoing, address: &str) -> io::Result<(Messages, WriteHalf<Socket>)> {
     let late = |_| io::Error::new(io::ErrorKind::TimedOut, format!("no answer within {SILENCE:?}"));
     tokio::time::timeout(SILENCE, shaken_hands(shared, address)).await.map_err(late)?
@@ -87,7 +87,7 @@ async fn shaken_hands(shared: &Outgoing, address: &str) -> io::Result<(Messages,
     }
 }
 
-/// Sends and hears until the stream is over.
+/// Sends and receives until the stream is over.
 ///
 /// # Errors
 /// The connection has broken.
@@ -117,7 +117,7 @@ async fn connection(
                 Some(message) => write(&mut socket, &message.to_parts()).await?,
                 None => {
                     let wait = wake_at.saturating_sub(shared.now());
-                    // Woken by what is pushed or heard, or when it is time to ask.
+                    // Woken by pushed items, received messages, or the time of the next question.
                     let _ = tokio::time::timeout(wait, pushed).await;
                 }
             }

@@ -1,22 +1,22 @@
-//! What the two ends of a stream tell each other.
+//! The messages between the two ends of a stream.
 
 use bytes::Bytes;
 
 use super::limits::ITEM_OVERHEAD;
 
-/// What a stream carries.
+/// The content of a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Item {
     /// An item.
     Data(Bytes),
-    /// Why the shard could not make one; it may go on behind it.
+    /// Why the shard could not make an item; it may continue afterwards.
     Failed(String),
-    /// The last: the shard has ended.
+    /// The last element: the shard has ended.
     End,
 }
 
 impl Item {
-    /// What it counts for in a window.
+    /// Its cost in a window.
     pub(super) fn cost(&self) -> u64 {
         let bytes = match self {
             Item::Data(bytes) => bytes.len(),
@@ -30,22 +30,23 @@ impl Item {
 /// From a shard to its reader.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FromShard {
-    /// Asks where the reader stands: when a connection begins, when no answer came, and now and then as a sign of life.
+    /// Asks for the reader's position: when a connection begins, when no answer arrived, and periodically as
+    /// a sign of life.
     Hello {
-        /// How often the shard has begun.
+        /// The epoch of the shard.
         epoch: u64,
-        /// Counts these questions, so that the answer to an older one is known as such.
+        /// The number of the question, which identifies answers to older ones.
         question: u32,
-        /// The first item that the reader has not confirmed, which has the writer's memory still, …
+        /// The first item that the reader has not confirmed, which the writer still holds, …
         first: u64,
         /// … and the cost of all items before it.
         cost: u64,
     },
-    /// Items that follow each other.
+    /// Consecutive items.
     Items {
-        /// How often the shard has begun.
+        /// The epoch of the shard.
         epoch: u64,
-        /// The number of the first of them.
+        /// The number of the first item.
         first: u64,
         /// The items.
         items: Vec<Item>,
@@ -55,24 +56,24 @@ pub enum FromShard {
 /// From the reader to a shard.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ToShard {
-    /// Where the reader stands, and how far the shard may go.
+    /// The reader's position, and the limit for the shard.
     Credit {
-        /// Of which epoch that is.
+        /// The epoch of the position.
         epoch: u64,
-        /// The last question that was heard.
+        /// The last received question.
         question: u32,
         /// The next item that it expects.
         next: u64,
-        /// Items that were taken: confirmed, never to be sent again.
+        /// The number of items taken: they are confirmed, and never sent again.
         taken: u64,
-        /// Items may have numbers below this, …
+        /// The shard may send items with numbers below this, …
         items: u64,
-        /// … and may begin where all items before cost less than this.
+        /// … if all items before them cost less than this.
         cost: u64,
     },
-    /// The shard has begun anew elsewhere: whoever gets this is to end.
+    /// The shard was restarted elsewhere: the receiver of this message must end.
     Replaced {
-        /// The epoch that is known.
+        /// The newer epoch.
         by: u64,
     },
     /// The reader wants no more.

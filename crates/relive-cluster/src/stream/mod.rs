@@ -1,15 +1,16 @@
-//! Items of shards on their way to one reader on another host.
+//! Streams of items from shards to a reader on another host.
 //!
-//! A shard has a [`ShardWriter`] and makes an item when the reader has room for one ([credit](Window)). The reader's
-//! [`Port`] listens; its [`ShardReader`]s give the items of each shard in their order, each once. An item is
-//! confirmed when it was taken from its reader: until then the writer keeps it, and sends it again when a connection
-//! has broken. A shard that is begun anew elsewhere has a higher epoch, and the one before is told to end.
+//! A shard has a [`ShardWriter`] and makes an item when the reader has room for one ([credit](Window)). The
+//! reader's [`Port`] listens; its [`ShardReader`]s return the items of each shard in order, each exactly
+//! once. An item is confirmed when it was taken from its reader. Until then the writer keeps it, and sends it
+//! again after a connection has broken. A shard that is restarted elsewhere has a higher epoch, and its
+//! predecessor is told to end.
 //!
-//! What is never lost: an item that was confirmed was taken. What may be: items of a shard that died, which it had
-//! made and not sent. A reader that dies takes what was confirmed with it; its successor gets what was not, which may
-//! be some that it had taken.
+//! Confirmed items are never lost: they were taken. A shard that dies may lose items that it has made but not
+//! sent. A reader that dies takes the confirmed items with it; its successor gets the unconfirmed ones, some
+//! of which the dead reader may have taken.
 //!
-//! The two ends are [`Sending`] and [`Receiving`], which know no sockets, threads or clock.
+//! The two ends are [`Sending`] and [`Receiving`], which use no sockets, threads or clock.
 
 mod access;
 mod connection;

@@ -1,4 +1,4 @@
-//! What a writer and its connection share: its options, and how far it is.
+//! The shared state of a writer and its connection: options and progress.
 
 use std::time::{Duration, Instant};
 
@@ -10,16 +10,16 @@ use super::error::StreamError;
 use super::message::{FromShard, Item, ToShard};
 use super::sending::Sending;
 
-/// What a writer is.
+/// The options of a writer.
 #[derive(Clone, Debug)]
 pub struct WriterOptions {
     /// The number of its shard.
     pub shard: u32,
-    /// How often the shard has begun: 1, 2, …
+    /// How many times the shard was started: 1, 2, …
     pub epoch: u64,
-    /// What it shows to the port.
+    /// The token and the TLS settings for the port.
     pub access: WriterAccess,
-    /// For how long nothing may be heard of the reader before the shard ends.
+    /// How long the reader may be silent before the shard ends.
     pub lease: Duration,
 }
 
@@ -29,15 +29,15 @@ impl Default for WriterOptions {
     }
 }
 
-/// What the writer and its connection share.
+/// The shared state of a writer and its connection.
 #[derive(Debug)]
 pub(super) struct Outgoing {
     pub(super) options: WriterOptions,
     begun: Instant,
     state: Mutex<OutgoingState>,
-    /// Told when the reader has taken or granted something, or the stream is over.
+    /// Notified when the reader has taken or granted something, or the stream is over.
     heard: Condvar,
-    /// Told when there is something to send while the connection has nothing to do.
+    /// Notified when there is something to send while the connection is idle.
     pub(super) pushed: Notify,
 }
 
@@ -78,7 +78,7 @@ impl Outgoing {
         self.state.lock()
     }
 
-    /// Waits until something is so, for no longer than this; whether it is.
+    /// Waits for a condition, up to a timeout. Returns whether it holds.
     ///
     /// # Errors
     /// The stream is over.
@@ -102,7 +102,7 @@ impl Outgoing {
         }
     }
 
-    /// Takes an item on.
+    /// Accepts an item.
     ///
     /// # Errors
     /// The stream is over.
@@ -120,7 +120,7 @@ impl Outgoing {
         Ok(())
     }
 
-    /// The writer is dropped.
+    /// Notes that the writer was dropped.
     pub(super) fn leave(&self) {
         self.lock().is_left = true;
         self.pushed.notify_one();
@@ -140,12 +140,12 @@ impl Outgoing {
             }
             ToShard::Closed | ToShard::Credit { .. } => {}
         }
-        // What was granted may be sent already: it was pushed before, or is sent again.
+        // Granted items may be sent already: they were pushed before, or are sent again.
         self.pushed.notify_one();
         self.heard.notify_all();
     }
 
-    /// The stream is over.
+    /// Ends the stream with an error.
     pub(super) fn give_up(&self, error: StreamError) {
         self.state.lock().over.get_or_insert(error);
         self.heard.notify_all();
@@ -163,12 +163,12 @@ impl Outgoing {
 }
 
 impl OutgoingState {
-    /// Whether there is nothing left to do for the connection.
+    /// Whether the connection has nothing left to do.
     pub(super) fn is_over(&self) -> bool {
         self.is_left || self.over.is_some() || self.sending.is_done()
     }
 
-    /// What is to be sent; whoever gets nothing waits for `pushed`.
+    /// The next message to send. If there is none, the caller waits for `pushed`.
     pub(super) fn transmit(&mut self, now: Duration) -> Option<FromShard> {
         let message = self.sending.transmit(now);
         self.is_idle = message.is_none();

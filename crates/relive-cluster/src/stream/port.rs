@@ -1,4 +1,4 @@
-//! Where the readers of a process listen.
+//! The port on which the readers of a process listen.
 
 use std::collections::HashMap;
 use std::io;
@@ -22,15 +22,15 @@ use super::reader::{ShardReader, ShardStatus, Slot};
 use super::receiving::Window;
 use super::wire::{Answer, Join, MAX_JOIN_BYTES, MAX_MESSAGE_BYTES};
 
-/// How long a writer may take to say who it is, and waits until there is a reader of its shard.
+/// How long a writer may take to identify itself, and how long it waits for a reader of its shard.
 const JOIN_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long writers are waited for at the end, who are told that nobody reads any more.
+/// How long to wait at the end for writers to receive the notice that nothing reads any more.
 const GOODBYE: Duration = Duration::from_secs(1);
 
 /// Listens for the writers of shards.
 ///
-/// When it is dropped, writers are told that nobody reads any more.
+/// When it is dropped, writers are notified that nothing reads any more.
 #[derive(Debug)]
 pub struct Port {
     address: SocketAddr,
@@ -47,7 +47,7 @@ struct Listening {
 }
 
 impl Port {
-    /// Listens at `address`; with port 0 at any that is free.
+    /// Listens on `address`; port 0 selects a free one.
     ///
     /// # Errors
     /// The address cannot be listened on.
@@ -74,16 +74,16 @@ impl Port {
         Ok(Port { address, shared, runtime: Some(runtime) })
     }
 
-    /// Where it listens.
+    /// The address that it listens on.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// The reader of a shard, whose writer may come before or after it.
+    /// Creates the reader of a shard, whose writer may connect before or after that.
     ///
     /// # Errors
-    /// There is one.
+    /// The shard already has a reader.
     pub fn reader(&self, shard: u32, window: Window) -> Result<ShardReader, StreamError> {
         let mut slots = self.shared.slots.lock();
         if slots.get(&shard).is_some_and(|slot| !slot.is_closed()) {
@@ -95,7 +95,7 @@ impl Port {
         Ok(ShardReader::new(slot))
     }
 
-    /// What is known of the shards that have had readers here, by their numbers.
+    /// The statistics of shards that have had readers here, by number.
     #[must_use]
     pub fn status(&self) -> Vec<(u32, ShardStatus)> {
         let slots = self.shared.slots.lock();
@@ -104,8 +104,8 @@ impl Port {
         shards
     }
 
-    /// Whoever starts shards knows that this one does not come back: behind what has come, its reader gives this
-    /// error and ends.
+    /// Marks a shard as failed, for a supervisor that knows that it will not return: after the received
+    /// items, its reader gives this error and ends.
     pub fn fail(&self, shard: u32, reason: &str) {
         if let Some(slot) = self.shared.slots.lock().get(&shard) {
             slot.fail(reason);
@@ -120,7 +120,7 @@ impl Drop for Port {
         if let Some(runtime) = self.runtime.take() {
             let goodbye = async {
                 for connection in connections {
-                    // One that has failed has told its writer nothing, which sees that it is gone.
+                    // A failed connection sends nothing to its writer, which notices that it is gone.
                     let _ = connection.await;
                 }
             };
@@ -161,7 +161,7 @@ async fn serve(shared: Arc<Listening>, socket: TcpStream, peer: SocketAddr) {
 
 type Joined = (Arc<Slot>, u64, Messages, WriteHalf<Socket>);
 
-/// Hears which shard a connection is of, and finds its reader.
+/// Identifies the shard of a connection, and finds its reader.
 async fn joined(shared: &Listening, socket: TcpStream) -> io::Result<Joined> {
     let socket = match &shared.access.tls {
         Some(tls) => Socket::accept_tls(socket, tls).await?,
@@ -188,7 +188,7 @@ async fn joined(shared: &Listening, socket: TcpStream) -> io::Result<Joined> {
 }
 
 impl Listening {
-    /// The reader of a shard, once there is one.
+    /// Waits for the reader of a shard.
     async fn slot(&self, shard: u32) -> Arc<Slot> {
         loop {
             let changed = self.changed.notified();
@@ -200,7 +200,7 @@ impl Listening {
     }
 }
 
-/// Serves a writer until the connection breaks, or another takes its place.
+/// Serves a writer until the connection breaks or is replaced.
 async fn slot_connection(
     slot: &Slot,
     epoch: u64,
@@ -220,7 +220,7 @@ async fn slot_connection(
             }
         }
         if !slot.is_of(number) {
-            // What woke this connection may have been meant for the one in its place.
+            // The notification may have been meant for the connection that replaces this one.
             slot.changed.notify_one();
             return Ok(());
         }
@@ -237,12 +237,12 @@ async fn slot_connection(
     ended
 }
 
-/// Waits until the writer has heard the last word, and has left: a connection that is closed while something comes
-/// loses what was said.
+/// Waits until the writer has received the last message and disconnected: closing a connection with unread
+/// input would discard what was sent.
 async fn leave(mut messages: Messages, mut socket: WriteHalf<Socket>) -> io::Result<()> {
     socket.shutdown().await?;
     let left = async { while messages.next(MAX_MESSAGE_BYTES).await.is_ok() {} };
-    // One that does not leave is left.
+    // A writer that does not disconnect is ignored.
     let _ = tokio::time::timeout(GOODBYE, left).await;
     Ok(())
 }

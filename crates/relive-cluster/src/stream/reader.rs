@@ -1,4 +1,4 @@
-//! The items of a shard, as a stream to pull from.
+//! The items of a shard, as a pull stream.
 
 use std::task::{Poll, Waker};
 
@@ -12,19 +12,19 @@ use super::error::StreamError;
 use super::message::{FromShard, Item, ToShard};
 use super::receiving::{Receiving, Window};
 
-/// What is known of a shard.
+/// The statistics of a shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ShardStatus {
-    /// How often it has begun; 0 before it has come.
+    /// How many times it was started; 0 before it has connected.
     pub epoch: u64,
     /// Whether its writer is connected.
     pub is_connected: bool,
-    /// How often a writer has connected.
+    /// How many times a writer has connected.
     pub connections: u64,
     /// Items that wait to be taken.
     pub waiting: usize,
-    /// Items that were taken, of all epochs, …
+    /// Items taken, of all epochs, …
     pub taken: u64,
     /// … and their bytes.
     pub bytes: u64,
@@ -32,11 +32,11 @@ pub struct ShardStatus {
     pub has_ended: bool,
 }
 
-/// The items of a shard, in its order.
+/// The items of a shard, in order.
 ///
-/// It is a source of a flow: `Flow::from_pull("shard", reader)`. An error of the shard is an item; it may go on
-/// behind it. Items begin to be made with the first pull. When it is dropped, the shard is told that nobody wants
-/// more.
+/// It is a source of a flow: `Flow::from_pull("shard", reader)`. An error of the shard is an item; the shard
+/// may continue after it. The shard starts to make items at the first pull. Dropping the reader notifies the
+/// shard that no more are wanted.
 #[derive(Debug)]
 pub struct ShardReader(Arc<Slot>);
 
@@ -65,11 +65,11 @@ impl Pull<Result<Bytes, StreamError>> for ShardReader {
     }
 }
 
-/// What a reader and its connection share.
+/// The shared state of a reader and its connection.
 #[derive(Debug)]
 pub(super) struct Slot {
     state: Mutex<SlotState>,
-    /// Told when the connection has something to say, or to end.
+    /// Notified when the connection should send something or end.
     pub(super) changed: Notify,
 }
 
@@ -77,7 +77,7 @@ pub(super) struct Slot {
 struct SlotState {
     receiving: Receiving,
     waker: Option<Waker>,
-    /// The number of the newest connection, and whether it stands.
+    /// The number of the newest connection, and whether it is open.
     connections: u64,
     is_connected: bool,
     is_closed: bool,
@@ -138,7 +138,8 @@ impl Slot {
         waker.into_iter().for_each(Waker::wake);
     }
 
-    /// A writer has connected: the number of its connection, none if another has come for a later epoch.
+    /// Registers a connection of a writer. Returns its number, or `None` if a writer of a later epoch has
+    /// connected.
     pub(super) fn connected(&self, epoch: u64) -> Option<u64> {
         let mut state = self.state.lock();
         if epoch < state.receiving.epoch() {
@@ -147,7 +148,7 @@ impl Slot {
         state.connections += 1;
         state.is_connected = true;
         state.receiving.connected(epoch);
-        // The connection before, which may not know yet that it is dead.
+        // Wakes the previous connection, which may not have noticed that it is dead.
         self.changed.notify_waiters();
         Some(state.connections)
     }
@@ -171,13 +172,13 @@ impl Slot {
         }
     }
 
-    /// What its writer is to be told now.
+    /// The next message for its writer.
     pub(super) fn transmit(&self, connection: u64) -> Option<ToShard> {
         let mut state = self.state.lock();
         if state.connections != connection {
             return None;
         }
-        // The last credit says what was taken, the end as well.
+        // The last credit confirms everything, including the end.
         let credit = state.receiving.transmit();
         credit.or_else(|| state.is_closed.then_some(ToShard::Closed))
     }

@@ -1,4 +1,4 @@
-//! The end of a stream that receives, as a state machine: no sockets, no threads, no clock.
+//! The receiving end of a stream, as a state machine: no sockets, no threads, no clock.
 
 use std::collections::VecDeque;
 
@@ -7,9 +7,11 @@ use super::message::{FromShard, Item, ToShard};
 /// How far a shard may be ahead of its reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
-    /// Items that it may make before they are taken; with 1 it begins the next when it is asked for.
+    /// The maximum number of items made before they are taken; with 1, the shard begins the next item when it
+    /// is requested.
     pub items: u64,
-    /// Bytes of items that may be on their way or wait for the reader. An item may begin below it and end beyond.
+    /// The maximum size of items in transit or waiting for the reader. The last item may begin below it and
+    /// end beyond.
     pub bytes: u64,
 }
 
@@ -19,34 +21,35 @@ impl Default for Window {
     }
 }
 
-/// Takes items of one shard in their order, each once, and lets the shard go as far as the window.
+/// Receives the items of one shard in order, each exactly once, and grants credit up to the window.
 #[derive(Debug)]
 pub struct Receiving {
     window: Window,
     epoch: u64,
     queue: VecDeque<Item>,
-    /// Items in the queue that are of an epoch before, and their cost: they count in the window of this one.
+    /// Queued items of a previous epoch, and their cost: they count in the current window.
     older: u64,
     older_cost: u64,
-    /// Of this epoch: what comes next, with the cost of all before; what was taken, with the cost of that.
+    /// In this epoch: the next expected item, with the cost of all before it; and the number of items taken,
+    /// with their cost.
     next: u64,
     next_cost: u64,
     taken: u64,
     taken_cost: u64,
-    /// How far it lets the shard go, and how far it has told it that.
+    /// The granted credit, and the credit that was sent.
     items_granted: u64,
     cost_granted: u64,
     items_told: u64,
     cost_told: u64,
     question: u32,
-    /// Whether the shard waits for an answer.
+    /// The answer that the shard waits for, if any.
     owes: Option<ToShard>,
     is_asked: bool,
     has_ended: bool,
 }
 
 impl Receiving {
-    /// A reader that has heard of no shard yet.
+    /// Creates a reader without a shard.
     #[must_use]
     pub fn new(window: Window) -> Receiving {
         Receiving {
@@ -70,7 +73,7 @@ impl Receiving {
         }
     }
 
-    /// Takes what a shard says; whether there are new items.
+    /// Handles a message of a shard. Returns whether there are new items.
     pub fn receive(&mut self, message: FromShard) -> bool {
         match message {
             FromShard::Hello { epoch, .. } | FromShard::Items { epoch, .. } if epoch < self.epoch => {
@@ -86,14 +89,15 @@ impl Receiving {
                 false
             }
             FromShard::Items { epoch, first, items } => {
-                // Items of an epoch that has not said hello are sent again once it has, as are those behind a gap.
+                // Items of an epoch that has not said hello, and items after a gap, are sent again after the
+                // hello.
                 epoch == self.epoch && first <= self.next && self.append(first, items)
             }
         }
     }
 
-    /// A shard that has begun anew, or is known to have begun now: what it has made before and was confirmed is not
-    /// sent again.
+    /// Handles a shard that was restarted, or is first heard of: items that it made before and that were
+    /// confirmed are not sent again.
     fn begin(&mut self, epoch: u64, first: u64, cost: u64) {
         self.epoch = epoch;
         self.older = self.queue.len() as u64;
@@ -110,7 +114,7 @@ impl Receiving {
         let known = usize::try_from(self.next - first).unwrap_or(usize::MAX);
         let before = self.next;
         for item in items.into_iter().skip(known) {
-            // A shard that goes beyond what it was granted is not heeded.
+            // Items beyond the granted credit are ignored.
             if self.next >= self.items_granted || self.next_cost >= self.cost_granted {
                 break;
             }
@@ -121,7 +125,7 @@ impl Receiving {
         self.next > before
     }
 
-    /// The reader wants items: the shard may go on as far as the window from what was taken.
+    /// Requests items: grants the window from the last taken item.
     pub fn ask(&mut self) {
         self.is_asked = true;
         self.grant();
@@ -134,7 +138,7 @@ impl Receiving {
         self.cost_granted = self.cost_granted.max(self.taken_cost.saturating_add(cost));
     }
 
-    /// The next item, if one is there.
+    /// Takes the next item, if there is one.
     pub fn take(&mut self) -> Option<Item> {
         let item = self.queue.pop_front()?;
         if self.older > 0 {
@@ -143,13 +147,13 @@ impl Receiving {
         } else {
             self.taken = self.taken.saturating_add(1);
             self.taken_cost = self.taken_cost.saturating_add(item.cost());
-            // The end is confirmed at once: nobody asks for what comes behind it.
+            // The end is confirmed at once, since nothing requests items after it.
             self.has_ended = item == Item::End;
             if self.has_ended {
                 self.owes = Some(self.credit());
             }
         }
-        // The end of a shard that has begun anew since is no end.
+        // If the shard was restarted since then, this is not the end.
         if item == Item::End && !self.has_ended { self.take() } else { Some(item) }
     }
 
@@ -164,14 +168,14 @@ impl Receiving {
         }
     }
 
-    /// There is a connection for an epoch, whose writer may not know yet what was taken last.
+    /// Notes a connection for an epoch, whose writer may not know the last taken item.
     pub fn connected(&mut self, epoch: u64) {
         if epoch == self.epoch && epoch > 0 {
             self.owes = Some(self.credit());
         }
     }
 
-    /// Whether there is something to be sent now: an answer, or credit once there is half a window of it.
+    /// Whether there is something to send: an answer, or credit of at least half a window.
     #[must_use]
     pub fn has_news(&self) -> bool {
         let items = self.items_granted.saturating_sub(self.items_told);
@@ -181,7 +185,7 @@ impl Receiving {
         self.owes.is_some() || (is_due && self.epoch > 0 && !self.has_ended)
     }
 
-    /// What is to be sent now, to be asked until there is nothing.
+    /// The next message to send; call it until it returns `None`.
     pub fn transmit(&mut self) -> Option<ToShard> {
         if !self.has_news() {
             return None;
@@ -193,19 +197,19 @@ impl Receiving {
         Some(self.credit())
     }
 
-    /// How often the shard has begun; 0 before it has come.
+    /// How many times the shard was started; 0 before it has connected.
     #[must_use]
     pub fn epoch(&self) -> u64 {
         self.epoch
     }
 
-    /// Items that wait to be taken.
+    /// The number of items that wait to be taken.
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.queue.len()
     }
 
-    /// Whether the shard has ended and all of it was taken.
+    /// Whether the shard has ended and all its items were taken.
     #[must_use]
     pub fn has_ended(&self) -> bool {
         self.has_ended
@@ -219,7 +223,7 @@ mod tests {
 
     use super::*;
 
-    /// Numbers that matter: small ones, and those at which sums overflow.
+    /// Interesting numbers: small ones, and those at which sums overflow.
     fn any_number() -> impl Strategy<Value = u64> {
         prop_oneof![0_u64..20, (0_u64..20).prop_map(|less| u64::MAX - less)]
     }

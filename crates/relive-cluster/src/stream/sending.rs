@@ -1,4 +1,4 @@
-//! The end of a stream that sends, as a state machine: no sockets, no threads, no clock.
+//! The sending end of a stream, as a state machine: no sockets, no threads, no clock.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -8,25 +8,25 @@ use super::message::{FromShard, Item, ToShard};
 
 /// Keeps items until their reader has confirmed them, and sends them again when they may have been lost.
 ///
-/// Times are durations since any one moment, and never go back.
+/// Times are durations since an arbitrary fixed moment, and never decrease.
 #[derive(Debug)]
 pub struct Sending {
     epoch: u64,
-    /// Items that are not confirmed, each with the cost of all before it.
+    /// The unconfirmed items, each with the cost of all items before it.
     unconfirmed: VecDeque<(u64, Item)>,
-    /// The number of the first of them; the cost of all items so far.
+    /// The number of the first of them, and the cost of all items so far.
     first: u64,
     cost: u64,
-    /// The next item that goes out, and what the reader is known to have.
+    /// The next item to send, and the reader's known position.
     next: u64,
     received: u64,
-    /// How far the reader lets it go.
+    /// The credit that the reader has granted.
     items_granted: u64,
     cost_granted: u64,
     question: u32,
     /// Whether the last question was answered.
     is_answered: bool,
-    /// When it has last asked, heard, and heard that the reader has more.
+    /// The times of the last question, of the last message, and of the last progress of the reader.
     asked: Option<Duration>,
     heard: Duration,
     progressed: Duration,
@@ -36,7 +36,8 @@ pub struct Sending {
 }
 
 impl Sending {
-    /// A shard that begins for the time `epoch` (1, 2, …): its reader takes items of the newest one.
+    /// Creates a shard that is started for the time `epoch` (1, 2, …). Its reader accepts items of the newest
+    /// epoch.
     #[must_use]
     pub fn new(epoch: u64, now: Duration) -> Sending {
         Sending {
@@ -59,7 +60,7 @@ impl Sending {
         }
     }
 
-    /// Whether the reader has room for another item, which the shard is to make then.
+    /// Whether the reader has room for another item, which the shard should then make.
     #[must_use]
     pub fn has_room(&self) -> bool {
         !self.is_over()
@@ -72,12 +73,12 @@ impl Sending {
         self.is_replaced || self.is_closed
     }
 
-    /// Items so far.
+    /// The number of items so far.
     fn made(&self) -> u64 {
         self.first + self.unconfirmed.len() as u64
     }
 
-    /// Takes an item on. Behind [`Item::End`] there is none.
+    /// Accepts an item. Nothing follows [`Item::End`].
     pub fn push(&mut self, item: Item) {
         if self.has_ended {
             return;
@@ -88,19 +89,19 @@ impl Sending {
         self.unconfirmed.push_back((before, item));
     }
 
-    /// Whether the reader has taken all, the end as well.
+    /// Whether the reader has taken everything, including the end.
     #[must_use]
     pub fn is_done(&self) -> bool {
         self.has_ended && self.unconfirmed.is_empty()
     }
 
-    /// Items that the reader has confirmed: they were taken there, and are not lost whatever happens here.
+    /// The number of confirmed items. The reader has taken them, and they are not lost whatever happens here.
     #[must_use]
     pub fn confirmed(&self) -> u64 {
         self.first
     }
 
-    /// Whether the shard has begun anew elsewhere.
+    /// Whether the shard was restarted elsewhere.
     #[must_use]
     pub fn is_replaced(&self) -> bool {
         self.is_replaced
@@ -112,13 +113,13 @@ impl Sending {
         self.is_closed
     }
 
-    /// How long nothing was heard.
+    /// The time since the last message.
     #[must_use]
     pub fn silence(&self, now: Duration) -> Duration {
         now.saturating_sub(self.heard)
     }
 
-    /// There is a connection, which has nothing of what was sent before: the reader is asked where it stands.
+    /// Notes a new connection, which has received nothing: the reader is asked for its position.
     pub fn connected(&mut self, now: Duration) {
         self.heard = now;
         self.ask_anew();
@@ -130,7 +131,7 @@ impl Sending {
         self.asked = None;
     }
 
-    /// Heeds what the reader says.
+    /// Handles a message of the reader.
     pub fn receive(&mut self, now: Duration, message: &ToShard) {
         match *message {
             ToShard::Replaced { by } => self.is_replaced |= by > self.epoch,
@@ -143,7 +144,8 @@ impl Sending {
                     self.progressed = now;
                 }
                 if is_answer {
-                    // What the reader has not is sent again; a reader that was started anew grants what it grants.
+                    // Items beyond the reader's position are sent again; a restarted reader's credit replaces
+                    // the previous one.
                     self.is_answered = true;
                     self.next = next.clamp(self.first, self.made());
                     (self.received, self.items_granted, self.cost_granted) = (next, items, cost);
@@ -164,7 +166,7 @@ impl Sending {
         self.next = self.next.max(self.first);
     }
 
-    /// What is to be sent now, to be asked until there is nothing.
+    /// The next message to send; call it until it returns `None`.
     pub fn transmit(&mut self, now: Duration) -> Option<FromShard> {
         if self.is_over() {
             return None;
@@ -192,12 +194,12 @@ impl Sending {
         self.items()
     }
 
-    /// When it asks next; none if that is at once.
+    /// The time of the next question; `None` if it is due now.
     fn asks_at(&self) -> Option<Duration> {
         self.asked.map(|asked| asked + if self.is_answered { HEARTBEAT } else { RETRY_AFTER })
     }
 
-    /// The next items, as many as go into one message.
+    /// The next items, as many as fit into one message.
     fn items(&mut self) -> Option<FromShard> {
         let from = usize::try_from(self.next - self.first).unwrap_or(usize::MAX);
         let (mut items, mut cost) = (Vec::new(), 0);
@@ -218,7 +220,7 @@ impl Sending {
         Some(FromShard::Items { epoch: self.epoch, first, items })
     }
 
-    /// When [`transmit`](Self::transmit) is to be asked again at the latest.
+    /// The latest time for the next call of [`transmit`](Self::transmit).
     #[must_use]
     pub fn wake_at(&self) -> Duration {
         let asks = self.asks_at().unwrap_or_default();

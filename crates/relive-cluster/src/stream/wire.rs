@@ -19,19 +19,19 @@ use super::message::{FromShard, Item, ToShard};
 const MAGIC: &[u8; 4] = b"RLVS";
 const VERSION: u16 = 1;
 
-/// Bytes of a token, at most.
+/// The maximum size of a token.
 const MAX_TOKEN_BYTES: usize = 1024;
 
-/// The largest message before the other side is known: a join.
+/// The maximum size of the first message, a join, while the peer is unknown.
 pub(super) const MAX_JOIN_BYTES: usize = 1 + 4 + 2 + 4 + 8 + MAX_TOKEN_BYTES;
 
-/// The largest message: one with the largest item, or as many as there may be in one.
+/// The maximum size of a message: one with the largest item, or with the maximum number of items.
 pub(super) const MAX_MESSAGE_BYTES: usize = MAX_ITEM_BYTES + 5 * MAX_ITEMS + 64;
 
-/// Items up to this size are copied to their neighbours; larger ones go out from where they are.
+/// Items up to this size are copied into one buffer; larger ones are sent without copying.
 const COPIED_BYTES: usize = 16 << 10;
 
-/// What a writer says first.
+/// The first message of a writer.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Join {
     pub(super) shard: u32,
@@ -39,14 +39,14 @@ pub(super) struct Join {
     pub(super) token: Bytes,
 }
 
-/// What a reader answers to that.
+/// The reader's answer to it.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Answer {
     Accepted,
     Refused(String),
 }
 
-/// Puts the length before a message's bytes.
+/// Prepends the length to a message.
 fn framed(kind: u8, fill: impl FnOnce(&mut BytesMut)) -> BytesMut {
     let mut out = BytesMut::with_capacity(64);
     out.put_u32_le(0);
@@ -56,7 +56,7 @@ fn framed(kind: u8, fill: impl FnOnce(&mut BytesMut)) -> BytesMut {
     out
 }
 
-/// Writes how long the message is, of which `beyond` bytes are elsewhere.
+/// Writes the length of the message, including `beyond` bytes that are elsewhere.
 fn set_length(out: &mut BytesMut, beyond: usize) {
     let length = u32::try_from(out.len() - 4 + beyond).unwrap_or(u32::MAX);
     if let Some(place) = out.get_mut(..4) {
@@ -77,7 +77,7 @@ impl Join {
     }
 
     /// # Errors
-    /// A text: who speaks is no writer of this version.
+    /// A description: the peer is not a writer of this version.
     pub(super) fn from_bytes(mut bytes: Bytes) -> Result<Join, String> {
         if bytes.try_get_u8() != Ok(0) || bytes.len() < 4 || bytes.split_to(4) != MAGIC[..] {
             return Err("it does not speak the protocol of streams".to_owned());
@@ -106,7 +106,7 @@ impl Answer {
     }
 
     /// # Errors
-    /// A text: it is another message.
+    /// A description: it is another message.
     pub(super) fn from_bytes(mut bytes: Bytes) -> Result<Answer, String> {
         match bytes.try_get_u8() {
             Ok(16) => Ok(Answer::Accepted),
@@ -117,7 +117,7 @@ impl Answer {
 }
 
 impl FromShard {
-    /// The message, in parts that are to be sent one after the other.
+    /// The message as a list of consecutive parts.
     pub(super) fn to_parts(&self) -> Vec<Bytes> {
         match self {
             FromShard::Hello { epoch, question, first, cost } => {
@@ -134,7 +134,7 @@ impl FromShard {
     }
 
     /// # Errors
-    /// A text: what is wrong with it.
+    /// A description of the defect.
     pub(super) fn from_bytes(mut bytes: Bytes) -> Result<FromShard, String> {
         let kind = bytes.try_get_u8().map_err(|_| "a message is empty".to_owned())?;
         let read = |bytes: &mut Bytes| -> Result<FromShard, bytes::TryGetError> {
@@ -235,7 +235,7 @@ impl ToShard {
     }
 
     /// # Errors
-    /// A text: what is wrong with it.
+    /// A description of the defect.
     pub(super) fn from_bytes(mut bytes: Bytes) -> Result<ToShard, String> {
         let read = |bytes: &mut Bytes| -> Result<Option<ToShard>, bytes::TryGetError> {
             Ok(Some(match bytes.try_get_u8()? {

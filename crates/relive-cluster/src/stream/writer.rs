@@ -13,7 +13,7 @@ use super::message::Item;
 use super::outgoing::{Outgoing, WriterOptions};
 use super::sending::Sending;
 
-/// Sends the items of a shard to their reader, and again where a connection breaks.
+/// Sends the items of a shard to their reader, and sends them again after a connection has broken.
 #[derive(Debug)]
 pub struct ShardWriter {
     shared: Arc<Outgoing>,
@@ -21,11 +21,11 @@ pub struct ShardWriter {
 }
 
 impl ShardWriter {
-    /// A writer for the port at `address`, such as `10.0.0.1:7000`. It connects, and connects again, on a thread of
-    /// its own.
+    /// Creates a writer for the port at `address`, such as `10.0.0.1:7000`. It connects and reconnects on a
+    /// thread of its own.
     ///
     /// # Errors
-    /// There is no thread to be had.
+    /// No thread can be started.
     pub fn connect(address: &str, options: WriterOptions) -> Result<ShardWriter, StreamError> {
         let shared = Arc::new(Outgoing::new(options));
         let broken = |error: std::io::Error| StreamError::Address {
@@ -42,17 +42,18 @@ impl ShardWriter {
         Ok(ShardWriter { shared, thread: Some(thread.map_err(broken)?) })
     }
 
-    /// Waits until the reader has room for another item, which the shard is to make then; whether it has, in this time.
+    /// Waits until the reader has room for another item, which the shard should then make. Returns whether it
+    /// has room in time.
     ///
     /// # Errors
-    /// The stream is over: the reader is gone or wants no more, does not take this writer, or the shard has begun
-    /// anew elsewhere.
+    /// The stream is over: the reader is gone, wants no more, or rejects this writer, or the shard was
+    /// restarted elsewhere.
     pub fn wait_for_room(&self, timeout: Duration) -> Result<bool, StreamError> {
         self.shared.wait(timeout, Sending::has_room)
     }
 
-    /// Takes an item on. It does not wait: [`wait_for_room`](Self::wait_for_room) is what keeps a shard from being
-    /// too far ahead.
+    /// Accepts an item without waiting: call [`wait_for_room`](Self::wait_for_room) before, to stay within
+    /// the reader's window.
     ///
     /// # Errors
     /// The item is too large; the stream is over.
@@ -64,7 +65,7 @@ impl ShardWriter {
         self.shared.push(Item::Data(item))
     }
 
-    /// Tells the reader that the shard could not make an item.
+    /// Reports to the reader that the shard could not make an item.
     ///
     /// # Errors
     /// The stream is over.
@@ -72,7 +73,7 @@ impl ShardWriter {
         self.shared.push(Item::Failed(text.into()))
     }
 
-    /// Ends the stream, and waits until the reader has taken all of it; whether it has, in this time.
+    /// Ends the stream, and waits until the reader has taken everything. Returns whether it has in time.
     ///
     /// # Errors
     /// The stream is over, and something was not taken.
@@ -81,13 +82,13 @@ impl ShardWriter {
         self.shared.wait(timeout, Sending::is_done)
     }
 
-    /// Items that the reader has taken.
+    /// The number of items that the reader has taken.
     #[must_use]
     pub fn confirmed(&self) -> u64 {
         self.shared.lock().sending.confirmed()
     }
 
-    /// Whether the reader has taken the writer on.
+    /// Whether the reader has accepted the writer.
     #[must_use]
     pub fn has_joined(&self) -> bool {
         self.shared.lock().has_joined
@@ -98,7 +99,7 @@ impl Drop for ShardWriter {
     fn drop(&mut self) {
         self.shared.leave();
         if let Some(thread) = self.thread.take() {
-            // A panic was printed.
+            // The panic was already printed.
             let _ = thread.join();
         }
     }

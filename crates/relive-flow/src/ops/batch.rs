@@ -1,4 +1,4 @@
-//! From single items to lists of them, and back.
+//! Collects items into lists, and flattens lists.
 
 use std::task::Poll;
 
@@ -8,7 +8,7 @@ use crate::item::{Source, Tagged};
 use crate::pull::{Polled, Pull, Turn};
 use crate::{Flow, Result};
 
-/// Collects items to lists.
+/// Collects items into lists.
 struct Batch<T> {
     upstream: Box<dyn Pull<T>>,
     size: usize,
@@ -56,7 +56,7 @@ impl<T: Send> Pull<Vec<T>> for Batch<T> {
     }
 }
 
-/// Gives the items of lists.
+/// Yields the items of lists.
 struct Flatten<C: IntoIterator, P> {
     upstream: P,
     open: Option<(C::IntoIter, Option<Source>)>,
@@ -88,15 +88,15 @@ where
 
     fn checkpoint(&mut self, checkpoint: &mut Checkpoint) -> Result<()> {
         let left = self.open.as_ref().map(|(items, _)| items.size_hint().1);
-        // Where the list does not say that it is at its end, there may be another item.
+        // A list that does not report its length may have another item.
         checkpoint.holds(left.map_or(0, |left| left.unwrap_or(1)));
         self.upstream.checkpoint(checkpoint)
     }
 }
 
 impl<T: Send + 'static> Flow<T> {
-    /// Lists of `size` items; the last may be shorter. A list has the source of its items if they all have the same.
-    /// A `size` of 0 is an [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) error of the first pull.
+    /// Lists of `size` items; the last may be shorter. If all items have the same source, so has the list. A
+    /// `size` of 0 is an [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) error at the first pull.
     #[must_use]
     pub fn batch(self, size: usize) -> Flow<Vec<T>> {
         let fault = (size == 0).then_some("a batch has at least one item");
@@ -124,7 +124,7 @@ where
 }
 
 impl<T: 'static> Flow<T> {
-    /// All that `function` makes of each item, which may be nothing.
+    /// Applies `function` to each item, and flattens the results, which may be empty.
     #[must_use]
     pub fn combine<C>(self, function: impl FnMut(T) -> C + Send + 'static) -> Flow<C::Item>
     where

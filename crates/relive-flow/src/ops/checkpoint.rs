@@ -1,4 +1,4 @@
-//! Saving where a graph is, and going on from there.
+//! Saves the position of a graph, and resumes from it.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use crate::node::Node;
 use crate::pull::{Polled, Pull, Turn};
 use crate::{ErrorKind, Flow, FlowError, Result};
 
-/// Where the graph is that `pull` ends, or the operators that hold items.
+/// The position of the graph that ends with `pull`, or the operators that hold items.
 fn written<T>(pull: &mut dyn Pull<T>, metrics: &Metrics) -> Result<Result<GraphState, Vec<(String, usize)>>> {
     let mut checkpoint = Checkpoint::written();
     pull.checkpoint(&mut checkpoint)?;
@@ -18,7 +18,7 @@ fn written<T>(pull: &mut dyn Pull<T>, metrics: &Metrics) -> Result<Result<GraphS
     Ok(checkpoint.into_written().map(|operators| GraphState { operators, counters }))
 }
 
-/// Says which operators hold items.
+/// Describes which operators hold items.
 fn holding(held: &[(String, usize)]) -> String {
     let told = held.iter().map(|(name, items)| format!("{name} has {items}"));
     told.collect::<Vec<_>>().join(", ")
@@ -39,7 +39,7 @@ where
     E: Into<Box<dyn Error + Send + Sync>>,
     F: FnMut(&GraphState) -> Result<(), E> + Send,
 {
-    /// Saves, unless this is no moment for it.
+    /// Saves, unless an operator holds items.
     fn save(&mut self) -> Result<()> {
         let item = self.node.items();
         match written(&mut *self.upstream, &self.metrics)? {
@@ -85,20 +85,20 @@ where
 }
 
 impl<T: Send + 'static> Flow<T> {
-    /// Calls `save` with where the graph up to here is, after every `every` items: when the next one is asked for, so
-    /// that all that is done with the items before is done. Operators behind this one are not part of it, nor are
-    /// other copies of the flow. What it gives goes into [`restore`](Self::restore) of the same graph, in another
-    /// process or later.
+    /// Calls `save` with the position of the graph up to here, after every `every` items. It does so when the
+    /// next item is pulled: the previous items are fully processed then. Operators after this one and other
+    /// copies of the flow are not included. Pass the state to [`restore`](Self::restore) of the same graph
+    /// later, or in another process.
     ///
-    /// Saved are the positions of sources that are iterators, the counts of operators, and the counters of the
-    /// [`Metrics`]. Not saved are items: while an operator holds some, such as a batch that is being collected, the
-    /// checkpoint waits. What functions and the states of shards hold is for the caller to save beside it, and to
-    /// restore before the first pull.
+    /// The state contains the positions of iterator sources, the counts of operators, and the counters of the
+    /// [`Metrics`]. It contains no items: while an operator holds some, such as an incomplete batch, the
+    /// checkpoint is delayed. The caller must save the states of functions and shards separately, and restore
+    /// them before the first pull.
     ///
-    /// The flow gives an [`ErrorKind::Unsaved`] error if an operator cannot be saved (threads that work ahead, a
-    /// source that does not implement [`Pull::checkpoint`]), or always holds items (a shuffle, a window that overlaps
-    /// the next); an [`ErrorKind::Operator`] error if `save` fails. An `every` of 0 is an [`ErrorKind::Invalid`]
-    /// error of the first pull.
+    /// The flow gives an [`ErrorKind::Unsaved`] error if an operator cannot be saved (prefetching threads, a
+    /// source that does not implement [`Pull::checkpoint`]), or always holds items (a shuffle, overlapping
+    /// windows), and an [`ErrorKind::Operator`] error if `save` fails. An `every` of 0 is an
+    /// [`ErrorKind::Invalid`] error at the first pull.
     ///
     /// ```
     /// use std::sync::{Arc, Mutex};
@@ -138,10 +138,10 @@ impl<T: Send + 'static> Flow<T> {
         self.then(name, |upstream, node| Checkpoints { upstream, every, since: 0, save, node, metrics })
     }
 
-    /// Where the graph is, between two pulls; see [`checkpoint`](Self::checkpoint).
+    /// Returns the position of the graph, between two pulls; see [`checkpoint`](Self::checkpoint).
     ///
     /// # Errors
-    /// [`ErrorKind::Unsaved`]: an operator cannot be saved, or holds items now.
+    /// [`ErrorKind::Unsaved`]: an operator cannot be saved, or currently holds items.
     pub fn save(&mut self) -> Result<GraphState> {
         written(&mut *self.pull, &self.metrics)?.map_err(|held| {
             let text = format!("items in the hands of operators are not saved: {}", holding(&held));
@@ -149,11 +149,11 @@ impl<T: Send + 'static> Flow<T> {
         })
     }
 
-    /// Goes on from where the same graph was when it was [saved](Self::save). Before the first pull; an iterator
-    /// gives the items that it had given, and they are dropped.
+    /// Resumes from the [saved](Self::save) position of the same graph. Must be called before the first pull.
+    /// Iterators repeat their earlier items, which are dropped.
     ///
     /// # Errors
-    /// [`ErrorKind::Unsaved`]: what was saved is of another graph. The flow is of no use then.
+    /// [`ErrorKind::Unsaved`]: the state belongs to another graph. The flow is then unusable.
     pub fn restore(&mut self, state: &GraphState) -> Result<()> {
         let mut checkpoint = Checkpoint::read(state.operators.clone());
         self.pull.checkpoint(&mut checkpoint)?;

@@ -11,18 +11,18 @@ use crate::node::Node;
 use crate::pull::{Polled, Pull, Turn};
 use crate::{Flow, Result};
 
-/// What the function of an operator may know besides its item.
+/// The context of an operator's function, apart from its item.
 #[derive(Clone, Copy, Debug)]
 pub struct Context<'a> {
-    /// The numbers that the operators of the graph share.
+    /// The metrics that the operators of the graph share.
     pub metrics: &'a Metrics,
     /// The source of the item.
     pub source: Option<Source>,
-    /// Number of the item at this operator, counted from 0.
+    /// The number of the item at this operator, from 0.
     pub item: u64,
 }
 
-/// Turns each item of `upstream` into what `function` makes of it; into none, and the next one is asked for.
+/// Applies `function` to each item of `upstream`; if the result is `None`, the next item is pulled.
 struct Each<T, F> {
     upstream: Box<dyn Pull<T>>,
     function: F,
@@ -59,7 +59,7 @@ where
     }
 }
 
-/// What a function makes of an item, as [`Each`] wants it.
+/// Adapts a function to the form that [`Each`] uses.
 fn calling<T, U>(
     mut function: impl FnMut(T) -> U + Send,
 ) -> impl FnMut(&Node, u64, Tagged<T>) -> Result<Option<Tagged<U>>> + Send {
@@ -69,7 +69,7 @@ fn calling<T, U>(
     }
 }
 
-/// What `function` makes of each item of `upstream`, as a part of an operator.
+/// Applies `function` to each item of `upstream`, as a part of an operator.
 pub(super) fn each_of<T, U>(
     upstream: Box<dyn Pull<T>>,
     node: Arc<Node>,
@@ -87,13 +87,13 @@ impl<T: 'static> Flow<T> {
         self.then(name, |upstream, node| Each { upstream, function, node, seen: 0 })
     }
 
-    /// What `function` makes of each item.
+    /// Applies `function` to each item.
     #[must_use]
     pub fn for_each<U: Send + 'static>(self, function: impl FnMut(T) -> U + Send + 'static) -> Flow<U> {
         self.each("for_each", calling(function))
     }
 
-    /// [`for_each`](Self::for_each) of a function that may fail.
+    /// Like [`for_each`](Self::for_each), for a fallible function.
     #[must_use]
     pub fn try_for_each<U: Send + 'static, E>(
         self,
@@ -108,7 +108,7 @@ impl<T: 'static> Flow<T> {
         })
     }
 
-    /// [`for_each`](Self::for_each) of a function that looks at more than the item.
+    /// Like [`for_each`](Self::for_each), for a function that also gets the context.
     #[must_use]
     pub fn for_each_with<U: Send + 'static>(
         self,
@@ -124,8 +124,8 @@ impl<T: 'static> Flow<T> {
 }
 
 impl<T: 'static> Flow<T> {
-    /// What a function makes of each item that looks at more than the item and may fail; items that it makes nothing
-    /// of are left out.
+    /// Applies a fallible function to each item with its context, and drops the items for which it returns
+    /// `None`.
     ///
     /// ```
     /// use relive_flow::Flow;
@@ -156,7 +156,7 @@ impl<T: 'static> Flow<T> {
 }
 
 impl<T: Send + 'static> Flow<T> {
-    /// Looks at each item and lets it go on.
+    /// Calls `look` with each item, and passes the item on.
     #[must_use]
     pub fn inspect_with(self, mut look: impl FnMut(Context<'_>, &T) + Send + 'static) -> Flow<T> {
         let metrics = self.metrics.clone();
@@ -167,7 +167,7 @@ impl<T: Send + 'static> Flow<T> {
         })
     }
 
-    /// The items for which `keep` holds.
+    /// Keeps the items for which `keep` returns true.
     #[must_use]
     pub fn filter(self, mut keep: impl FnMut(&T) -> bool + Send + 'static) -> Flow<T> {
         self.each("filter", move |node, number, tagged| {
@@ -176,11 +176,11 @@ impl<T: Send + 'static> Flow<T> {
         })
     }
 
-    /// Each item with its source.
+    /// Pairs each item with its source.
     ///
     /// # Errors
-    /// The flow gives an [`ErrorKind::Operator`](crate::ErrorKind::Operator) error for an item that has none, or was
-    /// made of items of several.
+    /// The flow gives an [`ErrorKind::Operator`](crate::ErrorKind::Operator) error for an item without a
+    /// source, or one combined from several sources.
     #[must_use]
     pub fn zip_with_source(self) -> Flow<(Source, T)> {
         self.each("zip_with_source", |node, number, Tagged { item, source }| {

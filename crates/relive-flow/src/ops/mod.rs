@@ -1,4 +1,4 @@
-//! The operators of one flow.
+//! Operators on a single flow.
 
 mod batch;
 mod checkpoint;

@@ -1,4 +1,4 @@
-//! A flow that works ahead.
+//! Prefetching in a thread.
 
 use std::task::Poll;
 
@@ -51,8 +51,8 @@ impl<T: Send + 'static> Pull<T> for Ahead<T> {
 }
 
 impl<T: Send + 'static> Flow<T> {
-    /// The same items, up to `depth` of them made ahead by a thread of their own, which starts with the first pull. A
-    /// `depth` of 0 is an [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) error of the first pull.
+    /// The same items, with up to `depth` of them prefetched by a thread, which starts with the first pull. A
+    /// `depth` of 0 is an [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) error at the first pull.
     #[must_use]
     pub fn prefetch(self, depth: usize) -> Flow<T> {
         let name = format!("prefetch({depth})");

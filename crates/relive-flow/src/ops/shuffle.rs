@@ -36,8 +36,8 @@ impl<T: Send> Pull<T> for Shuffle<T> {
     }
 
     fn checkpoint(&mut self, checkpoint: &mut Checkpoint) -> Result<()> {
-        // With an empty buffer it has not begun or is over, or the buffer is of one item, and what was drawn says
-        // nothing.
+        // With an empty buffer it has not started or is over. A buffer of one item draws no meaningful random
+        // numbers.
         checkpoint.holds(self.buffer.len());
         checkpoint.flag(&mut self.is_over);
         self.upstream.checkpoint(checkpoint)
@@ -45,9 +45,10 @@ impl<T: Send> Pull<T> for Shuffle<T> {
 }
 
 impl<T: Send + 'static> Flow<T> {
-    /// The items in a random order: of the next `buffer` ones a random one. A buffer of 1 changes nothing, and one
-    /// that holds all items gives each order with the same chance. The same seed gives the same order. A buffer of 0
-    /// is an [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) error of the first pull.
+    /// The items in random order: each item is drawn from a buffer of the next `buffer` items. A buffer of 1
+    /// keeps the order; one that holds all items makes all orders equally likely. The same seed gives the
+    /// same order. A buffer of 0 is an [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) error at the first
+    /// pull.
     #[must_use]
     pub fn shuffle(self, buffer: usize, seed: u64) -> Flow<T> {
         let fault = (buffer == 0).then_some("the buffer holds at least one item");

@@ -1,4 +1,4 @@
-//! Items that must come in time, and errors that may pass.
+//! Timeouts and retries.
 
 use std::sync::Arc;
 use std::task::Poll;
@@ -12,7 +12,7 @@ use crate::{ErrorKind, Flow, FlowError, Result};
 struct Timeout<T> {
     upstream: Box<dyn Pull<T>>,
     within: Duration,
-    /// When the item that is waited for must be there; none if none is waited for.
+    /// The deadline of the current wait; `None` if none is in progress.
     until: Option<Instant>,
     node: Arc<Node>,
 }
@@ -25,7 +25,7 @@ impl<T> Pull<T> for Timeout<T> {
             return polled;
         }
         let now = Instant::now();
-        // Beyond what a clock can tell nothing is late.
+        // A deadline beyond the range of the clock never expires.
         let Some(until) = self.until.or_else(|| now.checked_add(self.within)) else { return Poll::Pending };
         if now < until {
             self.until = Some(until);
@@ -46,7 +46,7 @@ impl<T> Pull<T> for Timeout<T> {
 struct Retry<T> {
     upstream: Box<dyn Pull<T>>,
     times: u32,
-    /// Errors in a row.
+    /// Consecutive errors.
     failed: u32,
 }
 
@@ -74,16 +74,16 @@ impl<T> Pull<T> for Retry<T> {
 }
 
 impl<T: Send + 'static> Flow<T> {
-    /// The same items; one that has not come within this time of being asked for is an [`ErrorKind::Late`] error, and
-    /// may still come with the next pull.
+    /// The same items. An item that does not arrive within this time of its pull causes an
+    /// [`ErrorKind::Late`] error; it may still arrive at the next pull.
     #[must_use]
     pub fn timeout(self, within: Duration) -> Flow<T> {
         let name = format!("timeout({within:?})");
         self.then(name, |upstream, node| Timeout { upstream, within, until: None, node })
     }
 
-    /// The same items without up to `times` errors in a row: what follows them is asked for in their place. The next
-    /// error is given on.
+    /// The same items, but skips up to `times` consecutive errors and pulls again. The next error is passed
+    /// on.
     ///
     /// ```
     /// use relive_flow::Flow;

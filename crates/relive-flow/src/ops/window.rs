@@ -1,4 +1,4 @@
-//! Neighbouring items.
+//! Sliding windows.
 
 use std::collections::VecDeque;
 use std::task::Poll;
@@ -13,7 +13,7 @@ struct Window<T> {
     size: usize,
     step: usize,
     open: VecDeque<Tagged<T>>,
-    /// Items between two windows that are still to be left out.
+    /// Items to skip before the next window.
     left_out: usize,
 }
 
@@ -51,9 +51,9 @@ impl<T: Clone + Send> Pull<Vec<T>> for Window<T> {
 }
 
 impl<T: Clone + Send + 'static> Flow<T> {
-    /// Lists of `size` neighbouring items, each beginning `step` items after the one before. A list has the source of
-    /// its items if they all have the same. Items at the end that make no whole list are left out. A `size` or a
-    /// `step` of 0 is an [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) error of the first pull.
+    /// Lists of `size` consecutive items, each beginning `step` items after the previous one. If all items
+    /// have the same source, so has the list. Items at the end that do not fill a list are dropped. A `size`
+    /// or a `step` of 0 is an [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) error at the first pull.
     ///
     /// ```
     /// use relive_flow::Flow;

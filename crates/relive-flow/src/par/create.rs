@@ -1,4 +1,4 @@
-//! Making shards.
+//! Creates shards.
 
 use std::sync::Arc;
 use std::task::Poll;
@@ -11,7 +11,7 @@ use crate::item::{Source, Tagged};
 use crate::pull::{Polled, Pull, Turn};
 use crate::{Flow, Result};
 
-/// Gives all items of a shard its source.
+/// Sets the source of all items of a shard.
 pub(super) fn of_shard<T: Send + 'static>(flow: Flow<T>, source: Source) -> Flow<T> {
     flow.within(|upstream| OfShard { upstream, source })
 }
@@ -36,7 +36,7 @@ impl<T> Pull<T> for OfShard<T> {
     }
 }
 
-/// Gives what a function makes of the state of a shard. Where it is, is in that state.
+/// Produces items by calling a function with the shard's state, which also holds its position.
 struct OfState<S, F> {
     shard: Shard<S>,
     items: F,
@@ -54,8 +54,8 @@ impl<T, S: Send, F: FnMut(&mut S) -> Option<T> + Send> Pull<T> for OfState<S, F>
 }
 
 impl<T: Send + 'static, S: Send + 'static> ParFlow<T, S> {
-    /// `shards` shards, each with the state that `state` makes of its number, and the items that `items` makes of its
-    /// state until there are none. Both are called again if a shard is [restarted](OnFailure::Restart).
+    /// Creates `shards` shards. `state` creates a shard's state from its number; `items` produces items from
+    /// the state until it returns `None`. A shard that is [restarted](OnFailure::Restart) calls both again.
     #[must_use]
     pub fn from_states(
         executor: &Executor,
@@ -68,7 +68,7 @@ impl<T: Send + 'static, S: Send + 'static> ParFlow<T, S> {
         })
     }
 
-    /// `shards` shards, each with a state and a stream of its own.
+    /// Creates `shards` shards, each with a state and a stream.
     #[must_use]
     pub fn from_flows(
         executor: &Executor,
@@ -92,7 +92,7 @@ impl<T: Send + 'static, S: Send + 'static> ParFlow<T, S> {
 }
 
 impl<T: Clone + Send + Sync + 'static> ParFlow<T> {
-    /// The items over `shards` shards: number i goes to shard i mod `shards`.
+    /// Distributes the items over `shards` shards: number i goes to shard i mod `shards`.
     #[must_use]
     pub fn from_items(executor: &Executor, items: impl IntoIterator<Item = T>, shards: u32) -> Self {
         let items: Arc<Vec<T>> = Arc::new(items.into_iter().collect());
@@ -114,8 +114,8 @@ impl<T: Clone + Send + Sync + 'static> ParFlow<T> {
 }
 
 impl ParFlow<u64> {
-    /// The numbers below `count` over `shards` shards, in ranges; the last shard takes what does not go into equal
-    /// parts.
+    /// Distributes the numbers below `count` over `shards` shards, in ranges; the last shard takes the
+    /// remainder.
     #[must_use]
     pub fn from_range(executor: &Executor, count: u64, shards: u32) -> Self {
         let length = count / u64::from(shards.max(1));

@@ -1,4 +1,4 @@
-//! Where shards run, and what happens when one of them fails.
+//! Where shards run, and what to do if one fails.
 
 use std::sync::Arc;
 
@@ -6,29 +6,30 @@ use std::sync::Arc;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Executor {
-    /// In the thread that pulls, one after the other. The same plan with the same seeds gives the same items,
-    /// whatever the machine does.
+    /// Runs all shards in the pulling thread, one after the other. The same plan with the same seeds gives
+    /// the same items on any machine.
     #[default]
     Serial,
-    /// Each shard in a thread of its own, from the first pull until the flow is dropped, which waits for what the
-    /// shard is doing.
+    /// Runs each shard in a thread of its own, from the first pull until the flow is dropped. Dropping waits
+    /// for the current work of the shard.
     Threads,
 }
 
-/// What happens when the stream of a shard gives an error.
+/// What to do if the stream of a shard gives an error.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnFailure {
-    /// The error is given on. The shard goes on with its next item.
+    /// Passes the error on. The shard continues with its next item.
     #[default]
     GiveOn,
-    /// The shard ends; the others go on. The error is given on if it was the last.
+    /// Ends the shard; the others continue. The error of the last shard is passed on.
     DropShard,
-    /// The shard is made anew, with a new state, so many times; then the error is given on, and the shard ends.
+    /// Restarts the shard with a new state, a limited number of times. After that, the error is passed on,
+    /// and the shard ends.
     Restart {
-        /// How many times, over its whole life.
+        /// The number of restarts in the life of the shard.
         times: u32,
     },
 }
 
-/// A function that calls the one that it gets, once, and holds something meanwhile.
+/// A function that calls its argument once, and holds something meanwhile, such as a lock.
 pub type Around = Arc<dyn Fn(&mut dyn FnMut()) + Send + Sync>;

@@ -1,4 +1,4 @@
-//! From shards to one stream.
+//! Merges shards into one stream.
 
 use std::sync::Arc;
 use std::task::Poll;
@@ -11,42 +11,42 @@ use crate::node::Node;
 use crate::pull::{Polled, Pull, Taken, Turn};
 use crate::{Flow, Result};
 
-/// How far shards work ahead of who pulls.
+/// How far shards work ahead of the puller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Async {
-    /// Items of each shard that are being made or wait to be taken, at least 1.
+    /// Items per shard that are being made or wait to be taken, at least 1.
     pub depth: usize,
-    /// When the next item is asked for.
+    /// When to request the next item.
     pub resubmit: Resubmit,
 }
 
 impl Default for Async {
-    /// One item, and the next is asked for before it is handed out.
+    /// One item; the next one is requested before it is handed out.
     fn default() -> Self {
         Self { depth: 1, resubmit: Resubmit::Before }
     }
 }
 
-/// When a shard is asked for its next item.
+/// When to request the next item of a shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Resubmit {
-    /// Before an item is handed out, so that the shard works meanwhile. What whoever has the item changes is seen
+    /// Before an item is handed out: the shard works meanwhile. It sees changes made by the item's consumer
     /// `depth` items later.
     Before,
-    /// When the next item is pulled, so that the shard sees what has changed: with a depth of 1, at once.
+    /// When the next item is pulled: the shard sees all changes; with a depth of 1, at once.
     After,
 }
 
-/// One item of each shard at a time.
+/// One item of each shard per round.
 struct Rounds<T> {
     shards: Shards<T>,
-    /// Of the round that is being made, what has come of each shard, by its place.
+    /// The results of each shard for the current round, by index.
     round: Vec<Option<Result<Tagged<T>>>>,
     is_asked: bool,
 }
 
 impl<T: Send + 'static> Rounds<T> {
-    /// The next round: of each shard that has not ended one item, in their order.
+    /// The next round: one item of each shard that has not ended, in order.
     fn poll_round(&mut self, turn: &mut Turn<'_>) -> Poll<Result<Vec<Result<Tagged<T>>>>> {
         if let Err(error) = self.shards.start(0, Taken::InTurn) {
             return Poll::Ready(Err(error));
@@ -96,7 +96,7 @@ impl<T: Send + 'static> Rounds<T> {
     }
 }
 
-/// Gives the items of rounds one by one.
+/// Yields the items of rounds one by one.
 struct GatherSync<T> {
     rounds: Rounds<T>,
     ready: std::vec::IntoIter<Result<Tagged<T>>>,
@@ -125,7 +125,7 @@ impl<T: Send + 'static> Pull<T> for GatherSync<T> {
     }
 }
 
-/// Gives rounds whole.
+/// Yields whole rounds.
 struct Across<T>(Rounds<T>);
 
 impl<T: Send + 'static> Pull<Vec<T>> for Across<T> {
@@ -149,13 +149,13 @@ impl<T: Send + 'static> Pull<Vec<T>> for Across<T> {
     }
 }
 
-/// Gives what is there, of one shard after the other.
+/// Yields available items, visiting the shards in turn.
 struct GatherAsync<T> {
     shards: Shards<T>,
     mode: Async,
     taken: Taken,
     at: usize,
-    /// The shard that is to be asked for another item.
+    /// The shard from which another item must be requested.
     owed: Option<usize>,
 }
 
@@ -239,8 +239,9 @@ impl<T: Send + 'static, S: Send + 'static> ParFlow<T, S> {
         Flow::new(pull(shards), node, metrics)
     }
 
-    /// One item of each shard in turn, in their order. The shards make all of a round before any is given, and
-    /// nothing of the next one before all are taken: what changes meanwhile holds for all of it.
+    /// One item of each shard in turn, in order. The shards make a whole round before any item of it is
+    /// returned, and make nothing of the next round before all items are taken. A change between two rounds
+    /// therefore affects the whole next round.
     #[must_use]
     pub fn gather_sync(self) -> Flow<T> {
         self.gathered(("gather_sync", true), |shards| {
@@ -249,7 +250,7 @@ impl<T: Send + 'static, S: Send + 'static> ParFlow<T, S> {
         })
     }
 
-    /// The rounds of [`gather_sync`](Self::gather_sync), each as a list. Shards that have ended are left out.
+    /// The rounds of [`gather_sync`](Self::gather_sync), each as a list. Shards that have ended are omitted.
     #[must_use]
     pub fn batch_across_shards(self) -> Flow<Vec<T>> {
         self.gathered(("batch_across_shards", false), |shards| {
@@ -257,14 +258,14 @@ impl<T: Send + 'static, S: Send + 'static> ParFlow<T, S> {
         })
     }
 
-    /// Items of all shards as they come; those of one shard keep their order. On
-    /// [`Executor::Serial`](super::Executor::Serial) the shards have their turns.
+    /// Items of all shards in order of arrival; those of one shard keep their order. With
+    /// [`Executor::Serial`](super::Executor::Serial) the shards take turns.
     #[must_use]
     pub fn gather_async(self, mode: Async) -> Flow<T> {
         self.gathered(("gather_async", true), |shards| GatherAsync::new(shards, mode, Taken::AsTheyCome))
     }
 
-    /// Each shard as a flow of its own, which works up to `depth` items ahead.
+    /// Each shard as a separate flow, which works up to `depth` items ahead.
     #[must_use]
     pub fn into_flows(self, depth: usize) -> Vec<Flow<T>> {
         let ParFlow { plans, executor, around, on_failure } = self;

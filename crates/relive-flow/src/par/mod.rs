@@ -1,4 +1,4 @@
-//! Streams that are made side by side.
+//! Parallel streams.
 
 mod create;
 mod executor;

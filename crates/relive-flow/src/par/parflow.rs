@@ -1,4 +1,4 @@
-//! Streams side by side, and what is done in each of them.
+//! Parallel streams, and their operators.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,8 +8,8 @@ use super::shard::{Make, Plan, Shard};
 use crate::Flow;
 use crate::item::Source;
 
-/// One stream in each of some shards. What is done here is done in the shards, side by side if the [`Executor`] is
-/// one that can; the gathering operators make one [`Flow`] of them.
+/// One stream per shard. Operators added here run in the shards, concurrently if the [`Executor`] uses
+/// threads. The gathering operators merge the shards into one [`Flow`].
 ///
 /// ```
 /// use relive_flow::{Executor, ParFlow};
@@ -26,7 +26,7 @@ pub struct ParFlow<T, S = ()> {
 }
 
 impl<T: Send + 'static, S: Send + 'static> ParFlow<T, S> {
-    /// Does the same with the stream of each shard: all operators of a [`Flow`] can be had in this way.
+    /// Applies a function to the stream of each shard. Any operator of a [`Flow`] can be used.
     #[must_use]
     pub fn on_each<U: Send + 'static>(
         self,
@@ -46,7 +46,7 @@ impl<T: Send + 'static, S: Send + 'static> ParFlow<T, S> {
         }
     }
 
-    /// What `function` makes of each item. Each shard has a copy of the function.
+    /// Applies `function` to each item. Each shard has a copy of the function.
     #[must_use]
     pub fn for_each<U: Send + 'static>(
         self,
@@ -55,7 +55,7 @@ impl<T: Send + 'static, S: Send + 'static> ParFlow<T, S> {
         self.on_each(move |flow, _| flow.for_each(function.clone()))
     }
 
-    /// What `function` makes of each item and the state of its shard.
+    /// Applies `function` to each item and the state of its shard.
     #[must_use]
     pub fn for_each_in<U: Send + 'static>(
         self,
@@ -67,7 +67,7 @@ impl<T: Send + 'static, S: Send + 'static> ParFlow<T, S> {
         })
     }
 
-    /// The items for which `keep` holds.
+    /// Keeps the items for which `keep` returns true.
     #[must_use]
     pub fn filter(self, keep: impl FnMut(&T) -> bool + Clone + Send + Sync + 'static) -> Self {
         self.on_each(move |flow, _| flow.filter(keep.clone()))
@@ -79,7 +79,7 @@ impl<T: Send + 'static, S: Send + 'static> ParFlow<T, S> {
         self.on_each(move |flow, _| flow.batch(size))
     }
 
-    /// All that `function` makes of each item, which may be nothing.
+    /// Applies `function` to each item, and flattens the results, which may be empty.
     #[must_use]
     pub fn combine<C>(
         self,
@@ -93,24 +93,24 @@ impl<T: Send + 'static, S: Send + 'static> ParFlow<T, S> {
         self.on_each(move |flow, _| flow.combine(function.clone()))
     }
 
-    /// The items of a shard in a random order, see [`Flow::shuffle`]; each shard has a random stream of its own.
+    /// The items of a shard in random order, see [`Flow::shuffle`]; each shard has its own random stream.
     #[must_use]
     pub fn local_shuffle(self, buffer: usize, seed: u64) -> Self {
         self.on_each(move |flow, shard| flow.shuffle(buffer, seed.wrapping_add(u64::from(shard.source().0))))
     }
 
-    /// Gives the operator that was added last a name in each shard, see [`Flow::named`].
+    /// Names the last operator in each shard, see [`Flow::named`].
     #[must_use]
     pub fn named(self, name: &str) -> Self {
         let name = name.to_owned();
         self.on_each(move |flow, _| flow.named(&name))
     }
 
-    /// The shards of both, those of `other` behind these; each keeps what is done in it.
+    /// The shards of both, with those of `other` last; each keeps its operators.
     #[must_use]
     pub fn union(mut self, other: ParFlow<T, S>) -> Self {
         self.plans.extend(other.plans);
-        // What is not to be inside for some shards is inside for none.
+        // A wrapper that is missing for some shards applies to none.
         self.around = self.around.filter(|_| other.around.is_some());
         for (number, plan) in (0..).zip(&mut self.plans) {
             plan.shard.source = Source(number);
@@ -118,34 +118,36 @@ impl<T: Send + 'static, S: Send + 'static> ParFlow<T, S> {
         self
     }
 
-    /// Keeps only the shards with these numbers, and ignores numbers of no shard.
+    /// Keeps only the shards with these numbers; unknown numbers are ignored.
     #[must_use]
     pub fn select_shards(mut self, numbers: &[u32]) -> Self {
         self.plans.retain(|plan| numbers.contains(&plan.shard.source.0));
         self
     }
 
-    /// What happens when a shard fails; without this, the error is given on, and the shard goes on with its next item.
+    /// Sets what to do if a shard fails. By default, the error is passed on, and the shard continues with its
+    /// next item.
     #[must_use]
     pub fn on_failure(self, on_failure: OnFailure) -> Self {
         Self { on_failure, ..self }
     }
 
-    /// Has threads of shards make what was asked for inside this function, as many items at once as there are to
-    /// make: a lock that each of them needs, such as an interpreter's, is then taken once. A shard that waits, is
-    /// made or ends is outside of it. Operators that follow [`repartition`](Self::repartition) are not inside.
+    /// Makes threads of shards produce items inside this function, as many at once as are requested. A lock
+    /// that each item needs, such as an interpreter's, is then taken once for all of them. Waiting, and
+    /// creating or ending a shard, happen outside of it, as do operators after
+    /// [`repartition`](Self::repartition).
     #[must_use]
     pub fn around(self, around: impl Fn(&mut dyn FnMut()) + Send + Sync + 'static) -> Self {
         Self { around: Some(Arc::new(around)), ..self }
     }
 
-    /// The shards, for messages to them.
+    /// The shards, for sending messages to them.
     #[must_use]
     pub fn shards(&self) -> Vec<Shard<S>> {
         self.plans.iter().map(|plan| plan.shard.clone()).collect()
     }
 
-    /// Number of shards.
+    /// The number of shards.
     #[must_use]
     pub fn num_shards(&self) -> usize {
         self.plans.len()
@@ -157,7 +159,7 @@ where
     C: IntoIterator<Item = T> + Send + 'static,
     C::IntoIter: Send + 'static,
 {
-    /// The items of each item.
+    /// Flattens the items.
     #[must_use]
     pub fn flatten(self) -> ParFlow<T, S> {
         self.on_each(|flow, _| flow.flatten())

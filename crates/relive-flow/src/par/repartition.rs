@@ -1,4 +1,4 @@
-//! Items of shards, dealt out to other shards.
+//! Distributes the items of shards to other shards.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
@@ -20,29 +20,29 @@ use crate::sync::Mutex;
 use crate::waits::{BEGINNING, Need, Part, Puller};
 use crate::{ErrorKind, Flow, FlowError, Result};
 
-/// Most items that wait for one new shard. Beyond that the old shards wait for it.
+/// The maximum number of items that wait for one new shard. Beyond that, the old shards wait for it.
 const MAX_WAITING: usize = 1_000;
 
-/// Between the old shards and the new ones.
+/// The state between the old shards and the new ones.
 struct Exchange<T> {
     old: Shards<T>,
-    /// For each old shard that has not ended: the new shard that its next item goes to.
+    /// For each old shard that has not ended: the new shard that gets its next item.
     next: Vec<usize>,
-    /// The old shard that is asked next.
+    /// The old shard to poll next.
     at: usize,
     new: Vec<Waiting<T>>,
-    /// New shards that have news, if they wait.
+    /// New shards to wake if they wait.
     news: Vec<usize>,
 }
 
-/// What waits for a new shard.
+/// The queue of a new shard.
 struct Waiting<T> {
     items: VecDeque<Result<Tagged<T>>>,
-    /// The thread that pulled it last.
+    /// The thread that last pulled it.
     puller: Option<Weak<Puller>>,
     /// Since when it has waited for others to be pulled.
     waits_since: Option<Instant>,
-    /// Nobody will pull it any more.
+    /// It will never be pulled again.
     is_gone: bool,
 }
 
@@ -52,12 +52,12 @@ impl<T> Waiting<T> {
     }
 }
 
-/// Why no item could be had.
+/// Why no item is available.
 #[derive(Default)]
 struct Idle {
-    /// Old shards that have no item yet.
+    /// Old shards without an item.
     pending: usize,
-    /// Old shards whose next item is for another new shard, for which enough items wait, and the last of those new
+    /// Old shards whose next item belongs to another new shard with a full queue, and the last of those new
     /// shards.
     blocked: usize,
     by: usize,
@@ -111,7 +111,7 @@ impl<T: Send + 'static> Exchange<T> {
         self.news.extend(0..self.new.len());
     }
 
-    /// Takes in what an old shard gave.
+    /// Processes the result of an old shard.
     fn came(&mut self, place: usize, to: usize, item: Option<Result<Tagged<T>>>) {
         let Some(item) = item else {
             self.tell_all();
@@ -131,7 +131,7 @@ impl<T: Send + 'static> Exchange<T> {
         }
     }
 
-    /// No old shard has an item for this new one.
+    /// Handles the case that no old shard has an item for this new one.
     fn nothing(&mut self, number: usize, idle: &Idle, turn: &mut Turn<'_>) -> Polled<T> {
         if self.old.runners.is_empty() {
             return Poll::Ready(None);
@@ -156,7 +156,8 @@ impl<T: Send + 'static> Exchange<T> {
     }
 }
 
-/// The end of the exchange at which a new shard takes items. Once it is dropped, what would come to it is dropped, too.
+/// The end of the exchange from which a new shard takes items. Once it is dropped, its items are dropped as
+/// well.
 struct Inlet<T> {
     exchange: Arc<Mutex<Exchange<T>>>,
     bell: Arc<Bell>,
@@ -171,7 +172,7 @@ impl<T: Send + 'static> Inlet<T> {
         if let Some(own) = exchange.new.get_mut(self.number) {
             Puller::note(&mut own.puller);
             if own.items.is_empty() {
-                // Before it is looked for: what comes after that rings.
+                // Must happen before polling: later arrivals then ring.
                 self.bell.add(self.number, turn.outer_waker());
             }
         }
@@ -209,7 +210,7 @@ impl<T> Drop for Inlet<T> {
     }
 }
 
-/// The items that are dealt out to a new shard.
+/// The items for one new shard.
 struct NewShard<T>(Arc<Inlet<T>>);
 
 impl<T: Send + 'static> Pull<T> for NewShard<T> {
@@ -235,17 +236,17 @@ impl<T: Send + 'static> Pull<T> for NewShard<T> {
 }
 
 impl<T: Send + 'static, S: Send + 'static> ParFlow<T, S> {
-    /// Deals the items out to `shards` new shards: item j of each old shard, counted from 0, goes to new shard j mod
-    /// `shards`. So the items of a new shard depend on nothing else, and those of one old shard keep their order; how
-    /// the items of different old shards are mixed is left open, but for
-    /// [`Executor::Serial`](super::Executor::Serial), where it is always the same. An error takes the place of an
-    /// item.
+    /// Distributes the items to `shards` new shards: item j of each old shard, counted from 0, goes to new
+    /// shard j mod `shards`. The set of items of each new shard is therefore deterministic. Items of one old
+    /// shard keep their order. The interleaving of different old shards is unspecified, except with
+    /// [`Executor::Serial`](super::Executor::Serial), where it is deterministic. An error takes the place of
+    /// an item.
     ///
-    /// An old shard works one item ahead. Up to 1,000 items wait for a new shard. Then the old shards go on when it
-    /// is pulled. Where shards are pulled in turn ([`gather_sync`](Self::gather_sync),
-    /// [`batch_across_shards`](Self::batch_across_shards), [`into_flows`](Self::into_flows)), one that is pulled so
-    /// much more often than another gets an [`ErrorKind::Deadlock`] error, since nobody may ever pull the other. No
-    /// shards are an [`ErrorKind::Invalid`] error of the first pull.
+    /// An old shard works one item ahead. Up to 1,000 items wait for a new shard; beyond that, the old shards
+    /// wait until it is pulled. With operators that pull shards in turn ([`gather_sync`](Self::gather_sync),
+    /// [`batch_across_shards`](Self::batch_across_shards), [`into_flows`](Self::into_flows)), a shard that is
+    /// that far ahead of another gets an [`ErrorKind::Deadlock`] error, since the other might never be
+    /// pulled. Zero shards are an [`ErrorKind::Invalid`] error at the first pull.
     ///
     /// ```
     /// use relive_flow::{Executor, ParFlow};

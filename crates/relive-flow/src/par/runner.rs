@@ -1,4 +1,4 @@
-//! A shard at work, here or in a thread.
+//! A running shard, in this thread or another.
 
 use std::task::Poll;
 
@@ -9,9 +9,9 @@ use crate::Result;
 use crate::checkpoint::Checkpoint;
 use crate::pull::{Polled, Turn};
 
-/// A shard at work.
+/// A running shard.
 pub(super) enum Runner<T> {
-    /// Here, with the number of items that were asked for.
+    /// In the pulling thread, with the number of requested items.
     Here { flow: ShardFlow<T>, wanted: usize },
     /// In a thread.
     Thread(Worker<T>),
@@ -35,7 +35,7 @@ impl<T: Send + 'static> Runner<T> {
         }
     }
 
-    /// Asks for so many more items.
+    /// Requests this many more items.
     pub(super) fn ask(&mut self, items: usize) {
         match self {
             Runner::Here { wanted, .. } => *wanted += items,
@@ -43,7 +43,7 @@ impl<T: Send + 'static> Runner<T> {
         }
     }
 
-    /// The next of the items that were asked for.
+    /// The next of the requested items.
     pub(super) fn poll_next(&mut self, turn: &mut Turn<'_>) -> Polled<T> {
         match self {
             Runner::Thread(worker) => worker.poll_next(turn),

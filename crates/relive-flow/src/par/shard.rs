@@ -1,4 +1,4 @@
-//! A shard: its state, how its stream is made, and the stream itself.
+//! A shard: its state, the recipe for its stream, and the stream itself.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::node::caught;
 use crate::pull::Taken;
 use crate::{Flow, Result};
 
-/// A shard: its number, and its state, which all of its operators share.
+/// A shard: its number, and its state, which its operators share.
 #[derive(Debug)]
 pub struct Shard<S> {
     number: u32,
@@ -31,37 +31,38 @@ impl<S> Shard<S> {
         Self { number, source: Source(number), state: Arc::new(Mutex::new(state)) }
     }
 
-    /// Its number among the shards that it was made with.
+    /// The number of the shard among those that it was created with.
     #[must_use]
     pub fn number(&self) -> u32 {
         self.number
     }
 
-    /// The source of its items: its number, until [`ParFlow::union`](crate::ParFlow::union) puts it behind other
-    /// shards.
+    /// The source of its items: its number, until [`ParFlow::union`](crate::ParFlow::union) appends it to
+    /// other shards.
     #[must_use]
     pub fn source(&self) -> Source {
         self.source
     }
 
-    /// Uses its state, alone. Behind [`gather_sync`](crate::ParFlow::gather_sync) what changes between two rounds is
-    /// seen by all of the next round; otherwise it is seen from the next call of an operator on.
+    /// Calls `function` with exclusive access to the state. With
+    /// [`gather_sync`](crate::ParFlow::gather_sync), a change between two rounds affects the whole next
+    /// round; otherwise it affects later calls of operators.
     pub fn with<R>(&self, function: impl FnOnce(&mut S) -> R) -> R {
         function(&mut self.state.lock())
     }
 }
 
-/// How a shard is made, and made anew if it fails.
+/// The recipe for a shard, also for restarting it.
 pub(super) struct Plan<T, S> {
     pub(super) shard: Shard<S>,
     pub(super) state: Arc<dyn Fn() -> S + Send + Sync>,
     pub(super) make: Make<T, S>,
 }
 
-/// Makes the stream of a shard.
+/// Creates the stream of a shard.
 pub(super) type Make<T, S> = Arc<dyn Fn(&Shard<S>) -> Flow<T> + Send + Sync>;
 
-/// The stream of a shard, which is made where it runs, and made anew if it may be when it fails.
+/// The stream of a shard. It is created where it runs, and may be restarted after a failure.
 pub(crate) struct ShardFlow<T> {
     name: String,
     flow: Option<Flow<T>>,
@@ -72,7 +73,7 @@ pub(crate) struct ShardFlow<T> {
 }
 
 impl<T: Send + 'static> ShardFlow<T> {
-    /// The shard of a plan; `begun` is called each time that its stream was made.
+    /// Creates the shard of a plan; `begun` is called each time its stream was created.
     pub(super) fn of<S: Send + 'static>(
         plan: Plan<T, S>,
         on_failure: OnFailure,
@@ -92,13 +93,13 @@ impl<T: Send + 'static> ShardFlow<T> {
         Self { name, flow: None, make: Box::new(make), on_failure, taken: Taken::AsTheyCome, is_over: false }
     }
 
-    /// One that is there already.
+    /// Wraps an existing flow.
     pub(crate) fn one(name: &str, flow: Flow<T>) -> Self {
         let (name, make, on_failure) = (name.to_owned(), Box::new(|| None), OnFailure::GiveOn);
         Self { name, flow: Some(flow), make, on_failure, taken: Taken::AsTheyCome, is_over: false }
     }
 
-    /// The same, pulled like this.
+    /// Sets how it is pulled.
     pub(crate) fn taken(self, taken: Taken) -> Self {
         Self { taken, ..self }
     }
@@ -110,7 +111,7 @@ impl<T: Send + 'static> ShardFlow<T> {
     /// The stream.
     ///
     /// # Errors
-    /// The function that makes it panics.
+    /// The function that creates it panics.
     pub(super) fn flow(&mut self) -> Result<Option<&mut Flow<T>>> {
         if self.flow.is_none() && !self.is_over {
             let place = || Place { operator: self.name.clone(), source: None, item: 0 };
@@ -120,13 +121,13 @@ impl<T: Send + 'static> ShardFlow<T> {
         Ok(self.flow.as_mut())
     }
 
-    /// Whether it has given its last.
+    /// Whether the stream is over.
     pub(super) fn is_over(&self) -> bool {
         self.is_over
     }
 
-    /// Applies the failure policy to what the stream gave: what the puller gets of it, or none if the stream is to be
-    /// asked again.
+    /// Applies the failure policy to a result of the stream. Returns the result for the puller, or nothing if
+    /// the stream should be polled again.
     pub(super) fn after(&mut self, item: Option<Result<Tagged<T>>>) -> Option<Option<Result<Tagged<T>>>> {
         match (&item, self.on_failure) {
             (Some(Err(_)), OnFailure::Restart { times }) if times > 0 => {
@@ -135,7 +136,7 @@ impl<T: Send + 'static> ShardFlow<T> {
                 return None;
             }
             (Some(Err(_)), OnFailure::Restart { .. } | OnFailure::DropShard) | (None, _) => self.end(),
-            // It could not be made, and will not be.
+            // It could not be created, and will not be.
             (Some(Err(_)), OnFailure::GiveOn) if self.flow.is_none() => self.end(),
             (Some(_), _) => {}
         }
@@ -143,7 +144,7 @@ impl<T: Send + 'static> ShardFlow<T> {
     }
 
     /// # Errors
-    /// The stream cannot be made, or not be saved.
+    /// The stream cannot be created or saved.
     pub(super) fn checkpoint(&mut self, checkpoint: &mut Checkpoint) -> Result<()> {
         if let OnFailure::Restart { times } = &mut self.on_failure {
             let mut left = u64::from(*times);

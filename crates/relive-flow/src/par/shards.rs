@@ -19,11 +19,11 @@ pub(super) struct Shards<T> {
     on_failure: OnFailure,
     /// The operators of the shards, …
     pub(super) nodes: Arc<ShardNodes>,
-    /// … and the numbers that they share.
+    /// … and the metrics that they share.
     pub(super) metrics: Metrics,
     pub(super) waiting: Vec<ShardFlow<T>>,
     pub(super) runners: Vec<Runner<T>>,
-    /// The places of those runners among the shards.
+    /// The indices of those runners among the shards.
     places: Vec<usize>,
 }
 
@@ -44,7 +44,7 @@ impl<T: Send + 'static> Shards<T> {
         Self { executor, around, on_failure, nodes, metrics, waiting, runners, places }
     }
 
-    /// Starts the shards, if they are not, to be pulled like this, and asks each for so many items.
+    /// Starts the shards if necessary, sets how they are pulled, and requests this many items of each.
     pub(super) fn start(&mut self, ahead: usize, taken: Taken) -> Result<()> {
         for shard in std::mem::take(&mut self.waiting) {
             let mut runner = Runner::start(&self.executor, self.around.clone(), shard.taken(taken))?;
@@ -55,7 +55,7 @@ impl<T: Send + 'static> Shards<T> {
         Ok(())
     }
 
-    /// Whether errors are given on while `live` other shards go on.
+    /// Whether to pass errors on while `live` other shards continue.
     pub(super) fn gives_errors_on(&self, live: usize) -> bool {
         self.on_failure != OnFailure::DropShard || live == 0
     }
@@ -66,13 +66,13 @@ impl<T: Send + 'static> Shards<T> {
         self.places.remove(number);
     }
 
-    /// Shards that have not ended.
+    /// The number of shards that have not ended.
     pub(super) fn live(&self) -> usize {
         self.waiting.len() + self.runners.len()
     }
 
     /// # Errors
-    /// Shards in threads have begun.
+    /// Shards in threads have started.
     pub(super) fn checkpoint(&mut self, checkpoint: &mut Checkpoint, taken: Taken) -> Result<()> {
         let mut is_begun = self.waiting.is_empty();
         checkpoint.flag(&mut is_begun);

@@ -12,35 +12,35 @@ use crate::sync::{self, AtomicBool, Condvar, JoinHandle, Mutex, Ordering};
 use crate::waits::{Need, Puller};
 use crate::{ErrorKind, Flow, FlowError, Result};
 
-/// The thread of a shard, seen from whoever pulls.
+/// The thread of a shard, from the puller's side.
 pub(crate) struct Worker<T> {
     shared: Arc<Handover<T>>,
     thread: Option<JoinHandle<()>>,
-    /// What was taken over from the thread at once.
+    /// Items that were taken from the thread together.
     taken: VecDeque<Option<Result<Tagged<T>>>>,
 }
 
 struct Handover<T> {
     desk: Mutex<Desk<T>>,
-    /// Something was asked for, or it is to stop.
+    /// Notified when items are requested or the thread should stop.
     changed: Condvar,
     stops: AtomicBool,
-    /// The thread, as those see it who wait for it.
+    /// The thread, for those who wait for it.
     worker: Arc<Puller>,
 }
 
-/// What thread and puller hand to each other.
+/// The exchange between thread and puller.
 struct Desk<T> {
-    /// Items that were asked for and are not made.
+    /// Requested items that are not made yet.
     wanted: usize,
     made: VecDeque<Option<Result<Tagged<T>>>>,
-    /// Who waits for an item.
+    /// Wakes the puller that waits for an item.
     puller: Option<Waker>,
     /// Wakes the shard's stream where it waits for something.
     stream: Option<Waker>,
-    /// The thread that took items last.
+    /// The thread that last took items.
     taker: Option<Weak<Puller>>,
-    /// Whether it waits for more to be asked for.
+    /// Whether it waits for a request.
     is_idle: bool,
 }
 
@@ -50,11 +50,11 @@ impl<T> Desk<T> {
     }
 }
 
-/// How it ends that a thread makes what was asked for.
+/// Why the thread stopped making items.
 enum Made<T> {
-    /// Nothing more is wanted.
+    /// No more are requested.
     All,
-    /// There was an error, or the end.
+    /// An error or the end of the stream.
     Ended(Option<Result<Tagged<T>>>),
     /// The stream waits for something.
     Waits,
@@ -107,7 +107,7 @@ impl<T: Send + 'static> Worker<T> {
 }
 
 impl<T: Send + 'static> Handover<T> {
-    /// The thread: makes what is asked for until the stream ends, or nobody wants it any more.
+    /// The body of the thread: makes requested items until the stream ends or is no longer wanted.
     fn run(&self, mut flow: ShardFlow<T>, around: Option<&Around>) {
         self.worker.enter();
         while self.is_wanted() {
@@ -135,8 +135,9 @@ impl<T: Send + 'static> Handover<T> {
         }
     }
 
-    /// Makes items and hands them over until no more are wanted, or something else comes than an item. No lock is
-    /// held meanwhile, and nothing is dropped: what is around may be a lock that other threads wait for.
+    /// Makes items and hands them over until no more are requested, or the stream returns something else.
+    /// Holds no lock meanwhile, and drops nothing: the surrounding function may hold a lock that other
+    /// threads wait for.
     fn make(&self, stream: &mut Flow<T>, around: Option<&Around>) -> Made<T> {
         let mut made = Made::All;
         let mut make = || {
@@ -159,7 +160,7 @@ impl<T: Send + 'static> Handover<T> {
         made
     }
 
-    /// Puts an item, or the end, where the puller finds it; whether more are wanted.
+    /// Hands an item or the end to the puller. Returns whether more are requested.
     fn hand_over(&self, item: Option<Result<Tagged<T>>>) -> bool {
         let mut desk = self.desk.lock();
         desk.made.push_back(item);
@@ -170,7 +171,7 @@ impl<T: Send + 'static> Handover<T> {
         is_wanted
     }
 
-    /// Waits until an item is wanted; false if none will be.
+    /// Waits until an item is requested; false if none will be.
     fn is_wanted(&self) -> bool {
         sync::soon(|| self.desk.lock().wanted > 0);
         let mut desk = self.desk.lock();
@@ -191,7 +192,7 @@ impl<T> Drop for Worker<T> {
         stream.into_iter().for_each(Waker::wake);
         self.shared.changed.notify_one();
         if let Some(thread) = self.thread.take() {
-            // Functions of operators do not panic here: their panics are errors.
+            // Functions of operators do not panic here, since their panics become errors.
             let _ = thread.join();
         }
     }

@@ -22,10 +22,10 @@ struct FeatureLeaf {
 }
 
 impl Features {
-    /// For observations of this nest.
+    /// Creates the flattening of observations with this nest.
     ///
     /// # Errors
-    /// There are leaves that are not numbers, or not of one size.
+    /// A leaf is not numeric or has no fixed size.
     pub fn of(observations: &Nest<ArraySpec>) -> Result<Features> {
         let mut leaves = Vec::new();
         for (path, spec) in observations.flatten_with_paths() {
@@ -43,14 +43,14 @@ impl Features {
         Ok(Features { leaves, width })
     }
 
-    /// Numbers of an observation.
+    /// The count of numbers in an observation.
     #[must_use]
     pub fn width(&self) -> usize {
         self.width
     }
 
-    /// Writes the leaves of all items of a batch, whose first is column `first`, to `out`, which has as many rows.
-    /// `bytes` is memory that is used again.
+    /// Writes the leaves of all items of a batch to `out`, which has one row per item. The first leaf is
+    /// column `first` of the batch. `bytes` is scratch memory.
     pub(crate) fn gather(
         &self,
         batch: &SampleBatch,
@@ -66,7 +66,7 @@ impl Features {
         Ok(())
     }
 
-    /// Bytes of an observation that is one leaf of them.
+    /// The size of an observation in bytes if it is a single leaf of bytes.
     pub(crate) fn one_of_bytes(&self) -> Option<usize> {
         match self.leaves.as_slice() {
             [leaf] if leaf.dtype == DType::UInt8 => Some(leaf.elements),
@@ -74,7 +74,7 @@ impl Features {
         }
     }
 
-    /// Bytes of a leaf in one observation.
+    /// The size of each leaf in one observation, in bytes.
     pub(crate) fn leaf_bytes(&self) -> impl Iterator<Item = usize> {
         self.leaves.iter().map(|leaf| leaf.elements * leaf.element_bytes)
     }
@@ -89,7 +89,8 @@ impl Features {
         }
     }
 
-    /// Writes many observations to `out`, which becomes as many rows of [`width`](Self::width) numbers.
+    /// Writes many observations to `out`, which is resized to one row of [`width`](Self::width) numbers per
+    /// observation.
     pub fn write_rows(&self, observations: &Buffer, out: &mut Vec<f32>) {
         out.resize(observations.rows() * self.width, 0.0);
         for index in 0..self.leaves.len() {
@@ -97,8 +98,8 @@ impl Features {
         }
     }
 
-    /// Writes the elements of leaf number `index` of many observations, one after the other in `bytes`, into the rows
-    /// of `out`.
+    /// Writes the elements of leaf number `index` of many observations into the rows of `out`. They are
+    /// contiguous in `bytes`.
     fn write_column(&self, index: usize, bytes: &[u8], out: &mut [f32]) {
         match self.leaves.as_slice() {
             [leaf] => convert(leaf.dtype, leaf.element_bytes, bytes, out),
@@ -106,7 +107,7 @@ impl Features {
         }
     }
 
-    /// As [`write_column`](Self::write_column), into the rows that `place` says.
+    /// Like [`write_column`](Self::write_column), but `place` chooses the rows.
     pub(crate) fn write_column_to(
         &self,
         index: usize,

@@ -1,15 +1,15 @@
-//! Numbers that nothing can be learned from.
+//! Checks for numbers that a learner cannot use.
 
 use relive_env::{ArraySpec, EnvironmentSpec, TimeStep, View};
 use relive_tensor::DType;
 
 use crate::{Result, RlError};
 
-/// Looks at what an environment gives for numbers that are not finite, or beyond float32: one of them in a batch is
-/// in all parameters of a network for good.
+/// Rejects numbers from an environment that are not finite or do not fit float32: a single one in a batch
+/// corrupts all parameters of a network.
 pub(crate) struct FiniteCheck {
     environment: String,
-    /// With their paths.
+    /// The leaves with their paths.
     leaves: Vec<(String, ArraySpec)>,
     episode: u64,
     step: u64,
@@ -26,14 +26,14 @@ impl FiniteCheck {
         environment.clone_into(&mut self.environment);
     }
 
-    /// An episode has begun.
+    /// Checks the first observation of an episode.
     pub(crate) fn first(&mut self, observation: View<'_>) -> Result<()> {
         self.episode += 1;
         self.step = 0;
         self.observation(observation)
     }
 
-    /// Another step was made.
+    /// Checks a further step.
     pub(crate) fn next(&mut self, step: TimeStep, observation: View<'_>) -> Result<()> {
         self.step += 1;
         for (what, value) in [("reward", step.reward), ("discount", step.discount)] {
@@ -65,8 +65,7 @@ impl FiniteCheck {
     }
 }
 
-/// The first that nothing can be learned from. There is none as a rule, and whether there is one is found without
-/// branches.
+/// The first unusable number. There is usually none, so the check for one is branchless.
 fn first_of<T>(values: &[T], number: impl Fn(&T) -> f64) -> Option<(usize, f64)> {
     if !values.iter().fold(false, |is_found, value| is_found | !is_learnable(number(value))) {
         return None;
@@ -74,7 +73,7 @@ fn first_of<T>(values: &[T], number: impl Fn(&T) -> f64) -> Option<(usize, f64)>
     values.iter().map(number).enumerate().find(|(_, value)| !is_learnable(*value))
 }
 
-/// Whether a number is finite as float32, which networks take.
+/// Whether a number is finite as a float32, the type that networks use.
 #[expect(clippy::cast_possible_truncation, reason = "whether it can be cast is asked")]
 pub(crate) fn is_learnable(value: f64) -> bool {
     (value as f32).is_finite()

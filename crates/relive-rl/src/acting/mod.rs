@@ -1,4 +1,4 @@
-//! Acting in environments, and what comes of it.
+//! Acting in environments, and the resulting rollouts.
 
 mod features;
 mod finite;

@@ -1,4 +1,4 @@
-//! What was seen and done in a fragment of steps.
+//! Fragments of steps, as workers produce them.
 
 use std::ops::Range;
 use std::time::{Duration, Instant};
@@ -7,47 +7,48 @@ use relive_env::{Buffer, TimeStep};
 
 use crate::{Part, Result, RlError, Times, Weights};
 
-/// A fragment of steps in each row of a number of environments, time first: cell `time · rows + row`.
+/// A fragment of steps in each of several environments (rows), time first: cell `time · rows + row`.
 ///
-/// An environment whose episode has ended begins anew with the next step. That cell is a FIRST: its observation is
-/// the last one of the episode before, its action was ignored, and nothing is to be learned from it.
+/// An environment whose episode has ended resets at the next step. That cell is a FIRST: it holds the last
+/// observation of the previous episode, its action was ignored, and learners must skip it.
 #[derive(Debug)]
 pub struct Rollout {
-    /// Steps of each row.
+    /// Steps per row.
     pub steps: usize,
-    /// Environments.
+    /// The number of environments.
     pub rows: usize,
-    /// What was seen before each step, `[(steps + 1) · rows, …]`: also what was seen after the last.
+    /// The observation before each step, and the one after the last step: `[(steps + 1) · rows, …]`.
     pub observations: Buffer,
-    /// What was done, `[steps · rows, …]`.
+    /// The actions, `[steps · rows, …]`.
     pub actions: Buffer,
-    /// What else the policy wrote, `[steps · rows, …]`.
+    /// The policy's extras, `[steps · rows, …]`.
     pub extras: Buffer,
-    /// What the environments answered, `[steps · rows]`.
+    /// The environments' time steps, `[steps · rows]`.
     pub answers: Vec<TimeStep>,
-    /// What the policy acted by; none if nothing was published yet. Of rollouts side by side those of the first.
+    /// The weights that the policy acted with; `None` if nothing was published yet. For rollouts side by
+    /// side, those of the first.
     pub weights: Option<Weights>,
-    /// What is to be told of it, worker by worker.
+    /// The workers' reports on this rollout, one per worker.
     pub acted: Vec<Acted>,
 }
 
-/// What a worker has done since it told last.
+/// What a worker has done since its last report.
 #[derive(Debug, Clone, Default)]
 pub struct Acted {
     /// The number of the worker.
     pub worker: u32,
-    /// Steps in its environments; beginnings of episodes do not count.
+    /// Steps in its environments, without resets.
     pub env_steps: u64,
     /// Episodes that have ended.
     pub episodes: Vec<Episode>,
-    /// The version of the weights that it acted by, none if there were none.
+    /// The version of the weights that it acted with; `None` if it had no weights.
     pub version: Option<u64>,
-    /// How long it took.
+    /// The time spent on each part of the work.
     pub times: Times,
 }
 
 impl Acted {
-    /// Counts the time since then as one that the first of these workers took for a part of its work.
+    /// Adds the time since `since` to a part of the first worker's work.
     pub fn note_time(acted: &mut [Acted], part: Part, since: Instant) {
         if let Some(first) = acted.first_mut() {
             first.times.add(part, since.elapsed());
@@ -58,19 +59,19 @@ impl Acted {
 /// An episode that has ended.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Episode {
-    /// Steps, the first observation not counted.
+    /// Steps, without the first observation.
     pub length: u64,
     /// The undiscounted sum of its rewards.
     pub episode_return: f64,
-    /// How long it took.
+    /// The duration of the episode.
     pub duration: Duration,
-    /// Steps of its worker until then, beginnings of episodes among them: of a round of several workers it says which
-    /// episode ended first.
+    /// The worker's count of steps at the end of the episode, resets included. It orders the episodes of a
+    /// round with several workers.
     pub ended_at: u64,
 }
 
 impl Rollout {
-    /// Bytes of what was seen, done and answered.
+    /// The size of observations, actions, extras and time steps, in bytes.
     #[must_use]
     pub fn size_bytes(&self) -> usize {
         let of = |buffer: &Buffer| -> usize {
@@ -80,10 +81,11 @@ impl Rollout {
         of(&self.observations) + of(&self.actions) + of(&self.extras) + answers
     }
 
-    /// Rollouts of as many steps as one: the rows of the first, then those of the second, and so on.
+    /// Puts rollouts of equal length side by side: the rows of the first, then those of the second, and so
+    /// on.
     ///
     /// # Errors
-    /// There are none, or they are of several lengths or layouts.
+    /// The list is empty, or lengths or layouts differ.
     pub fn side_by_side(mut parts: Vec<Rollout>) -> Result<Rollout> {
         if parts.len() == 1
             && let Some(only) = parts.pop()
@@ -116,10 +118,10 @@ impl Rollout {
         Ok(joined)
     }
 
-    /// A part of it: these rows, without what is to be told of it.
+    /// Copies these rows into a rollout of their own, without the workers' reports.
     ///
     /// # Errors
-    /// There are no such rows.
+    /// The rows are out of range.
     pub fn of_rows(&self, rows: Range<usize>) -> Result<Rollout> {
         let (steps, count) = (self.steps, rows.len());
         let mut part = Rollout {
@@ -159,7 +161,7 @@ impl Rollout {
         Ok(())
     }
 
-    /// The cells that something can be learned from, in their order.
+    /// The cells that a learner can use, in order.
     pub fn learnable(&self) -> impl Iterator<Item = usize> {
         self.answers.iter().enumerate().filter(|(_, answer)| !answer.first()).map(|(cell, _)| cell)
     }

@@ -1,4 +1,4 @@
-//! Acting in environments, fragment by fragment.
+//! Acting in environments, one fragment at a time.
 
 use std::time::Instant;
 
@@ -10,7 +10,7 @@ use crate::contracts::WeightStore;
 use crate::times::Lap;
 use crate::{ActStep, Part, Policy, Result, Weights, state};
 
-/// Environments, the policy that acts in them, and where they stand.
+/// Environments, the policy that acts in them, and their current state.
 pub(crate) struct RolloutWorker {
     environments: Box<dyn BatchEnvironment>,
     policy: Box<dyn Policy>,
@@ -23,26 +23,26 @@ pub(crate) struct RolloutWorker {
     starts: Vec<bool>,
     answers: Vec<TimeStep>,
     acted: Acted,
-    /// Steps in each environment, beginnings of episodes among them.
+    /// Steps in each environment, resets included.
     steps: u64,
     is_begun: bool,
 }
 
-/// The episode of a row, as far as it has come.
+/// The current episode of a row.
 struct Row {
     finite: FiniteCheck,
     length: u64,
     episode_return: f64,
     since: Instant,
-    /// How many of the next episodes are reported.
+    /// How many of the next episodes to report.
     tells: usize,
 }
 
 impl RolloutWorker {
-    /// The worker of a number, whose policy takes its weights from a store.
+    /// Creates the worker with a number; its policy loads weights from a store.
     ///
     /// # Errors
-    /// The policy's extras fit no memory.
+    /// The policy's extras do not fit in memory.
     pub(crate) fn new(
         number: u32,
         environments: Box<dyn BatchEnvironment>,
@@ -73,11 +73,11 @@ impl RolloutWorker {
         })
     }
 
-    /// Acts for so many steps in each environment by the newest weights.
+    /// Acts for `steps` steps in each environment with the newest weights.
     ///
     /// # Errors
-    /// Those of the environments and the policy; [`NotFinite`](crate::RlError::NotFinite) if an observation, a reward
-    /// or a discount is NaN or infinite.
+    /// Errors of the environments and the policy; [`NotFinite`](crate::RlError::NotFinite) if an observation,
+    /// a reward or a discount is NaN or infinite.
     pub(crate) fn rollout(&mut self, steps: usize) -> Result<Rollout> {
         self.begin()?;
         let rows = self.rows.len();
@@ -104,11 +104,11 @@ impl RolloutWorker {
         Ok(rollout)
     }
 
-    /// Plays so many whole episodes by the newest weights, one after the other in each environment. Each environment
-    /// has its share of them, so that short ones are not preferred.
+    /// Plays `count` whole episodes with the newest weights, consecutively in each environment. Each
+    /// environment plays a fixed share, which avoids a bias towards short episodes.
     ///
     /// # Errors
-    /// As [`rollout`](Self::rollout).
+    /// The same as for [`rollout`](Self::rollout).
     pub(crate) fn episodes(&mut self, count: usize) -> Result<Vec<Episode>> {
         self.is_begun = false;
         self.begin()?;
@@ -124,7 +124,7 @@ impl RolloutWorker {
         Ok(self.take_acted().episodes)
     }
 
-    /// Takes the newest weights, and resets the environments if that was not done yet.
+    /// Loads the newest weights, and resets the environments unless that was done before.
     fn begin(&mut self) -> Result<()> {
         if let Some(weights) = self.store.newer_than(self.version()) {
             let mut lap = Lap::begin();
@@ -183,8 +183,8 @@ impl RolloutWorker {
         Acted { version: self.version(), ..std::mem::replace(&mut self.acted, fresh) }
     }
 
-    /// All that its future depends on beside the weights. Environments that cannot tell their state are as if they
-    /// had not begun.
+    /// The complete state of the worker except the weights. Environments that cannot save their state are
+    /// recorded as not yet started.
     pub(crate) fn save(&mut self) -> Vec<u8> {
         let (environments, is_begun) = (self.environments.save(), self.is_begun);
         self.is_begun = is_begun && environments.is_some();
@@ -194,10 +194,11 @@ impl RolloutWorker {
         saved
     }
 
-    /// Goes on where a worker of the same environments and settings was saved; environments that had not begun begin.
+    /// Resumes from the state of a worker with the same environments and settings. Environments that were not
+    /// started are reset.
     ///
     /// # Errors
-    /// [`State`](crate::RlError::State) if the bytes are not of such a one.
+    /// [`State`](crate::RlError::State) if the bytes are not such a state.
     pub(crate) fn restore(&mut self, bytes: &[u8]) -> Result<()> {
         let mut parts = [Vec::new(), Vec::new()];
         state::restore("a worker", bytes, |state| self.visit(state, &mut parts))?;

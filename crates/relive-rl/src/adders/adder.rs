@@ -6,25 +6,27 @@ use crate::{Result, RlError};
 
 /// Writes the steps of an actor as items.
 ///
-/// The order of calls in an episode: `add_first`, then `add` until its step is LAST, with which the episode's last
-/// items are made.
+/// In an episode, call `add_first`, then `add` until its step is LAST. That call creates the last items of
+/// the episode.
 pub trait Adder: Send {
-    /// An episode has begun with `observation`. What is left of the one before is dropped.
+    /// Begins an episode with `observation`, and drops what is left of the previous one.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// The observation cannot be written.
     fn add_first(&mut self, observation: View<'_>) -> Result<()>;
 
-    /// `action` has led to `step` and `observation`.
+    /// Adds a step: `action` led to `step` and `observation`.
     ///
     /// # Errors
-    /// [`Order`](crate::RlError::Order) without an episode that has begun; it cannot be written.
+    /// [`Order`](crate::RlError::Order) if no episode has begun; the step cannot be written.
     fn add(&mut self, action: View<'_>, step: TimeStep, observation: View<'_>) -> Result<()>;
 
-    /// [`add`](Self::add) with what the actor has besides, such as the state of a recurrent network before the action.
+    /// Like [`add`](Self::add), with the actor's extras, such as the state of a recurrent network before the
+    /// action.
     ///
     /// # Errors
-    /// As `add`, and for other extras than those that the adder was made for; most are for none.
+    /// The same as for `add`; also extras that differ from those that the adder was created for. Most adders
+    /// accept none.
     fn add_with_extras(
         &mut self,
         action: View<'_>,

@@ -10,11 +10,11 @@ use super::priority::Priority;
 use super::step::Steps;
 use crate::{Result, RlError};
 
-/// Makes the rows that episodes are filled up with, from a row of zeros.
+/// Creates the rows that pad episodes, from a row of zeros.
 pub type Padding = dyn Fn(&Nest<Tensor>) -> Nest<Tensor> + Send;
 
-/// Writes an item for each episode: all its rows, that of the last observation included, as
-/// [`SequenceAdder`](super::SequenceAdder) has them.
+/// Writes one item per episode. It contains all rows, including the row of the last observation, in the
+/// format of [`SequenceAdder`](super::SequenceAdder).
 pub struct EpisodeAdder {
     rows: EpisodeWriter,
     max_length: usize,
@@ -23,10 +23,11 @@ pub struct EpisodeAdder {
 }
 
 impl EpisodeAdder {
-    /// Episodes of at most `max_length` rows for `table`, of priority 1; an episode of `T` steps has `T + 1` rows.
+    /// Writes episodes of at most `max_length` rows to `table` with priority 1. An episode of `T` steps has
+    /// `T + 1` rows.
     ///
     /// # Errors
-    /// A length below 2, or the client cannot make a writer.
+    /// `max_length` is below 2, or the client cannot create a writer.
     pub fn new(
         client: &Client,
         table: &str,
@@ -42,7 +43,7 @@ impl EpisodeAdder {
         Ok(EpisodeAdder { rows, max_length, padding: None, tables })
     }
 
-    /// Fills episodes up to their greatest length with the row that `padding` makes of a row of zeros.
+    /// Pads episodes to their maximum length with the row that `padding` creates from a row of zeros.
     #[must_use]
     pub fn padded(
         mut self,
@@ -52,7 +53,7 @@ impl EpisodeAdder {
         self
     }
 
-    /// For these tables instead, with how priorities are found.
+    /// Writes to these tables instead, each with its rule for priorities.
     #[must_use]
     pub fn tables(mut self, tables: impl IntoIterator<Item = (String, Priority)>) -> EpisodeAdder {
         self.tables = tables.into_iter().collect();
@@ -79,7 +80,7 @@ impl Adder for EpisodeAdder {
     }
 
     /// # Errors
-    /// Besides those of every adder: the episode becomes longer than its greatest length.
+    /// In addition to those of every adder: the episode exceeds its maximum length.
     fn add(&mut self, action: View<'_>, step: TimeStep, observation: View<'_>) -> Result<()> {
         self.add_with_extras(action, step, observation, View::empty())
     }
@@ -91,7 +92,7 @@ impl Adder for EpisodeAdder {
         observation: View<'_>,
         extras: View<'_>,
     ) -> Result<()> {
-        // With this row complete, the one of the observation that follows is still to come.
+        // This call completes a row; the row of the following observation is still to come.
         let rows = self.rows.rows() + 2;
         if rows > self.max_length {
             let got = format!("{rows} rows and more");

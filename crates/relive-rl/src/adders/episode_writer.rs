@@ -1,4 +1,4 @@
-//! Rows on their way into a writer, and items of the newest of them.
+//! Writes rows, and creates items from the newest ones.
 
 use relive_client::blocking::{Client, TrajectoryWriter};
 use relive_client::{Column, Nest, Tensor, TrajectoryWriterOptions};
@@ -9,7 +9,7 @@ use super::room::{CONFIRMATION_TIMEOUT, until_there_is_room};
 use super::step::Steps;
 use crate::{Result, RlError};
 
-/// Writes the rows of episodes. While an episode goes on, its newest row is open: its action is still to come.
+/// Writes the rows of episodes. During an episode its newest row is open: it still lacks its action.
 pub(super) struct EpisodeWriter {
     writer: TrajectoryWriter,
     steps: Steps,
@@ -87,7 +87,7 @@ impl EpisodeWriter {
         Ok(())
     }
 
-    /// Makes an item of the newest `length` complete rows for each table.
+    /// Creates an item of the newest `length` complete rows in each table.
     pub(super) fn create_item(&mut self, length: usize, tables: &mut [(String, Priority)]) -> Result<()> {
         let history = self.writer.history();
         let end = i64::try_from(usize::from(self.is_open)).unwrap_or(0);
@@ -113,7 +113,7 @@ impl EpisodeWriter {
         until_there_is_room(|| self.writer.flush(CONFIRMATION_TIMEOUT))
     }
 
-    /// Writes down, or fills in, what items to come are made of: the rows of the history.
+    /// Saves or restores the rows of the history, from which future items are made.
     pub(super) fn visit(&mut self, state: &mut State<'_>, cells: &mut Vec<Vec<u8>>) {
         let mut rows = u64::try_from(self.rows).unwrap_or(u64::MAX);
         state.field(&mut rows);
@@ -145,7 +145,7 @@ impl EpisodeWriter {
         Ok(cells)
     }
 
-    /// Appends the rows that `cells` are the values of.
+    /// Appends the rows that have the values `cells`.
     pub(super) fn restore(&mut self, cells: Vec<Vec<u8>>) -> Result<()> {
         let mut cells = cells.into_iter();
         for _ in 0..self.rows.min(self.kept) {

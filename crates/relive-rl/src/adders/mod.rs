@@ -1,4 +1,4 @@
-//! From steps of an environment to items of a replay table.
+//! Turns steps of an environment into items of a replay table.
 
 mod adder;
 mod episode;

@@ -4,22 +4,23 @@ use std::collections::VecDeque;
 
 use relive_env::State;
 
-/// What several steps come to.
+/// The return over several steps.
 ///
-/// Of the steps after `s`, with rewards `r₁ … r_k`, discounts `d₁ … d_k` of the environment and the additional
-/// discount `g`, the reward is `r₁ + g·d₁·r₂ + g²·d₁d₂·r₃ + …` and the discount `g^(k−1)·d₁⋯d_k`: one power of `g` is
-/// the learner's, whose target is `reward + g·discount·V` of where they lead.
+/// For the steps after `s`, with rewards `r₁ … r_k`, discounts `d₁ … d_k` of the environment and the
+/// additional discount `g`, the reward is `r₁ + g·d₁·r₂ + g²·d₁d₂·r₃ + …` and the discount is
+/// `g^(k−1)·d₁⋯d_k`. The learner applies the missing power of `g`: its target is `reward + g·discount·V`,
+/// with the value `V` of the final state.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct NStepReturn {
-    /// How many steps.
+    /// The number of steps.
     pub steps: usize,
-    /// What they earn.
+    /// The discounted sum of the rewards.
     pub reward: f32,
-    /// How much the value of what follows counts.
+    /// The discount of the value that follows.
     pub discount: f32,
 }
 
-/// The newest steps of an episode, up to `n`.
+/// The newest steps of an episode, at most `n`.
 #[derive(Debug, Clone)]
 pub(crate) struct NStepWindow {
     n: usize,
@@ -32,7 +33,7 @@ impl NStepWindow {
         Self { n, additional_discount, steps: VecDeque::with_capacity(n) }
     }
 
-    /// Adds a step; what the window then comes to, which ends with it.
+    /// Adds a step, and returns the return of the window that ends with it.
     pub(crate) fn push(&mut self, reward: f32, discount: f32) -> NStepReturn {
         if self.steps.len() == self.n {
             self.steps.pop_front();
@@ -41,18 +42,18 @@ impl NStepWindow {
         self.total()
     }
 
-    /// Leaves the oldest step out; what is left, unless that was the last.
+    /// Removes the oldest step. Returns the return of the rest, or `None` if that was the last step.
     pub(crate) fn shrink(&mut self) -> Option<NStepReturn> {
         self.steps.pop_front();
         (!self.steps.is_empty()).then(|| self.total())
     }
 
-    /// How many steps it has.
+    /// The number of steps in the window.
     pub(crate) fn len(&self) -> usize {
         self.steps.len()
     }
 
-    /// What a checkpoint keeps of it.
+    /// Saves or restores the window.
     pub(crate) fn visit(&mut self, state: &mut State<'_>) {
         let mut len = self.steps.len() as u64;
         state.field(&mut len);
@@ -74,10 +75,10 @@ impl NStepWindow {
 }
 
 impl NStepReturn {
-    /// Of these rewards and discounts, one of each for every step.
+    /// Computes the return of these rewards and discounts, one of each per step.
     ///
     /// # Panics
-    /// If there are more of one than of the other.
+    /// If the numbers of rewards and discounts differ.
     ///
     /// ```
     /// use relive_rl::adders::NStepReturn;
@@ -110,7 +111,7 @@ mod tests {
 
     use super::*;
 
-    /// All transitions of an episode, in the order of their making.
+    /// All transitions of an episode, in the order of their creation.
     fn episode(n: usize, g: f32, steps: &[(f32, f32)]) -> Vec<(f32, f32)> {
         let mut window = NStepWindow::new(n, g);
         let mut made: Vec<_> =
@@ -135,7 +136,7 @@ mod tests {
         assert_eq!(episode(3, 0.5, &primes), expected);
     }
 
-    /// The formula, term by term, in f64.
+    /// Evaluates the formula term by term, in f64.
     fn naive(g: f64, steps: &[(f32, f32)]) -> (f64, f64) {
         let discounts = |upto: usize| steps[..upto].iter().map(|(_, d)| f64::from(*d)).product::<f64>();
         let power = |i: usize| g.powi(i32::try_from(i).unwrap());

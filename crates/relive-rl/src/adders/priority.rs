@@ -4,14 +4,14 @@ use relive_client::{Column, Nest};
 
 use crate::Result;
 
-/// Finds a priority by what is in the item.
+/// Computes a priority from the content of the item.
 pub type PriorityFn = dyn FnMut(&Nest<Column>) -> Result<f64> + Send;
 
-/// How the priority of an item is found.
+/// The rule for the priority of an item.
 pub enum Priority {
-    /// Always the same.
+    /// The same for every item.
     Constant(f64),
-    /// By what is in the item; [`Column::to_tensor`] gives the numbers of a column.
+    /// Computed from the content of the item; [`Column::to_tensor`] returns the numbers of a column.
     Of(Box<PriorityFn>),
 }
 

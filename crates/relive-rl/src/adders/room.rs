@@ -1,4 +1,4 @@
-//! Writing against rate limiters.
+//! Writing to tables with rate limiters.
 
 use std::time::Duration;
 
@@ -6,12 +6,12 @@ use relive_client::ErrorKind;
 
 use crate::Result;
 
-/// For how long a writer waits for confirmations before it is asked again.
+/// How long one call waits for confirmations before it is repeated.
 pub(super) const CONFIRMATION_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A rate limiter holds actors back for as long as its learner takes; that is what it is for, and the table tells who
-/// waits. A table that is closed ends it. A server that is gone looks the same from here, so the log says what is
-/// waited for, each time anew.
+/// Repeats a call until the rate limiter has room. A rate limiter may hold actors back for any time; the
+/// table reports which callers wait. Closing the table ends the wait. A lost server looks the same from here,
+/// so every wait is logged.
 pub(super) fn until_there_is_room<T>(mut call: impl FnMut() -> relive_client::Result<T>) -> Result<T> {
     loop {
         match call() {
@@ -39,7 +39,7 @@ mod tests {
     use super::*;
     use crate::RlError;
 
-    /// The messages of the log.
+    /// The state of the log messages.
     #[derive(Clone, Default)]
     struct Log(Arc<Mutex<Vec<String>>>);
 

@@ -1,4 +1,4 @@
-//! From views of environments to steps of a writer.
+//! Converts views of environments to steps of a writer.
 
 use bytes::Bytes;
 use relive_client::{Nest, Tensor};
@@ -6,7 +6,7 @@ use relive_env::{ArraySpec, View};
 
 use crate::{Result, RlError};
 
-/// Makes tensors of observations or actions.
+/// Converts observations or actions to tensors.
 #[derive(Debug, Clone)]
 pub(super) struct RowColumns(Nest<ArraySpec>);
 
@@ -15,12 +15,12 @@ impl RowColumns {
         Self(nest.clone())
     }
 
-    /// How many leaves there are.
+    /// The number of leaves.
     pub(super) fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// What `column` makes of the path of each leaf, in a step that has the nest under `name`.
+    /// Applies `column` to the path of each leaf, in a step that has the nest under `name`.
     pub(super) fn columns<T>(&self, name: &str, column: impl Fn(&str) -> Result<T>) -> Result<Nest<T>> {
         let mut leaves = Vec::with_capacity(self.0.len());
         for (path, _) in self.0.flatten_with_paths() {
@@ -30,7 +30,7 @@ impl RowColumns {
         self.0.unflatten(leaves).map_err(|error| RlError::setting("a nest", error, "as its spec says"))
     }
 
-    /// Tensors of the bytes of each leaf, which are the next of `cells`.
+    /// Creates tensors from the bytes of each leaf, which are the next of `cells`.
     pub(super) fn restored(&self, cells: &mut impl Iterator<Item = Vec<u8>>) -> Result<Nest<Tensor>> {
         let mut of_leaf = |spec: &ArraySpec| {
             Tensor::new(spec.dtype, spec.shape.clone(), Bytes::from(cells.next().unwrap_or_default()))
@@ -39,7 +39,7 @@ impl RowColumns {
         tensors.map_err(|error| RlError::state("an adder", error))
     }
 
-    /// What is in `view`, which is laid out for the nest.
+    /// The content of `view`, which has the layout of the nest.
     pub(super) fn tensors(&self, view: View<'_>) -> Result<Nest<Tensor>> {
         let mut index = 0;
         let mut of_leaf = |spec: &ArraySpec| {

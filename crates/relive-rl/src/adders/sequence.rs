@@ -10,28 +10,28 @@ use super::priority::Priority;
 use super::step::Steps;
 use crate::{Result, RlError, Saveable, state};
 
-/// What becomes of the rows at the end of an episode that do not fill a period.
+/// What to do at the end of an episode with rows that do not fill a period.
 ///
-/// Rows of an episode are counted with the one of its last observation. A sequence is *due* when there are as many
-/// rows as its length, and then after every period.
+/// The row of the last observation counts as a row of the episode. A sequence is *due* when the episode has
+/// as many rows as a sequence, and then after every period.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum EndOfEpisode {
-    /// Rows of zeros are added until a sequence is due; it is the episode's last one.
+    /// Pads with rows of zeros until a sequence is due; this is the last sequence of the episode.
     #[default]
     ZeroPad,
-    /// A sequence of the rows that the next one due would have had in it.
+    /// Writes a shorter sequence, of the episode's rows that the next due sequence would have contained.
     Truncate,
-    /// A sequence of full length, of the last rows. Of episodes that are shorter nothing is written.
+    /// Writes a sequence of full length from the last rows. Episodes that are shorter write nothing.
     Write,
-    /// Nothing: sequences go on into the next episode, whose first row tells that it is one.
+    /// Writes nothing: sequences continue into the next episode, whose first row is marked as a start.
     Continue,
 }
 
 /// Writes sequences of `length` rows, one every `period` rows.
 ///
-/// An item has the fields of [`step_spec`](super::step_spec), each with a leading dimension of rows. Row `t` has the
-/// observation, the action taken for it, and the reward and discount that this led to; the row of an episode's last
-/// observation has zeros there.
+/// An item has the fields of [`step_spec`](super::step_spec), each with a leading dimension of rows. Row `t`
+/// has the observation, the action taken for it, and the resulting reward and discount. In the row of an
+/// episode's last observation, action, reward and discount are zeros.
 ///
 /// ```
 /// use relive_client::blocking::Client;
@@ -53,11 +53,11 @@ pub struct SequenceAdder {
 }
 
 impl SequenceAdder {
-    /// Sequences for `table`, of priority 1. Actors that have more to tell than actions say with `extras` what that
-    /// looks like.
+    /// Writes sequences to `table` with priority 1. `extras` describes the actor's outputs beside actions, if
+    /// it has any.
     ///
     /// # Errors
-    /// A length or a period of 0, or the client cannot make a writer.
+    /// A length or a period of 0, or the client cannot create a writer.
     pub fn new(
         client: &Client,
         table: &str,
@@ -74,22 +74,22 @@ impl SequenceAdder {
         Ok(SequenceAdder { rows, length, period, end: EndOfEpisode::default(), tables })
     }
 
-    /// What becomes of the rows at the end of an episode.
+    /// Sets what happens to the rows at the end of an episode.
     #[must_use]
     pub fn end_of_episode(mut self, end: EndOfEpisode) -> SequenceAdder {
         self.end = end;
         self
     }
 
-    /// For these tables instead, with how priorities are found.
+    /// Writes to these tables instead, each with its rule for priorities.
     #[must_use]
     pub fn tables(mut self, tables: impl IntoIterator<Item = (String, Priority)>) -> SequenceAdder {
         self.tables = tables.into_iter().collect();
         self
     }
 
-    /// Returns when all items that were made are in their tables; where an episode ends in a sequence of its own,
-    /// that is so at its end.
+    /// Returns when all created items are in their tables. Where an episode ends with a sequence of its own,
+    /// the end of the episode does this.
     ///
     /// # Errors
     /// The table is closed.
@@ -109,13 +109,13 @@ impl SequenceAdder {
         }
     }
 
-    /// The item at the end of an episode, whose rows are complete.
+    /// Creates the item at the end of an episode, whose rows are complete.
     fn last_item(&mut self) -> Result<()> {
         let (missing, length) = (self.missing(), self.length);
         let last = match self.end {
             EndOfEpisode::Continue => self.is_due().then_some(length),
             EndOfEpisode::Write => (self.rows.rows() >= length).then_some(length),
-            // With periods longer than sequences, the next one would have no row of the episode.
+            // If periods are longer than sequences, the next one may contain no row of the episode.
             EndOfEpisode::Truncate => length.checked_sub(missing).filter(|rows| *rows > 0),
             EndOfEpisode::ZeroPad if missing >= length => None,
             EndOfEpisode::ZeroPad => {
@@ -162,13 +162,13 @@ impl Adder for SequenceAdder {
     }
 }
 
-/// Whose state it is, in messages.
+/// The name of the state's owner, for messages.
 const WHAT: &str = "an adder of sequences";
 
-/// What is saved are the rows that sequences to come begin with, so that an episode goes on where it was.
+/// Saves the rows that future sequences begin with, which lets an episode continue after a restore.
 impl Saveable for SequenceAdder {
     fn save(&mut self) -> Vec<u8> {
-        // What is in the history was written by this adder, and can be read.
+        // This adder wrote the history, so it is readable.
         let mut cells = self.rows.cells().unwrap_or_default();
         state::save(|state| self.rows.visit(state, &mut cells))
     }

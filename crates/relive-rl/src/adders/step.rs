@@ -1,4 +1,4 @@
-//! The rows of an episode: Acme's steps.
+//! The rows of an episode, like Acme's steps.
 
 use bytes::Bytes;
 use relive_client::{Nest, Tensor};
@@ -8,8 +8,8 @@ use relive_tensor::DType;
 use super::row::RowColumns;
 use crate::{Result, RlError};
 
-/// Makes rows of what is observed. A row has the observation, the action that was taken for it, the reward and the
-/// discount that this led to (float32), whether an episode begins with it, and whatever the actor had besides.
+/// Creates the rows of an episode. A row has the observation, the action taken for it, the resulting reward
+/// and discount (float32), whether an episode begins with it, and the actor's extras.
 #[derive(Debug, Clone)]
 pub(super) struct Steps {
     observations: RowColumns,
@@ -41,17 +41,17 @@ impl Steps {
         Ok(Nest::dict([("observation", observation), ("start_of_episode", Nest::Leaf(flag))]))
     }
 
-    /// Whether a leaf is there from the beginning of its row on.
+    /// Whether a leaf is known at the beginning of its row.
     pub(super) fn is_begun(path: &str) -> bool {
         matches!(path.split('/').next(), Some("observation" | "start_of_episode"))
     }
 
-    /// How many such leaves there are.
+    /// The number of such leaves.
     pub(super) fn begun_leaves(&self) -> usize {
         self.observations.len() + 1
     }
 
-    /// The fields of a row that are wanted, of the bytes of their leaves, which are the next of `cells`.
+    /// Restores the wanted fields of a row from the bytes of their leaves, which are the next of `cells`.
     pub(super) fn restored(
         &self,
         cells: &mut impl Iterator<Item = Vec<u8>>,
@@ -70,7 +70,7 @@ impl Steps {
         Ok(Nest::dict(restored.collect::<Result<Vec<_>>>()?))
     }
 
-    /// The rest of it.
+    /// The rest of the row.
     #[expect(clippy::cast_possible_truncation, reason = "rewards and discounts of items are float32")]
     pub(super) fn taken(&self, action: View<'_>, step: TimeStep, extras: View<'_>) -> Result<Nest<Tensor>> {
         let mut row = vec![
@@ -90,7 +90,7 @@ impl Steps {
         Ok(Nest::dict(row))
     }
 
-    /// The rest of the row with the last observation, after which nothing is done: zeros.
+    /// The rest of the row of the last observation, which has no action: zeros.
     pub(super) fn untaken(&self) -> Nest<Tensor> {
         let Nest::Dict(mut fields) = self.zeros.clone() else { return Nest::None };
         fields.retain(|name, _| name != "observation" && name != "start_of_episode");
@@ -98,8 +98,8 @@ impl Steps {
     }
 }
 
-/// What a row looks like, field by field: `action`, `discount`, `extras` (if there are any), `observation`, `reward`
-/// and `start_of_episode`.
+/// The spec of a row, field by field: `action`, `discount`, `extras` (if there are any), `observation`,
+/// `reward` and `start_of_episode`.
 #[must_use]
 pub fn step_spec(spec: &EnvironmentSpec, extras: Option<&Nest<ArraySpec>>) -> Nest<ArraySpec> {
     let scalar = |name: &str, dtype| Nest::Leaf(ArraySpec::new(name, dtype, []));

@@ -1,4 +1,4 @@
-//! Items by patterns, which the writer makes by itself.
+//! Items that the writer creates from patterns.
 
 use relive_client::blocking::{Client, StructuredWriter};
 use relive_client::{Condition, Nest, PatternNode, SourceColumn, StructuredConfig, Tensor, reference_step};
@@ -9,20 +9,21 @@ use super::step::Steps;
 use super::{Adder, EndOfEpisode};
 use crate::{Result, RlError};
 
-/// Writes rows of the fields of [`step_spec`](super::step_spec), of which the writer makes items by patterns:
-/// [`sequence_configs`], [`n_step_configs`], or your own. The priority of all items is that of their pattern.
+/// Writes rows with the fields of [`step_spec`](super::step_spec); the writer creates items from them by
+/// patterns: [`sequence_configs`], [`n_step_configs`], or your own. Each item has the priority of its
+/// pattern.
 pub struct StructuredAdder {
     client: Client,
     configs: Vec<StructuredConfig>,
     writer: StructuredWriter,
     steps: Steps,
-    /// The row whose action is still to come.
+    /// The row that still lacks its action.
     open: Option<Nest<Tensor>>,
 }
 
 impl StructuredAdder {
     /// # Errors
-    /// Patterns that cannot be, or the client cannot make a writer.
+    /// A pattern is invalid, or the client cannot create a writer.
     pub fn new(
         client: &Client,
         configs: Vec<StructuredConfig>,
@@ -52,7 +53,7 @@ impl StructuredAdder {
 impl Adder for StructuredAdder {
     fn add_first(&mut self, observation: View<'_>) -> Result<()> {
         if self.open.is_some() {
-            // The end of an episode makes items; one that is abandoned has none.
+            // The end of an episode creates items; an abandoned episode must not.
             self.writer.close()?;
             self.writer = self.client.structured_writer(self.configs.clone())?;
         }
@@ -83,12 +84,12 @@ impl Adder for StructuredAdder {
     }
 }
 
-/// The patterns of [`SequenceAdder`](super::SequenceAdder)'s items. `step` is what a row looks like; see
+/// The patterns for the items of [`SequenceAdder`](super::SequenceAdder). `step` is the spec of a row; see
 /// [`step_spec`](super::step_spec).
 ///
 /// # Errors
-/// A length or period of 0, or an [`EndOfEpisode`] that patterns cannot tell: zeros to be added, and episodes that go
-/// on.
+/// A length or period of 0, or an [`EndOfEpisode`] that patterns cannot express: padding with zeros, or
+/// continuing into the next episode.
 pub fn sequence_configs(
     table: &str,
     step: &Nest<ArraySpec>,
@@ -128,11 +129,12 @@ pub fn sequence_configs(
     Ok(configs)
 }
 
-/// The patterns of transitions over up to `n` steps, as [`TransitionAdder`](super::TransitionAdder) has them, but
-/// with the rewards and discounts of all their steps: [`NStepReturn::of`](super::NStepReturn::of) is for whoever
-/// reads them.
+/// The patterns for transitions over up to `n` steps, as in [`TransitionAdder`](super::TransitionAdder), but
+/// with the rewards and discounts of all steps: the reader reduces them with
+/// [`NStepReturn::of`](super::NStepReturn::of).
 ///
-/// `observation` has the first and the last one, the other fields but `reward` and `discount` the first step.
+/// `observation` has the first and the last observation, `reward` and `discount` all steps, and the other
+/// fields the first step.
 ///
 /// # Errors
 /// `n` is 0, or `step` is no row of [`step_spec`](super::step_spec).
@@ -145,7 +147,7 @@ pub fn n_step_configs(table: &str, step: &Nest<ArraySpec>, n: usize) -> Result<V
     }
     configs.push(transition(n)?.condition(Condition::step_index().ge(n.into())));
     for steps in (1..n).rev() {
-        // One over all steps of the episode was made at its beginning.
+        // The beginning of the episode already created the item over all its steps.
         let shorter = Condition::step_index().gt(steps.into());
         configs.push(transition(steps)?.condition(Condition::is_end_episode()).condition(shorter));
     }
@@ -179,7 +181,7 @@ fn config(
     Ok(StructuredConfig::new(table, reference_step(step).columns().try_map(&mut cut)?))
 }
 
-/// A number of rows that patterns can have.
+/// A number of rows, within the range of patterns.
 fn count(name: &'static str, rows: usize) -> Result<i32> {
     let fits = i32::try_from(rows).ok().filter(|rows| (1..i32::MAX).contains(rows));
     fits.ok_or_else(|| RlError::setting(name, rows, "from 1 to 2**31 - 2"))

@@ -10,15 +10,15 @@ use super::room::{CONFIRMATION_TIMEOUT, until_there_is_room};
 use super::row::RowColumns;
 use crate::{Result, RlError, Saveable, state};
 
-/// Writes transitions over up to `n` steps: an item for each step, from the observation `n` steps before, or from the
-/// beginning of the episode, to the newest; and at the end of an episode those over fewer steps that end there, too.
-/// An episode of `T` steps gives `T + min(n, T) − 1` items.
+/// Writes transitions over up to `n` steps: an item for each step, from the observation `n` steps before (or
+/// the beginning of the episode) to the newest. The end of an episode adds the transitions over fewer steps
+/// that end there. An episode of `T` steps gives `T + min(n, T) − 1` items.
 ///
-/// Rewards and discounts are [n-step returns](NStepReturn) in float32. An item of an actor that has [more to
-/// tell](Self::with_extras) than its action has the extras of its first step.
+/// Rewards and discounts are [n-step returns](NStepReturn) in float32. If the actor has
+/// [extras](Self::with_extras), an item has those of its first step.
 pub struct TransitionAdder {
     writer: TrajectoryWriter,
-    /// At least one; each item goes to the next.
+    /// At least one; items go to them in turn.
     tables: Vec<String>,
     next: usize,
     priority: f64,
@@ -30,10 +30,10 @@ pub struct TransitionAdder {
 }
 
 impl TransitionAdder {
-    /// Items over `n` steps for `table`, whose additional discount is the agent's own.
+    /// Writes transitions over `n` steps to `table`. The additional discount is the agent's own.
     ///
     /// # Errors
-    /// `n` is 0, or the client cannot make a writer.
+    /// `n` is 0, or the client cannot create a writer.
     pub fn new(
         client: &Client,
         table: &str,
@@ -57,19 +57,19 @@ impl TransitionAdder {
         })
     }
 
-    /// For an actor that has such extras.
+    /// Declares the actor's extras.
     #[must_use]
     pub fn with_extras(mut self, extras: &Nest<ArraySpec>) -> TransitionAdder {
         self.extras = RowColumns::new(extras);
         self
     }
 
-    /// Puts the items into these tables in turn, so that each gets as many as the others, if there are any. The first
-    /// is the one that has got the fewest items so far, and so on: however often adders begin anew, no table comes to
-    /// be ahead of another one by more items than there are adders.
+    /// Distributes the items over these tables in turn. The first item goes to the table with the fewest
+    /// inserts. Tables therefore never differ by more items than there are adders, however often adders
+    /// restart.
     ///
     /// # Errors
-    /// The tables cannot be asked.
+    /// The inserts of the tables cannot be read.
     pub fn in_turn(mut self, client: &Client, tables: &[String]) -> Result<TransitionAdder> {
         if !tables.is_empty() {
             self.tables = tables.to_vec();
@@ -81,7 +81,7 @@ impl TransitionAdder {
         Ok(self)
     }
 
-    /// Writes an item of the `made.steps` steps before the observation `behind` rows before the newest.
+    /// Writes an item over the `made.steps` steps up to the observation `behind` rows before the newest.
     fn create_item(&mut self, made: NStepReturn, behind: usize) -> Result<()> {
         let numbers = [("reward", Tensor::scalar(made.reward)), ("discount", Tensor::scalar(made.discount))];
         self.writer.append_partial(&Nest::dict(numbers.map(|(name, value)| (name, Nest::Leaf(value)))))?;
@@ -112,11 +112,11 @@ impl TransitionAdder {
         until_there_is_room(|| self.writer.end_episode(true, CONFIRMATION_TIMEOUT))
     }
 
-    /// The items that end with the episode and begin after its first ones.
+    /// Creates the items that end with the episode and begin after its first ones.
     fn shrink(&mut self) -> Result<()> {
         let mut behind = 0;
         while let Some(made) = self.window.shrink() {
-            // Each has numbers of its own, in a row that has nothing else.
+            // Each has its own numbers, in a row without other fields.
             self.writer.append(&Nest::dict::<&str, Nest<Tensor>>([]))?;
             behind += 1;
             self.create_item(made, behind)?;
@@ -175,13 +175,13 @@ impl Adder for TransitionAdder {
     }
 }
 
-/// Whose state it is, in messages.
+/// The name of the state's owner, for messages.
 const WHAT: &str = "an adder of transitions";
 
-/// What is saved are the steps that items to come begin at, so that an episode goes on where it was.
+/// Saves the steps that future items begin at, which lets an episode continue after a restore.
 impl Saveable for TransitionAdder {
     fn save(&mut self) -> Vec<u8> {
-        // What is in the history was written by this adder, and can be read.
+        // This adder wrote the history, so it is readable.
         let mut cells = self.cells().unwrap_or_default();
         state::save(|state| self.visit(state, &mut cells))
     }
@@ -209,7 +209,7 @@ impl TransitionAdder {
         Ok(self.writer.append_partial(&Nest::dict([("observation", observation)]))?)
     }
 
-    /// Ends the row of an observation.
+    /// Completes the row of an observation.
     fn append_action(&mut self, action: Nest<Tensor>, extras: Nest<Tensor>) -> Result<()> {
         let mut fields = vec![("action", action)];
         if self.extras.len() > 0 {
@@ -218,7 +218,7 @@ impl TransitionAdder {
         Ok(self.writer.append(&Nest::dict(fields))?)
     }
 
-    /// Values of so many steps, and of the observation after them.
+    /// The number of values in `steps` steps and the observation after them.
     fn cells_of(&self, steps: usize) -> usize {
         let of_step = self.observations.len() + self.actions.len() + self.extras.len();
         steps * of_step + self.observations.len()

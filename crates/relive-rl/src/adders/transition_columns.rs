@@ -1,18 +1,19 @@
-//! Where the parts of a transition are among the columns of its item.
+//! The position of a transition's parts among the columns of its item.
 
 use relive_env::EnvironmentSpec;
 
-/// The columns of a transition, by the names that its items have.
+/// The columns of a transition, by name.
 ///
-/// They are `action`, `discount`, `extras` (if there are any), `next_observation`, `observation` and `reward`, each a
-/// leaf or, where the environment has nests, a nest of leaves. In batches they come in this order.
+/// They are `action`, `discount`, `extras` (if there are any), `next_observation`, `observation` and
+/// `reward`, each a leaf or, where the environment has nests, a nest of leaves. Batches have them in this
+/// order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TransitionColumns {
     /// Leaves of an action.
     pub actions: usize,
     /// Leaves of an observation.
     pub observations: usize,
-    /// Leaves of what the actor had to tell besides.
+    /// Leaves of the actor's extras.
     pub extras: usize,
 }
 
@@ -41,13 +42,13 @@ impl TransitionColumns {
         self.actions + 1
     }
 
-    /// The first column of the observation that the steps lead to.
+    /// The first column of the final observation.
     #[must_use]
     pub fn next_observation(self) -> usize {
         self.extras() + self.extras
     }
 
-    /// The first column of the observation that they begin at.
+    /// The first column of the initial observation.
     #[must_use]
     pub fn observation(self) -> usize {
         self.next_observation() + self.observations

@@ -3,29 +3,29 @@
 use super::{Peers, Weights};
 use crate::{Result, RlError, Saveable};
 
-/// Learns from one batch after the other.
+/// Learns from a series of batches.
 pub trait Learner: Saveable + Send {
-    /// What it learns from: a [`Rollout`](crate::Rollout), or samples of a table.
+    /// The input: a [`Rollout`](crate::Rollout), or samples of a table.
     type Batch;
 
     /// Learns from a batch.
     ///
     /// # Errors
-    /// The batch cannot be learned from; [`Diverged`](crate::RlError::Diverged) if the loss is not finite.
+    /// The batch is unusable; [`Diverged`](crate::RlError::Diverged) if the loss is not finite.
     fn learn(&mut self, batch: Self::Batch) -> Result<Learnt>;
 
-    /// What policies act by, as of now.
+    /// The current weights, for policies.
     ///
     /// # Errors
-    /// They cannot be published.
+    /// The weights cannot be published.
     fn weights(&self) -> Result<Weights>;
 
-    /// From now on learns along with others of the same settings, each in a process of its own, that have the same
-    /// state: each takes its part of what they learn from, and all go by the [mean](Peers::mean) of their gradients.
-    /// It is called before the first batch.
+    /// Joins learners with the same settings and state, each in a process of its own. Each learns from its
+    /// share of the data, and all apply the [mean](Peers::mean) of their gradients. Called before the first
+    /// batch.
     ///
     /// # Errors
-    /// It learns alone only, as it does unless it says otherwise.
+    /// The learner only supports learning alone, which is the default.
     fn share(&mut self, peers: Peers) -> Result<()> {
         Err(RlError::setting(
             "learners",
@@ -35,15 +35,15 @@ pub trait Learner: Saveable + Send {
     }
 }
 
-/// What a learner tells of a batch.
+/// A learner's report on a batch.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Learnt {
-    /// Gradient steps that were made.
+    /// Gradient steps.
     pub steps: u64,
-    /// Items that they were made from, each counted as often as it was used.
+    /// Items used, each counted as often as it was used.
     pub samples: u64,
-    /// Numbers to be logged, by name, such as the loss.
+    /// Metrics for the log, by name, such as the loss.
     pub metrics: Vec<(&'static str, f64)>,
-    /// New priorities of the items that were learned from, by their keys; none where priorities do not count.
+    /// New priorities of the items, by key; empty if priorities are not used.
     pub priorities: Vec<(u64, f64)>,
 }

@@ -1,4 +1,4 @@
-//! What an agent is made of: policies, learners, and what goes between them.
+//! The parts of an agent: policies, learners, and the data between them.
 
 mod learner;
 mod peers;

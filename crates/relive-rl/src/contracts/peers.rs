@@ -1,4 +1,4 @@
-//! The learners of a run, as each of them sees them.
+//! The group of a run's learners, from the view of one of them.
 
 use std::fmt;
 use std::ops::Range;
@@ -8,42 +8,42 @@ use relive_cluster::reduce::{Reduction, Ring};
 
 use crate::{Result, RlError};
 
-/// The learners of a run, as one of them sees them: what it has in common with the others. Cheap to clone.
+/// The group of a run's learners, from the view of one of them. Cheap to clone.
 ///
-/// All learners make the same calls in the same order, and each call waits for the others. One learner alone has
-/// whatever it gives.
+/// All learners make the same calls in the same order, and each call waits for the others. For a single
+/// learner, each call returns its own input.
 #[derive(Clone)]
 pub struct Peers {
     rank: u32,
     count: u32,
-    /// Empty until all have met.
+    /// Empty until all learners have joined.
     ring: Arc<OnceLock<Ring>>,
 }
 
 impl Peers {
-    /// One learner, without others.
+    /// A single learner.
     #[must_use]
     pub fn alone() -> Peers {
         Peers::from(Ring::alone())
     }
 
-    /// So many learners that have not met yet, as learner 0 sees them.
+    /// `count` learners that have not joined yet, from the view of learner 0.
     pub(crate) fn expected(count: u32) -> Peers {
         Peers { rank: 0, count, ring: Arc::default() }
     }
 
-    /// All have met.
+    /// Notes that all have joined.
     pub(crate) fn meet(&self, ring: Ring) -> Result<()> {
         self.ring.set(ring).map_err(|_| RlError::Order { call: "a meeting of learners", needs: "one ring" })
     }
 
-    /// The number of this learner, from 0 on.
+    /// The rank of this learner, from 0.
     #[must_use]
     pub fn rank(&self) -> u32 {
         self.rank
     }
 
-    /// How many learners there are.
+    /// The number of learners.
     #[must_use]
     pub fn count(&self) -> u32 {
         self.count
@@ -55,49 +55,49 @@ impl Peers {
         self.count == 1
     }
 
-    /// The part of so many things that is this learner's. The parts of all learners are the whole, and differ by one
-    /// at most.
+    /// This learner's share of `count` things. The shares of all learners are disjoint, cover everything, and
+    /// differ in size by at most one.
     #[must_use]
     pub fn part(&self, of: usize) -> Range<usize> {
         let (rank, count) = (self.rank as usize, self.count as usize);
         of * rank / count..of * (rank + 1) / count
     }
 
-    /// Puts the mean of all learners' numbers in the place of each learner's. All get the same bits.
+    /// Replaces each learner's numbers by the mean over all learners. All get identical bits.
     ///
     /// # Errors
-    /// [`Learners`](RlError::Learners): another learner is lost, or does something else.
+    /// [`Learners`](RlError::Learners): another learner is lost, or makes a different call.
     pub fn mean(&self, numbers: &mut [f32]) -> Result<()> {
         if self.is_alone() { Ok(()) } else { Ok(self.ring()?.all_reduce(numbers, Reduction::Mean)?) }
     }
 
-    /// The numbers of all learners, learner by learner. All give equally many.
+    /// Returns the numbers of all learners, by rank. All must pass equally many.
     ///
     /// # Errors
-    /// As [`mean`](Self::mean).
+    /// The same as for [`mean`](Self::mean).
     pub fn gather(&self, numbers: &[f64]) -> Result<Vec<Vec<f64>>> {
         Ok(self.ring()?.gather(numbers)?)
     }
 
-    /// Puts the bytes of learner 0 in the place of those of all others, which may have another length.
+    /// Replaces the bytes of all learners by those of learner 0; lengths may differ.
     ///
     /// # Errors
-    /// As [`mean`](Self::mean).
+    /// The same as for [`mean`](Self::mean).
     pub fn broadcast(&self, bytes: &mut Vec<u8>) -> Result<()> {
         if self.is_alone() { Ok(()) } else { Ok(self.ring()?.broadcast(bytes)?) }
     }
 
-    /// Whether all are still there; it does not wait. Before they have met, nobody is missed.
+    /// Checks, without waiting, that all learners are alive. Succeeds before they have joined.
     pub(crate) fn check(&self) -> Result<()> {
         self.ring.get().map_or(Ok(()), |ring| Ok(ring.check()?))
     }
 
-    /// This learner has nothing more to add.
+    /// Notes that this learner has finished.
     pub(crate) fn leave(&self) {
         self.ring.get().into_iter().for_each(Ring::leave);
     }
 
-    /// This learner cannot go on, and tells the others why.
+    /// Notes that this learner cannot continue, and sends the reason to the others.
     pub(crate) fn fail(&self, reason: &str) {
         self.ring.get().into_iter().for_each(|ring| ring.fail(reason));
     }
@@ -113,7 +113,7 @@ impl Default for Peers {
     }
 }
 
-/// Learners that have a ring already.
+/// Learners that already have a ring.
 impl From<Ring> for Peers {
     fn from(ring: Ring) -> Peers {
         let (rank, count) = (ring.rank(), ring.ranks());

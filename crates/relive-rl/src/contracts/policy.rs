@@ -9,38 +9,39 @@ use crate::{Result, Saveable};
 /// One step of a policy in all rows of a worker's environments.
 #[derive(Debug)]
 pub struct ActStep<'a> {
-    /// What is seen, `[rows, …]` for each leaf of the environment's observations.
+    /// The observations, `[rows, …]` for each leaf.
     pub observations: &'a Buffer,
-    /// Which rows begin an episode with that: what a policy remembers of the row is forgotten before it acts.
+    /// Which rows begin an episode with this observation: a policy clears its memory of such a row before it
+    /// acts.
     pub starts: &'a [bool],
-    /// What is done, `[rows, …]` for each leaf of its actions; to be written.
+    /// The actions, `[rows, …]` for each leaf; the policy writes them.
     pub actions: &'a mut Buffer,
-    /// What else the learner gets, `[rows, …]` for each leaf of [`Policy::extras`]; to be written.
+    /// The extras for the learner, `[rows, …]` for each leaf of [`Policy::extras`]; the policy writes them.
     pub extras: &'a mut Buffer,
-    /// The environments themselves, for policies that [look ahead](BatchEnvironment::one) in them. None where a
-    /// policy acts without them, as a saved one does.
+    /// The environments, for policies that [look ahead](BatchEnvironment::one). `None` where a policy acts
+    /// without them, as a saved policy does.
     pub environments: Option<&'a mut dyn BatchEnvironment>,
 }
 
-/// Acts for a number of environments at once, each in its row.
+/// Acts in several environments at once, one per row.
 ///
-/// What a policy does in a row depends on that row and on the [seat](super::Seat) of it alone, so that the same
-/// environments give the same experience however they are shared out among workers.
+/// The output for a row depends only on that row and its [seat](super::Seat). The experience is therefore
+/// independent of how environments are distributed over workers.
 pub trait Policy: Saveable + Send {
-    /// Acts in every row. In rows whose episode has ended, the environment begins anew and the action is ignored;
-    /// what is written to `extras` is kept there, too, since it tells of the last observation.
+    /// Acts in every row. In rows whose episode has ended, the environment resets and ignores the action, but
+    /// the rollout keeps the `extras`, since they belong to the last observation.
     ///
     /// # Errors
     /// The policy's own.
     fn act(&mut self, step: &mut ActStep<'_>) -> Result<()>;
 
-    /// Takes over what a learner has published.
+    /// Loads published weights.
     ///
     /// # Errors
-    /// They are not of this policy.
+    /// The weights do not belong to this policy.
     fn load(&mut self, weights: &Weights) -> Result<()>;
 
-    /// What it writes beside its actions, such as values and log-probabilities; nothing unless it says so.
+    /// The spec of the outputs beside actions, such as values and log-probabilities; empty by default.
     fn extras(&self) -> Nest<ArraySpec> {
         Nest::None
     }

@@ -1,4 +1,4 @@
-//! Where a policy acts, and what makes policies.
+//! Where a policy acts, and the factory of policies.
 
 use relive_env::EnvironmentSpec;
 use relive_random::Key;
@@ -9,43 +9,43 @@ use crate::Result;
 /// Where a policy acts.
 #[derive(Debug)]
 pub struct Seat<'a> {
-    /// What the environments take and give.
+    /// The spec of the environments.
     pub spec: &'a EnvironmentSpec,
     /// Whether it explores.
     pub purpose: Purpose,
-    /// One for each row: everything random in the row follows from it.
+    /// A random key per row; all randomness of the row derives from it.
     pub keys: &'a [Key],
     /// The number of the first row among those of all workers.
     pub first: usize,
-    /// Rows of all workers together.
+    /// The number of rows of all workers.
     pub of: usize,
 }
 
 impl<'a> Seat<'a> {
-    /// The seat of a worker that is alone.
+    /// The seat of a single worker.
     #[must_use]
     pub fn alone(spec: &'a EnvironmentSpec, purpose: Purpose, keys: &'a [Key]) -> Seat<'a> {
         Seat { spec, purpose, keys, first: 0, of: keys.len() }
     }
 }
 
-/// What a policy is for.
+/// The purpose of a policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
-    /// It explores.
+    /// The policy explores.
     Training,
-    /// It shows what was learned, without exploring.
+    /// The policy acts without exploration.
     Evaluation,
 }
 
-/// Makes the policies of an agent, and says in how many environments they act: all that a crew needs of it.
+/// What a crew needs of an agent: it creates the policies and knows the number of environments.
 pub(crate) trait MakePolicy: Send + Sync {
-    /// In how many environments the agent acts, so many workers together.
+    /// The number of environments for this many workers together.
     fn environments(&self, workers: usize) -> usize;
 
-    /// A policy for a worker.
+    /// Creates a policy for a worker.
     ///
     /// # Errors
-    /// The environment is not one that the agent can act in.
+    /// The agent cannot act in the environment.
     fn policy(&self, seat: &Seat<'_>) -> Result<Box<dyn Policy>>;
 }

@@ -1,4 +1,4 @@
-//! Weights on their way from a learner to policies.
+//! The weights that a learner publishes to policies.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,8 +6,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use relive_tensor::Tensor;
 
-/// What a learner publishes and a policy loads: named tensors, and the number of the learner's version that they are.
-/// Cheap to clone.
+/// The weights that a learner publishes and a policy loads: named tensors and a version. Cheap to clone.
 #[derive(Clone)]
 pub struct Weights {
     version: u64,
@@ -15,24 +14,24 @@ pub struct Weights {
 }
 
 impl Weights {
-    /// These tensors, in the order in which the learner lists them.
+    /// Creates weights from tensors, in the learner's order.
     pub fn new(version: u64, parts: impl Into<Arc<[(String, Tensor)]>>) -> Weights {
         Weights { version, parts: parts.into() }
     }
 
-    /// Rises with every step of the learner.
+    /// The version; it increases with every step of the learner.
     #[must_use]
     pub fn version(&self) -> u64 {
         self.version
     }
 
-    /// All tensors.
+    /// All tensors with their names.
     #[must_use]
     pub fn parts(&self) -> &[(String, Tensor)] {
         &self.parts
     }
 
-    /// The tensor of a name.
+    /// The tensor with this name.
     #[must_use]
     pub fn part(&self, name: &str) -> Option<&Tensor> {
         self.parts.iter().find(|(own, _)| own == name).map(|(_, tensor)| tensor)
@@ -51,9 +50,9 @@ impl fmt::Debug for Weights {
 pub(crate) struct WeightStore(Arc<Mutex<Option<Weights>>>);
 
 impl WeightStore {
-    /// Puts newer weights there.
+    /// Publishes newer weights.
     pub(crate) fn publish(&self, weights: Weights) {
-        // What was there is dropped outside of the lock.
+        // The old weights are dropped outside of the lock.
         let _old = self.0.lock().replace(weights);
     }
 
@@ -62,7 +61,7 @@ impl WeightStore {
         self.0.lock().clone()
     }
 
-    /// The newest weights, unless they are of the version that the reader has.
+    /// The newest weights, unless the reader already has this version.
     pub(crate) fn newer_than(&self, version: Option<u64>) -> Option<Weights> {
         self.0.lock().as_ref().filter(|weights| Some(weights.version) != version).cloned()
     }

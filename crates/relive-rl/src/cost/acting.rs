@@ -1,4 +1,4 @@
-//! What acting costs, by the number of environments.
+//! The cost of acting, by the number of environments.
 
 use std::time::{Duration, Instant};
 
@@ -12,22 +12,22 @@ use crate::plan::{MakeEnvironment, Rows};
 use crate::seeds::{Who, actor_key, environment_seed};
 use crate::{Agent, Part, Purpose, Result, Seat, Weights};
 
-/// Numbers of environments that acting is measured with.
+/// Numbers of environments for which acting is measured.
 const ROWS: [usize; 4] = [1, 4, 16, 64];
 
-/// Steps between two readings of the clock.
+/// Steps between two clock readings.
 const STEPS: usize = 8;
 
-/// How long each number is measured.
+/// How long each number of environments is measured.
 const WITHIN: Duration = Duration::from_millis(250);
 
-/// Beyond this for one step in all environments, no larger number is measured.
+/// If one step in all environments takes longer than this, larger numbers are not measured.
 const SLOW: Duration = Duration::from_millis(250);
 
-/// Acts with several numbers of environments, by these weights.
+/// Measures acting with several numbers of environments and these weights.
 ///
 /// # Errors
-/// Those of the environments and the policy.
+/// Errors of the environments and the policy.
 pub(super) fn measure(
     agent: &dyn Agent,
     (environment, make): (&str, &MakeEnvironment),
@@ -53,13 +53,13 @@ pub(super) fn measure(
     Ok(measured)
 }
 
-/// What the thread takes for a step in all environments.
+/// The processor time of the thread for one step in all environments.
 #[expect(clippy::cast_precision_loss, reason = "it is small")]
 fn one(worker: &mut RolloutWorker, rows: usize) -> Result<ActCost> {
-    // The first steps find nothing in the caches.
+    // Warms up the caches.
     worker.rollout(STEPS)?;
     let (begun, on_processor) = (Instant::now(), threads::own()?);
-    // The least of all: what else ran on the processor meanwhile is in the others.
+    // The minimum of all measurements is the one least disturbed by other load.
     let (mut act, mut step, mut times) = (Duration::MAX, Duration::MAX, 0.0);
     while begun.elapsed() < WITHIN {
         for acted in worker.rollout(STEPS)?.acted {
@@ -70,7 +70,7 @@ fn one(worker: &mut RolloutWorker, rows: usize) -> Result<ActCost> {
     }
     let took = threads::own()?.saturating_sub(on_processor).as_secs_f64() / times;
     let (act, step) = (act.as_secs_f64(), step.as_secs_f64());
-    // All that the thread takes beside both, such as copying rows, is shared out between them.
+    // Other work of the thread, such as copying rows, is divided between both in proportion.
     let act_s = took * act / (act + step).max(f64::MIN_POSITIVE);
     let step_s = took - act_s;
     Ok(ActCost { rows, act_s, step_s })

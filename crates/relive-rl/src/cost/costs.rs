@@ -1,4 +1,4 @@
-//! What the parts of a run cost, on the machine where that was measured.
+//! The costs of a run's parts, on the machine where they were measured.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -7,14 +7,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Agent, Result, RlError};
 
-/// The version of the file.
+/// The version of the file format.
 const VERSION: u32 = 1;
 
-/// What the parts of a run cost. Times are those of a processor, without waiting.
+/// The costs of a run's parts. Times are processor times, without waiting.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Costs {
-    /// The version of these fields.
+    /// The version of the file format.
     pub version: u32,
     /// The agent.
     pub agent: String,
@@ -22,84 +22,84 @@ pub struct Costs {
     pub environment: String,
     /// The agent's settings.
     pub settings: BTreeMap<String, String>,
-    /// The machine that it was measured on.
+    /// The host name of the measured machine.
     pub host: String,
-    /// Its processors.
+    /// The number of its processors.
     pub processors: f64,
-    /// Environments of one worker, as it was measured.
+    /// Environments per worker in the measurement.
     pub rows: usize,
-    /// What acting costs, by the number of environments of a worker.
+    /// The cost of acting, by the number of environments of a worker.
     pub acting: Vec<ActCost>,
-    /// What the thread that acts does for each step in the environment beside that: adding it to tables or sending
-    /// it, in seconds.
+    /// Further work of the acting thread per environment step, such as adding it to tables or sending it, in
+    /// seconds.
     pub send_s: f64,
-    /// What other threads of a worker take for that, those of its connection.
+    /// Work of a worker's other threads, those of its connection, per environment step.
     pub connection_s: f64,
-    /// How long a worker waits for answers for each step in the environment, where nothing else holds it up.
+    /// How long a worker waits for answers per environment step if nothing else delays it.
     pub pause_s: f64,
-    /// What the thread that learns takes for each step in the environment, learning included.
+    /// Work of the learner's thread per environment step, learning included.
     pub learner_s: f64,
-    /// What other threads beside it take for each step in the environment, such as those that serve the tables.
+    /// Work of the other threads of the learner's process per environment step, such as serving the tables.
     pub serve_s: f64,
-    /// Steps of the learner for each step in the environment.
+    /// Learner steps per environment step.
     pub learner_steps: f64,
-    /// Steps in the environment of all workers together from one round to the next, of a plan that goes by rounds.
+    /// Environment steps of all workers per round, for a plan with rounds.
     pub round: Option<f64>,
     /// How long a round waits for messages.
     pub round_pause_s: f64,
-    /// What goes into the tables of the agent.
+    /// The load of the agent's tables.
     pub tables: Vec<TableCost>,
-    /// Bytes that go from a worker to the learner for each step in the environment.
+    /// Bytes that a worker sends to the learner per environment step.
     pub sent_bytes: f64,
-    /// What publishing costs.
+    /// The cost of publishing weights.
     pub weights: WeightCost,
 }
 
-/// What it costs to act once in each environment of a worker.
+/// The cost of acting once in each environment of a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct ActCost {
     /// Environments.
     pub rows: usize,
-    /// The policy's share, in seconds.
+    /// The part of the policy, in seconds.
     pub act_s: f64,
-    /// That of the environments.
+    /// The part of the environments, in seconds.
     pub step_s: f64,
 }
 
-/// What goes into a table for each step in the environment.
+/// The load of a table per environment step.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TableCost {
     /// Its name.
     pub name: String,
-    /// Items that are inserted.
+    /// Inserted items.
     pub inserts: f64,
-    /// Items that are sampled.
+    /// Sampled items.
     pub samples: f64,
-    /// Bytes of an item, as it is stored.
+    /// The stored size of an item in bytes.
     pub item_bytes: f64,
 }
 
-/// What publishing weights costs.
+/// The cost of publishing weights.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct WeightCost {
-    /// Bytes of the weights.
+    /// The size of the weights in bytes.
     pub bytes: f64,
-    /// What the learner's process takes to put a version where workers find it, in seconds.
+    /// Work of the learner's process to publish a version, in seconds.
     pub publish_s: f64,
-    /// What a worker takes to fetch it.
+    /// Work of a worker to fetch a version, in seconds.
     pub fetch_s: f64,
-    /// What the learner's process takes for that.
+    /// Work of the learner's process to serve a fetch, in seconds.
     pub serve_s: f64,
-    /// How many of the versions that are put there a worker fetches.
+    /// The share of the published versions that a worker fetches.
     pub fetched: f64,
 }
 
 impl Costs {
-    /// The version that this program writes.
+    /// The version of the format that this program writes.
     pub(super) const VERSION: u32 = VERSION;
 
-    /// What acting costs for each step in the environment, in seconds, where a worker has so many environments:
-    /// between those that were measured on a line, and beyond the largest as much more for each as before it.
+    /// The cost of acting per environment step, in seconds, for a worker with this many environments: linear
+    /// between measured numbers, and extrapolated with the last slope beyond the largest.
     #[must_use]
     pub fn act_s(&self, rows: f64) -> f64 {
         let total = |cost: &ActCost| cost.act_s + cost.step_s;
@@ -119,11 +119,11 @@ impl Costs {
         all.max(0.0) / rows
     }
 
-    /// Whether they are those of an agent with its settings in an environment, which is asked for; `place` is where
-    /// they are from.
+    /// Checks that the costs are those of this agent, with its settings, in this environment. `place` is
+    /// their origin, for messages.
     ///
     /// # Errors
-    /// [`OtherRun`](RlError::OtherRun) with what differs.
+    /// [`OtherRun`](RlError::OtherRun) with the differences.
     pub fn expect(&self, agent: &dyn Agent, environment: &str, place: &str) -> Result<()> {
         let mut differences = Vec::new();
         for (what, there, asked) in
@@ -133,7 +133,7 @@ impl Costs {
                 differences.push(format!("{what} is {there} there, {asked} was asked for"));
             }
         }
-        // Another agent has other settings.
+        // The settings of different agents are not comparable.
         let settings = if differences.is_empty() { agent.settings() } else { Vec::new() };
         for (name, asked) in settings {
             let there = self.settings.get(&name).map_or("nothing", String::as_str);
@@ -148,35 +148,35 @@ impl Costs {
         Err(RlError::OtherRun { place: place.to_owned(), differences: differences.join("; "), advice })
     }
 
-    /// Writes them to a file.
+    /// Writes the costs to a file.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// The file cannot be written.
     pub fn save(&self, path: &Path) -> Result<()> {
         let text = serde_json::to_string_pretty(self).map_err(|error| RlError::state(WHAT, error))?;
         std::fs::write(path, text + "\n").map_err(|error| RlError::file(path, error))
     }
 
-    /// Reads them from a file that [`save`](Self::save) has written.
+    /// Reads costs from a file written by [`save`](Self::save).
     ///
     /// # Errors
-    /// It cannot be read, or has no costs of this version.
+    /// The file cannot be read, or contains no costs of this version.
     pub fn load(path: &Path) -> Result<Costs> {
         let text = std::fs::read_to_string(path).map_err(|error| RlError::file(path, error))?;
         Costs::from_json(&text)
     }
 
-    /// Reads them from the text of such a file.
+    /// Parses the content of such a file.
     ///
     /// # Errors
-    /// It has no costs of this version.
+    /// It contains no costs of this version.
     pub fn from_json(text: &str) -> Result<Costs> {
         let costs: Costs = serde_json::from_str(text).map_err(|error| RlError::state(WHAT, error))?;
         costs.check()?;
         Ok(costs)
     }
 
-    /// Whether all numbers are those of something that can be, and each table is there once.
+    /// Checks that all numbers are plausible and that table names are unique.
     fn check(&self) -> Result<()> {
         if self.version != VERSION {
             let reason =

@@ -1,9 +1,9 @@
-//! What a run costs, item by item, and how fast it would be elsewhere: on more machines, with more workers and
+//! What a run costs, item by item, and a prediction of its speed on more machines, or with more workers and
 //! environments.
 //!
-//! [`measure`](crate::cost::Probe::measure) runs the agent's own plan for a few seconds, with one worker behind a
-//! connection, and counts what each thread takes of a processor. [`Costs::predict`] is arithmetic on that, and
-//! nothing else: the same costs give the same prediction.
+//! [`measure`](crate::cost::Probe::measure) runs the agent's own plan for a few seconds, with one worker
+//! behind a connection, and measures the processor time of each thread. [`Costs::predict`] only does
+//! arithmetic on these numbers: equal costs give equal predictions.
 
 mod acting;
 mod costs;

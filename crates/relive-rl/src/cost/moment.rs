@@ -1,4 +1,4 @@
-//! What a run has done until a moment.
+//! The counters of a run at one moment.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -8,7 +8,7 @@ use relive_client::blocking::Client;
 use super::threads::Taken;
 use crate::Result;
 
-/// A moment of a run.
+/// The counters of a run at one moment.
 #[derive(Debug, Clone)]
 pub(super) struct Moment {
     pub(super) at: Instant,
@@ -20,7 +20,7 @@ pub(super) struct Moment {
 }
 
 impl Moment {
-    /// Now, seen by the thread that learns.
+    /// Records the current moment, on the learner's thread.
     pub(super) fn now(client: &Client, env_steps: u64, learner_steps: u64) -> Result<Moment> {
         let tables = client.server_info()?.tables.into_iter();
         let tables =
@@ -28,7 +28,7 @@ impl Moment {
         Ok(Moment { at: Instant::now(), env_steps, learner_steps, taken: Taken::now()?, tables })
     }
 
-    /// Inserts into a table and samples of it since then.
+    /// Inserts into a table, and samples from it, since an earlier moment.
     #[expect(clippy::cast_precision_loss, reason = "counts of some seconds")]
     pub(super) fn of_table(&self, before: &Moment, table: &str) -> (f64, f64) {
         let at = |moment: &Moment| moment.tables.get(table).copied().unwrap_or_default();
@@ -36,7 +36,7 @@ impl Moment {
         ((now.0 - then.0) as f64, (now.1 - then.1) as f64)
     }
 
-    /// Steps in the environment since then.
+    /// Environment steps since an earlier moment.
     #[expect(clippy::cast_precision_loss, reason = "counts of some seconds")]
     pub(super) fn steps_since(&self, before: &Moment) -> f64 {
         (self.env_steps - before.env_steps) as f64

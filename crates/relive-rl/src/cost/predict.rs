@@ -1,77 +1,77 @@
-//! How fast a run would be.
+//! Predicts the speed of a run.
 
 use serde::Serialize;
 
 use super::Costs;
 use crate::{Result, RlError};
 
-/// Versions that are put where workers find them, at most: the driver looks a hundred times a second.
+/// The maximum rate of published versions: the driver checks for new weights a hundred times a second.
 const MAX_PUBLISHED_PER_S: f64 = 100.0;
 
-/// Of the time of the thread that publishes: it rests ten times as long as it takes.
+/// The publishing thread's maximum share of time: it pauses ten times as long as it works.
 const PUBLISHING_SHARE: f64 = 1.0 / 11.0;
 
-/// Halvings of the range in which the rate is: far more than a float64 has digits.
+/// Bisection steps for the rate: far more than a float64 has digits.
 const HALVINGS: u32 = 200;
 
-/// Where a run would be.
+/// The machines for a run.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Cluster {
-    /// Machines, the one that learns among them.
+    /// Machines, the learner's included.
     pub nodes: usize,
-    /// Workers, on all machines as evenly as they can be; the machine that learns has the smaller share.
+    /// Workers, distributed evenly over the machines; the learner's machine has the smaller share.
     pub workers: usize,
-    /// Environments of all workers together.
+    /// Environments of all workers.
     pub environments: usize,
-    /// Processors of each machine.
+    /// Processors per machine.
     pub processors: f64,
-    /// Bytes a second that the network takes to and from the machine that learns, together.
+    /// The network bandwidth of the learner's machine, both directions together, in bytes per second.
     pub network_bytes_per_s: f64,
 }
 
-/// What a run would come to.
+/// The predicted rates of a run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Prediction {
-    /// Steps in the environment a second, of all workers together.
+    /// Environment steps per second, of all workers.
     pub env_steps_per_s: f64,
-    /// Steps of the learner a second.
+    /// Learner steps per second.
     pub learner_steps_per_s: f64,
-    /// What goes through the tables of the agent.
+    /// The rates of the agent's tables.
     pub tables: Vec<TableRate>,
-    /// Bytes a second of experience from workers to the learner's machine, those of its own workers too.
+    /// Experience sent from workers to the learner's machine, its own workers included, in bytes per second.
     pub sent_bytes_per_s: f64,
-    /// Bytes a second of weights from there to workers.
+    /// Weights sent from the learner's machine to workers, in bytes per second.
     pub weights_bytes_per_s: f64,
-    /// Processors that the run keeps busy, those of all machines together.
+    /// Busy processors, on all machines.
     pub busy_processors: f64,
-    /// How much is used of what there is, most first.
+    /// The utilization of each resource, highest first.
     pub uses: Vec<Use>,
 }
 
-/// What goes through a table.
+/// The rates of a table.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct TableRate {
     /// Its name.
     pub name: String,
-    /// Items a second that are inserted.
+    /// Items inserted per second.
     pub inserts_per_s: f64,
-    /// Bytes a second of these.
+    /// Bytes inserted per second.
     pub bytes_per_s: f64,
-    /// Items a second that are sampled.
+    /// Items sampled per second.
     pub samples_per_s: f64,
 }
 
-/// How much is used of something that a run needs.
+/// The utilization of a resource.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Use {
-    /// What is used.
+    /// The name of the resource.
     pub what: &'static str,
-    /// The share of it, from 0 to 1.
+    /// The used share, from 0 to 1.
     pub share: f64,
 }
 
 impl Prediction {
-    /// What would have to be more for the run to be faster.
+    /// The bottleneck: the resource that limits the speed of the run.
     #[must_use]
     pub fn bottleneck(&self) -> &'static str {
         self.uses.first().map_or("", |first| first.what)
@@ -102,11 +102,11 @@ impl Cluster {
 }
 
 impl Costs {
-    /// How fast the run would be on a cluster of machines like the one where these were measured: the highest rate at
-    /// which nothing is used more than it can be.
+    /// Predicts the speed of the run on a cluster of machines like the measured one: the highest rate at
+    /// which no resource is used beyond its capacity.
     ///
     /// # Errors
-    /// A cluster that cannot be.
+    /// The cluster is invalid.
     pub fn predict(&self, cluster: &Cluster) -> Result<Prediction> {
         cluster.validate()?;
         let model = Model::new(self, cluster);
@@ -136,16 +136,16 @@ impl Costs {
     }
 }
 
-/// The costs on a cluster.
+/// The costs, applied to a cluster.
 struct Model<'a> {
     costs: &'a Costs,
     cluster: Cluster,
     workers: f64,
-    /// Workers of the machine that learns, of all others together, and of the fullest of these.
+    /// Workers on the learner's machine, on all others together, and on the fullest of those.
     near: f64,
     far: f64,
     fullest: f64,
-    /// A worker's thread for each step in the environment, and all its threads.
+    /// Processor time per environment step: of a worker's acting thread, and of all its threads.
     thread_s: f64,
     worker_s: f64,
 }
@@ -163,42 +163,41 @@ impl Model<'_> {
         Model { costs, cluster: *cluster, workers, near, far, fullest, thread_s, worker_s }
     }
 
-    /// Steps a second of a worker that nothing holds up.
+    /// Steps per second of an unhindered worker.
     fn of_worker(&self) -> f64 {
         1.0 / (self.thread_s + self.costs.pause_s).max(f64::MIN_POSITIVE)
     }
 
-    /// Steps a second beyond which there are none: those of all workers, and those that the thread that learns gets
-    /// through.
+    /// An upper bound on steps per second: the rate of all workers, and that of the learner's thread.
     fn most(&self) -> f64 {
         (self.workers * self.of_worker()).min(1.0 / self.costs.learner_s.max(1e-12))
     }
 
-    /// Versions a second that a worker fetches, at a rate of steps.
+    /// Versions per second that a worker fetches at a rate of steps.
     fn fetched(&self, rate: f64) -> f64 {
         let weights = &self.costs.weights;
         weights.fetched * self.published(rate)
     }
 
-    /// Versions a second that are put where workers find them.
+    /// Versions published per second.
     fn published(&self, rate: f64) -> f64 {
         let most = PUBLISHING_SHARE / self.costs.weights.publish_s.max(f64::MIN_POSITIVE);
         let of_learner = match self.costs.round {
-            // One for each round: workers get no other.
+            // One per round: workers fetch no other.
             Some(_) => rate / self.round(),
             None => rate * self.costs.learner_steps,
         };
         of_learner.min(MAX_PUBLISHED_PER_S).min(most)
     }
 
-    /// Steps of a round: each environment makes as many as it did when it was measured.
+    /// Steps per round: each environment makes as many as in the measurement.
     #[expect(clippy::cast_precision_loss, reason = "a run has few environments")]
     fn round(&self) -> f64 {
         let steps = self.costs.round.unwrap_or_default() / self.costs.rows as f64;
         steps * self.cluster.environments as f64
     }
 
-    /// Processors that are busy at a rate of steps a second.
+    /// Busy processors at a rate of steps per second.
     fn busy(&self, rate: f64) -> f64 {
         let weights = &self.costs.weights;
         rate * (self.worker_s + self.costs.learner_s + self.costs.serve_s)
@@ -206,13 +205,13 @@ impl Model<'_> {
             + self.workers * self.fetched(rate) * (weights.serve_s + weights.fetch_s)
     }
 
-    /// What is used at a rate of steps a second.
+    /// The utilization of each resource at a rate of steps per second.
     fn uses(&self, rate: f64) -> Vec<Use> {
         let (costs, cluster) = (self.costs, &self.cluster);
         let fetched = self.fetched(rate);
         let of_far = self.far * self.of_worker();
         let far_processors = (cluster.processors - self.fullest * fetched * costs.weights.fetch_s).max(0.0);
-        // The fullest machine is as fast as any, and has the most workers.
+        // All machines are equally fast, so the one with most workers is the limit.
         let of_far_processors = self.far / self.fullest.max(1.0) * far_processors / self.worker_s;
         let most_far = of_far.min(of_far_processors);
         let far = rate.min(most_far);
@@ -237,7 +236,7 @@ impl Model<'_> {
         uses
     }
 
-    /// How long a round takes: the machine with the slowest part acts, and then is learned.
+    /// The duration of a round: the slowest machine acts, then the learner learns.
     fn round_s(&self) -> f64 {
         let part = self.round() / self.workers;
         let acting = |workers: f64| {
@@ -310,13 +309,13 @@ mod tests {
             (replay.inserts_per_s, 8.0 * replay.inserts_per_s)
         );
         assert_eq!((replay.bytes_per_s, predicted.weights_bytes_per_s), (predicted.sent_bytes_per_s, 0.0));
-        // Two processors for 150 µs a step.
+        // Two processors for 150 µs per step.
         let predicted =
             assert_rate(&costs, cluster(1, 4), 2.0 / 150e-6, "the processors of the machine that learns");
         assert!((predicted.busy_processors - 2.0).abs() < 1e-9, "{predicted:?}");
-        // Elsewhere they have processors of their own.
+        // Elsewhere, workers have processors of their own.
         assert_rate(&costs, cluster(64, 128), 20_000.0, "the thread that learns");
-        // The machine that learns has one of three workers, and time for it.
+        // The learner's machine has one of three workers, and time for it.
         assert_rate(
             &costs,
             Cluster { processors: 1.0, ..cluster(2, 3) },
@@ -349,7 +348,7 @@ mod tests {
         // 100 steps: 10 ms of acting, 5 ms of learning, and a message.
         assert_rate(&rounds, cluster(1, 1), 100.0 / 0.016, "rounds");
         assert_rate(&rounds, cluster(1, 2), 200.0 / 0.021, "rounds");
-        // Four on two processors act in turn.
+        // Four workers on two processors take turns.
         assert_rate(&rounds, cluster(1, 4), 400.0 / 0.041, "rounds");
     }
 

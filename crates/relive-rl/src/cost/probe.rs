@@ -24,24 +24,23 @@ use crate::tables::weights as published;
 use crate::watching::host_name;
 use crate::{Agent, Result, RlError, Weights};
 
-/// How long a run may take until its learner has begun.
+/// The maximum time until the learner's first step.
 const BEGINS_WITHIN: Duration = Duration::from_secs(120);
 
-/// The learner's first steps find nothing in the caches.
+/// Skipped at the beginning, while caches are cold.
 const WARM: Duration = Duration::from_millis(300);
 
-/// Versions of the weights that are put and fetched to measure that, and the most time for it.
+/// Versions of the weights that are published and fetched to measure the cost, and the time limit.
 const FETCHES: u32 = 20;
 const FETCHES_WITHIN: Duration = Duration::from_millis(500);
 
-/// A worker that the run holds back has nothing to do after this.
+/// After this time a worker that the run holds back is idle.
 const QUIET: Duration = Duration::from_millis(200);
 
-/// Parts that the time is divided into: what counts is their median, which a part that others have disturbed does not
-/// change much.
+/// The measurement is divided into this many parts. Their median is robust against single disturbed parts.
 const PARTS: u32 = 9;
 
-/// A run whose costs are measured.
+/// A run to be measured.
 #[derive(Clone)]
 pub struct Probe<'a> {
     /// The agent.
@@ -50,23 +49,23 @@ pub struct Probe<'a> {
     pub environment: &'a str,
     /// Makes the environments.
     pub make: &'a MakeEnvironment,
-    /// Serves the tables that it is shown, at the address.
+    /// Serves the run's tables at the address.
     pub watch: Watch,
-    /// Where they are served then, host:port.
+    /// The address at which they are served, host:port.
     pub address: String,
-    /// How long the run is measured, once its learner has begun.
+    /// The duration of the measurement, from the learner's first step.
     pub seconds: Duration,
-    /// Ends it early, with the error [`Stopped`](RlError::Stopped).
+    /// Stops the measurement early, with the error [`Stopped`](RlError::Stopped).
     pub stop: Stop,
 }
 
 impl Probe<'_> {
-    /// Measures it: the run learns in this thread, and one worker acts beside it and sends what it makes by the
-    /// network.
+    /// Measures the costs: the run learns in this thread, while one worker acts and sends its experience over
+    /// the network.
     ///
     /// # Errors
-    /// Those of the run; its learner has not begun within two minutes; the system does not tell what threads take of
-    /// processors.
+    /// Errors of the run; the learner makes no step within two minutes; the system does not report processor
+    /// times of threads.
     pub fn measure(&self) -> Result<Costs> {
         Taken::now()?;
         let run = self.run()?;
@@ -127,7 +126,7 @@ impl Probe<'_> {
         }
     }
 
-    /// The worker, which is started when the run can be joined.
+    /// Starts the worker when the run can be joined.
     fn worker(&self, place: Arc<Mutex<Option<JoinHandle<Result<()>>>>>) -> Begun {
         let (agent, make) = (Arc::clone(self.agent), self.make.clone());
         let (address, stop) = (self.address.clone(), self.stop.clone());
@@ -144,7 +143,7 @@ impl Probe<'_> {
                 }
                 worked.map(drop)
             };
-            // Without it the run waits until it is told to stop.
+            // Without a worker the run waits until it is stopped.
             *place.lock() = Builder::new().name("relive-probe".to_owned()).spawn(act).ok();
         })
     }
@@ -160,13 +159,13 @@ impl std::fmt::Debug for Probe<'_> {
     }
 }
 
-/// What is drawn in a run that nobody resumes does not matter.
+/// Any seed will do, as the run is never resumed.
 const SEED: u64 = 1;
 
-/// Bytes of an item of each table that has some.
+/// The size of an item in bytes, for each non-empty table.
 type ItemBytes = Vec<(String, f64)>;
 
-/// What was seen of the run.
+/// The measurements of the run.
 struct Measured {
     trained: Trained,
     moments: Vec<Moment>,
@@ -174,7 +173,7 @@ struct Measured {
     items: ItemBytes,
 }
 
-/// What it takes to put and to fetch a version of the weights.
+/// The times to publish and to fetch a version of the weights.
 #[derive(Debug, Clone, Copy)]
 struct WeightTimes {
     bytes: f64,
@@ -183,7 +182,7 @@ struct WeightTimes {
     serve_s: f64,
 }
 
-/// Tells the run to end when it has taken too long.
+/// Stops the run after its time limit.
 struct Alarm {
     _ends: Sender<()>,
 }
@@ -203,12 +202,12 @@ impl Alarm {
     }
 }
 
-/// Looks at the run from within its reports, on the thread that learns.
+/// Observes the run from its report callback, on the learner's thread.
 struct Watching<'a> {
     probe: &'a Probe<'a>,
     engine: Arc<Mutex<Option<Engine>>>,
     begun: Option<Instant>,
-    /// From the first that counts on.
+    /// The moments of the measurement proper.
     moments: Vec<Moment>,
     ended: Option<(WeightTimes, ItemBytes)>,
     failed: Option<RlError>,
@@ -262,7 +261,7 @@ fn item_bytes(client: &Client) -> Result<ItemBytes> {
     Ok(bytes.collect())
 }
 
-/// Puts and fetches weights, while the learner rests and the worker waits for it.
+/// Publishes and fetches weights while the learner pauses and the worker waits for it.
 fn weight_times(client: &Client, address: &str) -> Result<WeightTimes> {
     std::thread::sleep(QUIET);
     let far = Client::connect_with(address, ClientOptions::default())?;
@@ -281,7 +280,8 @@ fn weight_times(client: &Client, address: &str) -> Result<WeightTimes> {
 
 type Span = (Taken, Taken);
 
-/// Calls again and again; how often, what threads took meanwhile, and what they take in as much time without that.
+/// Repeats a call. Returns the number of calls, the processor times of threads meanwhile, and those of an
+/// equally long idle time.
 fn repeated(mut call: impl FnMut() -> Result<()>) -> Result<(u32, Span, Span)> {
     let (begun, before) = (Instant::now(), Taken::now()?);
     let mut calls = 0;
@@ -300,8 +300,8 @@ fn bytes_of(weights: &Weights) -> f64 {
     weights.parts().iter().filter_map(|(_, tensor)| tensor.bytes()).map(|bytes| bytes.len() as f64).sum()
 }
 
-/// Bytes of a step in the environment on its way from a worker that sends rollouts: what was seen, done and written
-/// beside that, and the answer.
+/// The size of an environment step as a worker sends it in a rollout: observation, action, extras and time
+/// step, in bytes.
 #[expect(clippy::cast_precision_loss, reason = "for rates")]
 fn sent_bytes(agent: &Arc<dyn Agent>, spec: &EnvironmentSpec) -> Result<f64> {
     let layouts = Layouts::of(agent, spec, SEED)?;
@@ -316,10 +316,10 @@ fn sent_bytes(agent: &Arc<dyn Agent>, spec: &EnvironmentSpec) -> Result<f64> {
     Ok(bytes as f64)
 }
 
-/// The kind of an answer, its reward and its discount.
+/// The size of a time step: its kind, reward and discount.
 const ANSWER_BYTES: usize = 17;
 
-/// What the run did from its first moment to its last.
+/// The run between its first and its last moment.
 struct Window<'a> {
     moments: &'a [Moment],
     first: &'a Moment,
@@ -328,7 +328,7 @@ struct Window<'a> {
 }
 
 impl Window<'_> {
-    /// None of fewer than two moments.
+    /// `None` for fewer than two moments.
     fn of(moments: &[Moment], weights: WeightTimes) -> Option<Window<'_>> {
         let (first, last) = moments.first().zip(moments.last()).filter(|_| moments.len() > 1)?;
         Some(Window { moments, first, last, weights })
@@ -339,13 +339,14 @@ impl Window<'_> {
         self.moments.windows(2).map(|pair| Took::between(&pair[0], &pair[1], self.weights))
     }
 
-    /// What it costs, for each step in the environment.
+    /// The costs per environment step.
     #[expect(clippy::cast_precision_loss, reason = "counts of some seconds")]
     fn costs(&self, acting: Vec<super::ActCost>, rows: usize) -> Costs {
         let Window { first, last, weights, .. } = self;
         let whole = Took::between(first, last, *weights);
         let (puts, fetches) = last.of_table(first, published::TABLE);
-        // Parts have more of acting or more of learning: each is held against what it is done for.
+        // Parts differ in their shares of acting and learning: each time is divided by the steps that caused
+        // it.
         let of_steps = |of: fn(&Took) -> f64| median(self.parts().map(|part| of(&part) / part.steps));
         let of_both = |part: &Took| {
             f64::midpoint(part.steps / whole.steps, part.learner_steps / whole.learner_steps.max(1.0))
@@ -385,7 +386,7 @@ impl Window<'_> {
                 costs.round_pause_s =
                     median(self.parts().map(|part| part.waited(part.learner + part.others) / part.rounds));
             }
-            // Otherwise the one that has more to do is not waiting for the other.
+            // Otherwise the busier of the two does not wait for the other.
             None if whole.worker_at_it > whole.learner_at_it => {
                 costs.pause_s = median(self.parts().map(|part| part.waited(0.0) / part.steps));
             }
@@ -394,7 +395,7 @@ impl Window<'_> {
         costs
     }
 
-    /// What goes through the agent's tables.
+    /// The load of the agent's tables.
     fn tables(&self, agent: &dyn Agent, items: &[(String, f64)]) -> Result<Vec<TableCost>> {
         let Window { first, last, .. } = self;
         let steps = last.steps_since(first);
@@ -408,7 +409,8 @@ impl Window<'_> {
     }
 }
 
-/// Seconds that threads took from one moment to another, publishing and fetching weights left out, and what they did.
+/// Processor times of threads between two moments, without publishing and fetching weights, and the steps
+/// made.
 struct Took {
     steps: f64,
     learner_steps: f64,
@@ -418,9 +420,9 @@ struct Took {
     worker: f64,
     connection: f64,
     others: f64,
-    /// For which some thread was ready and had no processor.
+    /// Time in which threads were runnable but had no processor.
     held: f64,
-    /// For which these two were at work, or ready for it.
+    /// Time in which these two were running or runnable.
     learner_at_it: f64,
     worker_at_it: f64,
 }
@@ -446,19 +448,20 @@ impl Took {
         }
     }
 
-    /// For how long the worker waited, beside so many seconds in which it waits for others to work. Where others use
-    /// the processors, too, what waits for a thread waits until that has one: this is no part of the run.
+    /// How long the worker waited, apart from `for_others`, the seconds in which it waits for others to work.
+    /// If other processes use the processors, a thread also waits until the thread that it depends on gets
+    /// one: this wait is not part of the run.
     fn waited(&self, for_others: f64) -> f64 {
         (self.seconds - self.held - self.worker - for_others).max(0.0)
     }
 }
 
-/// The middle one of those that are numbers; 0 of none.
+/// The median of the values that are numbers; 0 if there are none.
 fn median(values: impl Iterator<Item = f64>) -> f64 {
     let mut values: Vec<f64> = values.filter(|value| value.is_finite()).collect();
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or_default()
 }
 
-/// The orders of the one worker, of which there is one for each round.
+/// The orders for the only worker, one per round.
 const ROUNDS: &str = "orders/0";

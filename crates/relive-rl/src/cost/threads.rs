@@ -1,41 +1,41 @@
-//! How much of a processor each thread of this process has taken.
+//! The processor time of each thread of this process.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::{Result, RlError};
 
-/// What takes it.
+/// The owner of processor time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Side {
-    /// The thread that learns.
+    /// The learner's thread.
     Learner,
-    /// A worker: the thread that acts.
+    /// The acting thread of a worker.
     Worker,
-    /// What connects it.
+    /// The connection of a worker.
     Connection,
-    /// Everybody else: who serves tables, publishes and reads ahead.
+    /// All other threads, such as those that serve tables, publish and prefetch.
     Others,
 }
 
-/// Threads of a worker, as the system has their names: 15 characters.
+/// The name of a worker's threads, cut to 15 characters by the system.
 const WORKER: &str = "relive-rl-worke";
 const OF_CONNECTIONS: [&str; 2] = ["relive-client", "relive-probe"];
 
-/// What threads have taken until now.
+/// The processor times of all threads so far.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Taken(BTreeMap<u64, (Option<Side>, Duration, Duration)>);
 
 impl Taken {
-    /// Until now, where the thread that asks is the one that learns.
+    /// Reads the times; the calling thread counts as the learner's.
     ///
     /// # Errors
-    /// The system does not tell.
+    /// The system does not report them.
     pub(super) fn now() -> Result<Taken> {
         let own = thread_id()?;
         let entries = std::fs::read_dir("/proc/self/task").map_err(|error| unknown(&error))?;
         let ids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u64>().ok());
-        // One that ends meanwhile is as if it had not been there.
+        // A thread that ends meanwhile is skipped.
         let threads = ids.filter_map(|id| {
             let name = std::fs::read_to_string(format!("/proc/self/task/{id}/comm")).ok()?;
             let side = match name.trim_end() {
@@ -50,7 +50,8 @@ impl Taken {
         Ok(Taken(threads.collect()))
     }
 
-    /// Seconds that a side has taken since then, and seconds for which it was ready and had no processor.
+    /// The seconds that a side has run since `before`, and those in which it was runnable but had no
+    /// processor.
     pub(super) fn since(&self, before: &Taken, side: Side) -> (f64, f64) {
         let of_side = self.0.iter().filter(|(_, (own, _, _))| *own == Some(side));
         let (mut took, mut waited) = (Duration::ZERO, Duration::ZERO);
@@ -63,15 +64,15 @@ impl Taken {
     }
 }
 
-/// What the thread that asks has taken.
+/// The processor time of the calling thread.
 ///
 /// # Errors
-/// The system does not tell.
+/// The system does not report it.
 pub(super) fn own() -> Result<Duration> {
     read("/proc/thread-self/schedstat").map(|(took, _)| took)
 }
 
-/// The time on a processor, and the time that was spent waiting for one.
+/// The time on a processor, and the time runnable without one.
 fn read(path: &str) -> Result<(Duration, Duration)> {
     let text = std::fs::read_to_string(path).map_err(|error| unknown(&error))?;
     let mut numbers = text.split_whitespace().map(|number| number.parse().ok().map(Duration::from_nanos));

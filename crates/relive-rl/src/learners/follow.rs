@@ -1,4 +1,4 @@
-//! The process of a learner that is not the first.
+//! The processes of learners other than learner 0.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,36 +14,37 @@ use crate::tables::item::is_loss;
 use crate::tables::learners::Joining;
 use crate::{Result, RlError, Weights};
 
-/// How long it is waited for the news why a server is gone that closes.
+/// How long to wait for the reason after the server has closed.
 const NEWS: Duration = Duration::from_secs(2);
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
-/// A learner that is not the first of its run.
+/// A learner other than learner 0.
 #[derive(Debug)]
 pub struct Follower<'a> {
-    /// The way to the tables of the run.
+    /// The client of the run's tables.
     pub client: &'a Client,
-    /// Its number among the learners of the run, from 1 on.
+    /// Its rank among the learners of the run, from 1.
     pub rank: u32,
-    /// Ends it early; the run then ends with an error.
+    /// Stops it early; the run then fails.
     pub stop: &'a Stop,
 }
 
-/// What another learner than the first has done.
+/// The outcome of a learner other than learner 0.
 #[derive(Debug)]
 pub struct Followed {
     /// Gradient steps that it took part in.
     pub steps: u64,
-    /// What was learned: the same as by all others.
+    /// The learned weights, identical on all learners.
     pub weights: Option<Weights>,
 }
 
-/// Learns along with the first learner of the run whose tables a server has, until that is over. Agent, settings and
-/// environment are what the run says.
+/// Learns together with learner 0 of the run on a server until the run ends. The run determines the agent,
+/// its settings and the environment.
 ///
 /// # Errors
-/// There is no run of several learners, or no place for this one; the agent or the environment cannot be made here,
-/// or is not that of the run; another learner is lost; the first error of learning, by which the run ends, too.
+/// The server has no run with several learners, or no place for this one; the agent or the environment cannot
+/// be created here, or differs from that of the run; another learner is lost; the first error of learning,
+/// which also ends the run.
 pub fn learn(
     follower: &Follower<'_>,
     agents: &MakeAgent<'_>,
@@ -74,13 +75,13 @@ pub fn learn(
             team.fail(&error.to_string());
             Err(error)
         }
-        // Only learner 0 ends the run.
+        // Only learner 0 can end the run.
         Ok(()) if stop.is_stopped() => Err(RlError::Stopped),
         Ok(()) => Err(RlError::Order { call: "another learner", needs: "a plan that goes on" }),
     }
 }
 
-/// Pulls at the plan until something ends that.
+/// Pulls from the plan until it ends or fails.
 fn followed(agent: &dyn Agent, crew: &Crew, team: &Team, stop: &Stop) -> Result<()> {
     let mut plan = agent.plan(crew)?;
     loop {
@@ -88,7 +89,7 @@ fn followed(agent: &dyn Agent, crew: &Crew, team: &Team, stop: &Stop) -> Result<
             Ok(Some(_)) => {}
             Ok(None) => return Ok(()),
             Err(error) if is_loss(&error) => {
-                // The tables close when the run is over, or has failed.
+                // The tables close when the run is over or has failed.
                 let until = Instant::now() + NEWS;
                 while Instant::now() < until {
                     team.check()?;
@@ -101,7 +102,7 @@ fn followed(agent: &dyn Agent, crew: &Crew, team: &Team, stop: &Stop) -> Result<
     }
 }
 
-/// Whether the run is over in order.
+/// Whether the run ended normally.
 fn is_over(error: &RlError) -> bool {
     matches!(error.cause(), RlError::Learners(error) if error.is_over())
 }

@@ -1,4 +1,4 @@
-//! Tables for spreadsheets.
+//! CSV files.
 
 use std::path::Path;
 
@@ -7,14 +7,14 @@ use super::logger::Files;
 use super::{Logger, Mark};
 use crate::Result;
 
-/// Writes `actor.csv`, `evaluator.csv` and `learner.csv` in a folder, each with a header; files that are there are
-/// appended to.
+/// Writes `actor.csv`, `evaluator.csv` and `learner.csv` in a folder, each with a header. Appends to existing
+/// files.
 #[derive(Debug)]
 pub struct CsvLogger(Files);
 
 impl CsvLogger {
     /// # Errors
-    /// The folder cannot be made.
+    /// The folder cannot be created.
     pub fn new(folder: impl AsRef<Path>) -> Result<CsvLogger> {
         Ok(CsvLogger(Files::new(folder.as_ref(), "csv")?))
     }

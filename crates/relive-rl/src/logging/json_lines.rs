@@ -1,4 +1,4 @@
-//! Lines for programs.
+//! Files of JSON lines.
 
 use std::path::Path;
 
@@ -9,14 +9,14 @@ use super::logger::Files;
 use super::{Logger, Mark};
 use crate::Result;
 
-/// Writes `actor.jsonl`, `evaluator.jsonl` and `learner.jsonl` in a folder, an object a line; files that are there
-/// are appended to.
+/// Writes `actor.jsonl`, `evaluator.jsonl` and `learner.jsonl` in a folder, one object per line. Appends to
+/// existing files.
 #[derive(Debug)]
 pub struct JsonLinesLogger(Files);
 
 impl JsonLinesLogger {
     /// # Errors
-    /// The folder cannot be made.
+    /// The folder cannot be created.
     pub fn new(folder: impl AsRef<Path>) -> Result<JsonLinesLogger> {
         Ok(JsonLinesLogger(Files::new(folder.as_ref(), "jsonl")?))
     }
@@ -24,7 +24,7 @@ impl JsonLinesLogger {
 
 impl Logger for JsonLinesLogger {
     fn write(&mut self, report: &Report) -> Result<()> {
-        // What is no number in JSON becomes null.
+        // Numbers that JSON cannot represent become null.
         let values = report.values().into_iter().map(|(name, value)| (name.to_owned(), Value::from(value)));
         let line = Value::Object(values.collect::<Map<_, _>>()).to_string();
         self.0.line(report.label(), String::new, &line)

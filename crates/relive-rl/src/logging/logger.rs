@@ -14,10 +14,10 @@ use super::Mark;
 use super::report::{LABELS, Report};
 use crate::{Result, RlError};
 
-/// Time after which what was told must be in the files.
+/// The time after which reports must be in the files.
 const FLUSH_EVERY: Duration = Duration::from_secs(1);
 
-/// Writes down what a run tells.
+/// Writes the reports of a run.
 pub trait Logger: Send {
     /// Writes one report.
     ///
@@ -25,35 +25,35 @@ pub trait Logger: Send {
     /// It cannot be written.
     fn write(&mut self, report: &Report) -> Result<()>;
 
-    /// Returns when all reports are where others can read them.
+    /// Flushes all reports to where others can read them.
     ///
     /// # Errors
-    /// They cannot be written.
+    /// The reports cannot be written.
     fn flush(&mut self) -> Result<()>;
 
-    /// What kind of files it writes, as in `csv`; none unless it says so, and then nothing is cut back.
+    /// The kind of its files, such as `csv`. By default `None`; its files are then never truncated.
     fn kind(&self) -> Option<&'static str> {
         None
     }
 
-    /// How far its files go with all reports until now, which must be safe on disk. It is kept with a run's checkpoint.
+    /// Syncs its files to disk and returns their lengths. The mark is saved with the run's checkpoint.
     ///
     /// # Errors
-    /// They cannot be written.
+    /// The files cannot be written.
     fn mark(&mut self) -> Result<Mark> {
         self.flush().map(|()| Mark::default())
     }
 
-    /// Cuts its files back to a mark, before it has written anything: the run goes on from where it was then.
+    /// Truncates its files to a mark before the first write: the run resumes from there.
     ///
     /// # Errors
-    /// They cannot be written.
+    /// The files cannot be written.
     fn cut_back(&mut self, _mark: &Mark) -> Result<()> {
         Ok(())
     }
 }
 
-/// Several loggers as one, flushed about every second. Cheap to clone; clones share them.
+/// Several loggers as one, flushed about once a second. Cheap to clone; clones share them.
 #[derive(Clone, Default)]
 pub struct Loggers(Arc<Mutex<All>>);
 
@@ -64,34 +64,35 @@ struct All {
 }
 
 impl Loggers {
-    /// None yet.
+    /// Creates an empty set.
     #[must_use]
     pub fn new() -> Loggers {
         Loggers::default()
     }
 
-    /// Adds one.
+    /// Adds a logger.
     pub fn add(&mut self, logger: impl Logger + 'static) {
         self.0.lock().loggers.push(Box::new(logger));
     }
 
-    /// Removes what their files have, as of a run that was killed before it was saved once.
+    /// Empties the files of all loggers, which may be those of a run that was killed before its first
+    /// checkpoint.
     ///
     /// # Errors
-    /// They cannot be removed.
+    /// The files cannot be removed.
     pub fn begin_anew(&self) -> Result<()> {
         self.cut_back(Vec::new())
     }
 
-    /// The marks of those that have files.
+    /// The marks of the loggers with files.
     pub(crate) fn marks(&self) -> Result<Vec<Mark>> {
         let mut all = self.0.lock();
         let with_files = all.loggers.iter_mut().filter(|logger| logger.kind().is_some());
         with_files.map(|logger| logger.mark()).collect()
     }
 
-    /// Cuts the files of each back to its mark, the first of its kind that is left; those of one without a mark have
-    /// nothing that was told before it.
+    /// Truncates the files of each logger to its mark, the first of its kind that is left. The files of a
+    /// logger without a mark are emptied.
     pub(crate) fn cut_back(&self, mut marks: Vec<Mark>) -> Result<()> {
         for logger in &mut self.0.lock().loggers {
             let Some(kind) = logger.kind() else { continue };
@@ -125,7 +126,7 @@ impl Logger for Loggers {
     }
 }
 
-/// A file for each label, which is appended to if it is there.
+/// One file per label; existing files are appended to.
 #[derive(Debug)]
 pub(super) struct Files {
     folder: PathBuf,
@@ -139,7 +140,7 @@ impl Files {
         Ok(Files { folder: folder.to_owned(), suffix, files: BTreeMap::new() })
     }
 
-    /// Appends a line, behind a header where the file is new.
+    /// Appends a line, after a header if the file is new.
     pub(super) fn line(
         &mut self,
         label: &'static str,
@@ -179,7 +180,7 @@ impl Files {
         mark.cut_back(&self.folder, &|name| self.is_own(name))
     }
 
-    /// Whether it writes files of this name: there may be others in the folder.
+    /// Whether a file name is one of the logger's: the folder may contain other files.
     fn is_own(&self, name: &str) -> bool {
         let label = name.strip_suffix(self.suffix).and_then(|name| name.strip_suffix('.'));
         label.is_some_and(|label| LABELS.contains(&label))

@@ -1,4 +1,4 @@
-//! How far log files went when a run was saved, and back to there.
+//! Lengths of log files at a checkpoint, and truncation to them.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -8,18 +8,19 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Result, RlError};
 
-/// How far the files of a logger went at a moment. What a run told after its newest checkpoint it tells again when it
-/// is resumed: the files are then cut back to their mark.
+/// The lengths of a logger's files at one moment. A resumed run repeats its reports after the newest
+/// checkpoint: the files are therefore truncated to their mark first.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mark {
-    /// What kind of files, as in `csv`.
+    /// The kind of files, such as `csv`.
     pub kind: String,
-    /// Bytes of each, by its name in the folder.
+    /// The length of each file in bytes, by its name in the folder.
     pub files: BTreeMap<String, u64>,
 }
 
 impl Mark {
-    /// The files of a folder as they are now, safe on disk. `is_own` tells by their names which are the logger's.
+    /// Syncs the files of a folder to disk and records their lengths. `is_own` selects the logger's files by
+    /// name.
     pub(super) fn of(kind: &str, folder: &Path, is_own: &dyn Fn(&str) -> bool) -> Result<Mark> {
         let mut files = BTreeMap::new();
         for name in names(folder, is_own)? {
@@ -33,7 +34,7 @@ impl Mark {
         Ok(Mark { kind: kind.to_owned(), files })
     }
 
-    /// Cuts the files of a folder back to where they were, and removes those that were not there.
+    /// Truncates the files of a folder to their recorded lengths, and removes those that did not exist.
     pub(super) fn cut_back(&self, folder: &Path, is_own: &dyn Fn(&str) -> bool) -> Result<()> {
         for name in names(folder, is_own)? {
             let path = folder.join(&name);
@@ -53,7 +54,7 @@ impl Mark {
     }
 }
 
-/// Makes a file as short as that. One that is shorter already stays as it is: zeros are no log.
+/// Truncates a file. A shorter file stays as it is: padding with zeros would not be a log.
 fn shorten(path: &Path, length: u64) -> std::io::Result<()> {
     let file = OpenOptions::new().write(true).open(path)?;
     let there = file.metadata()?.len();

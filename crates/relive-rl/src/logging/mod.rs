@@ -1,4 +1,4 @@
-//! What a run tells, written down: as CSV, as lines of JSON, for TensorBoard, or for people.
+//! Logs of a run's reports: as CSV, as JSON lines, for TensorBoard, or for people.
 
 mod csv;
 mod json_lines;

@@ -1,4 +1,4 @@
-//! What a run tells on its way.
+//! The reports of a run.
 
 use serde::Serialize;
 
@@ -8,25 +8,25 @@ const ACTOR: &str = "actor";
 const EVALUATOR: &str = "evaluator";
 const LEARNER: &str = "learner";
 
-/// What a run tells on its way.
+/// A report of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Report {
-    /// An actor has ended an episode.
+    /// An actor finished an episode.
     Actor(EpisodeReport),
-    /// The evaluator has played one.
+    /// The evaluator finished an episode.
     Evaluator(EpisodeReport),
-    /// The learner has made some steps.
+    /// The learner made some steps.
     Learner(LearnerReport),
 }
 
-/// An episode, and where the run stood at its end.
+/// An episode, and the state of the run at its end.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct EpisodeReport {
     /// The number of the actor.
     pub actor: usize,
-    /// Number of the episode, from 1 on; those of all actors count together, those of the evaluator apart.
+    /// The number of the episode, from 1; actors share one count, the evaluator has its own.
     pub episode: u64,
-    /// Its steps.
+    /// The number of steps of the episode.
     pub episode_length: u64,
     /// The undiscounted sum of its rewards.
     pub episode_return: f64,
@@ -34,27 +34,27 @@ pub struct EpisodeReport {
     pub env_steps: u64,
     /// Steps of the learner.
     pub learner_steps: u64,
-    /// Since the run began.
+    /// Seconds since the start of the run.
     pub seconds: f64,
 }
 
-/// Where the learner stands.
+/// The state of the learner.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LearnerReport {
     /// Steps of the learner.
     pub learner_steps: u64,
     /// Steps of all actors.
     pub env_steps: u64,
-    /// How long the learner has been at it, the time before its first step not counted.
+    /// Time that the learner has worked, from its first step.
     pub walltime_s: f64,
-    /// Since the run began.
+    /// Seconds since the start of the run.
     pub seconds: f64,
-    /// What the learner tells of itself, such as its loss.
+    /// Metrics of the learner, such as its loss.
     pub metrics: Vec<(&'static str, f64)>,
 }
 
 impl Report {
-    /// Whose it is: `actor`, `evaluator` or `learner`.
+    /// The label: `actor`, `evaluator` or `learner`.
     #[must_use]
     pub fn label(&self) -> &'static str {
         match self {
@@ -64,7 +64,7 @@ impl Report {
         }
     }
 
-    /// The steps of all actors that it was made at.
+    /// The steps of all actors at the time of the report.
     #[must_use]
     pub fn env_steps(&self) -> u64 {
         match self {
@@ -73,7 +73,7 @@ impl Report {
         }
     }
 
-    /// The steps of the learner that it was made at.
+    /// The steps of the learner at the time of the report.
     #[must_use]
     pub fn learner_steps(&self) -> u64 {
         match self {

@@ -1,9 +1,9 @@
 //! TensorBoard's event files.
 //!
-//! A file is a series of records: the length of the data (u64, little endian), its checksum, the data, its checksum.
-//! A checksum is CRC-32C, turned right by 15 bits, plus 0xa282ead8. The data is a protobuf `Event`: wall_time (1,
-//! double), step (2, int64), and either file_version (3, string) or summary (5), which has values (1) of tag (1,
-//! string) and simple_value (2, float).
+//! A file is a series of records: the length of the data (u64, little endian), its checksum, the data, its
+//! checksum. A checksum is CRC-32C, rotated right by 15 bits, plus 0xa282ead8. The data is a protobuf
+//! `Event`: wall_time (1, double), step (2, int64), and either file_version (3, string) or summary (5). A
+//! summary has values (1) with tag (1, string) and simple_value (2, float).
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -14,8 +14,8 @@ use super::Report;
 use super::{Logger, Mark};
 use crate::{Result, RlError};
 
-/// Writes `events.out.tfevents…` in a folder. Tags are as in `actor/episode_return`, steps are those in the
-/// environment.
+/// Writes `events.out.tfevents…` in a folder. Tags look like `actor/episode_return`; steps are environment
+/// steps.
 #[derive(Debug)]
 pub struct TensorBoardLogger {
     path: PathBuf,
@@ -24,7 +24,7 @@ pub struct TensorBoardLogger {
 
 impl TensorBoardLogger {
     /// # Errors
-    /// The folder or the file cannot be made.
+    /// The folder or the file cannot be created.
     pub fn new(folder: impl AsRef<Path>) -> Result<TensorBoardLogger> {
         let folder = folder.as_ref();
         std::fs::create_dir_all(folder).map_err(|error| RlError::file(folder, error))?;
@@ -77,14 +77,14 @@ impl Logger for TensorBoardLogger {
         Mark::of("events", self.folder(), &is_own)
     }
 
-    /// Its own file has nothing in it yet: the files before it are cut back.
+    /// Truncates earlier files only: its own file is still empty.
     fn cut_back(&mut self, mark: &Mark) -> Result<()> {
         let own = self.path.file_name();
         mark.cut_back(self.folder(), &|name| is_own(name) && Some(name.as_ref()) != own)
     }
 }
 
-/// Whether a file of this name is written by such a logger.
+/// Whether a file name is that of such a logger.
 fn is_own(name: &str) -> bool {
     name.starts_with("events.out.tfevents.") && name.ends_with(".relive")
 }
@@ -94,7 +94,7 @@ const FIXED_64: u8 = 1;
 const BYTES: u8 = 2;
 const FIXED_32: u8 = 5;
 
-/// An event whose one part is the field of this number.
+/// An event with one part: the field with this number.
 fn event(time: Duration, step: u64, field: u8, part: &[u8]) -> Vec<u8> {
     let mut event = vec![1 << 3 | FIXED_64];
     event.extend(time.as_secs_f64().to_le_bytes());
@@ -133,7 +133,7 @@ mod tests {
 
     #[test]
     fn an_event_is_as_described() {
-        // By hand, for wall_time 1.0, step 300 and the scalar "a/b" of 0.5.
+        // Encoded by hand for wall_time 1.0, step 300 and the scalar "a/b" of 0.5.
         let mut scalar = Vec::new();
         put_bytes(&mut scalar, 1, b"a/b");
         scalar.push(2 << 3 | FIXED_32);
@@ -146,7 +146,7 @@ mod tests {
 
     #[test]
     fn checksums_are_masked_as_in_the_format() {
-        // The length 0x18 of a file's first record, and the four bytes that follow it in such files.
+        // The length 0x18 of a file's first record, and the four bytes that follow it in real files.
         assert_eq!(masked_crc(&0x18_u64.to_le_bytes()), [0xa3, 0x7f, 0x4b, 0x22]);
     }
 }

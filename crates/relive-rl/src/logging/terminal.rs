@@ -9,7 +9,7 @@ use super::Logger;
 use super::Report;
 use crate::{Result, RlError};
 
-/// Writes a line for each label, at most one in so much time.
+/// Writes a line for each label, at most one per interval.
 pub struct TerminalLogger {
     out: Box<dyn Write + Send>,
     every: Duration,
@@ -17,7 +17,7 @@ pub struct TerminalLogger {
 }
 
 impl TerminalLogger {
-    /// Lines to `out`, such as stderr.
+    /// Writes lines to `out`, such as stderr.
     #[must_use]
     pub fn new(out: impl Write + Send + 'static, every: Duration) -> TerminalLogger {
         TerminalLogger { out: Box::new(out), every, written: BTreeMap::new() }
@@ -41,7 +41,7 @@ impl Logger for TerminalLogger {
     }
 }
 
-/// Whole numbers as such, others with three decimals.
+/// Formats whole numbers without decimals, others with three.
 fn told(name: &str, value: f64) -> String {
     let name = name.replace('_', " ");
     if value.fract() == 0.0 { format!("{name} = {value}") } else { format!("{name} = {value:.3}") }

@@ -1,5 +1,5 @@
-//! The tables of nodes: how they and the driver of a run meet, and the boxes in which weights wait for them; which
-//! box is whose is a tree.
+//! The tables of nodes: those in which nodes and the driver meet, and the boxes in which nodes wait for
+//! weights. A tree determines which node takes weights from where.
 
 use std::fmt::Display;
 use std::sync::Arc;
@@ -11,20 +11,20 @@ use super::{list, sign};
 use crate::Result;
 use crate::tables::weights;
 
-/// Makes a client of the server at an address.
+/// Creates a client for the server at an address.
 pub type Connect = Arc<dyn Fn(&str) -> Result<Client> + Send + Sync>;
 
-/// Those of the run's server.
+/// The tables of nodes on the run's server.
 pub(crate) fn tables() -> impl Iterator<Item = TableConfig> {
     [sign::table(), list::table()].into_iter().chain(boxes_of_nodes())
 }
 
-/// Boxes for the nodes that take weights from one place.
+/// One box for each node that takes weights from the same place.
 pub(super) fn boxes_of_nodes() -> impl Iterator<Item = TableConfig> {
     (0..FAN_OUT).map(|slot| weights::fresh(&slot.to_string()))
 }
 
-/// The box of a worker, at its node.
+/// The box of a worker, on its node.
 pub(crate) fn box_of_worker(number: impl Display) -> String {
     format!("worker-{number}")
 }
@@ -32,16 +32,16 @@ pub(crate) fn box_of_worker(number: impl Display) -> String {
 /// How many nodes take weights from one place: from the run's server, and from each node.
 pub(super) const FAN_OUT: usize = 2;
 
-/// From where a node takes weights.
+/// Where a node takes weights from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Branch {
-    /// The index of the node that it takes them from; none: the run's server.
+    /// The index of the node that it takes them from; `None`: the run's server.
     pub(super) parent: Option<usize>,
-    /// Which of that one's boxes is its own, below [`FAN_OUT`].
+    /// Its box there, below [`FAN_OUT`].
     pub(super) slot: usize,
 }
 
-/// The place of the node of an index among those that pass weights on.
+/// The place in the tree of the node with this index among those that pass weights on.
 pub(super) fn branch(index: usize) -> Branch {
     Branch { parent: index.checked_sub(FAN_OUT).map(|beyond| beyond / FAN_OUT), slot: index % FAN_OUT }
 }

@@ -1,4 +1,4 @@
-//! A node: it joins a run, has the workers that the driver gives it numbers for, and passes weights on.
+//! A node: it joins a run, runs the workers whose numbers the driver assigns to it, and passes weights on.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -20,69 +20,69 @@ use crate::tables::silence::{Missed, watched};
 use crate::tables::weights;
 use crate::{Result, RlError};
 
-/// Time from one look at the run to the next.
+/// Time between two checks of the run.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
-/// Time from one sign of life to the next.
+/// Time between two signs of life.
 const BEAT: Duration = Duration::from_secs(1);
 
-/// For how long a node that the list has not keeps its workers: a driver that follows another one has heard of all
+/// How long a node that is not on the list keeps its workers: a successor of the driver has heard from all
 /// nodes by then.
 const UNLISTED: Duration = NODE_GONE.saturating_mul(2);
 
-/// For how long a node waits for numbers before it says that there are none.
+/// How long a node waits for numbers before it logs that there are none.
 const TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A node of a run.
 pub struct Node<'a> {
-    /// The way to the run's server.
+    /// The client of the run's server.
     pub client: &'a Client,
-    /// What it is called, in logs; that of the machine as a rule.
+    /// The name in logs, usually that of the machine.
     pub name: String,
-    /// The machine that it is on.
+    /// The host name of the machine.
     pub host: String,
-    /// Where other nodes reach [its tables](node_tables); none if they do not.
+    /// The address of [its tables](node_tables) for other nodes; `None` if it does not serve them.
     pub address: Option<String>,
-    /// Workers that it has room for.
+    /// The maximum number of its workers.
     pub actors: u32,
-    /// Tables that it serves, made of [`node_tables`].
+    /// The tables that it serves, created from [`node_tables`].
     pub engine: Engine,
-    /// The way to another node, by its address.
+    /// Connects to another node by its address.
     pub connect: Connect,
-    /// Ends it early.
+    /// Stops it early.
     pub stop: &'a Stop,
 }
 
-/// Starts and ends the workers of a node.
+/// Starts and stops the workers of a node.
 pub trait NodeWorkers {
-    /// From now on those of these numbers are to run, and no others.
+    /// Runs exactly the workers with these numbers from now on.
     ///
     /// # Errors
-    /// One cannot be started.
+    /// A worker cannot be started.
     fn hold(&mut self, numbers: &[u32]) -> Result<()>;
 
-    /// Starts those anew that have ended; what there is.
+    /// Restarts workers that have ended, and returns the current state.
     ///
     /// # Errors
-    /// Starting one anew is of no use any more.
+    /// Further restarts are pointless.
     fn watch(&mut self) -> Result<Running>;
 }
 
-/// The workers of a node at a moment.
+/// The workers of a node at one moment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Running {
-    /// Those that run.
+    /// The number of running workers.
     pub workers: u32,
-    /// How often one was started in the place of another.
+    /// The number of restarts.
     pub restarts: u64,
 }
 
-/// What a node has done.
+/// The outcome of a node.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Hosted {
-    /// The most workers that it had at a time.
+    /// The maximum number of workers at any time.
     pub workers: u32,
-    /// How often one was started in the place of another.
+    /// The number of restarts.
     pub restarts: u64,
 }
 
@@ -91,12 +91,12 @@ pub fn node_tables() -> impl Iterator<Item = TableConfig> {
     relay::tables()
 }
 
-/// Acts for the run on a server until that is over, with as many workers as the driver has numbers for. A server or a
-/// driver that is not there is waited for, and the log says so; so it does where there are fewer numbers than asked
-/// for.
+/// Acts for the run on a server until the run is over, with as many workers as the driver has numbers for.
+/// Waits for a missing server or driver, and logs that. Also logs if it gets fewer numbers than requested.
 ///
 /// # Errors
-/// The run is of another version of Relive; the server has another run than it had; a worker cannot go on.
+/// The run uses another version of Relive; the server has a different run than before; a worker cannot
+/// continue.
 pub fn host(node: &Node<'_>, workers: &mut dyn NodeWorkers) -> Result<Hosted> {
     if !(1..=MAX_WORKERS).contains(&node.actors) {
         return Err(RlError::setting("the number of actors of a node", node.actors, "from 1 to 65536"));
@@ -123,7 +123,7 @@ pub fn host(node: &Node<'_>, workers: &mut dyn NodeWorkers) -> Result<Hosted> {
     ended.map(|()| hosting.hosted)
 }
 
-/// Never 0.
+/// A random id, never 0.
 fn random_id() -> u64 {
     use std::hash::BuildHasher;
     std::collections::hash_map::RandomState::new().hash_one(std::process::id()).max(1)
@@ -134,18 +134,18 @@ struct Hosting<'a, 'w> {
     relay: Relay,
     workers: &'w mut dyn NodeWorkers,
     id: u64,
-    /// The run that it has joined.
+    /// The joined run.
     of: Option<Identity>,
     places: Vec<u32>,
-    /// When the list had it last.
+    /// When it was last on the list.
     listed: Instant,
-    /// When it gave a sign of life last.
+    /// When it last sent a sign of life.
     beat: Option<Instant>,
     running: Running,
     hosted: Hosted,
-    /// Whether it was told that there are fewer numbers than asked for.
+    /// Whether the lack of numbers was logged.
     is_told: bool,
-    /// Whether a list that cannot be read was told of.
+    /// Whether an unreadable list was logged.
     has_complained: bool,
     begun: Instant,
 }
@@ -166,7 +166,7 @@ impl Hosting<'_, '_> {
         Ok(())
     }
 
-    /// Looks at the run once; whether it is over.
+    /// Checks the run once. Returns whether it is over.
     fn turn(&mut self) -> Result<bool> {
         let Some(job) = job::get(self.node.client)? else { return Ok(false) };
         if job.now.is_over {
@@ -187,7 +187,8 @@ impl Hosting<'_, '_> {
         Ok(false)
     }
 
-    /// The newest list; none if what is in its table is no list, which the driver sees, too, and writes again.
+    /// The newest list. `None` if the table's item is not a list; the driver notices that too, and rewrites
+    /// it.
     fn list(&mut self) -> Result<Option<NodeList>> {
         let found = NodeList::get(self.node.client);
         match found {
@@ -206,7 +207,7 @@ impl Hosting<'_, '_> {
     }
 
     /// # Errors
-    /// It is another run than the one that was joined, or of another version.
+    /// The run is not the joined one, or has another version.
     fn expect_same(&mut self, job: &Job) -> Result<()> {
         if let Some(of) = &self.of {
             let advice = "the server has begun another run; start a node for that one";
@@ -244,7 +245,7 @@ impl Hosting<'_, '_> {
         Ok(())
     }
 
-    /// Has the workers of these numbers.
+    /// Runs the workers with these numbers.
     fn hold(&mut self, numbers: &[u32]) -> Result<()> {
         if self.places == numbers {
             return Ok(());
@@ -262,7 +263,7 @@ impl Hosting<'_, '_> {
             Ok(())
         })?;
         self.places = numbers.to_vec();
-        // Its next sign says so.
+        // The next sign reports the change.
         self.beat = None;
         self.workers.hold(numbers)
     }
@@ -283,7 +284,7 @@ impl Hosting<'_, '_> {
         }
     }
 
-    /// Gives its numbers back, if the server is there still.
+    /// Returns its numbers if the server is still there.
     fn leave(&self) {
         if let (Some(_), Err(error)) = (&self.of, self.sign(true).send(self.node.client)) {
             tracing::debug!("that the node leaves is not told: {error}");
@@ -307,7 +308,7 @@ mod tests {
     use super::*;
     use crate::tables::job::Now;
 
-    /// Tells which numbers it is to have, and each time that it is looked after.
+    /// Records the numbers that it should hold, and each call of `watch`.
     struct Recorded(Sender<Option<Vec<u32>>>);
 
     impl NodeWorkers for Recorded {

@@ -1,4 +1,5 @@
-//! What the driver tells all nodes: who they are, which numbers their workers have, and where each takes weights.
+//! The driver's message to all nodes: which nodes exist, the numbers of their workers, and where each takes
+//! weights from.
 
 use std::time::Duration;
 
@@ -12,10 +13,10 @@ use crate::tables::item::{self, GoesOn};
 use crate::watching::printable;
 use crate::{Result, RlError};
 
-/// The table whose one item is the newest list.
+/// The table with the newest list as its only item.
 pub(super) const TABLE: &str = "nodes";
 
-/// Waiting for an item that is there, or is not.
+/// The timeout for reading an item that may not exist.
 const TIMEOUT: Duration = Duration::from_millis(200);
 
 const WHAT: &str = "the list of nodes";
@@ -23,12 +24,12 @@ const WHAT: &str = "the list of nodes";
 /// The nodes of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct NodeList {
-    /// How many numbers there are for workers of nodes; none: as many as are asked for.
+    /// How many numbers exist for workers of nodes; `None`: unlimited.
     pub(super) most: Option<u32>,
     pub(super) nodes: Vec<Assignment>,
 }
 
-/// What a node is told.
+/// What the driver assigns to a node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Assignment {
     pub(super) id: u64,
@@ -37,19 +38,19 @@ pub(super) struct Assignment {
     pub(super) source: Source,
 }
 
-/// Where a node takes weights.
+/// Where a node takes weights from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Source {
-    /// The address of the node that it takes them from; none: the run's server.
+    /// The address of the node that it takes them from; `None`: the run's server.
     pub(super) address: Option<String>,
-    /// The box there that is its own; none if there is none for it.
+    /// Its box there; `None` if it has none.
     pub(super) reader: Option<String>,
 }
 
 #[derive(Serialize, Deserialize)]
 struct WrittenList {
     protocol: u32,
-    /// The version of Relive, for people.
+    /// The version of Relive, for messages.
     relive: String,
     list: serde_json::Value,
 }
@@ -68,7 +69,7 @@ impl NodeList {
     /// The newest list, if there is one yet.
     ///
     /// # Errors
-    /// The server is lost; the list is of another version of Relive.
+    /// The server is lost; the list comes from another version of Relive.
     pub(super) fn get(client: &Client) -> Result<Option<NodeList>> {
         let samples = match client.with_timeout(TIMEOUT).sample(TABLE, 1) {
             Err(error) if matches!(error.kind(), ErrorKind::Timeout | ErrorKind::NotFound) => {
@@ -100,7 +101,7 @@ impl NodeList {
         }
     }
 
-    /// What the node of an id is told.
+    /// The assignment of the node with this id.
     pub(super) fn of(&self, id: u64) -> Option<&Assignment> {
         self.nodes.iter().find(|entry| entry.id == id)
     }

@@ -1,5 +1,5 @@
-//! Which nodes there are, and whose workers have which numbers: the driver's side, as a state that changes by signs
-//! and by time.
+//! Which nodes exist, and which node has which worker numbers: the driver's view, as a state machine driven
+//! by signs of life and time.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -10,48 +10,49 @@ use super::list::{self, NodeList, Source};
 use super::sign::NodeSign;
 use crate::limits::{MAX_NODE_WORKERS, MAX_NODES, MAX_WORKERS, NODE_GONE, NODE_SILENCE};
 
-/// Holds the numbers of workers that were started by hand. No node has this id.
+/// The holder of the numbers of manually started workers. No node has this id.
 const BY_HAND: u64 = 0;
 
-/// For how long a node that is gone is shown.
+/// How long a node that is gone stays visible.
 const SHOWN_GONE: Duration = Duration::from_mins(1);
 
-/// Most nodes that are gone and shown.
+/// The maximum number of visible nodes that are gone.
 const MAX_GONE: usize = 64;
 
 /// All nodes of a run.
 #[derive(Debug)]
 pub(super) struct Membership {
-    /// The numbers that nodes may have: those before are of workers that the driver starts, and of a run in rounds
-    /// there are no more than it has actors.
+    /// The numbers available to nodes. Lower numbers belong to workers that the driver starts; a run with
+    /// rounds has no more numbers than actors.
     numbers: std::ops::Range<u32>,
     is_fixed: bool,
-    /// Before this moment nodes of a driver before may still tell which numbers they have, and no others are given out.
+    /// Until this moment, nodes of a previous driver may still report their numbers, and no new ones are
+    /// assigned.
     settles: Instant,
-    /// In the order in which they came.
+    /// In the order of their first signs.
     nodes: Vec<Member>,
-    /// Who has a number.
+    /// The holder of each assigned number.
     holders: BTreeMap<u32, u64>,
 }
 
-/// A node, as the driver knows it.
+/// A node, as seen by the driver.
 #[derive(Debug, Clone)]
 pub(super) struct Member {
     pub(super) sign: NodeSign,
-    /// When it gave the sign.
+    /// The time of its last sign.
     pub(super) seen: Instant,
     pub(super) state: NodeState,
-    /// Steps in the environment of the workers that it has had.
+    /// Environment steps of all its workers so far.
     pub(super) env_steps: u64,
 }
 
-/// How it stands with a node.
+/// The state of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum NodeState {
     Up,
-    /// There was no sign of it for a while; it keeps its numbers.
+    /// It has sent no sign for a while; it keeps its numbers.
     Silent,
-    /// It has left, or was silent for so long that its numbers are given to others.
+    /// It has left, or was silent for so long that its numbers are reassigned.
     Gone,
 }
 
@@ -65,19 +66,20 @@ impl NodeState {
     }
 }
 
-/// Something for the log.
+/// A change for the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Change {
     Joined(String),
     Silent(String),
     Back(String),
     Left(String),
-    /// It was silent for too long; its numbers.
+    /// It was silent for too long; the numbers that it had.
     Gone(String, Vec<u32>),
 }
 
 impl Membership {
-    /// No nodes yet. A run in rounds has just the numbers below `workers`; the first `started` are not for nodes.
+    /// Creates an empty membership. A run with rounds only has the numbers below `workers`; nodes cannot have
+    /// the first `started`.
     pub(super) fn new((started, workers): (u32, u32), is_fixed: bool, settles: Instant) -> Membership {
         let end = if is_fixed { workers } else { MAX_WORKERS };
         Membership {
@@ -101,7 +103,7 @@ impl Membership {
         }
         let (id, holds) = (sign.id, sign.holds.clone());
         let change = match index {
-            // It gets no numbers, and says so.
+            // It gets no numbers, and reports that.
             None if self.nodes.len() >= MAX_NODES => return None,
             None => {
                 self.nodes.push(Member { sign, seen: now, state: NodeState::Up, env_steps: 0 });
@@ -115,11 +117,11 @@ impl Membership {
             }
         };
         if change.is_some() {
-            // It was there before this driver, or before it was held for gone.
+            // The node existed before this driver, or before it counted as gone.
             for number in holds.into_iter().filter(|number| self.numbers.contains(number)) {
                 let holder = self.holders.entry(number).or_insert(id);
                 if *holder == BY_HAND {
-                    // What its worker has sent came before its sign.
+                    // The worker's messages arrived before its node's sign.
                     *holder = id;
                 }
             }
@@ -127,7 +129,7 @@ impl Membership {
         change
     }
 
-    /// Sees who is silent or gone at a moment, and gives free numbers to those who have room.
+    /// Updates which nodes are silent or gone, and assigns free numbers to nodes with room.
     pub(super) fn pass(&mut self, now: Instant) -> Vec<Change> {
         let mut changes = Vec::new();
         for index in 0..self.nodes.len() {
@@ -155,7 +157,7 @@ impl Membership {
         changes
     }
 
-    /// Takes the numbers of a node away; which it had.
+    /// Takes all numbers of a node away and returns them.
     fn release(&mut self, index: usize, now: Instant) -> Vec<u32> {
         let node = &mut self.nodes[index];
         node.state = NodeState::Gone;
@@ -168,7 +170,7 @@ impl Membership {
 
     fn give(&mut self, now: Instant) {
         let (places, has_settled) = (self.places(), self.has_settled(now));
-        // Those before it are had by somebody.
+        // All numbers below this one are assigned.
         let mut next = self.numbers.start;
         for Member { sign: NodeSign { id, wants, .. }, state, .. } in &self.nodes {
             let wants = usize::try_from((*wants).min(MAX_NODE_WORKERS)).unwrap_or(usize::MAX);
@@ -191,13 +193,13 @@ impl Membership {
         }
     }
 
-    /// Whether all that nodes of a driver before have is known by then.
+    /// Whether all numbers that nodes have from a previous driver are known.
     pub(super) fn has_settled(&self, now: Instant) -> bool {
         now >= self.settles
     }
 
-    /// Notes that there is a worker of a number, or that it has left. If no node has the number, it was started by
-    /// hand.
+    /// Notes that the worker with a number exists, or has left. If no node has the number, the worker was
+    /// started manually.
     pub(super) fn note_worker(&mut self, number: u32, has_left: bool) {
         if !self.numbers.contains(&number) {
             return;
@@ -210,7 +212,7 @@ impl Membership {
         }
     }
 
-    /// The numbers of all that have some, in their order.
+    /// The assigned numbers of all nodes, in order.
     pub(super) fn places(&self) -> BTreeMap<u64, Vec<u32>> {
         let mut places = BTreeMap::<u64, Vec<u32>>::new();
         for (number, holder) in &self.holders {
@@ -219,7 +221,7 @@ impl Membership {
         places
     }
 
-    /// Counts steps of the worker of a number.
+    /// Adds steps of the worker with a number.
     pub(super) fn note_steps(&mut self, worker: u32, env_steps: u64) {
         let Some(id) = self.holders.get(&worker) else { return };
         if let Some(node) = self.nodes.iter_mut().find(|node| node.sign.id == *id) {
@@ -227,21 +229,22 @@ impl Membership {
         }
     }
 
-    /// All nodes, also those that are gone since a short while.
+    /// All nodes, including those that have been gone for a short time.
     pub(super) fn nodes(&self) -> &[Member] {
         &self.nodes
     }
 
-    /// Whether there are nodes that are not gone.
+    /// Whether any node is not gone.
     pub(super) fn has_some(&self) -> bool {
         self.nodes.iter().any(|node| node.state != NodeState::Gone)
     }
 
-    /// What all of them are told. Nodes that pass weights on come before those that do not, which have no children.
+    /// The list for all nodes. Nodes that pass weights on come before those that do not, which have no
+    /// children.
     pub(super) fn list(&self) -> NodeList {
         let mut present: Vec<&Member> =
             self.nodes.iter().filter(|node| node.state != NodeState::Gone).collect();
-        // Silent ones are leaves: nobody waits for them.
+        // Silent nodes are leaves, so no other node waits for them.
         present.sort_by_key(|node| (node.state != NodeState::Up, node.sign.address.is_none()));
         let inner = |at: usize| present.get(at).and_then(|node| node.sign.address.clone());
         let mut places = self.places();
@@ -257,7 +260,7 @@ impl Membership {
         NodeList { most, nodes: present.iter().enumerate().map(entry).collect() }
     }
 
-    /// The boxes of the run's server that somebody reads.
+    /// The boxes of the run's server that have a reader.
     pub(super) fn readers(&self) -> Vec<String> {
         let present = self.nodes.iter().filter(|node| node.state != NodeState::Gone).count();
         (0..present.min(FAN_OUT)).map(|slot| slot.to_string()).collect()

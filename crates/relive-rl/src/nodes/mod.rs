@@ -1,26 +1,26 @@
-//! Nodes: processes that act for a run with several workers each, one on a machine as a rule, and that join while the
-//! run is at work.
+//! Nodes: processes that act for a run with several workers each, usually one per machine. Nodes can join
+//! while the run is active.
 //!
-//! Each has an id. It gives signs of life, the driver answers all of them by one list, and who is not heard of loses
-//! what it has:
+//! Each node has an id. It sends signs of life; the driver answers all nodes with one list. A node that falls
+//! silent loses its worker numbers:
 //!
-//! | Table | Who writes | What it has |
+//! | Table | Writer | Content |
 //! |---|---|---|
-//! | `signs` | nodes | a queue of signs of life: what a node has, and how many workers it has room for |
-//! | `nodes` | the driver | one item: which numbers the workers of each node have, and where each takes weights |
+//! | `signs` | nodes | a queue of signs of life: a node's state, and how many workers it has room for |
+//! | `nodes` | the driver | one item: the worker numbers of each node, and where each takes weights from |
 //! | `fresh/0`, `fresh/1` | the driver | boxes with the newest weights, for the nodes that take them from the run's server |
 //!
-//! A node serves tables of its own, of weights only: `weights`, `fresh/0` and `fresh/1` for other nodes, and
-//! `fresh/worker-N` for its workers. So weights go from the run's server to two nodes, from each of these to two
-//! others, and from each node to its workers.
+//! A node serves its own tables, which only contain weights: `weights`, `fresh/0` and `fresh/1` for other
+//! nodes, and `fresh/worker-N` for its workers. Weights therefore pass from the run's server to two nodes,
+//! from each of these to two others, and from each node to its workers.
 //!
-//! | File | What it is |
+//! | File | Content |
 //! |---|---|
-//! | `sign.rs`, `list.rs` | what is told both ways |
-//! | `membership.rs` | what follows from it: a state without clock or server |
+//! | `sign.rs`, `list.rs` | the messages in both directions |
+//! | `membership.rs` | the state machine of the driver, without clock and server |
 //! | `registry.rs` | the driver's side |
 //! | `boxes.rs` | the tables, and the tree of boxes for weights |
-//! | `host.rs`, `relay.rs` | a node's side: its workers, and the weights that go through it |
+//! | `host.rs`, `relay.rs` | a node's side: its workers, and the weights that it passes on |
 
 mod boxes;
 mod host;

@@ -1,4 +1,4 @@
-//! The driver's side: reads signs, keeps the members, and tells all nodes.
+//! The driver's side: reads signs, keeps the membership, and publishes the list for all nodes.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,49 +17,50 @@ use crate::tables::server;
 use crate::watching::log_tables_of;
 use crate::{Acted, Result};
 
-/// What workers of higher numbers log is on their own machines alone: nobody reads the logs of more at once.
+/// Workers with higher numbers log on their own machines only: nobody can follow more logs at once.
 const MOST_LOGGED: u32 = 1_000;
 
-/// Time from one look whether the list is still in its table to the next. Whoever has the run's token can write there.
+/// Time between two checks that the table still has the list. Every owner of the run's token can write there.
 const CHECK_EVERY: Duration = Duration::from_secs(1);
 
-/// The nodes of a run, as its driver knows them.
+/// The nodes of a run, from the driver's view.
 #[derive(Default)]
 pub(crate) struct Registry {
-    /// Workers that the driver starts or that are started by hand, and all actors of the run.
+    /// The number of workers that are started by the driver or manually, and the number of all actors.
     workers: (u32, u32),
-    /// Whether there was a driver before this one, whose nodes have numbers.
+    /// Whether a previous driver existed, whose nodes have numbers.
     follows: bool,
     is_fixed: AtomicBool,
     known: Mutex<Option<Known>>,
 }
 
-/// What it knows once the plan stands.
+/// The state once the plan is ready.
 struct Known {
     members: Membership,
     signs: NodeSigns,
     told: Option<NodeList>,
-    /// When it was seen last that the table has the list that was told.
+    /// When the table last had the published list.
     checked: Instant,
-    /// Workers of the numbers below have tables for what they log.
+    /// Workers with numbers below this have log tables.
     logged: u32,
-    /// Whether a sign that cannot be read was told of.
+    /// Whether an unreadable sign was logged.
     has_complained: bool,
 }
 
 impl Registry {
-    /// Of a run of so many actors, of whom the first `started` are not for nodes; whether it follows another driver.
+    /// Creates the registry of a run with this many actors; the first `started` are not for nodes. `follows`
+    /// is whether the run had a driver before.
     pub(crate) fn new((started, workers): (usize, usize), follows: bool) -> Registry {
         let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
         Registry { workers: (number(started), number(workers)), follows, ..Registry::default() }
     }
 
-    /// The run goes in rounds, of which each of its actors makes a part.
+    /// Fixes the number of workers: in a run with rounds, each actor makes a part of every round.
     pub(crate) fn fix(&self) {
         self.is_fixed.store(true, Ordering::Relaxed);
     }
 
-    /// Reads what has come, sees who is gone, and tells all nodes if something is new to them.
+    /// Reads new signs, updates the membership, and publishes the list if it changed.
     ///
     /// # Errors
     /// The server is lost.
@@ -94,7 +95,7 @@ impl Registry {
         Ok(Known { members, signs, told: None, checked: now, logged: self.workers.1, has_complained: false })
     }
 
-    /// Whether there are nodes that have not left.
+    /// Whether any node has not left.
     pub(crate) fn has_some(&self) -> bool {
         self.known.lock().as_ref().is_some_and(|known| known.members.has_some())
     }
@@ -104,14 +105,14 @@ impl Registry {
         self.known.lock().as_ref().map_or_else(Vec::new, |known| known.members.readers())
     }
 
-    /// A worker is at work, or has left; those that were started by hand keep their numbers.
+    /// Notes that a worker is active or has left; manually started workers keep their numbers.
     pub(crate) fn note_worker(&self, number: u32, has_left: bool) {
         if let Some(known) = &mut *self.known.lock() {
             known.members.note_worker(number, has_left);
         }
     }
 
-    /// Counts what workers have done.
+    /// Adds the steps of workers.
     pub(crate) fn note_acted(&self, acted: &[Acted]) {
         if let Some(known) = &mut *self.known.lock() {
             acted.iter().for_each(|acted| known.members.note_steps(acted.worker, acted.env_steps));
@@ -143,7 +144,7 @@ impl Registry {
 }
 
 impl Known {
-    /// Whether the table has this list, as far as that was looked at; another item there is told in the log.
+    /// Whether the table has this list, as of the last check. Logs a foreign item in its place.
     fn is_in_table(&mut self, client: &Client, list: &NodeList, now: Instant) -> Result<bool> {
         if now.saturating_duration_since(self.checked) < CHECK_EVERY {
             return Ok(true);
@@ -163,7 +164,7 @@ impl Known {
         Ok(false)
     }
 
-    /// Adds tables for what workers log that the run did not begin with.
+    /// Adds log tables for workers that the run did not begin with.
     fn add_logs(&mut self, client: &Client, list: &NodeList) -> Result<()> {
         let places = list.nodes.iter().flat_map(|node| &node.places);
         let all = places.max().map_or(0, |last| last.saturating_add(1)).min(MOST_LOGGED);

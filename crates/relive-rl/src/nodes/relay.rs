@@ -1,4 +1,5 @@
-//! The weights that go through a node: taken from one place, and kept where its workers and other nodes take them.
+//! The weights that pass through a node: it takes them from one place, and serves them to its workers and
+//! other nodes.
 
 use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
@@ -12,17 +13,17 @@ use super::list::Source;
 use crate::tables::weights::{self, Packed, Stamp};
 use crate::{Result, RlError};
 
-/// How long weights are waited for before it is looked whether they should come from somewhere else.
+/// How long one wait for weights lasts, before the node checks where they should come from.
 const SLICE: Duration = Duration::from_millis(250);
 
-/// How long a node is behind the run before it takes the weights from the run's server. Longer than weights are on
-/// their way through many nodes.
+/// How long a node may lag behind the run before it takes weights from the run's server. Longer than weights
+/// need to pass through many nodes.
 const LATE: Duration = Duration::from_secs(1);
 
-/// How long the run's server may take for weights: the node that ends waits for it.
+/// The timeout for weights from the run's server; it also delays the end of a node.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Takes weights on a thread of its own, until it is dropped.
+/// Fetches weights on a thread of its own until dropped.
 pub(super) struct Relay {
     shared: Arc<Relayed>,
     thread: Option<JoinHandle<()>>,
@@ -32,26 +33,26 @@ struct Relayed {
     /// The tables that this node serves.
     own: Client,
     state: Mutex<RelayState>,
-    /// The boxes of its workers; held while weights are put into them.
+    /// The boxes of its workers; locked while weights are written to them.
     workers: Mutex<Vec<String>>,
 }
 
 struct RelayState {
     source: Source,
-    /// The weights of the run.
+    /// The newest weights of the run.
     newest: Option<Stamp>,
     /// The weights of this node.
     held: Option<Stamp>,
-    /// Since when it has not had the newest.
+    /// Since when this node has lagged behind the run.
     behind_since: Option<Instant>,
     is_over: bool,
 }
 
 impl Relay {
-    /// Begins to take weights of the run on a server.
+    /// Starts to fetch the weights of the run on a server.
     ///
     /// # Errors
-    /// There is no thread to be had.
+    /// No thread can be started.
     pub(super) fn start(run: &Client, own: &Client, connect: &Connect) -> Result<Relay> {
         let source = Source { address: None, reader: None };
         let state = RelayState { source, newest: None, held: None, behind_since: None, is_over: false };
@@ -70,7 +71,7 @@ impl Relay {
         Ok(Relay { shared, thread: Some(thread) })
     }
 
-    /// From now on weights come from there.
+    /// Fetches weights from there from now on.
     pub(super) fn follow(&self, source: &Source) {
         let mut state = self.shared.state.lock();
         if state.source != *source {
@@ -78,7 +79,7 @@ impl Relay {
         }
     }
 
-    /// The run has these weights.
+    /// Notes which weights the run has.
     pub(super) fn note_newest(&self, newest: Option<Stamp>) {
         let mut state = self.shared.state.lock();
         state.newest = newest;
@@ -89,12 +90,12 @@ impl Relay {
         }
     }
 
-    /// The version of the weights that this node has.
+    /// The version of this node's weights.
     pub(super) fn version(&self) -> Option<u64> {
         self.shared.state.lock().held.map(|stamp| stamp.version)
     }
 
-    /// From now on these workers take weights here. `change` adds and drops their boxes.
+    /// Serves weights to these workers from now on. `change` adds and removes their boxes.
     pub(super) fn serve(&self, workers: Vec<String>, change: impl FnOnce() -> Result<()>) -> Result<()> {
         let mut served = self.shared.workers.lock();
         change()?;
@@ -108,20 +109,20 @@ impl Drop for Relay {
         self.shared.state.lock().is_over = true;
         if let Some(thread) = self.thread.take() {
             thread.thread().unpark();
-            // A panic was printed.
+            // The panic was already printed.
             let _ = thread.join();
         }
     }
 }
 
-/// What the thread has.
+/// The state of the thread.
 struct Fetcher {
     shared: Arc<Relayed>,
     run: Client,
     connect: Connect,
-    /// The node that weights come from at the moment.
+    /// The node that currently provides weights.
     from: Option<(String, Client)>,
-    /// Where they did not come from, which was told.
+    /// The source whose failure was logged.
     lost: Option<Source>,
 }
 
@@ -140,14 +141,14 @@ impl Fetcher {
                 Ok(false) => self.catch_up(&source, None),
                 Err(error) => {
                     self.catch_up(&source, Some(error));
-                    // A refusal comes at once.
+                    // A refusal returns immediately.
                     std::thread::park_timeout(SLICE);
                 }
             }
         }
     }
 
-    /// Waits for newer weights where they are to come from; whether some came.
+    /// Waits for newer weights from their source. Returns whether some arrived.
     fn take(&mut self, source: &Source) -> Result<bool> {
         let Some(reader) = &source.reader else {
             std::thread::park_timeout(SLICE);
@@ -174,14 +175,14 @@ impl Fetcher {
         Ok(client)
     }
 
-    /// Takes the weights from the run's server, if those of the run have been newer for long, or do not come where
-    /// they are to come from.
+    /// Takes the weights from the run's server if this node has lagged behind for too long, or if their
+    /// source fails.
     fn catch_up(&mut self, source: &Source, failed: Option<RlError>) {
         let (is_behind, is_late) = {
             let state = self.shared.state.lock();
             (state.held < state.newest, state.behind_since.is_some_and(|since| since.elapsed() >= LATE))
         };
-        // Nobody gives the first ones into a box that was not read yet, nor those to a node that has none.
+        // A box that was never read stays empty, so a node without weights must fetch its first ones itself.
         let has_none = self.shared.state.lock().held.is_none();
         if !is_behind || !(is_late || has_none || failed.is_some() || source.reader.is_none()) {
             return;
@@ -196,7 +197,7 @@ impl Fetcher {
             self.lost = Some(source.clone());
         }
         if let Err(error) = weights::get(&self.run, TIMEOUT).and_then(|packed| self.shared.keep(&packed)) {
-            // It is told elsewhere that the server is lost.
+            // Other code reports the loss of the server.
             tracing::debug!("no weights from the run's server: {error}");
         }
     }
@@ -213,7 +214,7 @@ impl Fetcher {
 }
 
 impl Relayed {
-    /// Keeps weights that are newer than those that are there; whether they are.
+    /// Stores weights if they are newer than the current ones. Returns whether they are.
     fn keep(&self, packed: &Packed) -> Result<bool> {
         if self.state.lock().held >= Some(packed.stamp) {
             return Ok(false);
@@ -230,7 +231,7 @@ impl Relayed {
     }
 }
 
-/// The tables of weights that each node has.
+/// The tables of weights on each node.
 pub(super) fn tables() -> impl Iterator<Item = relive_table::TableConfig> {
     std::iter::once(weights::table()).chain(boxes_of_nodes())
 }

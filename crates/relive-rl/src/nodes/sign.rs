@@ -1,4 +1,4 @@
-//! What a node tells the driver of the run: that it lives, what it has, and what it wants.
+//! A node's message to the driver of the run: a sign of life with its state and its capacity.
 
 use std::time::Duration;
 
@@ -13,16 +13,16 @@ use crate::{Result, RlError};
 /// The table of signs of life.
 pub(super) const TABLE: &str = "signs";
 
-/// The version of signs and of the list. Nodes and drivers of different ones do not work together.
+/// The version of signs and of the list. Nodes and drivers with different versions do not work together.
 pub(super) const PROTOCOL: u32 = 1;
 
-/// Signs that the driver has not read yet; those before are dropped, as newer ones say more.
+/// The maximum number of unread signs; the oldest are dropped, as newer ones supersede them.
 const MAX_SIGNS: u64 = 10_000;
 
-/// How long the server may take for a sign.
+/// The server's timeout for a sign.
 const ANSWER: Duration = Duration::from_secs(2);
 
-/// Signs on their way to the driver.
+/// Signs in transit to the driver.
 const IN_FLIGHT: usize = 16;
 
 const WHAT: &str = "a node's sign of life";
@@ -30,24 +30,24 @@ const WHAT: &str = "a node's sign of life";
 /// A sign of life.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct NodeSign {
-    /// Tells it from all other nodes, also from one of the same name that was there before.
+    /// Identifies the node, even among earlier nodes of the same name.
     pub(super) id: u64,
     /// For people.
     pub(super) name: String,
     pub(super) host: String,
-    /// Where others get weights; none if it passes none on to other nodes.
+    /// Where others get weights; `None` if it passes none on to other nodes.
     pub(super) address: Option<String>,
-    /// Workers that it has room for.
+    /// The number of workers that it has room for.
     pub(super) wants: u32,
-    /// The numbers of its workers. A driver that is new learns of them so.
+    /// The numbers of its workers. A new driver learns them this way.
     pub(super) holds: Vec<u32>,
-    /// Workers that run.
+    /// The number of running workers.
     pub(super) workers: u32,
-    /// How often it has started a worker in place of one that had ended.
+    /// How often it has restarted a worker that had ended.
     pub(super) restarts: u64,
-    /// The version of the weights that it has.
+    /// The version of its weights.
     pub(super) version: Option<u64>,
-    /// Whether it ends, and gives its numbers back.
+    /// Whether it is leaving and returns its numbers.
     pub(super) leaves: bool,
 }
 
@@ -57,7 +57,7 @@ struct SentSign {
     sign: serde_json::Value,
 }
 
-/// Never holds a node back: while nobody reads, the oldest are dropped.
+/// A table that never blocks a node: without a reader, the oldest signs are dropped.
 pub(super) fn table() -> TableConfig {
     TableConfig::queue(TABLE, 1).max_size(MAX_SIGNS).rate_limiter(relive_table::RateLimiterConfig {
         max_diff: f64::MAX,
@@ -66,7 +66,7 @@ pub(super) fn table() -> TableConfig {
 }
 
 impl NodeSign {
-    /// Sends it.
+    /// Sends the sign.
     ///
     /// # Errors
     /// The server is lost, or has no such table.
@@ -80,7 +80,7 @@ impl NodeSign {
     }
 
     /// # Errors
-    /// The sign of a node of another version of Relive; none at all.
+    /// The sign comes from a node with another version of Relive; the bytes are no sign.
     fn from_bytes(bytes: &[u8]) -> Result<NodeSign> {
         let sent: SentSign = serde_json::from_slice(bytes).map_err(|error| RlError::state(WHAT, error))?;
         if sent.protocol != PROTOCOL {
@@ -92,13 +92,13 @@ impl NodeSign {
         if sign.address.as_deref().is_some_and(|address| printable(address) != address) {
             return Err(RlError::state(WHAT, "its address has characters that none has"));
         }
-        // They go into the log and onto the screens of others.
+        // They are shown in logs and on terminals.
         let [name, host] = [&sign.name, &sign.host].map(|text| printable(text).into_owned());
         Ok(NodeSign { name, host, ..sign })
     }
 }
 
-/// Reads signs, each once.
+/// Reads each sign once.
 pub(super) struct NodeSigns(Sampler);
 
 impl NodeSigns {
@@ -107,7 +107,7 @@ impl NodeSigns {
         Ok(NodeSigns(client.sampler(TABLE, options)?))
     }
 
-    /// The next one, if one has come. A sign that cannot be read is an error in its place.
+    /// The next sign, if one has arrived. An unreadable sign is an error in its place.
     ///
     /// # Errors
     /// The server is lost.
@@ -129,7 +129,7 @@ impl NodeSigns {
 
 #[cfg(test)]
 impl NodeSign {
-    /// One of a node that has room for so many workers.
+    /// The sign of a node with room for this many workers.
     pub(super) fn of_test(id: u64, wants: u32) -> NodeSign {
         let address = Some(format!("10.0.0.{id}:7000"));
         let (name, host) = (format!("node-{id}"), "host".to_owned());

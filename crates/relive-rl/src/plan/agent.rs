@@ -1,4 +1,4 @@
-//! What makes an agent.
+//! The contract of agents.
 
 use std::sync::Arc;
 
@@ -10,60 +10,59 @@ use super::{Crew, Progress};
 use crate::contracts::MakePolicy;
 use crate::{Policy, Result, Seat};
 
-/// Puts an agent together: its settings, the policy that acts, and the plan that makes it learn.
+/// An agent: its settings, its policy for acting, and its plan for learning.
 pub trait Agent: Send + Sync {
     /// Its name, in files and messages.
     fn name(&self) -> &str;
 
-    /// All its settings by name: a run is resumed only with the same.
+    /// All settings by name; a run can only be resumed with equal ones.
     fn settings(&self) -> Vec<(String, String)>;
 
-    /// Whether its settings are within their ranges.
+    /// Checks that its settings are within their ranges.
     ///
     /// # Errors
-    /// The first that is not.
+    /// The first setting that is out of range.
     fn validate(&self) -> Result<()>;
 
-    /// How many environments it acts in, all workers together, where it has so many workers: one each, unless it says
-    /// otherwise.
+    /// The number of environments of all workers together, for a number of workers; one each by default.
     fn environments(&self, workers: usize) -> usize {
         workers
     }
 
-    /// Its replay tables, whose rate limiters keep acting and learning in step; none unless it says so.
+    /// Its replay tables. Their rate limiters keep acting and learning in step. None by default.
     ///
     /// # Errors
-    /// Rules that no table can keep.
+    /// A table with an impossible configuration.
     fn tables(&self) -> Result<Vec<TableConfig>> {
         Ok(Vec::new())
     }
 
-    /// Whether all that belongs to it has told its state when the run is saved; otherwise nothing is saved, and the
-    /// run ends.
+    /// Checks, when a run is saved, that all parts of the agent could save their state. On an error nothing
+    /// is saved, and the run ends.
     ///
     /// # Errors
-    /// What went wrong; nothing unless it says so.
+    /// The reason; by default it never fails.
     fn check_saved(&self) -> Result<()> {
         Ok(())
     }
 
-    /// A policy for a worker.
+    /// Creates a policy for a worker.
     ///
     /// # Errors
-    /// [`Unsuited`](crate::RlError::Unsuited): the environment is not one that the agent can act in.
+    /// [`Unsuited`](crate::RlError::Unsuited): the agent cannot act in the environment.
     fn policy(&self, seat: &Seat<'_>) -> Result<Box<dyn Policy>>;
 
     /// The algorithm, as a dataflow.
     ///
     /// # Errors
-    /// As [`policy`](Self::policy); a saved state that is not the agent's.
+    /// The same as for [`policy`](Self::policy); also a saved state that does not belong to the agent.
     fn plan(&self, crew: &Crew) -> Result<Flow<Progress>>;
 }
 
-/// Makes an agent by its name and its settings, a JSON object.
+/// Creates an agent from its name and its settings, a JSON object.
 pub type MakeAgent<'a> = dyn Fn(&str, &str) -> Result<Arc<dyn Agent>> + 'a;
 
-/// What a crew needs of an agent.
+/// The part of an agent that a crew uses.
 pub(crate) fn policies_of(agent: &Arc<dyn Agent>) -> Arc<dyn MakePolicy> {
     Arc::new(Arc::clone(agent))
 }
@@ -78,9 +77,9 @@ impl MakePolicy for Arc<dyn Agent> {
     }
 }
 
-/// The fields of serialisable settings, by name: what [`Agent::settings`] gives.
+/// The fields of serializable settings, by name, as returned by [`Agent::settings`].
 pub fn settings_of(settings: &impl Serialize) -> Vec<(String, String)> {
-    // By way of text, in which a float32 has no more digits than it needs.
+    // Through text, in which a float32 has no more digits than it needs.
     let text = serde_json::to_string(settings).unwrap_or_default();
     match serde_json::from_str(&text) {
         Ok(serde_json::Value::Object(fields)) => {

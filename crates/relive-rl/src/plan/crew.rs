@@ -1,4 +1,4 @@
-//! What a run offers to the plan of its agent.
+//! The resources that a run offers to its agent's plan.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -23,12 +23,12 @@ use crate::{Learner, Purpose, Result, RlError, Seat};
 const LEARNER: &str = "learner";
 const EVALUATOR: &str = "evaluator";
 
-/// The workers and the learner of a run, as its plan gets them. Cheap to clone.
+/// The workers and the learner of a run, from the view of its plan. Cheap to clone.
 #[derive(Clone)]
 pub struct Crew(Arc<CrewParts>);
 
 pub(crate) struct CrewParts {
-    /// Makes the policies of the agent.
+    /// Creates the agent's policies.
     pub(crate) policies: Arc<dyn MakePolicy>,
     pub(crate) make: MakeEnvironment,
     pub(crate) environment: String,
@@ -36,38 +36,38 @@ pub(crate) struct CrewParts {
     pub(crate) seed: u64,
     pub(crate) role: Role,
     pub(crate) env_steps: u64,
-    /// Recorded episodes to learn from instead of acting.
+    /// The folder of recorded episodes to learn from instead of acting.
     pub(crate) data: Option<PathBuf>,
-    /// Checkpoints before this.
+    /// The number of previous checkpoints.
     pub(crate) checkpoints: u64,
-    /// Whether the environments begin anew after each checkpoint, since they cannot tell their states.
+    /// Whether the environments reset after each checkpoint, because they cannot save their state.
     pub(crate) begins_anew: bool,
     pub(crate) weights: WeightStore,
     pub(crate) parts: SavedParts,
     pub(crate) client: Client,
-    /// What the operators in this process take, beside those of workers.
+    /// The times of operators in this process, apart from those of workers.
     pub(crate) times: SharedTimes,
-    /// Functions that see its steps and batches.
+    /// Hooks on its rollouts and batches.
     pub(crate) hooks: RunHooks,
-    /// Its learners, where there are several.
+    /// Its learners, if there are several.
     pub(crate) team: Option<Arc<Team>>,
 }
 
-/// Where the workers of a run are, and what this process is in it.
+/// The location of the workers of a run, and the role of this process.
 pub(crate) enum Role {
-    /// Everything is in this process. With no actors the thread that learns acts, too, in turn; otherwise each worker
-    /// is a thread.
+    /// Everything is in this process. With no actors, the learner's thread alternates between acting and
+    /// learning; otherwise each worker is a thread.
     Here { actors: usize, engine: Engine },
-    /// This process learns, and the workers are others.
+    /// This process learns; the workers are other processes.
     Driver(Arc<Driver>),
-    /// This process is one of so many workers.
+    /// This process is one of `of` workers.
     Worker { number: u32, of: usize, output: Arc<WorkerOutput> },
-    /// This process learns along with the run's first learner. The run has so many workers.
+    /// This process is a learner other than learner 0. The run has `of` workers.
     Follower { of: usize },
 }
 
 impl CrewParts {
-    /// What a process has that takes part in a run of another process.
+    /// The crew of a process that takes part in a run of another process.
     fn elsewhere(
         (policies, make, client): (&Arc<dyn MakePolicy>, &MakeEnvironment, &Client),
         (identity, spec): (&Identity, EnvironmentSpec),
@@ -99,25 +99,25 @@ impl Crew {
         Crew(Arc::new(inner))
     }
 
-    /// What the environments take and give.
+    /// The spec of the environments.
     #[must_use]
     pub fn spec(&self) -> &EnvironmentSpec {
         &self.0.spec
     }
 
-    /// The worker of a number, in a process of its own, which acts by weights that are published to it.
+    /// The worker with a number, in a process of its own, which acts with published weights.
     pub(crate) fn of_worker(
         who: (&Arc<dyn MakePolicy>, &MakeEnvironment, &Client),
         (identity, spec, checkpoints): (&Identity, EnvironmentSpec, u64),
         (number, of): (u32, usize),
         (weights, output): (WeightStore, Arc<WorkerOutput>),
     ) -> Crew {
-        // Workers that there are too many for still have environments of their own.
+        // Excess workers also have environments of their own.
         let role = Role::Worker { number, of: of.max(index(number) + 1), output };
         Crew::new(CrewParts { checkpoints, weights, ..CrewParts::elsewhere(who, (identity, spec), role) })
     }
 
-    /// A learner that is not the first, in a process of its own.
+    /// A learner other than learner 0, in a process of its own.
     pub(crate) fn of_follower(
         who: (&Arc<dyn MakePolicy>, &MakeEnvironment, &Client),
         of: (&Identity, EnvironmentSpec),
@@ -132,18 +132,18 @@ impl Crew {
         &self.0.role
     }
 
-    /// What rows of the workers look like.
+    /// The layout of the workers' rows.
     pub(super) fn layouts(&self) -> Result<Layouts> {
         Layouts::of(self.0.policies.as_ref(), &self.0.spec, self.0.seed)
     }
 
-    /// Everything random in the learner follows from it.
+    /// The seed of the learner's randomness.
     #[must_use]
     pub fn learner_key(&self) -> Key {
         learner_key(self.0.seed)
     }
 
-    /// Steps in the environment that the run is to make.
+    /// The run's total of environment steps.
     #[must_use]
     pub fn env_steps(&self) -> u64 {
         self.0.env_steps
@@ -155,11 +155,11 @@ impl Crew {
         self.0.policies.environments(self.workers())
     }
 
-    /// The learner, as the operators of the plan share it. It goes on where it was if the run is resumed, and is
-    /// saved with the run.
+    /// Shares the learner among the operators of the plan. If the run is resumed, its saved state is
+    /// restored; it is saved with the run.
     ///
     /// # Errors
-    /// [`State`](RlError::State): what was saved is not of such a learner.
+    /// [`State`](RlError::State): the saved state does not belong to such a learner.
     pub fn learner<L: Learner + 'static>(&self, mut learner: L) -> Result<SharedLearner<L>> {
         if let Some(saved) = self.0.parts.saved(LEARNER) {
             learner.restore(saved)?;
@@ -170,7 +170,8 @@ impl Crew {
             }
             learner.share(team.peers.clone())?;
         }
-        // A worker's process has a learner for what it does for the driver's, which alone publishes.
+        // A worker's process needs a learner for the operators before the driver's; only the driver's learner
+        // publishes.
         let weights = match self.0.role {
             Role::Worker { .. } => WeightStore::default(),
             Role::Here { .. } | Role::Driver(_) | Role::Follower { .. } => self.0.weights.clone(),
@@ -182,45 +183,45 @@ impl Crew {
         Ok(shared)
     }
 
-    /// Saves with the run what belongs to episodes of a worker that are not over yet. Workers with threads, or in
-    /// processes, are not where the run is when it is saved, and so begin anew; so do environments that cannot be
-    /// saved.
+    /// Saves state of a worker's unfinished episodes, together with the run. Workers in threads or processes
+    /// are at another point when the run is saved, and therefore start anew; so do environments that cannot
+    /// be saved.
     pub(super) fn keep_of_episodes(&self, name: &str, tell: SavePart) {
         if self.acts_in_turn() && !self.0.begins_anew {
             self.0.parts.keep(name, tell);
         }
     }
 
-    /// Saves with the run what belongs to no worker.
+    /// Saves state that belongs to no worker, together with the run.
     pub(super) fn keep_of_run(&self, name: &str, tell: SavePart) {
         self.0.parts.keep(name, tell);
     }
 
-    /// From now on a part is saved with the run as it is now.
+    /// Saves the current state of a part with the run from now on.
     pub(crate) fn keep(&self, name: &str, state: Vec<u8>) {
         self.0.parts.keep(name, Box::new(move || Some(state.clone())));
     }
 
-    /// The state that the part of a name had, if it was saved.
+    /// The saved state of the part with this name, if there is one.
     pub(crate) fn saved(&self, name: &str) -> Option<&[u8]> {
         self.0.parts.saved(name)
     }
 
-    /// The folder of recorded episodes that the run is to learn from instead of acting; none for a run that acts.
+    /// The folder of recorded episodes to learn from instead of acting; `None` for a run that acts.
     #[must_use]
     pub fn data(&self) -> Option<&Path> {
         self.0.data.as_deref()
     }
 
-    /// The episodes that are recorded in a folder.
+    /// Loads the recorded episodes of a folder.
     ///
     /// # Errors
-    /// They cannot be read, or are not of the environment.
+    /// They cannot be read, or do not fit the environment.
     pub fn recorded(&self, folder: &Path) -> Result<Vec<RecordedEpisode>> {
         recorded::load(folder, &self.0.spec)
     }
 
-    /// So many episodes of the environment's own demonstrator.
+    /// Plays `episodes` episodes with the environment's own demonstrator.
     ///
     /// # Errors
     /// [`NoDemonstrator`](RlError::NoDemonstrator).
@@ -228,17 +229,16 @@ impl Crew {
         let CrewParts { make, environment, seed, .. } = &*self.0;
         let seeds = [environment_seed(environment, *seed, Who::Demonstrator)];
         let mut made = make.rows(Rows { first: 0, seeds: &seeds, resumed: 0, is_exact: true })?;
-        // Environments that are had together only cannot be asked one by one.
+        // Environments that only exist as a group cannot be queried one by one.
         let demonstrator = made.one(0).ok_or(RlError::NoDemonstrator)?;
         (0..episodes).map(|_| RecordedEpisode::demonstrated(demonstrator)).collect()
     }
 
-    /// Writes episodes into a table by an adder, with zeros for what a policy would have written beside its actions.
-    /// A table that has something in it already, as in a run that is resumed, stays as it is, and nobody asks for the
-    /// episodes.
+    /// Writes episodes to a table through an adder, with zeros as the policy's extras. If the table is not
+    /// empty, as in a resumed run, this does nothing and does not ask for the episodes.
     ///
     /// # Errors
-    /// There is no such table; the episodes cannot be had, or not be written.
+    /// There is no such table; the episodes cannot be obtained or written.
     pub fn fill(
         &self,
         table: &str,
@@ -256,26 +256,26 @@ impl Crew {
         episodes()?.iter().try_for_each(|episode| episode.write(adder, extras.view()))
     }
 
-    /// The way to the tables.
+    /// The client of the tables.
     #[must_use]
     pub fn client(&self) -> &Client {
         &self.0.client
     }
 
-    /// The table of a name, where the thread that learns must not wait for it: it acts, too.
+    /// The table with this name, if the learner's thread must not wait for it because it also acts.
     pub(super) fn table_in_turn(&self, name: &str) -> Result<Option<TableHandle>> {
         let Role::Here { actors: 0, engine } = &self.0.role else { return Ok(None) };
         let unknown = |_| RlError::setting("the table of a plan", name, "one of the agent's tables");
         engine.table(name).map(Some).map_err(unknown)
     }
 
-    /// Whether one thread acts and learns in turn.
+    /// Whether one thread alternates between acting and learning.
     #[must_use]
     pub fn acts_in_turn(&self) -> bool {
         matches!(self.0.role, Role::Here { actors: 0, .. })
     }
 
-    /// How many workers there are.
+    /// The number of workers.
     #[must_use]
     pub fn workers(&self) -> usize {
         match &self.0.role {
@@ -285,13 +285,13 @@ impl Crew {
         }
     }
 
-    /// How many learners there are, each of which samples batches of its own.
+    /// The number of learners, each of which samples its own batches.
     #[must_use]
     pub fn learners(&self) -> usize {
         self.0.team.as_ref().map_or(1, |team| index(team.peers.count()))
     }
 
-    /// Waits for all learners, of which the others get the state of this one.
+    /// Waits for all learners; the others receive the state of this one.
     pub(crate) fn meet(&self) -> Result<()> {
         let Some(team) = &self.0.team else { return Ok(()) };
         let state = self.0.parts.now(LEARNER);
@@ -302,7 +302,7 @@ impl Crew {
         self.0.team.as_deref()
     }
 
-    /// A worker of the run, with its share of the environments.
+    /// Creates a worker of the run, with its share of the environments.
     pub(super) fn worker(&self, number: u32) -> Result<RolloutWorker> {
         let (workers, total) = (self.workers(), self.environments());
         if workers > total {
@@ -319,7 +319,7 @@ impl Crew {
         self.seated(number, Purpose::Training, &rows, (first, total))
     }
 
-    /// A worker that shows what was learned.
+    /// Creates a worker for evaluation.
     pub(crate) fn evaluator(&self) -> Result<RolloutWorker> {
         let mut worker = self.seated(0, Purpose::Evaluation, &[Who::Evaluator], (0, 1))?;
         self.0.parts.saved(EVALUATOR).map_or(Ok(()), |saved| worker.restore(saved))?;
@@ -342,7 +342,7 @@ impl Crew {
             let expected = format!("{}, its share of the agent's environments", rows.len());
             return Err(RlError::setting("the environments of a worker", count, expected));
         }
-        // A worker that is not saved with a checkpoint does not repeat what it did before.
+        // A worker that is not saved in checkpoints must not repeat earlier actions.
         let mut keys: Vec<Key> = rows.iter().map(|who| actor_key(*seed, *who).nth(*checkpoints)).collect();
         let more =
             (keys.len()..count).map(|row| actor_key(*seed, Who::Evaluator).child("row").nth(row as u64));
@@ -367,8 +367,8 @@ impl Crew {
         &self.0.times
     }
 
-    /// Whether the environments can [save](relive_env::Environment::save) their states, as an agent needs it that
-    /// looks ahead in them.
+    /// Checks that the environments can [save](relive_env::Environment::save) their states, which an agent
+    /// needs for looking ahead.
     ///
     /// # Errors
     /// [`Unsuited`](RlError::Unsuited) with what was `expected` if they cannot.
@@ -380,7 +380,7 @@ impl Crew {
         }
     }
 
-    /// The states of all parts, and of the evaluator if it has one.
+    /// Saves the states of all parts, and that of the evaluator if there is one.
     pub(crate) fn save(&self, evaluator: Option<Vec<u8>>) -> Vec<u8> {
         if let Some(state) = evaluator {
             self.keep(EVALUATOR, state);

@@ -1,4 +1,4 @@
-//! Where the environments of a run come from.
+//! The source of a run's environments.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,50 +7,51 @@ use relive_env::{BatchEnvironment, Environment, EnvironmentSpec, Vectorized};
 
 use crate::Result;
 
-/// Makes the environments of a run. Cheap to clone.
+/// Creates the environments of a run. Cheap to clone.
 #[derive(Clone)]
 pub struct MakeEnvironment(Arc<dyn MakeRows>);
 
-/// Makes what makes environments of a name.
+/// Creates the factory for environments of a name.
 pub type MakeNamed<'a> = dyn Fn(&str) -> Result<MakeEnvironment> + 'a;
 
-/// Environments that are wanted, each in its row.
+/// A request for environments, one per row.
 #[derive(Debug, Clone, Copy)]
 pub struct Rows<'a> {
-    /// The number of the first among those of all workers.
+    /// The number of the first row among those of all workers.
     pub first: usize,
-    /// A seed for each.
+    /// One seed per environment.
     pub seeds: &'a [u64],
-    /// How often the run has gone on from a checkpoint. Environments that cannot be restored then begin other
-    /// episodes than they did before.
+    /// How often the run was resumed from a checkpoint. Environments that cannot be restored then begin
+    /// different episodes than before.
     pub resumed: u64,
-    /// Whether they must be just so many. Otherwise they may be more, where some are had together only.
+    /// Whether their number must be exact. Otherwise there may be more, for environments that only exist as a
+    /// group.
     pub is_exact: bool,
 }
 
-/// Makes environments that may be had together only.
+/// Creates environments that may only exist as a group.
 pub trait MakeRows: Send + Sync {
-    /// What each of them takes and gives.
+    /// The spec of each environment.
     ///
     /// # Errors
-    /// None can be made.
+    /// No environment can be created.
     fn spec(&self, seed: u64) -> Result<EnvironmentSpec>;
 
     /// Whether they can [save](BatchEnvironment::save) their states.
     ///
     /// # Errors
-    /// As [`spec`](Self::spec).
+    /// The same as for [`spec`](Self::spec).
     fn are_saved(&self, seed: u64) -> Result<bool>;
 
-    /// The environments of these rows.
+    /// Creates the environments of these rows.
     ///
     /// # Errors
-    /// They cannot be made.
+    /// They cannot be created.
     fn rows(&self, rows: Rows<'_>) -> Result<Box<dyn BatchEnvironment>>;
 }
 
 impl MakeEnvironment {
-    /// Makes each environment on its own, with a seed of its own.
+    /// Creates each environment on its own, with its own seed.
     #[must_use]
     pub fn new(
         make: impl Fn(u64) -> Result<Box<dyn Environment>> + Send + Sync + 'static,
@@ -58,7 +59,7 @@ impl MakeEnvironment {
         MakeEnvironment(Arc::new(Each(make)))
     }
 
-    /// Makes all environments of a worker at once.
+    /// Creates all environments of a worker at once.
     #[must_use]
     pub fn together(make: impl MakeRows + 'static) -> MakeEnvironment {
         MakeEnvironment(Arc::new(make))

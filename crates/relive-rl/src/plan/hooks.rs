@@ -1,4 +1,4 @@
-//! Functions that see the steps and batches of a run.
+//! Hooks on the rollouts and batches of a run.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,23 +9,23 @@ use relive_client::SampleBatch;
 use crate::remote::Layouts;
 use crate::{Learnt, Result, RlError, Rollout};
 
-/// What a learner is about to learn from.
+/// The data that a learner is about to learn from.
 #[derive(Debug, Clone, Copy)]
 pub enum Seen<'a> {
-    /// What workers have just done.
+    /// A rollout from workers.
     Rollout(&'a Rollout),
-    /// A batch of each of its tables.
+    /// A batch from each of its tables.
     Samples(&'a [SampleBatch]),
 }
 
-/// Is told what was learned from a batch.
+/// Called with the learner's report on a batch.
 pub type AfterBatch = Box<dyn FnOnce(&Learnt) -> Result<()>>;
 
 type OnRollout = Box<dyn FnMut(&Rollout, &Layouts) -> Result<()> + Send>;
 type OnBatch = Box<dyn FnMut(Seen<'_>, &Layouts) -> Result<AfterBatch> + Send>;
 
-/// Functions that see the steps and batches of a run; an error of one of them ends the run with it. Clones share
-/// them. A run without them pays a branch for each rollout and each batch.
+/// Functions that observe the rollouts and batches of a run. An error of one of them ends the run. Clones
+/// share them. A run without hooks pays a branch per rollout and batch.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -48,16 +48,17 @@ pub struct Hooks {
 }
 
 impl Hooks {
-    /// `look` is called with each rollout of each worker and with what its rows look like, before it is stored or
-    /// learned from; with several threads by one of them at a time. A run whose workers are processes is refused,
-    /// since their steps do not come here.
+    /// Calls `look` with each rollout of each worker and the layout of its rows, before the rollout is stored
+    /// or learned from. Never runs concurrently. Rejected for runs whose workers are processes, since their
+    /// steps do not pass through this process.
     #[must_use]
     pub fn on_rollout(self, look: impl FnMut(&Rollout, &Layouts) -> Result<()> + Send + 'static) -> Hooks {
         Hooks { on_rollout: Some(Arc::new(Mutex::new(Box::new(look)))), ..self }
     }
 
-    /// `look` is called with each batch before it is learned from, and what it gives with what was learned. A learner
-    /// that gets gradients instead of experience, as that of A3C, is an error at its first one.
+    /// Calls `look` with each batch before the learner gets it, and the returned function with the learner's
+    /// report. A learner that receives gradients instead of experience, as in A3C, causes an error at its
+    /// first batch.
     #[must_use]
     pub fn on_batch(
         self,
@@ -66,12 +67,12 @@ impl Hooks {
         Hooks { on_batch: Some(Arc::new(Mutex::new(Box::new(look)))), ..self }
     }
 
-    /// Whether there is one for rollouts.
+    /// Whether there is a hook on rollouts.
     pub(crate) fn sees_rollouts(&self) -> bool {
         self.on_rollout.is_some()
     }
 
-    /// The same for a run whose rows look so.
+    /// The hooks for a run with these layouts.
     pub(crate) fn of_run(&self, layouts: impl FnOnce() -> Result<Layouts>) -> Result<RunHooks> {
         let looks = self.on_rollout.is_some() || self.on_batch.is_some();
         Ok(RunHooks { hooks: self.clone(), layouts: looks.then(layouts).transpose()?.map(Arc::new) })
@@ -82,7 +83,7 @@ impl Hooks {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct RunHooks {
     hooks: Hooks,
-    /// What rows of the run look like; none if there are no hooks.
+    /// The layouts of the run's rows; `None` without hooks.
     layouts: Option<Arc<Layouts>>,
 }
 

@@ -1,4 +1,4 @@
-//! Learning from batches, and what comes after it.
+//! Learning from batches, and updating priorities afterwards.
 
 use std::sync::Arc;
 
@@ -10,21 +10,21 @@ use crate::remote::Team;
 use crate::times::Lap;
 use crate::{Acted, Learner, Part, RlError, Rollout};
 
-/// What a learner is given.
+/// The input of a learner.
 pub trait Batch: Send + 'static {
-    /// What workers have done for it, if it comes straight from them.
+    /// Takes the workers' reports, if the batch comes directly from workers.
     fn take_acted(&mut self) -> Vec<Acted>;
 
-    /// What may be looked at of it; none of what is no experience, as a gradient.
+    /// The experience in the batch; `None` if it contains none, such as a gradient.
     fn seen(&self) -> Option<Seen<'_>>;
 
-    /// The rollout that it is, if it is one: the learners of a run divide it among them. Of other batches, each
-    /// learner has its own.
+    /// The batch as a rollout, if it is one: the learners of a run divide it among them. Of other batches,
+    /// each learner has its own.
     fn rollout(&mut self) -> Option<&mut Rollout> {
         None
     }
 
-    /// What makes one of a rollout, if it is one.
+    /// Converts a rollout to such a batch, if it is one.
     fn of_rollouts() -> Option<fn(Rollout) -> Self>
     where
         Self: Sized,
@@ -61,7 +61,7 @@ impl Batch for SampleBatch {
     }
 }
 
-/// A batch of each of several tables, for a learner of a mixture.
+/// One batch from each of several tables, for a learner of a mixture.
 impl Batch for Vec<SampleBatch> {
     fn take_acted(&mut self) -> Vec<Acted> {
         Vec::new()
@@ -74,7 +74,7 @@ impl Batch for Vec<SampleBatch> {
 
 /// Learning from batches.
 pub trait Learn<B> {
-    /// Learns from each batch, once or as often as the learner does, and publishes the weights.
+    /// Learns from each batch, as many times as the learner does, and publishes the weights.
     fn learn<L: Learner<Batch = B> + 'static>(self, learner: SharedLearner<L>) -> Flow<Progress>;
 }
 
@@ -92,7 +92,7 @@ impl<B: Batch> Learn<B> for Flow<B> {
             }
             let mut learnt = learner.learn(batch)?;
             if B::of_rollouts().is_none() {
-                // Each learner has taken as many.
+                // Each learner has used as many.
                 learnt.samples *= u64::from(learner.learners());
             }
             looking.map_or(Ok(()), |looking| looking(&learnt))?;
@@ -102,20 +102,20 @@ impl<B: Batch> Learn<B> for Flow<B> {
     }
 }
 
-/// What learner 0 of a run sends to this one.
+/// The batches that learner 0 sends to this learner.
 fn received<B: Batch>(team: Arc<Team>, of_rollouts: fn(Rollout) -> B) -> Flow<B> {
     let rollouts = std::iter::from_fn(move || Some(team.receive().map(of_rollouts)));
     Flow::from_iter("learner 0", rollouts).try_for_each(|batch| batch)
 }
 
-/// What comes after learning.
+/// Updating priorities after learning.
 pub trait UpdatePriorities {
-    /// Writes the priorities that the learner has found to a table of the run; an item that is gone by then is passed
-    /// over.
+    /// Writes the learner's priorities to a table of the run. Items that no longer exist are skipped.
     fn update_priorities(self, crew: &Crew, table: &'static str) -> Flow<Progress>;
 
-    /// The same for batches of several tables, as of [`replay_mixture`](Crew::replay_mixture): the first so many
-    /// priorities belong to the first table, and so on; those behind the last table's are not written.
+    /// The same for batches of several tables, as from [`replay_mixture`](Crew::replay_mixture). `tables`
+    /// gives the number of priorities of each table, in order; priorities after the last table's are not
+    /// written.
     fn update_priorities_in(self, crew: &Crew, tables: Vec<(String, usize)>) -> Flow<Progress>;
 }
 

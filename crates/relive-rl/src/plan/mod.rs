@@ -1,8 +1,8 @@
-//! What plans are made of.
+//! Plans of agents, and their building blocks.
 //!
-//! An [`Agent`] gives a [`Policy`](crate::Policy), which acts in many environments at once, and a plan: a
-//! [`Flow`](relive_flow::Flow) of [`Progress`] that it makes of what its [`Crew`] offers.
-//! [`train`](crate::run::train) pulls at the plan until there were steps enough.
+//! An [`Agent`] provides a [`Policy`](crate::Policy), which acts in many environments at once, and a plan: a
+//! [`Flow`](relive_flow::Flow) of [`Progress`], built from the resources of its [`Crew`].
+//! [`train`](crate::run::train) pulls from the plan until the run has made enough steps.
 //!
 //! ```
 //! # use relive_flow::Flow;

@@ -1,4 +1,4 @@
-//! What a plan gives, and waiting for it.
+//! The items of a plan, and waiting for them.
 
 use std::time::{Duration, Instant};
 
@@ -7,23 +7,23 @@ use relive_flow::{ErrorKind, Flow, Monitor};
 use crate::stop::Stop;
 use crate::{Acted, Learnt, Result};
 
-/// What a plan tells with each of its items.
+/// The report of a plan in each of its items.
 #[derive(Debug, Clone, Default)]
 pub struct Progress {
-    /// What workers have done.
+    /// The workers' reports.
     pub acted: Vec<Acted>,
-    /// What the learner has learned.
+    /// The learner's report.
     pub learnt: Option<Learnt>,
 }
 
-/// How often a waiting run looks whether it is to stop.
+/// How often a waiting run checks whether to stop.
 const TIMEOUT: Duration = Duration::from_millis(100);
 
-/// How long a run waits for its plan before it logs what it waits for.
+/// How long a run waits for its plan before it logs the reason.
 const SILENCE: Duration = Duration::from_secs(5);
 
-/// The next progress of a plan; none at its end, or once the run is to stop. A long wait is logged, and ends if
-/// `check` fails.
+/// The next progress of a plan; `None` at its end, or when the run should stop. A long wait is logged, and
+/// ends if `check` fails.
 pub(crate) fn next_progress(
     plan: &mut Flow<Progress>,
     stop: &Stop,
@@ -47,7 +47,7 @@ pub(crate) fn next_progress(
     }
 }
 
-/// What a plan waits for, for people.
+/// Describes what a plan waits for.
 fn waiting(plan: &Monitor) -> String {
     let causes = plan.waiting();
     let told = causes.iter().map(|operator| {
@@ -65,7 +65,7 @@ mod tests {
 
     use super::*;
 
-    /// A source that has taken the waker and never calls it.
+    /// A source that takes the waker and never calls it.
     struct Silent;
 
     impl Pull<Progress> for Silent {

@@ -1,4 +1,4 @@
-//! Experience that goes through tables.
+//! Experience in replay tables.
 
 use std::sync::Arc;
 use std::task::Poll;
@@ -17,14 +17,14 @@ use crate::adders::Adder;
 use crate::times::{Lap, SharedTimes};
 use crate::{Acted, Part, Result, RlError, Rollout, Saveable, state};
 
-/// Batches that are read while one is learned from, where others act.
+/// Batches to prefetch while the learner works, if other threads act.
 const BATCHES_AHEAD: usize = 1;
 
-/// How long a batch is waited for before it is looked whether the run goes on.
+/// How long one wait for a batch lasts, before a check whether the run continues.
 const SLICE: Duration = Duration::from_millis(50);
 
 impl Crew {
-    /// Writes rollouts into tables on their way. Each row has an adder of its own, which `make` makes.
+    /// Writes rollouts to tables and passes them on. Each row has an adder of its own, created by `make`.
     pub fn store<A: Adder + Saveable + 'static>(
         &self,
         rollouts: Workers,
@@ -54,8 +54,8 @@ impl Crew {
         })
     }
 
-    /// Batches of a table, as its rate limiter allows them. Where one thread does everything in turn, there is one as
-    /// soon as the whole batch may be sampled; otherwise a thread reads ahead.
+    /// Batches of a table, as its rate limiter allows. If one thread alternates between acting and learning,
+    /// a batch appears as soon as the whole batch may be sampled; otherwise a thread prefetches.
     ///
     /// # Errors
     /// There is no such table.
@@ -75,8 +75,9 @@ impl Crew {
 }
 
 impl Crew {
-    /// A batch of each of these tables, side by side: a mixture in which each table has its number of items, as of
-    /// demonstrations and of what the agent has seen itself, or of several tables that what is seen is divided among.
+    /// A batch of each of these tables, side by side: a mixture with a fixed number of items per table, for
+    /// example of demonstrations and of the agent's own experience, or of several tables that share the
+    /// experience.
     ///
     /// # Errors
     /// There is no such table.
@@ -93,7 +94,7 @@ impl Crew {
     }
 }
 
-/// The adders of a worker, row by row.
+/// The adders of a worker, one per row.
 struct Stored<A> {
     adders: Vec<A>,
     is_begun: bool,
@@ -140,7 +141,7 @@ impl<A: Adder + Saveable> Stored<A> {
 /// Batches of a table.
 struct Batches {
     batches: BatchSampler,
-    /// The table, where a batch must not be waited for.
+    /// The table, if waiting for a batch is forbidden.
     in_turn: Option<TableHandle>,
     count: i64,
     times: SharedTimes,
@@ -158,7 +159,7 @@ impl Pull<Result<SampleBatch>> for Batches {
         self.times.add(Part::Sample, lap.lap());
         match next {
             Some(Err(error)) if error.kind() == ErrorKind::Timeout => {
-                // Whoever pulls may have been told to stop meanwhile.
+                // The puller may have been stopped meanwhile.
                 turn.wake_at(Instant::now());
                 Poll::Pending
             }

@@ -4,7 +4,7 @@ use relive_table::{ErrorBuffer, RateLimiterConfig, TableConfig};
 
 use crate::{Result, RlError};
 
-/// Samples per insert may differ from what is asked for by this share of what the smallest replay allows.
+/// The tolerance of the samples per insert, as a share of what the smallest replay allows.
 const RATIO_TOLERANCE: f64 = 0.1;
 
 /// The size of a replay table, and how often each of its items is sampled.
@@ -12,22 +12,22 @@ const RATIO_TOLERANCE: f64 = 0.1;
 pub struct ReplayTable<'a> {
     /// The table's name.
     pub name: &'a str,
-    /// Items of a batch.
+    /// Items per batch.
     pub batch_size: usize,
     /// How often each item is sampled, on average.
     pub samples_per_insert: f64,
-    /// Items before sampling begins.
+    /// Items required before sampling begins.
     pub min_size: usize,
-    /// Items that are kept.
+    /// The maximum number of items.
     pub max_size: u64,
-    /// Items that one step may insert at once, as at the end of an episode of transitions over several steps.
+    /// Items that one step may insert at once, as at the end of an episode of n-step transitions.
     pub burst: usize,
 }
 
 impl ReplayTable<'_> {
-    /// The table, which is sampled uniformly and loses its oldest items. Its rate limiter lets the samples stray from
-    /// the ratio by a tenth of what the smallest table allows, at least by two batches, and so far that one thread
-    /// that acts and learns in turn never waits for itself.
+    /// The table, with uniform sampling and first-in-first-out eviction. Its rate limiter tolerates a
+    /// deviation from the ratio of a tenth of what the smallest table allows, of at least two batches, and of
+    /// enough that a single thread that acts and learns in turn never waits for itself.
     ///
     /// # Errors
     /// A ratio that no table can keep.
@@ -55,8 +55,8 @@ impl ReplayTable<'_> {
     }
 }
 
-/// The table with a rate limiter that lets each sample through once there is an item: what was recorded is all there
-/// at once, and may be learned from as often as one likes.
+/// The table with a rate limiter that allows every sample once there is an item. Recorded data is complete
+/// from the start, and may be sampled any number of times.
 ///
 /// # Errors
 /// None that a caller could cause.

@@ -1,4 +1,4 @@
-//! The parts of a run whose state is saved, by name.
+//! The saved parts of a run, by name.
 
 use std::collections::BTreeMap;
 
@@ -7,10 +7,10 @@ use relive_env::State;
 
 use crate::{Result, state};
 
-/// Tells the state of a part; none if the part has none.
+/// Returns the state of a part; `None` if it has none.
 pub(crate) type SavePart = Box<dyn Fn() -> Option<Vec<u8>> + Send + Sync>;
 
-/// The parts that a run has made, and the states that they had when it was saved.
+/// The parts of a run, and their states when it was saved.
 #[derive(Default)]
 pub(crate) struct SavedParts {
     saved: BTreeMap<String, Vec<u8>>,
@@ -18,10 +18,10 @@ pub(crate) struct SavedParts {
 }
 
 impl SavedParts {
-    /// The states in what [`save`](Self::save) gave.
+    /// Parses the states from the output of [`save`](Self::save).
     ///
     /// # Errors
-    /// The bytes are no such states.
+    /// The bytes are not such states.
     pub(crate) fn from_bytes(bytes: &[u8]) -> Result<SavedParts> {
         let mut sections = Vec::new();
         state::restore("the parts of a run", bytes, |state| visit(state, &mut sections))?;
@@ -30,17 +30,17 @@ impl SavedParts {
         Ok(SavedParts { saved: saved.collect(), parts: Mutex::default() })
     }
 
-    /// The state that the part of a name had, if it was saved.
+    /// The saved state of the part with this name, if there is one.
     pub(crate) fn saved(&self, name: &str) -> Option<&[u8]> {
         self.saved.get(name).map(Vec::as_slice)
     }
 
-    /// From now on the part is saved with the run.
+    /// Saves the part with the run from now on.
     pub(crate) fn keep(&self, name: &str, tell: SavePart) {
         self.parts.lock().insert(name.to_owned(), tell);
     }
 
-    /// The state that the part of a name has, if there is such a part.
+    /// The current state of the part with this name, if there is such a part.
     pub(crate) fn now(&self, name: &str) -> Option<Vec<u8>> {
         self.parts.lock().get(name)?()
     }

@@ -1,4 +1,4 @@
-//! Batches of sequences, as rows of numbers.
+//! Batches of sequences, as numeric rows.
 
 use relive_client::SampleBatch;
 use relive_env::{ArraySpec, EnvironmentSpec};
@@ -6,32 +6,31 @@ use relive_tensor::Nest;
 
 use crate::{Features, Result, RlError};
 
-/// Sequences of the items that a [`SequenceAdder`](crate::adders::SequenceAdder) writes, in memory that is used
-/// again. They lie side by side, time first: row `time · batch + sequence`. Sequences that are shorter than the
-/// longest are filled up with zeros.
+/// Sequences from the items of a [`SequenceAdder`](crate::adders::SequenceAdder), in reused memory. They lie
+/// side by side, time first: row `time · batch + sequence`. Shorter sequences are padded with zeros.
 #[derive(Debug)]
 pub struct Sequences {
-    /// Sequences.
+    /// The number of sequences.
     pub batch: usize,
-    /// Rows of the longest.
+    /// The length of the longest sequence.
     pub rows: usize,
-    /// What was seen: `[rows · batch, width of the observations]`.
+    /// The observations: `[rows · batch, width of the observations]`.
     pub observations: Vec<f32>,
-    /// What was done then: `[rows · batch, width of the actions]`.
+    /// The actions: `[rows · batch, width of the actions]`.
     pub actions: Vec<f32>,
-    /// What that earned: `[rows · batch]`.
+    /// The rewards: `[rows · batch]`.
     pub rewards: Vec<f32>,
-    /// How much the value of the next row counts, the agent's own discount included: `[rows · batch]`.
+    /// The discounts of the next row's value, the agent's own discount included: `[rows · batch]`.
     pub discounts: Vec<f32>,
     /// Whether an episode begins with the row: `[rows · batch]`.
     pub starts: Vec<bool>,
-    /// What else the policy wrote: `[rows · batch, width of the extras]`.
+    /// The policy's extras: `[rows · batch, width of the extras]`.
     pub extras: Vec<f32>,
-    /// Rows of each: `[batch]`.
+    /// The length of each sequence: `[batch]`.
     pub lengths: Vec<usize>,
-    /// How likely each was to be sampled: `[batch]`.
+    /// The sampling probability of each sequence: `[batch]`.
     pub probabilities: Vec<f32>,
-    /// Under which keys the table has them: `[batch]`.
+    /// The key of each item: `[batch]`.
     pub keys: Vec<u64>,
     pictures: Option<Vec<u8>>,
     of_observations: Features,
@@ -41,14 +40,15 @@ pub struct Sequences {
     bytes: Vec<u8>,
 }
 
-/// Elements of a scalar in a batch, as bytes.
+/// The size of a scalar in bytes.
 const SCALAR: usize = size_of::<f32>();
 
 impl Sequences {
-    /// Those of an environment and of a policy that writes such extras, for an agent with this discount.
+    /// Creates empty sequences for an environment, a policy with these extras, and an agent with this
+    /// discount.
     ///
     /// # Errors
-    /// Observations, actions or extras that are not numbers.
+    /// Observations, actions or extras that are not numeric.
     pub fn new(spec: &EnvironmentSpec, extras: &Nest<ArraySpec>, discount: f32) -> Result<Sequences> {
         Ok(Sequences {
             batch: 0,
@@ -71,8 +71,8 @@ impl Sequences {
         })
     }
 
-    /// Those of an agent that sees pictures: observations that are one leaf of bytes stay bytes, and are
-    /// [`pictures`](Self::pictures) in the place of `observations`, which are empty then.
+    /// Keeps image observations as bytes: observations with a single leaf of bytes are then in
+    /// [`pictures`](Self::pictures) instead of `observations`, which stays empty.
     #[must_use]
     pub fn with_pictures(mut self) -> Sequences {
         self.pictures = self.of_observations.one_of_bytes().map(|_| Vec::new());
@@ -85,7 +85,7 @@ impl Sequences {
         self.pictures.as_deref()
     }
 
-    /// Takes over what is in batches, side by side: one of each table of a mixture.
+    /// Reads batches, side by side: one of each table of a mixture.
     ///
     /// # Errors
     /// Their columns are not those of sequences in this environment.
@@ -133,7 +133,7 @@ impl Sequences {
         Ok(())
     }
 
-    /// Takes over a batch whose first sequence becomes number `begin`.
+    /// Reads a batch; its first sequence becomes number `begin`.
     fn read_at(&mut self, begin: usize, batch: &SampleBatch) -> Result<()> {
         let (columns, rows, all) = (self.columns(), self.rows, self.batch);
         let place = |cell: usize| cell % rows * all + begin + cell / rows;
@@ -170,8 +170,8 @@ impl Sequences {
         Ok(())
     }
 
-    /// The columns in the order of their names, as [`step_spec`](crate::adders::step_spec) gives them; actions are
-    /// the first.
+    /// The columns in the order of their names, as in [`step_spec`](crate::adders::step_spec); actions come
+    /// first.
     fn columns(&self) -> Columns {
         let discounts = self.of_actions.leaf_bytes().count();
         let extras = discounts + 1;
@@ -180,8 +180,8 @@ impl Sequences {
         Columns { discounts, extras, observations, rewards, starts: rewards + 1 }
     }
 
-    /// Whether something was done in a row whose outcome the sequence has: not in its last row, nor in the last of an
-    /// episode.
+    /// Whether a row has an action with a known outcome: false for the last row of the sequence and the last
+    /// row of an episode.
     #[must_use]
     pub fn is_step(&self, time: usize, sequence: usize) -> bool {
         let next = (time + 1) * self.batch + sequence;
@@ -190,7 +190,7 @@ impl Sequences {
     }
 }
 
-/// Where the columns of a sequence are.
+/// The positions of a sequence's columns.
 #[derive(Debug, Clone, Copy)]
 struct Columns {
     discounts: usize,

@@ -11,13 +11,13 @@ use crate::remote::Team;
 use crate::times::{Lap, SharedTimes};
 use crate::{Learner, Learnt, Part, Result};
 
-/// The learner of a run, as the operators of its plan share it. What it learns is published. Cheap to clone.
+/// The learner of a run, shared by the operators of its plan. It publishes its weights. Cheap to clone.
 pub struct SharedLearner<L> {
     learner: Arc<Mutex<L>>,
     weights: WeightStore,
     times: SharedTimes,
     hooks: RunHooks,
-    /// The learners of the run, where there are several.
+    /// The learners of the run, if there are several.
     team: Option<Arc<Team>>,
 }
 
@@ -40,7 +40,7 @@ impl<L> fmt::Debug for SharedLearner<L> {
 }
 
 impl<L> SharedLearner<L> {
-    /// How many learners the run has.
+    /// The number of learners of the run.
     pub(super) fn learners(&self) -> u32 {
         self.team.as_ref().map_or(1, |team| team.peers.count())
     }
@@ -50,7 +50,7 @@ impl<L> SharedLearner<L> {
         self.team.as_deref().filter(|team| team.peers.rank() == 0)
     }
 
-    /// The learners of the run, if this one is another than the first.
+    /// The learners of the run, if this one is not learner 0.
     pub(super) fn followed(&self) -> Option<Arc<Team>> {
         self.team.clone().filter(|team| team.peers.rank() > 0)
     }
@@ -70,7 +70,7 @@ impl<L: Learner> SharedLearner<L> {
     /// Learns from a batch and publishes the new weights.
     ///
     /// # Errors
-    /// Those of [`Learner::learn`]; nothing is published then.
+    /// Those of [`Learner::learn`]; the weights are not published then.
     pub fn learn(&self, batch: L::Batch) -> Result<Learnt> {
         let learnt = self.with(|learner| learner.learn(batch))?;
         self.team.iter().for_each(|team| team.note(learnt.steps));
@@ -80,7 +80,7 @@ impl<L: Learner> SharedLearner<L> {
     /// Changes the learner and publishes the new weights.
     ///
     /// # Errors
-    /// Those of `change`; nothing is published then.
+    /// Those of `change`; the weights are not published then.
     pub fn with<R>(&self, change: impl FnOnce(&mut L) -> Result<R>) -> Result<R> {
         let mut learner = self.learner.lock();
         let mut lap = Lap::begin();

@@ -1,4 +1,4 @@
-//! Batches that come from elsewhere than a run's own tables.
+//! Batches from outside of a run's tables.
 
 use std::sync::Arc;
 
@@ -9,25 +9,25 @@ use super::crew::Role;
 use super::{Batch, Crew};
 use crate::{Result, RlError, Saveable};
 
-/// Where batches come from that are in no table of the run, such as a store of trajectories in shared memory or a
-/// data set that is read as it is learned from.
+/// A source of batches that are in no table of the run, such as a store of trajectories in shared memory or a
+/// streamed data set.
 pub trait BatchSource: Saveable + Send + 'static {
-    /// What a learner gets.
+    /// The input of the learner.
     type Batch: Batch;
 
-    /// The next batch; none at the end. The run waits for it.
+    /// Waits for the next batch; `None` at the end.
     ///
     /// # Errors
-    /// It cannot be had; the run ends.
+    /// The batch is unavailable; the run ends.
     fn next_batch(&mut self) -> Result<Option<Self::Batch>>;
 }
 
 impl Crew {
-    /// Batches of a source, as the learner asks for them. The source goes on where it was if the run is resumed, and
-    /// is saved with the run.
+    /// Batches of a source, at the learner's pace. The source is saved with the run, and restored if the run
+    /// is resumed.
     ///
     /// # Errors
-    /// What was saved is not of such a source.
+    /// The saved state does not belong to such a source.
     pub fn batches<S: BatchSource>(&self, name: &str, mut source: S) -> Result<Flow<S::Batch>> {
         if self.learners() > 1 {
             let expected = "1 for an agent whose batches come from a source of its own: each learner would have the same";

@@ -1,4 +1,4 @@
-//! Batches of transitions, as rows of numbers.
+//! Batches of transitions, as numeric rows.
 
 use bytemuck::cast_slice_mut;
 use relive_client::SampleBatch;
@@ -8,25 +8,25 @@ use relive_tensor::Nest;
 use crate::adders::TransitionColumns;
 use crate::{Features, Result};
 
-/// Transitions of the items that a [`TransitionAdder`](crate::adders::TransitionAdder) writes, in memory that is used
-/// again.
+/// Transitions from the items of a [`TransitionAdder`](crate::adders::TransitionAdder), in reused memory.
 #[derive(Debug)]
 pub struct Transitions {
-    /// Where they begin: `[batch, width of the observations]`.
+    /// The initial observations: `[batch, width of the observations]`.
     pub observations: Vec<f32>,
-    /// What was done there: `[batch, width of the actions]`.
+    /// The actions: `[batch, width of the actions]`.
     pub actions: Vec<f32>,
-    /// What that earned until they end, each step discounted: `[batch]`.
+    /// The discounted n-step rewards: `[batch]`.
     pub rewards: Vec<f32>,
-    /// How much the value of where they end counts, the agent's own discount for the last step included: `[batch]`.
+    /// The discounts of the final state's value, the agent's own discount for the last step included:
+    /// `[batch]`.
     pub discounts: Vec<f32>,
-    /// Where they end: `[batch, width of the observations]`.
+    /// The final observations: `[batch, width of the observations]`.
     pub next_observations: Vec<f32>,
-    /// What the actor had to tell besides where they begin: `[batch, width of the extras]`.
+    /// The actor's extras at the initial observation: `[batch, width of the extras]`.
     pub extras: Vec<f32>,
-    /// How likely each was to be sampled: `[batch]`.
+    /// The sampling probability of each transition: `[batch]`.
     pub probabilities: Vec<f32>,
-    /// Under which keys the table has them: `[batch]`.
+    /// The key of each item: `[batch]`.
     pub keys: Vec<u64>,
     columns: TransitionColumns,
     pictures: Option<Pictures>,
@@ -38,10 +38,10 @@ pub struct Transitions {
 }
 
 impl Transitions {
-    /// Those of an environment, for an agent with this discount.
+    /// Creates empty transitions for an environment, and an agent with this discount.
     ///
     /// # Errors
-    /// Observations or actions that are not numbers.
+    /// Observations or actions that are not numeric.
     pub fn new(spec: &EnvironmentSpec, discount: f32) -> Result<Transitions> {
         Ok(Transitions {
             observations: Vec::new(),
@@ -62,18 +62,18 @@ impl Transitions {
         })
     }
 
-    /// Those of an actor that has such extras.
+    /// Adds the extras of an actor.
     ///
     /// # Errors
-    /// Extras that are not numbers.
+    /// Extras that are not numeric.
     pub fn with_extras(mut self, extras: &Nest<ArraySpec>) -> Result<Transitions> {
         self.of_extras = Features::of(extras)?;
         self.columns.extras = extras.len();
         Ok(self)
     }
 
-    /// Those of an agent that sees pictures: observations that are one leaf of bytes stay bytes, and are
-    /// [`pictures`](Self::pictures) in the place of `observations` and `next_observations`, which are empty then.
+    /// Keeps image observations as bytes: observations with a single leaf of bytes are then in
+    /// [`pictures`](Self::pictures) instead of `observations` and `next_observations`, which stay empty.
     #[must_use]
     pub fn with_pictures(mut self) -> Transitions {
         self.pictures =
@@ -81,13 +81,13 @@ impl Transitions {
         self
     }
 
-    /// The observations, and those where transitions end, if they stay bytes: `[batch, bytes of a picture]` each.
+    /// The initial and the final observations, if they stay bytes: `[batch, bytes of a picture]` each.
     #[must_use]
     pub fn pictures(&self) -> Option<[&[u8]; 2]> {
         self.pictures.as_ref().map(|pictures| [&pictures.now[..], &pictures.next[..]])
     }
 
-    /// Takes over what is in batches, one behind the other: one of each table of a mixture.
+    /// Reads batches, one after the other: one of each table of a mixture.
     ///
     /// # Errors
     /// Their columns are not those of transitions in this environment.
@@ -119,7 +119,7 @@ impl Transitions {
         Ok(())
     }
 
-    /// Takes over a batch whose first transition becomes number `begin`.
+    /// Reads a batch; its first transition becomes number `begin`.
     #[expect(clippy::cast_possible_truncation, reason = "weights are float32")]
     fn read_at(&mut self, begin: usize, batch: &SampleBatch) -> Result<()> {
         for info in batch.infos() {
@@ -155,7 +155,7 @@ impl Transitions {
 /// Observations that stay bytes.
 #[derive(Debug, Default)]
 struct Pictures {
-    /// Bytes of one.
+    /// The size of one observation.
     size: usize,
     now: Vec<u8>,
     next: Vec<u8>,

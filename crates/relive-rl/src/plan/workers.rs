@@ -1,4 +1,4 @@
-//! What the workers of a run do, and how it comes together.
+//! The streams of a run's workers, and how they are merged.
 
 use std::sync::Arc;
 
@@ -10,25 +10,25 @@ use crate::acting::RolloutWorker;
 use crate::remote::Message;
 use crate::{Acted, Result, RlError, Rollout};
 
-/// One stream in each worker of a run: rollouts, or what is made of them there. What is done here is done by the
-/// workers, side by side if the run has several, in threads or in processes; [`sync`](Self::sync),
-/// [`acting`](Self::acting) and [`gather_async`](Self::gather_async) make one flow of them.
+/// One stream per worker of a run: rollouts, or what operators make of them. Operators added here run in the
+/// workers, concurrently if they are threads or processes. [`sync`](Self::sync), [`acting`](Self::acting) and
+/// [`gather_async`](Self::gather_async) merge the streams into one flow.
 pub struct Workers<T = Rollout> {
     crew: Crew,
     flow: ParFlow<T, Result<RolloutWorker>>,
-    /// The number of the first, where these are not all.
+    /// The number of the first worker, if these are not all.
     first: u32,
 }
 
 impl Crew {
-    /// Fragments of so many steps, worker by worker. Each begins with the newest weights.
+    /// Fragments of `steps` steps from each worker. Each begins with the newest weights.
     ///
     /// # Errors
-    /// No steps; an environment or a policy cannot be made; there are more workers than environments; what was saved
-    /// is not of such a worker.
+    /// `steps` is 0; an environment or a policy cannot be created; there are more workers than environments;
+    /// the saved state does not belong to such a worker.
     pub fn rollouts(&self, steps: usize) -> Result<Workers> {
         if steps == 0 {
-            // They would be made for ever, without a step of the run.
+            // The workers would make empty rollouts forever.
             return Err(RlError::setting("the number of steps of a rollout", steps, "at least 1"));
         }
         let crew = self.clone();
@@ -61,12 +61,12 @@ impl Crew {
         Ok(Workers::new(self.clone(), rollouts, first))
     }
 
-    /// Whether each worker has a thread of this process.
+    /// Whether each worker is a thread of this process.
     fn has_threads(&self) -> bool {
         matches!(self.role(), Role::Here { actors: 1.., .. })
     }
 
-    /// Restores a worker that was saved, and sees to it that it is.
+    /// Restores the saved state of a worker, and registers the worker to be saved.
     fn begin(&self, shard: &Shard<Result<RolloutWorker>>) -> Result<()> {
         let name = format!("worker {}", shard.number());
         shard.with(|worker| match (worker, self.saved(&name)) {
@@ -88,8 +88,8 @@ impl<T: Send + 'static> Workers<T> {
         Workers { crew, flow, first }
     }
 
-    /// Does the same with the stream of each worker, whose number it gets: all operators of a [`Flow`] can be had in
-    /// this way.
+    /// Applies `operators` to the stream of each worker, with the worker's number. Any operator of a [`Flow`]
+    /// can be used.
     #[must_use]
     pub fn on_each<U: Send + 'static>(
         self,
@@ -100,11 +100,11 @@ impl<T: Send + 'static> Workers<T> {
         Workers { crew, flow, first }
     }
 
-    /// What the workers make, as it comes. In this process each is up to `depth` items ahead; a process makes items
-    /// until the queue on their way is full.
+    /// The items of the workers, in order of arrival. In this process each works up to `depth` items ahead; a
+    /// process makes items until its queue is full.
     ///
     /// # Errors
-    /// As [`sync`](Workers::sync).
+    /// The same as for [`sync`](Workers::sync).
     pub fn gather_async(self, ahead: Async) -> Result<Flow<T>>
     where
         T: Message,
@@ -123,18 +123,19 @@ impl<T: Send + 'static> Workers<T> {
     }
 }
 
-/// What workers tell while learner 0 waits for the others: more than the tables' rate limiters let them do meanwhile.
+/// The queue of workers' reports while learner 0 waits for the others: longer than the tables' rate limiters
+/// allow.
 const ACTED_AHEAD: usize = 1 << 20;
 
-/// Lists of results that are decoded while one is learned from.
+/// Lists of results that are decoded while the learner works.
 const RESULTS_AHEAD: usize = 1;
 
 impl Workers<Rollout> {
-    /// A rollout of each worker, side by side, all made by the same weights: no worker begins another one before this
-    /// was learned from.
+    /// A rollout of each worker, side by side, all made with the same weights: no worker begins another
+    /// rollout before the learner has used this one.
     ///
     /// # Errors
-    /// There is no memory for such rollouts; the agent cannot act in the environment.
+    /// The rollouts do not fit in memory; the agent cannot act in the environment.
     pub fn sync(self) -> Result<Flow<Rollout>> {
         Ok(match self.crew.role() {
             Role::Here { .. } => {
@@ -153,10 +154,11 @@ impl Workers<Rollout> {
         })
     }
 
-    /// What workers have done, as it comes; the rollouts themselves are dropped, since they are in tables.
+    /// The workers' reports, in order of arrival. The rollouts themselves are dropped, since they are in
+    /// tables.
     ///
     /// # Errors
-    /// As [`sync`](Self::sync).
+    /// The same as for [`sync`](Self::sync).
     pub fn acting(self) -> Result<Flow<Progress>> {
         let crew = self.crew.clone();
         let told = |rollouts: Flow<Rollout>, _| rollouts.for_each(|rollout| rollout.acted).named("acted");
@@ -170,14 +172,14 @@ impl Workers<Rollout> {
                 acted.gather_async(Async::default())?
             }
         };
-        // Learner 0 waits for the others in its steps, and they wait for the steps of workers, whom a thread has go
-        // on meanwhile.
+        // In its steps, learner 0 waits for the others, and they wait for steps of workers: a thread keeps
+        // the workers going meanwhile.
         let acted = if crew.learners() > 1 { acted.prefetch(ACTED_AHEAD) } else { acted };
         Ok(acted.for_each(|acted| Progress { acted, learnt: None }).named("acting"))
     }
 }
 
-/// What is not made in this process.
+/// A placeholder for a stream that this process does not produce.
 fn elsewhere<T: Send + 'static>() -> Flow<T> {
     Flow::from_iter("in the driver", std::iter::empty())
 }

@@ -1,4 +1,4 @@
-//! What the file of a policy says of it.
+//! The description of a policy in its file.
 
 use relive_env::{ArraySpec, Domain, EnvironmentSpec};
 use relive_tensor::{DType, Nest};
@@ -8,10 +8,10 @@ use serde_json::{Map, Value};
 use crate::limits::MAX_LEAVES;
 use crate::{Result, RlError};
 
-/// The version of the description that is written, and the only one that is read.
+/// The version of the description, which is the only one supported.
 const VERSION: u32 = 2;
 
-/// All of a policy that is not its weights.
+/// Everything about a policy except its weights.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Described {
@@ -31,7 +31,7 @@ struct LeafText {
     shape: Vec<u32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     num_values: Option<u32>,
-    /// Least and greatest values, where there are bounds; none stands for infinity.
+    /// The minimum and maximum values, if there are bounds; `None` stands for infinity.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     bounds: Option<[Vec<Option<f64>>; 2]>,
 }
@@ -47,7 +47,7 @@ impl Described {
         }
     }
 
-    /// The description in this text. Its version is checked before anything else is read.
+    /// Parses the description. Its version is checked before anything else is read.
     pub(super) fn from_json(text: &str) -> Result<Described> {
         let value: Value = serde_json::from_str(text).map_err(|error| refused(&error))?;
         match value.get("version").and_then(Value::as_u64) {

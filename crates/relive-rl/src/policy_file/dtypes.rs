@@ -1,9 +1,9 @@
-//! Element types of tensors, and what safetensors files call them.
+//! The mapping between element types of tensors and of safetensors files.
 
 use relive_tensor::DType;
 use safetensors::tensor::Dtype;
 
-/// The types that both have.
+/// The types that both support.
 const BOTH: [(DType, Dtype); 13] = [
     (DType::Float32, Dtype::F32),
     (DType::Float64, Dtype::F64),
@@ -20,12 +20,12 @@ const BOTH: [(DType, Dtype); 13] = [
     (DType::Bool, Dtype::BOOL),
 ];
 
-/// What files call a type; none if they have none such.
+/// The file's name for a type; `None` if files do not support it.
 pub(super) fn to_file(dtype: DType) -> Option<Dtype> {
     BOTH.iter().find(|(own, _)| *own == dtype).map(|(_, of_file)| *of_file)
 }
 
-/// The type that files call so; none if tensors have none such.
+/// The type for a file's name; `None` if tensors do not support it.
 pub(super) fn from_file(dtype: Dtype) -> Option<DType> {
     BOTH.iter().find(|(_, of_file)| *of_file == dtype).map(|(own, _)| *own)
 }

@@ -1,25 +1,26 @@
-//! Files that are there whole or not at all.
+//! Atomic file writes.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::{Result, RlError};
 
-/// Writes a file by way of another one beside it. Links are followed: what they lead to is replaced. What is no file,
-/// as a device or a pipe, is written to as it is.
+/// Writes a file atomically, through a temporary file beside it. Symbolic links are followed: their target is
+/// replaced. Anything that is not a regular file, such as a device or a pipe, is written directly.
 pub(super) fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
     written(path, &|place| std::fs::write(place, bytes)).map_err(|error| RlError::file(path, error))
 }
 
-/// Whether [`write_whole`] could write there now.
+/// Checks that [`write_whole`] could write there now.
 pub(super) fn expect_writable(path: &Path) -> Result<()> {
-    // What is no file may be a pipe, which would wait for its reader.
+    // Something else than a file may be a pipe, which would block until it has a reader.
     let (_, Some(partial)) = place(path) else { return Ok(()) };
     let opened = std::fs::File::create(&partial).and_then(|_| std::fs::remove_file(&partial));
     opened.map_err(|error| RlError::file(path, error))
 }
 
-/// Where a path leads to, and the file beside it that is written at first; none where that is no file.
+/// The target of a path, and the temporary file beside it; no temporary file if the target is not a regular
+/// file.
 fn place(path: &Path) -> (PathBuf, Option<PathBuf>) {
     let path = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     if std::fs::metadata(&path).is_ok_and(|metadata| !metadata.is_file()) {
@@ -35,7 +36,7 @@ fn written(path: &Path, write: &dyn Fn(&Path) -> io::Result<()>) -> io::Result<(
     let Some(partial) = partial else { return write(&path) };
     let moved = write(&partial).and_then(|()| std::fs::rename(&partial, &path));
     if moved.is_err() {
-        // A disk that is full has no room for what nobody reads. It may not even be there.
+        // A full disk has no room for a partial file. The file may not exist.
         let _ = std::fs::remove_file(&partial);
     }
     moved

@@ -1,4 +1,4 @@
-//! Policies as files.
+//! Policies in files.
 
 mod described;
 mod dtypes;

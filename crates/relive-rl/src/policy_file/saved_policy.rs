@@ -1,4 +1,4 @@
-//! What an agent has learned, to act by and to keep.
+//! Trained policies, for acting and for saving.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -16,13 +16,13 @@ use crate::plan::{Agent, MakeAgent};
 use crate::run::Trained;
 use crate::{ActStep, Policy, Purpose, Result, RlError, Seat, Weights};
 
-/// The name of the description in a file's metadata.
+/// The key of the description in a file's metadata.
 const NAME: &str = "relive.policy";
 
 /// A trained policy that acts without exploring.
 ///
-/// Saved policies are safetensors files: the weights by their names, and under the metadata's name `relive.policy`
-/// the agent, its settings and what the environment took and gave, as JSON.
+/// Saved policies are safetensors files. They contain the weights by name. The metadata key `relive.policy`
+/// contains the agent, its settings and the environment's spec, as JSON.
 pub struct SavedPolicy {
     described: Described,
     spec: EnvironmentSpec,
@@ -35,7 +35,7 @@ pub struct SavedPolicy {
 }
 
 impl SavedPolicy {
-    /// What a run of an agent has learned.
+    /// The policy that a run of an agent has trained.
     ///
     /// # Errors
     /// The run was one of another agent.
@@ -71,14 +71,15 @@ impl SavedPolicy {
         &self.described.agent
     }
 
-    /// What it sees and does, each as a list of leaves, or one leaf where there is no more.
+    /// The specs of its observations and actions, each as a list of leaves, or as one leaf if there is only
+    /// one.
     #[must_use]
     pub fn spec(&self) -> &EnvironmentSpec {
         &self.spec
     }
 
-    /// What else the policy has written for the last observation, by its name, such as the `values` of all actions by
-    /// DQN; none if it writes nothing of the name.
+    /// A named output of the policy at the last observation, such as DQN's `values` of all actions; `None` if
+    /// it has no output with this name.
     #[must_use]
     pub fn extra(&self, name: &str) -> Option<Tensor> {
         let nest = self.policy.extras();
@@ -88,16 +89,16 @@ impl SavedPolicy {
         Tensor::new(dtype, shape, bytes).ok()
     }
 
-    /// Begins an episode with the next observation: a policy with memory forgets what it has seen.
+    /// Begins an episode with the next observation: a policy with memory clears it.
     pub fn begin_episode(&mut self) {
         self.starts = true;
     }
 
-    /// Writes the action for an observation, which follows on the one before unless an [episode
+    /// Writes the action for an observation. It follows the previous observation unless an [episode
     /// begins](Self::begin_episode) with it.
     ///
     /// # Errors
-    /// The observation is not laid out as those that were learned from, or the action as those that were taken.
+    /// The layout of the observation or of the action differs from that in training.
     pub fn act(&mut self, observation: View<'_>, mut action: ViewMut<'_>) -> Result<()> {
         self.observations.row_mut(0).copy_from(observation)?;
         let Self { policy, observations, actions, extras, .. } = self;
@@ -107,10 +108,10 @@ impl SavedPolicy {
         Ok(action.copy_from(self.actions.row(0))?)
     }
 
-    /// The bytes of a safetensors file.
+    /// Serializes it as a safetensors file.
     ///
     /// # Errors
-    /// The weights have tensors of a type that safetensors files do not have.
+    /// The weights have a type that safetensors files do not support.
     pub fn to_bytes(&self) -> Result<Vec<u8>> {
         let views = self.weights.parts().iter().map(|(name, tensor)| {
             let shape = tensor.shape().dims().iter().map(|dim| usize::try_from(*dim).unwrap_or(usize::MAX));
@@ -130,10 +131,10 @@ impl SavedPolicy {
         safetensors::serialize(views, Some(metadata)).map_err(|error| refused(&error))
     }
 
-    /// The policy in the bytes of a safetensors file.
+    /// Parses a safetensors file.
     ///
     /// # Errors
-    /// A damaged file, one that is no policy, or one of an agent that `make` does not know.
+    /// The file is damaged, contains no policy, or has an agent that `make` does not know.
     pub fn from_bytes(file: &[u8], make: &MakeAgent<'_>) -> Result<SavedPolicy> {
         let damaged = |error: SafeTensorError| RlError::DamagedPolicy { reason: error.to_string() };
         let tensors = SafeTensors::deserialize(file).map_err(damaged)?;
@@ -148,7 +149,7 @@ impl SavedPolicy {
         SavedPolicy::new(agent.as_ref(), described, weights)
     }
 
-    /// Whether a policy could be [saved](Self::save) there now: a run may be long.
+    /// Checks that a policy could be [saved](Self::save) there now. A run may be long.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -156,8 +157,8 @@ impl SavedPolicy {
         files::expect_writable(path.as_ref())
     }
 
-    /// Saves it as a file, which is there whole or not at all. What is no file, as a device or a pipe, is written to
-    /// as it is.
+    /// Saves it as a file, atomically. Anything that is not a regular file, such as a device or a pipe, is
+    /// written directly.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -165,10 +166,10 @@ impl SavedPolicy {
         files::write_whole(path.as_ref(), &self.to_bytes()?)
     }
 
-    /// The policy in a file.
+    /// Loads a policy from a file.
     ///
     /// # Errors
-    /// The file cannot be read, or [holds no policy](Self::from_bytes).
+    /// The file cannot be read, or [contains no policy](Self::from_bytes).
     pub fn load(path: impl AsRef<Path>, make: &MakeAgent<'_>) -> Result<SavedPolicy> {
         let path = path.as_ref();
         SavedPolicy::from_bytes(&std::fs::read(path).map_err(|error| RlError::file(path, error))?, make)

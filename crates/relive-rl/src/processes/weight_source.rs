@@ -1,4 +1,4 @@
-//! Where a worker takes weights: at its node, which has them pushed, or at the run's server.
+//! Where a worker takes weights from: its node, which pushes them, or the run's server.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,13 +13,13 @@ use crate::nodes::box_of_worker;
 use crate::tables::weights::{self, Packed, Stamp};
 use crate::{Result, RlError};
 
-/// How long a box is waited at before it is looked whether the worker goes on.
+/// How long one wait at a box lasts, before a check whether the worker continues.
 const SLICE: Duration = Duration::from_millis(250);
 
-/// How much later than the run's server a node may have weights before they are taken from there.
+/// How far a node's weights may lag behind the run's server before the worker takes them from the server.
 const LATE: Duration = Duration::from_secs(1);
 
-/// The weights of a worker, and the ways to newer ones.
+/// The weights of a worker, and the sources of newer ones.
 pub(super) struct WeightSource {
     run: Client,
     store: WeightStore,
@@ -27,7 +27,7 @@ pub(super) struct WeightSource {
     shared: Arc<Arrivals>,
 }
 
-/// The way to the worker's node.
+/// The connection to the worker's node.
 struct Near {
     client: Client,
     reader: String,
@@ -43,20 +43,20 @@ struct Arrivals {
 #[derive(Default)]
 struct Arrived {
     held: Option<Stamp>,
-    /// Since when it has not had the newest.
+    /// Since when it has lagged behind.
     behind_since: Option<Instant>,
-    /// Whether the node has not given what the run has, and this was told.
+    /// Whether the node has failed to provide the run's weights, and this was logged.
     is_lost: bool,
 }
 
-/// Takes what the node pushes, until it is dropped.
+/// Receives what the node pushes, until dropped.
 pub(super) struct WeightFeed {
     shared: Arc<Arrivals>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl WeightSource {
-    /// The first weights, from the node of the worker of a number if it has one.
+    /// Fetches the first weights, from the worker's node if it has one.
     ///
     /// # Errors
     /// The run's server is lost.
@@ -74,20 +74,20 @@ impl WeightSource {
         Ok(source)
     }
 
-    /// What the policies of the worker act by.
+    /// The weights that the worker's policies use.
     pub(super) fn store(&self) -> &WeightStore {
         &self.store
     }
 
-    /// Whether weights are pushed, so that it need not be looked for newer ones between two items.
+    /// Whether weights are pushed, which makes checks for newer ones between two items unnecessary.
     pub(super) fn is_pushed(&self) -> bool {
         self.near.is_some()
     }
 
-    /// Takes what the node pushes, on a thread of its own; none where there is no node.
+    /// Receives what the node pushes, on a thread of its own; `None` without a node.
     ///
     /// # Errors
-    /// There is no thread to be had.
+    /// No thread can be started.
     pub(super) fn feed(&self) -> Result<Option<WeightFeed>> {
         let Some(Near { client, reader }) = &self.near else { return Ok(None) };
         let (client, reader, store) = (client.clone(), reader.clone(), self.store.clone());
@@ -104,7 +104,7 @@ impl WeightSource {
                     Ok(false) => {}
                     Err(error) => {
                         tracing::debug!("no weights from the node: {error}");
-                        // A refusal comes at once.
+                        // A refusal returns immediately.
                         std::thread::park_timeout(SLICE);
                     }
                 }
@@ -116,7 +116,7 @@ impl WeightSource {
         Ok(Some(WeightFeed { shared, thread: Some(thread) }))
     }
 
-    /// Has weights at least as new as these, whatever it takes: a round is made by them.
+    /// Ensures weights at least as new as `wanted`, from any source: a round requires them.
     ///
     /// # Errors
     /// The run's server is lost.
@@ -134,7 +134,7 @@ impl WeightSource {
         if is_there { Ok(()) } else { self.fetch() }
     }
 
-    /// Takes weights as new as these if they are not there, or on their way through the node.
+    /// Fetches weights as new as `newest`, unless they are here or on their way through the node.
     ///
     /// # Errors
     /// The run's server is lost.
@@ -150,7 +150,7 @@ impl WeightSource {
         if waits { Ok(()) } else { self.fetch() }
     }
 
-    /// Takes the newest weights from the run's server.
+    /// Fetches the newest weights from the run's server.
     fn fetch(&self) -> Result<()> {
         let packed = weights::get(&self.run, weights::TIMEOUT)?;
         if self.near.is_some() && !std::mem::replace(&mut self.shared.state.lock().is_lost, true) {
@@ -161,7 +161,7 @@ impl WeightSource {
 }
 
 impl Arrivals {
-    /// Keeps weights that are newer than those that are there; whether they are.
+    /// Stores weights if they are newer than the current ones. Returns whether they are.
     fn offer(&self, store: &WeightStore, packed: &Packed) -> Result<bool> {
         if self.state.lock().held >= Some(packed.stamp) {
             return Ok(false);
@@ -190,7 +190,7 @@ impl Drop for WeightFeed {
         self.shared.is_over.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
             thread.thread().unpark();
-            // A panic was printed.
+            // The panic was already printed.
             let _ = thread.join();
         }
     }
@@ -242,7 +242,7 @@ mod tests {
             std::thread::yield_now();
         }
         drop(feeding);
-        // A driver that goes on from a checkpoint makes an earlier version again, which is later all the same.
+        // A driver that resumes from a checkpoint repeats an earlier version, which still counts as newer.
         assert!(put(&run, 2, 2) > wanted);
         source.fetch().unwrap();
         assert_eq!(version(&source), 2);

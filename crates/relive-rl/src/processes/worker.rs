@@ -1,4 +1,4 @@
-//! A worker of a run, in a process of its own.
+//! A worker of a run in its own process.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,53 +25,53 @@ use crate::tables::silence::{Missed, watched};
 use crate::watching::{LogLines, LogWriter, Origin};
 use crate::{Acted, Result, RlError};
 
-/// Time between two looks at the job, for newer weights and for its end.
+/// Time between two checks of the job, for newer weights and for the end of the run.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// The least age of weights before newer ones are looked for between two items.
+/// The minimum age of weights before a check for newer ones between two items.
 const FRESH: Duration = Duration::from_millis(2);
 
-/// Time from one report of what was done to the next.
+/// Time between two reports to the driver.
 const REPORT_EVERY: Duration = Duration::from_millis(5);
 
-/// Items that are made within this time go together: about as long as one takes to be sent.
+/// Items made within this time are sent together: about the time that sending one takes.
 const TOGETHER: Duration = Duration::from_micros(200);
 
-/// Bytes from which on items go without others: a message has room for some of them.
+/// Items from this size on are sent alone; a message has room for several of them.
 const MAX_BYTES_TOGETHER: usize = 1 << 20;
 
-/// How long an order is waited for before the worker looks whether the run goes on.
+/// How long one wait for an order lasts, before a check whether the run continues.
 const SLICE: Duration = Duration::from_millis(100);
 
-/// For how long a worker may go on when the run is over. A table may hold it back then, which nobody ends.
+/// How long a worker may continue after the end of the run. A table may block it without end.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// A setting, in messages.
+/// The name of a setting in messages.
 const NUMBER: &str = "the number of the worker";
 
 /// A worker of a run.
 #[derive(Debug)]
 pub struct Worker<'a> {
-    /// The way to the server of the run.
+    /// The client of the run's server.
     pub client: &'a Client,
-    /// Tells it from the other workers; of a run with a fixed number of them, below that number.
+    /// Identifies the worker in the run; in a run with a fixed number of workers, it is below that number.
     pub number: u32,
-    /// Whether whoever has started it starts another in its place when it ends. Then one of its number that was there
-    /// before has ended.
+    /// Whether a supervisor restarts the worker when it ends. An earlier worker with this number has then
+    /// ended.
     pub is_supervised: bool,
-    /// Whether it waits for the next run where the one that it finds is over. Otherwise it ends, as is right for one
-    /// that was started by a run.
+    /// Whether it waits for the next run if the run that it finds is over. Otherwise it ends, as a worker
+    /// started by a run should.
     pub awaits_next: bool,
-    /// The way to its node, if it is the worker of one: weights come from there as long as they do.
+    /// The client of its node, if it belongs to one: it takes weights from there while they arrive.
     pub weights_from: Option<&'a Client>,
-    /// Ends it early.
+    /// Stops it early.
     pub stop: &'a Stop,
-    /// What its process logs, for those who look at the run from outside.
+    /// The log lines of its process, for observers of the run.
     pub log_lines: Option<&'a LogLines>,
 }
 
 impl<'a> Worker<'a> {
-    /// A worker that nobody starts anew, with weights of the run's server.
+    /// A worker without a supervisor, with weights from the run's server.
     #[must_use]
     pub fn new(client: &'a Client, number: u32, stop: &'a Stop) -> Worker<'a> {
         Worker {
@@ -86,14 +86,14 @@ impl<'a> Worker<'a> {
     }
 }
 
-/// Works for the run on a server until that is over. Agent, settings and environment are what the run says. A server
-/// or a driver that is not there is waited for, and the log says so.
+/// Works for the run on a server until the run is over. The run determines the agent, its settings and the
+/// environment. Waits for a missing server or driver, and logs that.
 ///
-/// A worker that a table holds back when the run is over is left behind on its thread.
+/// A worker that a table blocks after the end of the run is abandoned on its thread.
 ///
 /// # Errors
-/// The agent or the environment cannot be made here, or is not that of the run; the first error of the environment or
-/// the policy, which ends the run, too.
+/// The agent or the environment cannot be created here, or differs from that of the run; the first error of
+/// the environment or the policy, which also ends the run.
 pub fn work(worker: &Worker<'_>, agents: &MakeAgent<'_>, environments: &MakeNamed<'_>) -> Result<Worked> {
     let Worker { client, number, log_lines, .. } = *worker;
     if number >= MAX_WORKERS {
@@ -130,7 +130,7 @@ fn work_unseen(worker: &Worker<'_>, agents: &MakeAgent<'_>, environments: &MakeN
                 Err(error) if is_loss(&error) && is_over.load(Ordering::Relaxed) => {
                     return Ok(output.worked());
                 }
-                // It may be back in a moment, with this run or another one.
+                // The server may return soon, with this run or another one.
                 Err(error) if is_loss(&error) => {
                     tracing::info!("the server is lost: {error}; waiting for it");
                 }
@@ -140,8 +140,8 @@ fn work_unseen(worker: &Worker<'_>, agents: &MakeAgent<'_>, environments: &MakeN
     })
 }
 
-/// The job of the server, as soon as there is one that has weights; none if it is over and no other is waited for, or
-/// the worker was told to stop.
+/// Waits for a job with weights. `None` if the job is over and the worker does not wait for another, or if
+/// the worker was stopped.
 fn wait_for_job(worker: &Worker<'_>) -> Result<Option<Job>> {
     while !worker.stop.is_stopped() {
         match job::get(worker.client) {
@@ -157,7 +157,7 @@ fn wait_for_job(worker: &Worker<'_>) -> Result<Option<Job>> {
     Ok(None)
 }
 
-/// A worker, from the job to its end or the loss of the server.
+/// A worker, from finding the job to its end or the loss of the server.
 struct WorkSession {
     client: Client,
     job: Job,
@@ -166,7 +166,7 @@ struct WorkSession {
     weights: WeightSource,
     output: Arc<WorkerOutput>,
     is_over: Arc<AtomicBool>,
-    /// When it last looked at the job.
+    /// When it last checked the job.
     looked: Mutex<Instant>,
 }
 
@@ -190,13 +190,13 @@ impl WorkSession {
         })
     }
 
-    /// Works on a thread of its own, and looks at the job meanwhile.
+    /// Works on a thread of its own, and checks the job meanwhile.
     fn work(self: Arc<Self>, agent: &Arc<dyn Agent>, make: &MakeEnvironment, stop: &Stop) -> Result<()> {
         let _feeding = self.weights.feed()?;
         let (tell, told) = channel();
         let (session, agent, make) = (Arc::clone(&self), Arc::clone(agent), make.clone());
         let work = move || {
-            // Nobody listens any more where it was left behind.
+            // There is no receiver if the thread was abandoned.
             let _ = tell.send(session.serve(&agent, &make));
         };
         let thread = Builder::new().name("relive-rl-worker".to_owned()).spawn(work);
@@ -222,7 +222,7 @@ impl WorkSession {
             }
             match ends_at {
                 None if self.is_over() => {
-                    // At once: its thread may be held back by a table for as long as that is there.
+                    // Immediately: a table may block the thread for as long as the table exists.
                     self.leave()?;
                     ends_at = Some(Instant::now() + GRACE);
                 }
@@ -232,7 +232,7 @@ impl WorkSession {
         }
     }
 
-    /// Tells the driver that this worker knows that the run is over.
+    /// Reports to the driver that this worker knows about the end of the run.
     fn leave(&self) -> Result<()> {
         self.tell(&mut Results::new(&self.client)?, WorkerEvent::Left)
     }
@@ -241,7 +241,7 @@ impl WorkSession {
         self.is_over.load(Ordering::Relaxed)
     }
 
-    /// Takes newer weights, if there are some, and sees whether the run is over.
+    /// Fetches newer weights, if there are any, and checks whether the run is over.
     fn look(&self) -> Result<()> {
         let mut looked = self.looked.lock();
         *looked = Instant::now();
@@ -257,7 +257,7 @@ impl WorkSession {
         let stream = self.stream(agent, make);
         let is_extra = u64::from(self.number) >= self.job.now.workers;
         if is_extra && matches!(stream, Ok(Stream::Rounds(_)) | Err(RlError::Setting { .. })) {
-            // It is of no use to the run, which goes on without it.
+            // The run does not need this worker, and continues without it.
             let expected =
                 "below the number of actors of the run, each of which makes its part of every round";
             return Err(RlError::setting(NUMBER, self.number, expected));
@@ -272,7 +272,7 @@ impl WorkSession {
         }
     }
 
-    /// The part of the plan that is made here.
+    /// The part of the plan that runs here.
     fn stream(&self, agent: &Arc<dyn Agent>, make: &MakeEnvironment) -> Result<Stream> {
         let of = &self.job.identity;
         agent.validate()?;
@@ -286,7 +286,7 @@ impl WorkSession {
             (self.number, usize::try_from(self.job.now.workers).unwrap_or(usize::MAX)),
             (self.weights.store().clone(), Arc::clone(output)),
         );
-        // Whatever comes behind the workers is the driver's.
+        // The driver runs everything after the workers' streams.
         drop(agent.plan(&crew)?);
         output.take()
     }
@@ -298,7 +298,7 @@ impl WorkSession {
                 let (mut orders, mut last) = (Orders::of(&self.client, worker)?, None);
                 while !self.is_over() {
                     let Some(order) = orders.next_within(SLICE)? else { continue };
-                    // It was ordered again while it was made.
+                    // The order was repeated while the round was made.
                     if last == Some(order.round) {
                         continue;
                     }
@@ -345,8 +345,8 @@ impl WorkSession {
     }
 }
 
-/// The next items, as many as are made in a moment: one, unless they are made faster than they can be sent. None at
-/// the end.
+/// The next items, as many as are made in a short time: one, unless they are made faster than they can be
+/// sent. Empty at the end.
 fn together(flow: &mut Flow<Vec<u8>>) -> Result<Vec<Vec<u8>>> {
     let (mut items, mut bytes) = (Vec::new(), 0);
     let until = Instant::now() + TOGETHER;
@@ -360,7 +360,7 @@ fn together(flow: &mut Flow<Vec<u8>>) -> Result<Vec<Vec<u8>>> {
     Ok(items)
 }
 
-/// What was done since the last report, as one.
+/// The merged reports since the last one was sent.
 #[derive(Default)]
 struct ActedSum(Vec<Acted>);
 
@@ -381,7 +381,7 @@ impl ActedSum {
     fn take(&mut self) -> Vec<u8> {
         let mut acted = std::mem::take(&mut self.0);
         crate::state::save(|state| {
-            // Its fields are of fixed kinds: nothing of it can be laid out otherwise.
+            // Its fields have fixed types, so a layout error is impossible.
             let _always_fits = acted.visit(state);
         })
     }

@@ -1,4 +1,4 @@
-//! Data sets of D4RL's layout: transitions one behind the other, as arrays of a file.
+//! Data sets in D4RL's layout: consecutive transitions as arrays of a file.
 
 use std::path::Path;
 
@@ -10,15 +10,16 @@ use super::npz::{Array, Npz};
 use crate::Result;
 use crate::acting::is_learnable;
 
-/// How far an action may lie beyond its bounds, as a share of its range: as far as rounding goes. It is clipped then.
+/// How far an action may exceed its bounds, as a share of its range, to allow for rounding. It is then
+/// clipped.
 const ROUNDING: f64 = 0.01;
 
-/// The arrays of a file, each with a row for each transition.
+/// The arrays of a file, with one row per transition.
 struct Arrays {
     npz: Npz,
     rows: usize,
     observations: Vec<LeafArray>,
-    /// What was seen after each, if the data set has it.
+    /// The observation after each transition, if the data set has it.
     next_observations: Option<Vec<LeafArray>>,
     actions: Vec<LeafArray>,
     rewards: Array,
@@ -30,23 +31,23 @@ struct Arrays {
 struct LeafArray {
     name: String,
     spec: ArraySpec,
-    /// Bounds are of actions: observations may lie beyond them, as at the end of an episode.
+    /// Only actions have bounds: observations may exceed theirs, for example at the end of an episode.
     bounds: fn(&ArraySpec, usize) -> (f64, f64),
     array: Array,
 }
 
-/// The episodes in a file of numpy's `savez` with the arrays `observations`, `actions`, `rewards` and `terminals`,
-/// and perhaps `timeouts` and `next_observations` (Fu et al. 2020). Arrays of leaves with a path are
-/// `observations/PATH`.
+/// Loads the episodes in a file of numpy's `savez` with the arrays `observations`, `actions`, `rewards` and
+/// `terminals`, and optionally `timeouts` and `next_observations` (Fu et al. 2020). Arrays of leaves with a
+/// path are named `observations/PATH`.
 ///
-/// An episode ends after a row with a terminal or a timeout. What was seen after its last row is in
-/// `next_observations`; without these a row that ends otherwise than by a terminal is left out, as D4RL does it,
-/// since nobody knows where it led.
+/// An episode ends after a row with a terminal or a timeout. The observation after its last row comes from
+/// `next_observations`. Without this array, a last row without a terminal is dropped, as in D4RL, since its
+/// outcome is unknown.
 ///
 /// # Errors
-/// [`Dataset`](crate::RlError::Dataset) with file and array: one is missing, their lengths differ, a number is not
-/// finite or beyond float32, a terminal or a timeout is neither 0 nor 1, or rows are not of the environment.
-/// [`Recording`](crate::RlError::Recording): it is no such file.
+/// [`Dataset`](crate::RlError::Dataset) with file and array: an array is missing, lengths differ, a number is
+/// not finite or beyond float32, a terminal or a timeout is neither 0 nor 1, or rows do not fit the
+/// environment. [`Recording`](crate::RlError::Recording): the file has another format.
 pub(super) fn load(path: &Path, spec: &EnvironmentSpec) -> Result<Vec<RecordedEpisode>> {
     let arrays = Arrays::read(Npz::open(path)?, spec)?;
     let mut episodes = Vec::new();
@@ -142,7 +143,7 @@ impl Arrays {
         self.timeouts.as_ref().is_some_and(|timeouts| timeouts.number(row) != 0.0)
     }
 
-    /// The episode of some rows; none if nobody knows where its only row led.
+    /// The episode in a range of rows; `None` if its only row has no known outcome.
     fn episode(&self, begin: usize, end: usize, spec: &EnvironmentSpec) -> Result<Option<RecordedEpisode>> {
         let terminates = self.terminates(end - 1);
         let is_told = terminates || self.next_observations.is_some();
@@ -157,7 +158,7 @@ impl Arrays {
         }
         for (index, leaf) in self.observations.iter().enumerate() {
             self.copy(leaf, begin..begin + steps, &mut observations, (index, 0))?;
-            // After a terminal nothing counts any more, whatever is there.
+            // The observation after a terminal is irrelevant.
             let (last, row) = match &self.next_observations {
                 Some(next) => (&next[index], begin + steps - 1),
                 None if terminates => (leaf, begin + steps - 1),
@@ -176,7 +177,8 @@ impl Arrays {
         Ok(Some(RecordedEpisode { observations, actions, answers: (0..steps).map(answer).collect() }))
     }
 
-    /// Copies rows of an array into a leaf of a buffer, from a row of it on, as numbers of the leaf's type.
+    /// Copies rows of an array, starting at one of them, into a leaf of a buffer, converted to the leaf's
+    /// type.
     fn copy(
         &self,
         leaf: &LeafArray,
@@ -208,7 +210,7 @@ fn leaves(npz: &mut Npz, name: &str, nest: &Nest<ArraySpec>) -> Result<Vec<LeafA
         let array = required(npz, &name)?;
         let dims: Vec<usize> =
             spec.shape.dims().iter().map(|dim| usize::try_from(*dim).unwrap_or(usize::MAX)).collect();
-        // A single number may lie alone or in a row of one.
+        // A scalar may be stored as such or as a row of one element.
         let is_scalar = dims.is_empty() && array.shape.len() == 2 && array.shape[1] == 1;
         if array.shape.get(1..) != Some(&dims[..]) && !is_scalar {
             let reason =
@@ -229,7 +231,7 @@ fn required(npz: &mut Npz, name: &str) -> Result<Array> {
     })
 }
 
-/// Bounds that the type of a leaf's numbers has.
+/// The bounds of a leaf's element type.
 fn of_type(spec: &ArraySpec, _: usize) -> (f64, f64) {
     match spec.dtype {
         DType::Bool => (0.0, 1.0),
@@ -239,7 +241,7 @@ fn of_type(spec: &ArraySpec, _: usize) -> (f64, f64) {
     }
 }
 
-/// Writes a number as one of a leaf's.
+/// Writes a number as the leaf's type.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "within the bounds of the leaf")]
 fn write(spec: &ArraySpec, (low, high): (f64, f64), value: f64, element: &mut [u8]) -> Result<(), String> {
     let is_float = matches!(spec.dtype, DType::Float32 | DType::Float64);

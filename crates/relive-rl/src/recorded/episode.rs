@@ -1,4 +1,4 @@
-//! An episode that was recorded.
+//! Recorded episodes.
 
 use relive_env::{Action, Buffer, Environment, EnvironmentSpec, TimeStep, View, ViewMut};
 
@@ -6,25 +6,25 @@ use crate::acting::FiniteCheck;
 use crate::adders::Adder;
 use crate::{Result, RlError};
 
-/// An episode that was recorded, or the beginning of one.
+/// A recorded episode, or the beginning of one.
 #[derive(Debug, Clone)]
 pub struct RecordedEpisode {
-    /// What was seen, `[steps + 1, …]`: also what was seen after the last step.
+    /// The observation before each step, and the one after the last step: `[steps + 1, …]`.
     pub observations: Buffer,
-    /// What was done, `[steps, …]`.
+    /// The actions, `[steps, …]`.
     pub actions: Buffer,
-    /// What that led to.
+    /// The resulting time steps.
     pub answers: Vec<TimeStep>,
 }
 
-/// Most steps of an episode that is played to be recorded.
+/// The maximum number of steps of an episode that is played for recording.
 const MAX_STEPS: usize = 1_000_000;
 
 impl RecordedEpisode {
-    /// Plays an episode, in which `act` writes the action for each observation.
+    /// Plays an episode; `act` writes the action for each observation.
     ///
     /// # Errors
-    /// Those of the environment and of `act`; the episode does not end within 1,000,000 steps.
+    /// Errors of the environment and of `act`; the episode does not end within 1,000,000 steps.
     pub fn play(
         environment: &mut dyn Environment,
         mut act: impl FnMut(&dyn Environment, View<'_>, ViewMut<'_>) -> Result<()>,
@@ -48,10 +48,10 @@ impl RecordedEpisode {
         Ok(RecordedEpisode { observations: joined(&seen)?, actions: joined(&done)?, answers })
     }
 
-    /// An episode of the environment's own demonstrator.
+    /// Plays an episode with the environment's own demonstrator.
     ///
     /// # Errors
-    /// [`NoDemonstrator`](RlError::NoDemonstrator); otherwise as [`play`](Self::play).
+    /// [`NoDemonstrator`](RlError::NoDemonstrator); otherwise the same as for [`play`](Self::play).
     pub fn demonstrated(environment: &mut dyn Environment) -> Result<RecordedEpisode> {
         RecordedEpisode::play(environment, |environment, _, action| {
             RecordedEpisode::demonstrate(environment, action)
@@ -61,7 +61,7 @@ impl RecordedEpisode {
     /// Writes the action of the environment's own demonstrator.
     ///
     /// # Errors
-    /// As [`demonstrated`](Self::demonstrated).
+    /// The same as for [`demonstrated`](Self::demonstrated).
     pub fn demonstrate(environment: &dyn Environment, action: ViewMut<'_>) -> Result<()> {
         match environment.demonstrate(action)? {
             true => Ok(()),
@@ -69,7 +69,7 @@ impl RecordedEpisode {
         }
     }
 
-    /// Writes it by an adder, with the same extras at each step.
+    /// Writes the episode through an adder, with the same extras at each step.
     ///
     /// # Errors
     /// Those of the adder.
@@ -88,14 +88,14 @@ impl RecordedEpisode {
         self.answers.iter().map(|answer| answer.reward).sum()
     }
 
-    /// Whether all its numbers can be learned from.
+    /// Checks that a learner can use all its numbers.
     pub(super) fn check(&self, check: &mut FiniteCheck) -> Result<()> {
         check.first(self.observations.row(0))?;
         let mut answers = self.answers.iter().enumerate();
         answers.try_for_each(|(step, answer)| check.next(*answer, self.observations.row(step + 1)))
     }
 
-    /// Whether it can be one of an environment.
+    /// Checks that the episode fits an environment.
     pub(crate) fn expect(&self, spec: &EnvironmentSpec) -> Result<()> {
         let empty = [Buffer::for_nest(&spec.observations, 1)?, Buffer::for_nest(&spec.actions, 1)?];
         for (own, asked) in [&self.observations, &self.actions].into_iter().zip(&empty) {
@@ -105,7 +105,7 @@ impl RecordedEpisode {
     }
 }
 
-/// Buffers of one row each as one.
+/// Joins buffers of one row each.
 fn joined(rows: &[Buffer]) -> Result<Buffer> {
     let first = rows.first().ok_or_else(|| RlError::setting("the steps of an episode", 0, "at least 1"))?;
     let mut all = first.with_rows(rows.len())?;

@@ -1,8 +1,9 @@
-//! Recorded episodes: demonstrations, and data to learn from without acting.
+//! Recorded episodes: demonstrations, and data for learning without acting.
 //!
-//! They are kept as what adders write: a checkpoint with a table `episodes`, whose items are whole episodes as an
-//! [`EpisodeAdder`](crate::adders::EpisodeAdder) has them. Programs in Python make such a checkpoint with a server of
-//! their own. Data sets of others are read from files of D4RL's layout, too: `dataset.rs` says what that is.
+//! They are stored as adders write them: in a checkpoint with a table `episodes`, whose items are whole
+//! episodes in the format of an [`EpisodeAdder`](crate::adders::EpisodeAdder). Python programs create such a
+//! checkpoint with a server of their own. External data sets can also be read from files in D4RL's layout,
+//! which `dataset.rs` describes.
 
 mod dataset;
 mod episode;

@@ -1,4 +1,4 @@
-//! Recorded episodes on disk: a checkpoint with a table of them.
+//! Recorded episodes on disk, as a checkpoint with a table.
 
 use std::fmt::Display;
 use std::path::Path;
@@ -15,14 +15,14 @@ use crate::acting::FiniteCheck;
 use crate::adders::{EpisodeAdder, step_spec};
 use crate::{Result, RlError};
 
-/// The table that episodes are in.
+/// The table of episodes.
 pub const TABLE: &str = "episodes";
 
-/// Writes episodes of an environment as a checkpoint in a folder, which is made if it is not there.
+/// Writes episodes of an environment as a checkpoint in a folder, which is created if necessary.
 ///
 /// # Errors
-/// The folder cannot be written; episodes of several environments. [`Recording`](RlError::Recording): a number is not
-/// finite, or beyond float32.
+/// The folder cannot be written; the episodes come from different environments.
+/// [`Recording`](RlError::Recording): a number is not finite, or beyond float32.
 pub fn save(folder: &Path, spec: &EnvironmentSpec, episodes: &[RecordedEpisode]) -> Result<()> {
     let location = folder.to_str().ok_or_else(|| RlError::recording(folder, "its name is not UTF-8"))?;
     let (sampler, size) = (SelectorKind::Fifo, episodes.len().max(1) as u64);
@@ -31,7 +31,7 @@ pub fn save(folder: &Path, spec: &EnvironmentSpec, episodes: &[RecordedEpisode])
     expect_numbers(folder, spec, episodes)?;
     for episode in episodes {
         episode.expect(spec)?;
-        // One adder for each, since each has a length of its own.
+        // One adder per episode, since lengths differ.
         let rows = episode.answers.len() + 1;
         episode.write(&mut EpisodeAdder::new(&client, TABLE, spec, None, rows)?, View::empty())?;
     }
@@ -40,19 +40,20 @@ pub fn save(folder: &Path, spec: &EnvironmentSpec, episodes: &[RecordedEpisode])
     Ok(())
 }
 
-/// The episodes in the newest checkpoint of a folder, in the order in which they were written; or those of a file of
-/// D4RL's layout, as numpy's `savez` writes it.
+/// Loads the episodes in the newest checkpoint of a folder, in the order in which they were written, or the
+/// episodes of a file in D4RL's layout, as written by numpy's `savez`.
 ///
-/// Such a file has the arrays `observations`, `actions`, `rewards` and `terminals`, and perhaps `timeouts` and
-/// `next_observations`, each with a row for each transition (Fu et al. 2020). Where observations or actions have
-/// leaves with paths, arrays are `observations/PATH`. An episode ends with a terminal or a timeout; without
-/// `next_observations` a row that ends otherwise than by a terminal is left out, since nobody knows where it led.
+/// Such a file has the arrays `observations`, `actions`, `rewards` and `terminals`, and optionally `timeouts`
+/// and `next_observations`, each with one row per transition (Fu et al. 2020). If observations or actions
+/// have leaves with paths, arrays are named `observations/PATH`. An episode ends with a terminal or a
+/// timeout. Without `next_observations`, a last row without a terminal is dropped, since its outcome is
+/// unknown.
 ///
 /// # Errors
-/// [`Recording`](RlError::Recording): there is no such checkpoint or it is damaged, it has no table `episodes`, the
-/// episodes are not of the environment, or a number is not finite or beyond float32. [`Dataset`](RlError::Dataset),
-/// with file and array: one is missing, lengths differ, a number is as little to be learned from, a terminal or a
-/// timeout is neither 0 nor 1, or rows are not of the environment.
+/// [`Recording`](RlError::Recording): there is no such checkpoint or it is damaged, it has no table
+/// `episodes`, the episodes do not fit the environment, or a number is not finite or beyond float32.
+/// [`Dataset`](RlError::Dataset), with file and array: an array is missing, lengths differ, a number is not
+/// finite or beyond float32, a terminal or a timeout is neither 0 nor 1, or rows do not fit the environment.
 pub fn load(folder: &Path, spec: &EnvironmentSpec) -> Result<Vec<RecordedEpisode>> {
     let refused = |reason: &dyn Display| RlError::recording(folder, reason);
     if !folder.exists() {
@@ -80,14 +81,14 @@ pub fn load(folder: &Path, spec: &EnvironmentSpec) -> Result<Vec<RecordedEpisode
     Ok(episodes)
 }
 
-/// Whether all numbers can be learned from.
+/// Checks that a learner can use all numbers.
 fn expect_numbers(folder: &Path, spec: &EnvironmentSpec, episodes: &[RecordedEpisode]) -> Result<()> {
     let mut check = FiniteCheck::new(spec);
     let mut all = episodes.iter();
     all.try_for_each(|episode| episode.check(&mut check)).map_err(|error| match error {
         RlError::NotFinite { episode, step, place, value, .. } => {
             let reason = "an agent learns from finite numbers of float32 only";
-            // As in a list, from 0 on.
+            // Zero-based, like a list index.
             let number = episode.saturating_sub(1);
             let told = format!("episode {number}, step {step}: the {place} is {value:?}; {reason}");
             RlError::recording(folder, told)
@@ -96,11 +97,11 @@ fn expect_numbers(folder: &Path, spec: &EnvironmentSpec, episodes: &[RecordedEpi
     })
 }
 
-/// Why an episode cannot be read.
+/// A result whose error is the reason why an episode is unreadable.
 type Decoded<T> = std::result::Result<T, String>;
 
-/// An episode by the columns of its item, which come in the order of their names: action, discount, observation,
-/// reward.
+/// Decodes an episode from the columns of its item, which are in the order of their names: action, discount,
+/// observation, reward.
 fn decoded(trajectory: &Trajectory, spec: &EnvironmentSpec) -> Decoded<RecordedEpisode> {
     let told = |error: &dyn Display| error.to_string();
     let columns = trajectory.decode().map_err(|error| told(&error))?;
@@ -136,7 +137,7 @@ fn decoded(trajectory: &Trajectory, spec: &EnvironmentSpec) -> Decoded<RecordedE
     Ok(RecordedEpisode { observations: of_observations, actions: of_actions, answers })
 }
 
-/// Copies the first rows of a column into a leaf of the environment.
+/// Copies the first rows of a column into a leaf of the buffer.
 fn fill(column: &Tensor, spec: &ArraySpec, buffer: &mut Buffer, leaf: usize) -> Decoded<()> {
     let dims = column.shape().dims();
     if column.dtype() != spec.dtype || dims.get(1..) != Some(spec.shape.dims()) {

@@ -1,4 +1,4 @@
-//! The side of a run that learns, where its workers are processes.
+//! The learning side of a run whose workers are processes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,20 +22,20 @@ use crate::tables::weights::{Packed, Stamp};
 use crate::watching::WorkerStats;
 use crate::{Result, RlError};
 
-/// Time from one look for newer weights to the next; a look that finds some takes as long as it takes, and ten times
-/// that is waited then.
+/// Time between two checks for newer weights. After a check that publishes some, the pause is ten times the
+/// time that publishing took.
 const PUBLISH_EVERY: Duration = Duration::from_millis(10);
 
-/// How long a pull waits for a result before it gives way to others.
+/// How long a pull waits for a result before it yields to others.
 const SLICE: Duration = Duration::from_millis(20);
 
-/// How long workers are waited for at the end, who may have been killed: they look at the job far more often.
+/// How long to wait for workers at the end, as they may have been killed; they check the job far more often.
 const GOODBYE: Duration = Duration::from_secs(3);
 
-/// The same of nodes: those that were killed are known to be gone before.
+/// The same for nodes: by then, killed nodes are known to be gone.
 const GOODBYE_OF_NODES: Duration = NODE_GONE.saturating_mul(2);
 
-/// Publishes weights and signs of life, and hears what the workers tell.
+/// Publishes weights and signs of life, and receives the workers' messages.
 pub(crate) struct Driver {
     pub(super) client: Client,
     identity: Identity,
@@ -44,26 +44,27 @@ pub(crate) struct Driver {
     /// Rounds so far, of all drivers of the run.
     round: AtomicU64,
     is_over: AtomicBool,
-    /// Told when the run is to end early.
+    /// Set when the run should end early.
     stop: Stop,
-    /// Processes with several workers each.
+    /// The nodes of the run.
     nodes: Registry,
-    /// How often each worker has joined the run without leaving it.
+    /// The number of joins minus leaves of each worker.
     pub(super) members: Mutex<BTreeMap<u32, u32>>,
-    /// What is shown of them.
+    /// Statistics of the workers, for observers.
     stats: WorkerStats,
-    /// Why it cannot publish any more.
+    /// Why it can no longer publish.
     failed: Mutex<Option<RlError>>,
 }
 
-/// Publishes until it is dropped.
+/// Publishes until dropped.
 pub(crate) struct Publishing {
     driver: Arc<Driver>,
     thread: Option<JoinHandle<Lease>>,
 }
 
 impl Driver {
-    /// Puts the job of a run with so many workers into its table; the first `started` of them are not those of nodes.
+    /// Writes the job of a run with this many workers into its table; the first `started` of them do not
+    /// belong to nodes.
     ///
     /// # Errors
     /// The server is lost.
@@ -76,7 +77,8 @@ impl Driver {
     ) -> Result<Driver> {
         let follows = job::is_there(client)?;
         let before = if follows { job::get(client).ok().flatten().map_or(0, |job| job.now.epoch) } else { 0 };
-        // Higher than those of any driver before, which results may come of still: there is no round each nanosecond.
+        // Higher than the rounds of all previous drivers, whose results may still arrive: rounds take longer
+        // than a nanosecond.
         let epoch = rounds_from().max(before + 1);
         let now = Now { workers: workers as u64, checkpoints, epoch, ..Now::default() };
         job::put(client, identity, now, &|| !stop.is_stopped())?;
@@ -95,22 +97,22 @@ impl Driver {
         })
     }
 
-    /// What is shown of the workers.
+    /// Statistics of the workers, for observers.
     pub(crate) fn stats(&self) -> &WorkerStats {
         &self.stats
     }
 
-    /// Workers that the run has.
+    /// The number of workers.
     pub(crate) fn workers(&self) -> usize {
         usize::try_from(self.now.lock().workers).unwrap_or(usize::MAX)
     }
 
-    /// Whether a server that does not answer is waited for.
+    /// Whether to wait for a server that does not answer.
     fn goes_on(&self) -> bool {
         !self.stop.is_stopped() && !self.is_over.load(Ordering::Relaxed)
     }
 
-    /// Puts the newest weights where workers and nodes find them, unless they are there; which they are.
+    /// Publishes the newest weights to workers and nodes, unless already done. Returns their stamp.
     fn publish(&self) -> Result<Option<Stamp>> {
         let mut now = self.now.lock();
         if let Some(newer) = self.weights.newer_than(now.version) {
@@ -123,12 +125,13 @@ impl Driver {
         Ok(now.stamp())
     }
 
-    /// Processes with several workers each.
+    /// The nodes of the run.
     pub(crate) fn nodes(&self) -> &Registry {
         &self.nodes
     }
 
-    /// Tells the workers that the run is over. Where the tables are those of this process, it waits until they know.
+    /// Signals the end of the run to workers. If the tables belong to this process, it waits until the
+    /// workers know.
     ///
     /// # Errors
     /// The server is lost.
@@ -150,7 +153,7 @@ impl Driver {
         Ok(())
     }
 
-    /// Notes who joins and who leaves.
+    /// Notes workers that join or leave.
     fn note(&self, told: &FromWorker) {
         if matches!(told.event, WorkerEvent::Joined { .. }) {
             self.stats.joined(told.worker);
@@ -176,7 +179,7 @@ impl Driver {
         }
     }
 
-    /// What the next worker tells, none if none does in time. The reader is made with the first call.
+    /// The next message of a worker; `None` if none arrives in time. The first call creates the reader.
     pub(super) fn next(&self, reader: &mut Option<Reader>) -> Result<Option<FromWorker>> {
         let reader = match reader {
             Some(reader) => reader,
@@ -187,7 +190,7 @@ impl Driver {
         Ok(told)
     }
 
-    /// Publishes the newest weights; the order for the next round, which is made by them.
+    /// Publishes the newest weights, and creates the order for the next round with them.
     pub(super) fn begin_round(&self) -> Result<Order> {
         let weights = self.publish()?;
         let weights = weights
@@ -195,21 +198,21 @@ impl Driver {
         Ok(Order { round: self.round.fetch_add(1, Ordering::Relaxed), weights })
     }
 
-    /// Gives an order to these workers.
+    /// Sends an order to these workers.
     pub(super) fn order(&self, workers: &[usize], order: Order) -> Result<()> {
         orders::give(&self.client, workers, order, &|| self.goes_on())
     }
 
     /// # Errors
-    /// Why weights and signs of life are not published any more.
+    /// The reason why weights and signs of life are no longer published.
     pub(crate) fn check(&self) -> Result<()> {
         self.failed.lock().take().map_or(Ok(()), Err)
     }
 
-    /// Publishes from now on, in the place of the learner that it has, or takes: that of a server of its own.
+    /// Publishes from now on, with the given lease, or with a new one on its own server.
     ///
     /// # Errors
-    /// Those of [`Lease::take_own`]; there is no thread to be had.
+    /// Those of [`Lease::take_own`]; no thread can be started.
     pub(crate) fn published(self: Arc<Driver>, lease: Option<Lease>) -> Result<(Arc<Driver>, Publishing)> {
         let publishing = self.publishing(lease.map_or_else(|| Lease::take_own(&self.client), Ok)?)?;
         Ok((self, publishing))
@@ -218,7 +221,7 @@ impl Driver {
     /// Publishes weights and signs of life on a thread of its own.
     ///
     /// # Errors
-    /// There is no thread to be had.
+    /// No thread can be started.
     fn publishing(self: &Arc<Driver>, mut lease: Lease) -> Result<Publishing> {
         let driver = Arc::clone(self);
         let work = move || {
@@ -243,7 +246,7 @@ impl Driver {
 }
 
 impl Publishing {
-    /// Ends it; the lease, which is then to be released.
+    /// Stops publishing. Returns the lease, which the caller then releases.
     pub(crate) fn end(mut self) -> Option<Lease> {
         self.stop()
     }
@@ -252,7 +255,8 @@ impl Publishing {
         self.driver.is_over.store(true, Ordering::Relaxed);
         let thread = self.thread.take()?;
         thread.thread().unpark();
-        // A panic was printed; there is no lease then, and the next driver waits until it is silent.
+        // The panic was already printed. Without the lease, the next driver waits until this one counts as
+        // silent.
         thread.join().ok()
     }
 }
@@ -286,7 +290,7 @@ pub(super) mod tests {
         Driver::new(&client, &identity, WeightStore::default(), (1, 1, 0), &Stop::new()).unwrap()
     }
 
-    /// Members that are left where a worker has joined in these ways, one after the other, and one has left.
+    /// The count of members after a worker has joined in these ways, one after the other, and left once.
     fn left_after(joined: &[bool]) -> usize {
         let driver = driver();
         let joined = joined.iter().map(|anew| WorkerEvent::Joined { anew: *anew });

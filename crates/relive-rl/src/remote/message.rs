@@ -1,4 +1,4 @@
-//! What goes from workers to the driver of a run.
+//! Messages from workers to the driver of a run.
 
 use std::time::Duration;
 
@@ -9,35 +9,35 @@ use crate::contracts::MakePolicy;
 use crate::seeds::{Who, actor_key};
 use crate::{Acted, Episode, Purpose, Result, RlError, Rollout, Seat};
 
-/// Something that a worker makes in its process and the driver of the run learns from in another: a rollout, or what
-/// an agent makes of one there.
+/// An item that a worker makes in its process and the driver of the run learns from in another: a rollout, or
+/// what an agent makes of one there.
 ///
-/// One list of fields serves both ways, as in saved states.
+/// One list of fields serves both directions, as in saved states.
 pub trait Message: Send + Sized + 'static {
-    /// One without anything in it, to be [filled](Self::visit).
+    /// An empty message, to be [filled](Self::visit).
     ///
     /// # Errors
-    /// There is no memory of such a layout.
+    /// A message with this layout does not fit in memory.
     fn empty(layouts: &Layouts) -> Result<Self>;
 
-    /// Writes all fields, or fills them in.
+    /// Writes or reads all fields.
     ///
     /// # Errors
-    /// They are not laid out as in this run.
+    /// Their layout differs from that of this run.
     fn visit(&mut self, state: &mut State<'_>) -> Result<()>;
 }
 
-/// What rows of a run's environments look like.
+/// The layout of rows of a run's environments.
 #[derive(Debug, Clone)]
 pub struct Layouts {
-    /// What the environments take and give.
+    /// The spec of the environments.
     pub spec: EnvironmentSpec,
-    /// What the policy writes beside its actions.
+    /// The policy's extras.
     pub extras: Nest<ArraySpec>,
 }
 
 impl Layouts {
-    /// Those of an agent's run in such an environment.
+    /// The layouts of an agent's run in such an environment.
     pub(crate) fn of(agent: &dyn MakePolicy, spec: &EnvironmentSpec, seed: u64) -> Result<Layouts> {
         let keys = [actor_key(seed, Who::Actor(0))];
         let policy = agent.policy(&Seat::alone(spec, Purpose::Training, &keys))?;
@@ -120,7 +120,7 @@ fn visit_answer(state: &mut State<'_>, answer: &mut TimeStep) {
     state.field(&mut answer.discount);
 }
 
-/// The rows of a buffer, of which there are so many.
+/// Visits the `rows` rows of a buffer.
 fn visit_buffer(state: &mut State<'_>, buffer: &mut Buffer, rows: usize) -> Result<()> {
     let mut leaves: Vec<Vec<u8>> = (0..buffer.num_leaves())
         .map(|leaf| buffer.leaf_bytes(leaf).map(<[u8]>::to_vec).unwrap_or_default())
@@ -132,7 +132,7 @@ fn visit_buffer(state: &mut State<'_>, buffer: &mut Buffer, rows: usize) -> Resu
         return Ok(());
     }
     let refused = || RlError::state("a rollout", "its rows are of another layout than those of this run");
-    // A damaged count makes no more memory than there are bytes for.
+    // A corrupt count allocates no more memory than there are bytes.
     if leaves.iter().any(|leaf| !leaf.is_empty() && leaf.len() < rows) {
         return Err(refused());
     }

@@ -1,4 +1,4 @@
-//! Workers and learners in other processes, as the plan of a run uses them.
+//! Workers and learners in other processes, for use in the plan of a run.
 
 mod driver;
 mod message;

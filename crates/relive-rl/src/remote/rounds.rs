@@ -1,4 +1,4 @@
-//! What the workers of a run make, as streams of its driver: in rounds, or as it comes.
+//! The workers' results as streams of the driver: in rounds, or in order of arrival.
 
 use std::ops::RangeBounds;
 use std::sync::Arc;
@@ -13,20 +13,21 @@ use crate::tables::orders::Order;
 use crate::tables::results::{FromWorker, Reader, WorkerEvent};
 use crate::{Result, RlError, state};
 
-/// When a round that was ordered is ordered again of those that have not made it: a worker that was killed has lost
-/// its order. One that joins in its place gets it at once; this is for one that was cut off and comes back.
+/// When to repeat the order for a round to workers that have not made it: a killed worker has lost its order.
+/// A worker that joins in its place gets the order at once; repeating is for workers that were disconnected
+/// and return.
 const ORDER_AGAIN_AFTER: Duration = Duration::from_secs(2);
 
-/// What a worker tells that a plan needs to know.
+/// Messages of workers that matter to a plan.
 enum Heard<T> {
-    /// Items, and the round that they were made for.
+    /// Items, and the round that they belong to.
     Made { worker: u32, round: u64, items: Vec<T> },
-    /// It has joined the run, maybe in the place of one that was killed.
+    /// A worker joined the run, maybe in place of a killed one.
     Joined { worker: u32 },
 }
 
 impl Driver {
-    /// What each worker makes in a round, in their order. A round is begun when it is asked for.
+    /// The results of each worker for a round, in the order of workers. A round begins when it is pulled.
     pub(crate) fn rounds<T: Message>(self: &Arc<Driver>, layouts: Layouts) -> Flow<Vec<T>> {
         self.nodes().fix();
         let driver = Arc::clone(self);
@@ -34,7 +35,7 @@ impl Driver {
         Flow::from_pull("rounds of workers", rounds).try_for_each(|round: Result<Vec<T>>| round)
     }
 
-    /// What workers make, as it comes: lists of what came together.
+    /// The results of workers in order of arrival, as lists of items that arrived together.
     pub(crate) fn as_they_come<T: Message>(self: &Arc<Driver>, layouts: Layouts) -> Flow<Vec<T>> {
         let driver = Arc::clone(self);
         let results = Flow::from_pull("workers", AsTheyCome { driver, layouts, reader: None });
@@ -42,7 +43,7 @@ impl Driver {
     }
 }
 
-/// A round that was begun.
+/// A round in progress.
 struct Round<T> {
     order: Order,
     made: Vec<Option<T>>,
@@ -68,14 +69,14 @@ impl<T: Message> Rounds<T> {
         }
         let (worker, round, items) = match heard(driver, &mut self.reader, &self.layouts)? {
             None => return Ok(None),
-            // The one before it may have been killed with its order.
+            // The previous worker with this number may have been killed with its order.
             Some(Heard::Joined { worker }) => {
                 begun.order(driver, place(worker)..=place(worker))?;
                 return Ok(None);
             }
             Some(Heard::Made { worker, round, items }) => (place(worker), round, items),
         };
-        // What comes late is of a round that another has made, or of a driver before this.
+        // Late results belong to a round that another worker has made, or to a previous driver.
         if round == begun.order.round
             && let Some(place @ None) = begun.made.get_mut(worker)
         {
@@ -97,7 +98,7 @@ impl<T: Message> Rounds<T> {
 }
 
 impl<T> Round<T> {
-    /// Orders it of those of some workers that have not made it.
+    /// Orders the round from those workers in a range that have not made it.
     fn order(&self, driver: &Driver, of: impl RangeBounds<usize>) -> Result<()> {
         let made = self.made.iter().enumerate();
         let missing = made.filter(|(worker, made)| made.is_none() && of.contains(worker));
@@ -106,7 +107,7 @@ impl<T> Round<T> {
     }
 }
 
-/// What the next worker tells, none if none does in time.
+/// The next message of a worker; `None` if none arrives in time.
 fn heard<T: Message>(
     driver: &Driver,
     reader: &mut Option<Reader>,
@@ -151,12 +152,12 @@ impl<T: Message> Pull<Result<Vec<T>>> for AsTheyCome {
     }
 }
 
-/// The place of a worker in a round.
+/// The index of a worker in a round.
 fn place(worker: u32) -> usize {
     usize::try_from(worker).unwrap_or(usize::MAX)
 }
 
-/// Nothing came while it was waited for: others have their turn, and then it is asked again.
+/// Yields to others, then asks again: nothing arrived during the wait.
 fn again<T>(turn: &mut Turn<'_>) -> Polled<T> {
     turn.wake_at(Instant::now());
     Poll::Pending
@@ -197,7 +198,7 @@ mod tests {
         let joined = FromWorker { worker: 0, event: WorkerEvent::Joined { anew: true } };
         Results::new(&driver.client).unwrap().put(&joined, || true).unwrap();
         let since = Instant::now();
-        // Less than a slice may be too early.
+        // A single wait may be too short.
         while driver.members.lock().is_empty() {
             assert!(rounds.poll().unwrap().is_none());
         }

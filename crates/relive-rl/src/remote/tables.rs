@@ -6,14 +6,14 @@ use crate::nodes;
 use crate::tables::{job, lease, orders, results, run, weights};
 use crate::watching::{log_tables, plan_table, stop_table};
 
-/// All that a run of so many workers needs, beside those of its agent.
+/// All tables for a run with this many workers, including its agent's.
 pub(crate) fn of_run(own: Vec<TableConfig>, workers: usize) -> Vec<TableConfig> {
     let mut all = own;
     all.extend(beside_the_agents(workers));
     all
 }
 
-/// Those that are not the agent's.
+/// The tables that are not the agent's.
 pub(crate) fn beside_the_agents(workers: usize) -> impl Iterator<Item = TableConfig> {
     let own = [
         job::table(),

@@ -1,4 +1,4 @@
-//! The learners of a run, as learner 0 brings them together.
+//! The group of a run's learners, as formed by learner 0.
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
@@ -17,22 +17,22 @@ use crate::stop::Stop;
 use crate::tables::learners::Joining;
 use crate::{Result, state};
 
-/// How long the others may take to be there: each starts a process, which may have a large library to load.
+/// How long the others may take to join: each starts a process, which may load a large library.
 const MEETING: Duration = Duration::from_mins(5);
 
-/// How long a call waits for learners that live. They wait for experience, which takes as long as the environments
-/// take; one whose process ends or is stopped is noticed in seconds.
+/// How long a call waits for live learners. They wait for experience, and environments may take any time. A
+/// process that ends or is suspended is noticed within seconds.
 const TIMEOUT: Duration = Duration::from_hours(24);
 
-/// How long a call goes on waiting once the run is to stop: as a rule it ends by itself.
+/// How long a call continues after the run was stopped; usually it ends by itself.
 const AFTER_STOP: Duration = Duration::from_secs(5);
 
 /// The learners of a run.
 pub(crate) struct Team {
     pub(crate) peers: Peers,
-    /// What rollouts of the run look like.
+    /// The layouts of the run's rollouts.
     layouts: Layouts,
-    /// Until all have met.
+    /// Present until all have joined.
     meeting: Mutex<Option<(Meeting, Joining)>>,
     stop: Stop,
     /// Gradient steps that this learner took part in.
@@ -40,11 +40,11 @@ pub(crate) struct Team {
 }
 
 impl Team {
-    /// Opens a meeting on this machine, if the run is to have several learners. It has so many actors and makes so
-    /// many steps.
+    /// Opens a meeting on this machine if the run has several learners. The run has `actors` actors and makes
+    /// `env_steps` steps.
     ///
     /// # Errors
-    /// Nobody can listen there; those of `layouts`.
+    /// The address cannot be listened on; those of `layouts`.
     pub(crate) fn of_run(
         (learners, actors, env_steps): (Option<u32>, usize, u64),
         stop: &Stop,
@@ -61,7 +61,7 @@ impl Team {
         Ok(Some(Arc::new(Team { peers, layouts: layouts()?, meeting, stop, steps })))
     }
 
-    /// Writes into the run's table how the others join.
+    /// Writes to the run's table how the others join.
     ///
     /// # Errors
     /// The table cannot be written.
@@ -73,7 +73,7 @@ impl Team {
     /// Joins the learners of a run as one of them.
     ///
     /// # Errors
-    /// It is refused, or not all come.
+    /// The learner is rejected, or not all learners arrive.
     pub(crate) fn join(
         joining: &Joining,
         rank: u32,
@@ -85,10 +85,10 @@ impl Team {
         Ok(Team { peers, layouts, meeting: Mutex::default(), stop: stop.clone(), steps: AtomicU64::new(0) })
     }
 
-    /// Waits for the others, who get the state of this learner; no longer than until the run is to stop.
+    /// Waits for the others, which receive the state of this learner. Ends early if the run is stopped.
     ///
     /// # Errors
-    /// Not all come.
+    /// Not all learners arrive.
     pub(crate) fn meet(&self, mut state: Vec<u8>) -> Result<()> {
         let Some((meeting, _)) = self.meeting.lock().take() else { return Ok(()) };
         let is_on =
@@ -101,14 +101,14 @@ impl Team {
         self.peers.broadcast(&mut state)
     }
 
-    /// The state of learner 0, as it was when all had met.
+    /// The state of learner 0 at the time when all had joined.
     pub(crate) fn state(&self) -> Result<Vec<u8>> {
         let mut state = Vec::new();
         self.peers.broadcast(&mut state)?;
         Ok(state)
     }
 
-    /// Sends something to all other learners.
+    /// Sends an item to all other learners.
     pub(crate) fn send<T: Message>(&self, item: &mut T) -> Result<()> {
         let mut visited = Ok(());
         let mut bytes = state::save(|state| visited = item.visit(state));
@@ -116,7 +116,7 @@ impl Team {
         self.peers.broadcast(&mut bytes)
     }
 
-    /// What learner 0 has sent.
+    /// Receives an item from learner 0.
     pub(crate) fn receive<T: Message>(&self) -> Result<T> {
         let mut bytes = Vec::new();
         self.peers.broadcast(&mut bytes)?;
@@ -125,30 +125,30 @@ impl Team {
         visited.map(|()| item)
     }
 
-    /// This learner took part in so many more steps.
+    /// Adds steps that this learner took part in.
     pub(crate) fn note(&self, steps: u64) {
         self.steps.fetch_add(steps, Ordering::Relaxed);
     }
 
-    /// Gradient steps that it took part in.
+    /// Gradient steps that this learner took part in.
     pub(crate) fn steps(&self) -> u64 {
         self.steps.load(Ordering::Relaxed)
     }
 
-    /// Whether all are still there.
+    /// Checks that all learners are alive.
     ///
     /// # Errors
-    /// Who is lost, or has left.
+    /// The learner that is lost or has left.
     pub(crate) fn check(&self) -> Result<()> {
         self.peers.check()
     }
 
-    /// The run is over.
+    /// Leaves because the run is over.
     pub(crate) fn leave(&self) {
         self.peers.leave();
     }
 
-    /// The run has failed; nothing if it is over.
+    /// Leaves because the run has failed; does nothing if the run is over.
     pub(crate) fn fail(&self, reason: &str) {
         self.peers.fail(reason);
     }
@@ -165,7 +165,7 @@ fn options(ranks: u32, identity: &Identity, token: &str) -> RingOptions {
     }
 }
 
-/// Ends a call that goes on for a while after the run was told to stop.
+/// Ends a call that continues for a while after the run was stopped.
 fn unless_stopped(stop: &Stop) -> impl Fn() -> std::result::Result<(), String> + Send + Sync + 'static {
     let (stop, since) = (stop.clone(), OnceLock::new());
     move || match stop.is_stopped() && since.get_or_init(Instant::now).elapsed() >= AFTER_STOP {
@@ -174,7 +174,7 @@ fn unless_stopped(stop: &Stop) -> impl Fn() -> std::result::Result<(), String> +
     }
 }
 
-/// Keys of it are the system's random numbers.
+/// A random number: the system provides the keys of a `RandomState`.
 fn random() -> u64 {
     RandomState::new().hash_one(Instant::now())
 }

@@ -1,4 +1,5 @@
-//! What a worker's process makes for the driver of the run: the part of the plan before its workers come together.
+//! The output of a worker's process for the driver of the run: the part of the plan before the workers'
+//! streams are merged.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -8,7 +9,7 @@ use relive_flow::Flow;
 use super::Message;
 use crate::{Acted, Result, RlError, state};
 
-/// The place of a worker's process in a plan.
+/// The output of a worker's process.
 #[derive(Default)]
 pub(crate) struct WorkerOutput {
     stream: Mutex<Option<Stream>>,
@@ -16,27 +17,27 @@ pub(crate) struct WorkerOutput {
     env_steps: AtomicU64,
 }
 
-/// What a worker has done.
+/// The counters of a worker.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Worked {
-    /// Episodes that it has ended.
+    /// Finished episodes.
     pub episodes: u64,
     /// Steps in its environments.
     pub env_steps: u64,
 }
 
-/// What a worker makes, ready to be sent.
+/// The stream of a worker, ready to be sent.
 pub(crate) enum Stream {
-    /// An item for each round that is ordered.
+    /// One item per ordered round.
     Rounds(Flow<Vec<u8>>),
-    /// Items one after the other.
+    /// A sequence of items.
     AsTheyCome(Flow<Vec<u8>>),
-    /// What it has done, which is told now and then.
+    /// Reports, which are sent from time to time.
     Acting(Flow<Vec<Acted>>),
 }
 
 impl WorkerOutput {
-    /// Counts what was done here.
+    /// Adds the work done here.
     pub(crate) fn note(&self, acted: &[Acted]) {
         for acted in acted {
             self.env_steps.fetch_add(acted.env_steps, Ordering::Relaxed);
@@ -44,23 +45,23 @@ impl WorkerOutput {
         }
     }
 
-    /// What was done here so far.
+    /// The work done here so far.
     pub(crate) fn worked(&self) -> Worked {
         let [episodes, env_steps] = [&self.episodes, &self.env_steps].map(|n| n.load(Ordering::Relaxed));
         Worked { episodes, env_steps }
     }
 
-    /// An item of `flow` is made for each round.
+    /// Makes one item of `flow` per round.
     pub(crate) fn rounds<T: Message>(&self, flow: Flow<T>) {
         self.serve(Stream::Rounds(to_bytes(flow)));
     }
 
-    /// Items of `flow` are made one after the other.
+    /// Makes the items of `flow` one after the other.
     pub(crate) fn as_they_come<T: Message>(&self, flow: Flow<T>) {
         self.serve(Stream::AsTheyCome(to_bytes(flow)));
     }
 
-    /// `flow` acts; what it has done is told now and then.
+    /// Acts by pulling from `flow`, and sends its reports from time to time.
     pub(crate) fn acting(&self, flow: Flow<Vec<Acted>>) {
         self.serve(Stream::Acting(flow));
     }
@@ -70,7 +71,7 @@ impl WorkerOutput {
     }
 
     /// # Errors
-    /// The plan has none.
+    /// The plan has no such stream.
     pub(crate) fn take(&self) -> Result<Stream> {
         let none = RlError::Order { call: "a worker", needs: "a plan whose workers come together" };
         self.stream.lock().take().ok_or(none)

@@ -1,4 +1,4 @@
-//! The loop of a run: pulls at the plan, counts and reports what comes, and evaluates on the way.
+//! The loop of a run: pulls from the plan, counts and reports its progress, and evaluates in between.
 
 use std::time::Instant;
 
@@ -11,13 +11,13 @@ use crate::times::Lap;
 use crate::{Part, Result};
 
 impl Session {
-    /// Steps that evaluations and checkpoints are counted by: those in the environment, or of the learner where there
-    /// are to be none.
+    /// The step count that schedules evaluations and checkpoints: environment steps, or learner steps if the
+    /// run makes no environment steps.
     pub(super) fn steps(&self, options: &RunOptions) -> u64 {
         if options.env_steps == 0 { self.counters.learner_steps() } else { self.counters.env_steps() }
     }
 
-    /// Whether it has made all steps that it was to make.
+    /// Whether the run has made all its steps.
     fn is_done(&self, options: &RunOptions) -> bool {
         match options.learner_steps {
             Some(most) if self.counters.learner_steps() >= most => true,
@@ -26,7 +26,7 @@ impl Session {
         }
     }
 
-    /// Pulls at the plan once; whether the run goes on.
+    /// Pulls from the plan once. Returns whether the run continues.
     fn advance(&mut self, options: &RunOptions, on_report: OnReport<'_>) -> Result<bool> {
         let position = self.position_shown();
         let Session { crew, plan, published, plan_state, .. } = self;
@@ -50,7 +50,7 @@ impl Session {
         let of_workers = progress.acted.iter().map(|acted| (acted.worker, &acted.episodes));
         let mut episodes: Vec<_> =
             of_workers.flat_map(|(worker, episodes)| episodes.iter().map(move |e| (worker, e))).collect();
-        // In the order of their ends, which is the same however environments are shared out among workers.
+        // Sorted by end, which is independent of how environments are distributed over workers.
         episodes.sort_by_key(|(_, episode)| episode.ended_at);
         for (worker, episode) in episodes {
             let worker = usize::try_from(worker).unwrap_or(usize::MAX);
@@ -67,14 +67,15 @@ impl Session {
             }
         }
         if self.engine.is_none() && !progress.acted.is_empty() && self.counted.elapsed() >= COUNT_EVERY {
-            // Nobody else will read these results.
+            // No other process will read these results.
             self.count()?;
         }
         Ok(true)
     }
 
-    /// Pulls at the plan until all steps are made, or the run is to stop, with evaluations on the way. After each pull
-    /// `after` gets the session, and the [steps](Self::steps) before it and now.
+    /// Pulls from the plan until all steps are made or the run should stop, with evaluations in between.
+    /// After each pull, `after` is called with the session, and with the [steps](Self::steps) before and
+    /// after it.
     pub(super) fn run(
         &mut self,
         options: &RunOptions,
@@ -95,8 +96,8 @@ impl Session {
         Ok(())
     }
 
-    /// The evaluation at the end, unless there was one just before. It is no part of a saved run: one that goes on
-    /// from there takes the way of a run that did not end.
+    /// Evaluates at the end, unless the last evaluation is current. This evaluation is not saved with the
+    /// run: a run that resumes must match one that did not end here.
     pub(super) fn evaluate_at_end(&mut self, on_report: OnReport<'_>) -> Result<()> {
         if self.counters.is_evaluated() { Ok(()) } else { self.evaluate(on_report) }
     }

@@ -1,4 +1,4 @@
-//! How a run begins, or goes on: from options and tables to a session.
+//! The start of a run, new or resumed: creates a session from options and tables.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -37,7 +37,7 @@ impl Session {
             folder.expect_run(snapshot, &identity)?;
         }
         let mut opened = Opened::of(agent.as_ref(), options, tables)?;
-        // Before anything is changed in tables that may be of another run.
+        // Checked before changing tables, which may belong to another run.
         let state = opened.state(&identity)?;
         let weights = WeightStore::default();
         let driver = driver(options, (&opened.client, &identity), &weights, opened.checkpoints)?;
@@ -77,14 +77,14 @@ impl Session {
     }
 }
 
-/// What the run is of.
+/// The identity of the run.
 fn identity(agent: &dyn Agent, options: &RunOptions, spec: &EnvironmentSpec) -> Identity {
     let mut settings = agent.settings();
     settings.extend(options.data.iter().map(|data| ("data".to_owned(), data.display().to_string())));
     Identity::new((agent.name(), settings), &options.environment, spec, options.seed)
 }
 
-/// What the plan of the run gets.
+/// The resources for the run's plan.
 fn crew(
     agent: &Arc<dyn Agent>,
     (options, make): (&RunOptions, &MakeEnvironment),
@@ -121,7 +121,7 @@ fn crew(
     }))
 }
 
-/// What has workers in other processes act, if there are to be some.
+/// The driver of workers in other processes, if there are any.
 fn driver(
     options: &RunOptions,
     (client, identity): (&Client, &Identity),
@@ -135,7 +135,7 @@ fn driver(
     driver.transpose()
 }
 
-/// What shows the run to others, and what it logs, if anybody can look.
+/// Publishes the run's state and logs, if observers can connect.
 fn seen(
     options: &RunOptions,
     (client, identity): (&Client, &Identity),
@@ -150,12 +150,12 @@ fn seen(
     Ok((Some(state), writer))
 }
 
-/// The worker that plays evaluations, if there are to be any.
+/// The worker for evaluations, if there are any.
 fn evaluator(options: &RunOptions, crew: &Crew) -> Result<Option<(Evaluation, RolloutWorker)>> {
     options.evaluation.map(|evaluation| Ok((evaluation, crew.evaluator()?))).transpose()
 }
 
-/// Whether environments of a run begin anew after each of its checkpoints, though they are where it is saved.
+/// Whether environments reset after each checkpoint although they run where the checkpoint is written.
 fn begins_anew(options: &RunOptions, make: &MakeEnvironment) -> Result<bool> {
     let first = environment_seed(&options.environment, options.seed, Who::Actor(0));
     Ok(options.checkpoints.is_some() && options.actors == 0 && !make.are_saved(first)?)

@@ -1,4 +1,4 @@
-//! A run on disk: checkpoints of its tables, of which one has an item with all that is no table.
+//! A run on disk: checkpoints of its tables. One table has an item with all other state of the run.
 
 use std::path::PathBuf;
 
@@ -10,38 +10,39 @@ use crate::identity::Identity;
 use crate::tables::{item, run};
 use crate::{Result, RlError};
 
-/// Checkpoints that are kept: the newest, and the one before.
+/// Checkpoints to keep: the newest, and the one before.
 const KEPT: usize = 2;
 
-/// What to do about another run's folder.
+/// The remedy for the folder of another run.
 const ADVICE: &str = "ask for the same, or give another folder for checkpoints";
 
-/// Where they are, in messages.
+/// The name of the folder in messages.
 const WHAT: &str = "the folder of checkpoints";
 
-/// Where and when a run is saved: learner, counters, random streams, environments and replay in one checkpoint.
+/// Where and when to save a run: learner, counters, random streams, environments and replay in one
+/// checkpoint.
 ///
-/// A run whose folder has a checkpoint goes on from the newest. In one thread it then gives the same numbers as if it
-/// had never ended.
+/// A run whose folder has a checkpoint resumes from the newest. A single-threaded run then gives the same
+/// numbers as an uninterrupted one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Checkpoints {
-    /// Where they are: a folder of this machine, made if it is not there. A bucket's URL is refused.
+    /// A local folder, created if necessary. A bucket's URL is rejected.
     pub folder: PathBuf,
-    /// Steps in the environment from one to the next, rounded up to the end of a rollout.
+    /// Environment steps between two checkpoints, rounded up to the end of a rollout.
     pub every: u64,
 }
 
 impl Checkpoints {
-    /// Whether there is one, which a run goes on from.
+    /// Whether there is a checkpoint to resume from.
     ///
     /// # Errors
-    /// The folder is none where runs are saved; it cannot be read, or another run is at work there.
+    /// Runs cannot be saved in this folder; the folder cannot be read, or another run uses it.
     pub fn are_there(&self) -> Result<bool> {
         if self.folder.exists() { Folder::open(self)?.has_one() } else { Ok(false) }
     }
 }
 
-/// The folder with a run's checkpoints.
+/// The folder of a run's checkpoints.
 pub(crate) struct Folder {
     path: String,
     store: Store,
@@ -53,7 +54,7 @@ impl Folder {
         let refused = |expected| RlError::setting(WHAT, options.folder.display(), expected);
         let location = options.folder.to_str().ok_or_else(|| refused("UTF-8"))?;
         if location.contains("://") {
-            // As a path it would be a new folder of this machine.
+            // As a path, the URL would create a local folder.
             return Err(refused("the path of a folder: runs are not saved in buckets, nor at other URLs"));
         }
         if options.every == 0 {
@@ -64,11 +65,11 @@ impl Folder {
         Ok(Folder { path, store: Store::open(location)?.keep(KEPT), every: options.every })
     }
 
-    /// Whether a checkpoint that was read there may be gone on from, before its tables are held against those of the
-    /// agent.
+    /// Checks that the run may resume from a loaded checkpoint, before its tables are compared with those of
+    /// the agent.
     ///
     /// # Errors
-    /// [`OtherRun`](RlError::OtherRun); it is none of a run.
+    /// [`OtherRun`](RlError::OtherRun); the checkpoint is not one of a run.
     pub(crate) fn expect_run(&self, snapshot: &Snapshot, asked: &Identity) -> Result<()> {
         let of_run = snapshot.tables.iter().find(|table| table.config.name == run::STATE);
         let Some(item) = of_run.and_then(|table| table.items.first()) else {
@@ -80,12 +81,12 @@ impl Folder {
         item::read(&columns)?.0.expect(asked, &self.path, ADVICE)
     }
 
-    /// Says that the run goes on from there.
+    /// Logs that the run resumes from there.
     pub(crate) fn announce(&self, steps: u64) {
         tracing::info!("resumed from {} at step {steps}", self.path);
     }
 
-    /// Steps in the environment from one checkpoint to the next.
+    /// Environment steps between two checkpoints.
     pub(crate) fn every(&self) -> u64 {
         self.every
     }
@@ -95,13 +96,13 @@ impl Folder {
         Ok(self.store.latest()?.is_some())
     }
 
-    /// The newest checkpoint.
+    /// Loads the newest checkpoint.
     pub(crate) fn load(&self) -> Result<Option<Snapshot>> {
         let loaded = self.store.load_latest(&LoadOptions::new()).map_err(RlError::Unreadable)?;
         Ok(loaded.map(|loaded| loaded.snapshot))
     }
 
-    /// Writes one; what was written.
+    /// Writes a checkpoint. Returns its snapshot.
     pub(crate) fn save(&self, engine: &Engine) -> Result<Snapshot> {
         let snapshot = engine.snapshot();
         self.store.save(snapshot.clone(), &CheckpointProgress::default())?;

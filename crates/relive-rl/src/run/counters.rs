@@ -1,4 +1,4 @@
-//! The counters of a run, and what it came to.
+//! The counters of a run, and its summary.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
@@ -9,32 +9,32 @@ use serde::{Deserialize, Serialize};
 use crate::logging::{EpisodeReport, LearnerReport};
 use crate::{Episode, Result, Times, state};
 
-/// Episodes that the mean return is of.
+/// The number of episodes in the mean return.
 const LAST_EPISODES: usize = 100;
 
-/// What a run came to.
+/// The summary of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
-    /// Mean return of the last hundred episodes, or of all if there were fewer.
+    /// The mean return of the last hundred episodes, or of all if there were fewer.
     pub mean_return_last_100: f64,
-    /// Episodes that were played.
+    /// The number of episodes.
     pub episodes: u64,
     /// Steps in the environment.
     pub env_steps: u64,
     /// Steps of the learner.
     pub learner_steps: u64,
-    /// Steps in the environment per second, learning included.
+    /// Environment steps per second, learning included.
     pub env_steps_per_s: f64,
-    /// How often each item was sampled, of those that came after the ones that learning waits for; without tables how
-    /// often each step was learned from.
+    /// How often each item was sampled on average, without the items inserted before learning starts. Without
+    /// tables: how often each step was used.
     pub samples_per_insert: f64,
-    /// Seconds that the [parts](crate::Part) of the work took, by their names, in all threads and processes together.
-    /// Those of workers are there once the run has heard of what they did.
+    /// The seconds spent on each [part](crate::Part) of the work, by name, summed over all threads and
+    /// processes. Workers' times are included once they have reported them.
     #[serde(default)]
     pub time_by_part: BTreeMap<String, f64>,
 }
 
-/// Counts episodes and steps.
+/// The counters of episodes and steps.
 #[derive(Debug)]
 pub(super) struct Counters {
     started: Instant,
@@ -43,7 +43,7 @@ pub(super) struct Counters {
     episodes: u64,
     env_steps: u64,
     evaluations: u64,
-    /// Steps in the environment and of the learner when there was the last evaluation; of none before there was one.
+    /// Environment and learner steps at the last evaluation; 0 before the first.
     evaluated_at: [u64; 2],
     learner_steps: u64,
     samples: u64,
@@ -78,17 +78,17 @@ impl Counters {
         self.learner_steps
     }
 
-    /// All that it counts.
+    /// All counters.
     pub(super) fn position(&self) -> [u64; 4] {
         [self.env_steps, self.learner_steps, self.episodes, self.evaluations]
     }
 
-    /// Actors have made so many steps.
+    /// Adds steps of actors.
     pub(super) fn note_env_steps(&mut self, steps: u64) {
         self.env_steps += steps;
     }
 
-    /// Parts of the work have taken so long.
+    /// Adds times of parts of the work.
     pub(super) fn note_times(&mut self, times: &Times) {
         self.times.merge(times);
     }
@@ -97,7 +97,7 @@ impl Counters {
         self.times
     }
 
-    /// An episode has ended, whose steps have been counted.
+    /// Counts a finished episode, whose steps are already counted.
     pub(super) fn note_episode(&mut self, actor: usize, episode: &Episode) -> EpisodeReport {
         self.episodes += 1;
         self.last_returns.push_back(episode.episode_return);
@@ -107,20 +107,20 @@ impl Counters {
         self.report(actor, self.episodes, episode)
     }
 
-    /// The evaluator has played one.
+    /// Counts an episode of the evaluator.
     pub(super) fn note_evaluation(&mut self, episode: &Episode) -> EpisodeReport {
         self.evaluations += 1;
         self.evaluated_at = [self.env_steps, self.learner_steps];
         self.report(0, self.evaluations, episode)
     }
 
-    /// Whether nothing was done since the last evaluation.
+    /// Whether no steps were made since the last evaluation.
     pub(super) fn is_evaluated(&self) -> bool {
         self.evaluated_at == [self.env_steps, self.learner_steps]
     }
 
-    /// The learner has made steps from so many samples. The time before its first one, in which it waits for
-    /// experience, does not count.
+    /// Adds learner steps and the samples that they used. The clock starts with the first call, which
+    /// excludes the wait for experience.
     pub(super) fn note_learnt(&mut self, steps: u64, samples: u64) {
         let now = Instant::now();
         if let Some(last) = self.last_learner_step {
@@ -153,12 +153,12 @@ impl Counters {
         }
     }
 
-    /// What the run has come to, where so many items could be learned from.
+    /// The summary of the run, with the number of items available for learning.
     #[expect(clippy::cast_precision_loss, reason = "counts for people")]
     pub(super) fn summary(&self, inserts: u64) -> Summary {
         let returns = &self.last_returns;
         Summary {
-            // Without episodes the sum is −0, which is nobody's return.
+            // Without episodes the sum is −0, which is no meaningful return.
             mean_return_last_100: (0.0 + returns.iter().sum::<f64>()) / returns.len().max(1) as f64,
             episodes: self.episodes,
             env_steps: self.env_steps,
@@ -177,7 +177,7 @@ impl Counters {
         self.started.elapsed()
     }
 
-    /// Takes over what was [saved](Self::visit), if it is of later.
+    /// Adopts [saved](Self::visit) counters if they are newer.
     pub(super) fn take_over_newer(&mut self, counters: &[u8]) -> Result<()> {
         let mut newest = Counters::new();
         state::restore("a run's counters", counters, |state| newest.visit(state))?;
@@ -187,7 +187,7 @@ impl Counters {
         Ok(())
     }
 
-    /// What a checkpoint keeps of it.
+    /// Saves or restores the counters.
     pub(super) fn visit(&mut self, state: &mut State<'_>) {
         let mut seconds = self.seconds();
         state.field(&mut seconds);
@@ -211,7 +211,7 @@ impl Counters {
     }
 }
 
-/// What is saved of a run: its counters, and the states of its parts.
+/// The saved state of a run: its counters, and the states of its parts.
 pub(super) fn visit_with(state: &mut State<'_>, counters: &mut Counters, parts: &mut Vec<u8>) {
     counters.visit(state);
     state.bytes(parts);

@@ -1,5 +1,5 @@
-//! Runs: an agent's plan, pulled at until there were steps enough, with evaluations, reports and checkpoints on the
-//! way.
+//! Runs: pull from an agent's plan until enough steps are made, with evaluations, reports and checkpoints in
+//! between.
 
 mod advancing;
 mod beginning;

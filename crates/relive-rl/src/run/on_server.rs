@@ -18,22 +18,22 @@ use crate::tables::silence::{Missed, watched};
 use crate::times::Lap;
 use crate::{Result, RlError};
 
-/// Time from one state of the run in its table to the next.
+/// Time between two writes of the run's state to its table.
 const SAVE_EVERY: Duration = Duration::from_secs(10);
 
-/// Time from one look for a server that was lost to the next.
+/// Time between two attempts to reach a lost server.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
-/// How long a look may take, before the run is asked whether it is to stop.
+/// The timeout of an attempt, after which the run checks whether to stop.
 const TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Learns until the workers have made enough steps. Adds the tables that the server does not have. Where there is the
-/// state of a run, it goes on from that. Only if it ends in order the run is over for the workers; otherwise they
-/// wait for the next driver.
+/// Learns until the workers have made enough steps. Adds the tables that the server lacks. Resumes from the
+/// run's state if the server has one. The run is over for the workers only if it ends normally; otherwise
+/// they wait for the next driver.
 ///
 /// # Errors
-/// The server is lost or does not let it add tables, or has others of these names; another driver is at work on this
-/// run ([`OtherLearner`](RlError::OtherLearner)), or the run there is of something else
+/// The server is lost, refuses to add tables, or has different ones with these names; another driver is
+/// active for this run ([`OtherLearner`](RlError::OtherLearner)), or the server has a different run
 /// ([`OtherRun`](RlError::OtherRun)); those of the plan.
 pub(super) fn train(
     server: &Client,
@@ -49,7 +49,7 @@ pub(super) fn train(
     }
     let wanted = remote::tables_of_run(agent.tables()?, options.actors);
     watched(server, Missed::Server, || {
-        // Before tables are added for a run that cannot be there.
+        // Checked before adding tables for an impossible run.
         expect_run(server, agent.as_ref(), options, make)?;
         add(server, &wanted)
     })?;
@@ -67,18 +67,18 @@ struct OnServer<'a> {
     agent: &'a Arc<dyn Agent>,
     options: &'a RunOptions,
     make: &'a MakeEnvironment,
-    /// The state of the run when the server was lost: it knows more than a checkpoint of the server.
+    /// The state of the run when the server was lost, which is newer than a checkpoint of the server.
     kept: Option<Vec<u8>>,
 }
 
 impl OnServer<'_> {
-    /// Learns until there are steps enough, or the server is lost.
+    /// Learns until there are enough steps or the server is lost.
     fn attempt(&mut self, on_report: OnReport<'_>) -> Result<Trained> {
         let OnServer { server, agent, options, make, .. } = *self;
         let lease = watched(server, Missed::Server, || Lease::take(server, TIMES, &options.stop))?;
         let tables = Tables::Server { client: server.clone(), lease, state: self.kept.clone() };
         let mut session = Session::begin(agent, options, make, tables, None)?;
-        // The learner may be held up in a call for long: it is not its plan that tells what it waits for then.
+        // A call may block the learner for long, during which the plan reports no waits.
         match watched(server, Missed::Server, || advance(&mut session, options, on_report)) {
             Ok(()) => session.end(),
             Err(error) => {
@@ -91,7 +91,7 @@ impl OnServer<'_> {
 }
 
 fn advance(session: &mut Session, options: &RunOptions, on_report: OnReport<'_>) -> Result<()> {
-    // From the beginning, so that a checkpoint of the server is one of a run, and everybody knows of what.
+    // Saved at the start: every checkpoint of the server then belongs to a run with a known identity.
     session.save()?;
     let mut saved_at = Instant::now();
     session.run(options, on_report, &mut |session, _| {
@@ -107,12 +107,12 @@ fn advance(session: &mut Session, options: &RunOptions, on_report: OnReport<'_>)
     session.save()
 }
 
-/// Waits for a server that was lost, with its tables.
+/// Waits for a lost server with its tables.
 fn come_back(server: &Client, wanted: &[TableConfig], options: &RunOptions, why: &RlError) -> Result<()> {
     tracing::warn!("the server is lost, or has stopped: {why}; waiting for it to come back");
     let server = server.with_timeout(TIMEOUT);
     loop {
-        // A server that stops answers to the end.
+        // A stopping server answers until the end.
         std::thread::sleep(LOOK_EVERY);
         if options.stop.is_stopped() {
             return Err(RlError::Stopped);

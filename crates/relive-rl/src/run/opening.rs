@@ -1,4 +1,4 @@
-//! Opening the tables of a run, and reading the state that it goes on from.
+//! Opens the tables of a run, and reads the state from which it resumes.
 
 use relive_client::blocking::Client;
 use relive_engine::{Engine, EngineBuilder, Rules};
@@ -15,29 +15,29 @@ use crate::tables::{learners, run};
 use crate::watching::{log_tables, plan_table, stop_table};
 use crate::{Purpose, Result, Seat, remote, state};
 
-/// Where the run of a server is, and what to do if it is another one.
+/// The place of a server's run, for messages, and the remedy if it is another run.
 const PLACE: &str = "the server's table `run`";
 const ADVICE: &str =
     "ask for the same, use another server, or drop the tables of that run (relive table drop)";
 
-/// Where the tables of a run are.
+/// The location of a run's tables.
 pub(super) enum Tables {
-    /// In this process; with what was saved, if it is resumed.
+    /// In this process; with the loaded snapshot if the run is resumed.
     Own(Option<Snapshot>),
-    /// On a server, for this driver alone; with a state that is newer than that in the server's table, if there is one.
+    /// On a server, leased by this driver; `state` is newer than the server's, if there is one.
     Server { client: Client, lease: Lease, state: Option<Vec<u8>> },
 }
 
-/// The tables of a run, opened.
+/// The opened tables of a run.
 pub(super) struct Opened {
-    /// Of the run's own tables.
+    /// The engine of the run's own tables.
     pub(super) engine: Option<Engine>,
     pub(super) client: Client,
-    /// Of a server.
+    /// The lease on a server.
     pub(super) lease: Option<Lease>,
-    /// A state that is newer than that of the table `run`.
+    /// A state that is newer than that in the table `run`.
     newer: Option<Vec<u8>>,
-    /// Checkpoints before.
+    /// The number of previous checkpoints.
     pub(super) checkpoints: u64,
 }
 
@@ -45,7 +45,7 @@ impl Opened {
     /// Opens the tables of a run.
     ///
     /// # Errors
-    /// They cannot be.
+    /// The tables cannot be opened.
     pub(super) fn of(agent: &dyn Agent, options: &RunOptions, tables: Tables) -> Result<Opened> {
         let snapshot = match tables {
             Tables::Server { client, lease, state } => {
@@ -60,15 +60,15 @@ impl Opened {
         Ok(Opened { engine: Some(engine), client, lease: None, newer: None, checkpoints })
     }
 
-    /// The state that the run goes on from, if there is one.
+    /// The state to resume from, if there is one.
     ///
     /// # Errors
-    /// It is that of another run.
+    /// The state belongs to another run.
     pub(super) fn state(&mut self, identity: &Identity) -> Result<Option<Vec<u8>>> {
         saved_state(&self.client, identity, self.newer.take())
     }
 
-    /// The counters and the parts that a state has; on a server the counters may be newer than it.
+    /// The counters and the parts in a state. On a server, the counters may be newer than the state.
     ///
     /// # Errors
     /// The state is damaged.
@@ -88,7 +88,7 @@ impl Opened {
     }
 }
 
-/// All tables of a run whose own they are.
+/// The configurations of all tables, for a run that owns them.
 fn configs(agent: &dyn Agent, options: &RunOptions) -> Result<Vec<TableConfig>> {
     let own = agent.tables()?;
     let mut all = if options.processes.is_some() {
@@ -107,7 +107,7 @@ fn configs(agent: &dyn Agent, options: &RunOptions) -> Result<Vec<TableConfig>> 
     Ok(all)
 }
 
-/// Whether the run that a server has, if there is one, is that which is asked for, and its agent can act in the
+/// Checks that the server's run, if there is one, is the requested one, and that the agent can act in the
 /// environment.
 pub(super) fn expect_run(
     server: &Client,
@@ -138,7 +138,7 @@ fn engine(
     })
 }
 
-/// The state that a run goes on from, if there is one: `newer`, or what is in the table `run`.
+/// The state to resume from, if there is one: `newer`, or the content of the table `run`.
 fn saved_state(client: &Client, identity: &Identity, newer: Option<Vec<u8>>) -> Result<Option<Vec<u8>>> {
     let Some((saved, bytes)) = run::state(client)? else { return Ok(newer) };
     saved.expect(identity, PLACE, ADVICE)?;

@@ -1,4 +1,4 @@
-//! What a run is to be.
+//! The options of a run.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -13,58 +13,61 @@ use crate::plan::Hooks;
 use crate::stop::Stop;
 use crate::watching::LogLines;
 
-/// What a run is to be.
+/// The options of a run.
 #[derive(Debug, Clone, Default)]
 pub struct RunOptions {
-    /// The environment's name, in messages and in saved runs; a run is resumed only in an environment of the same.
+    /// The environment's name, for messages and saved runs; a run can only be resumed in an environment with
+    /// the same name.
     pub environment: String,
-    /// Steps in the environment, of all actors together. The run ends with the rollout that reaches the number.
+    /// Environment steps of all actors. The run ends with the rollout that reaches this number.
     pub env_steps: u64,
-    /// Steps of the learner after which the run ends, if that is earlier; no bound unless set. A run that is to make
-    /// no steps in the environment learns from what its tables have, until it has made these; its evaluations and
-    /// checkpoints count them.
+    /// Learner steps after which the run ends, if that comes earlier; unlimited by default. A run without
+    /// environment steps learns from its tables until it has made these steps; they then also schedule
+    /// evaluations and checkpoints.
     pub learner_steps: Option<u64>,
-    /// A folder of [recorded episodes](crate::recorded) to learn from instead of acting; none unless set. The run
-    /// ends by the steps of its learner.
+    /// A folder of [recorded episodes](crate::recorded) to learn from instead of acting; none by default. The
+    /// run ends after its learner steps.
     pub data: Option<PathBuf>,
-    /// Everything random follows from it. In one thread the same seed gives the same run.
+    /// The seed of all randomness. With a single thread, the same seed gives the same run.
     pub seed: u64,
-    /// Workers that act beside the thread that learns, each a thread or, with `processes`, a process; 0: one thread
-    /// does both in turn.
+    /// Workers that act beside the learner's thread, each a thread or, with `processes`, a process. With 0,
+    /// one thread acts and learns in turn.
     pub actors: usize,
-    /// Learners that learn side by side, this process among them; one unless set. The others are processes that call
-    /// [`learn`](crate::learners::learn) and reach the run's tables, which [`watch`](Self::watch) has to serve.
+    /// The number of concurrent learners, including this process; one by default. The others are processes
+    /// that call [`learn`](crate::learners::learn) and need access to the run's tables, which
+    /// [`watch`](Self::watch) must serve.
     pub learners: Option<u32>,
-    /// The actors are processes, which call [`work`](crate::processes::work); threads unless set.
+    /// Runs the actors as processes that call [`work`](crate::processes::work); threads by default.
     pub processes: Option<Processes>,
     /// Ends the run early.
     pub stop: Stop,
-    /// Episodes between which the agent shows what it has learned; none unless set.
+    /// When to evaluate the agent; never by default.
     pub evaluation: Option<Evaluation>,
-    /// Where the run is saved on its way, to be resumed from; nowhere unless set. A run on a server is saved there,
-    /// and with the server.
+    /// Where to save the run for resuming; nowhere by default. A run on a server is saved on the server, and
+    /// in the server's checkpoints.
     pub checkpoints: Option<Checkpoints>,
-    /// Where all that the run tells is written down; nowhere unless set. With [`checkpoints`](Self::checkpoints)
-    /// their files must be those of this run alone: when it is resumed, they are cut back to where they were at the
-    /// checkpoint, so that what it tells again is there once. A run that begins anew appends to them; see
+    /// Where to write the run's reports; nowhere by default. With [`checkpoints`](Self::checkpoints), the
+    /// loggers' files must belong to this run alone: resuming truncates them to their state at the
+    /// checkpoint, since the run repeats later reports. A run that begins anew appends to them; see
     /// [`Loggers::begin_anew`].
     pub loggers: Loggers,
-    /// Functions that see steps and batches; none unless set. What a run is resumed from has none of them.
+    /// Hooks on rollouts and batches; none by default. They are not saved with the run.
     pub hooks: Hooks,
-    /// Is shown the tables before the run begins, to serve or watch them.
+    /// Called with the tables before the run begins, to serve or watch them.
     pub watch: Option<Watch>,
-    /// What this process logs, for those who look at the run from outside; nothing unless set.
+    /// The log lines of this process, for observers of the run; none by default.
     pub log_lines: Option<LogLines>,
-    /// Is told when the plan of the run stands, and workers have something to join.
+    /// Called when the plan of the run is ready and workers can join.
     pub begun: Option<Begun>,
 }
 
-/// Is told when the plan of a run stands.
+/// A callback for when the plan of a run is ready.
 #[derive(Clone)]
 pub struct Begun(Arc<dyn Fn() + Send + Sync>);
 
 impl Begun {
-    /// `begun` is called then; again when the run begins anew, as after the loss of its server.
+    /// Calls `begun` at that moment, and again when the run restarts, for example after the loss of its
+    /// server.
     #[must_use]
     pub fn new(begun: impl Fn() + Send + Sync + 'static) -> Begun {
         Begun(Arc::new(begun))
@@ -81,29 +84,31 @@ impl fmt::Debug for Begun {
     }
 }
 
-/// The actors of a run are processes around the server of its tables.
+/// Options for actors that are processes, connected through the server of the run's tables.
 #[derive(Debug, Clone, Default)]
 pub struct Processes {
-    /// The server; without one the tables are those of this process, which [`watch`](RunOptions::watch) has to serve.
+    /// The server. Without one, the tables belong to this process, and [`watch`](RunOptions::watch) must
+    /// serve them.
     pub server: Option<Client>,
-    /// Whether the actors are to be those of [nodes](crate::processes::host), and nobody starts others. Unless set,
-    /// nodes have more workers than these.
+    /// Whether [nodes](crate::processes::host) run all actors. By default, the run expects actors that are
+    /// started separately; workers of nodes are additional.
     pub by_nodes: bool,
 }
 
 impl Processes {
-    /// How many of so many actors are none of nodes.
+    /// How many of the actors do not belong to nodes.
     pub(crate) fn started(&self, actors: usize) -> usize {
         if self.by_nodes { 0 } else { actors }
     }
 }
 
-/// Is shown a run's tables.
+/// A callback with the tables of a run.
 #[derive(Clone)]
 pub struct Watch(Arc<dyn Fn(&Engine) + Send + Sync>);
 
 impl Watch {
-    /// `watch` is called with the tables; again after each checkpoint of a run in one thread, which makes them anew.
+    /// Calls `watch` with the tables. A single-threaded run recreates its tables after each checkpoint, and
+    /// calls it again.
     #[must_use]
     pub fn new(watch: impl Fn(&Engine) + Send + Sync + 'static) -> Watch {
         Watch(Arc::new(watch))
@@ -120,11 +125,11 @@ impl fmt::Debug for Watch {
     }
 }
 
-/// When the agent shows what it has learned, without exploring.
+/// When to evaluate the agent. It acts without exploring then.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Evaluation {
-    /// Steps in the environment from one evaluation to the next; there is another one at the end.
+    /// Environment steps between two evaluations; there is another one at the end.
     pub every: u64,
-    /// Episodes of an evaluation.
+    /// Episodes per evaluation.
     pub episodes: u64,
 }

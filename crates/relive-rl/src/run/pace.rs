@@ -1,19 +1,19 @@
-//! When something is due that is done now and then.
+//! Schedules for periodic work.
 
 use std::time::{Duration, Instant};
 
-/// Learner steps from one report to the next, of a learner that is fast.
+/// Learner steps between two reports of a fast learner.
 const REPORT_EVERY: u64 = 100;
 
-/// Time after which a learner step is reported, however few there were since the last report.
+/// The time after which a learner step is reported, however few steps were made since the last report.
 const REPORT_AFTER: Duration = Duration::from_secs(1);
 
-/// Whether what is done every so many steps is to be done now, as they have gone from `before` to `now`.
+/// Whether work that is due every `every` steps is due now, when the steps advanced from `before` to `now`.
 pub(crate) fn is_due(every: u64, before: u64, now: u64) -> bool {
     every > 0 && before / every != now / every
 }
 
-/// When the learner is to be reported.
+/// The schedule of the learner's reports.
 #[derive(Debug)]
 pub(super) struct ReportPace(Instant);
 
@@ -22,7 +22,8 @@ impl ReportPace {
         ReportPace(now)
     }
 
-    /// Whether a report is due, as the learner has gone on from `before` to `steps`; then the time to the next begins.
+    /// Whether a report is due after the learner advanced from `before` to `steps`. If so, the next interval
+    /// begins.
     pub(super) fn is_due(&mut self, before: u64, steps: u64, now: Instant) -> bool {
         let is_due = is_due(REPORT_EVERY, before, steps) || now.duration_since(self.0) >= REPORT_AFTER;
         if is_due {

@@ -24,32 +24,32 @@ use crate::tables::run;
 use crate::watching::{LogWriter, Phase, PlanStateWriter, Position, WorkerStats};
 use crate::{Part, Result, RlError, Weights, state};
 
-/// Time from one writing of counters on a server to the next.
+/// Time between two writes of the counters to a server.
 pub(super) const COUNT_EVERY: Duration = Duration::from_millis(100);
 
-/// The part of a saved run that says how far the files of its loggers went.
+/// The part of a saved run with the lengths of its log files.
 const LOGS: &str = "logs";
 const WHAT: &str = "a run's logs";
 
-/// What a run has come to.
+/// The result of a run.
 #[derive(Debug)]
 pub struct Trained {
-    /// In figures.
+    /// The summary.
     pub summary: Summary,
-    /// What was learned.
+    /// The learned weights.
     pub weights: Weights,
-    /// What the environment takes and gives.
+    /// The spec of the environment.
     pub spec: EnvironmentSpec,
-    /// The graph of the plan, as it was in the end.
+    /// The final graph of the plan.
     pub graph: Graph,
 }
 
-/// Gets all that a run tells; an error ends it.
+/// Called with all reports of the run; an error ends it.
 pub(super) type OnReport<'a> = &'a mut dyn FnMut(&Report) -> Result<()>;
 
 /// A run between two checkpoints.
 pub(super) struct Session {
-    /// Of the run's own tables.
+    /// The engine of the run's own tables.
     pub(super) engine: Option<Engine>,
     pub(super) client: Client,
     pub(super) identity: Identity,
@@ -58,29 +58,29 @@ pub(super) struct Session {
     pub(super) plan: Flow<Progress>,
     pub(super) evaluator: Option<(Evaluation, RolloutWorker)>,
     pub(super) counters: Counters,
-    /// What workers in processes are told.
+    /// The driver of workers in processes.
     pub(super) published: Option<(Arc<Driver>, Publishing)>,
     pub(super) counted: Instant,
     pub(super) pace: ReportPace,
-    /// Where others can look at the run.
+    /// Publishes the state of the plan for observers.
     pub(super) plan_state: Option<PlanStateWriter>,
     pub(super) workers: WorkerStats,
-    /// Writes down what this process logs.
+    /// Publishes the log of this process.
     pub(super) _log_writer: Option<LogWriter>,
-    /// The version of the weights that was acted by last.
+    /// The last version of the weights that workers acted with.
     pub(super) acted_by: Option<u64>,
-    /// Told when it is to end early: then a server that does not answer is not waited for any more.
+    /// Set when the run should end early; the run then no longer waits for a server that does not answer.
     pub(super) stop: Stop,
 }
 
 impl Session {
-    /// How far the run has come: it differs wherever there is something to save.
+    /// The progress of the run: it changes whenever there is something to save.
     pub(super) fn position(&self) -> [u64; 4] {
         self.counters.position()
     }
 
-    /// How far the files of its loggers went where it was resumed from; none for a run that was not saved, or without
-    /// its loggers.
+    /// The lengths of its log files at the checkpoint that it was resumed from; `None` for a run that was not
+    /// saved, or was saved without loggers.
     pub(super) fn marks(&self) -> Result<Option<Vec<Mark>>> {
         let saved = self.crew.saved(LOGS);
         let marks =
@@ -88,7 +88,7 @@ impl Session {
         marks.transpose()
     }
 
-    /// Versions of the weights since those that were acted by last.
+    /// How many versions of the weights are newer than the last one that workers acted with.
     pub(super) fn version_lag(&self) -> Option<u64> {
         Some(self.newest_version()?.saturating_sub(self.acted_by?))
     }
@@ -97,13 +97,13 @@ impl Session {
         Some(self.crew.weights().newest()?.version())
     }
 
-    /// Takes over what the operators in this process took.
+    /// Takes the times of operators in this process.
     fn take_times(&mut self) {
         let times = self.crew.times().take();
         self.counters.note_times(&times);
     }
 
-    /// Writes the counters into their table on a server.
+    /// Writes the counters to their table on a server.
     pub(super) fn count(&mut self) -> Result<()> {
         self.counted = Instant::now();
         self.take_times();
@@ -111,7 +111,7 @@ impl Session {
         run::put_counters(&self.client, (&self.identity, &counters), &|| !self.stop.is_stopped())
     }
 
-    /// All that it is resumed from, beside the tables.
+    /// The state for resuming, apart from the tables.
     pub(super) fn state(&mut self) -> Vec<u8> {
         self.take_times();
         let evaluator = self.evaluator.as_mut().map(|(_, worker)| worker.save());
@@ -119,24 +119,24 @@ impl Session {
         state::save(|state| counters::visit_with(state, &mut self.counters, &mut parts))
     }
 
-    /// Puts its state into its table.
+    /// Writes its state to its table.
     pub(super) fn save(&mut self) -> Result<()> {
         let state = self.state();
         self.agent.check_saved()?;
         run::put_state(&self.client, (&self.identity, &state), &|| !self.stop.is_stopped())
     }
 
-    /// Whether its environments begin anew after each checkpoint.
+    /// Whether its environments reset after each checkpoint.
     pub(super) fn begins_anew(&self) -> bool {
         self.crew.begins_anew()
     }
 
-    /// Saving took so long.
+    /// Adds the duration of a save.
     pub(super) fn note_saving(&mut self, took: Duration) {
         self.crew.times().add(Part::Save, took);
     }
 
-    /// Writes a checkpoint; what it holds. What was told until then is in the files of the loggers.
+    /// Writes a checkpoint. Returns its snapshot. Flushes all earlier reports to the loggers' files.
     pub(super) fn checkpoint(&mut self, folder: &Folder, loggers: &Loggers) -> Result<Snapshot> {
         let marks = serde_json::to_vec(&loggers.marks()?).map_err(|error| RlError::state(WHAT, error))?;
         self.crew.keep(LOGS, marks);
@@ -145,7 +145,8 @@ impl Session {
         folder.save(own.ok_or(RlError::Order { call: "a checkpoint", needs: "tables in this process" })?)
     }
 
-    /// Items that could be learned from: of tables those after the ones that learning waited for, otherwise steps.
+    /// Items available for learning: for tables, those after the ones that learning waited for; otherwise
+    /// steps.
     fn inserts(&self) -> Result<u64> {
         let own = self.agent.tables()?;
         if own.is_empty() {
@@ -159,7 +160,7 @@ impl Session {
         Ok(own.iter().map(of_table).sum())
     }
 
-    /// Ends the run for everybody; what it has come to.
+    /// Ends the run for all processes. Returns its result.
     pub(super) fn end(mut self) -> Result<Trained> {
         let weights = self.crew.weights().newest();
         let weights =
@@ -169,23 +170,24 @@ impl Session {
         if self.engine.is_none() {
             self.count()?;
         }
-        // Before the tables are closed that the others sample.
+        // Must happen before the tables close, which the other learners sample.
         self.crew.team().into_iter().for_each(Team::leave);
         let is_own = self.engine.is_some();
         self.show(Phase::Over)?;
         if let Some((driver, publishing)) = self.published.take() {
-            // Whatever reads results for the plan ends before the last of them are read. None of its threads waits at
-            // a table for long, as those of workers in this process do until the tables are closed.
+            // All readers of results for the plan end before the last results are read. None of the plan's
+            // threads waits at a table for long, unlike workers in this process, which wait until the tables
+            // are closed.
             self.plan = Flow::from_iter("nothing", std::iter::empty());
             let lease = publishing.end();
             driver.end(is_own)?;
-            // The next driver need not wait.
+            // The next driver then does not need to wait.
             lease.map_or(Ok(()), Lease::release)?;
         }
         Ok(Trained { summary, weights, spec: self.crew.spec().clone(), graph })
     }
 
-    /// How far the run is, as others see it.
+    /// The progress of the run, for observers.
     pub(super) fn position_shown(&self) -> Position {
         Position {
             env_steps: self.counters.env_steps(),
@@ -196,36 +198,36 @@ impl Session {
         }
     }
 
-    /// Shows how it stands with the run, once it goes on no more.
+    /// Publishes the final state of the run.
     fn show(&mut self, phase: Phase) -> Result<()> {
         let (position, monitor) = (self.position_shown(), self.plan.monitor());
         let nodes = || shown_nodes(self.published.as_ref());
         self.plan_state.as_mut().map_or(Ok(()), |state| state.show(&monitor, position, nodes, phase))
     }
 
-    /// Leaves the run to the next driver, who need not wait; workers do.
+    /// Leaves the run to the next driver, which does not need to wait. Workers wait for that driver.
     pub(super) fn abandon(mut self) {
         if let Err(error) = self.show(Phase::Left) {
             tracing::debug!("that the run is left is not shown: {error}");
         }
         let lease = self.published.take().and_then(|(_, publishing)| publishing.end());
         if let Some(Err(error)) = lease.map(Lease::release) {
-            // Why it was abandoned is told already: as a rule the same.
+            // The reason why the run was abandoned is already logged, and is usually the same.
             tracing::debug!("the lease is not released: {error}");
         }
     }
 }
 
 impl Drop for Session {
-    /// Ends the waits of the plan's threads at the tables, so that the plan can end them.
+    /// Ends the waits of the plan's threads at the tables; the plan can then end the threads.
     fn drop(&mut self) {
-        // Nothing is left to be told where the run has ended in order.
+        // Has no effect if the run has ended normally.
         self.crew.team().into_iter().for_each(|team| team.fail("the run has ended with an error"));
         self.engine.iter().for_each(Engine::close);
     }
 }
 
-/// The nodes of the run, as others see them.
+/// The nodes of the run, for observers.
 pub(super) fn shown_nodes(published: Option<&(Arc<Driver>, Publishing)>) -> Value {
     published.map_or_else(|| json!([]), |(driver, _)| driver.nodes().shown())
 }

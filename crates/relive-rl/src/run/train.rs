@@ -13,15 +13,15 @@ use crate::plan::{Agent, MakeEnvironment};
 use crate::times::Lap;
 use crate::{Result, RlError};
 
-/// Trains an agent by its plan, and tells of it on the way.
+/// Trains an agent by its plan, and reports progress.
 ///
-/// With no [actors](RunOptions::actors) one thread acts and learns in turn, and the same seed gives the same numbers,
-/// also when the run is saved, killed and resumed. Otherwise each actor is a thread, or a process. An on-policy plan
-/// gives the same numbers with any number of actors, wherever they are.
+/// With no [actors](RunOptions::actors), one thread acts and learns in turn, and the same seed gives the same
+/// numbers, even if the run is saved, killed and resumed. Otherwise each actor is a thread or a process. An
+/// on-policy plan gives the same numbers for any number and location of actors.
 ///
 /// # Errors
-/// Settings out of range, an environment that the agent cannot act in, a log or a checkpoint that cannot be written,
-/// or the first error of the plan.
+/// A setting is out of range, the agent cannot act in the environment, or a log or a checkpoint cannot be
+/// written; otherwise the first error of the plan.
 pub fn train(
     agent: &Arc<dyn Agent>,
     options: &RunOptions,
@@ -32,7 +32,7 @@ pub fn train(
     let mut loggers = options.loggers.clone();
     let mut tell = |report: &Report| {
         on_report(report);
-        // A run without its log is not what was asked for.
+        // A run must not continue without its log.
         loggers.write(report)
     };
     let trained = match options.processes.as_ref().and_then(|processes| processes.server.as_ref()) {
@@ -42,8 +42,8 @@ pub fn train(
     loggers.flush().map(|()| trained)
 }
 
-/// Whether an agent can be trained so, as far as that is known before the first step: all that a run does until then
-/// is done, recorded episodes included, in one process, and nothing is saved.
+/// Checks that an agent can be trained with these options, as far as possible before the first step. Does all
+/// that a run does until then, in a single process, including loading recorded episodes. Saves nothing.
 ///
 /// # Errors
 /// Those of [`train`] before its first step.
@@ -60,7 +60,7 @@ pub fn check(agent: &Arc<dyn Agent>, options: &RunOptions, make: &MakeEnvironmen
     Session::begin(agent, &alone, make, Tables::Own(None), None).map(drop)
 }
 
-/// Whether settings and options are within their ranges, and go together.
+/// Checks that settings and options are within their ranges and compatible.
 fn validate(agent: &dyn Agent, options: &RunOptions) -> Result<()> {
     agent.validate()?;
     if options.processes.is_some() && options.actors == 0 {
@@ -99,7 +99,7 @@ fn validate(agent: &dyn Agent, options: &RunOptions) -> Result<()> {
     Ok(())
 }
 
-/// Whether there can be so many learners where the run is.
+/// Checks that the run supports this number of learners.
 fn validate_learners(options: &RunOptions) -> Result<()> {
     let Some(count) = options.learners else { return Ok(()) };
     let refused = |expected: &'static str| Err(RlError::setting("learners", count, expected));
@@ -129,7 +129,7 @@ fn validate_learners(options: &RunOptions) -> Result<()> {
     Ok(())
 }
 
-/// A run whose tables are in this process.
+/// Runs with tables in this process.
 fn train_here(
     agent: &Arc<dyn Agent>,
     options: &RunOptions,
@@ -156,21 +156,21 @@ fn train_here(
         let snapshot = session.checkpoint(folder, &options.loggers)?;
         saved = Some(session.position());
         if options.actors == 0 {
-            // The run that goes on takes the same way as one that is resumed, and so gives the same numbers.
+            // A continuing run does the same as a resumed one, and therefore gives the same numbers.
             *session = begin(Some(snapshot))?;
         }
         session.note_saving(lap.lap());
         Ok(())
     })?;
     if saved != Some(session.position()) {
-        // A run of more steps goes on from its end, and nothing is lost of one that was stopped.
+        // A run with more steps resumes from this end, and a stopped run loses nothing.
         session.checkpoint(folder, &options.loggers)?;
     }
     session.evaluate_at_end(on_report)?;
     session.end()
 }
 
-/// Says how a run that is saved begins; where it was resumed from a folder, its logs go back to where it is.
+/// Logs how a saved run begins. If it is resumed from a folder, truncates its logs to that state.
 fn begin_saved(session: &Session, options: &RunOptions, resumed: Option<&Folder>) -> Result<()> {
     if session.begins_anew() {
         let name = &options.environment;

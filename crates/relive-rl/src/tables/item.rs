@@ -1,4 +1,4 @@
-//! Items of tables that have one: a state, and the run that it is of.
+//! Items of tables with a single item: a state, and the identity of its run.
 
 use std::time::Duration;
 
@@ -8,19 +8,19 @@ use relive_client::{ErrorKind, Nest, Tensor};
 use crate::identity::Identity;
 use crate::{Result, RlError};
 
-/// Reading an item that is there does not wait.
+/// The timeout for reading an existing item, which does not block.
 const READ_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// How long a server may take to confirm an item before it is asked once more, at first.
+/// How long a server may initially take to confirm an item before the request is repeated.
 const FIRST_TIMEOUT: Duration = Duration::from_secs(4);
 
-/// The same in the end: then the server is lost.
+/// The maximum of this time, after which the server counts as lost.
 const LONGEST_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Whether a run is to go on: whoever waits for its server asks now and then.
+/// Whether a run continues; checked periodically during waits for its server.
 pub(crate) type GoesOn<'a> = &'a dyn Fn() -> bool;
 
-/// Puts a state in the place of the one before, with what it is of.
+/// Replaces a state and its run's identity.
 pub(crate) fn put(
     client: &Client,
     table: &str,
@@ -31,8 +31,8 @@ pub(crate) fn put(
     insert(client, &[table], &step, goes_on)
 }
 
-/// Puts a step into tables, of which it is sent to all at once. A server that does not answer is given ever more
-/// time, but only while the run goes on.
+/// Inserts a step into tables, concurrently. A server that does not answer gets increasing timeouts, while
+/// the run continues.
 pub(crate) fn insert(
     client: &Client,
     tables: &[&str],
@@ -57,7 +57,7 @@ pub(crate) fn leaf(bytes: &[u8]) -> Result<Nest<Tensor>> {
     Ok(Nest::Leaf(Tensor::from_slice(bytes, [length]).map_err(|error| damaged(&error))?))
 }
 
-/// The newest state in a table of one item, if there is one, and what it is of.
+/// The newest state in a single-item table with its run's identity, if there is one.
 pub(crate) fn get(client: &Client, table: &str) -> Result<Option<(Identity, Vec<u8>)>> {
     let info = client.server_info()?;
     if info.table(table).is_none_or(|found| found.current_size == 0) {
@@ -68,7 +68,7 @@ pub(crate) fn get(client: &Client, table: &str) -> Result<Option<(Identity, Vec<
     read(&sample.columns()?).map(Some)
 }
 
-/// What an item is of, and its state.
+/// Decodes the identity and the state of an item.
 pub(crate) fn read(columns: &[Tensor]) -> Result<(Identity, Vec<u8>)> {
     let [identity, state] = columns else {
         let reason = format_args!("it has {} columns, not 2; it is of another version", columns.len());
@@ -78,7 +78,7 @@ pub(crate) fn read(columns: &[Tensor]) -> Result<(Identity, Vec<u8>)> {
     Ok((Identity::from_bytes(&bytes(identity)?)?, bytes(state)?))
 }
 
-/// Whether an error may be that the server is gone, or its tables are since it has come back.
+/// Whether an error may mean that the server is gone, or that it has returned without its tables.
 pub(crate) fn is_loss(error: &RlError) -> bool {
     use ErrorKind::{Cancelled, NotFound, Timeout, Unavailable};
     match error.cause() {
@@ -87,7 +87,7 @@ pub(crate) fn is_loss(error: &RlError) -> bool {
     }
 }
 
-/// Whether the table was there, but gave nothing in time.
+/// Whether the table exists, but returned nothing in time.
 pub(crate) fn is_timeout(error: &relive_client::Error) -> bool {
     error.kind() == ErrorKind::Timeout
 }

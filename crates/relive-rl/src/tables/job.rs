@@ -1,4 +1,4 @@
-//! What a run is, in a table: workers need to be told nothing but the server.
+//! The description of a run, in a table: the server's address is all that workers need.
 
 use std::time::Duration;
 
@@ -12,32 +12,32 @@ use super::weights::Stamp;
 use crate::identity::Identity;
 use crate::{Result, RlError, state};
 
-/// The table whose one item is the job.
+/// The table with the job as its only item.
 pub(crate) const TABLE: &str = "job";
 
-/// Waiting for an item that is there, or is not. A server on a busy machine takes its time, and what it says may be
+/// The timeout for an item that may not exist. A server on a busy machine can be slow, and its answer may be
 /// that the run is over.
 const TIMEOUT: Duration = Duration::from_secs(1);
 
-/// What a run is.
+/// The description of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Job {
     pub(crate) identity: Identity,
     pub(crate) now: Now,
 }
 
-/// What changes in it.
+/// The changing part of a job.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Now {
-    /// Workers that the run has.
+    /// The number of workers.
     pub(crate) workers: u64,
-    /// Checkpoints before: workers do not repeat what they did until then.
+    /// The number of previous checkpoints; workers do not repeat random numbers from before.
     pub(crate) checkpoints: u64,
-    /// That of the driver; greater than those of all drivers of the run before.
+    /// The epoch of the driver, greater than those of all previous drivers of the run.
     pub(crate) epoch: u64,
-    /// The version of the newest weights, if there are some.
+    /// The version of the newest weights, if there are any.
     pub(crate) version: Option<u64>,
-    /// Whether it has all steps that it was to make, or was ended.
+    /// Whether the run has made all its steps, or was stopped.
     pub(crate) is_over: bool,
 }
 
@@ -45,12 +45,12 @@ pub(crate) fn table() -> TableConfig {
     TableConfig::new(TABLE).max_size(1)
 }
 
-/// Puts the job in the place of the one before.
+/// Replaces the job.
 pub(crate) fn put(client: &Client, identity: &Identity, mut now: Now, goes_on: GoesOn<'_>) -> Result<()> {
     item::put(client, TABLE, (identity, &state::save(|state| now.visit(state))), goes_on)
 }
 
-/// Whether there is a job, of a driver that was here before.
+/// Whether a previous driver has left a job.
 ///
 /// # Errors
 /// The server is lost.
@@ -61,10 +61,10 @@ pub(crate) fn is_there(client: &Client) -> Result<bool> {
 /// The job, if there is one.
 ///
 /// # Errors
-/// The server is lost, or what is there is no job.
+/// The server is lost, or the item is no job.
 pub(crate) fn get(client: &Client) -> Result<Option<Job>> {
     let samples = match client.with_timeout(TIMEOUT).sample(TABLE, 1) {
-        // Nobody has begun a run on this server yet.
+        // No run was started on this server yet.
         Err(error) if matches!(error.kind(), ErrorKind::Timeout | ErrorKind::NotFound) => return Ok(None),
         samples => samples?,
     };
@@ -82,7 +82,7 @@ pub(crate) fn get(client: &Client) -> Result<Option<Job>> {
 const WHAT: &str = "the item of the table `job`";
 
 impl Now {
-    /// The newest weights, if there are some.
+    /// The stamp of the newest weights, if there are any.
     pub(crate) fn stamp(&self) -> Option<Stamp> {
         self.version.map(|version| Stamp { epoch: self.epoch, version })
     }

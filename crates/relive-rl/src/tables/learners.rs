@@ -1,4 +1,4 @@
-//! What the other learners of a run need to know, in a table.
+//! How the other learners of a run join it, in a table.
 
 use std::time::Duration;
 
@@ -11,25 +11,25 @@ use super::item;
 use crate::identity::Identity;
 use crate::{Result, RlError, state};
 
-/// The table whose one item says how learners join the run.
+/// The table with one item that describes how to join the run.
 const TABLE: &str = "learners";
 const WHAT: &str = "the item of the table `learners`";
 
-/// How long the item is waited for: whoever joins was started when it was there.
+/// The timeout for the item: learners are started after it was written.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// How learners join a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Joining {
-    /// How many there are, learner 0 among them.
+    /// The number of learners, including learner 0.
     pub(crate) count: u32,
-    /// Where they meet.
+    /// The address of the meeting.
     pub(crate) meeting: String,
-    /// What they show there.
+    /// The token of the meeting.
     pub(crate) token: String,
-    /// Workers of the run.
+    /// The number of workers.
     pub(crate) workers: u64,
-    /// Steps in the environment that the run is to make.
+    /// The run's total of environment steps.
     pub(crate) env_steps: u64,
 }
 
@@ -43,7 +43,7 @@ impl Joining {
     }
 
     /// # Errors
-    /// There is none; the server is lost.
+    /// There is no such item; the server is lost.
     pub(crate) fn get(client: &Client) -> Result<(Identity, Joining)> {
         let samples = match client.with_timeout(TIMEOUT).sample(TABLE, 1) {
             Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Timeout) => {

@@ -1,4 +1,5 @@
-//! One driver for a run: the one item of a table says who learns, and that it still does.
+//! A lease that ensures a single driver per run: the only item of a table identifies the learner, and is
+//! renewed while it lives.
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
@@ -13,11 +14,11 @@ use crate::limits::LEARNER_SILENCE;
 use crate::stop::Stop;
 use crate::{Result, RlError};
 
-/// The table of whoever learns.
+/// The table of the lease.
 pub(crate) const TABLE: &str = "learner";
 
-/// How often a learner gives a sign of life, and for how long there must be none before another one takes its place.
-/// All that an observer compares is what it has seen itself: no clock of another machine counts.
+/// How often a learner sends a sign of life, and how long it must be silent before another one takes its
+/// place. Observers only compare their own observations, so clocks of other machines do not matter.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LeaseTimes {
     pub(crate) beat: Duration,
@@ -25,41 +26,42 @@ pub(crate) struct LeaseTimes {
     pub(crate) look: Duration,
 }
 
-/// Those of every run.
+/// The times for every run.
 pub(crate) const TIMES: LeaseTimes =
     LeaseTimes { beat: Duration::from_secs(1), silence: LEARNER_SILENCE, look: Duration::from_millis(200) };
 
-/// Waiting for an item that is there, or is not.
+/// The timeout for an item that may not exist.
 const TIMEOUT: Duration = Duration::from_millis(200);
 
-/// How long a server may take for an answer.
+/// The server's timeout for an answer.
 const ANSWER: Duration = Duration::from_secs(5);
 
-/// Who learns. Of two the greater stays: the later one, and of two at the same moment any.
+/// Identifies a learner. Of two learners, the greater stays: the later one, or either if they started at the
+/// same moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Term {
     generation: u64,
     id: u64,
 }
 
-/// What the item says.
+/// The content of the item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct DriverSign {
     mark: Term,
     beat: u64,
-    /// Whether the learner has ended in order.
+    /// Whether the learner has ended normally.
     pub(crate) has_ended: bool,
 }
 
 #[cfg(test)]
 impl DriverSign {
-    /// One that differs from others by a number.
+    /// A sign with a distinct number.
     pub(crate) fn of_test(beat: u64) -> DriverSign {
         DriverSign { mark: Term { generation: 1, id: 1 }, beat, has_ended: false }
     }
 }
 
-/// The place of a run's learner, while it renews it.
+/// The exclusive right to learn for a run, while it is renewed.
 pub(crate) struct Lease {
     client: Client,
     times: LeaseTimes,
@@ -73,10 +75,10 @@ pub(crate) fn table() -> TableConfig {
 }
 
 impl Lease {
-    /// Takes the place of the learner, as soon as it is clear that there is no other.
+    /// Takes the lease as soon as it is clear that there is no other learner.
     ///
     /// # Errors
-    /// [`OtherLearner`](RlError::OtherLearner) if there is; the server is lost, or `stop` was told.
+    /// [`OtherLearner`](RlError::OtherLearner) if there is one; the server is lost, or `stop` was set.
     pub(crate) fn take(client: &Client, times: LeaseTimes, stop: &Stop) -> Result<Lease> {
         let before = read(client)?;
         if let Some(sign) = before.filter(|sign| !sign.has_ended) {
@@ -85,11 +87,11 @@ impl Lease {
         Lease::begin(client, times, before)
     }
 
-    /// Takes the place on a server of the process's own, where there is no other: what a sign there says is of a run
-    /// that was saved.
+    /// Takes the lease on a server of this process, which has no other learner: an existing sign comes from a
+    /// saved run.
     ///
     /// # Errors
-    /// What is there is no sign.
+    /// The item is not a sign.
     pub(crate) fn take_own(client: &Client) -> Result<Lease> {
         Lease::begin(client, TIMES, read(client)?)
     }
@@ -102,21 +104,21 @@ impl Lease {
         Ok(Lease { client: client.clone(), times, sign, renewed: Instant::now(), has_left: false })
     }
 
-    /// A sign of life, if it is time for one.
+    /// Sends a sign of life if one is due.
     ///
     /// # Errors
-    /// [`OtherLearner`](RlError::OtherLearner) if another one has taken the place; the server is lost.
+    /// [`OtherLearner`](RlError::OtherLearner) if another learner has taken the lease; the server is lost.
     pub(crate) fn renew(&mut self) -> Result<()> {
         if self.renewed.elapsed() < self.times.beat {
             return Ok(());
         }
-        // What is older than this came back with a checkpoint of the server.
+        // An older sign was restored with a checkpoint of the server.
         if read(&self.client)?.is_some_and(|sign| sign.mark > self.sign.mark) {
             return Err(RlError::OtherLearner);
         }
         self.sign.beat += 1;
         match write(&self.client, self.sign) {
-            // A server that does not answer answers nobody: it is waited for as everywhere else.
+            // A server that does not answer is unavailable for all; other code waits for it.
             Err(RlError::Replay(error)) if is_timeout(&error) => return Ok(()),
             written => written?,
         }
@@ -124,7 +126,7 @@ impl Lease {
         Ok(())
     }
 
-    /// Leaves the place to the next one, who need not wait then.
+    /// Releases the lease; the next learner does not need to wait.
     ///
     /// # Errors
     /// The server is lost.
@@ -144,7 +146,7 @@ impl Lease {
 }
 
 impl Drop for Lease {
-    /// Leaves the place, if that can be: without it the next one waits for the silence.
+    /// Releases the lease if possible: otherwise the next learner waits until this one counts as silent.
     fn drop(&mut self) {
         if let Err(error) = self.leave() {
             tracing::debug!("the place of the driver is not left: {error}");
@@ -152,7 +154,7 @@ impl Drop for Lease {
     }
 }
 
-/// Waits until there was no sign of life for as long as it takes.
+/// Waits until there was no sign of life for the required time.
 fn expect_silence(client: &Client, first: DriverSign, times: LeaseTimes, stop: &Stop) -> Result<()> {
     let silence = times.silence.as_secs_f64();
     tracing::info!(
@@ -180,7 +182,7 @@ fn write(client: &Client, sign: DriverSign) -> Result<()> {
     Ok(client.with_timeout(ANSWER).insert(&step, &[(TABLE, 1.0)])?)
 }
 
-/// What the table says, if it has an item.
+/// The content of the table, if it has an item.
 pub(crate) fn read(client: &Client) -> Result<Option<DriverSign>> {
     let samples = match client.with_timeout(TIMEOUT).sample(TABLE, 1) {
         Err(error) if is_timeout(&error) => return Ok(None),
@@ -208,7 +210,7 @@ mod tests {
 
     use super::*;
 
-    /// Quick ones; the silence is long beside the beat, so that a slow machine does not cut it.
+    /// Short times; the silence is much longer than the beat, to tolerate a slow machine.
     const QUICK: LeaseTimes = LeaseTimes {
         beat: Duration::ZERO,
         silence: Duration::from_millis(1_500),
@@ -238,7 +240,7 @@ mod tests {
             is_over.store(true, Ordering::Relaxed);
             assert!(matches!(second, Err(RlError::OtherLearner)), "{second:?}");
         });
-        // Without a sign of life there is nobody.
+        // Without a sign of life there is no learner.
         assert!(take(&client).is_ok());
         assert!(matches!(first.renew(), Err(RlError::OtherLearner)), "it woke up again");
     }
@@ -263,7 +265,7 @@ mod tests {
         write(&client, one.sign).unwrap();
         assert!(two.renew().is_ok());
         assert!(matches!(one.renew(), Err(RlError::OtherLearner)));
-        // Whoever has lost the place does not give it away.
+        // A learner that has lost the lease does not release it.
         one.release().unwrap();
         assert!(two.renew().is_ok());
     }

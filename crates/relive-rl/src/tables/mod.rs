@@ -1,7 +1,7 @@
-//! The tables by which the processes of a run talk: a file for each, with what its items are.
+//! The tables through which the processes of a run communicate: one file each, with the format of its items.
 //!
-//! Each has one item, which the newest takes the place of, or is a queue; see [`processes`](crate::processes) for all
-//! of them.
+//! Each table either has a single item, which the newest replaces, or is a queue;
+//! [`processes`](crate::processes) lists all of them.
 
 pub(crate) mod item;
 pub(crate) mod job;

@@ -1,4 +1,4 @@
-//! Orders to the workers of a synchronous plan: which round they are to make, and by which weights.
+//! Orders to the workers of a synchronous plan: which round to make, with which weights.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::{Result, RlError};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Order {
     pub(crate) round: u64,
-    /// The weights that it is made by.
+    /// The weights for the round.
     pub(crate) weights: Stamp,
 }
 
@@ -23,15 +23,15 @@ pub(crate) fn table(worker: usize) -> TableConfig {
     TableConfig::queue(name(worker), MAX_ORDERS)
 }
 
-/// An order is given again if nothing comes of it; those that a worker finds when it comes back are few.
+/// Orders are repeated if no result arrives; a worker that reconnects finds few.
 const MAX_ORDERS: u32 = 1_000;
 
 fn name(worker: usize) -> String {
     format!("orders/{worker}")
 }
 
-/// Gives an order to workers, to all at once. A worker that gets it twice makes the round twice, which the driver
-/// takes once.
+/// Sends an order to several workers concurrently. A worker that receives it twice makes the round twice; the
+/// driver ignores the second result.
 pub(crate) fn give(client: &Client, workers: &[usize], order: Order, goes_on: GoesOn<'_>) -> Result<()> {
     if workers.is_empty() {
         return Ok(());
@@ -43,7 +43,7 @@ pub(crate) fn give(client: &Client, workers: &[usize], order: Order, goes_on: Go
     item::insert(client, &tables.iter().map(String::as_str).collect::<Vec<_>>(), &step, goes_on)
 }
 
-/// The orders of a worker, as they come.
+/// The incoming orders of a worker.
 pub(crate) struct Orders(Sampler);
 
 impl Orders {
@@ -52,7 +52,7 @@ impl Orders {
         Ok(Orders(client.sampler(&name(worker), options)?))
     }
 
-    /// The next order, none if there is none in time.
+    /// The next order; `None` if none arrives in time.
     pub(crate) fn next_within(&mut self, timeout: Duration) -> Result<Option<Order>> {
         let sample = match self.0.next_with_timeout(timeout) {
             None => return Ok(None),

@@ -1,4 +1,4 @@
-//! What workers make, on its way to the driver of the run.
+//! Results on their way from workers to the driver of the run.
 
 use std::time::Duration;
 
@@ -12,37 +12,37 @@ use crate::{Result, RlError, state};
 /// The queue of results.
 pub(crate) const TABLE: &str = "results";
 
-/// Results that the driver has not read yet; then workers wait.
+/// The maximum number of unread results, beyond which workers wait.
 const MAX_RESULTS: u32 = 16;
 
-/// Results on their way to the driver, beside those in the queue.
+/// Results in transit to the driver, in addition to those in the queue.
 const IN_FLIGHT: usize = 4;
 
-/// How long a worker waits for room before it looks whether the run goes on.
+/// How long one wait for room lasts, before a worker checks whether the run continues.
 pub(crate) const TIMEOUT: Duration = Duration::from_millis(200);
 
 pub(crate) fn table() -> TableConfig {
     TableConfig::queue(TABLE, MAX_RESULTS)
 }
 
-/// What a worker tells the driver of the run.
+/// A message from a worker to the driver of the run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct FromWorker {
     pub(crate) worker: u32,
     pub(crate) event: WorkerEvent,
 }
 
-/// What it tells.
+/// The kinds of messages.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum WorkerEvent {
-    /// It has joined the run. Whether one of its number that had joined before is known to have ended: it was started
-    /// in its place.
+    /// The worker has joined the run. `anew`: an earlier worker with this number is known to have ended,
+    /// since this one was started in its place.
     Joined { anew: bool },
-    /// Items of its stream: one for a round if the plan has rounds, otherwise as many as were made in a moment.
+    /// Items of its stream: one per round if the plan has rounds, otherwise those made within a short time.
     Made { round: u64, items: Vec<Vec<u8>> },
-    /// It has failed; a text for people.
+    /// The worker has failed; the text is for people.
     Failed(String),
-    /// It has seen that the run is over.
+    /// The worker has noticed that the run is over.
     Left,
 }
 
@@ -85,7 +85,7 @@ fn visit(state: &mut State<'_>, worker: &mut u32, kind: &mut u8, round: &mut u64
 
 const WHAT: &str = "a result";
 
-/// Writes results into the queue.
+/// Writes results to the queue.
 pub(crate) struct Results {
     writer: TrajectoryWriter,
 }
@@ -96,9 +96,10 @@ impl Results {
         Ok(Results { writer })
     }
 
-    /// Writes what is told; `goes_on` is asked now and then while there is no room. Whether it was written.
+    /// Writes a message. Calls `goes_on` periodically while there is no room. Returns whether the message was
+    /// written.
     pub(crate) fn put(&mut self, told: &FromWorker, goes_on: impl Fn() -> bool) -> Result<bool> {
-        // A string, since those may have any length.
+        // A string has no fixed length.
         let bytes =
             Tensor::from_strings([told.to_bytes()], []).map_err(|error| RlError::state(WHAT, error))?;
         self.writer.append(&Nest::dict([("result", Nest::Leaf(bytes))]))?;
@@ -107,12 +108,13 @@ impl Results {
         if !until(&goes_on, || self.writer.create_item(TABLE, 1.0, item.clone()))? {
             return Ok(false);
         }
-        // No result is made while the one before is not there: the queue is what bounds how far a worker is ahead.
+        // A result must be in the queue before the next one is made: the queue bounds how far a worker works
+        // ahead.
         until(&goes_on, || self.writer.flush(TIMEOUT))
     }
 }
 
-/// Calls again while there is no room and the run goes on; whether it was done.
+/// Repeats a call while there is no room and the run continues. Returns whether it succeeded.
 fn until<T>(goes_on: &impl Fn() -> bool, mut call: impl FnMut() -> relive_client::Result<T>) -> Result<bool> {
     loop {
         match call() {
@@ -123,7 +125,7 @@ fn until<T>(goes_on: &impl Fn() -> bool, mut call: impl FnMut() -> relive_client
     }
 }
 
-/// Reads results out of the queue.
+/// Reads results from the queue.
 pub(crate) struct Reader(Sampler);
 
 impl Reader {
@@ -132,10 +134,10 @@ impl Reader {
         Ok(Reader(client.sampler(TABLE, options)?))
     }
 
-    /// The next that is told, none if there is none in time.
+    /// The next message; `None` if none arrives in time.
     ///
     /// # Errors
-    /// The server is lost; what is there is no result.
+    /// The server is lost; the item is no result.
     pub(crate) fn next_within(&mut self, timeout: Duration) -> Result<Option<FromWorker>> {
         let sample = match self.0.next_with_timeout(timeout) {
             None => return Ok(None),

@@ -1,5 +1,5 @@
-//! The state of a run, from which it goes on, and its counters, which are newer on a server: results are read once,
-//! and counted before anything happens to the process that has read them.
+//! The state from which a run resumes, and its counters. On a server the counters are newer: results can only
+//! be read once, so they are counted before the process that has read them can fail.
 
 use relive_client::blocking::Client;
 use relive_table::{Snapshot, TableConfig};
@@ -8,10 +8,10 @@ use super::item::{self, GoesOn};
 use crate::Result;
 use crate::identity::Identity;
 
-/// The table whose one item is the newest state.
+/// The table with the newest state as its only item.
 pub(crate) const STATE: &str = "run";
 
-/// The table whose one item are the newest counters.
+/// The table with the newest counters as its only item.
 const COUNTERS: &str = "counts";
 
 /// The table of the state.
@@ -24,28 +24,28 @@ pub(crate) fn counter_table() -> TableConfig {
     TableConfig::new(COUNTERS).max_size(1)
 }
 
-/// How many states a snapshot's table has seen.
+/// How many states were written to a snapshot's table.
 pub(crate) fn number_of_states(snapshot: &Snapshot) -> u64 {
     let table = snapshot.tables.iter().find(|table| table.config.name == STATE);
     table.map_or(0, |table| u64::try_from(table.counters.inserts).unwrap_or(0))
 }
 
-/// Puts a state in the place of the one before, with what it is of.
+/// Replaces the state and its run's identity.
 pub(crate) fn put_state(client: &Client, of: (&Identity, &[u8]), goes_on: GoesOn<'_>) -> Result<()> {
     item::put(client, STATE, of, goes_on)
 }
 
-/// The newest state, if there is one, and what it is of.
+/// The newest state with its run's identity, if there is one.
 pub(crate) fn state(client: &Client) -> Result<Option<(Identity, Vec<u8>)>> {
     item::get(client, STATE)
 }
 
-/// Puts counters in the place of those before, with what they are of.
+/// Replaces the counters and their run's identity.
 pub(crate) fn put_counters(client: &Client, of: (&Identity, &[u8]), goes_on: GoesOn<'_>) -> Result<()> {
     item::put(client, COUNTERS, of, goes_on)
 }
 
-/// The newest counters, if there are some.
+/// The newest counters, if there are any.
 pub(crate) fn counters(client: &Client) -> Result<Option<Vec<u8>>> {
     Ok(item::get(client, COUNTERS)?.map(|(_, counters)| counters))
 }

@@ -1,15 +1,15 @@
-//! The tables that a server has, and those that a run wants of it.
+//! The tables of a server, compared with those that a run wants.
 
 use relive_client::blocking::Client;
 use relive_table::{RateLimiterConfig, TableConfig};
 
 use crate::{Result, RlError};
 
-/// Adds what the server does not have yet. What it has must be as it would be added.
+/// Adds the tables that the server lacks. Existing tables must match.
 pub(crate) fn add(client: &Client, wanted: &[TableConfig]) -> Result<()> {
     for table in missing(client, wanted)? {
         let added = client.add_table(table.clone());
-        // Another process may have added it in the same moment.
+        // Another process may have added it at the same moment.
         if added.is_err() && !is_there(client, table)? {
             added?;
         }
@@ -17,17 +17,18 @@ pub(crate) fn add(client: &Client, wanted: &[TableConfig]) -> Result<()> {
     Ok(())
 }
 
-/// Looks whether the server has all of them still.
+/// Checks that the server still has all tables.
 ///
 /// # Errors
-/// [`TablesGone`](RlError::TablesGone) if it has not; it has others of these names; the server is lost.
+/// [`TablesGone`](RlError::TablesGone) if it does not; it has different tables with these names; the server
+/// is lost.
 pub(crate) fn expect(client: &Client, wanted: &[TableConfig]) -> Result<()> {
     let gone: Vec<String> =
         missing(client, wanted)?.into_iter().map(|table| format!("`{}`", table.name)).collect();
     if gone.is_empty() { Ok(()) } else { Err(RlError::TablesGone { tables: gone.join(", ") }) }
 }
 
-/// What the server does not have.
+/// The tables that the server lacks.
 fn missing<'t>(client: &Client, wanted: &'t [TableConfig]) -> Result<Vec<&'t TableConfig>> {
     let mut missing = Vec::new();
     for table in wanted {
@@ -39,7 +40,7 @@ fn missing<'t>(client: &Client, wanted: &'t [TableConfig]) -> Result<Vec<&'t Tab
 }
 
 /// # Errors
-/// It is, but with other rules; the server is lost.
+/// The table exists with different rules; the server is lost.
 fn is_there(client: &Client, wanted: &TableConfig) -> Result<bool> {
     let info = client.server_info()?;
     let Some(found) = info.table(&wanted.name) else { return Ok(false) };
@@ -50,8 +51,8 @@ fn is_there(client: &Client, wanted: &TableConfig) -> Result<bool> {
     Err(RlError::OtherTable { table: wanted.name.clone(), differences: differences.join("; ") })
 }
 
-/// What is otherwise than it must be. Into how many shards a table is divided, and bounds on its bytes, are the
-/// operator's.
+/// The differences from the required configuration. The number of shards and limits on bytes are up to the
+/// operator.
 fn differences(found: &TableConfig, wanted: &TableConfig) -> Vec<String> {
     let columns = |table: &TableConfig| match &table.signature {
         Some(signature) => format!("of {} columns", signature.flatten_with_paths().len()),

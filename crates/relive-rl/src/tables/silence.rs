@@ -11,22 +11,22 @@ use super::lease::{self, DriverSign};
 use crate::Result;
 use crate::limits::LEARNER_SILENCE;
 
-/// Time between two looks.
+/// Time between two checks.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
-/// How long a server may take for an answer.
+/// The server's timeout for an answer.
 const TIMEOUT: Duration = Duration::from_secs(2);
 
-/// What is missed where nothing happens.
+/// What a process waits for when nothing happens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Missed {
-    /// The driver of the run, by its workers.
+    /// The driver of the run; used by its workers.
     Driver,
-    /// Nothing but the server.
+    /// Only the server.
     Server,
 }
 
-/// Runs `work`, and meanwhile says in the log what it waits for: a server that does not answer, or the driver of the
+/// Runs `work`, and meanwhile logs what it waits for: a server that does not answer, or the driver of the
 /// run.
 pub(crate) fn watched<T>(client: &Client, missed: Missed, work: impl FnOnce() -> T) -> T {
     scope(|threads| {
@@ -43,7 +43,7 @@ pub(crate) fn watched<T>(client: &Client, missed: Missed, work: impl FnOnce() ->
     })
 }
 
-/// What is missing.
+/// What is silent.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Missing {
     Server,
@@ -54,7 +54,7 @@ struct SilenceWatch {
     missed: Missed,
     /// The newest sign of life of the driver.
     seen: Option<DriverSign>,
-    /// When it was last another one.
+    /// When that sign last changed.
     since: Instant,
     told: Option<Missing>,
 }
@@ -69,7 +69,7 @@ impl SilenceWatch {
         sign.ok().flatten().filter(|sign| !sign.has_ended)
     }
 
-    /// Notes the sign that was seen; no answer if the server has given none.
+    /// Notes the sign that was read; `None` if the server did not answer.
     fn look(&mut self, answer: Option<Option<DriverSign>>, now: Instant) {
         let Some(seen) = answer else {
             return self.tell(Some(Missing::Server));

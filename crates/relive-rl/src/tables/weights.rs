@@ -12,10 +12,10 @@ use relive_tensor::{DType, Shape};
 use super::item::{self, GoesOn};
 use crate::{Result, RlError, Weights, state};
 
-/// The table whose one item are the newest weights.
+/// The table with the newest weights as its only item.
 pub(crate) const TABLE: &str = "weights";
 
-/// Waiting for weights that are there.
+/// The timeout for existing weights.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(30);
 
 const WHAT: &str = "weights";
@@ -24,8 +24,8 @@ pub(crate) fn table() -> TableConfig {
     TableConfig::new(TABLE).max_size(1)
 }
 
-/// A box for one reader: it has the newest weights that the reader has not taken, and a reader that finds it empty is
-/// served as soon as some come.
+/// A box for one reader: it has the newest weights that the reader has not taken. If it is empty, the reader
+/// waits, and is served as soon as some arrive.
 pub(crate) fn fresh(reader: &str) -> TableConfig {
     TableConfig::new(fresh_name(reader)).max_size(1).max_times_sampled(1)
 }
@@ -34,16 +34,16 @@ pub(crate) fn fresh_name(reader: &str) -> String {
     format!("fresh/{reader}")
 }
 
-/// Which weights of a run: later ones are greater. A driver that goes on from a checkpoint makes versions again, in
-/// an epoch of its own.
+/// Identifies weights of a run: later ones are greater. A driver that resumes from a checkpoint repeats
+/// versions, but in a new epoch.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Stamp {
-    /// That of the driver.
+    /// The epoch of the driver.
     pub(crate) epoch: u64,
     pub(crate) version: u64,
 }
 
-/// Weights as they are sent: what the tensors are, and all their bytes side by side.
+/// Weights in the form in which they are sent: the descriptions of the tensors, and their concatenated bytes.
 #[derive(Debug, Clone)]
 pub(crate) struct Packed {
     pub(crate) stamp: Stamp,
@@ -65,7 +65,7 @@ impl Packed {
         Ok(Packed { stamp, parts: flat(parts)?, bytes: flat(bytes)? })
     }
 
-    /// The tensors, which share the bytes as they came.
+    /// The tensors, which share the received bytes.
     pub(crate) fn unpack(&self) -> Result<Weights> {
         let [described, bytes] = [&self.parts, &self.bytes].map(Tensor::bytes);
         let (described, bytes) =
@@ -96,7 +96,7 @@ impl Packed {
         Ok(Packed { stamp, parts: parts.clone(), bytes: bytes.clone() })
     }
 
-    /// Puts them in the place of those before, and into the boxes of these readers.
+    /// Replaces the newest weights, and writes them to the boxes of these readers.
     pub(crate) fn put(&self, client: &Client, readers: &[String], goes_on: GoesOn<'_>) -> Result<()> {
         let stamp = Tensor::from_slice(&[self.stamp.epoch, self.stamp.version], [2]);
         let stamp = stamp.map_err(|error| RlError::state(WHAT, error))?;
@@ -122,25 +122,25 @@ fn size_of(tensor: &Tensor) -> usize {
     tensor.bytes().map_or(0, Bytes::len)
 }
 
-/// Each tensor begins at a multiple of the size of the largest numbers.
+/// Rounds up to a multiple of the largest element size, at which each tensor begins.
 fn padded(length: usize) -> usize {
     length.next_multiple_of(8)
 }
 
-/// The newest weights, if they come within a time.
+/// The newest weights, if they arrive in time.
 ///
 /// # Errors
-/// The server is lost; what is there are no weights.
+/// The server is lost; the item is not weights.
 pub(crate) fn get(client: &Client, timeout: Duration) -> Result<Packed> {
     let samples = client.with_timeout(timeout).sample(TABLE, 1)?;
     let sample = samples.first().ok_or_else(|| RlError::state(WHAT, "there are none"))?;
     Packed::read(sample)
 }
 
-/// Waits for weights in the box of a reader; none if none come in time.
+/// Waits for weights in the box of a reader; `None` if none arrive in time.
 ///
 /// # Errors
-/// The server is lost, or has no such box; what is there are no weights.
+/// The server is lost, or has no such box; the item is not weights.
 pub(crate) fn wait(client: &Client, reader: &str, timeout: Duration) -> Result<Option<Packed>> {
     match client.with_timeout(timeout).sample(&fresh_name(reader), 1) {
         Err(error) if error.kind() == ErrorKind::Timeout => Ok(None),
@@ -148,7 +148,7 @@ pub(crate) fn wait(client: &Client, reader: &str, timeout: Duration) -> Result<O
     }
 }
 
-/// What a tensor is, field by field.
+/// The description of a tensor, field by field.
 #[derive(Default)]
 struct PackedTensor {
     name: Vec<u8>,
@@ -167,7 +167,7 @@ impl PackedTensor {
         }
     }
 
-    /// The tensor whose bytes begin there, and where they end.
+    /// The tensor whose bytes begin at an offset, and the offset of their end.
     fn tensor(self, bytes: &Bytes, at: usize) -> Result<((String, Tensor), usize)> {
         let refused = |error: &dyn std::fmt::Display| RlError::state(WHAT, error);
         let name = String::from_utf8(self.name).map_err(|error| refused(&error))?;

@@ -1,4 +1,4 @@
-//! The newest lines that a process has logged, until they are where others can read them.
+//! The newest log lines of a process, until they are published.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -8,18 +8,18 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use serde::{Deserialize, Serialize};
 
-/// Lines that are kept: what a process says in an ordinary run, and a traceback in the end.
+/// The maximum number of lines: those of an ordinary run, and a final traceback.
 const MAX_LINES: usize = 500;
 
-/// Bytes of them: a page is written anew with each line, at most four times a second.
+/// Their maximum size: each line causes a rewrite of the page, at most four times a second.
 const MAX_BYTES: usize = 64 << 10;
 
-/// Bytes of a line; what is behind them is cut off.
+/// The maximum size of a line; the rest is truncated.
 const MAX_LINE_BYTES: usize = 4 << 10;
 
-/// The newest lines of a process. Cheap to clone; clones share them.
+/// The newest log lines of a process. Cheap to clone; clones share them.
 ///
-/// It keeps 500 lines and 64 KiB at most, and drops the oldest: who writes lines never waits for who reads them.
+/// It keeps at most 500 lines and 64 KiB, and drops the oldest: logging never waits for readers.
 #[derive(Debug, Clone, Default)]
 pub struct LogLines(Arc<LineBuffer>);
 
@@ -33,16 +33,17 @@ struct LineBuffer {
 struct Tail {
     page: Page,
     bytes: usize,
-    /// Whether there is something that nobody has taken.
+    /// Whether there are lines that were not taken yet.
     is_new: bool,
 }
 
-/// The newest lines, as they are written down.
+/// The newest lines, as they are published.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Page {
-    /// When the process began to count, in nanoseconds since 1970: another process of the same name counts anew.
+    /// When the process began to count lines, in nanoseconds since 1970: a new process of the same name
+    /// restarts the count.
     pub(super) began: u64,
-    /// Number of the first line that is kept, of all that the process has logged.
+    /// The number of the first kept line among all lines of the process.
     pub(super) first: u64,
     pub(super) lines: VecDeque<Line>,
 }
@@ -62,13 +63,13 @@ impl Default for Tail {
 }
 
 impl LogLines {
-    /// None yet.
+    /// Creates an empty buffer.
     #[must_use]
     pub fn new() -> LogLines {
         LogLines::default()
     }
 
-    /// Adds what was logged: a line, or several. Colours of a terminal are left out.
+    /// Adds a logged text of one or more lines. Terminal colors are removed.
     pub fn push(&self, text: &str) {
         let unix_ms = u64::try_from(since_1970().as_millis()).unwrap_or(u64::MAX);
         let mut tail = self.0.tail.lock();
@@ -79,13 +80,13 @@ impl LogLines {
         self.0.changed.notify_all();
     }
 
-    /// Waits for lines that nobody has taken, or until `has_ended`; all that are kept, if there is something new.
+    /// Waits for new lines, or until `has_ended`. Returns all kept lines if some are new.
     pub(super) fn next_within(&self, timeout: Duration, has_ended: &AtomicBool) -> Option<Page> {
         let mut tail = self.wait(timeout, |tail| tail.is_new || has_ended.load(Ordering::Relaxed));
         std::mem::take(&mut tail.is_new).then(|| tail.page.clone())
     }
 
-    /// Waits until `has_ended`, at most so long.
+    /// Waits until `has_ended`, but no longer than `timeout`.
     pub(super) fn rest(&self, timeout: Duration, has_ended: &AtomicBool) {
         drop(self.wait(timeout, |_| has_ended.load(Ordering::Relaxed)));
     }
@@ -97,14 +98,14 @@ impl LogLines {
         tail
     }
 
-    /// What was taken is not where it should be.
+    /// Marks the lines as new again: publishing them failed.
     pub(super) fn put_back(&self) {
         self.0.tail.lock().is_new = true;
     }
 
-    /// Ends waiting.
+    /// Ends all waits.
     pub(super) fn end(&self, has_ended: &AtomicBool) {
-        // Under the lock, which whoever waits has until it does.
+        // A waiting thread holds this lock until it sleeps.
         let _tail = self.0.tail.lock();
         has_ended.store(true, Ordering::Relaxed);
         self.0.changed.notify_all();
@@ -124,7 +125,7 @@ impl Tail {
     }
 }
 
-/// A line without what sets colours, and not too long.
+/// A line without color codes, truncated if it is too long.
 fn plain(line: &str) -> String {
     let (mut text, mut characters) = (String::with_capacity(line.len()), line.chars());
     while let Some(character) = characters.next() {

@@ -1,4 +1,4 @@
-//! Reads what the processes of a run log.
+//! Reads the logs of a run's processes.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -11,35 +11,36 @@ use super::log_writer::{LogPage, PREFIX};
 use super::printable;
 use crate::{Result, RlError};
 
-/// How long a server may take for an answer.
+/// The server's timeout for an answer.
 const ANSWER: Duration = Duration::from_secs(5);
 
 const WHAT: &str = "the item of a table `logs/…`";
 
-/// A line that a process of a run has logged.
+/// A log line of a process of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct LogLine {
     /// `driver`, or `worker N`.
     pub origin: String,
-    /// The machine that it is from.
+    /// The host name of its machine.
     pub host: String,
     /// When it was logged, in milliseconds since 1970 by the clock of that machine.
     pub unix_ms: u64,
-    /// Lines of the same process right before this one that are not kept any more.
+    /// How many lines of the same process were dropped directly before this one.
     pub dropped_before: u64,
-    /// What it says.
+    /// The text of the line.
     pub text: String,
 }
 
-/// Reads the logs of all processes of a run, each line once. Any number of readers may read the same run: none takes
-/// lines from others, and none slows down who writes them. A process keeps its newest 500 lines, 64 KiB at most.
+/// Reads the logs of all processes of a run, each line once. A run may have any number of readers: they do
+/// not take lines from each other, and do not slow down the run. A process keeps its newest 500 lines, 64 KiB
+/// at most.
 #[derive(Debug)]
 pub struct LogReader {
     client: Client,
     seen: HashMap<String, ReadSoFar>,
 }
 
-/// How far a table was read.
+/// The read position in a table.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct ReadSoFar {
     inserts: i64,
@@ -48,17 +49,16 @@ struct ReadSoFar {
 }
 
 impl LogReader {
-    /// Reads the logs of the run on a server, from the oldest lines that are kept.
+    /// Reads the logs of the run on a server, from the oldest kept lines.
     #[must_use]
     pub fn new(client: &Client) -> LogReader {
         LogReader { client: client.clone(), seen: HashMap::new() }
     }
 
-    /// Lines that were logged since this was called last, those of all processes in the order of their times; none if
-    /// the server has no run.
+    /// The lines since the last call, of all processes, ordered by time; `None` if the server has no run.
     ///
     /// # Errors
-    /// The server is lost, or what is in its tables are no lines.
+    /// The server is lost, or its tables do not contain log lines.
     pub fn read(&mut self) -> Result<Option<Vec<LogLine>>> {
         let info = self.client.with_timeout(ANSWER).server_info()?;
         let tables: Vec<_> =
@@ -80,7 +80,7 @@ impl LogReader {
 
     fn read_table(&mut self, table: &str, inserts: i64, lines: &mut Vec<LogLine>) -> Result<()> {
         let samples = match self.client.with_timeout(ANSWER).sample(table, 1) {
-            // It was reset a moment ago.
+            // The table was reset just now.
             Err(error) if error.kind() == ErrorKind::Timeout => return Ok(()),
             samples => samples?,
         };
@@ -96,7 +96,7 @@ impl LogReader {
 }
 
 impl ReadSoFar {
-    /// Takes what was not seen yet.
+    /// Takes the new lines.
     fn take(&mut self, written: LogPage, lines: &mut Vec<LogLine>) {
         let LogPage { origin, host, page } = written;
         let [origin, host] = [origin, host].map(|text| printable(&text).into_owned());
@@ -157,7 +157,7 @@ mod tests {
         drop(LogWriter::start(&client, Origin::Worker(1), &worker).unwrap());
         let more = reader.read().unwrap().unwrap();
         assert_eq!((more.len(), &told(&more)[0]), (500, &("worker 1", "100", 100)));
-        // Another process of its number counts anew.
+        // A new process with its number restarts the count.
         let anew = LogLines::new();
         anew.push("started anew");
         drop(LogWriter::start(&client, Origin::Worker(1), &anew).unwrap());

@@ -1,4 +1,4 @@
-//! Writes what a process of a run logs into a table of the run, where [`LogReader`](super::LogReader) finds it.
+//! Writes the log of a process of a run to a table of the run, for [`LogReader`](super::LogReader).
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -16,22 +16,22 @@ use super::log_lines::Page;
 use crate::tables::item;
 use crate::{Result, RlError};
 
-/// What the names of these tables begin with.
+/// The prefix of these tables' names.
 pub(super) const PREFIX: &str = "logs/";
 
-/// Time from one page to the next: whoever follows sees a line a quarter of a second late at most.
+/// Time between two pages: readers see a line at most a quarter of a second late.
 const WRITE_EVERY: Duration = Duration::from_millis(250);
 
-/// How long a server may take for a page. It is written again then, with what has come meanwhile.
+/// The server's timeout for a page. A failed page is written again, with newer lines.
 const TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The same of the last page: a process that ends is not to be held up.
+/// The same for the last page: it must not delay the end of the process.
 const LAST_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// Nothing comes for so long, and then it is looked again; the number does not matter.
+/// An idle wait lasts this long at most; the value does not matter.
 const LONG: Duration = Duration::from_secs(60);
 
-/// Whose lines they are.
+/// The process that lines come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Origin {
     Driver,
@@ -58,7 +58,7 @@ impl Origin {
     }
 }
 
-/// A page of lines, and where it is from.
+/// A page of lines with its origin.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct LogPage {
     pub(super) origin: String,
@@ -72,18 +72,18 @@ pub fn host_name() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
-/// The tables of a driver's lines and of those of so many workers.
+/// The tables for the driver's lines and those of this many workers.
 pub(crate) fn tables(workers: usize) -> impl Iterator<Item = TableConfig> {
     let workers = 0..u32::try_from(workers).unwrap_or(u32::MAX);
     std::iter::once(Origin::Driver.config()).chain(tables_of(workers))
 }
 
-/// The tables of the lines of these workers.
+/// The tables for the lines of these workers.
 pub(crate) fn tables_of(workers: Range<u32>) -> impl Iterator<Item = TableConfig> {
     workers.map(|number| Origin::Worker(number).config())
 }
 
-/// Writes lines until it is dropped, on a thread of its own.
+/// Writes lines on a thread of its own until dropped.
 #[derive(Debug)]
 pub(crate) struct LogWriter {
     lines: LogLines,
@@ -92,12 +92,12 @@ pub(crate) struct LogWriter {
 }
 
 impl LogWriter {
-    /// Writes lines of this process to the run's tables.
+    /// Starts to write the lines of this process to the run's tables.
     ///
     /// # Errors
-    /// There is no thread to be had.
+    /// No thread can be started.
     pub(crate) fn start(client: &Client, origin: Origin, lines: &LogLines) -> Result<LogWriter> {
-        // All that is kept: the tables may be others than those before.
+        // All kept lines, as the tables may be new ones.
         lines.put_back();
         let (client, own, has_ended) = (client.clone(), lines.clone(), Arc::new(AtomicBool::new(false)));
         let ends = Arc::clone(&has_ended);
@@ -124,13 +124,14 @@ impl Drop for LogWriter {
     fn drop(&mut self) {
         self.lines.end(&self.has_ended);
         if let Some(thread) = self.thread.take() {
-            // A panic was printed.
+            // The panic was already printed.
             let _ = thread.join();
         }
     }
 }
 
-/// Writes a page, if there is one; whether that is done. It logs nothing: that would be something new.
+/// Writes a page, if there is one. Returns whether it succeeded. Must not log, as that would create new
+/// lines.
 fn write(client: &Client, (origin, host): (Origin, &str), page: Option<Page>, timeout: Duration) -> bool {
     let Some(page) = page.filter(|page| !page.lines.is_empty()) else { return true };
     let written = LogPage { origin: origin.name(), host: host.to_owned(), page };
@@ -139,6 +140,6 @@ fn write(client: &Client, (origin, host): (Origin, &str), page: Option<Page>, ti
         let step = Nest::dict([("lines", item::leaf(&bytes)?)]);
         Ok(client.with_timeout(timeout).insert(&step, &[(&origin.table(), 1.0)])?)
     };
-    // The server may be away, or have no table for a worker of this number.
+    // The server may be unavailable, or have no table for a worker with this number.
     put().is_ok()
 }

@@ -1,7 +1,7 @@
-//! A run as others see it: what its processes log, who acts for it, and how it is told to end.
+//! A run as observers see it: the logs of its processes, its workers, and orders to stop it.
 //!
-//! All of it goes through tables of one item, which the newest takes the place of: whoever looks slows nobody down,
-//! however slowly it reads.
+//! All of this passes through tables with a single item, which the newest replaces: a slow observer slows
+//! down nothing.
 
 mod log_lines;
 mod log_reader;

@@ -1,4 +1,4 @@
-//! The state of a run's plan in a table, for those who look at the run from outside.
+//! The state of a run's plan in a table, for observers of the run.
 
 use std::time::{Duration, Instant};
 
@@ -16,21 +16,21 @@ use crate::tables::item;
 use crate::times::SharedTimes;
 use crate::{Result, RlError, Times};
 
-/// The table whose one item is the newest state of the plan.
+/// The table with the newest state of the plan as its only item.
 const TABLE: &str = "plan";
 
-/// Time from one writing of it to the next.
+/// Time between two writes.
 const SHOW_EVERY: Duration = Duration::from_secs(1);
 
-/// How long a server may take for an answer.
+/// The server's timeout for an answer.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The graph of a plan, with the items that have gone through each operator.
+/// The graph of a plan, with the number of items of each operator.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Graph {
     /// For people.
     pub text: String,
-    /// In the language of Mermaid, which notebooks and GitHub draw.
+    /// In the Mermaid language, which notebooks and GitHub render.
     pub mermaid: String,
     /// As [`Monitor::to_json`] writes it.
     pub json: String,
@@ -46,7 +46,7 @@ pub(crate) fn table() -> TableConfig {
     TableConfig::new(TABLE).max_size(1)
 }
 
-/// Writes the state of the plan into its table now and then.
+/// Writes the state of the plan to its table periodically.
 pub(crate) struct PlanStateWriter {
     client: Client,
     identity: Identity,
@@ -58,14 +58,14 @@ pub(crate) struct PlanStateWriter {
     host: String,
 }
 
-/// How it stands with a run.
+/// The phase of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Phase {
     /// It learns.
     Running,
-    /// It has all its steps, or was told to end.
+    /// It has made all its steps, or was stopped.
     Over,
-    /// Its driver has failed, or has lost the server: the next one goes on.
+    /// Its driver has failed or has lost the server; the next one resumes it.
     Left,
 }
 
@@ -79,16 +79,16 @@ impl Phase {
     }
 }
 
-/// How far a run is, beside its operators.
+/// The progress of a run, apart from its operators.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Position {
     pub(crate) env_steps: u64,
     pub(crate) learner_steps: u64,
-    /// Versions of the weights since those that were acted by last.
+    /// How many versions of the weights are newer than the last one that workers acted with.
     pub(crate) version_lag: Option<u64>,
     /// The version of the newest weights.
     pub(crate) newest_version: Option<u64>,
-    /// What was heard of so far, beside what is in [`PlanStateWriter`].
+    /// The times reported so far, apart from those in [`PlanStateWriter`].
     pub(crate) times: Times,
 }
 
@@ -111,7 +111,7 @@ impl PlanStateWriter {
         }
     }
 
-    /// Writes it, if it is time, and sees whether the run is told to end.
+    /// Writes the state if it is due, and checks for an order to stop.
     pub(crate) fn show_now_and_then(
         &mut self,
         plan: &Monitor,
@@ -129,7 +129,7 @@ impl PlanStateWriter {
         Ok(())
     }
 
-    /// Writes it.
+    /// Writes the state.
     pub(crate) fn show(
         &mut self,
         plan: &Monitor,
@@ -156,25 +156,33 @@ impl PlanStateWriter {
             "workers_in_all": self.workers.len(),
             "nodes": nodes(),
         });
-        // Who leaves has lost the server, as a rule.
+        // A driver that leaves has usually lost the server.
         let goes_on = || phase != Phase::Left && !self.stop.is_stopped();
         item::put(&self.client, TABLE, (&self.identity, state.to_string().as_bytes()), &goes_on)
     }
 }
 
-/// The state of the plan of the run on a server, a second old at most while the run goes on: a JSON object with
-/// `agent`, `environment`, `phase` (`running`; `over`, which stays as the last that was to be seen; `left` by a
-/// driver that has failed, for the next one), `env_steps`, `learner_steps`, `version_lag` (how many versions of the
-/// weights there were since those that were acted by last), `time_by_part` (as [`Summary`](crate::run::Summary) has
-/// it) and `operators`, as [`Monitor::to_json`] lists them. `driver` has its `host`, `pid` and `id`; `workers` has
-/// the first thousand of `workers_in_all`: for each its number `worker`, `env_steps`, `episodes`, `restarts`,
-/// `weights_version`, `version_lag` and how long ago it was heard of, `seen_seconds`. `nodes` has for each its
-/// `name`, `host`, `address`, `workers` that run and the `places` that they have, `restarts`, `env_steps`,
-/// `weights_version`, `seen_seconds` and `state` (`up`, `silent`, `gone`). Texts in it are
-/// [printable](super::printable). None if there is no run.
+/// The state of the plan of the run on a server, at most a second old while the run is active. It is a JSON
+/// object with these fields:
+///
+/// * `agent` and `environment`.
+/// * `phase`: `running`, `over` or `left`. The last state of a run that is over stays available. `left` means
+///   that the driver failed and the next one may resume the run.
+/// * `env_steps` and `learner_steps`.
+/// * `version_lag`: how many versions of the weights are newer than the last one that workers acted with.
+/// * `time_by_part`, as in [`Summary`](crate::run::Summary).
+/// * `operators`, as listed by [`Monitor::to_json`].
+/// * `driver`, with `host`, `pid` and `id`.
+/// * `workers`, the first thousand of `workers_in_all`. Each has its number `worker`, `env_steps`,
+///   `episodes`, `restarts`, `weights_version`, `version_lag` and `seen_seconds`, the time since its last
+///   message.
+/// * `nodes`. Each has `name`, `host`, `address`, the running `workers` and their `places`, `restarts`,
+///   `env_steps`, `weights_version`, `seen_seconds` and `state` (`up`, `silent`, `gone`).
+///
+/// All texts are [printable](super::printable). Returns `None` if there is no run.
 ///
 /// # Errors
-/// The server is lost, or what is in its table is no such object.
+/// The server is lost, or the table's item is no such object.
 pub fn look(client: &Client) -> Result<Option<String>> {
     let client = client.with_timeout(TIMEOUT);
     let info = client.server_info()?;
@@ -185,7 +193,7 @@ pub fn look(client: &Client) -> Result<Option<String>> {
     let columns = samples.first().map(relive_client::Sample::columns).transpose()?.unwrap_or_default();
     let state = columns.get(1).map(Tensor::to_vec::<u8>).transpose();
     let Some(bytes) = state.map_err(|error| RlError::state(WHAT, error))? else { return Ok(None) };
-    // Nodes and whoever has the token have a part in it.
+    // Nodes, and every owner of the token, contribute to it.
     let state = serde_json::from_slice(&bytes).map_err(|error| RlError::state(WHAT, error))?;
     Ok(Some(printable_json(state).to_string()))
 }

@@ -1,12 +1,11 @@
-//! Texts of others, as a terminal may print them.
+//! Makes texts from other processes safe for a terminal.
 
 use std::borrow::Cow;
 
 use serde_json::Value;
 
-/// A text in which characters that a terminal obeys are written out, as in `\u{1b}`: control characters other than
-/// tabs, and those that change the direction of what follows. What comes from another process goes through this
-/// before a person sees it.
+/// Escapes the characters that control a terminal, as in `\u{1b}`: control characters except tabs, and those
+/// that change the text direction. Apply this to every text from another process before displaying it.
 ///
 /// ```
 /// use relive_rl::watching::printable;
@@ -29,7 +28,7 @@ pub fn printable(text: &str) -> Cow<'_, str> {
     Cow::Owned(printable)
 }
 
-/// All texts of a value, names of fields as well.
+/// Makes all texts in a value printable, including the names of fields.
 pub(super) fn printable_json(value: Value) -> Value {
     match value {
         Value::String(text) => Value::String(printable(&text).into_owned()),

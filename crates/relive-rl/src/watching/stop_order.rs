@@ -1,4 +1,4 @@
-//! Telling a run to end, by way of its server.
+//! Orders a run to stop, through its server.
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
@@ -10,18 +10,19 @@ use relive_table::TableConfig;
 
 use crate::Result;
 
-/// The table whose one item is the newest order.
+/// The table with the newest order as its only item.
 const TABLE: &str = "stop";
 
-/// How long a server may take for an answer.
+/// The server's timeout for an answer.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
 pub(crate) fn table() -> TableConfig {
     TableConfig::new(TABLE).max_size(1)
 }
 
-/// Tells the driver of a run to end it in order, as Ctrl-C does: it sees that within a second. `driver` is what
-/// [`look`](crate::run::look) gives as the `id` of the `driver`; one that has taken its place since then goes on.
+/// Orders the driver of a run to stop it, as Ctrl-C does. The driver notices within a second. `driver` is the
+/// `id` of the `driver` in the output of [`look`](crate::run::look). If another driver has taken over since
+/// then, that one continues.
 ///
 /// # Errors
 /// The server is lost or has no run, or does not let this client write.
@@ -30,36 +31,36 @@ pub fn order_stop(client: &Client, driver: u64) -> Result<()> {
     Ok(client.with_timeout(TIMEOUT).insert(&step, &[(TABLE, 1.0)])?)
 }
 
-/// The orders to a driver.
+/// The orders to one driver.
 #[derive(Debug)]
 pub(crate) struct StopOrders {
     client: Client,
     id: u64,
-    /// Orders that there were when it looked last.
+    /// The number of orders at the last check.
     inserts: i64,
 }
 
 impl StopOrders {
-    /// Those to this driver, whose number no other has.
+    /// Creates the orders for this driver, with a unique id.
     pub(crate) fn new(client: &Client) -> StopOrders {
-        // JavaScript and others read it from JSON as a float64.
+        // JavaScript and other languages read it from JSON as a float64.
         let id = RandomState::new().hash_one(std::process::id()) >> 11;
         StopOrders { client: client.clone(), id, inserts: 0 }
     }
 
-    /// What tells this driver from others.
+    /// The id of this driver.
     pub(crate) fn id(&self) -> u64 {
         self.id
     }
 
-    /// Whether it is to end the run.
+    /// Whether the driver should stop the run.
     ///
     /// # Errors
-    /// The server is lost, or what is there is no order.
+    /// The server is lost, or the item is no order.
     pub(crate) fn is_stop(&mut self) -> Result<bool> {
         let client = self.client.with_timeout(TIMEOUT);
         let info = match client.server_info() {
-            // A server that is slow is waited for elsewhere.
+            // Other code waits for a slow server.
             Err(error) if error.kind() == ErrorKind::Timeout => return Ok(false),
             info => info?,
         };

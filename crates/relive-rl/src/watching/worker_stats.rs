@@ -1,4 +1,4 @@
-//! The workers of a run, as they are shown.
+//! Statistics of a run's workers, for observers.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,10 +9,10 @@ use serde_json::{Value, json};
 
 use crate::Acted;
 
-/// Workers that are listed one by one: a page of them is some hundred kilobytes.
+/// The maximum number of listed workers: their list takes a few hundred kilobytes.
 const MAX_LISTED: usize = 1_000;
 
-/// What is known of each worker of a run. Cheap to clone; clones share it.
+/// The statistics of each worker of a run. Cheap to clone; clones share them.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct WorkerStats(Arc<Mutex<BTreeMap<u32, OfWorker>>>);
 
@@ -27,7 +27,7 @@ struct OfWorker {
 }
 
 impl WorkerStats {
-    /// A process has joined as the worker of a number.
+    /// Counts a process that has joined as the worker with this number.
     pub(crate) fn joined(&self, worker: u32) {
         let mut members = self.0.lock();
         let member = members.entry(worker).or_default();
@@ -35,7 +35,7 @@ impl WorkerStats {
         member.seen = Some(Instant::now());
     }
 
-    /// A worker has told what it did.
+    /// Adds the report of a worker.
     pub(crate) fn acted(&self, acted: &Acted) {
         let mut members = self.0.lock();
         let member = members.entry(acted.worker).or_default();
@@ -45,12 +45,12 @@ impl WorkerStats {
         member.seen = Some(Instant::now());
     }
 
-    /// How many workers there were.
+    /// The number of workers so far.
     pub(crate) fn len(&self) -> usize {
         self.0.lock().len()
     }
 
-    /// The first thousand of them, where the newest weights are of this version.
+    /// The first thousand workers, given the version of the newest weights.
     pub(crate) fn listed(&self, newest: Option<u64>) -> Vec<Value> {
         let members = self.0.lock();
         let listed = members.iter().take(MAX_LISTED).map(|(worker, member)| {

@@ -2,7 +2,7 @@
 
 use relive_tensor::DType;
 
-/// An array: its numbers row by row, as they lie in the file.
+/// An array: its numbers row by row, in the byte order of the file.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Array {
     pub(crate) dtype: DType,
@@ -12,7 +12,7 @@ pub(crate) struct Array {
 
 const MAGIC: &[u8] = b"\x93NUMPY";
 
-/// Types of numbers by numpy's codes.
+/// Element types by numpy's codes.
 const TYPES: [(&str, DType); 11] = [
     ("<f4", DType::Float32),
     ("<f8", DType::Float64),
@@ -28,7 +28,7 @@ const TYPES: [(&str, DType); 11] = [
 ];
 
 impl Array {
-    /// Reads a file of an array.
+    /// Parses the file of an array.
     pub(super) fn parse(file: &[u8]) -> Result<Array, String> {
         let no_array = || "it is no array of numpy".to_owned();
         let major = *file.strip_prefix(MAGIC).and_then(|rest| rest.first()).ok_or_else(no_array)?;
@@ -49,12 +49,12 @@ impl Array {
         Ok(Array { dtype, shape, bytes })
     }
 
-    /// Rows, by the first dimension.
+    /// The length of the first dimension.
     pub(crate) fn rows(&self) -> usize {
         self.shape.first().copied().unwrap_or(0)
     }
 
-    /// The number at a place, counted over all.
+    /// The number at a flat index.
     #[expect(clippy::cast_precision_loss, reason = "whole numbers of data sets are small")]
     pub(crate) fn number(&self, index: usize) -> f64 {
         let size = self.dtype.size_bytes().unwrap_or(1);
@@ -77,7 +77,7 @@ impl Array {
     }
 }
 
-/// The type and shape that a header tells: the text of a dictionary in Python.
+/// The type and shape in a header, which is the text of a Python dictionary.
 fn described(header: &str) -> Result<(DType, Vec<usize>), String> {
     let value = |key: &str| {
         let rest = header.split_once(&format!("'{key}':")).map(|(_, rest)| rest.trim_start());

@@ -6,7 +6,7 @@ use super::array::Array;
 use super::zip::Archive;
 use crate::{Result, RlError};
 
-/// A file of arrays.
+/// An open file of arrays.
 pub(crate) struct Npz {
     archive: Archive,
     path: String,
@@ -16,7 +16,7 @@ impl Npz {
     /// Opens a file.
     ///
     /// # Errors
-    /// It cannot be read, or is no archive.
+    /// The file cannot be read, or is no archive.
     pub(crate) fn open(path: &Path) -> Result<Npz> {
         Ok(Npz { archive: Archive::open(path)?, path: path.display().to_string() })
     }
@@ -26,10 +26,10 @@ impl Npz {
         self.archive.names().filter_map(|name| name.strip_suffix(".npy"))
     }
 
-    /// The array of a name, if there is one.
+    /// The array with this name, if there is one.
     ///
     /// # Errors
-    /// It is damaged, or has values that are no plain numbers.
+    /// The array is damaged, or has elements that are not plain numbers.
     pub(crate) fn array(&mut self, name: &str) -> Result<Option<Array>> {
         match self.archive.read(&format!("{name}.npy")) {
             None => Ok(None),
@@ -40,7 +40,7 @@ impl Npz {
         }
     }
 
-    /// An error of this file, and of an array there.
+    /// Creates an error for an array of this file.
     pub(crate) fn refused(&self, array: &str, reason: impl Into<String>) -> RlError {
         RlError::Dataset { path: self.path.clone(), array: array.to_owned(), reason: reason.into() }
     }

@@ -1,4 +1,4 @@
-//! Arrays of numpy: archives of them, and each by itself.
+//! Numpy arrays, single and in archives.
 
 mod array;
 mod file;

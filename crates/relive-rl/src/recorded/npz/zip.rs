@@ -1,4 +1,4 @@
-//! Zip archives as numpy writes them: files that are stored or deflated, below 4 GiB.
+//! Zip archives as numpy writes them: stored or deflated files, below 4 GiB.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -9,21 +9,21 @@ use flate2::read::DeflateDecoder;
 
 use crate::{Result, RlError};
 
-/// Bytes of the record at the end of an archive, without its comment.
+/// The size of the record at the end of an archive, without its comment.
 const END: usize = 22;
 const END_SIGNATURE: u32 = 0x0605_4b50;
-/// Most bytes of an archive's comment.
+/// The maximum size of an archive's comment.
 const MAX_COMMENT: u64 = 65_535;
-/// Bytes of an entry of the directory, without names and comments.
+/// The size of a directory entry, without names and comments.
 const ENTRY: usize = 46;
 const ENTRY_SIGNATURE: u32 = 0x0201_4b50;
-/// Bytes of the head before a file's own bytes, without names.
+/// The size of the header before a file's content, without names.
 const HEAD: usize = 30;
 const HEAD_SIGNATURE: u32 = 0x0403_4b50;
-/// Largest archive: beyond it numbers of another format are needed.
+/// The maximum size of an archive: larger ones need the ZIP64 format.
 const MAX_BYTES: u64 = u32::MAX as u64;
 
-/// An archive whose directory was read.
+/// An archive with its parsed directory.
 pub(super) struct Archive {
     file: File,
     size_bytes: u64,
@@ -56,7 +56,7 @@ impl Archive {
         self.entries.iter().map(|entry| entry.name.as_str())
     }
 
-    /// The bytes of a file; none if there is no such file.
+    /// The content of a file; `None` if there is no such file.
     pub(super) fn read(&mut self, name: &str) -> Option<Result<Vec<u8>, String>> {
         let entry = self.entries.iter().find(|entry| entry.name == name)?;
         Some(unpacked(&mut self.file, self.size_bytes, entry))
@@ -86,7 +86,7 @@ fn directory(file: &mut File, size_bytes: u64) -> Result<Vec<Entry>, String> {
     Ok(entries)
 }
 
-/// The entry at a place of the directory, and where the next one is.
+/// Parses the directory entry at an offset. Returns it with the offset of the next one.
 fn entry(bytes: &[u8], at: usize) -> Option<(Entry, usize)> {
     (number32(bytes, at)? == ENTRY_SIGNATURE).then_some(())?;
     let [name, extra, comment] = [28, 30, 32].map(|place| number16(bytes, at + place).map(usize::from));
@@ -120,7 +120,7 @@ fn unpacked(file: &mut File, archive_bytes: u64, entry: &Entry) -> Result<Vec<u8
         0 => packed,
         8 => {
             let mut bytes = Vec::new();
-            // One byte more than there should be tells an archive that says less than it has.
+            // Reading one byte beyond the declared size detects a file that is larger than declared.
             let most = u64::from(entry.size_bytes) + 1;
             DeflateDecoder::new(&packed[..]).take(most).read_to_end(&mut bytes).map_err(|_| damaged())?;
             bytes
