@@ -75,7 +75,7 @@ impl Loggers {
         self.0.lock().loggers.push(Box::new(logger));
     }
 
-    /// Empties the files of all loggers, which may be those of a run that was killed before its first
+    /// Removes the files of all loggers, which may be those of a run that was killed before its first
     /// checkpoint.
     ///
     /// # Errors
