@@ -1,4 +1,4 @@
-//! Arrays of numbers that are read where they lie.
+//! Numeric arrays that are read in place.
 #![expect(unsafe_code, reason = "numpy's data is reached by pointer; the block says why it is sound")]
 
 use numpy::{PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
@@ -9,17 +9,17 @@ use relive_tensor::DType;
 use crate::array::canonical;
 use crate::dtypes::{dtype_of, numpy, unsupported};
 
-/// An array of numbers: row-major and little endian.
+/// A numeric array: row-major and little endian.
 pub(crate) struct Plain<'py> {
     array: Bound<'py, PyUntypedArray>,
     dtype: DType,
 }
 
 impl<'py> Plain<'py> {
-    /// What numpy makes an array of; without a copy if it is one and lies as it should.
+    /// Converts an object to an array; without a copy if it is one with the right layout.
     ///
     /// # Errors
-    /// Its elements have no fixed size, or numpy makes no array of it.
+    /// Its elements have no fixed size, or numpy cannot convert it.
     pub(crate) fn of(object: &Bound<'py, PyAny>) -> PyResult<Plain<'py>> {
         let py = object.py();
         let array = match object.cast::<PyUntypedArray>() {

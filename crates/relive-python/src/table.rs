@@ -31,7 +31,7 @@ impl Table {
         self.extensions.iter().map(|extension| extension.get().build()).collect()
     }
 
-    /// Binds the table to its server; an error if it has one already.
+    /// Binds the table to its server; fails if it already has one.
     pub(crate) fn serve_as(&self, handle: &TableHandle) -> PyResult<()> {
         self.handle.set(handle.clone()).map_err(|_| {
             PyValueError::new_err(format!(
@@ -49,7 +49,7 @@ impl Table {
         self.handle.get().is_some()
     }
 
-    /// A table of the same rules that nobody serves, for questions about its limiter.
+    /// A table with the same rules that is not served, to query its limiter.
     fn idle(&self) -> PyResult<PureTable> {
         PureTable::new(self.config.clone(), Vec::new()).map_err(invalid)
     }
@@ -57,9 +57,9 @@ impl Table {
 
 #[pymethods]
 impl Table {
-    /// `max_bytes` may be none; `sampler` and `remover` are `(kind, *arguments)`, `limiter` is `(samples_per_insert,
-    /// min_size_to_sample, min_diff, max_diff)`, `signature` a nest of array specs, `extensions` what else the table
-    /// runs.
+    /// `max_bytes` may be `None`; `sampler` and `remover` are `(kind, *arguments)`, `limiter` is
+    /// `(samples_per_insert, min_size_to_sample, min_diff, max_diff)`, `signature` is a nest of array specs, and
+    /// `extensions` lists the table's extensions.
     #[new]
     #[expect(clippy::too_many_arguments, reason = "the rules of a table, which Python names")]
     fn new(
