@@ -97,7 +97,7 @@ impl Table {
         &self.config.name
     }
 
-    /// Rules, sizes and counters, and who waits for what.
+    /// Rules, sizes and counters, and the waiters.
     fn info<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let Some(handle) = self.handle.get() else {
             let dict = info_dict(py, &self.idle()?.info())?;
@@ -150,7 +150,7 @@ fn selector_tuple<'py>(py: Python<'py>, kind: SelectorKind) -> PyResult<Bound<'p
     (name,).into_pyobject(py)
 }
 
-/// What `relive.reverb_types.TableInfo` is made of.
+/// The fields of `relive.reverb_types.TableInfo`.
 pub(crate) fn info_dict<'py>(py: Python<'py>, info: &TableInfo) -> PyResult<Bound<'py, PyDict>> {
     let config = &info.config;
     let limiter = &config.rate_limiter;
@@ -177,7 +177,7 @@ pub(crate) fn info_dict<'py>(py: Python<'py>, info: &TableInfo) -> PyResult<Boun
     Ok(dict)
 }
 
-/// The same with what a Relive server knows besides: bytes, and who waits for what.
+/// The same, with the data that only a Relive server has: bytes and waiters.
 pub(crate) fn status_dict<'py>(py: Python<'py>, status: &TableStatus) -> PyResult<Bound<'py, PyDict>> {
     let dict = info_dict(py, &status.info)?;
     dict.set_item("limiter_cursor", status.limiter_cursor)?;
@@ -194,7 +194,7 @@ pub(crate) fn status_dict<'py>(py: Python<'py>, status: &TableStatus) -> PyResul
     Ok(dict)
 }
 
-/// What chunks take, as entries of `dict`.
+/// The memory of chunks, as entries of `dict`.
 pub(crate) fn set_chunks(dict: &Bound<'_, PyDict>, chunks: &ChunkTotals) -> PyResult<()> {
     dict.set_item("num_chunks", chunks.chunks)?;
     dict.set_item("encoded_bytes", chunks.encoded_bytes)?;
