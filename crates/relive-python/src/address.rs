@@ -48,8 +48,8 @@ fn is_listened_at(port: u16) -> bool {
     hosts.iter().any(|&host| TcpStream::connect_timeout(&SocketAddr::new(host, port), PROBE).is_ok())
 }
 
-/// Strips the prefix of addresses of one server in gRPC's notation. A name that must be resolved may stand for many,
-/// unless it is this machine's or no name.
+/// Strips the prefix of gRPC's notation from the address of one server. A name that must be resolved may stand for
+/// several addresses, so its prefix stays, unless the name is this machine's or an IP address.
 pub(crate) fn of_one_server(address: &str) -> &str {
     let is_single = |rest: &&str| !rest.contains(',');
     let listed = ["ipv4:", "ipv6:"].iter().find_map(|prefix| address.strip_prefix(prefix)).filter(is_single);

@@ -12,8 +12,8 @@ use mimalloc::MiMalloc;
 #[global_allocator]
 static GLOBAL: BySize = BySize;
 
-/// Sizes of blocks that are placed in small pages: chunks of large steps. Larger blocks are mostly tables' indexes of
-/// their items, which are accessed all over, and batches, which are reused.
+/// Sizes of blocks that are placed in small pages: chunks of large steps. Larger blocks are mostly tables' records of
+/// their items, which are accessed in random order, and batches, which are reused.
 const LARGE_BYTES: Range<usize> = (16 << 10)..(1 << 20);
 
 /// Address space for such blocks; beyond it, they are placed with the others. One of mimalloc's arenas can have a

@@ -155,8 +155,8 @@ pub const BYTES_PER_TURN: usize = 256 << 10;
 /// The cost of a request in addition to its bytes.
 pub const REQUEST_COST_BYTES: usize = 4 << 10;
 
-/// Keys on the bulk path that are not held back until further requests are confirmed: a writer that waits for room
-/// would send in bursts, and the two sides would wait for each other in turn.
+/// Number of keys at which the bulk path sends a confirmation without waiting for further requests: otherwise, a writer
+/// that waits for room would send in bursts, and the two sides would wait for each other in turn.
 pub const KEYS_PER_CONFIRMATION: usize = 1_024;
 
 /// Open connections; more are refused. Each costs a descriptor and some ten kilobytes.

@@ -413,7 +413,8 @@ mod tests {
 
     use super::*;
 
-    /// The status between one thread's uncounted insert and another thread's delete.
+    /// The referenced bytes that the table reports while one thread's insert is not yet counted and another thread's
+    /// delete is.
     fn told_between(table: &TableHandle, keys: std::ops::Range<u64>) -> u64 {
         let who: Arc<str> = "test".into();
         let inserted: Vec<_> = keys

@@ -59,8 +59,8 @@ impl Engine {
         }
     }
 
-    /// Adds an empty table. It is not added to the configuration; after a restart, the next checkpoint restores it if
-    /// the configuration has it, too.
+    /// Adds an empty table. The configuration does not change: a restart restores the table from the next checkpoint
+    /// only if the configuration has it, too.
     ///
     /// # Errors
     /// `InvalidArgument` for rules out of range, or a name that another table has; `Exhausted` beyond

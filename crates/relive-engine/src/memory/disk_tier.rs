@@ -118,7 +118,7 @@ impl DiskTier {
     }
 }
 
-/// The share of `whole` in the ratio of `of` to `all`.
+/// The part of `whole` that is proportional to `of` out of `all`.
 pub(crate) fn part(whole: u64, of: u64, all: u64) -> u64 {
     let part = u128::from(whole) * u128::from(of) / u128::from(all.max(1));
     u64::try_from(part).unwrap_or(whole).min(whole)

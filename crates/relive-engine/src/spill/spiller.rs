@@ -83,8 +83,8 @@ impl Spiller<'_> {
         self.compact()
     }
 
-    /// The next chunks to move: equal shares of those that were never on disk and those that were read back, so that
-    /// neither displaces the other.
+    /// The next chunks to move: chunks that were never on disk and chunks that were read back, in proportion to their
+    /// bytes in memory, so that neither kind displaces the other.
     fn step(&self, sweep: &mut Sweep, is_idle: bool) -> Step {
         let (returned, resident) = (self.tier.returned.size_bytes(), self.tier.resident_bytes());
         let share = part(self.step_bytes, returned, resident);

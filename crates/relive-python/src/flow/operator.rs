@@ -31,7 +31,7 @@ pub(super) enum Operator {
     /// Lists of consecutive items: the length, and the distance between their starts.
     Window(usize, usize),
     Prefetch(usize),
-    /// The maximum number of seconds until the next item.
+    /// The maximum wait for an item, in seconds.
     Timeout(f64),
     Retry(u32),
     Take(usize),

@@ -39,8 +39,8 @@ pub(super) trait Shows: Send {
     /// Calls the learner's bridge with the batch; returns its answer.
     fn learn<'py>(&self, bridge: &Bound<'py, PyAny>, batch: &Self::Batch) -> PyResult<Bound<'py, PyAny>>;
 
-    /// The part of a batch for one of several learners, and the factor between its steps and those of all: each has
-    /// batches of its own, unless a batch is divided.
+    /// The part of a batch for one of several learners, and the factor from its steps to those of all learners: 1 if
+    /// each learner has batches of its own, more if a batch is divided.
     fn part(batch: Self::Batch, _: &Peers) -> Result<(Self::Batch, u64)> {
         Ok((batch, 1))
     }
