@@ -70,7 +70,7 @@ fn show(help: &clap::Error) -> Failure {
     }
 }
 
-/// Describes what is wrong with a command line, and names the help to read.
+/// Describes the error in a command line, and names the help to read.
 fn complaint(error: &clap::Error, line: &[OsString]) -> String {
     if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
         return "no command given; see `relive --help`".to_owned();

@@ -23,7 +23,7 @@ pub(crate) enum Kind {
     Refused = 6,
 }
 
-/// The unsuccessful end of a command.
+/// The failure of a command.
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// It failed with a message.

@@ -51,7 +51,7 @@ pub const MIN_CHECKPOINT_INTERVAL: Duration = Duration::from_secs(1);
 /// costs a server next to nothing.
 pub const MAX_NAMED_COLUMNS: usize = 4_096;
 
-/// Depth of such a structure: what the protocol accepts in a signature.
+/// Depth of such a structure: the protocol's limit for signatures.
 pub const MAX_NAMED_DEPTH: usize = 32;
 
 /// Containers and columns of such a structure, empty containers among them.

@@ -69,8 +69,8 @@ impl Background {
         })
     }
 
-    /// Returns a function that serves the tables it is called with: the first ones at `first`, and later ones at
-    /// `then`, if it is given. The log calls the tables `what`.
+    /// Returns a function that serves the tables it is called with: at `first` for the first call, and at `then`, if
+    /// given, for later ones. The log calls the tables `what`.
     #[must_use]
     pub fn serving(
         &self,

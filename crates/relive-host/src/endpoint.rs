@@ -73,7 +73,7 @@ impl Endpoint {
         self
     }
 
-    /// Sets which clients may do what.
+    /// Sets the access rules for clients.
     #[must_use]
     pub fn access(mut self, access: Access) -> Self {
         self.access = Some(Asked::Ready(access));
@@ -188,7 +188,7 @@ fn listening(reserved: Reserved) -> Result<(TcpListener, SocketAddr)> {
 /// An [`Endpoint`] that listens: its address is known before the tables exist.
 #[derive(Debug)]
 pub struct Bound {
-    /// At least one; processes on this machine need what the first entrance requires.
+    /// At least one; the first entrance's rules also apply to processes on this machine.
     entrances: Vec<Entrance>,
     address: SocketAddr,
     open_address: Option<SocketAddr>,

@@ -101,11 +101,11 @@ impl<'py> Value<'py> {
         match self {
             Value::Array { array, .. } if array.len() > 0 => {
                 let len = array.len() * array.dtype().itemsize();
-                // SAFETY: the array was C-contiguous, so its elements are `len` bytes from its data pointer on:
-                // pointer and length are read together, and an array that was resized has as many as it says. They
-                // live as long as the array, which `self` keeps; no Python code runs while they are borrowed. Another
-                // thread that writes to them without the interpreter makes values that nobody wrote, as with a copy
-                // by numpy.
+                // SAFETY: the array was C-contiguous, so its elements are the `len` bytes from its data pointer on.
+                // Pointer and length are read together, so they also match for an array that was resized. The elements
+                // live as long as the array, which `self` keeps alive, and no Python code runs while they are borrowed.
+                // If another thread writes to them without the interpreter, the values may be torn, as with a copy by
+                // numpy.
                 unsafe {
                     let object = array.as_array_ptr();
                     std::slice::from_raw_parts((*object).fields.data.cast::<u8>(), len)
@@ -153,8 +153,8 @@ impl<'py> Value<'py> {
 /// A numpy scalar of a fixed size; `None` for anything else.
 fn numpy_scalar<'py>(object: &Bound<'py, PyAny>) -> PyResult<Option<Value<'py>>> {
     let py = object.py();
-    // SAFETY: both calls are made with the interpreter and a live object, which is a numpy scalar where its type says
-    // so; the description that is given is a new reference, or null with an exception set.
+    // SAFETY: both calls hold the interpreter and pass a live object, which is a numpy scalar if its type says so. The
+    // returned description is a new reference, or null with an exception set.
     let descr = unsafe {
         let generic = npyffi::get_type_object(py, npyffi::NpyTypes::PyGenericArrType_Type);
         if pyo3::ffi::PyObject_TypeCheck(object.as_ptr(), generic) == 0 {
@@ -169,8 +169,7 @@ fn numpy_scalar<'py>(object: &Bound<'py, PyAny>) -> PyResult<Option<Value<'py>>>
     let dtype = dtype_of(&descr)?.filter(|dtype| dtype.size_bytes().is_some() && is_own);
     let Some(dtype) = dtype else { return Ok(None) };
     let mut bytes = [0; MAX_SCALAR_BYTES];
-    // SAFETY: the scalar is of one of numpy's own numeric types, of at most as many bytes as there is room for, which
-    // are written there.
+    // SAFETY: the scalar has one of numpy's own numeric types, and the buffer has room for the bytes that are written.
     unsafe { PY_ARRAY_API.PyArray_ScalarAsCtype(py, object.as_ptr(), bytes.as_mut_ptr().cast()) };
     Ok(Some(Value::Scalar { dtype, bytes }))
 }
@@ -323,8 +322,8 @@ fn ready_elements<T: relive_tensor::Element>(object: &Bound<'_, PyAny>) -> PyRes
     if !is_ready || array.len() == 0 {
         return Ok(is_ready.then(Vec::new));
     }
-    // SAFETY: the array is C-contiguous and of `T`s in this machine's byte order, so that `len` of them lie from its
-    // data pointer on, perhaps not aligned; they are copied as bytes while the GIL is held and `array` is alive.
+    // SAFETY: the array is C-contiguous and its `T`s are in this machine's byte order, so `len` of them follow its data
+    // pointer, possibly unaligned. They are copied as bytes while the GIL is held and `array` is alive.
     let bytes = unsafe {
         let object = array.as_array_ptr();
         std::slice::from_raw_parts((*object).fields.data.cast::<u8>(), array.len() * size_of::<T>())

@@ -80,10 +80,10 @@ impl<'py> Shared<'py> {
         let end = size.and_then(|size| offset.checked_add(size));
         assert!(end.is_some_and(|end| end <= self.len), "the array lies in its block");
         assert_eq!(offset % ALIGNMENT, 0, "the array begins with a line");
-        // SAFETY: from `data` + `offset` on there are as many bytes as `dims` and the dtype need (asserted), aligned
-        // to 64. They live in a Vec inside `owner` (whose move leaves them in place, and, unlike a box's, claims
-        // nothing about them) or in the batch that it keeps, which are never touched while `owner` lives; nothing
-        // else has a reference to them.
+        // SAFETY: `data` + `offset` points to as many bytes as `dims` and the dtype need (asserted), aligned to 64.
+        // They live in a Vec inside `owner` (moving it leaves them in place and, unlike moving a box, asserts nothing
+        // about aliasing) or in the batch that it keeps. Neither is touched while `owner` lives, and nothing else
+        // refers to them.
         unsafe { array_over(self.data.add(offset), dtype, dims, NPY_ARRAY_CARRAY, self.owner.as_any()) }
     }
 }
@@ -100,8 +100,8 @@ pub(crate) fn read_only<'py>(py: Python<'py>, tensor: &Tensor) -> PyResult<Optio
     match seen.get().0.bytes() {
         // numpy aligns complex numbers by their parts, and no type is wider than those.
         Some(bytes) if bytes.as_ptr().addr().is_multiple_of(align_of::<u64>()) => {
-            // SAFETY: a tensor has as many bytes as its shape and dtype need. They are behind a reference count of
-            // the tensor in `seen`, are never written to, and the array may not be written to either.
+            // SAFETY: a tensor has as many bytes as its shape and dtype need. The tensor in `seen` keeps them alive by
+            // a reference count, they are never written to, and the array is read-only.
             let array = unsafe {
                 array_over(
                     bytes.as_ptr().cast_mut(),
@@ -120,9 +120,9 @@ pub(crate) fn read_only<'py>(py: Python<'py>, tensor: &Tensor) -> PyResult<Optio
 /// An array over memory that `owner` keeps alive.
 ///
 /// # Safety
-/// From `data` on there are as many bytes as `dims` and the dtype need, aligned for it. They live where they are
-/// while `owner` does; if the flags have them written to, nothing else has a reference to them, and otherwise nobody
-/// writes to them.
+/// `data` is aligned for the dtype and points to as many bytes as `dims` and the dtype need. They stay in place while
+/// `owner` lives. If the flags make the array writable, nothing else refers to them; otherwise, they are never written
+/// to.
 unsafe fn array_over<'py>(
     data: *mut u8,
     dtype: DType,
@@ -159,8 +159,7 @@ unsafe fn array_over<'py>(
 /// Bytes that `owner` keeps alive, as a writable array.
 ///
 /// # Safety
-/// The bytes begin where elements of the dtype may. They stay where they are for as long as `owner` lives, and
-/// nothing else has a reference to them.
+/// The bytes are aligned for the dtype. They stay in place while `owner` lives, and nothing else refers to them.
 pub(crate) unsafe fn over_bytes<'py>(
     owner: &Bound<'py, PyAny>,
     (data, len): (*mut u8, usize),
@@ -169,6 +168,6 @@ pub(crate) unsafe fn over_bytes<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let size = dtype.size_bytes().map(|size| dims.iter().product::<usize>() * size);
     assert_eq!(size, Some(len), "the bytes are exactly the array's");
-    // SAFETY: as the caller says, and there are as many bytes as needed.
+    // SAFETY: as the caller promises, and the length was checked.
     unsafe { array_over(data, dtype, dims, NPY_ARRAY_CARRAY, owner) }
 }

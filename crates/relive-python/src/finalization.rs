@@ -73,8 +73,8 @@ mod glibc {
 
     impl Drop for Stays {
         fn drop(&mut self) {
-            // SAFETY: it was pushed in this thread, and handlers that were pushed after it belong to calls that have
-            // returned: this thread is at its end.
+            // SAFETY: it was pushed in this thread, and all handlers pushed after it belong to calls that have
+            // returned: this thread is about to end.
             let buffer = unsafe {
                 _pthread_cleanup_pop(self.0, 0);
                 Box::from_raw(self.0)

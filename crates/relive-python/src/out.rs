@@ -37,7 +37,7 @@ pub(crate) struct Writing {
 }
 
 impl Out {
-    /// Checks what can be checked before the first batch.
+    /// Checks the arrays as far as possible without a batch.
     ///
     /// # Errors
     /// `TypeError` for objects that are not arrays or have a type that no column has; `ValueError` for arrays that
@@ -208,11 +208,11 @@ impl Writing {
     pub(crate) fn slices(&mut self) -> impl Iterator<Item = Option<&mut [u8]>> {
         self.ranges.iter().map(|range| {
             let range = range.as_ref()?;
-            // SAFETY: the range was read off an array that was C-contiguous, writable and of plain numbers, and which
-            // this value keeps alive; numpy frees or moves the memory of an array only with its last reference
-            // (`resize` refuses one that has others, unless it is told not to look). No other call of this module has
-            // a slice of it (`IN_USE`), and ranges of one value do not overlap. Python code that reads or writes it
-            // meanwhile sees what it would see with any call of numpy that has an `out`.
+            // SAFETY: the range is that of an array that was C-contiguous, writable and numeric, and which this value
+            // keeps alive. numpy frees or moves the memory of an array only with its last reference (`resize` refuses
+            // an array with other references, unless the check is disabled). No other call of this module has a slice
+            // of it (`IN_USE`), and ranges of one value do not overlap. Python code that accesses it meanwhile sees the
+            // same as with any numpy call that has an `out`.
             Some(unsafe {
                 std::slice::from_raw_parts_mut(
                     std::ptr::with_exposed_provenance_mut(range.start),

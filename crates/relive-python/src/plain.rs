@@ -49,10 +49,10 @@ impl<'py> Plain<'py> {
             return &[];
         }
         let len = self.array.len() * self.array.dtype().itemsize();
-        // SAFETY: the array is C-contiguous, so its elements are `len` bytes from its data pointer on: pointer and
-        // length are read together. They live as long as the array, which `self` keeps: numpy refuses to resize an
-        // array that others refer to. A thread that writes to them meanwhile makes values that nobody wrote, as with
-        // a copy by numpy.
+        // SAFETY: the array is C-contiguous, so its elements are the `len` bytes from its data pointer on; pointer and
+        // length are read together. They live as long as the array, which `self` keeps alive: numpy refuses to resize
+        // an array with other references. If a thread writes to them meanwhile, the values may be torn, as with a copy
+        // by numpy.
         unsafe {
             let object = self.array.as_array_ptr();
             std::slice::from_raw_parts((*object).fields.data.cast::<u8>(), len)

@@ -54,7 +54,7 @@ pub(crate) fn runtime() -> PyResult<Arc<Runtime>> {
     Ok(runtime?)
 }
 
-/// Describes what a call waits for; evaluated when the wait is long.
+/// Describes the condition that a call waits for; evaluated only when the wait is long.
 pub(crate) type Reason<'a> = Pin<Box<dyn Future<Output = String> + Send + 'a>>;
 
 /// Waits for `future` with the interpreter released.
@@ -86,8 +86,8 @@ where
     wait_in_slices(py, &runtime, future, || notices.tell_if_due(py, &runtime, &reason))
 }
 
-/// Waits for a call that blocks its thread for one slice at a time. If the call itself should keep a limit, it is
-/// abandoned a little after it: an absent server keeps no limits.
+/// Waits for a call that blocks its thread for one slice at a time. The server should keep the limit itself; since an
+/// unreachable server cannot, the wait ends slightly after the limit.
 pub(crate) fn wait_by<'r, T: Send>(
     py: Python<'_>,
     what: &str,

@@ -7,7 +7,7 @@ pub(super) struct Problem {
     pub(super) text: String,
 }
 
-/// The parser's names of types, at the end of its messages, and what a user must write.
+/// The parser's names of types, at the end of its messages, and their replacements for users.
 const EXPECTED: [(&str, &str); 6] = [
     ("expected f64", "expected a number"),
     ("expected i64", "expected a whole number"),

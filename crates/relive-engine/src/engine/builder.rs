@@ -110,8 +110,8 @@ impl EngineBuilder {
         self
     }
 
-    /// Bounds the memory of the chunks of all tables, including those that are being received or sent. Above the bound,
-    /// writers wait ([`MemoryGate`](crate::MemoryGate)). Each writer may exceed the bound by what it sends at once.
+    /// Bounds the memory of all chunks, including chunks in transit from and to clients. Above the bound, writers wait
+    /// ([`MemoryGate`](crate::MemoryGate)). Each writer may exceed the bound by the size of one request.
     #[must_use]
     pub fn max_bytes(mut self, max_bytes: u64) -> Self {
         self.max_bytes = Some(max_bytes);

@@ -12,7 +12,7 @@ use crate::error::EngineError;
 use crate::sync::wall_clock;
 
 impl Engine {
-    /// Writes a snapshot of all tables and returns what the checkpointer wrote. It blocks until then, while the tables
+    /// Writes a snapshot of all tables and returns the checkpointer's result. It blocks until then, while the tables
     /// stay in use; see [`request_checkpoint`](Self::request_checkpoint).
     ///
     /// # Errors

@@ -41,7 +41,7 @@ impl ShardedTable {
         Ok((NEVER_WAITED, slot))
     }
 
-    /// Appends a request to the queue and serves what can be served, possibly the request itself.
+    /// Appends a request to the queue and serves all requests that can proceed, possibly including the new one.
     fn wait(&self, mut waiter: WaitingSample) -> Result<u64, EngineError> {
         let mut waiting = self.queue.lock();
         if let Some(why) = &waiting.ended {

@@ -72,7 +72,7 @@ impl Change<'_> {
         Ok(())
     }
 
-    /// Appends a request to the queue and serves what can be served, possibly the request itself.
+    /// Appends a request to the queue and serves all requests that can proceed, possibly including the new one.
     pub(crate) fn enqueue_sample(
         &mut self,
         request: SampleRequest,

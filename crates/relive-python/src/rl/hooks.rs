@@ -36,7 +36,7 @@ pub(super) fn hooks(on_step: Option<Py<PyAny>>, on_batch: Option<Py<PyAny>>, rai
     hooks
 }
 
-/// Reports to a bridge what was learned from its batch.
+/// Reports the learner's results for an observed batch to its bridge.
 fn tell(py: Python<'_>, bridge: &Py<PyAny>, seen: Py<PyAny>, learnt: &Learnt) -> PyResult<()> {
     let metrics = PyDict::new(py);
     learnt.metrics.iter().try_for_each(|(name, value)| metrics.set_item(*name, *value))?;

@@ -47,7 +47,7 @@ pub(super) struct SampleSession {
     last_batch: usize,
     out: VecDeque<Bytes>,
     budget: StreamBudget,
-    /// What `out` holds, and what the connection has taken from it.
+    /// The bytes in `out`, and those that the connection has taken from it.
     load: Option<Load>,
     stop: Stop,
     _count: StreamCount,

@@ -1,4 +1,5 @@
-//! The bounded connections to metrics and the dashboard. One too many displaces the one that has been idle for longest.
+//! The connections to metrics and the dashboard. At the maximum, a new connection displaces the one that has been idle
+//! for longest.
 
 use std::collections::HashMap;
 use std::sync::Arc;

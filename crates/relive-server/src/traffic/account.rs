@@ -38,8 +38,7 @@ struct State {
     next_id: u64,
     meters: HashMap<u64, Arc<Meter>>,
     hosts: Hosts,
-    /// The streams that wait with a request that has begun, in the order of their streams, and with one that has not,
-    /// in order of arrival.
+    /// The waiting streams: those whose request has begun, ordered by stream, and the others, in order of arrival.
     growing: BTreeMap<u64, Waker>,
     coming: BTreeMap<u64, Waker>,
     /// The stream whose load may exceed the bound.

@@ -1,4 +1,4 @@
-//! Compares what a client has moved with what it had to move.
+//! Measures whether a client moves its bytes fast enough.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

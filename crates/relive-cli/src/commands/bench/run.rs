@@ -45,7 +45,7 @@ pub(crate) async fn run(options: Options) -> Result {
     is_there.map(drop).map_err(|error| options.target.lost(error))
 }
 
-/// A run whose clients failed or made no progress did not measure what was requested.
+/// Fails if clients failed or made no progress: the run then did not measure the requested load.
 fn judge(work: &Work, options: &Options, hindrance: &Hindrance) -> Result {
     let tallies = || [&work.inserts, &work.samples].into_iter().flatten();
     if let Some(error) = tallies().flat_map(|tally| &tally.errors).next() {

@@ -109,7 +109,7 @@ impl Filter {
             Filter::All => true,
             Filter::Host(host) => line.host == *host,
             Filter::Node(node) => {
-                // Other nodes have taken over the numbers of one that is gone.
+                // The worker numbers of a node that is gone now belong to other nodes.
                 if node.places.is_empty() {
                     return line.host == node.host;
                 }

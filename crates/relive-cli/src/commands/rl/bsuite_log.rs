@@ -7,8 +7,8 @@ use relive_env::{Action, EnvError, Environment, EnvironmentSpec, TimeStep, ViewM
 
 type Log = (BsuiteId, Vec<LogRow>);
 
-/// Holds the log of the training environment. The first environment created is the training one, created to read its
-/// spec; its seed identifies it. Those of evaluations and demonstrations have other seeds.
+/// Holds the log of the training environment. Its seed is that of the first environment created, which only provides
+/// the spec. Environments of evaluations and demonstrations have other seeds.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Kept {
     seed: Arc<OnceLock<u64>>,

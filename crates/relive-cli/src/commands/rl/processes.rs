@@ -231,7 +231,7 @@ impl Executor {
         Ok(Some(board))
     }
 
-    /// The settings that make the actors of a run processes, if they are to be.
+    /// The settings of the actors' processes, if the actors are processes.
     pub(super) fn processes(&self) -> Result<Option<Processes>> {
         if !self.is_apart() {
             return Ok(None);

@@ -144,7 +144,7 @@ fn read(folder: &Path, who: Who) -> Result<Vec<Line>> {
             Err(_) if number + 1 == text.lines().count() => break,
             line => line.map_err(|error| unread(&format_args!("line {}: {error}", number + 1)))?,
         };
-        // A resumed run with a server may report again what came after its last state.
+        // A run on a server that was resumed may report again the episodes after its last state.
         let moment = |line: &Line| [line.env_steps, line.learner_steps];
         while lines.last().is_some_and(|last| moment(last) > moment(&line)) {
             lines.pop();

@@ -60,8 +60,8 @@ const CONTINUOUS: [(&str, u64); 5] = [
 ];
 
 impl Suite {
-    /// Its tasks, with a share of their full steps and episodes: bsuite's own number of episodes, within so many steps
-    /// that two agents on all tasks take less than an hour on two processors.
+    /// The suite's tasks, with `scale` of their full length. A bsuite task has bsuite's own number of episodes, but at
+    /// most so many steps that two agents take less than an hour for all tasks on two processors.
     pub(super) fn tasks(self, scale: f64) -> Vec<Task> {
         match self {
             Suite::Bsuite => BSUITE.into_iter().map(|(id, length)| of_bsuite(id, length, scale)).collect(),
