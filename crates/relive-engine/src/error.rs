@@ -132,7 +132,7 @@ pub enum EngineError {
     /// No checkpointer can write a checkpoint of this kind.
     #[error("{reason}")]
     CheckpointRefused {
-        /// What is missing, or not supported.
+        /// The missing or unsupported feature.
         reason: String,
     },
     /// A checkpoint could not be written. Earlier ones stay valid.

@@ -16,9 +16,9 @@ use crate::memory::Memory;
 /// Which rules a restored table uses.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Rules {
-    /// Those of the snapshot, as with dm-reverb: the table continues as before the restart. Three rules keep their
+    /// Those of the snapshot, as with dm-reverb: the table continues as before the restart. The following keep their
     /// configured values: `WithoutReplacement` where the snapshot says `Uniform` (dm-reverb's files cannot express it),
-    /// `max_bytes` where the snapshot has none, and the number of shards.
+    /// `max_bytes` where the snapshot has none, the number of shards, `seed` and `allow_never_sampled`.
     #[default]
     Stored,
     /// Those of the builder. The remover evicts the items beyond a smaller `max_size` or `max_bytes`.
@@ -94,7 +94,7 @@ impl EngineBuilder {
     }
 }
 
-/// Keeps the rules that dm-reverb's files cannot express, and those that are no state of a table.
+/// Keeps the rules that dm-reverb's files cannot express, and the settings that are not part of a table's state.
 fn keep_what_cannot_be_stored(stored: &mut TableConfig, given: &TableConfig) {
     for (stored, given) in [(&mut stored.sampler, given.sampler), (&mut stored.remover, given.remover)] {
         if *stored == SelectorKind::Uniform && given == SelectorKind::WithoutReplacement {
