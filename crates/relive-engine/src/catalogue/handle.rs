@@ -241,8 +241,8 @@ impl TableHandle {
 
     /// Proposes `structure` as the structure of this table's items; its leaves, in flattening order, are the columns.
     /// The table keeps the first proposal for its lifetime, even after [`reset`](Self::reset). A different proposal
-    /// with as many columns invalidates the structure: items would come back under wrong names. A table with a
-    /// signature keeps the signature's structure. Returns whether `structure` is the valid one.
+    /// with the same number of columns invalidates the structure: items would come back under wrong names. A table with
+    /// a signature keeps the signature's structure. Returns whether `structure` is the valid one.
     ///
     /// ```
     /// use relive_engine::Engine;
