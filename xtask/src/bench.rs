@@ -1,4 +1,4 @@
-//! `cargo xtask bench`: ours beside dm-reverb's, in turn, on this machine.
+//! `cargo xtask bench`: Relive and dm-reverb in turn, on this machine.
 
 use std::path::Path;
 use std::process::Command;
@@ -35,14 +35,14 @@ pub(crate) struct Options {
     arguments: Vec<String>,
 }
 
-/// Builds what is shipped and runs the comparison.
+/// Builds release binaries and runs the comparison.
 pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
     if options.agents {
         let program = binary::build(root, "relive-benches", "agents", Profile::Release)?;
         return process::run(Command::new(program).args(&options.arguments).current_dir(root));
     }
     if options.shapes {
-        // Nobody there needs dm-reverb.
+        // This comparison does not need dm-reverb.
         return process::run(shapes(root, &options.arguments)?.current_dir(root));
     }
     let reverb = python::INTEROP.python(root)?;

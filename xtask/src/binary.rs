@@ -1,4 +1,4 @@
-//! Building the binaries that other programs are run against.
+//! Builds the binaries that other programs run against.
 
 use std::path::{Path, PathBuf};
 
@@ -6,12 +6,12 @@ use anyhow::{Result, ensure};
 
 use crate::{process, workspace};
 
-/// How the binary is optimised.
+/// The optimization profile of a binary.
 #[derive(Clone, Copy)]
 pub(crate) enum Profile {
-    /// The profile of the tests: built already when they were.
+    /// The profile of the tests, which have usually built it already.
     Dev,
-    /// What is shipped and measured.
+    /// The profile that is shipped and measured.
     Release,
 }
 

@@ -1,4 +1,4 @@
-//! `cargo xtask ci`: what has to pass before a merge.
+//! `cargo xtask ci`: the checks that must pass before a merge.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use anyhow::Result;
 use crate::phases::Phases;
 use crate::{dependencies, fuzz, interop, process, test};
 
-/// Runs every phase, the quickest to fail first, and prints how long each took.
+/// Runs every phase, those that fail fastest first, and prints how long each took.
 pub(crate) fn run(root: &Path) -> Result<()> {
     let mut phases = Phases::default();
     phases.run("fmt", || cargo(root, &["fmt", "--all", "--check"]))?;
@@ -28,7 +28,7 @@ fn cargo(root: &Path, arguments: &[&str]) -> Result<()> {
     process::run(process::cargo().current_dir(root).args(arguments))
 }
 
-/// Everything else is built with all features, since the program and the Python module have them on.
+/// All other builds use all features, because the program and the Python module enable them.
 fn features(root: &Path) -> Result<()> {
     cargo(root, &["check", "--package", "relive-checkpoint", "--no-default-features", "--all-targets"])?;
     cargo(root, &["check", "--package", "relive", "--features", "gpu"])?;

@@ -13,7 +13,7 @@ use crate::process;
 /// The environment. A pole can be kept up for 500 steps at most.
 const ENVIRONMENT: &str = "CartPole-v1";
 
-/// What the trained agent must earn on average.
+/// The mean return that the trained agent must reach.
 const ENOUGH: f64 = 400.0;
 
 #[derive(Args)]
@@ -29,7 +29,7 @@ pub(crate) struct Options {
     steps: u32,
 }
 
-/// Builds the program, trains with it, and checks that what was learned is good.
+/// Builds the program, trains with it, and checks the trained agent.
 pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
     let program = binary::build(root, "relive-cli", "relive", Profile::Release)?;
     let folder = root.join("target/demo");

@@ -1,8 +1,8 @@
-//! `cargo xtask dependencies`: what comes with us has a licence that `deny.toml` allows, is none of what it bans, and
-//! is from the usual registry.
+//! `cargo xtask dependencies`: checks that every dependency has a licence that `deny.toml` allows, is not banned there,
+//! and comes from the usual registry.
 //!
-//! `cargo deny check` looks at the same rules and more, above all at advisories, for which it needs the network and
-//! itself; this needs nothing, so that every merge is looked at.
+//! `cargo deny check` checks the same rules and more, above all advisories, but needs the network and an installation;
+//! this command needs neither, so that every merge is checked.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -15,7 +15,7 @@ use spdx::{Expression, LicenseReq, ParseMode};
 
 use crate::process;
 
-/// The part of `deny.toml` that is looked at.
+/// The part of `deny.toml` that is checked.
 #[derive(Deserialize)]
 struct Rules {
     licenses: Licenses,
@@ -28,7 +28,7 @@ struct Licenses {
     exceptions: Vec<Exception>,
 }
 
-/// Licences that one package may have besides.
+/// Additional licences that one package may have.
 #[derive(Deserialize)]
 struct Exception {
     name: String,
@@ -61,7 +61,7 @@ impl Rules {
     fn fault(&self, package: &Package) -> Option<String> {
         let Package { name, version, source, license, .. } = package;
         let told = |why: String| Some(format!("  {name} {version} {why}"));
-        // Without a source it is one of the workspace's own.
+        // A package without a source belongs to the workspace.
         let source = source.as_ref()?;
         if !source.is_crates_io() {
             return told(format!("comes from {source}"));

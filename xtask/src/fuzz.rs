@@ -1,8 +1,8 @@
-//! `cargo xtask fuzz`: every decoder under libFuzzer, for some time each.
+//! `cargo xtask fuzz`: fuzzes every decoder with libFuzzer for some time.
 //!
-//! `cargo fuzz` would do, but needs a nightly compiler or a switch that pretends to be one. What libFuzzer needs of
-//! the compiler are counters and comparisons, which a stable one writes as well; memory is safe without a sanitizer
-//! where there is no `unsafe`.
+//! `cargo fuzz` would also work, but needs a nightly compiler or a switch that pretends to be one. libFuzzer needs
+//! counters and comparisons from the compiler, which a stable one emits as well; code without `unsafe` is memory-safe
+//! without a sanitizer.
 
 use std::fs;
 use std::path::Path;
@@ -24,29 +24,29 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// Every target, long enough to see that it works and to find what is near to the committed corpus.
+    /// Every target, long enough to see that it works and to find failures near the committed corpus.
     pub(crate) fn briefly() -> Self {
         Self { seconds: 5, only: Vec::new() }
     }
 }
 
-/// Where the compiler counts what was reached, and shows what is compared.
+/// Makes the compiler count coverage and report comparisons.
 const FLAGS: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
     -Cllvm-args=-sanitizer-coverage-trace-compares --cfg fuzzing -Ccodegen-units=1";
 
-/// Bytes of the longest input.
+/// Maximum length of an input in bytes.
 const MAX_LEN: u32 = 8192;
 
-/// Fuzzes each target from the committed corpus on. What is found is left in `fuzz/artifacts/`, inputs that reach
-/// something new in `target/fuzz/corpus/`.
+/// Fuzzes each target, starting with the committed corpus. Failures are left in `fuzz/artifacts/`, inputs with new
+/// coverage in `target/fuzz/corpus/`.
 pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
     let metadata = workspace::metadata(root)?;
     let folder = metadata.target_directory.join("fuzz").into_std_path_buf();
     let targets = targets(root, &options.only)?;
     let host = process::host()?;
     let mut build = process::cargo();
-    // Build scripts are not what is fuzzed; with a target they go without the flags.
+    // Build scripts are not fuzzed; with an explicit target, they are built without the flags.
     build.current_dir(root).args([
         "build",
         "--release",
@@ -74,7 +74,7 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// The names of the targets, of which all that are asked for must be there.
+/// The names of the targets; all requested ones must exist.
 fn targets(root: &Path, only: &[String]) -> Result<Vec<String>> {
     let mut all = Vec::new();
     for entry in fs::read_dir(root.join("fuzz/fuzz_targets"))? {

@@ -1,5 +1,5 @@
-//! `cargo xtask interop`: both sides against dm-reverb's own, over the wire, programs written for dm-reverb on ours,
-//! and flows against Ray's iterators, and runs on a cluster of Ray.
+//! `cargo xtask interop`: Relive's server and client against dm-reverb's over the wire, programs for dm-reverb on
+//! Relive, flows against Ray's iterators, and runs on a Ray cluster.
 
 use std::path::Path;
 use std::process::Command;
@@ -32,7 +32,7 @@ enum Suite {
     Ray,
 }
 
-/// Builds what is under test and runs the suites of `interop/`.
+/// Builds Relive and runs the suites of `interop/`.
 pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
     let chosen = options.suite.or((!options.pytest.is_empty()).then_some(Suite::Wire));
     if chosen.is_none_or(|suite| suite == Suite::Wire) {
@@ -49,13 +49,13 @@ fn wire(root: &Path, python: &Path, arguments: &[String]) -> Result<()> {
     let client = binary::build(root, "relive-interop", "relive-interop", Profile::Dev)?;
     let mut command = Command::new(python);
     command.current_dir(root.join("interop")).args(["-m", "pytest"]);
-    // As one word: pytest looks for its folder in words without dashes, before it knows our options.
+    // As one word: pytest looks for its folder in words without dashes before it knows our options.
     command.arg(format!("--relive={}", server.display()));
     command.arg(format!("--our-client={}", client.display()));
     process::run(command.args(arguments))
 }
 
-/// Those of the suites `chosen`, or both, that have Ray at the other end.
+/// The suites among `chosen`, or both, that run against Ray.
 fn with_ray(root: &Path, chosen: Option<Suite>, arguments: &[String]) -> Result<()> {
     let is_wanted = |suite| chosen.is_none_or(|chosen| chosen == suite);
     if !is_wanted(Suite::Flow) && !is_wanted(Suite::Ray) {
@@ -74,7 +74,7 @@ fn with_ray(root: &Path, chosen: Option<Suite>, arguments: &[String]) -> Result<
     Ok(())
 }
 
-/// A suite beside Ray, which takes one of our programs by an option.
+/// A suite with Ray, which takes one of our programs as an option.
 fn beside_ray(
     root: &Path,
     python: &Path,
@@ -87,7 +87,7 @@ fn beside_ray(
     process::run(command.args(pytest).env("RAY_USAGE_STATS_ENABLED", "0"))
 }
 
-/// Runs the same programs twice: dm-reverb lies in the environment, and the stand-in is put in front of it.
+/// Runs the same programs twice: the environment contains dm-reverb, and the second run puts the stand-in before it.
 fn programs(root: &Path, python: &Path, arguments: &[String]) -> Result<()> {
     wheel::install(root, python, Profile::Dev)?;
     let standin = root.join("python/relive-as-reverb");
@@ -103,7 +103,7 @@ fn programs(root: &Path, python: &Path, arguments: &[String]) -> Result<()> {
     with_tensorflow(root, python)
 }
 
-/// Those tests of the package that need TensorFlow, which its own environment does not have.
+/// The tests of the package that need TensorFlow, which its own environment lacks.
 fn with_tensorflow(root: &Path, python: &Path) -> Result<()> {
     let mut command = wheel::pytest(root, python);
     command.args(["-m", "tensorflow"]);
@@ -111,6 +111,6 @@ fn with_tensorflow(root: &Path, python: &Path) -> Result<()> {
     process::run(command.env("TF_CPP_MIN_LOG_LEVEL", "2"))
 }
 
-/// The other files import more than that environment has.
+/// The other files import packages that this environment lacks.
 const TENSORFLOW_TESTS: [&str; 6] =
     ["datasets", "pattern_dataset", "protos", "replay_sample", "reverb_types", "structured"];

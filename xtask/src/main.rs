@@ -1,7 +1,7 @@
-//! `cargo xtask`: everything that is done to this repository beyond building it.
+//! `cargo xtask`: all tasks of this repository beyond building it.
 //!
-//! One file per command. A command prints what it runs, stops at the first failure, and leaves nothing behind
-//! but `target/` and `.venv/`.
+//! Each command has a file. A command prints the programs that it runs, stops at the first failure, and leaves only
+//! `target/` and `.venv/` behind.
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a developer tool talks to its terminal")]
 

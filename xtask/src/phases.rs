@@ -1,17 +1,17 @@
-//! A run in named phases, timed, with a summary at its end.
+//! Runs named phases, times them, and prints a summary at the end.
 
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
-/// Runs phases one after the other and remembers how long each took.
+/// Runs phases one after the other and records how long each took.
 #[derive(Default)]
 pub(crate) struct Phases {
     done: Vec<(&'static str, Duration)>,
 }
 
 impl Phases {
-    /// Runs one phase. Its failure names it, after the summary of the phases before.
+    /// Runs one phase. If it fails, the error names it, after the summary of the earlier phases.
     pub(crate) fn run(&mut self, name: &'static str, phase: impl FnOnce() -> Result<()>) -> Result<()> {
         println!("\n==> {name}");
         let start = Instant::now();

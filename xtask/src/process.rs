@@ -1,10 +1,10 @@
-//! Running other programs.
+//! Runs other programs.
 
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-/// Prints the command, runs it with our own terminal, and fails when it fails.
+/// Prints the command, runs it in our own terminal, and fails if it fails.
 pub(crate) fn run(command: &mut Command) -> Result<()> {
     let line = describe(command);
     println!("$ {line}");
@@ -15,11 +15,11 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// `cargo` itself: the very one that started us.
+/// The same `cargo` that started this program.
 pub(crate) fn cargo() -> Command {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
-    // Ours, not theirs: what `cargo run` sets for the package xtask must not make other builds dirty.
+    // Removes the variables that `cargo run` sets for the package xtask, which would invalidate other builds.
     for (name, _) in std::env::vars_os().filter(|(name, _)| is_package_variable(name)) {
         command.env_remove(name);
     }

@@ -1,5 +1,5 @@
-//! `cargo xtask ptx`: compiles the kernels of `relive-gpu` with NVRTC, which comes as a wheel and needs no GPU. A
-//! test of the crate fails while the PTX is older than the sources.
+//! `cargo xtask ptx`: compiles the kernels of `relive-gpu` with NVRTC, which is available as a wheel and needs no GPU.
+//! A test of the crate fails while the PTX is older than the sources.
 
 use std::path::Path;
 use std::process::Command;

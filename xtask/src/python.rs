@@ -1,5 +1,5 @@
-//! The virtual environments: one with dm-reverb, which pins its companions to old versions, others for our own package,
-//! for the buffers that it is compared with, and for Ray.
+//! The virtual environments: one for dm-reverb, which pins its dependencies to old versions, and others for our own
+//! package, for the buffers in the comparison, and for Ray.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -9,14 +9,14 @@ use std::{fs, thread};
 use anyhow::{Context, Result, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// The one CPython for which both dm-reverb 0.14.0 and its pinned companions have wheels.
+/// The only CPython for which dm-reverb 0.14.0 and its pinned dependencies have wheels.
 const VERSION: &str = "3.11";
 
-/// A virtual environment of this checkout, with the packages of a list and nothing else.
+/// A virtual environment of this checkout, with exactly the packages of a list.
 pub(crate) struct Environment {
     folder: &'static str,
     requirements: &'static str,
-    /// What it takes on disk.
+    /// Its size on disk.
     size: &'static str,
 }
 
@@ -24,23 +24,23 @@ pub(crate) struct Environment {
 pub(crate) const INTEROP: Environment =
     Environment { folder: ".venv", requirements: "interop/requirements.txt", size: "2.5 GB" };
 
-/// Ray, whose iterators are what flows are compared with.
+/// Ray, whose iterators flows are compared with.
 pub(crate) const RAY: Environment =
     Environment { folder: ".venv-ray", requirements: "interop/flow/requirements.txt", size: "300 MB" };
 
-/// What the Python package needs to be built: for the comparison with others.
+/// The build requirements of the Python package: for comparisons.
 pub(crate) const PACKAGE: Environment =
     Environment { folder: ".venv-package", requirements: "python/requirements.txt", size: "150 MB" };
 
-/// The same, and what its tests and examples need, PyTorch and JAX among it.
+/// The same, with the requirements of its tests and examples, including PyTorch and JAX.
 pub(crate) const PACKAGE_TESTS: Environment =
     Environment { folder: ".venv-tests", requirements: "python/requirements-tests.txt", size: "5 GB" };
 
-/// The other replay buffers, for the whole comparison.
+/// The other replay buffers, for the full comparison.
 pub(crate) const PEERS: Environment =
     Environment { folder: ".venv-peers", requirements: "benches/peers/requirements.txt", size: "6.5 GB" };
 
-/// NVIDIA's compiler of kernels, for `cargo xtask ptx`.
+/// NVIDIA's kernel compiler, for `cargo xtask ptx`.
 pub(crate) const NVRTC: Environment = Environment {
     folder: ".venv-nvrtc",
     requirements: "crates/relive-gpu/kernels/requirements.txt",
@@ -52,7 +52,7 @@ pub(crate) const S3: Environment =
     Environment { folder: ".venv-s3", requirements: "interop/s3/requirements.txt", size: "140 MB" };
 
 impl Environment {
-    /// The Python of the environment, which is made or renewed first where that is needed.
+    /// The Python of the environment, which is created or updated first if necessary.
     pub(crate) fn python(&self, root: &Path) -> Result<PathBuf> {
         let folder = root.join(self.folder);
         let python = folder.join("bin/python");
@@ -60,7 +60,7 @@ impl Environment {
         let requirements = self.requirements;
         let wanted =
             fs::read_to_string(root.join(requirements)).context(format!("cannot read {requirements}"))?;
-        // The stamp is the whole file that was installed, written last: a broken-off installation has none.
+        // The stamp is a copy of the installed list, written last: an interrupted installation has none.
         if fs::read_to_string(&stamp).is_ok_and(|installed| installed == wanted) && version(&python).is_ok() {
             return Ok(python);
         }
@@ -76,7 +76,7 @@ impl Environment {
     }
 }
 
-/// The first of `$PYTHON`, `python3.11`, `python3` and `python` that is the right version and works.
+/// The first of `$PYTHON`, `python3.11`, `python3` and `python` that has the right version and works.
 fn find() -> Result<PathBuf> {
     let chosen = std::env::var_os("PYTHON").map(PathBuf::from);
     let candidates = match chosen {
@@ -121,7 +121,7 @@ fn create(base: &Path, folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Installs the pinned packages and nothing else, with a progress bar.
+/// Installs exactly the pinned packages, with a progress bar.
 fn install(python: &Path, root: &Path, requirements: &str, list: &str) -> Result<()> {
     let packages = list.lines().filter(|line| line.contains("==")).count();
     let mut child = Command::new(python)
@@ -147,7 +147,7 @@ fn install(python: &Path, root: &Path, requirements: &str, list: &str) -> Result
     Ok(())
 }
 
-/// Turns pip's lines into a bar: one step per package, and the last one for unpacking them all.
+/// Converts pip's output to a progress bar: one step per package, and a last one for unpacking them all.
 fn follow(stdout: ChildStdout, packages: usize) -> Result<()> {
     let style = ProgressStyle::with_template("{bar:30} {percent:>3} %  {wide_msg}")?;
     let bar = ProgressBar::new(u64::try_from(packages)? + 1).with_style(style);

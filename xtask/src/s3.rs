@@ -1,4 +1,4 @@
-//! A local S3 server, for as long as somebody needs it.
+//! A local S3 server for tests.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
@@ -16,7 +16,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts one on a port of its own, and waits until it serves.
+    /// Starts a server on a port of its own, and waits until it is ready.
     pub(crate) fn start(root: &Path) -> Result<Self> {
         let mut command = Command::new(python::S3.python(root)?);
         command.arg(root.join("interop/s3/server.py")).stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -30,7 +30,7 @@ impl Server {
         Ok(server)
     }
 
-    /// What its users need to know: variables of the usual names, and `RELIVE_TEST_S3`, the URL of a bucket.
+    /// The environment of its users: variables with the usual names, and `RELIVE_TEST_S3`, the URL of a bucket.
     pub(crate) fn environment(&self) -> &BTreeMap<String, String> {
         &self.environment
     }
@@ -38,7 +38,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It reads until there is nothing left to read.
+        // The server ends at the end of its input.
         drop(self.process.stdin.take());
         // A process that cannot be waited for has ended.
         let _ = self.process.wait();

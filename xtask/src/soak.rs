@@ -1,4 +1,4 @@
-//! `cargo xtask soak`: our server under everything at once, for as long as asked.
+//! `cargo xtask soak`: our server under every kind of load and fault at once, for a given time.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -1,4 +1,4 @@
-//! `cargo xtask test`: every test that needs nothing but this repository.
+//! `cargo xtask test`: every test that needs only this repository.
 
 use std::path::Path;
 use std::process::Command;
@@ -11,7 +11,7 @@ use crate::python::PACKAGE_TESTS;
 use crate::s3::Server;
 use crate::{process, tidy, wheel};
 
-/// Runs all of them and prints how long each part took.
+/// Runs all tests and prints how long each part took.
 pub(crate) fn run(root: &Path) -> Result<()> {
     let mut phases = Phases::default();
     run_in(root, &mut phases)?;
@@ -35,8 +35,7 @@ fn workspace(root: &Path, buckets: &Server) -> Result<()> {
     process::run(&mut command)
 }
 
-/// The Python package as users install it: types, then tests, the examples among them; then the module `reverb` over
-/// it.
+/// The Python package as users install it: types, then tests with the examples, then the module `reverb` over it.
 fn python(root: &Path, buckets: &Server) -> Result<()> {
     let python = PACKAGE_TESTS.python(root)?;
     wheel::install(root, &python, Profile::Dev)?;
@@ -46,8 +45,8 @@ fn python(root: &Path, buckets: &Server) -> Result<()> {
     process::run(wheel::pytest(root, &python).arg(stand_in.join("tests")).env("PYTHONPATH", stand_in))
 }
 
-/// The waiting protocol under every interleaving. Loom replaces the very types that it watches, by a cfg that
-/// changes each crate: it builds in a folder of its own, so that it does not throw away the ordinary build.
+/// The waiting protocol under every interleaving. A cfg, which changes each crate, replaces the observed types by
+/// loom's; the build has a folder of its own, so that it does not discard the ordinary build.
 fn loom(root: &Path) -> Result<()> {
     let mut command = process::cargo();
     command.current_dir(root).env("RUSTFLAGS", "--cfg relive_loom");

@@ -1,4 +1,4 @@
-//! The Python package, built as a wheel and installed.
+//! Builds the Python package as a wheel and installs it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 use crate::binary::Profile;
 use crate::{process, workspace};
 
-/// Builds the wheel and installs it for `python`, in the place of an older one.
+/// Builds the wheel and installs it for `python`, replacing an older one.
 pub(crate) fn install(root: &Path, python: &Path, profile: Profile) -> Result<()> {
     let wheel = build(root, python, profile)?;
     let mut pip = Command::new(python);
@@ -25,7 +25,7 @@ pub(crate) fn install(root: &Path, python: &Path, profile: Profile) -> Result<()
     process::run(pip.arg(wheel))
 }
 
-/// pytest with the settings of the package, from a folder in which the installed package is not hidden by its sources.
+/// pytest with the settings of the package, from a folder in which the sources do not shadow the installed package.
 pub(crate) fn pytest(root: &Path, python: &Path) -> Command {
     let mut command = Command::new(python);
     command.current_dir(root).args(["-m", "pytest", "--config-file", "python/pyproject.toml"]);

@@ -1,4 +1,4 @@
-//! Where the workspace is.
+//! Locates the workspace.
 
 use std::path::{Path, PathBuf};
 

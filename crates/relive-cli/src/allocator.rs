@@ -1,31 +1,31 @@
-//! The allocator of the whole program, and how it gets its memory from the system.
+//! The allocator of the whole program, and how it obtains memory from the system.
 
 use std::time::Duration;
 
 use mimalloc::MiMalloc;
 
-/// A server frees chunks on other threads than those that received them, millions of small ones; mimalloc is made for
+/// A server frees millions of small chunks on other threads than those that received them; mimalloc is designed for
 /// that.
 #[global_allocator]
 static GLOBAL: MiMalloc = MiMalloc;
 
-/// Asks the system for small pages.
+/// Requests small pages from the system.
 ///
-/// mimalloc asks for huge ones. While a table grows, each is cleared two megabytes at a time; on virtual machines this
-/// took most of the time of storing large chunks (docs/benchmarks.md).
+/// By default, mimalloc requests huge pages. While a table grows, each is cleared two megabytes at a time; on virtual
+/// machines this took most of the time of storing large chunks (docs/benchmarks.md).
 pub(crate) fn prepare() {
-    // A system that refuses is slower, which is no reason not to start.
+    // If the system refuses, the program is slower but still starts.
     #[cfg(target_os = "linux")]
     let _ = rustix::thread::disable_transparent_huge_pages(true);
 }
 
-/// Time between two looks for memory that nobody uses.
+/// Interval between checks for unused memory.
 const GIVE_BACK_EVERY: Duration = Duration::from_secs(2);
 
-/// Gives memory back to the system that is not used any more, from now on.
+/// From now on, returns unused memory to the system.
 ///
-/// mimalloc does so when a thread asks it for memory. On a server whose clients have gone nobody asks, and what a
-/// table that was dropped has taken would look as if it were used for as long as that lasts.
+/// mimalloc does so when a thread allocates. On a server without clients no thread does, and the memory of a dropped
+/// table would count as used indefinitely.
 pub(crate) fn give_back_from_now_on() {
     let give_back = || loop {
         std::thread::sleep(GIVE_BACK_EVERY);
@@ -38,6 +38,6 @@ pub(crate) fn give_back_from_now_on() {
 
 #[expect(unsafe_code, reason = "the only way to the allocator's own function")]
 fn give_back() {
-    // SAFETY: It takes no pointers, may be called by any thread at any time, and touches nothing that is in use.
+    // SAFETY: the call takes no pointers, is safe from any thread at any time, and does not touch memory in use.
     unsafe { libmimalloc_sys::mi_collect(false) };
 }

@@ -10,7 +10,7 @@ use crate::failure::{Failure, Result, what_is_wrong};
 use crate::logging::LogFormat;
 use crate::output;
 
-/// Where the help shows what all commands have: behind what is their own.
+/// Position of the common options in the help: after a command's own.
 const LAST: usize = 900;
 
 /// Experience-replay server and its tools.
@@ -53,7 +53,7 @@ pub(crate) enum Command {
     Token(token::Options),
 }
 
-/// Reads the command line. Help and version are printed here, and end the process with success.
+/// Parses the command line. Help and version are printed here and end the process successfully.
 pub(crate) fn parse() -> Result<Args> {
     let line = std::env::args_os().collect::<Vec<_>>();
     Args::try_parse_from(&line).map_err(|error| match error.kind() {
@@ -62,7 +62,7 @@ pub(crate) fn parse() -> Result<Args> {
     })
 }
 
-/// Whether or not anybody read it, nothing more is to be done.
+/// Nothing more is to be done, whether or not the output was read.
 fn show(help: &clap::Error) -> Failure {
     match output::line(help.render().to_string().trim_end()) {
         Ok(()) => Failure::OutputClosed,
@@ -70,7 +70,7 @@ fn show(help: &clap::Error) -> Failure {
     }
 }
 
-/// What is wrong with a line, and where to read how it should be.
+/// Describes the error in a command line, and names the help to read.
 fn complaint(error: &clap::Error, line: &[OsString]) -> String {
     if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
         return "no command given; see `relive --help`".to_owned();
@@ -78,7 +78,7 @@ fn complaint(error: &clap::Error, line: &[OsString]) -> String {
     format!("{}; see `{} --help`", what_is_wrong(error), command_of(line))
 }
 
-/// The command whose help is about this line: `relive`, or with the name of the subcommand that it is for.
+/// The command whose help covers this line: `relive`, or `relive` with the subcommand.
 fn command_of(line: &[OsString]) -> String {
     let matches = Args::command().ignore_errors(true).try_get_matches_from(line);
     match matches.as_ref().ok().and_then(|matches| matches.subcommand_name()) {

@@ -1,4 +1,4 @@
-//! The checkpoints of `relive serve`: flags, and the keys of configurations that say the same.
+//! The checkpoint settings of `relive serve`: flags, and the equivalent configuration keys.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -91,7 +91,7 @@ pub(crate) struct Checkpoints {
     salvage: bool,
 }
 
-/// What a configuration says of checkpoints.
+/// The checkpoint keys of a configuration.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Keys {
     /// `checkpoint_dir`
@@ -109,7 +109,7 @@ pub(crate) struct Keys {
 }
 
 impl Checkpoints {
-    /// What the server is to do; flags count before keys.
+    /// The checkpoint settings of the server; flags take precedence over keys.
     pub(crate) fn settings(
         &self,
         keys: &Keys,
@@ -149,7 +149,7 @@ impl Checkpoints {
         }
     }
 
-    /// What says how checkpoints are to be written or read, where there are none, is a slip.
+    /// Settings for writing or reading checkpoints are a mistake if there is no location for them.
     fn check_idle(&self, keys: &Keys) -> Result {
         let loads = self.checkpoint.is_some();
         let idle = [

@@ -1,4 +1,4 @@
-//! How a command fails: a line for people and a code for scripts.
+//! How a command fails: a message for people and an exit code for scripts.
 
 use std::fmt;
 use std::io;
@@ -6,33 +6,33 @@ use std::process::ExitCode;
 
 use crate::output;
 
-/// Why a command ends without success; the number is the exit code.
+/// Why a command fails; the number is the exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Something failed while the command ran.
+    /// An operation failed while the command ran.
     Runtime = 1,
-    /// The command line or the configuration cannot be used.
+    /// The command line or the configuration is invalid.
     Usage = 2,
     /// No server answers at the address.
     Unreachable = 3,
-    /// A server is there, but an answer did not come in time.
+    /// A server is there, but did not answer in time.
     Timeout = 4,
-    /// The address to listen on cannot be had.
+    /// The address to listen on cannot be bound.
     Bind = 5,
-    /// The server does not let this client in, or do that.
+    /// The server refuses this client or operation.
     Refused = 6,
 }
 
-/// The end of a command that did not do what it was asked for.
+/// The failure of a command.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// It failed, and says so.
+    /// It failed with a message.
     Error { kind: Kind, error: anyhow::Error },
-    /// Nobody reads the output any more. Nothing is left to do, and nothing to say.
+    /// The reader of the output is gone, so there is nothing left to do or to say.
     OutputClosed,
 }
 
-/// The result of everything that a command does.
+/// The result of all operations of a command.
 pub(crate) type Result<T = ()> = std::result::Result<T, Failure>;
 
 impl Failure {
@@ -40,7 +40,7 @@ impl Failure {
         Self::Error { kind, error: error.into() }
     }
 
-    /// A failure that is told by `text` alone.
+    /// A failure with only a message.
     pub(crate) fn text(kind: Kind, text: impl fmt::Display) -> Self {
         Self::new(kind, anyhow::Error::msg(text.to_string()))
     }
@@ -49,7 +49,7 @@ impl Failure {
         Self::text(Kind::Usage, text)
     }
 
-    /// The same, told with the option that it is about.
+    /// The same, with the option that caused it.
     pub(crate) fn of(self, option: &str) -> Self {
         match self {
             Self::Error { kind, error } => Self::Error { kind, error: error.context(option.to_owned()) },
@@ -57,7 +57,7 @@ impl Failure {
         }
     }
 
-    /// What kind of error it is, if it is one.
+    /// The kind of the error, if it is one.
     pub(crate) fn kind(&self) -> Option<Kind> {
         match self {
             Self::OutputClosed => None,
@@ -65,7 +65,7 @@ impl Failure {
         }
     }
 
-    /// Its text, in one line.
+    /// Its message, in one line.
     pub(crate) fn told(&self) -> String {
         match self {
             Self::OutputClosed => String::new(),
@@ -73,7 +73,7 @@ impl Failure {
         }
     }
 
-    /// Writes the line to stderr and gives the code to exit with.
+    /// Writes the message to stderr and returns the exit code.
     pub(crate) fn report(&self) -> ExitCode {
         match self {
             Self::OutputClosed => ExitCode::SUCCESS,
@@ -98,7 +98,7 @@ impl From<relive_host::Error> for Failure {
 }
 
 impl From<io::Error> for Failure {
-    /// Of writing results; other uses say more.
+    /// For errors of writing results; other uses add context.
     fn from(error: io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::BrokenPipe => Self::OutputClosed,
@@ -107,7 +107,7 @@ impl From<io::Error> for Failure {
     }
 }
 
-/// What clap says in paragraphs, without the usage: the help shows that.
+/// clap's message, without the usage, which the help shows.
 pub(crate) fn what_is_wrong(error: &clap::Error) -> String {
     let text = error.render().to_string();
     let text = text.strip_prefix("error: ").unwrap_or(&text);
@@ -116,7 +116,7 @@ pub(crate) fn what_is_wrong(error: &clap::Error) -> String {
     what.trim().replace("\n\n  tip: ", "; ").replace("\n  tip: ", "; ")
 }
 
-/// Errors of parsers span lines; a log of one line each is easier to search.
+/// Joins lines: errors of parsers span several, but a log with one line each is easier to search.
 pub(crate) fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

@@ -7,7 +7,7 @@ use tracing_subscriber::EnvFilter;
 use crate::failure::{Failure, Result};
 use crate::output;
 
-/// The variable that says what is logged when the command line does not.
+/// The variable that sets the log levels if the command line does not.
 const VARIABLE: &str = "RUST_LOG";
 
 /// What a line of the log is.
@@ -20,7 +20,8 @@ pub(crate) enum LogFormat {
     Json,
 }
 
-/// Starts logging by `asked` (such as `debug` or `relive_server=debug,info`), else by `RUST_LOG`, else by `default`.
+/// Starts logging according to `asked` (such as `debug` or `relive_server=debug,info`), otherwise `RUST_LOG`, otherwise
+/// `default`.
 pub(crate) fn start(asked: Option<&str>, default: &str, format: LogFormat) -> Result {
     let from_environment = std::env::var(VARIABLE).ok().filter(|text| !text.is_empty());
     let (source, text) = match (asked, from_environment) {
@@ -28,7 +29,7 @@ pub(crate) fn start(asked: Option<&str>, default: &str, format: LogFormat) -> Re
         (None, Some(text)) => (VARIABLE, text),
         (None, None) => ("default", default.to_owned()),
     };
-    // Alone, a misspelt level would be the name of a target, and silence everything else.
+    // On its own, a misspelt level would be the name of a target, and silence everything else.
     let is_complete = |part: &str| part.contains('=') || part.trim().parse::<LevelFilter>().is_ok();
     let filter =
         EnvFilter::try_new(&text).ok().filter(|_| asked.is_none() || text.split(',').all(is_complete));
@@ -36,7 +37,7 @@ pub(crate) fn start(asked: Option<&str>, default: &str, format: LogFormat) -> Re
         let advice = "use off, error, warn, info, debug, trace, or target=level pairs";
         Failure::usage(format!("{source} {text:?} is not a log filter; {advice}"))
     })?;
-    // It would complain on stderr, and panic where that is closed: a server goes on without a log.
+    // It would complain on stderr, and panic if stderr is closed; a server continues without a log.
     let log = tracing_subscriber::fmt().log_internal_errors(false);
     let log = log.with_env_filter(filter).with_writer(|| output::Stderr);
     match format {

@@ -1,7 +1,7 @@
-//! `relive`: the replay server and the tools around it, as one program.
+//! `relive`: the replay server and its tools, as one program.
 //!
-//! Results go to stdout, logs and errors to stderr. An error is one line that says what was wrong and what to do, and
-//! the exit code says of which kind it was; `docs/cli.md` lists both.
+//! Results go to stdout, logs and errors to stderr. An error is one line that says what was wrong and how to fix it;
+//! the exit code shows its kind. `docs/cli.md` lists both.
 
 mod allocator;
 mod args;

@@ -1,14 +1,14 @@
-//! Writing to stdout and stderr without panicking when nobody reads.
+//! Writes to stdout and stderr without panicking when the reader is gone.
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::OnceLock;
 
 use relive_rl::watching::LogLines;
 
-/// What goes to stderr, if it is also read elsewhere.
+/// A copy of stderr, if it is also read elsewhere.
 static CAPTURED: OnceLock<LogLines> = OnceLock::new();
 
-/// From now on what goes to stderr is also in these lines, panics too.
+/// From now on, copies what is written to stderr, and panics, to the returned lines.
 pub(crate) fn capture() -> LogLines {
     let lines = CAPTURED.get_or_init(|| {
         let print = std::panic::take_hook();
@@ -21,7 +21,7 @@ pub(crate) fn capture() -> LogLines {
     lines.clone()
 }
 
-/// Stderr, where each write is one line or several.
+/// Stderr; each write consists of whole lines.
 pub(crate) struct Stderr;
 
 impl Write for Stderr {
@@ -29,7 +29,7 @@ impl Write for Stderr {
         if let Some(lines) = CAPTURED.get() {
             lines.push(&String::from_utf8_lossy(bytes));
         }
-        // What was taken for the lines is not to come again.
+        // The copied bytes must not be written again.
         io::stderr().write_all(bytes).map(|()| bytes.len())
     }
 
@@ -38,14 +38,14 @@ impl Write for Stderr {
     }
 }
 
-/// Writes `text` and a line end to stdout, and hands it over at once.
+/// Writes `text` and a line end to stdout, and flushes.
 pub(crate) fn line(text: &str) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
     writeln!(stdout, "{text}")?;
     stdout.flush()
 }
 
-/// Writes a line to stderr. When that fails, there is nowhere left to say it.
+/// Writes a line to stderr. If that fails, there is nowhere left to report it.
 pub(crate) fn complain(text: &str) {
     let _ = Stderr.write_all(format!("{text}\n").as_bytes());
 }

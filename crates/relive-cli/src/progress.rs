@@ -1,4 +1,4 @@
-//! Bars for work with checkpoints, on stderr if that is a terminal.
+//! Progress bars for checkpoints, on stderr if that is a terminal.
 
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -10,14 +10,14 @@ use relive_table::{CheckpointCounts, CheckpointProgress};
 
 use crate::units::{bytes, count};
 
-/// Time between two drawings.
+/// Interval between redraws.
 pub(crate) const TICK: Duration = Duration::from_millis(100);
 
-/// How far something with items and bytes is.
+/// The progress of work on items and bytes.
 pub(crate) struct Bar(ProgressBar);
 
 impl Bar {
-    /// A bar that begins with a word on what is done.
+    /// A bar that begins with a description of the work.
     pub(crate) fn new(what: &'static str) -> Self {
         let style = ProgressStyle::with_template("{prefix} {bar:30} {percent:>3} %  {msg}")
             .expect("the template is well-formed");
@@ -28,7 +28,7 @@ impl Bar {
     /// Draws it.
     pub(crate) fn draw(&self, counts: CheckpointCounts) {
         let CheckpointCounts { items_total, items_done, bytes_total, bytes_done } = counts;
-        // Bytes take the time, where there are any.
+        // Bytes determine the time, if there are any.
         let (total, done) =
             if bytes_total > 0 { (bytes_total, bytes_done) } else { (items_total, items_done) };
         self.0.set_length(total);
@@ -42,7 +42,7 @@ impl Bar {
     }
 }
 
-/// A bar that follows what counts up, until it is dropped.
+/// A bar that follows counters until it is dropped.
 pub(crate) struct Drawn {
     done: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
@@ -65,12 +65,12 @@ impl Drawn {
 impl Drop for Drawn {
     fn drop(&mut self) {
         self.done = None;
-        // A bar that panicked has said so, and what it followed is done.
+        // A bar that panicked has reported it, and its work is done.
         self.thread.take().map(JoinHandle::join);
     }
 }
 
-/// Does `work`, and draws how far it is meanwhile.
+/// Does `work`, and draws its progress meanwhile.
 pub(crate) fn with_bar<T>(what: &'static str, work: impl FnOnce(Arc<CheckpointProgress>) -> T) -> T {
     let progress = Arc::<CheckpointProgress>::default();
     let _drawn = Drawn::new(what, Arc::clone(&progress));

@@ -1,20 +1,20 @@
-//! The rules of a table, in words and in fields.
+//! The rules of a table, as text and as fields.
 
 use relive_table::{RateLimiterConfig, TableConfig};
 use relive_tensor::{Signature, TensorSpec};
 use serde::Serialize;
 
-/// A cursor does not get so far: counters of operations that happened stay below it.
+/// No cursor gets this far: counters of operations stay below it.
 const BEYOND_REACH: f64 = 1e15;
 
-/// The bounds of a limiter, where it has them. Those that no cursor reaches, such as dm-reverb's of 1e300, are none.
+/// The bounds of a limiter, if it has any. Bounds that no cursor reaches, such as dm-reverb's 1e300, count as none.
 pub(crate) fn bounds(limiter: &RateLimiterConfig) -> (Option<f64>, Option<f64>) {
     let min = Some(limiter.min_diff).filter(|min| *min > -BEYOND_REACH);
     let max = Some(limiter.max_diff).filter(|max| *max < BEYOND_REACH);
     (min, max)
 }
 
-/// How items are chosen.
+/// The rules that choose items.
 pub(crate) fn selectors(config: &TableConfig) -> String {
     let times = match config.max_times_sampled {
         1 => "once".to_owned(),
@@ -33,7 +33,7 @@ pub(crate) fn selectors(config: &TableConfig) -> String {
 pub(crate) struct ColumnFields {
     path: String,
     dtype: String,
-    /// -1 for a size that varies; none for any shape.
+    /// -1 for a size that varies; `None` for any shape.
     shape: Option<Vec<i64>>,
 }
 

@@ -1,4 +1,4 @@
-//! From a command line to a command that runs.
+//! Runs the command of a command line.
 
 use std::future::Future;
 
@@ -9,7 +9,7 @@ use crate::commands::{bench, checkpoint, info, job, reset, rl, serve, table, tok
 use crate::failure::{Failure, Kind, Result};
 use crate::logging;
 
-/// Threads for work that blocks: as many as `relive bench` has clients at most, with some to spare.
+/// Threads for blocking work: as many as `relive bench` has clients at most, with some to spare.
 const MAX_THREADS: usize = 2_100;
 
 /// Runs the command to its end.
@@ -23,9 +23,10 @@ pub(crate) fn run(args: Args) -> Result {
         | Command::Checkpoint(_)
         | Command::Job(_)
         | Command::Token(_) => "warn",
-        // A run ends in the middle of episodes, of which the writers warn, and says itself when it waits for a server.
+        // A run ends in the middle of episodes, about which the writers warn, and reports itself when it waits for a
+        // server.
         Command::Rl(_) => "warn,relive_rl=info,relive::writer=error",
-        // A bench cuts its writers off when the time is over, of which the client warns.
+        // A bench cuts its writers off at the end of its time, about which the client warns.
         Command::Bench(_) => "error",
     };
     logging::start(args.log_level.as_deref(), default_level, args.log_format)?;

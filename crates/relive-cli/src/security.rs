@@ -1,4 +1,4 @@
-//! TLS and tokens, as the command line and the configuration give them.
+//! TLS and tokens from the command line and the configuration.
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
@@ -17,10 +17,10 @@ use crate::failure::{Failure, Kind, Result};
 use crate::units::BytesEntry;
 use crate::units::parse_bytes;
 
-/// Where clients find their token unless it is given.
+/// The variable with the client's default token.
 const TOKEN_VARIABLE: &str = "RELIVE_TOKEN";
 
-/// What help calls the options about what a command shows to a server.
+/// The help's heading for the options with a command's credentials.
 const HEADING: &str = "Security";
 
 /// What a server asks of its clients; the same words on the command line and in a configuration's `[security]`.
@@ -57,7 +57,7 @@ pub(crate) struct ServerSecurity {
     max_bytes_in_flight: Option<u64>,
 }
 
-/// What somebody may do, by its name.
+/// Parses the name of a role.
 pub(crate) fn role(name: &str) -> std::result::Result<Role, String> {
     name.parse().map_err(|error| format!("{error}"))
 }
@@ -71,10 +71,10 @@ fn bytes_of_entry<'de, D: serde::Deserializer<'de>>(entry: D) -> std::result::Re
 }
 
 impl ServerSecurity {
-    /// What is given here, and otherwise what `config` gives.
+    /// The values given here, and otherwise those of `config`.
     ///
     /// # Errors
-    /// One is given without another that it needs.
+    /// A value is given without another that it requires.
     pub(crate) fn or(self, config: &ServerSecurity) -> Result<ServerSecurity> {
         let config = config.clone();
         let both = ServerSecurity {
@@ -97,7 +97,7 @@ impl ServerSecurity {
         Ok(both)
     }
 
-    /// A server at `address`.
+    /// An endpoint at `address`.
     pub(crate) fn endpoint(&self, address: SocketAddr) -> Endpoint {
         let mut endpoint = Endpoint::new(address);
         if let (Some(cert), Some(key)) = (&self.tls_cert, &self.tls_key) {
@@ -112,7 +112,7 @@ impl ServerSecurity {
         }
     }
 
-    /// `options` with the bounds that are given.
+    /// `options` with the given bounds.
     pub(crate) fn bound(&self, options: ServerOptions) -> ServerOptions {
         let options = match self.max_connections {
             Some(connections) => options.max_connections(connections.get()),
@@ -124,7 +124,7 @@ impl ServerSecurity {
         }
     }
 
-    /// What an operator should know about who can come in.
+    /// Warns the operator about open access.
     pub(crate) fn warn(&self, address: SocketAddr) {
         let is_open = self.token_file.is_none() && self.tls_client_ca.is_none();
         if is_open && !address.ip().is_loopback() {
@@ -162,12 +162,12 @@ pub(crate) struct ClientSecurity {
 }
 
 impl ClientSecurity {
-    /// Shows a token that is known, unless a file is given.
+    /// Uses a known token, unless a file is given.
     pub(crate) fn or_token(self, token: Option<String>) -> ClientSecurity {
         ClientSecurity { known_token: token, ..self }
     }
 
-    /// The options again, for a process that is to reach the same server.
+    /// The options again, for a process that connects to the same server.
     pub(crate) fn arguments(&self) -> Vec<OsString> {
         let ClientSecurity { token_file, tls_ca, tls_cert, tls_key, tls_server_name, known_token: _ } = self;
         let files = [
@@ -186,12 +186,12 @@ impl ClientSecurity {
         self.tls_ca.is_some() || self.tls_cert.is_some() || self.tls_server_name.is_some()
     }
 
-    /// Whether there is a certificate that this process shows to others.
+    /// Whether this process has a certificate to show to others.
     pub(crate) fn has_certificate(&self) -> bool {
         self.tls_cert.is_some() && self.tls_key.is_some()
     }
 
-    /// A port of this process with the certificate that it shows to others; without one it has no TLS.
+    /// Adds the certificate that this process shows to others to an endpoint; without one, it has no TLS.
     pub(crate) fn certified(&self, endpoint: Endpoint) -> Endpoint {
         match (&self.tls_cert, &self.tls_key) {
             (Some(cert), Some(key)) => endpoint.tls_files(cert, key, None),

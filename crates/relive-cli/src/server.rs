@@ -1,4 +1,4 @@
-//! Reaching the server that a command is about.
+//! Connects to the server of a command.
 
 use std::error::Error as _;
 use std::time::Duration;
@@ -12,10 +12,10 @@ use crate::failure::{Failure, Kind, Result};
 use crate::security::ClientSecurity;
 use crate::units::parse_seconds;
 
-/// What the client says of a call during which no connection came about.
+/// The client's text for a call during which no connection was established.
 const NO_SERVER: &str = "no server there";
 
-/// What the client says of an address that is only a host.
+/// The client's text for an address without a port.
 const PORT_MISSING: &str = "the port is missing";
 
 /// Where the server is.
@@ -32,9 +32,9 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    /// A client of this server, once something listens there.
+    /// A client of this server, once a process listens there.
     ///
-    /// Clients wait for a server to come, which is right for actors; a person wants to know at once that there is none.
+    /// Clients wait for a server to start, which suits actors; a person wants to know at once if it is not running.
     pub(crate) async fn connect(&self) -> Result<Client> {
         let client = self.client()?;
         let hosts: Vec<&str> = client.address().split(',').map(host_and_port).collect();
@@ -55,7 +55,7 @@ impl Target {
         self.client_by(TransportChoice::Auto)
     }
 
-    /// A client with a connection of its own that goes a certain way.
+    /// A client with a connection of its own over a given transport.
     pub(crate) fn client_by(&self, transport: TransportChoice) -> Result<Client> {
         let options = ClientOptions::default().timeout(self.timeout).transport(transport);
         let options = self.security.apply(options)?;
@@ -98,20 +98,20 @@ impl Target {
     }
 }
 
-/// One of a client's addresses, as sockets take it.
+/// One of a client's addresses, in the form that sockets accept.
 fn host_and_port(address: &str) -> &str {
     let authority = address.split_once("://").map_or(address, |(_, authority)| authority);
     authority.trim_start_matches('/')
 }
 
 impl From<Error> for Failure {
-    /// The client's errors say everything in their own text; what they come from repeats it.
+    /// The client's errors are complete in their own text; their sources repeat it.
     fn from(error: Error) -> Self {
         Self::text(kind_of(&error), error)
     }
 }
 
-/// A call that waited for a server until its time was up says so in its text.
+/// A call that waited for a server until its timeout says so in its text.
 fn kind_of(error: &Error) -> Kind {
     match error.kind() {
         ErrorKind::Unavailable => Kind::Unreachable,
@@ -123,8 +123,8 @@ fn kind_of(error: &Error) -> Kind {
     }
 }
 
-/// Whether the error was made on this side, because the connection broke or carried no gRPC. A status that a server
-/// sent has no source.
+/// Whether the error arose on this side, because the connection broke or carried no gRPC. A status that a server sent
+/// has no source.
 fn is_of_transport(error: &Error) -> bool {
     error.source().is_some_and(|status| status.source().is_some())
 }

@@ -15,14 +15,15 @@ impl Signals {
         Ok(Self { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
     }
 
-    /// Ends the process at the first signal. A process that is the first of a container has none unless it catches it.
+    /// Ends the process at the first signal. The first process of a container receives no signal that it does not
+    /// catch.
     pub(crate) async fn end_at_once(mut self) {
         let first = self.next().await;
         tracing::warn!(signal = first.name, "stopped before there was a server");
         std::process::exit(first.exit_code);
     }
 
-    /// Returns at the first signal, and from then on lets a second one end the process.
+    /// Returns at the first signal; from then on, a second one ends the process.
     pub(crate) async fn first(mut self) {
         let name = self.next().await.name;
         tracing::info!(signal = name, "stopping; send the signal again to stop at once");
@@ -33,7 +34,7 @@ impl Signals {
         });
     }
 
-    /// Tells `stop` at the first signal, and ends the process at the second.
+    /// Calls `stop` at the first signal, and ends the process at the second.
     async fn stop(mut self, what: &str, stop: impl FnOnce()) {
         let name = self.next().await.name;
         crate::output::complain(&format!("{name}: ending the {what}; send it again to end at once"));
@@ -49,7 +50,7 @@ impl Signals {
     }
 }
 
-/// From now on the first signal tells `stop`, which ends `what`, on a thread of its own, and the second one ends the
+/// From now on, the first signal calls `stop`, which ends `what`, on a thread of its own; the second one ends the
 /// process.
 pub(crate) fn stop_in_order(what: &'static str, stop: impl FnOnce() + Send + 'static) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -60,7 +61,7 @@ pub(crate) fn stop_in_order(what: &'static str, stop: impl FnOnce() + Send + 'st
         .map(drop)
 }
 
-/// A signal, and the exit code by which shells know it.
+/// A signal, and the exit code that shells use for it.
 struct Caught {
     name: &'static str,
     exit_code: i32,

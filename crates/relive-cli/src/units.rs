@@ -1,4 +1,4 @@
-//! Numbers as people write and read them.
+//! Formats and parses numbers for people.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use chrono::DateTime;
 use relive_table::Timestamp;
 use serde::Deserialize;
 
-/// Longest time that an option takes: a week. More is a slip.
+/// Maximum time of an option: a week. More is a mistake.
 const MAX_SECONDS: f64 = 604_800.0;
 
 /// Reads a number of seconds, such as `0.5`.
@@ -38,7 +38,7 @@ pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
     seconds.map(Duration::from_secs_f64).ok_or_else(bad)
 }
 
-/// The largest bound on bytes that is taken: an exbibyte. More is a slip.
+/// The largest accepted bound on bytes: an exbibyte. More is a mistake.
 const MAX_BYTES: f64 = (1_u64 << 60) as f64;
 
 /// Units of bytes, in powers of ten and of two.
@@ -98,11 +98,11 @@ pub(crate) fn plural(is_one: bool, noun: &str) -> String {
     if is_one { noun.to_owned() } else { format!("{noun}s") }
 }
 
-/// A number in few characters: three decimals, or four digits and an exponent where these would not do.
+/// A number in few characters: three decimals, or four digits and an exponent if these do not suffice.
 pub(crate) fn number(value: f64) -> String {
     let size = value.abs();
     if size >= 1e15 || (size > 0.0 && size < 1e-3) {
-        // Rounded by way of text, since digits are what counts here.
+        // Rounded through text, because digits matter here.
         return format!("{:e}", format!("{value:.3e}").parse().unwrap_or(value));
     }
     let text = format!("{value:.3}");
@@ -171,7 +171,7 @@ pub(crate) enum BytesEntry {
 }
 
 impl BytesEntry {
-    /// The number meant, or why it is none.
+    /// The number, or why it is invalid.
     pub(crate) fn parse(&self) -> Result<u64, String> {
         match self {
             Self::Number(number) => parse_bytes(&number.to_string()),

@@ -1,4 +1,4 @@
-//! What can go wrong with an operation on a table, and with making an engine.
+//! Errors of operations on tables, and of building an engine.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use relive_table::{ConfigError, ErrorKind, InsertError, PriorityError, RestoreEr
 
 use crate::limits::{MAX_TABLES, MIN_CHECKPOINT_INTERVAL};
 
-/// Why an operation did not happen. Nothing of it has happened then, unless the variant says otherwise.
+/// Why an operation failed. It had no effect, unless the variant says otherwise.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum EngineError {
@@ -17,34 +17,34 @@ pub enum EngineError {
     UnknownTable {
         /// The name asked for.
         name: String,
-        /// The tables there are, joined with commas.
+        /// The existing tables, joined with commas.
         known: String,
     },
-    /// The table was dropped while the server goes on.
+    /// The table was dropped while the server is running.
     #[error("table `{table}` was dropped by an operator")]
     Dropped {
         /// The table.
         table: String,
     },
-    /// A table of this name is there already.
+    /// A table of this name exists already.
     #[error("there is a table `{name}` already; drop it first, or choose another name")]
     TableExists {
         /// The name.
         name: String,
     },
-    /// More tables than an engine takes.
+    /// The engine has the maximum number of tables.
     #[error("the server has {limit} tables, which is the limit; drop one first")]
     TooManyTables {
         /// The bound.
         limit: usize,
     },
-    /// The only table cannot be dropped.
+    /// The last table cannot be dropped.
     #[error("table `{name}` is the only one, and a server needs one; add another one first, or reset it")]
     LastTable {
         /// The table.
         name: String,
     },
-    /// A table in shards has its rules for good.
+    /// The rules of a table in shards cannot change.
     #[error(
         "table `{table}` has {shards} shards, and rules of such a table are not changed in use; reset it, drop it and add it \
          with other rules, or give it shards = 1"
@@ -52,13 +52,13 @@ pub enum EngineError {
     FixedRules {
         /// The table.
         table: String,
-        /// How many.
+        /// The number of shards.
         shards: u32,
     },
-    /// Rules of a table that are out of range.
+    /// Rules of a table are out of range.
     #[error("{source}")]
     Rules {
-        /// Which, and why.
+        /// Which rules, and why.
         source: ConfigError,
     },
     /// The table was closed: the server is stopping.
@@ -67,33 +67,33 @@ pub enum EngineError {
         /// The table.
         table: String,
     },
-    /// The deadline passed while the rate limiter forbade the operation.
+    /// The deadline passed while the rate limiter blocked the operation.
     #[error("table `{table}`: waited {waited:?} to sample: {reason}")]
     Timeout {
         /// The table.
         table: String,
         /// How long the operation waited.
         waited: Duration,
-        /// What it was still waiting for.
+        /// The condition that it was waiting for.
         reason: String,
     },
-    /// A priority that the table's selectors cannot take.
+    /// The table's selectors do not accept a priority.
     #[error("table `{table}`, item {key}: {source}")]
     Priority {
         /// The table.
         table: String,
         /// The item.
         key: u64,
-        /// What is wrong with it.
+        /// Why the priority is refused.
         source: PriorityError,
     },
-    /// An item that the table cannot take.
+    /// The table does not accept an item.
     #[error("{source}")]
     Insert {
-        /// What is wrong with it.
+        /// Why the item is refused.
         source: InsertError,
     },
-    /// Too many operations wait already.
+    /// Too many operations are waiting.
     #[error("table `{table}`: {limit} {what} wait already, which is the limit; try again later")]
     QueueFull {
         /// The table.
@@ -103,7 +103,7 @@ pub enum EngineError {
         /// The bound.
         limit: usize,
     },
-    /// The chunks of all tables take more memory than they may, and nothing was freed in time.
+    /// The chunks of all tables exceed the bound on memory, and nothing was freed in time.
     #[error(
         "server memory: chunks take {resident}, max_bytes of the server is {limit}, and too little was freed in \
          {waited:.1?}{cold}; the largest tables are {largest}. Sample or delete items, give these tables a smaller max_size or a \
@@ -112,27 +112,27 @@ pub enum EngineError {
     Memory {
         /// The bound, with its unit.
         limit: String,
-        /// What the chunks take in memory, with its unit.
+        /// The memory of the chunks, with its unit.
         resident: String,
         /// How long the writer waited.
         waited: Duration,
-        /// What keeps chunks from moving to disk, if they should: an end of a sentence.
+        /// Why chunks cannot move to disk, if they should: the end of a sentence.
         cold: String,
         /// The tables with the most bytes in memory, joined with commas.
         largest: String,
     },
-    /// A structure of columns that a table does not take.
+    /// The table does not accept a structure of columns.
     #[error("table `{table}` cannot name its columns after this structure: {reason}")]
     Columns {
         /// The table.
         table: String,
-        /// What is wrong with it.
+        /// Why it is refused.
         reason: String,
     },
-    /// There is nothing that could write a checkpoint of this kind.
+    /// No checkpointer can write a checkpoint of this kind.
     #[error("{reason}")]
     CheckpointRefused {
-        /// What is missing, or not supported.
+        /// The missing or unsupported feature.
         reason: String,
     },
     /// A checkpoint could not be written. Earlier ones stay valid.
@@ -141,7 +141,7 @@ pub enum EngineError {
         /// What went wrong.
         source: Arc<dyn Error + Send + Sync>,
     },
-    /// Data that lies on disk cannot be read, or is not what was written.
+    /// Data on disk cannot be read, or differs from what was written.
     #[error("table `{table}`: data of a sampled item cannot be read back from disk: {source}")]
     Cold {
         /// The table.
@@ -149,7 +149,7 @@ pub enum EngineError {
         /// What went wrong, and where.
         source: Arc<dyn Error + Send + Sync>,
     },
-    /// A number of samples that cannot be taken at once.
+    /// A number of samples that one request cannot take.
     #[error("num_samples must be between 1 and {limit}, got {got}")]
     SampleCount {
         /// The value given.
@@ -190,54 +190,54 @@ impl EngineError {
     }
 }
 
-/// Why an engine cannot be made.
+/// Why an engine cannot be built.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {
     /// A table's configuration is out of range.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// Two tables have one name.
+    /// Two tables have the same name.
     #[error("two tables are named `{name}`; every table needs a name of its own")]
     DuplicateName {
         /// The name.
         name: String,
     },
-    /// No table at all.
+    /// The engine has no table.
     #[error("a server needs at least one table")]
     NoTables,
-    /// More tables than an engine takes.
+    /// The engine has more tables than it may.
     #[error("{got} tables, at most {MAX_TABLES} are supported")]
     TooManyTables {
-        /// How many were given.
+        /// The number of tables.
         got: usize,
     },
-    /// No chunk would fit.
+    /// The bound leaves no room for any chunk.
     #[error(
         "max_bytes of a server must be at least 1, it is 0; leave it out for a server without this bound"
     )]
     MaxBytes,
-    /// A snapshot has a table that the engine was not given.
+    /// The snapshot has a table that the engine does not have.
     #[error("the checkpoint has a table `{name}`, which is not configured; the tables are: {known}")]
     UnknownTable {
-        /// Name of the table.
+        /// The table's name.
         name: String,
-        /// The tables given, joined with commas.
+        /// The engine's tables, joined with commas.
         known: String,
     },
-    /// A table's state in a snapshot is one that no table can be in.
+    /// A snapshot contains an impossible state of a table.
     #[error("the checkpoint cannot be restored: {0}")]
     Restore(#[from] RestoreError),
-    /// Checkpoints are to be written, but nothing can write them.
+    /// Checkpoints are requested, but the engine has no checkpointer.
     #[error("{option} needs a checkpointer: say where checkpoints are kept")]
     NoCheckpointer {
-        /// What asks for them.
+        /// The option that requests them.
         option: &'static str,
     },
-    /// Checkpoints are to be written too often.
+    /// The interval of checkpoints is too short.
     #[error("checkpoint_every is {got:?}, at least {MIN_CHECKPOINT_INTERVAL:?} is supported")]
     CheckpointInterval {
-        /// The time given.
+        /// The interval.
         got: Duration,
     },
     /// A disk tier without a budget.
@@ -245,12 +245,12 @@ pub enum BuildError {
         "a disk tier needs max_bytes of the server, the memory that chunks may take before they move to disk"
     )]
     NoBudget,
-    /// The system gives no thread.
+    /// The system cannot start a thread.
     #[error("the thread for {purpose} cannot be started: {reason}")]
     Thread {
-        /// What it is for: checkpoints by the clock, or moving chunks to disk.
+        /// The thread's purpose: scheduled checkpoints, or moving chunks to disk.
         purpose: &'static str,
-        /// What the system says.
+        /// The system's error.
         reason: String,
     },
 }
@@ -261,7 +261,7 @@ impl BuildError {
     }
 }
 
-/// Characters of a name that an error shows.
+/// The number of characters of a name that an error shows.
 const MAX_NAME_TOLD: usize = 100;
 
 pub(crate) fn shortened(name: &str) -> String {

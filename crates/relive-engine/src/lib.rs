@@ -1,21 +1,22 @@
-//! Concurrency around pure tables: handles, waiting, deadlines, cancellation, orderly shutdown.
+//! Concurrent access to tables: handles, waiting, deadlines, cancellation, orderly shutdown.
 //!
-//! An [`Engine`] owns a set of tables and the account of every live chunk. A [`TableHandle`] is cheap to clone and safe
-//! to use from many tasks. Operations that the rate limiter forbids wait in two queues per table, one for inserts and
-//! one for samples, each strictly first come, first served. There is no worker thread that could die: whoever changes
-//! a table also serves, under the same short lock, the waiters that the change lets through, and wakes them after the
-//! lock is gone.
+//! An [`Engine`] owns a set of tables and the ledger of every live chunk. A [`TableHandle`] is cheap to clone and safe
+//! to use from many tasks. Operations that the rate limiter blocks wait in two queues per table, one for inserts and
+//! one for samples, each strictly first come, first served. No worker thread serves them: the caller that changes a
+//! table also serves the waiters that the change unblocks, under the same short lock, and wakes them after it has
+//! released the lock.
 //!
-//! * A sample request that is dropped or times out while it waits takes nothing.
-//! * An insert is confirmed after the table holds it, and only then. Once a table is closed, inserts still waiting
-//!   fail; none is confirmed.
-//! * References to removed items are dropped after the table's lock, so that freeing memory never holds up a table.
-//! * Chunks may have a bound in memory; writers wait before it ([`MemoryGate`]).
-//! * Every waiter can be listed with what it waits for, how much is missing, and since when ([`WaiterInfo`]).
+//! * A sample request that is dropped or times out while it waits takes no samples.
+//! * An insert is confirmed only after the table holds it. When a table is closed, waiting inserts fail; none is
+//!   confirmed.
+//! * References to removed items are dropped after the table's lock is released, so that freeing memory never blocks a
+//!   table.
+//! * The memory of chunks may have a bound, at which writers wait ([`MemoryGate`]).
+//! * Every waiter can be listed with its condition, how much is missing, and since when it waits ([`WaiterInfo`]).
 //!
-//! Inside, arrows point down: `engine` (all tables together), `spill` (moving chunks to disk), `catalogue` (handles,
-//! and the list of tables), `shards` (one table in several parts), `table` (one table under one lock), and `memory`;
-//! `checkpoint` has who shares which checkpoint.
+//! The modules are layered, top down: `engine` (all tables together), `spill` (moving chunks to disk), `catalogue`
+//! (handles, and the list of tables), `shards` (one table in several parts), `table` (one table under one lock), and
+//! `memory`. `checkpoint` decides which callers share which checkpoint.
 
 mod catalogue;
 mod checkpoint;

@@ -1,4 +1,4 @@
-//! The locks, threads and clock in use; locks and threads are exchanged for loom's in model checking.
+//! The locks, threads and clock in use; model checking replaces locks and threads with loom's.
 
 use std::time::SystemTime;
 
@@ -14,20 +14,20 @@ pub(crate) use self::model::{
     AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering, fence, spawn, unlock_fair,
 };
 
-/// Gives a lock to whoever has waited for it longest, where an ordinary unlock lets the first to come have it, which is
-/// mostly the thread that has just had it.
+/// Gives a lock to the thread that has waited for it longest. An ordinary unlock gives it to the first thread to ask,
+/// usually the one that just held it.
 #[cfg(not(relive_loom))]
 pub(crate) fn unlock_fair<T>(guard: MutexGuard<'_, T>) {
     MutexGuard::unlock_fair(guard);
 }
 
-/// Starts a thread that nobody waits for.
+/// Starts a detached thread.
 #[cfg(not(relive_loom))]
 pub(crate) fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
     std::thread::Builder::new().name(name.to_owned()).spawn(run).map(drop)
 }
 
-/// Times before 1970 and after 2262 do not occur on a working clock; they count as the epoch.
+/// A working clock shows no times before 1970 or after 2262; they are mapped to the epoch.
 pub(crate) fn wall_clock() -> Timestamp {
     let nanos = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_nanos());
     Timestamp::from_nanos(i64::try_from(nanos).unwrap_or(0))
@@ -38,7 +38,7 @@ mod model {
     pub(crate) use loom::sync::MutexGuard;
     pub(crate) use loom::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 
-    /// loom's mutex with a `lock` that gives the guard, as parking_lot's does.
+    /// loom's mutex with a `lock` that returns the guard, as parking_lot's does.
     #[derive(Debug)]
     pub(crate) struct Mutex<T>(loom::sync::Mutex<T>);
 

@@ -1,4 +1,4 @@
-//! Where to listen, as users write it.
+//! The addresses that a server listens on, as users write them.
 
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -8,10 +8,10 @@ use tokio::net::{TcpListener, TcpSocket};
 
 use crate::{Error, ErrorKind, Result};
 
-/// Connections that the system accepts for a server before it takes them over, as in tokio's own listeners.
+/// Backlog of pending connections, the same as that of tokio's own listeners.
 const BACKLOG: u32 = 1024;
 
-/// Where to listen: a [`SocketAddr`], a port, or a text with an address and a port. Port 0 takes a free one.
+/// An address to listen on: a [`SocketAddr`], a port, or a text with an address and a port. Port 0 picks a free port.
 ///
 /// | Text | Who reaches it |
 /// |---|---|
@@ -28,7 +28,7 @@ const BACKLOG: u32 = 1024;
 pub struct Address(String);
 
 impl Address {
-    /// Port `port` of `host`: an IP address, a name, or `*`.
+    /// Port `port` on `host`: an IP address, a name, or `*`.
     #[must_use]
     pub fn of_host(host: &str, port: u16) -> Self {
         Self(
@@ -37,7 +37,7 @@ impl Address {
         )
     }
 
-    /// The addresses to try, one after the other. `what` is the name of the setting, for the error.
+    /// The addresses to try, in order. `what` is the name of the setting, for errors.
     async fn candidates(&self, what: &str) -> Result<Vec<SocketAddr>> {
         let text = &self.0;
         let wrong = |why: &dyn fmt::Display| {
@@ -62,10 +62,10 @@ impl Address {
         }
     }
 
-    /// Takes the port without listening yet: clients are refused, and try again, until [`Reserved::listen`].
+    /// Binds the port without listening: clients are refused, and retry, until [`Reserved::listen`].
     pub(crate) async fn reserve(&self, what: &str) -> Result<Reserved> {
         let candidates = self.candidates(what).await?;
-        // The system might give the same free port to another who does not listen yet either.
+        // The system might give the same free port to another program that does not listen yet either.
         match candidates.iter().any(|address| address.port() == 0) {
             true => Ok(Reserved::Free(candidates)),
             false => Ok(Reserved::Taken(open(&candidates)?)),
@@ -77,11 +77,11 @@ impl Address {
     }
 }
 
-/// A port to listen at.
+/// A port to listen on.
 pub(crate) enum Reserved {
-    /// It is taken.
+    /// The port is bound.
     Taken((TcpSocket, SocketAddr)),
-    /// A free one is taken in the end, at the first of these addresses that can be had.
+    /// A free port is bound later, on the first usable address of these.
     Free(Vec<SocketAddr>),
 }
 
@@ -95,7 +95,7 @@ impl Reserved {
     }
 }
 
-/// A socket at the first address that can be had; one in use ends the search.
+/// Binds a socket to the first usable address; an address in use ends the search.
 fn open(candidates: &[SocketAddr]) -> Result<(TcpSocket, SocketAddr), BindError> {
     let mut rest = candidates.iter();
     let mut next = || rest.next().copied();
@@ -113,7 +113,7 @@ fn open(candidates: &[SocketAddr]) -> Result<(TcpSocket, SocketAddr), BindError>
 fn socket_at(address: SocketAddr) -> Result<TcpSocket, BindError> {
     let made = || {
         let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
-        // As in tokio's listeners: connections of an earlier server that are ending do not hold the port.
+        // As in tokio's listeners: closing connections of an earlier server do not hold the port.
         socket.set_reuseaddr(true)?;
         socket.bind(address)?;
         Ok(socket)

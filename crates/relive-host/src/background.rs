@@ -1,4 +1,4 @@
-//! Tables that are made elsewhere, served in the background.
+//! Serves existing tables in the background.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -10,8 +10,8 @@ use crate::address::Address;
 use crate::endpoint::{Bound, Endpoint};
 use crate::{Error, ErrorKind, Result};
 
-/// Serves tables that are made elsewhere, such as those of a run, on a thread of its own until it is dropped. Nothing
-/// is loaded or saved, and the tables stay as they are.
+/// Serves tables that exist already, such as those of a run, on its own thread until it is dropped. It loads and saves
+/// nothing and does not change the tables.
 ///
 /// ```
 /// use relive_engine::Engine;
@@ -33,14 +33,14 @@ pub struct Background {
     runtime: Option<Runtime>,
 }
 
-/// Serves the tables that it is shown.
+/// Serves the tables that it is called with.
 pub type Serve = Arc<dyn Fn(&Engine) + Send + Sync>;
 
 impl Background {
-    /// A thread that waits for tables.
+    /// Starts a thread that waits for tables.
     ///
     /// # Errors
-    /// `Ended` if the system gives no thread.
+    /// `Ended` if the system cannot start a thread.
     pub fn new() -> Result<Self> {
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build();
         Ok(Self { runtime: Some(runtime.map_err(|error| Error::new(ErrorKind::Ended, error))?) })
@@ -50,7 +50,7 @@ impl Background {
         self.runtime.as_ref().expect("it is there until this is dropped")
     }
 
-    /// Begins to listen, so that the address is known before there are tables. Not for callers on a Tokio runtime.
+    /// Starts listening, so that the address is known before the tables exist. Do not call it on a Tokio runtime.
     ///
     /// # Errors
     /// As [`Endpoint::bind`].
@@ -58,10 +58,10 @@ impl Background {
         self.runtime().block_on(endpoint.into().bind())
     }
 
-    /// Shows at `address` what `monitor` sees: metrics, health and the dashboard. Not for callers on a Tokio runtime.
+    /// Serves metrics, health and the dashboard of `monitor` at `address`. Do not call it on a Tokio runtime.
     ///
     /// # Errors
-    /// `Bind` for an address that cannot be had.
+    /// `Bind` for an address that cannot be bound.
     pub fn show(&self, address: impl Into<Address>, monitor: Monitor) -> Result<HttpServer> {
         self.runtime().block_on(async {
             let listener = address.into().listen("http").await?;
@@ -69,8 +69,8 @@ impl Background {
         })
     }
 
-    /// Serves the tables that it is shown: the first ones at `first`, and others after them at `then`, if there are to
-    /// be such. `what` is the name of the tables in the log.
+    /// Returns a function that serves the tables it is called with: at `first` for the first call, and at `then`, if
+    /// given, for later ones. The log calls the tables `what`.
     #[must_use]
     pub fn serving(
         &self,

@@ -1,4 +1,4 @@
-//! The tables of a server, with what a checkpoint holds that is to be loaded.
+//! Creates the tables of a server and loads its checkpoint.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -13,7 +13,7 @@ use relive_tensor::ColdStore;
 use crate::checkpoints::Checkpoints;
 use crate::{Error, ErrorKind, Result, Words};
 
-/// What a server holds of its machine, which it lets go of when it ends.
+/// The folders that a server locks and releases when it ends.
 #[derive(Debug, Default)]
 pub(crate) struct Folders {
     pub(crate) root: Option<Arc<Root>>,
@@ -21,7 +21,7 @@ pub(crate) struct Folders {
 }
 
 impl Folders {
-    /// Lets the next server have them, which may be waiting; this one's tables may be kept for long.
+    /// Releases the folders to the next server, which may be waiting; the tables of this one may live much longer.
     pub(crate) fn release(&self) {
         if let Some(root) = &self.root {
             root.release();
@@ -32,10 +32,10 @@ impl Folders {
     }
 }
 
-/// A disk tier with the memory that chunks may take.
+/// A disk tier, and the bound on the memory of chunks.
 pub(crate) type Spill = (Arc<Tier>, u64);
 
-/// What is needed to begin.
+/// The inputs of a server's start.
 pub(crate) struct Begin {
     pub(crate) engine: EngineBuilder,
     /// Names of the tables that `engine` was given.
@@ -46,7 +46,7 @@ pub(crate) struct Begin {
 }
 
 impl Begin {
-    /// Loads the checkpoint, if there is one. This takes as long as reading it does.
+    /// Loads the checkpoint, if one exists. Returns when it has been read.
     pub(crate) fn run(mut self) -> Result<(Engine, Folders)> {
         if let Some((tier, _)) = &self.spill {
             self.engine = self.engine.cold_store(Arc::clone(tier) as Arc<dyn ColdStore>);
@@ -65,13 +65,13 @@ impl Begin {
         Ok((engine, Folders { root, tier: self.spill.map(|(tier, _)| tier) }))
     }
 
-    /// The server's folder or bucket, and the checkpoint that is to be loaded instead of its newest.
+    /// The server's folder or bucket, and the checkpoint to load instead of its newest one.
     fn root(&self) -> (Option<Root>, Option<String>) {
         let settings = &self.checkpoints;
         let Some(location) = &settings.location else { return (None, settings.load.clone()) };
         let (location, load) = match locate(location) {
             Ok(Location::Checkpoint { root, .. }) => (root, Some(location.clone())),
-            // What is not there will be made; what cannot be one is told when it is written to.
+            // A missing folder is created later; an impossible one is reported by the first write.
             _ => (location.clone(), None),
         };
         let root = settings.keep.into_iter().fold(Root::new(location).format(settings.format), Root::keep);
@@ -114,7 +114,7 @@ impl Begin {
         Error::from(error).told(|text| format!("cannot load {which}: {text}{advice}"))
     }
 
-    /// What to do about damage.
+    /// Advice for a damaged checkpoint.
     fn advice(&self, root: Option<&Root>, damage: &CheckpointError) -> String {
         let is_salvaging = self.checkpoints.salvage;
         let salvage = match is_salvaging {
@@ -126,7 +126,7 @@ impl Begin {
         format!("{salvage}; {older}")
     }
 
-    /// Has checkpoints written where and when they are to be.
+    /// Configures where and when checkpoints are written.
     fn written(&self, builder: EngineBuilder, root: Option<&Arc<Root>>) -> EngineBuilder {
         let settings = &self.checkpoints;
         let builder = match (&settings.save, root) {
@@ -167,7 +167,7 @@ impl Begin {
         Ok(restored.engine)
     }
 
-    /// Tables that only the checkpoint has, if they are to be taken: clients had added them.
+    /// The tables that only the checkpoint has, if they are wanted: clients added them.
     fn other_tables(&self, snapshot: &Snapshot) -> Vec<TableConfig> {
         let there = snapshot.tables.iter().map(|table| table.config.as_ref());
         let is_taken = self.checkpoints.other_tables;
@@ -210,7 +210,7 @@ impl Begin {
     }
 }
 
-/// What a checkpoint has is loaded all the same.
+/// The checkpoint is loaded even so.
 fn warn_of_full_memory(engine: &Engine) {
     let memory = engine.memory();
     let resident = memory.chunks.resident_bytes();
@@ -222,7 +222,7 @@ fn warn_of_full_memory(engine: &Engine) {
     }
 }
 
-/// The disk tier below `folder`.
+/// Opens the disk tier in `folder`.
 pub(crate) fn open_tier(folder: &std::path::Path, max_bytes: Option<u64>, words: &Words) -> Result<Spill> {
     let Some(budget) = max_bytes else {
         let (spill, max_bytes) = (words.spill, words.max_bytes);

@@ -17,8 +17,8 @@ use crate::{Error, ErrorKind, Result, Words};
 
 /// Configures and starts a [`Server`].
 ///
-/// [`bind`](Self::bind) starts a server that listens on a port, [`in_process`](Self::in_process) one that only this
-/// process can use.
+/// [`bind`](Self::bind) starts a server that listens on a port; [`in_process`](Self::in_process) starts one that only
+/// this process can use.
 ///
 /// # Example
 ///
@@ -45,8 +45,7 @@ use crate::{Error, ErrorKind, Result, Words};
 ///
 /// # Defaults
 ///
-/// Without further settings, a server has no bound on memory, no disk tier, no checkpoints, no HTTP port, no TLS and no
-/// tokens.
+/// By default, a server has no bound on memory, no disk tier, no checkpoints, no HTTP port, no TLS and no tokens.
 ///
 /// # Errors
 ///
@@ -66,7 +65,7 @@ pub struct ServerBuilder {
 }
 
 impl Server {
-    /// Begins a server without tables.
+    /// Creates a builder without tables.
     #[must_use]
     pub fn builder() -> ServerBuilder {
         ServerBuilder::default()
@@ -87,46 +86,47 @@ impl ServerBuilder {
         self
     }
 
-    /// Makes every random choice of the tables follow from `seed`; see [`EngineBuilder::seed`].
+    /// Derives every random choice of the tables from `seed`; see [`EngineBuilder::seed`].
     #[must_use]
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = Some(seed);
         self
     }
 
-    /// Bounds what chunks take in memory; see [`EngineBuilder::max_bytes`]. Clients that insert more wait, and get an
-    /// error in the end.
+    /// Bounds the memory of chunks; see [`EngineBuilder::max_bytes`]. Inserts beyond the bound wait, and eventually
+    /// fail.
     #[must_use]
     pub fn max_bytes(mut self, max_bytes: u64) -> Self {
         self.max_bytes = Some(max_bytes);
         self
     }
 
-    /// How long inserts wait for memory; see [`EngineBuilder::max_bytes_wait`].
+    /// Sets how long inserts wait for memory; see [`EngineBuilder::max_bytes_wait`].
     #[must_use]
     pub fn max_bytes_wait(mut self, longest_wait: Duration) -> Self {
         self.max_bytes_wait = Some(longest_wait);
         self
     }
 
-    /// A folder on a fast disk: shortly before chunks take [`max_bytes`](Self::max_bytes), those that were not read
-    /// lately move there, and are read from there when they are sampled. Inserts wait only while the disk does not
-    /// keep up.
+    /// Sets a folder on a fast disk. When the chunks are about to reach [`max_bytes`](Self::max_bytes), those that were
+    /// not read lately move there; sampling reads them from there. Inserts wait only while the disk does not keep up.
     #[must_use]
     pub fn spill(mut self, folder: impl Into<PathBuf>) -> Self {
         self.spill = Some(folder.into());
         self
     }
 
-    /// Where checkpoints are, when they are written, and which one is loaded at the start. Without this there are none.
+    /// Configures checkpoints: their location, their schedule, and which one is loaded at the start. By default there
+    /// are none.
     #[must_use]
     pub fn checkpoints(mut self, checkpoints: Checkpoints) -> Self {
         self.checkpoints = checkpoints;
         self
     }
 
-    /// Shows metrics (`/metrics`, for Prometheus), health (`/healthz`, `/readyz`) and a dashboard (`/`) over HTTP at
-    /// `address`, from before the checkpoint is loaded. Whoever reaches it can read names and numbers of the tables.
+    /// Serves metrics (`/metrics`, for Prometheus), health (`/healthz`, `/readyz`) and a dashboard (`/`) over HTTP at
+    /// `address`, already while the checkpoint is loaded. Every client that reaches the address can read the names and
+    /// numbers of the tables.
     ///
     /// ```
     /// use relive_host::ServerBuilder;
@@ -146,14 +146,14 @@ impl ServerBuilder {
         self
     }
 
-    /// How the server treats its connections.
+    /// Configures how the server treats its connections.
     #[must_use]
     pub fn options(mut self, options: ServerOptions) -> Self {
         self.options = options;
         self
     }
 
-    /// What messages call the settings.
+    /// Sets the names of the settings in messages.
     #[must_use]
     pub fn words(mut self, words: Words) -> Self {
         self.words = words;
@@ -164,8 +164,8 @@ impl ServerBuilder {
     /// [`Endpoint`] with TLS and tokens.
     ///
     /// # Errors
-    /// `Tables`, `Bind` and `Security` for settings that cannot be used, before anything is loaded; `Restore`,
-    /// `Location`, `Damaged`, `InUse` and `Storage` about the checkpoint and the disk tier.
+    /// `Tables`, `Bind` and `Security` for unusable settings, before anything is loaded; `Restore`, `Location`,
+    /// `Damaged`, `InUse` and `Storage` for the checkpoint and the disk tier.
     pub async fn bind(self, endpoint: impl Into<Endpoint>) -> Result<Server> {
         let checked = endpoint.into().check().await?;
         let mut server = self.in_process().await?;
@@ -173,7 +173,7 @@ impl ServerBuilder {
         Ok(server)
     }
 
-    /// Starts a server without a port: only this process reaches the tables, until [`Server::listen`] opens one.
+    /// Starts a server without a port: only this process reaches the tables until [`Server::listen`] opens a port.
     ///
     /// # Errors
     /// As [`bind`](Self::bind).
@@ -201,7 +201,7 @@ impl ServerBuilder {
     }
 
     /// # Errors
-    /// What can be told before anything is loaded.
+    /// Checks the settings, before anything is loaded.
     fn check(&self) -> Result<()> {
         if self.tables.is_empty() && !self.checkpoints.other_tables {
             return Err(BuildError::NoTables.into());

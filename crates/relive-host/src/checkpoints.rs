@@ -1,4 +1,4 @@
-//! What a server does about checkpoints.
+//! The checkpoint settings of a server.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use relive_checkpoint::Format;
 use relive_engine::{BuildError, EngineError, Rules, limits::MIN_CHECKPOINT_INTERVAL};
 use relive_table::{CheckpointProgress, SavedCheckpoint, Snapshot};
 
-/// Writes a snapshot of all tables, and says where.
+/// Writes a snapshot of all tables, and returns its location.
 #[derive(Clone)]
 pub(crate) struct Save(Arc<Saving>);
 
@@ -30,8 +30,8 @@ impl fmt::Debug for Save {
     }
 }
 
-/// Where a server's checkpoints are, when they are written, and with which one the server begins. The default: none are
-/// written, and none is loaded.
+/// Where a server's checkpoints are, when they are written, and which one the server loads at its start. By default,
+/// none is written or loaded.
 ///
 /// ```
 /// # let folder = tempfile::tempdir()?;
@@ -70,19 +70,19 @@ pub struct Checkpoints {
     pub(crate) salvage: bool,
     pub(crate) other_tables: bool,
     pub(crate) progress: Option<Arc<CheckpointProgress>>,
-    /// The folder is not there before something is written to it.
+    /// The folder does not exist before the first write.
     pub(crate) is_new: bool,
     pub(crate) is_shared: bool,
 }
 
 impl Checkpoints {
-    /// In the folder or bucket (`s3://…`, `gs://…`, `az://…`) at `location`: the newest is loaded at the start, and
-    /// new ones are written there. If it is the place of one checkpoint, that one is loaded.
+    /// Uses the folder or bucket (`s3://…`, `gs://…`, `az://…`) at `location`: the server loads the newest checkpoint
+    /// at its start and writes new ones there. If `location` is a single checkpoint, the server loads that one.
     pub fn at(location: impl Into<String>) -> Self {
         Self { location: Some(location.into()), ..Self::default() }
     }
 
-    /// In a folder for temporary files, which is made with the first checkpoint; none is loaded, and none is written at
+    /// Uses a temporary folder, created with the first checkpoint. The server loads no checkpoint and writes none at
     /// shutdown.
     #[must_use]
     pub fn temporary() -> Self {
@@ -92,8 +92,7 @@ impl Checkpoints {
         Self { is_new: true, not_at_shutdown: true, ..Self::at(folder) }
     }
 
-    /// Has `save` write the checkpoints; see
-    /// [`EngineBuilder::checkpointer`](relive_engine::EngineBuilder::checkpointer).
+    /// Writes checkpoints with `save`; see [`EngineBuilder::checkpointer`](relive_engine::EngineBuilder::checkpointer).
     #[must_use]
     pub fn saved_by(
         mut self,
@@ -106,81 +105,81 @@ impl Checkpoints {
         self
     }
 
-    /// Loads this checkpoint, or the newest of this folder or bucket, instead of the newest of the server's own.
+    /// Loads this checkpoint, or the newest of this folder or bucket, instead of the server's newest one.
     #[must_use]
     pub fn load(mut self, place: impl Into<String>) -> Self {
         self.load = Some(place.into());
         self
     }
 
-    /// A checkpoint, or a folder of them, to load while the server's own has none. If there is nothing whole, that
-    /// counts as none.
+    /// Sets a checkpoint, or a folder of checkpoints, to load if the server has none of its own. A place without an
+    /// intact checkpoint is ignored.
     #[must_use]
     pub fn fallback(mut self, place: impl Into<String>) -> Self {
         self.fallback = Some(place.into());
         self
     }
 
-    /// The format in which checkpoints are written; either is loaded. Default: Relive's.
+    /// Sets the format of new checkpoints; a server loads both formats. Default: Relive's.
     #[must_use]
     pub fn format(mut self, format: Format) -> Self {
         self.format = format;
         self
     }
 
-    /// How many are kept, at least the newest. Default: 3.
+    /// Sets how many checkpoints are kept; the newest always is. Default: 3.
     #[must_use]
     pub fn keep(mut self, checkpoints: usize) -> Self {
         self.keep = Some(checkpoints);
         self
     }
 
-    /// Writes one every so often, at least a second apart. Default: only when a client asks.
+    /// Writes a checkpoint at every `interval`, at least one second. Default: only on a client's request.
     #[must_use]
     pub fn every(mut self, interval: Duration) -> Self {
         self.every = Some(interval);
         self
     }
 
-    /// Whether one is written when the server stops, after its tables are closed, so that it has every item that was
-    /// confirmed. Default: yes.
+    /// Whether the server writes a checkpoint when it stops, after it has closed its tables, so that the checkpoint
+    /// contains every confirmed item. Default: yes.
     #[must_use]
     pub fn at_shutdown(mut self, yes: bool) -> Self {
         self.not_at_shutdown = !yes;
         self
     }
 
-    /// Whose rules the loaded tables have. Default: the checkpoint's. Each difference is logged either way.
+    /// Sets which rules a loaded table uses. Default: the checkpoint's. Each difference is logged in either case.
     #[must_use]
     pub fn rules(mut self, rules: Rules) -> Self {
         self.rules = rules;
         self
     }
 
-    /// Whether to load what is whole of a damaged checkpoint, and to log what is not, instead of refusing it.
+    /// Whether to load the intact part of a damaged checkpoint, and log the rest, instead of refusing it.
     #[must_use]
     pub fn salvage(mut self, yes: bool) -> Self {
         self.salvage = yes;
         self
     }
 
-    /// Whether to take tables that the checkpoint has and the server was not given, with the rules that they have
-    /// there, instead of refusing the checkpoint.
+    /// Whether to add the tables that only the checkpoint has, with their stored rules, instead of refusing the
+    /// checkpoint.
     #[must_use]
     pub fn other_tables(mut self, yes: bool) -> Self {
         self.other_tables = yes;
         self
     }
 
-    /// Counts up while the checkpoint is loaded.
+    /// Receives the progress of loading the checkpoint.
     #[must_use]
     pub fn progress(mut self, progress: Arc<CheckpointProgress>) -> Self {
         self.progress = Some(progress);
         self
     }
 
-    /// Lets other servers load from the folder, and write to it, until this one first writes. Otherwise the folder is
-    /// this server's from its start.
+    /// Lets other servers load from the folder and write to it until this server first writes. By default, this server
+    /// locks the folder at its start.
     #[must_use]
     pub fn shared_until_written(mut self, yes: bool) -> Self {
         self.is_shared = yes;
@@ -188,7 +187,7 @@ impl Checkpoints {
     }
 
     /// # Errors
-    /// They are to be written too often.
+    /// Refuses too short an interval.
     pub(crate) fn check(&self) -> Result<(), BuildError> {
         match self.every {
             Some(got) if got < MIN_CHECKPOINT_INTERVAL => Err(BuildError::CheckpointInterval { got }),

@@ -1,4 +1,4 @@
-//! Where clients come in, and what is asked of them there.
+//! Endpoints: addresses with TLS and tokens.
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -14,8 +14,8 @@ use tokio::net::TcpListener;
 use crate::address::{Address, Reserved};
 use crate::{Error, ErrorKind, Result};
 
-/// An address, and what is asked of those who come in there. An address alone, in any form that [`Address`] takes, is
-/// open to everybody who reaches it, without TLS.
+/// An address, with the TLS and the tokens that its clients need. A plain address, in any form that [`Address`]
+/// accepts, is open to every client that reaches it, without TLS.
 ///
 /// ```no_run
 /// use relive_host::Endpoint;
@@ -48,20 +48,20 @@ enum Asked {
 }
 
 impl Endpoint {
-    /// Everybody who reaches `address` may do everything.
+    /// Gives every client that reaches `address` full access.
     pub fn new(address: impl Into<Address>) -> Self {
         Self { address: address.into(), tls: None, access: None, open: None }
     }
 
-    /// Encrypts everything, and proves to clients who this server is; see `docs/security.md`.
+    /// Encrypts all connections and authenticates the server to its clients; see `docs/security.md`.
     #[must_use]
     pub fn tls(mut self, tls: ServerTls) -> Self {
         self.tls = Some(Tls::Ready(tls));
         self
     }
 
-    /// [`tls`](Self::tls) with the certificate of the server and of those who signed it, its key, and the authorities
-    /// of whom clients must show a certificate, if they must: files in PEM, read when the server starts.
+    /// [`tls`](Self::tls) from PEM files, read when the server starts: the server's certificate chain, its key, and, if
+    /// clients must show certificates, the authorities that may have signed them.
     #[must_use]
     pub fn tls_files(
         mut self,
@@ -73,44 +73,44 @@ impl Endpoint {
         self
     }
 
-    /// Says who may do what.
+    /// Sets the access rules for clients.
     #[must_use]
     pub fn access(mut self, access: Access) -> Self {
         self.access = Some(Asked::Ready(access));
         self
     }
 
-    /// Clients must show one of the tokens in this file; see [`Tokens::open`]. A running server follows its changes.
+    /// Requires one of the tokens in this file; see [`Tokens::open`]. A running server follows changes of the file.
     #[must_use]
     pub fn token_file(mut self, path: impl Into<PathBuf>) -> Self {
         self.access = Some(Asked::File(path.into()));
         self
     }
 
-    /// Clients must show this token, and have this role then. Errors call it by its name.
+    /// Requires this token, which grants the role. Errors refer to the token by its name.
     #[must_use]
     pub fn token(mut self, name: impl Into<String>, role: Role, token: impl Into<String>) -> Self {
         self.access = Some(Asked::Token { name: name.into(), role, token: token.into() });
         self
     }
 
-    /// Listens at a second address without TLS and tokens, for dm-reverb's clients, which know neither. Who comes in
-    /// there has `role`.
+    /// Opens a second address without TLS and tokens, for dm-reverb's clients, which support neither. Its clients have
+    /// `role`.
     #[must_use]
     pub fn open_entrance(mut self, address: impl Into<Address>, role: Role) -> Self {
         self.open = Some((address.into(), role));
         self
     }
 
-    /// Begins to listen. Clients are answered once the result [serves](Bound::serve).
+    /// Starts listening. Clients get answers once the result [serves](Bound::serve).
     ///
     /// # Errors
-    /// An address that cannot be had; certificates or tokens that cannot be used.
+    /// An address that cannot be bound; unusable certificates or tokens.
     pub async fn bind(self) -> Result<Bound> {
         self.check().await?.listen()
     }
 
-    /// Reads what can be wrong, and takes fixed ports.
+    /// Reads certificates and tokens, and binds fixed ports.
     pub(crate) async fn check(self) -> Result<Checked> {
         let tls = self.tls.map(Tls::read).transpose().map_err(unusable)?;
         let access = self.access.map(Asked::read).transpose()?;
@@ -155,7 +155,7 @@ fn unusable(error: impl std::error::Error + Send + Sync + 'static) -> Error {
     Error::new(ErrorKind::Security, error)
 }
 
-/// An endpoint that can be listened at.
+/// A checked endpoint, ready to listen.
 pub(crate) struct Checked {
     main: Reserved,
     tls: Option<ServerTls>,
@@ -185,10 +185,10 @@ fn listening(reserved: Reserved) -> Result<(TcpListener, SocketAddr)> {
     Ok((listener, address))
 }
 
-/// An [`Endpoint`] that listens: its address is known before there are tables.
+/// An [`Endpoint`] that listens: its address is known before the tables exist.
 #[derive(Debug)]
 pub struct Bound {
-    /// One at least; processes of this machine are asked for what the first one asks for.
+    /// At least one; the first entrance's rules also apply to processes on this machine.
     entrances: Vec<Entrance>,
     address: SocketAddr,
     open_address: Option<SocketAddr>,
@@ -207,14 +207,14 @@ impl Bound {
         self.open_address
     }
 
-    /// Both, for the same tables: the address is this one's.
+    /// Combines both, for the same tables; the address is that of `self`.
     #[must_use]
     pub fn and(mut self, other: Self) -> Self {
         self.entrances.extend(other.entrances);
         self
     }
 
-    /// Serves tables that exist already, for as long as the future is polled.
+    /// Serves existing tables while the future is polled.
     ///
     /// # Errors
     /// See [`relive_server::serve`].

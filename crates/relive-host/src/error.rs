@@ -1,4 +1,4 @@
-//! Why a server does not start, or ended badly.
+//! Why a server did not start or did not stop cleanly.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -11,7 +11,7 @@ use relive_server::BindError;
 /// A result whose error is [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why a server does not start, or ended badly. The text says what was wrong, where, and what to do.
+/// Why a server did not start or did not stop cleanly. The text says what was wrong, where, and how to fix it.
 #[derive(Debug)]
 pub struct Error {
     kind: ErrorKind,
@@ -23,27 +23,27 @@ pub struct Error {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The tables, or how often checkpoints are to be written, cannot be.
+    /// The rules of the tables, or the interval of checkpoints, are out of range.
     Tables,
-    /// The bound on memory cannot be, or the disk tier lacks one.
+    /// The bound on memory is out of range, or the disk tier has no bound.
     Memory,
-    /// The state of the tables in the checkpoint is one that no table of these rules can be in.
+    /// The checkpoint contains a state that is impossible under the tables' rules.
     Restore,
-    /// An address is none, is in use, or is not one of this machine.
+    /// An address is invalid, in use, or not one of this machine.
     Bind,
-    /// A certificate, a key or a token cannot be used.
+    /// A certificate, a key or a token is unusable.
     Security,
-    /// There is no checkpoint where one is to be, or the place cannot have any.
+    /// The location has no checkpoint, or cannot have one.
     Location,
     /// The checkpoint is damaged.
     Damaged,
-    /// Another server has the folder of the checkpoints or of the disk tier.
+    /// Another server has locked the folder of the checkpoints or of the disk tier.
     InUse,
-    /// The storage of checkpoints or of the disk tier refused something.
+    /// The storage of checkpoints or of the disk tier failed.
     Storage,
     /// The last checkpoint could not be written. Earlier ones stay valid.
     LastCheckpoint,
-    /// The server ended by itself, or the system gave it no thread.
+    /// The server ended by itself, or the system could not start a thread.
     Ended,
 }
 
@@ -53,18 +53,18 @@ impl Error {
         Self { kind, text: source.to_string(), source }
     }
 
-    /// The same with another text, which is made of its own one.
+    /// Replaces the text, given the old one.
     pub(crate) fn told(self, text: impl FnOnce(&str) -> String) -> Self {
         Self { text: text(&self.text), ..self }
     }
 
-    /// What kind of failure it is.
+    /// The kind of the failure.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         self.kind
     }
 
-    /// What an ended server's task gives.
+    /// The error of a server task that ended.
     pub(crate) fn ended(error: io::Error) -> Self {
         let of_checkpoint = error.get_ref().and_then(|inner| inner.downcast_ref::<EngineError>());
         if of_checkpoint.is_some() {
@@ -116,7 +116,7 @@ impl From<relive_checkpoint::Error> for Error {
     }
 }
 
-/// So that a program that serves and connects has one error type, and Python's exceptions come from one list of kinds.
+/// A program that serves and connects then needs one error type, and Python's exceptions come from one list of kinds.
 impl From<Error> for relive_client::Error {
     fn from(error: Error) -> Self {
         use relive_client::ErrorKind as Kind;

@@ -1,19 +1,18 @@
-//! One way to start a server: tables, a bound on memory, a disk tier, checkpoints, TLS, tokens and the dashboard
-//! become a running [`Server`].
+//! Starts servers: tables, a bound on memory, a disk tier, checkpoints, TLS, tokens and the dashboard become a running
+//! [`Server`].
 //!
 //! The facade, the program `relive` and the Python package only translate their users' settings into a
-//! [`ServerBuilder`]. The order in which a server starts is here alone:
+//! [`ServerBuilder`]. This crate alone defines the order of a start:
 //!
-//! 1. certificates, tokens, addresses and rules of tables are checked, and a fixed port is taken, before anything is
-//!    loaded;
-//! 2. metrics and the dashboard are served, so that it can be seen that a checkpoint is being loaded;
-//! 3. the folder of the disk tier and that of the checkpoints are locked, and the checkpoint is loaded;
-//! 4. clients can connect.
+//! 1. check certificates, tokens, addresses and rules of tables, and bind a fixed port, before anything is loaded;
+//! 2. serve metrics and the dashboard, which then show the progress of loading;
+//! 3. lock the folders of the disk tier and of the checkpoints, and load the checkpoint;
+//! 4. let clients connect.
 //!
-//! And so is the order in which it stops: no connection is accepted any more, the tables are closed, confirmations of
-//! inserts that did happen are sent, the last checkpoint is written, then both folders are released.
+//! It also defines the order of a stop: accept no more connections, close the tables, send the confirmations of
+//! completed inserts, write the last checkpoint, release both folders.
 //!
-//! What an operator should know goes to the log, under the target `relive::server`.
+//! Messages for operators are logged under the target `relive::server`.
 
 mod address;
 mod background;

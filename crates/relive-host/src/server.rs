@@ -1,4 +1,4 @@
-//! A server that runs.
+//! A running server.
 
 use std::future::Future;
 use std::io;
@@ -15,7 +15,7 @@ use crate::{Error, ErrorKind, Result};
 
 /// A replay server that runs on the caller's Tokio runtime.
 ///
-/// [`Server::builder`] configures one and starts it.
+/// [`Server::builder`] configures and starts one.
 ///
 /// # Example
 ///
@@ -38,15 +38,15 @@ use crate::{Error, ErrorKind, Result};
 /// # Stopping
 ///
 /// [`stop`](Self::stop) sends outstanding confirmations, writes the last checkpoint if one is configured, and waits for
-/// both. Dropping a server begins the same and does not wait.
+/// both. Dropping a server starts the same without waiting.
 #[derive(Debug)]
 pub struct Server {
     engine: Engine,
     options: ServerOptions,
     http: Option<HttpServer>,
-    /// Where others come in, if they can.
+    /// The entrances, if the server listens.
     listening: Option<Listening>,
-    /// Of a server that does not listen: then the task has them.
+    /// The folders of a server that does not listen; otherwise, the task owns them.
     folders: Option<Folders>,
     ended: watch::Sender<bool>,
 }
@@ -70,7 +70,7 @@ impl Server {
         Self { engine, options, http, listening: None, folders: Some(folders), ended }
     }
 
-    /// Opens a port for a server that has none: serves what comes in at `bound`, in a task of the calling Tokio
+    /// Opens a port for a server that has none: serves the connections to `bound` in a task of the calling Tokio
     /// runtime.
     ///
     /// ```
@@ -87,7 +87,7 @@ impl Server {
     /// ```
     ///
     /// # Errors
-    /// `Bind` if the server listens already.
+    /// `Bind` if the server already listens.
     pub fn listen(&mut self, bound: Bound) -> Result<()> {
         if let Some(Listening { address, .. }) = &self.listening {
             let text = format!("the server listens at {address} already");
@@ -110,8 +110,8 @@ impl Server {
         Ok(())
     }
 
-    /// The address that clients connect to. Its port is 0 as long as an [in-process](crate::ServerBuilder::in_process)
-    /// server has none.
+    /// The address that clients connect to. Its port is 0 while an [in-process](crate::ServerBuilder::in_process)
+    /// server does not listen.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         let nowhere = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
@@ -124,8 +124,8 @@ impl Server {
         self.listening.as_ref().and_then(|listening| listening.open_address)
     }
 
-    /// Where metrics, health and the dashboard are, if [`ServerBuilder::http`](crate::ServerBuilder::http) asked for
-    /// them.
+    /// The address of metrics, health and the dashboard, if [`ServerBuilder::http`](crate::ServerBuilder::http) was
+    /// called.
     #[must_use]
     pub fn http_address(&self) -> Option<SocketAddr> {
         self.http.as_ref().map(HttpServer::address)
@@ -137,19 +137,19 @@ impl Server {
         &self.engine
     }
 
-    /// Ends when the server has ended, by [`stop`](Self::stop) or by itself.
+    /// Completes when the server has ended, by [`stop`](Self::stop) or by itself.
     pub fn ended(&self) -> impl Future<Output = ()> + Send + use<> {
         let mut ended = self.ended.subscribe();
-        // A sender that is gone means the same as a message.
+        // A dropped sender means the same as a message.
         async move { drop(ended.wait_for(|ended| *ended).await) }
     }
 
-    /// Stops in order: confirmations of inserts that did happen are still sent, waiting calls get an error, and the
-    /// last checkpoint is written if there is to be one.
+    /// Stops the server in order: confirmations of completed inserts are still sent, waiting calls fail, and the last
+    /// checkpoint is written if one is configured.
     ///
     /// # Errors
-    /// `LastCheckpoint` if that could not be written; `Ended` if the listener had broken before, or the task was ended
-    /// from outside.
+    /// `LastCheckpoint` if the last checkpoint could not be written; `Ended` if the listener had failed before, or the
+    /// task was ended from outside.
     pub async fn stop(mut self) -> Result<()> {
         let served = match self.listening.take() {
             Some(Listening { stop, task, .. }) => {
@@ -173,7 +173,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // A server that listens is ended by its task, to which this is the sign.
+        // This signals the task of a listening server to stop.
         if self.listening.take().is_none() {
             drop(self.engine.shut_down());
             self.ended.send_replace(true);

@@ -1,22 +1,22 @@
-//! What settings are called where users make them.
+//! The names of settings in messages.
 
-/// The names that messages use for settings, so that their readers find them: those of a command line are not those of
-/// a function. The default has the names of this crate.
+/// The names that messages use for settings, so that users recognize them: a command line and a function name them
+/// differently. The default uses the names of this crate.
 #[derive(Debug, Clone, Copy)]
 pub struct Words {
-    /// Where metrics and the dashboard are.
+    /// The address of metrics and the dashboard.
     pub http: &'static str,
     /// The folder of the disk tier.
     pub spill: &'static str,
     /// The bound on memory.
     pub max_bytes: &'static str,
-    /// Loads what is whole of a damaged checkpoint.
+    /// Loads the intact part of a damaged checkpoint.
     pub salvage: &'static str,
-    /// Lets the given rules of tables count before those of the checkpoint.
+    /// Gives the configured rules of tables precedence over those of the checkpoint.
     pub given_rules: &'static str,
-    /// Takes tables that only the checkpoint has, where there is such a setting.
+    /// Adds tables that only the checkpoint has, if such a setting exists.
     pub other_tables: Option<&'static str>,
-    /// Loads the checkpoint at this place.
+    /// Loads the checkpoint at this location.
     pub load: fn(&str) -> String,
 }
 

@@ -1,4 +1,4 @@
-//! What addresses mean beyond what the Rust client knows of them.
+//! The meaning of addresses beyond what the Rust client implements.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
 use std::time::Duration;
@@ -10,16 +10,16 @@ use relive_host::Address;
 use crate::error::raise_kind;
 use crate::local::Place;
 
-/// How long this machine gets to say whether somebody listens at one of its ports.
+/// How long to wait for a local port to accept a connection.
 const PROBE: Duration = Duration::from_millis(500);
 
-/// Names of this machine that mean this very process may serve the address.
+/// Names of this machine, for which this very process may serve the address.
 const LOCAL_HOSTS: [&str; 5] = ["localhost", "127.0.0.1", "[::1]", "0.0.0.0", "[::]"];
 
-/// How addresses of servers of this process that have no port begin.
+/// The prefix of addresses of servers in this process that have no port.
 pub(crate) const IN_PROCESS: &str = "in-process:";
 
-/// Where a server of this process would be, if the address is one that this process may serve.
+/// The place of a server in this process, if this process may serve the address.
 pub(crate) fn local_place(address: &str) -> Option<Place> {
     if let Some(number) = address.strip_prefix(IN_PROCESS) {
         return number.parse().ok();
@@ -28,8 +28,8 @@ pub(crate) fn local_place(address: &str) -> Option<Place> {
     LOCAL_HOSTS.contains(&host).then(|| port.parse::<u16>().ok()).flatten().map(Place::from)
 }
 
-/// An error unless another process listens at `address`, where a server of this process was: waiting for that to come
-/// back would be waiting for ever.
+/// Returns an error unless another process listens at `address`, where a server of this process was: a wait for that
+/// server would never end.
 pub(crate) fn check_for_successor(py: Python<'_>, address: &str, place: Option<Place>) -> PyResult<()> {
     let port = place.and_then(|place| u16::try_from(place).ok());
     if port.is_some_and(|port| py.detach(|| is_listened_at(port))) {
@@ -42,14 +42,14 @@ pub(crate) fn check_for_successor(py: Python<'_>, address: &str, place: Option<P
     Err(raise_kind(py, ErrorKind::Unavailable, text))
 }
 
-/// Whether somebody listens at `port` of this machine.
+/// Whether a server listens at `port` of this machine.
 fn is_listened_at(port: u16) -> bool {
     let hosts = [IpAddr::from(Ipv4Addr::LOCALHOST), IpAddr::from(Ipv6Addr::LOCALHOST)];
     hosts.iter().any(|&host| TcpStream::connect_timeout(&SocketAddr::new(host, port), PROBE).is_ok())
 }
 
-/// Addresses of one server in gRPC's notation, without it. A name that is to be resolved may stand for many, unless
-/// it is this machine's or no name.
+/// Strips the prefix of gRPC's notation from the address of one server. A name that must be resolved may stand for
+/// several addresses, so its prefix stays, unless the name is this machine's or an IP address.
 pub(crate) fn of_one_server(address: &str) -> &str {
     let is_single = |rest: &&str| !rest.contains(',');
     let listed = ["ipv4:", "ipv6:"].iter().find_map(|prefix| address.strip_prefix(prefix)).filter(is_single);
@@ -60,7 +60,7 @@ pub(crate) fn of_one_server(address: &str) -> &str {
     listed.or(named).unwrap_or(address)
 }
 
-/// Both address families of the machine without a `host`, as dm-reverb has it.
+/// Without a `host`, both address families of the machine, as in dm-reverb.
 pub(crate) fn address(host: Option<&str>, port: u16) -> Address {
     Address::of_host(host.unwrap_or("*"), port)
 }

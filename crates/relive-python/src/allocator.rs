@@ -1,4 +1,4 @@
-//! The allocator of what Rust keeps. Python and numpy have their own.
+//! The allocator of Rust's memory. Python and numpy have their own.
 #![expect(unsafe_code, reason = "an allocator is; this one asks mimalloc for every block")]
 
 use std::alloc::{GlobalAlloc, Layout};
@@ -12,31 +12,31 @@ use mimalloc::MiMalloc;
 #[global_allocator]
 static GLOBAL: BySize = BySize;
 
-/// Bytes of blocks that lie in small pages: chunks of large steps. What is larger is mostly what tables keep of their
-/// items, which is looked up all over, and batches, which are used again.
+/// Sizes of blocks that are placed in small pages: chunks of large steps. Larger blocks are mostly tables' records of
+/// their items, which are accessed in random order, and batches, which are reused.
 const LARGE_BYTES: Range<usize> = (16 << 10)..(1 << 20);
 
-/// Addresses for such blocks, beyond which they lie with the others: the most that one of mimalloc's arenas can have
-/// is a little less than 16 GiB. Memory is taken only where something lies.
+/// Address space for such blocks; beyond it, they are placed with the others. One of mimalloc's arenas can have a
+/// little less than 16 GiB. Only used addresses take memory.
 const LARGE_ADDRESSES: usize = 15 << 30;
 
-/// Chunks and items are freed on other threads than those that made them, by writers as by servers; mimalloc is made
-/// for that. It asks the system for huge pages, with which small rows that lie all over the memory are found faster.
-/// While a table of large chunks grows, clearing such pages takes most of the time on virtual machines
-/// (docs/benchmarks.md): they have addresses of their own, with small pages.
+/// Chunks and items are freed on other threads than those that allocated them, by writers and by servers; mimalloc is
+/// designed for that. It requests huge pages from the system, which make scattered small rows faster to access. While a
+/// table of large chunks grows, clearing such pages takes most of the time on virtual machines (docs/benchmarks.md), so
+/// large chunks have addresses of their own, with small pages.
 struct BySize;
 
-/// Where large blocks lie. Any thread may ask it for blocks.
+/// The heap of large blocks. Any thread may allocate from it.
 struct Heap(*mut mi::mi_heap_t);
 
-// SAFETY: mimalloc's heaps may be used by all threads at once (version 3; the blocks go back by `mi_free`).
+// SAFETY: all threads may use mimalloc's heaps concurrently (version 3; `mi_free` returns the blocks).
 unsafe impl Send for Heap {}
 // SAFETY: As above.
 unsafe impl Sync for Heap {}
 
 impl BySize {
     /// The heap for blocks of this size, if it is not the ordinary one. Addresses that the system refuses are not
-    /// asked for again.
+    /// requested again.
     fn heap_for(size: usize) -> Option<*mut mi::mi_heap_t> {
         static LARGE: OnceLock<Option<Heap>> = OnceLock::new();
         if !LARGE_BYTES.contains(&size) {
@@ -44,8 +44,8 @@ impl BySize {
         }
         let heap = LARGE.get_or_init(|| {
             let mut arena = null_mut();
-            // SAFETY: The pointer is valid for the call; neither call allocates by Rust's allocator, which would come
-            // back here.
+            // SAFETY: the pointer is valid for the call; neither call allocates with Rust's allocator, which would
+            // recurse.
             let heap = unsafe {
                 let refused = mi::mi_reserve_os_memory_ex(LARGE_ADDRESSES, true, false, true, &raw mut arena);
                 if refused == 0 { mi::mi_heap_new_in_arena(arena) } else { null_mut() }
@@ -56,13 +56,13 @@ impl BySize {
     }
 }
 
-// SAFETY: All blocks are mimalloc's, which frees and resizes those of any heap alike. What a heap of its own has no
-// place for goes to the ordinary one.
+// SAFETY: all blocks are mimalloc's, which frees and resizes those of any heap alike. The ordinary heap takes the
+// blocks that do not fit a heap of their own.
 unsafe impl GlobalAlloc for BySize {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         if let Some(heap) = Self::heap_for(layout.size()) {
-            // SAFETY: The heap is never deleted, and the caller keeps what mimalloc asks for.
+            // SAFETY: the heap is never deleted, and the caller upholds mimalloc's requirements.
             let block = unsafe { mi::mi_heap_malloc_aligned(heap, layout.size(), layout.align()) };
             if !block.is_null() {
                 return block.cast();
@@ -94,7 +94,7 @@ unsafe impl GlobalAlloc for BySize {
     #[inline]
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         if let Some(heap) = Self::heap_for(size) {
-            // SAFETY: As above; a block that cannot be resized stays as it is.
+            // SAFETY: as above; a block that cannot be resized stays unchanged.
             let moved = unsafe { mi::mi_heap_realloc_aligned(heap, block.cast(), size, layout.align()) };
             if !moved.is_null() {
                 return moved.cast();

@@ -1,4 +1,4 @@
-//! The exceptions of steps that do not fit their writer.
+//! The exceptions for steps that do not fit their writer.
 
 use pyo3::prelude::*;
 use relive_client::{AppendFault, AppendMismatch, Error};
@@ -6,8 +6,8 @@ use relive_client::{AppendFault, AppendMismatch, Error};
 use crate::error::{raise, raise_kind};
 use crate::layout::{Leaves, Path};
 
-/// The exception of a refused step: with the column's path as Python has it, the value that cannot be set twice, and
-/// numpy's names of types and shapes, or dm-reverb's.
+/// The exception for a refused step. It shows the column's path as in Python, the value that cannot be set twice, and
+/// names of types and shapes as in numpy or dm-reverb.
 pub(crate) fn raise_append(
     py: Python<'_>,
     error: &Error,
@@ -31,7 +31,7 @@ pub(crate) fn raise_append(
     raise_kind(py, error.kind(), text)
 }
 
-/// As [`raise_append`] for writers that know columns by their numbers alone.
+/// As [`raise_append`], for writers that identify columns by number only.
 pub(crate) fn raise_numbered(py: Python<'_>, error: &Error, as_reverb: bool) -> PyErr {
     let source = std::error::Error::source(error);
     match source.and_then(|source| source.downcast_ref::<AppendMismatch>()) {
@@ -43,7 +43,7 @@ pub(crate) fn raise_numbered(py: Python<'_>, error: &Error, as_reverb: bool) -> 
     }
 }
 
-/// What is wrong with a value, in numpy's words.
+/// Describes the fault of a value in numpy's terms.
 fn fault_of(fault: &AppendFault) -> String {
     let told = |what: &str, got: &dyn std::fmt::Display, expected: &dyn std::fmt::Display| {
         format!(

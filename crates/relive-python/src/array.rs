@@ -14,19 +14,19 @@ use relive_tensor::{DType, Rows, Shape, Tensor};
 use crate::buffer;
 use crate::dtypes::{dtype_of, kind_of, numpy, unsupported};
 
-/// A leaf of a step: numpy arrays and scalars, Python numbers and strings, and whatever numpy makes an array of.
+/// A leaf of a step: a numpy array or scalar, a Python number or string, or anything that numpy converts to an array.
 ///
-/// Python integers become `int64`, floats `float64`, as numpy has them.
+/// Python integers become `int64` and floats `float64`, as in numpy.
 pub(crate) enum Value<'py> {
-    /// Row-major and little endian, read where it lies.
+    /// Row-major and little endian, read in place.
     Array { array: Bound<'py, PyUntypedArray>, dtype: DType, shape: Shape },
     /// A numpy scalar.
     Scalar { dtype: DType, bytes: [u8; MAX_SCALAR_BYTES] },
-    /// Anything else, copied.
+    /// Anything else, as a copy.
     Tensor(Tensor),
 }
 
-/// Bytes of the largest numpy scalar that can be stored, a `complex128`.
+/// Size of the largest numpy scalar that can be stored, a `complex128`.
 const MAX_SCALAR_BYTES: usize = 16;
 
 /// Number of the first type that is not numpy's own (`NPY_USERDEF`).
@@ -47,7 +47,7 @@ impl<'py> Value<'py> {
             |error| {
                 let py = object.py();
                 if !error.is_instance_of::<PyTypeError>(py) && !error.is_instance_of::<PyValueError>(py) {
-                    // The object's own failure, or Ctrl-C meanwhile.
+                    // The object's own error, or Ctrl-C.
                     return error;
                 }
                 PyTypeError::new_err(format!(
@@ -58,7 +58,7 @@ impl<'py> Value<'py> {
         )?;
         let array = array.cast::<PyUntypedArray>()?;
         if kind_of(&array.dtype()) == b'O' && array.ndim() == 0 {
-            // TensorFlow gives its scalar text as bytes.
+            // TensorFlow returns its scalar text as bytes.
             if let Some(scalar) = python_scalar(&array.call_method0(intern!(object.py(), "item"))?)? {
                 return Ok(Value::Tensor(scalar));
             }
@@ -81,7 +81,7 @@ impl<'py> Value<'py> {
         let shape = shape_of(&array)?;
         let value = Value::Array { array, dtype, shape };
         if dtype == DType::Bool {
-            // Their bytes are looked at, and must not change after that.
+            // The bytes are validated, and must not change afterwards.
             let copy = Bytes::copy_from_slice(value.bytes());
             return tensor(Tensor::new(dtype, value.dims(), copy)).map(Value::Tensor);
         }
@@ -96,16 +96,16 @@ impl<'py> Value<'py> {
         }
     }
 
-    /// The elements where they lie; none of strings.
+    /// The elements in place; `None` for strings.
     fn bytes(&self) -> &[u8] {
         match self {
             Value::Array { array, .. } if array.len() > 0 => {
                 let len = array.len() * array.dtype().itemsize();
-                // SAFETY: the array was C-contiguous, so its elements are `len` bytes from its data pointer on:
-                // pointer and length are read together, and an array that was resized has as many as it says. They
-                // live as long as the array, which `self` keeps; no Python code runs while they are borrowed. Another
-                // thread that writes to them without the interpreter makes values that nobody wrote, as with a copy
-                // by numpy.
+                // SAFETY: the array was C-contiguous, so its elements are the `len` bytes from its data pointer on.
+                // Pointer and length are read together, so they also match for an array that was resized. The elements
+                // live as long as the array, which `self` keeps alive, and no Python code runs while they are borrowed.
+                // If another thread writes to them without the interpreter, the values may be torn, as with a copy by
+                // numpy.
                 unsafe {
                     let object = array.as_array_ptr();
                     std::slice::from_raw_parts((*object).fields.data.cast::<u8>(), len)
@@ -122,8 +122,7 @@ impl<'py> Value<'py> {
     /// The value of one step.
     ///
     /// # Errors
-    /// `ValueError` for an array that has another size by now: other leaves of the step may have run code when they
-    /// were read.
+    /// `ValueError` for an array whose size has changed: reading other leaves of the step may have run code.
     pub(crate) fn step(&self) -> PyResult<Rows<'_>> {
         match self {
             Value::Tensor(tensor) => Ok(Rows::step(tensor)),
@@ -131,7 +130,7 @@ impl<'py> Value<'py> {
         }
     }
 
-    /// The values of as many steps as the leading dimension says; none of scalars.
+    /// The values of several steps, counted by the leading dimension; `None` for scalars.
     ///
     /// # Errors
     /// As [`step`](Self::step).
@@ -151,11 +150,11 @@ impl<'py> Value<'py> {
     }
 }
 
-/// A numpy scalar of a fixed size; none for anything else.
+/// A numpy scalar of a fixed size; `None` for anything else.
 fn numpy_scalar<'py>(object: &Bound<'py, PyAny>) -> PyResult<Option<Value<'py>>> {
     let py = object.py();
-    // SAFETY: both calls are made with the interpreter and a live object, which is a numpy scalar where its type says
-    // so; the description that is given is a new reference, or null with an exception set.
+    // SAFETY: both calls hold the interpreter and pass a live object, which is a numpy scalar if its type says so. The
+    // returned description is a new reference, or null with an exception set.
     let descr = unsafe {
         let generic = npyffi::get_type_object(py, npyffi::NpyTypes::PyGenericArrType_Type);
         if pyo3::ffi::PyObject_TypeCheck(object.as_ptr(), generic) == 0 {
@@ -165,18 +164,17 @@ fn numpy_scalar<'py>(object: &Bound<'py, PyAny>) -> PyResult<Option<Value<'py>>>
         Bound::from_owned_ptr_or_err(py, descr.cast())?
     };
     let descr = descr.cast_into::<PyArrayDescr>()?;
-    // Of types that packages add, numpy gives a pointer to the value.
+    // For types that packages add, numpy returns a pointer to the value.
     let is_own = descr.num() < FIRST_ADDED_TYPE && descr.itemsize() <= MAX_SCALAR_BYTES;
     let dtype = dtype_of(&descr)?.filter(|dtype| dtype.size_bytes().is_some() && is_own);
     let Some(dtype) = dtype else { return Ok(None) };
     let mut bytes = [0; MAX_SCALAR_BYTES];
-    // SAFETY: the scalar is of one of numpy's own numeric types, of at most as many bytes as there is room for, which
-    // are written there.
+    // SAFETY: the scalar has one of numpy's own numeric types, and the buffer has room for the bytes that are written.
     unsafe { PY_ARRAY_API.PyArray_ScalarAsCtype(py, object.as_ptr(), bytes.as_mut_ptr().cast()) };
     Ok(Some(Value::Scalar { dtype, bytes }))
 }
 
-/// A leaf of a step as a tensor; the data is copied once.
+/// A leaf of a step as a tensor; copies the data once.
 pub(crate) fn to_tensor(object: &Bound<'_, PyAny>) -> PyResult<Tensor> {
     let value = match Value::of(object)? {
         Value::Tensor(tensor) => return Ok(tensor),
@@ -192,7 +190,7 @@ pub(crate) fn to_tensor(object: &Bound<'_, PyAny>) -> PyResult<Tensor> {
 
 fn python_scalar(object: &Bound<'_, PyAny>) -> PyResult<Option<Tensor>> {
     if let Ok(value) = object.cast::<PyFloat>() {
-        // Only Python's own float: numpy's float64 is one too and means the same.
+        // Only Python's own float: numpy's float64 is a subclass with the same meaning.
         return Ok(Some(Tensor::scalar(value.value())));
     }
     if let Ok(value) = object.cast::<PyBool>() {
@@ -218,7 +216,7 @@ fn python_scalar(object: &Bound<'_, PyAny>) -> PyResult<Option<Tensor>> {
     tensor(Tensor::from_strings([text], Shape::scalar())).map(Some)
 }
 
-/// The array itself if it is row-major and little endian, else a copy that is.
+/// The array itself if it is row-major and little endian, otherwise a copy that is.
 pub(crate) fn canonical<'py>(
     array: &Bound<'py, PyUntypedArray>,
     descr: &Bound<'py, PyArrayDescr>,
@@ -304,7 +302,7 @@ fn shape_of(array: &Bound<'_, PyUntypedArray>) -> PyResult<Shape> {
     Ok(Shape::from(dims.as_slice()))
 }
 
-/// Dimensions of a step's value.
+/// Maximum number of dimensions of a step's value.
 const MAX_RANK: usize = 62;
 
 fn tensor(made: Result<Tensor, relive_tensor::TensorError>) -> PyResult<Tensor> {
@@ -315,7 +313,7 @@ fn type_name(object: &Bound<'_, PyAny>) -> String {
     object.get_type().name().map_or_else(|_| "value".to_owned(), |name| name.to_string())
 }
 
-/// The elements of an array that is of this very type already, and plain.
+/// The elements of a plain array that already has exactly this type.
 fn ready_elements<T: relive_tensor::Element>(object: &Bound<'_, PyAny>) -> PyResult<Option<Vec<T>>> {
     let Ok(array) = object.cast::<PyUntypedArray>() else { return Ok(None) };
     let descr = array.dtype();
@@ -324,8 +322,8 @@ fn ready_elements<T: relive_tensor::Element>(object: &Bound<'_, PyAny>) -> PyRes
     if !is_ready || array.len() == 0 {
         return Ok(is_ready.then(Vec::new));
     }
-    // SAFETY: the array is C-contiguous and of `T`s in this machine's byte order, so that `len` of them lie from its
-    // data pointer on, perhaps not aligned; they are copied as bytes while the GIL is held and `array` is alive.
+    // SAFETY: the array is C-contiguous and its `T`s are in this machine's byte order, so `len` of them follow its data
+    // pointer, possibly unaligned. They are copied as bytes while the GIL is held and `array` is alive.
     let bytes = unsafe {
         let object = array.as_array_ptr();
         std::slice::from_raw_parts((*object).fields.data.cast::<u8>(), array.len() * size_of::<T>())
@@ -333,7 +331,7 @@ fn ready_elements<T: relive_tensor::Element>(object: &Bound<'_, PyAny>) -> PyRes
     Ok(Some(bytemuck::pod_collect_to_vec(bytes)))
 }
 
-/// A sequence of numbers as floats.
+/// Converts a sequence of numbers to floats.
 pub(crate) fn floats(object: &Bound<'_, PyAny>) -> PyResult<Vec<f64>> {
     if let Some(ready) = ready_elements(object)? {
         return Ok(ready);
@@ -341,7 +339,7 @@ pub(crate) fn floats(object: &Bound<'_, PyAny>) -> PyResult<Vec<f64>> {
     let py = object.py();
     let given = numpy(py)?.call_method1(intern!(py, "asarray"), (object,))?;
     match kind_of(&given.cast::<PyUntypedArray>()?.dtype()) {
-        // numpy would take `None` for NaN, and text for the number that it shows.
+        // numpy would convert `None` to NaN, and text to the number that it shows.
         b'O' => {
             let all = given.call_method0(intern!(py, "ravel"))?.call_method0(intern!(py, "tolist"))?;
             return all.try_iter()?.map(|number| number?.extract()).collect();
@@ -353,13 +351,13 @@ pub(crate) fn floats(object: &Bound<'_, PyAny>) -> PyResult<Vec<f64>> {
     elements(array.call_method0(intern!(object.py(), "ravel"))?.cast::<PyUntypedArray>()?)
 }
 
-/// A sequence of integers.
+/// Converts a sequence of integers.
 pub(crate) fn integers(object: &Bound<'_, PyAny>) -> PyResult<Vec<i64>> {
     let array = numpy(object.py())?.call_method1(intern!(object.py(), "asarray"), (object, "int64"))?;
     elements(array.call_method0(intern!(object.py(), "ravel"))?.cast::<PyUntypedArray>()?)
 }
 
-/// Keys: an array of integers, a sequence of them, or a single one.
+/// Converts keys: an array of integers, a sequence of them, or a single one.
 pub(crate) fn keys(object: &Bound<'_, PyAny>) -> PyResult<Vec<u64>> {
     if let Some(ready) = ready_elements(object)? {
         return Ok(ready);
@@ -374,7 +372,7 @@ pub(crate) fn keys(object: &Bound<'_, PyAny>) -> PyResult<Vec<u64>> {
     if kind_of(&array.dtype()) == b'u' {
         return elements(array.call_method1(intern!(py, "astype"), ("uint64",))?.cast::<PyUntypedArray>()?);
     }
-    // A list of keys above and below 2**63 becomes an array of floats, which are not the same numbers.
+    // numpy turns a list of keys above and below 2**63 into floats, which changes their values.
     let whole = if object.cast::<PyUntypedArray>().is_ok() || object.try_iter().is_err() {
         array.call_method0(intern!(py, "tolist"))?
     } else {
@@ -398,7 +396,7 @@ pub(crate) fn from_keys<'py>(py: Python<'py>, keys: &[u64]) -> PyResult<Bound<'p
     from_elements(py, keys)
 }
 
-/// A one-dimensional array of these truth values.
+/// A one-dimensional array of truth values.
 pub(crate) fn from_bools<'py>(py: Python<'py>, values: &[bool]) -> PyResult<Bound<'py, PyAny>> {
     let mut block = buffer::zeroed(values.len())?;
     block.bytes_mut().iter_mut().zip(values).for_each(|(place, value)| *place = u8::from(*value));

@@ -20,7 +20,7 @@ use crate::process::Owned;
 use crate::sampler::raise_limited;
 use crate::wait::{self, Operation};
 
-/// Reads batches of one table; an iterator of `(info arrays, column arrays, lengths, names)`.
+/// Reads batches from one table; an iterator of `(info arrays, column arrays, lengths, names)`.
 #[pyclass(frozen, module = "relive._native", name = "BatchIterator")]
 pub(crate) struct BatchIterator {
     source: Owned<BatchSampler>,
@@ -36,7 +36,7 @@ impl BatchIterator {
         BatchIterator { source, client, table, has_limit, presenter: Presenter::new(pad) }
     }
 
-    /// Gathers into arrays of the caller.
+    /// Gathers into the caller's arrays.
     pub(crate) fn into_out(mut self, out: Option<Out>) -> BatchIterator {
         self.presenter.out = out;
         self
@@ -66,40 +66,40 @@ impl BatchIterator {
         }
     }
 
-    /// Batches that are ready, and samples that were asked for and have not come.
+    /// The number of batches that are ready, and of samples that were requested and have not arrived.
     #[getter]
     fn prefetched(&self, py: Python<'_>) -> PyResult<(usize, usize)> {
         Ok(self.source.lock(py)?.as_ref().map_or((0, 0), BatchSampler::prefetched))
     }
 
-    /// Ends the iterator; what was fetched and not taken is lost.
+    /// Closes the iterator; prefetched batches that were not read are lost.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         self.source.end(py)
     }
 }
 
-/// Makes arrays of batches.
+/// Converts batches to arrays.
 pub(crate) struct Presenter {
     pool: Arc<Pool>,
     pad: bool,
     out: Option<Out>,
-    /// The names of the batch before, as Python has them.
+    /// The names of the previous batch, as Python objects.
     names: Brief<Option<Arc<Names>>>,
 }
 
-/// What the columns of batches are called; none for Python if it cannot have such names.
+/// The names of a batch's columns; `None` in Python if Python cannot represent them.
 struct Names {
     kept: Arc<Nest<()>>,
     shown: Option<Py<PyAny>>,
 }
 
 impl Presenter {
-    /// With `pad` columns of items that differ in length are filled up with zeros.
+    /// With `pad`, columns of items that differ in length are padded with zeros.
     pub(crate) fn new(pad: bool) -> Presenter {
         Presenter { pool: Arc::default(), pad, out: None, names: Brief::default() }
     }
 
-    /// What the columns of `batch` are called: the same object as long as it is the same.
+    /// The names of the columns of `batch`: the same object while they do not change.
     fn names(&self, py: Python<'_>, batch: &SampleBatch) -> PyResult<Option<Py<PyAny>>> {
         let Some(kept) = batch.names().or_raise(py)? else { return Ok(None) };
         let known = self.names.get().filter(|names| Arc::ptr_eq(&names.kept, kept) || names.kept == *kept);
@@ -112,8 +112,8 @@ impl Presenter {
         Ok(shown)
     }
 
-    /// `(info arrays, column arrays, lengths, names)`; no lengths where no samples differ in any, no names where
-    /// nobody has said them.
+    /// `(info arrays, column arrays, lengths, names)`: no lengths if all samples have the same, no names if no writer
+    /// has declared them.
     pub(crate) fn show<'py>(&self, py: Python<'py>, batch: &SampleBatch) -> PyResult<Bound<'py, PyTuple>> {
         let names = self.names(py, batch)?;
         let (infos, gathered) = match &self.out {

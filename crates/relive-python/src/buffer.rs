@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 
 use crate::dtypes::descr_of;
 
-/// There is not as much memory.
+/// The memory cannot be allocated.
 #[derive(Debug)]
 pub(crate) struct OutOfMemory(BatchError);
 
@@ -27,18 +27,18 @@ impl From<OutOfMemory> for PyErr {
     }
 }
 
-/// Memory of zeros for an array of so many bytes.
+/// Zeroed memory for an array of `len` bytes.
 pub(crate) fn zeroed(len: usize) -> Result<BatchMemory, OutOfMemory> {
     Ok(BatchMemory::zeroed(len)?)
 }
 
-/// What an array's memory belongs to: part of a batch, or a block of its own. Never touched while an array has it.
+/// The owner of an array's memory: part of a batch, or a separate block. It is never accessed while an array uses it.
 #[pyclass(frozen, module = "relive._native")]
 struct Owner {
     _memory: ColumnMemory,
 }
 
-/// Memory as a writable array of `dims`, which must take exactly its bytes.
+/// Memory as a writable array of `dims`, which must match its size exactly.
 pub(crate) fn into_array<'py>(
     py: Python<'py>,
     memory: BatchMemory,
@@ -48,7 +48,7 @@ pub(crate) fn into_array<'py>(
     over_column(py, memory.into_column(), dtype, dims)
 }
 
-/// A column of a batch as a writable array of `dims`, where it is.
+/// A column of a batch as a writable array of `dims`, in place.
 pub(crate) fn over_column<'py>(
     py: Python<'py>,
     column: ColumnMemory,
@@ -61,7 +61,7 @@ pub(crate) fn over_column<'py>(
     Shared::new(py, column)?.array(0, dtype, dims)
 }
 
-/// Memory that several arrays are parts of. It is used again when all of them are gone.
+/// Memory that several arrays share. It is reused when all of them are gone.
 pub(crate) struct Shared<'py> {
     owner: Bound<'py, Owner>,
     data: *mut u8,
@@ -75,34 +75,34 @@ impl<'py> Shared<'py> {
         Ok(Shared { owner, data, len })
     }
 
-    /// The bytes from `offset` on as a writable array, which must lie in the block. No other array may have them.
+    /// The bytes from `offset` on as a writable array, which must be inside the block. No other array may overlap it.
     pub(crate) fn array(&self, offset: usize, dtype: DType, dims: &[usize]) -> PyResult<Bound<'py, PyAny>> {
         let size = dtype.size_bytes().map(|size| dims.iter().product::<usize>() * size);
         let end = size.and_then(|size| offset.checked_add(size));
         assert!(end.is_some_and(|end| end <= self.len), "the array lies in its block");
         assert_eq!(offset % ALIGNMENT, 0, "the array begins with a line");
-        // SAFETY: from `data` + `offset` on there are as many bytes as `dims` and the dtype need (asserted), aligned
-        // to 64. They live in a Vec inside `owner` (whose move leaves them in place, and, unlike a box's, claims
-        // nothing about them) or in the batch that it keeps, which are never touched while `owner` lives; nothing
-        // else has a reference to them.
+        // SAFETY: `data` + `offset` points to as many bytes as `dims` and the dtype need (asserted), aligned to 64.
+        // They live in a Vec inside `owner` (moving it leaves them in place and, unlike moving a box, asserts nothing
+        // about aliasing) or in the batch that it keeps. Neither is touched while `owner` lives, and nothing else
+        // refers to them.
         unsafe { array_over(self.data.add(offset), dtype, dims, NPY_ARRAY_CARRAY, self.owner.as_any()) }
     }
 }
 
-/// A tensor that arrays look at.
+/// A tensor that arrays view.
 #[pyclass(frozen, module = "relive._native")]
 struct Seen(Tensor);
 
-/// A tensor of numbers as an array that nobody may write to, where it is; none for strings, and where its elements do
-/// not lie as numpy wants them.
+/// A numeric tensor as a read-only array, in place; `None` for strings, and if its elements are not laid out as numpy
+/// requires.
 pub(crate) fn read_only<'py>(py: Python<'py>, tensor: &Tensor) -> PyResult<Option<Bound<'py, PyAny>>> {
     let dims: SmallVec<[usize; 8]> = tensor.shape().dims().iter().map(|&dim| dim as usize).collect();
     let seen = Bound::new(py, Seen(tensor.clone()))?;
     match seen.get().0.bytes() {
-        // Of complex numbers numpy aligns the parts, which no type is wider than.
+        // numpy aligns complex numbers by their parts, and no type is wider than those.
         Some(bytes) if bytes.as_ptr().addr().is_multiple_of(align_of::<u64>()) => {
-            // SAFETY: a tensor has as many bytes as its shape and dtype need. They are behind a reference count of
-            // the tensor in `seen`, are never written to, and the array may not be written to either.
+            // SAFETY: a tensor has as many bytes as its shape and dtype need. The tensor in `seen` keeps them alive by
+            // a reference count, they are never written to, and the array is read-only.
             let array = unsafe {
                 array_over(
                     bytes.as_ptr().cast_mut(),
@@ -118,12 +118,12 @@ pub(crate) fn read_only<'py>(py: Python<'py>, tensor: &Tensor) -> PyResult<Optio
     }
 }
 
-/// An array of memory that `owner` keeps.
+/// An array over memory that `owner` keeps alive.
 ///
 /// # Safety
-/// From `data` on there are as many bytes as `dims` and the dtype need, aligned for it. They live where they are
-/// while `owner` does; if the flags have them written to, nothing else has a reference to them, and otherwise nobody
-/// writes to them.
+/// `data` is aligned for the dtype and points to as many bytes as `dims` and the dtype need. They stay in place while
+/// `owner` lives. If the flags make the array writable, nothing else refers to them; otherwise, they are never written
+/// to.
 unsafe fn array_over<'py>(
     data: *mut u8,
     dtype: DType,
@@ -157,11 +157,10 @@ unsafe fn array_over<'py>(
     }
 }
 
-/// Bytes that `owner` keeps as a writable array.
+/// Bytes that `owner` keeps alive, as a writable array.
 ///
 /// # Safety
-/// The bytes begin where elements of the dtype may. They stay where they are for as long as `owner` lives, and
-/// nothing else has a reference to them.
+/// The bytes are aligned for the dtype. They stay in place while `owner` lives, and nothing else refers to them.
 pub(crate) unsafe fn over_bytes<'py>(
     owner: &Bound<'py, PyAny>,
     (data, len): (*mut u8, usize),
@@ -170,6 +169,6 @@ pub(crate) unsafe fn over_bytes<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let size = dtype.size_bytes().map(|size| dims.iter().product::<usize>() * size);
     assert_eq!(size, Some(len), "the bytes are exactly the array's");
-    // SAFETY: as the caller says, and there are as many bytes as needed.
+    // SAFETY: as the caller promises, and the length was checked.
     unsafe { array_over(data, dtype, dims, NPY_ARRAY_CARRAY, owner) }
 }

@@ -1,11 +1,11 @@
-//! What becomes of checkpoints, for Python to make its classes of.
+//! The status of checkpoints, as data for Python's classes.
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use relive_client::{CheckpointStatus, FinishedCheckpoint, RunningCheckpoint};
 use relive_table::Timestamp;
 
-/// What `relive.checkpoints.CheckpointStatus` is made of.
+/// The fields of `relive.checkpoints.CheckpointStatus`.
 pub(crate) fn dict<'py>(py: Python<'py>, status: &CheckpointStatus) -> PyResult<Bound<'py, PyDict>> {
     let finished = |finished: &Option<FinishedCheckpoint>| {
         finished.as_ref().map(|finished| finished_dict(py, finished)).transpose()

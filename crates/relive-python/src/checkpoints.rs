@@ -1,4 +1,4 @@
-//! Checkpoints, as Python says where they are.
+//! The checkpoint settings of Python's `Server`.
 
 use std::time::Duration;
 
@@ -7,21 +7,21 @@ use pyo3::prelude::*;
 use relive_engine::EngineError;
 use relive_host::{Format, Rules};
 
-/// What Python says about checkpoints.
+/// The checkpoint settings from Python.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct Checkpoints {
     /// The folder or bucket, or one checkpoint in it.
     path: String,
-    /// dm-reverb's name for what no checkpointer supports.
+    /// dm-reverb's name for a feature that no checkpointer supports.
     group: String,
-    /// One checkpoint, or a folder of them, for when the folder has none.
+    /// One checkpoint, or a folder of them, to load if the folder has none.
     fallback_checkpoint_path: Option<String>,
     format: String,
     keep: usize,
     every_s: Option<f64>,
     at_shutdown: bool,
-    /// Whose rules the tables have: `code` or `checkpoint`.
+    /// Which rules the tables use: `code` or `checkpoint`.
     config: String,
     salvage: bool,
 }
@@ -36,7 +36,7 @@ impl Checkpoints {
             .at_shutdown(self.at_shutdown)
             .rules(rules)
             .salvage(self.salvage)
-            // dm-reverb's folders may be read by many, and programs do; whoever writes there is alone.
+            // Several programs may read dm-reverb's folders, but only one may write to each.
             .shared_until_written(format == Format::Reverb);
         if let Some(place) = self.fallback_checkpoint_path {
             settings = settings.fallback(place);

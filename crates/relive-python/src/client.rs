@@ -1,4 +1,4 @@
-//! The client: an address, and the connection that is made when it is needed.
+//! The client: an address, and a connection that is made when needed.
 
 use std::future::Future;
 use std::time::{Duration, SystemTime};
@@ -39,25 +39,25 @@ use crate::writer::TrajectoryWriter;
 pub(crate) struct Client {
     address: String,
     choice: Choice,
-    /// For calls without a time of their own.
+    /// The timeout of calls without one of their own.
     timeout: Duration,
-    /// Whether it does as dm-reverb's client where the two differ.
+    /// Whether it behaves like dm-reverb's client where the two differ.
     as_reverb: bool,
     security: ClientSecurity,
     connected: Brief<Option<Connected>>,
     rules: Rules,
 }
 
-/// What the user allows.
+/// The transports that the user allows.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Choice {
     Auto,
     InProcess,
-    /// Never within the process.
+    /// Never in process.
     Server(TransportChoice),
 }
 
-/// The ways that can be asked for, by their names.
+/// The transports by name.
 const CHOICES: [(&str, Choice); 5] = [
     ("auto", Choice::Auto),
     ("in-process", Choice::InProcess),
@@ -83,7 +83,7 @@ impl Choice {
 struct Connected {
     process: u32,
     client: RustClient,
-    /// The engine of this process that the client is connected to.
+    /// The engine in this process that the client is connected to.
     engine: Option<Engine>,
 }
 
@@ -97,7 +97,7 @@ impl Connected {
 }
 
 impl Client {
-    /// The connection, made anew after a fork and when a server begins or ends in this process.
+    /// The connection, renewed after a fork and when a server starts or stops in this process.
     pub(crate) fn connect(&self, py: Python<'_>) -> PyResult<RustClient> {
         let process = std::process::id();
         let place = address::local_place(&self.address).filter(|_| self.choice.may_be_in_process());
@@ -135,13 +135,13 @@ impl Client {
         if let Some(old) = old
             && old.process != process
         {
-            // The parent's connection: its tasks are not here.
+            // The parent's connection: its tasks do not run here.
             std::mem::forget(old);
         }
         Ok(client)
     }
 
-    /// Waits for the server's answer; a wait that takes long is told of with the address.
+    /// Waits for the server's answer; logs a long wait with the address.
     fn ask<F>(&self, py: Python<'_>, call: &str, answer: F) -> PyResult<F::Output>
     where
         F: Future + Send,
@@ -163,12 +163,12 @@ impl Client {
         }
     }
 
-    /// The client whose calls may take the seconds given, or else as long as the client's own limit says.
+    /// A client whose calls may take `timeout` seconds, or as long as the client's own limit.
     fn within(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<RustClient> {
         Ok(self.connect(py)?.with_timeout(self.limit(timeout)?))
     }
 
-    /// The seconds given, or else the client's own limit.
+    /// `timeout` in seconds, or the client's own limit.
     fn limit(&self, timeout: Option<f64>) -> PyResult<Duration> {
         if timeout.is_some() { seconds(timeout) } else { Ok(self.timeout) }
     }
@@ -176,7 +176,7 @@ impl Client {
 
 #[pymethods]
 impl Client {
-    /// `transport` is one of [`CHOICES`]; `timeout` is for calls without one of their own, in seconds.
+    /// `transport` is one of [`CHOICES`]; `timeout` applies to calls without one of their own, in seconds.
     #[new]
     #[pyo3(signature = (address, transport = "auto", timeout = None, token = None, tls = None, *, as_reverb = false))]
     fn new(
@@ -198,8 +198,8 @@ impl Client {
         })
     }
 
-    /// Which way is in use now; finds out the first time. While no server answers it is not known yet, and `tcp` is
-    /// what will ask.
+    /// The transport in use; the first call determines it. While no server answers, it is not known yet, and this
+    /// returns `tcp`, which the first request will use.
     #[getter]
     fn transport(&self, py: Python<'_>) -> PyResult<String> {
         let client = self.connect(py)?;
@@ -209,24 +209,24 @@ impl Client {
         }
     }
 
-    /// Of many servers, how each stands; of one, nothing.
+    /// The state of each of many servers; empty for a single one.
     fn servers(&self, py: Python<'_>) -> PyResult<Vec<servers::State>> {
         Ok(servers::states(&self.connect(py)?))
     }
 
-    /// Servers that were left out or taken back.
+    /// The servers that were excluded or added again.
     fn server_changes(&self, py: Python<'_>) -> PyResult<Vec<servers::Change>> {
         Ok(servers::changes(&self.connect(py)?))
     }
 
-    /// The tables, each as what `TableInfo` is made of.
+    /// The tables, each as the fields of `TableInfo`.
     fn server_info<'py>(&self, py: Python<'py>, timeout: Option<f64>) -> PyResult<Vec<Bound<'py, PyDict>>> {
         let client = self.within(py, timeout)?;
         let info = self.ask(py, "server_info", client.server_info())?.or_raise(py)?;
         info.tables.iter().map(|table| info_dict(py, table)).collect()
     }
 
-    /// The tables with their waiters and bytes, and the server's totals; Relive's servers only.
+    /// The tables with their waiters and bytes, and the server's totals; only for Relive's servers.
     fn status<'py>(&self, py: Python<'py>, timeout: Option<f64>) -> PyResult<Bound<'py, PyDict>> {
         let client = self.within(py, timeout)?;
         let status = self.ask(py, "status", client.status())?.or_raise(py)?;
@@ -250,7 +250,7 @@ impl Client {
         Ok(dict)
     }
 
-    /// Sets priorities and deletes items.
+    /// Updates priorities and deletes items.
     fn mutate_priorities(
         &self,
         py: Python<'_>,
@@ -278,7 +278,7 @@ impl Client {
         self.ask(py, "reset", client.reset(table))?.or_raise(py)
     }
 
-    /// Changes rules of a table in use; gives what is other than before, and how many items left.
+    /// Changes rules of a table in use; returns the changes and the number of evicted items.
     fn change_table<'py>(
         &self,
         py: Python<'py>,
@@ -311,15 +311,14 @@ impl Client {
         self.ask(py, "checkpoint", client.checkpoint())?.or_raise(py)
     }
 
-    /// What becomes of checkpoints; Relive's servers only.
+    /// The status of checkpoints; only for Relive's servers.
     fn checkpoint_status<'py>(&self, py: Python<'py>, timeout: Option<f64>) -> PyResult<Bound<'py, PyDict>> {
         let client = self.within(py, timeout)?;
         let call = client.checkpoint_status();
         checkpoint_status::dict(py, &self.ask(py, "checkpoint_status", call)?.or_raise(py)?)
     }
 
-    /// Writes one step as an item of each table in `priorities`. Without `check_names` its columns count by their
-    /// order.
+    /// Writes one step as an item of each table in `priorities`. Without `check_names`, columns are matched by order.
     #[pyo3(signature = (data, priorities, timeout, *, check_names = true))]
     fn insert(
         &self,
@@ -388,7 +387,7 @@ impl Client {
         Ok(TrajectoryWriter::over(client, writer, self.timeout, self.as_reverb))
     }
 
-    /// A writer that makes items by itself; see `structured::to_config` for what a configuration is.
+    /// A writer that creates items by itself; `structured::to_config` defines the format of a configuration.
     #[pyo3(signature = (configs, *, codec = "auto"))]
     #[expect(clippy::needless_pass_by_value, reason = "PyO3 hands lists over by value")]
     fn structured_writer(
@@ -409,8 +408,8 @@ impl Client {
         ))
     }
 
-    /// A reader of samples. A `rate_limiter_timeout_ms` below 0 means none, a `max_samples` or `max_samples_per_stream`
-    /// below 1 no bound. With `keep_rows` no column is squeezed.
+    /// A sampler. A `rate_limiter_timeout_ms` below 0 means no timeout; a `max_samples` or `max_samples_per_stream`
+    /// below 1 means no bound. With `keep_rows`, no column is squeezed.
     #[pyo3(signature = (table, *, max_in_flight_samples_per_worker = 100, num_workers = -1,
                         max_samples_per_stream = -1, rate_limiter_timeout_ms = -1, max_samples = -1, keep_rows = false))]
     #[expect(clippy::too_many_arguments, reason = "the options of a sampler, named in Python")]
@@ -445,8 +444,8 @@ impl Client {
         Ok(Sampler::streaming(client, sampler, self.timeout).keeping_rows(keep_rows))
     }
 
-    /// An iterator of `num_samples` samples, each of which may take `timeout` seconds. At most `ahead` are asked for
-    /// before they are wanted, and none of a table whose items are deleted by being sampled.
+    /// An iterator of `num_samples` samples, each of which may take `timeout` seconds. At most `ahead` are prefetched,
+    /// and none from a table that deletes items when they are sampled.
     #[pyo3(signature = (table, num_samples, ahead, timeout = None))]
     fn samples(
         &self,
@@ -474,8 +473,8 @@ impl Client {
         Ok(Sampler::streaming(client, sampler, timeout))
     }
 
-    /// Up to `limit` items from the place `cursor` on, each as `(key, priority, times_sampled, inserted_at)`, and the
-    /// place of the next page.
+    /// Up to `limit` items from position `cursor` on, each as `(key, priority, times_sampled, inserted_at)`, and the
+    /// position of the next page.
     #[expect(clippy::type_complexity, reason = "one tuple per item")]
     fn items(
         &self,
@@ -495,7 +494,7 @@ impl Client {
         Ok((items.collect(), page.next))
     }
 
-    /// The items of these keys as samples, none where there is no such item.
+    /// The items of these keys as samples, `None` for each key without an item.
     fn get_items<'py>(
         &self,
         py: Python<'py>,
@@ -509,7 +508,7 @@ impl Client {
         found.into_iter().map(|item| item.map(|item| to_python(py, item)).transpose()).collect()
     }
 
-    /// What the items of `table` look like, as far as their writers have said; none if that is not known.
+    /// The structure of `table`'s items, as far as the writers have declared it; `None` if it is not known.
     fn structure<'py>(
         &self,
         py: Python<'py>,

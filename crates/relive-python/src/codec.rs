@@ -4,7 +4,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use relive_tensor::Codec;
 
-/// The codec of that name; none for "auto", which leaves it to the writer.
+/// The codec of that name; `None` for "auto", which lets the writer choose.
 pub(crate) fn chosen(name: &str) -> PyResult<Option<Codec>> {
     if name == "auto" {
         return Ok(None);

@@ -1,4 +1,4 @@
-//! Columns of items to be: references to steps of a writer's history, sliced like lists.
+//! Columns of future items: references to steps of a writer's history, sliced like lists.
 
 use pyo3::exceptions::{PyIndexError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -9,10 +9,10 @@ use crate::array;
 use crate::dtypes;
 use crate::error::{OrRaise, raise_kind};
 
-/// References in the text of an error; more would hide what it says.
+/// References that an error shows; more would obscure its message.
 pub(crate) const MAX_SHOWN_CELLS: usize = 16;
 
-/// The error of a column with steps that have no data. Programs for dm-reverb compare its first sentence.
+/// The error for a column with steps that have no data. Programs for dm-reverb compare its first sentence.
 pub(crate) fn none_in_column(
     py: Python<'_>,
     path: &ColumnPath,
@@ -29,7 +29,7 @@ pub(crate) fn none_in_column(
     }
 }
 
-/// Which cells of a column do not go together. Programs for dm-reverb compare this sentence.
+/// Describes the cells of a column that do not match. Programs for dm-reverb compare this sentence.
 fn unlike_text(cells: &[Column]) -> Option<String> {
     let first = cells.first()?;
     let (shape, dtype) = (first.cell_shape(), first.dtype());
@@ -53,7 +53,7 @@ fn none_text(path: Option<&Bound<'_, PyAny>>, cells: &Bound<'_, PyList>, help: &
     )
 }
 
-/// The row that is meant, which counts from the end if it is negative.
+/// The index of a row, counted from the end if it is negative.
 fn row_of(row: isize, len: usize) -> PyResult<usize> {
     let at = if row < 0 { row.saturating_add(len.cast_signed()) } else { row };
     usize::try_from(at).ok().filter(|&at| at < len).ok_or_else(|| {
@@ -69,7 +69,7 @@ pub(crate) fn bad_index(class: &str, index: &Bound<'_, PyAny>) -> PyErr {
     ))
 }
 
-/// A column of an item: references to steps, or anything that looks like references.
+/// A column of an item: references to steps, or objects that behave like references.
 #[pyclass(frozen, subclass, module = "relive._native", name = "TrajectoryColumn")]
 pub(crate) struct TrajectoryColumn {
     pub(crate) data: Data,
@@ -77,7 +77,7 @@ pub(crate) struct TrajectoryColumn {
     pub(crate) path: ColumnPath,
 }
 
-/// Where a column comes from, put together when somebody asks.
+/// The path of a column, formatted on demand.
 pub(crate) enum ColumnPath {
     Given(Option<Py<PyAny>>),
     /// A key of the history at a path.
@@ -109,7 +109,7 @@ impl ColumnPath {
 pub(crate) enum Data {
     Empty,
     Own(Column),
-    /// References of another kind, which have `shape`, `dtype`, `numpy()`.
+    /// References of another kind, with `shape`, `dtype` and `numpy()`.
     Foreign(Vec<Py<PyAny>>),
 }
 
@@ -141,7 +141,7 @@ impl TrajectoryColumn {
         }
     }
 
-    /// Single cells, each as a reference.
+    /// Each cell as a reference.
     fn cells<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyAny>>> {
         match &self.data {
             Data::Empty => Ok(Vec::new()),
@@ -176,7 +176,7 @@ impl TrajectoryColumn {
     ) -> PyResult<TrajectoryColumn> {
         let cells: Vec<Bound<'_, PyAny>> = data_references.try_iter()?.collect::<PyResult<_>>()?;
         let path_given = path.as_ref().map(|path| path.bind(py));
-        // Programs for dm-reverb compare these two texts up to what is added in the end.
+        // Programs for dm-reverb compare these two texts, except for their additions at the end.
         if squeeze && cells.len() != 1 {
             let path = path_given.map_or_else(|| "()".to_owned(), ToString::to_string);
             return Err(PyValueError::new_err(format!(
@@ -245,7 +245,7 @@ impl TrajectoryColumn {
         self.path.get(py)
     }
 
-    /// Shape of the data: the steps lead, unless the column is squeezed.
+    /// Shape of the data: the steps come first, unless the column is squeezed.
     #[getter]
     fn shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         if let Data::Own(column) = &self.data {
@@ -264,7 +264,7 @@ impl TrajectoryColumn {
         }
     }
 
-    /// The data, copied.
+    /// A copy of the data.
     fn numpy<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         if let Data::Own(column) = &self.data {
             return array::from_tensor(py, &column.to_tensor().or_raise(py)?);
@@ -304,7 +304,7 @@ impl CellRef {
         dtypes::descr_of(py, self.column.dtype())
     }
 
-    /// Always false: a reference keeps what it refers to.
+    /// Always false: a reference keeps its data alive.
     #[getter]
     #[expect(clippy::unused_self, reason = "a property of every reference")]
     fn expired(&self) -> bool {

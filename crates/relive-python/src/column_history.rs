@@ -67,7 +67,7 @@ impl ColumnHistory {
         PyList::new(py, cells.collect::<Vec<_>>())?.into_any().try_iter().map(Bound::into_any)
     }
 
-    /// Where the column is in a step. A method, as in dm-reverb.
+    /// The column's path within a step. A method, as in dm-reverb.
     fn path(&self, py: Python<'_>) -> Py<PyTuple> {
         self.path.clone_ref(py)
     }
@@ -83,7 +83,7 @@ impl ColumnHistory {
     }
 }
 
-/// What a key of a history means, as positions from its first step.
+/// The steps that a key of a history selects, as positions from its first step.
 enum Steps {
     None,
     One(i64),
@@ -92,7 +92,7 @@ enum Steps {
 }
 
 impl Steps {
-    /// Nothing is cut at the first step, as a list would do: a column shorter than was asked for would be a surprise.
+    /// Unlike a list, a slice is not cut at the first step: a column shorter than requested would be a surprise.
     fn of(key: &Bound<'_, PyAny>, len: isize) -> PyResult<Steps> {
         if let Ok(slice) = key.cast::<PySlice>() {
             return Steps::of_slice(slice, len);
@@ -131,12 +131,12 @@ impl Steps {
         if stride == 1 {
             return Ok(Steps::Range(start as i64..stop as i64));
         }
-        // A slice far before the first step is refused for its first step; more of them need not be listed.
+        // A slice far before the first step is refused for its first step; the others need not be listed.
         let count = count.min(len.unsigned_abs().saturating_add(1));
         Ok(Steps::Many((0..count).map(|index| (start + stride * index.cast_signed()) as i64).collect()))
     }
 
-    /// The earliest step, below 0 for one before the first of the history.
+    /// The earliest step, negative for one before the history.
     fn first(&self) -> i64 {
         match self {
             Steps::None => 0,
@@ -146,7 +146,7 @@ impl Steps {
         }
     }
 
-    /// The steps that are there, and none for the others, as far as an error shows them.
+    /// The existing steps, and `None` for the others, up to the number that an error shows.
     fn cells(&self, history: &relive_client::ColumnHistory<'_>) -> Vec<Option<CellRef>> {
         let cell = |step: i64| {
             let column = (step >= 0).then(|| history.step(step).ok()).flatten();
@@ -161,7 +161,7 @@ impl Steps {
     }
 }
 
-/// The position of step `key`, which counts from the newest if it is negative; below 0 for one before the first.
+/// The position of step `key`, counted from the newest if it is negative; a negative result is before the history.
 fn step_of(key: isize, len: isize) -> PyResult<i64> {
     match if key < 0 { key.saturating_add(len) } else { key } {
         at if at >= len => Err(PyIndexError::new_err(format!(

@@ -1,4 +1,4 @@
-//! Types of elements, as numpy has them.
+//! Maps element types to numpy's dtypes.
 
 use numpy::{PyArrayDescr, PyArrayDescrMethods};
 use pyo3::exceptions::PyTypeError;
@@ -12,7 +12,7 @@ pub(crate) fn kind_of(descr: &Bound<'_, PyArrayDescr>) -> u8 {
     descr.kind()
 }
 
-/// The element type of a numpy dtype; none if there is no such tensor.
+/// The element type of a numpy dtype; `None` if no tensor has this type.
 pub(crate) fn dtype_of(descr: &Bound<'_, PyArrayDescr>) -> PyResult<Option<DType>> {
     Ok(Some(match (kind_of(descr), descr.itemsize()) {
         (b'f', 4) => DType::Float32,

@@ -1,4 +1,4 @@
-//! From errors of the Rust crates to Python's exceptions, which `relive/errors.py` declares.
+//! Maps errors of the Rust crates to Python's exceptions, which `relive/errors.py` declares.
 
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
@@ -10,12 +10,12 @@ pub(crate) fn raise(py: Python<'_>, error: &Error) -> PyErr {
     raise_kind(py, error.kind(), error.to_string())
 }
 
-/// The exception of what keeps a server from starting, or ended it.
+/// The exception of an error that prevented a server from starting, or ended it.
 pub(crate) fn raise_host(py: Python<'_>, error: impl Into<relive_host::Error>) -> PyErr {
     raise(py, &Error::from(error.into()))
 }
 
-/// An exception of a kind with a text of its own.
+/// An exception of a given kind with its own text.
 pub(crate) fn raise_kind(py: Python<'_>, kind: ErrorKind, text: String) -> PyErr {
     static ERRORS: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
     let module = ERRORS.get_or_try_init(py, || py.import("relive.errors").map(Bound::unbind));
@@ -28,7 +28,7 @@ pub(crate) fn raise_kind(py: Python<'_>, kind: ErrorKind, text: String) -> PyErr
     }
 }
 
-/// Turns a Rust result into a Python one.
+/// Converts a Rust result to a Python one.
 pub(crate) trait OrRaise<T> {
     fn or_raise(self, py: Python<'_>) -> PyResult<T>;
 }

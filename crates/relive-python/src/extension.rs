@@ -1,11 +1,11 @@
-//! What can be added to a table.
+//! Extensions of tables.
 
 use pyo3::prelude::*;
 use relive_table::{Extension, InsertOnFirstSample, PriorityDiffusion};
 
 use crate::error::invalid;
 
-/// A part that a table runs with its operations.
+/// An extension that a table runs with its operations.
 #[pyclass(frozen, module = "relive._native", name = "TableExtension")]
 pub(crate) struct TableExtension(Kind);
 
@@ -16,13 +16,13 @@ enum Kind {
 
 #[pymethods]
 impl TableExtension {
-    /// Copies an item into another table of the server when it is sampled for the first time.
+    /// Copies an item into another table of the server when it is first sampled.
     #[staticmethod]
     fn insert_on_first_sample(target_table: String) -> TableExtension {
         TableExtension(Kind::InsertOnFirstSample { target_table })
     }
 
-    /// Raises the priorities of the items before and after one that is inserted or updated.
+    /// Raises the priorities of the items before and after an inserted or updated one.
     #[staticmethod]
     fn priority_diffusion(decay: f64, before: usize, after: usize) -> PyResult<TableExtension> {
         Ok(TableExtension(Kind::PriorityDiffusion(
@@ -32,7 +32,7 @@ impl TableExtension {
 }
 
 impl TableExtension {
-    /// A fresh one for a table.
+    /// A new instance for a table.
     pub(crate) fn build(&self) -> Box<dyn Extension> {
         match &self.0 {
             Kind::InsertOnFirstSample { target_table } => {

@@ -1,9 +1,8 @@
-//! Threads that Rust code runs in while the interpreter ends.
+//! Threads that run Rust code while the interpreter is finalized.
 //!
-//! Before Python 3.14 the interpreter ends with `pthread_exit` each thread that asks for it while it is finalized.
-//! With glibc that unwinds the stack, and Rust's frames on it turn this into the end of the process by SIGABRT. So a
-//! thread that comes from Rust to Python stays where it is instead, as it does since Python 3.14, and the process
-//! ends with its own exit code.
+//! Before Python 3.14, a finalizing interpreter ends each thread that asks for it with `pthread_exit`. With glibc, that
+//! unwinds the stack, and Rust's frames on it abort the process with SIGABRT. A thread that calls Python from Rust
+//! therefore blocks instead, as it does since Python 3.14, and the process ends with its own exit code.
 #![expect(unsafe_code, reason = "a cleanup handler is registered with glibc")]
 
 use std::thread;
@@ -11,19 +10,19 @@ use std::time::Duration;
 
 use pyo3::prelude::*;
 
-/// [`Python::attach`] for a thread that may outlive the interpreter: it stays here then.
+/// [`Python::attach`] for a thread that may outlive the interpreter: it then blocks here.
 pub(crate) fn attach<R>(call: impl FnOnce(Python<'_>) -> R) -> R {
     stay_when_ended();
     Python::try_attach(call).unwrap_or_else(|| stay())
 }
 
-/// From now on this thread stays where it is when it is ended.
+/// From now on, this thread blocks instead of being ended.
 pub(crate) fn stay_when_ended() {
-    // A thread whose variables are gone already is at its end.
+    // A thread whose thread-locals are gone is about to end anyway.
     let _ = glibc::STAYS.try_with(|_| ());
 }
 
-/// Is what a thread does that must not go on.
+/// Blocks a thread that must not continue.
 fn stay() -> ! {
     loop {
         thread::sleep(Duration::from_hours(1));
@@ -58,15 +57,15 @@ mod glibc {
         pub(super) static STAYS: Stays = Stays::begin();
     }
 
-    /// A handler that glibc calls before the first frame is unwound: one whose buffer is on the stack is called when
-    /// its frame is reached, and this one is nowhere on it.
+    /// A handler that glibc calls before it unwinds the first frame: a handler whose buffer is on the stack is called
+    /// when its frame is reached, and this one is not on the stack.
     pub(super) struct Stays(*mut Buffer);
 
     impl Stays {
         fn begin() -> Self {
             let buffer = Buffer { routine: None, argument: null_mut(), cancel_type: 0, previous: null_mut() };
             let buffer = Box::into_raw(Box::new(buffer));
-            // SAFETY: the buffer is as glibc declares it, and stays until it is popped.
+            // SAFETY: the buffer is as glibc declares it, and lives until it is popped.
             unsafe { _pthread_cleanup_push(buffer, ended, null_mut()) };
             Self(buffer)
         }
@@ -74,8 +73,8 @@ mod glibc {
 
     impl Drop for Stays {
         fn drop(&mut self) {
-            // SAFETY: it was pushed in this thread, and handlers that were pushed after it belong to calls that have
-            // returned: this thread is at its end.
+            // SAFETY: it was pushed in this thread, and all handlers pushed after it belong to calls that have
+            // returned: this thread is about to end.
             let buffer = unsafe {
                 _pthread_cleanup_pop(self.0, 0);
                 Box::from_raw(self.0)

@@ -1,4 +1,4 @@
-//! From samples to memory for arrays, one per column.
+//! Gathers samples into memory for arrays, one per column.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::array;
 use crate::buffer::{self, OutOfMemory};
 use crate::error::raise;
 
-/// Why samples do not become arrays.
+/// Why samples cannot become arrays.
 pub(crate) enum Failure {
     Samples(Error),
     Memory(OutOfMemory),
@@ -41,22 +41,22 @@ impl From<OutOfMemory> for Failure {
 
 type Result<T> = std::result::Result<T, Failure>;
 
-/// A column on its way into an array.
+/// A column that becomes an array.
 pub(crate) struct Gathered {
     data: Data,
     dims: Vec<usize>,
 }
 
 enum Data {
-    /// Where the batch came to lie, or in memory that was filled for it.
+    /// In the batch's memory, or in memory that was filled for it.
     Memory(ColumnMemory, DType),
-    /// In memory that was given for it.
+    /// In the caller's memory.
     Given,
     Strings(Vec<Bytes>),
 }
 
 impl Gathered {
-    /// The array; none if it is the caller's own.
+    /// The array; `None` if it is the caller's own.
     pub(crate) fn into_array(self, py: Python<'_>) -> PyResult<Option<Bound<'_, PyAny>>> {
         match self.data {
             Data::Memory(column, dtype) => buffer::over_column(py, column, dtype, &self.dims).map(Some),
@@ -66,10 +66,10 @@ impl Gathered {
     }
 }
 
-/// A column and, where samples differ in it, the number of rows of each.
+/// A column and, if samples differ in length, the number of rows of each.
 pub(crate) type Column = (Gathered, Option<Vec<i64>>);
 
-/// Where columns go: to memory that is given for them, or to blocks of a pool.
+/// The destinations of columns: the caller's memory, or blocks of a pool.
 pub(crate) struct Places<'a> {
     pool: Option<&'a Arc<Pool>>,
     given: Vec<Option<&'a mut [u8]>>,
@@ -86,12 +86,12 @@ impl<'a> Places<'a> {
         Places { pool: Some(pool), given: Vec::new() }
     }
 
-    /// Memory by column; columns without any, and those beyond its end, get blocks.
+    /// Memory by column; columns without an entry use blocks of the pool.
     pub(crate) fn given(pool: &'a Arc<Pool>, given: Vec<Option<&'a mut [u8]>>) -> Places<'a> {
         Places { pool: Some(pool), given }
     }
 
-    /// Where a column of the batch is or goes.
+    /// The destination of a column of the batch.
     fn find(
         &mut self,
         batch: &SampleBatch,
@@ -116,7 +116,7 @@ impl<'a> Places<'a> {
 }
 
 impl Place<'_> {
-    /// What is to be filled; none where the data is already.
+    /// The bytes to fill; `None` if the data is already in place.
     fn bytes_mut(&mut self) -> Option<&mut [u8]> {
         match self {
             Place::Own(memory) => Some(memory.bytes_mut()),
@@ -144,7 +144,7 @@ pub(crate) fn stacked(
     Ok(columns.into_iter().map(|column| (column, None)).collect())
 }
 
-/// The columns of a batch of one sample as `[rows, ..cell]`; squeezed ones are `[..cell]` unless rows are to be kept.
+/// The columns of a one-sample batch as `[rows, ..cell]`; squeezed ones are `[..cell]` unless rows are kept.
 pub(crate) fn single(batch: &SampleBatch, keep_rows: bool) -> Result<Vec<Gathered>> {
     let layouts = batch.columns()?;
     let mut columns = gather(batch, &layouts, &[], Places { pool: None, given: Vec::new() })?;
@@ -180,8 +180,7 @@ fn gather(
     taken.into_iter().zip(layouts).enumerate().map(column).collect()
 }
 
-/// The columns as `[samples, rows, ..cell]`, zeros where a sample has no more rows. The layouts are those of the
-/// batch, or have more rows.
+/// The columns as `[samples, rows, ..cell]`, padded with zeros. The layouts are those of the batch, or have more rows.
 pub(crate) fn padded(
     batch: &SampleBatch,
     layouts: &[ColumnLayout],
@@ -213,7 +212,7 @@ fn padded_column(
     Ok((Gathered { data, dims }, lengths))
 }
 
-/// Empty strings where a sample has no more rows.
+/// Pads shorter samples with empty strings.
 fn pad_strings(strings: Vec<Bytes>, rows: &[u32], most: u32, layout: &ColumnLayout) -> Vec<Bytes> {
     let of_row = layout.cell_shape.dims().iter().map(|&dim| dim as usize).product::<usize>();
     let mut strings = strings.into_iter();
@@ -225,7 +224,7 @@ fn pad_strings(strings: Vec<Bytes>, rows: &[u32], most: u32, layout: &ColumnLayo
     padded
 }
 
-/// Dimensions of a column behind some others.
+/// The dimensions of a column, after the leading ones.
 pub(crate) fn dims(leading: &[usize], layout: &ColumnLayout) -> Vec<usize> {
     let rows = layout.rows.map(|rows| rows as usize);
     let cell = layout.cell_shape.dims().iter().map(|&dim| dim as usize);

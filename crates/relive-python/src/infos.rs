@@ -1,4 +1,4 @@
-//! What is known of the items of a batch, as one array per field.
+//! Information about the items of a batch, as one array per field.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use relive_tensor::DType;
 
 use crate::buffer::{OutOfMemory, Shared};
 
-/// Key, probability, table size, priority and times sampled of each item, one after the other in one block.
+/// Key, probability, table size, priority and times sampled of each item, stored field by field in one block.
 pub(crate) struct Infos {
     memory: BatchMemory,
     len: usize,
@@ -51,12 +51,12 @@ impl Infos {
     }
 }
 
-/// Bytes from the beginning of a field to that of the next.
+/// Bytes from the start of a field to the start of the next.
 fn stride<T>(len: usize) -> usize {
     (len * size_of::<T>()).next_multiple_of(ALIGNMENT)
 }
 
-/// Takes the first field off `rest`.
+/// Splits the first field off `rest`.
 fn field<'a, T: Pod>(rest: &mut &'a mut [u8], len: usize) -> &'a mut [T] {
     let (bytes, after) = std::mem::take(rest).split_at_mut(stride::<T>(len));
     *rest = after;

@@ -1,4 +1,4 @@
-//! Where the leaves of a writer's steps belong: the union of the structures of all steps so far.
+//! Maps the leaves of a writer's steps to columns: the union of the structures of all steps so far.
 //!
 //! A new leaf gets a new column, numbered in the order of first appearance. A step may lack leaves, or have `None` in
 //! their place.
@@ -13,7 +13,7 @@ use smallvec::SmallVec;
 
 use crate::nest::{Container, MAX_DEPTH, is_written_out, sorted_keys, too_deep};
 
-/// Leaves of a step with the numbers of their columns.
+/// Leaves of a step with their column numbers.
 pub(crate) type Leaves<'py> = SmallVec<[(usize, Bound<'py, PyAny>); 8]>;
 
 #[derive(Default)]
@@ -23,24 +23,24 @@ pub(crate) struct Layout {
     lists: Lists,
 }
 
-/// What lists of numbers in a step are.
+/// How lists of numbers in a step are interpreted.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Lists {
-    /// A nest of scalars, as with dm-reverb.
+    /// As a nest of scalars, as in dm-reverb.
     #[default]
     Nests,
-    /// An array written out, unless the list is the step itself, or was seen with something else in it.
+    /// As a written-out array, unless the list is the step itself, or had other contents in an earlier step.
     Arrays,
 }
 
 impl Lists {
-    /// Whether `object` stands for an array.
+    /// Whether `object` is interpreted as an array.
     fn join(self, object: &Bound<'_, PyAny>) -> bool {
         self == Lists::Arrays && is_written_out(object)
     }
 }
 
-/// The way to a column: as Python has it, and as text joined by `/`.
+/// The path to a column: as a Python object, and as text joined by `/`.
 pub(crate) struct Path {
     pub(crate) parts: Py<PyTuple>,
     pub(crate) text: String,
@@ -48,23 +48,23 @@ pub(crate) struct Path {
 
 #[derive(Default)]
 enum Node {
-    /// Nothing was seen here.
+    /// No value was seen here.
     #[default]
     Vacant,
-    /// Nothing but `None` was seen here. It is a column until it turns out to be a container.
+    /// Only `None` was seen here. It is a column until it turns out to be a container.
     Empty(usize),
     Column(usize),
     List(Vec<Node>),
     Tuple(Vec<Node>),
     Named(Py<PyType>, Vec<Node>),
-    /// Like a mapping that was seen, its parts in the order of first appearance.
+    /// Like a mapping that was seen, with its parts in the order of first appearance.
     Mapping(Like, Vec<(Py<PyAny>, Node)>),
 }
 
-/// What makes a mapping.
+/// How to create a mapping.
 enum Like {
     Class(Py<PyType>),
-    /// A `defaultdict`, which is made of its factory and a dict.
+    /// A `defaultdict`, created from its factory and a dict.
     Default(Py<PyType>, Py<PyAny>),
 }
 
@@ -82,13 +82,13 @@ impl Layout {
         &self.paths
     }
 
-    /// The leaves of `step`, if it has no place that is not known yet.
+    /// The leaves of `step`, if all its places are known.
     pub(crate) fn place<'py>(&self, step: &Bound<'py, PyAny>) -> PyResult<Option<Leaves<'py>>> {
         let mut leaves = Leaves::new();
         Ok(self.root.place(step, self.lists, &mut leaves)?.then_some(leaves))
     }
 
-    /// A layout that also has the places of `step`.
+    /// A layout extended by the places of `step`.
     pub(crate) fn grown(&self, step: &Bound<'_, PyAny>) -> PyResult<Layout> {
         let py = step.py();
         let mut grown = Layout {
@@ -110,8 +110,8 @@ impl Layout {
         self.root.map(py, leaf)
     }
 
-    /// What an item of all columns looks like; none if the columns have another order than the leaves of steps, or
-    /// there are keys that are no text.
+    /// The structure of an item with all columns; `None` if the columns are ordered differently from the leaves of
+    /// steps, or if keys are not text.
     pub(crate) fn structure(&self, py: Python<'_>) -> Option<Nest<()>> {
         let nest = self.root.nest(py).filter(|nest| nest.leaves().copied().eq(0..self.paths.len()))?;
         (!nest.is_empty()).then(|| nest.map(|_| ()))
@@ -146,7 +146,7 @@ impl Node {
         }
     }
 
-    /// The numbers of the columns in their structure; none if a key is no text.
+    /// The column numbers in their structure; `None` if a key is not text.
     fn nest(&self, py: Python<'_>) -> Option<Nest<usize>> {
         let all = |parts: &[Node]| parts.iter().map(|part| part.nest(py)).collect::<Option<Vec<_>>>();
         Some(match self {
@@ -167,7 +167,7 @@ impl Node {
         })
     }
 
-    /// Adds the leaves of `object`; false if it has a place that this node has not.
+    /// Adds the leaves of `object`; returns false if it has a place that this node lacks.
     fn place<'py>(
         &self,
         object: &Bound<'py, PyAny>,
@@ -181,7 +181,8 @@ impl Node {
             Node::Vacant | Node::Empty(_) => Ok(false),
             Node::Column(column) => {
                 leaves.push((*column, object.clone()));
-                // A container in the place of a leaf is found out when it is turned into a tensor or grown.
+                // A container in the place of a leaf is detected when it is converted to a tensor or the layout is
+                // extended.
                 Ok(matches!(Container::of(object)?, Container::Leaf) || lists.join(object))
             }
             Node::Named(_, parts) => match object.cast::<PyTuple>() {
@@ -253,7 +254,7 @@ impl Like {
         }
     }
 
-    /// A mapping of what is in `dict`.
+    /// A mapping with the contents of `dict`.
     fn filled<'py>(&self, dict: &Bound<'py, PyDict>) -> PyResult<Bound<'py, PyAny>> {
         let py = dict.py();
         match self {
@@ -312,7 +313,7 @@ fn place_mapping<'py>(
 
 type PathParts = Vec<Py<PyAny>>;
 
-/// Gives `node` the places that `object` has and it has not.
+/// Adds the places of `object` that `node` lacks.
 fn grow_node(
     node: &mut Node,
     object: &Bound<'_, PyAny>,
@@ -338,7 +339,7 @@ fn grow_node(
     }
     match (node, container) {
         (Node::Column(_), Container::Leaf) => Ok(()),
-        // Which of the two it is makes no difference to the order of the columns.
+        // The distinction does not affect the order of the columns.
         (Node::List(parts) | Node::Tuple(parts), Container::List(list)) => {
             grow_parts(parts, list.iter(), lists, path, paths)
         }
@@ -431,7 +432,7 @@ fn grow_mapping(
     path: &mut PathParts,
     paths: &mut Vec<Path>,
 ) -> PyResult<()> {
-    // A dict shows its parts in the order of its keys, and has its columns in the order of its sorted keys.
+    // A dict lists its parts in the order of its keys, but its columns in the order of its sorted keys.
     for key in mapping.try_iter()? {
         let key = key?;
         if position_of(parts, &key)?.is_none() {

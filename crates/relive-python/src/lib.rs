@@ -1,7 +1,7 @@
-//! The compiled half of the Python package `relive`; see `python/relive` for the other one.
+//! The compiled half of the Python package `relive`; the other half is in `python/relive`.
 //!
-//! Nothing here holds a lock of the engine or of a writer while it waits for the interpreter, and every call that can
-//! wait lets go of the interpreter meanwhile (`wait`).
+//! This crate never holds a lock of the engine or of a writer while it waits for the interpreter, and every call that
+//! can wait releases the interpreter meanwhile (`wait`).
 
 mod address;
 mod allocator;

@@ -1,4 +1,4 @@
-//! The servers of this process, for clients that need not go through the network.
+//! The servers in this process, for clients that can skip the network.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -6,23 +6,23 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use crate::lock::Brief;
 use relive_engine::Engine;
 
-/// Where a server of this process is found: its port, or a number above all ports if it has none.
+/// Identifies a server in this process: its port, or a number above all ports if it has none.
 pub(crate) type Place = u32;
 
-/// What this process knows of a place.
+/// What this process knows about a place.
 pub(crate) enum Local {
-    /// A server of this process is there.
+    /// A server in this process is running there.
     Serves(Engine),
-    /// One was there, and has been stopped.
+    /// A server was there and has stopped.
     Stopped,
-    /// None ever was; another process may have one there.
+    /// None was ever there; another process may have one.
     Unknown,
 }
 
-/// What is at a place, in the process that put it there: after a fork it is the parent's.
+/// The server at a place, in the process that put it there: after a fork, it is the parent's.
 struct Entry {
     process: u32,
-    /// None once the server is stopped.
+    /// `None` once the server has stopped.
     engine: Option<Engine>,
 }
 
@@ -36,7 +36,7 @@ pub(crate) fn new_place() -> Place {
     NEXT_PLACE.fetch_add(1, Ordering::Relaxed)
 }
 
-/// What is at `place`.
+/// The state of `place`.
 pub(crate) fn at(place: Place) -> Local {
     SERVERS.with(|servers| {
         let entry = servers.as_ref().and_then(|servers| servers.get(&place));
@@ -49,14 +49,14 @@ pub(crate) fn at(place: Place) -> Local {
     })
 }
 
-/// Puts a server there.
+/// Registers a server.
 pub(crate) fn put(place: Place, engine: Engine) {
     let entry = Entry { process: std::process::id(), engine: Some(engine) };
     let before = SERVERS.with(|servers| servers.get_or_insert_default().insert(place, entry));
     drop(before);
 }
 
-/// Takes note that the server of `engine` is stopped, unless another has its place now. The entry stays, and is small.
+/// Records that the server of `engine` has stopped, unless another has its place now. The entry stays, and is small.
 pub(crate) fn stop(place: Place, engine: &Engine) {
     let gone = SERVERS.with(|servers| {
         let entry = servers.as_mut().and_then(|servers| servers.get_mut(&place));
@@ -65,11 +65,11 @@ pub(crate) fn stop(place: Place, engine: &Engine) {
             _ => None,
         })
     });
-    // Its tables may go with it, which takes a while.
+    // This may drop the tables, which takes a while.
     drop(gone);
 }
 
-/// Whether both are one engine.
+/// Whether both are the same engine.
 pub(crate) fn is_same(one: &Engine, other: &Engine) -> bool {
     std::sync::Arc::ptr_eq(one.ledger(), other.ledger())
 }

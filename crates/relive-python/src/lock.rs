@@ -1,14 +1,14 @@
-//! Locks in an order in which no thread can wait for ever: whoever waits for a lock with the interpreter in hand
-//! would wait for ever for a holder that waits for the interpreter.
+//! Locks that cannot deadlock with the interpreter. A thread that holds the interpreter while it waits for a lock would
+//! wait forever for a holder that waits for the interpreter.
 //!
-//! Each type is a way out. What holds [`Brief`] cannot have the interpreter, nor ask for it. What waits for
-//! [`Detached`] has let go of the interpreter. Nobody waits for [`Exclusive`].
+//! Each type avoids this in its own way. The holder of [`Brief`] can neither have the interpreter nor acquire it. A
+//! thread that waits for [`Detached`] has released the interpreter. No thread waits for [`Exclusive`].
 
 use parking_lot::{Mutex, MutexGuard};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 
-/// A value that threads read or change for a moment.
+/// A value that threads read or change briefly.
 #[derive(Default)]
 pub(crate) struct Brief<T>(Mutex<T>);
 
@@ -17,14 +17,13 @@ impl<T> Brief<T> {
         Brief(Mutex::new(value))
     }
 
-    /// Runs `work` with the value. It cannot use the interpreter: what has it, such as `Python` and `Bound`, is not
-    /// `Send`.
+    /// Runs `work` with the value. It cannot use the interpreter: types that hold it, such as `Python` and `Bound`, are
+    /// not `Send`.
     pub(crate) fn with<R: Send>(&self, work: impl FnOnce(&mut T) -> R + Send) -> R {
         work(&mut self.0.lock())
     }
 
-    /// Puts `value` in the place of the one that is returned. To drop that may run code of Python, which is fine by
-    /// then.
+    /// Replaces the value with `value` and returns the old one. Dropping that may run Python code, which is then safe.
     pub(crate) fn replace(&self, value: T) -> T {
         std::mem::replace(&mut *self.0.lock(), value)
     }
@@ -43,7 +42,7 @@ impl<T: Default> Brief<T> {
     }
 }
 
-/// A value that may need the interpreter while a thread uses it.
+/// A value whose user may need the interpreter.
 pub(crate) struct Detached<T>(Mutex<T>);
 
 impl<T: Send> Detached<T> {
@@ -51,13 +50,13 @@ impl<T: Send> Detached<T> {
         Detached(Mutex::new(value))
     }
 
-    /// Lets go of the interpreter, waits for the value and runs `work` with it.
+    /// Releases the interpreter, waits for the value and runs `work` with it.
     pub(crate) fn with<R: Send>(&self, py: Python<'_>, work: impl FnOnce(&mut T) -> R + Send) -> R {
         py.detach(|| work(&mut self.0.lock()))
     }
 }
 
-/// A value of which one thread at a time makes use, which may run code of Python meanwhile. Others get an error.
+/// A value that one thread at a time uses, which may run Python code meanwhile. Other threads get an error.
 pub(crate) struct Exclusive<T>(Mutex<T>);
 
 impl<T> Exclusive<T> {
@@ -66,7 +65,7 @@ impl<T> Exclusive<T> {
     }
 
     /// # Errors
-    /// Another thread uses it.
+    /// Another thread is using it.
     pub(crate) fn lock(&self) -> PyResult<MutexGuard<'_, T>> {
         self.0.try_lock().ok_or_else(|| {
             PyRuntimeError::new_err(

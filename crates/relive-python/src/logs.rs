@@ -1,7 +1,7 @@
-//! Events of the Rust crates as records of Python's `logging`.
+//! Passes events of the Rust crates to Python's `logging`.
 //!
-//! Events come from any thread, some of which hold locks; they must not wait for the interpreter. So they go into a
-//! queue, and a thread of its own hands them to the logger `relive`.
+//! Events come from any thread, and some threads hold locks, so they must not wait for the interpreter. They enter a
+//! queue instead, and a thread of its own hands them to the logger `relive`.
 
 use std::fmt::{self, Write};
 use std::sync::LazyLock;
@@ -17,7 +17,7 @@ use tracing::{Event, Level, Metadata, Subscriber};
 use crate::finalization;
 use crate::lock::Brief;
 
-/// Records that may wait to be delivered; beyond it they are dropped, as nobody could read them anyway.
+/// Maximum number of queued records; further ones are dropped, since no one could read them anyway.
 const MAX_WAITING: usize = 1_000;
 
 /// How long the end of the process waits for the last records.
@@ -32,36 +32,36 @@ enum Message {
         target: String,
         text: String,
     },
-    /// Everything before it was delivered.
+    /// All earlier records were delivered.
     Flush(Sender<()>),
 }
 
-/// The queue of this process, and the process: the thread that empties it does not survive a fork.
+/// The queue and its process: the thread that empties it does not survive a fork.
 static QUEUE: Brief<Option<(u32, SyncSender<Message>)>> = Brief::new(None);
 
-/// The newest of what is at least worth telling, for those who look at a run of this process from outside.
+/// The latest noteworthy events, for programs that observe a run of this process from outside.
 static LINES: LazyLock<LogLines> = LazyLock::new(LogLines::new);
 
-/// What the process has logged.
+/// The log of this process.
 pub(crate) fn lines() -> LogLines {
     LINES.clone()
 }
 
-/// Passes events on from now, unless the process has a subscriber already.
+/// Passes events on from now on, unless the process already has a subscriber.
 #[pyfunction]
 pub(crate) fn install_logging() {
-    // Somebody who embeds Python in a Rust program may have one; theirs stays.
+    // A Rust program that embeds Python may have one, which is kept.
     let _ = tracing::subscriber::set_global_default(ToPython);
 }
 
-/// Waits until what was logged so far is delivered, for a moment at most.
+/// Waits briefly until all earlier records are delivered.
 #[pyfunction]
 pub(crate) fn flush_logs(py: Python<'_>) {
     let queue = QUEUE.get().filter(|(process, _)| *process == std::process::id()).map(|(_, queue)| queue);
     if let Some(queue) = queue {
         let (done, delivered) = channel();
         if queue.try_send(Message::Flush(done)).is_ok() {
-            // No answer in time means that nobody reads; there is nothing left to do about it.
+            // A timeout means that no one reads the records; nothing is left to do.
             let _ = py.detach(move || delivered.recv_timeout(LAST_WORDS));
         }
     }
@@ -95,7 +95,7 @@ fn deliver(messages: &Receiver<Message>) {
         match message {
             Message::Flush(done) => drop(done.send(())),
             Message::Record { level, target, text } => {
-                // None: the interpreter is ending.
+                // `None`: the interpreter is being finalized.
                 let Some(()) = Python::try_attach(|py| {
                     if let Err(error) = log(py, level, &target, &text) {
                         error.write_unraisable(py, None);
@@ -124,7 +124,7 @@ fn python_level(level: Level) -> u8 {
     }
 }
 
-/// The subscriber; spans are not used by the crates, so they have no meaning here.
+/// The subscriber. It ignores spans, which the crates do not use.
 struct ToPython;
 
 impl Subscriber for ToPython {
@@ -144,7 +144,7 @@ impl Subscriber for ToPython {
         let mut text = Text::default();
         event.record(&mut text);
         let target = event.metadata().target();
-        // The one logger that users look for; the crate is its child.
+        // The one logger that users look for; the crate is a child of it.
         let target = match target {
             target if target.split("::").next() == Some("relive") => "relive".to_owned(),
             crate_path => format!("relive.{}", crate_path.trim_start_matches("relive_")),
@@ -161,7 +161,7 @@ impl Subscriber for ToPython {
     fn exit(&self, _: &Id) {}
 }
 
-/// An event as text: the message, then `name=value` of the fields.
+/// An event as text: the message, followed by the fields as `name=value`.
 #[derive(Default)]
 struct Text {
     message: String,

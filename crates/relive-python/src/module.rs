@@ -1,4 +1,4 @@
-//! What Python sees as `relive._native`.
+//! The contents of `relive._native`.
 
 use pyo3::prelude::pymodule;
 
@@ -47,7 +47,7 @@ pub(crate) mod _native {
         PyBytes::new(py, include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin")))
     }
 
-    /// The step with arrays in the place of lists of numbers, as writers take it.
+    /// The step with lists of numbers replaced by arrays, as writers interpret it.
     #[pyfunction]
     fn with_lists_joined<'py>(step: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         crate::nest::with_lists_joined(step)

@@ -1,4 +1,4 @@
-//! What the items of a table look like, between Python and Rust.
+//! Converts the structure of a table's items between Python and Rust.
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -11,7 +11,8 @@ use crate::column::TrajectoryColumn;
 use crate::error::OrRaise;
 use crate::nest::{self, Container, MAX_DEPTH};
 
-/// Makes sure that items of `table` may look like `trajectory`; false if the server has to be asked first.
+/// Checks that items of `table` may have the structure of `trajectory`; returns false if the server must be asked
+/// first.
 pub(crate) fn agree_on_columns(
     writer: &mut TrajectoryWriter,
     table: &str,
@@ -25,14 +26,13 @@ pub(crate) fn agree_on_columns(
     if writer.has_named_columns(table) {
         return Ok(true);
     }
-    // Whoever makes the item says that it has no columns.
+    // The code that creates the item reports that it has no columns.
     let structure = structure_of(trajectory)?.filter(|structure| !structure.is_empty());
     structure
         .map_or(Ok(true), |structure| writer.agree_on_columns(table, &structure).or_raise(trajectory.py()))
 }
 
-/// Whether `object` has the columns of `kept`, for the usual containers: without asking Python code, and without
-/// memory of its own.
+/// Whether `object` has the columns of `kept`, for common containers: runs no Python code and allocates nothing.
 fn clearly_fits(object: &Bound<'_, PyAny>, kept: &Nest<()>) -> bool {
     match kept {
         Nest::Leaf(()) => object.cast::<TrajectoryColumn>().is_ok(),
@@ -57,8 +57,8 @@ fn clearly_fits(object: &Bound<'_, PyAny>, kept: &Nest<()>) -> bool {
     }
 }
 
-/// The structure around the leaves of `object`. None if a mapping has keys that are no text: as text they could have
-/// another order.
+/// The structure around the leaves of `object`. `None` if a mapping has keys that are not text: as text they could be
+/// ordered differently.
 pub(crate) fn structure_of(object: &Bound<'_, PyAny>) -> PyResult<Option<Nest<()>>> {
     at_depth(object, 0)
 }
@@ -93,7 +93,7 @@ fn at_depth(object: &Bound<'_, PyAny>, depth: usize) -> PyResult<Option<Nest<()>
     })
 }
 
-/// A step that is an item of its own: its columns, in a list if it has no names because keys are no text.
+/// The structure of a step that is itself an item: its columns, as a list if its keys are not text.
 pub(crate) fn step_of(object: &Bound<'_, PyAny>) -> PyResult<Nest<Tensor>> {
     let step = match nest::to_nest(object, &mut array::to_tensor) {
         Err(error) if error.is_instance_of::<PyTypeError>(object.py()) && structure_of(object)?.is_none() => {
@@ -110,15 +110,15 @@ pub(crate) fn step_of(object: &Bound<'_, PyAny>) -> PyResult<Nest<Tensor>> {
     Ok(step)
 }
 
-/// A structure for Python, where everything but a container is a leaf: zeros for columns, and no place without one.
-/// None if there are names that no named tuple can have.
+/// A structure for Python in which everything but a container is a leaf: zeros for columns, and no places without a
+/// column. `None` if a named tuple cannot have the names.
 pub(crate) fn to_python<'py>(py: Python<'py>, structure: &Nest<()>) -> Option<Bound<'py, PyAny>> {
     let zero = 0_u8.into_pyobject(py).ok()?.into_any();
     let made = nest::from_nest(py, &without_gaps(structure), &mut |()| Ok(zero.clone()));
     made.inspect_err(|error| tracing::debug!(%error, "columns have names that Python cannot have")).ok()
 }
 
-/// The same columns, with an empty tuple in a place without one; dicts have no such places.
+/// The same columns, with an empty tuple in each place without one; dicts have no such places.
 fn without_gaps(structure: &Nest<()>) -> Nest<()> {
     match structure {
         Nest::Leaf(()) => Nest::Leaf(()),

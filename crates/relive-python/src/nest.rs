@@ -1,6 +1,6 @@
 //! Python's nested structures: lists, deques, tuples, named tuples and mappings around leaves.
 //!
-//! The order of the leaves is the one of Rust's [`relive_tensor::Nest`]: by position, and in mappings by sorted key.
+//! Leaves are ordered as in Rust's [`relive_tensor::Nest`]: by position, and in mappings by sorted key.
 
 use numpy::PyUntypedArray;
 use pyo3::exceptions::{PyTypeError, PyValueError};
@@ -14,16 +14,16 @@ use smallvec::SmallVec;
 use crate::column::TrajectoryColumn;
 use crate::dtypes;
 
-/// Structures deeper than this are refused; recursion would end the process at some depth.
+/// Deeper structures are refused; unbounded recursion would overflow the stack.
 pub(crate) const MAX_DEPTH: usize = 64;
 
-/// What kind of container an object is.
+/// The kind of a container.
 pub(crate) enum Container<'py> {
     List(Bound<'py, PyList>),
     Tuple(Bound<'py, PyTuple>),
     Named(Bound<'py, PyTuple>),
     Mapping(Bound<'py, PyAny>),
-    /// No container.
+    /// Not a container.
     Leaf,
 }
 
@@ -54,8 +54,8 @@ impl<'py> Container<'py> {
     }
 }
 
-/// Whether the object is one of the usual leaves. The question whether another one is a mapping is answered by Python
-/// code, which takes time, and which a thread does not come back from when the interpreter ends meanwhile.
+/// Whether the object is one of the common leaves. Python code decides whether another object is a mapping, which takes
+/// time, and from which a thread does not return if the interpreter is finalized meanwhile.
 fn is_plain(object: &Bound<'_, PyAny>) -> bool {
     object.is_none()
         || object.is_instance_of::<PyUntypedArray>()
@@ -71,7 +71,7 @@ fn is_deque(object: &Bound<'_, PyAny>) -> PyResult<bool> {
     static DEQUE: PyOnceLock<Py<PyType>> = PyOnceLock::new();
     let py = object.py();
     let deque = DEQUE.import(py, "collections", "deque")?;
-    // Of the class itself: see below.
+    // Checks the class itself: see below.
     object.get_type().is_subclass(deque)
 }
 
@@ -81,11 +81,11 @@ fn is_numpy_scalar(object: &Bound<'_, PyAny>) -> bool {
     let generic = GENERIC.get_or_try_init(py, || {
         Ok::<_, PyErr>(dtypes::numpy(py)?.getattr("generic")?.cast_into::<PyType>()?.unbind())
     });
-    // Of the class itself: instances are looked at without asking Python code.
+    // Checks the class itself: inspecting instances would run Python code.
     generic.is_ok_and(|generic| object.get_type().is_subclass(generic.bind(py)).unwrap_or(false))
 }
 
-/// Whether the object is an array written out: a list, not empty, of Python's own numbers, or of such lists of one
+/// Whether the object is a written-out array: a non-empty list of Python's own numbers, or of such lists with one
 /// shape.
 pub(crate) fn is_written_out(object: &Bound<'_, PyAny>) -> bool {
     object.cast_exact::<PyList>().is_ok_and(|list| written_dims(list, 0).is_some())
@@ -109,7 +109,8 @@ fn is_python_number(object: &Bound<'_, PyAny>) -> bool {
         || object.is_exact_instance_of::<PyBool>()
 }
 
-/// The step with arrays in the place of lists of numbers, but for the step itself. The same object if it has none.
+/// The step with lists of numbers replaced by arrays, except for the step itself. Returns the same object if it has
+/// none.
 pub(crate) fn with_lists_joined<'py>(step: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     joined(step, 0)
 }
@@ -171,8 +172,8 @@ fn add_leaves<'py>(
     }
 }
 
-/// The parts of a dict in the order of its leaves, if its keys are plain text: its order is known without asking
-/// Python.
+/// The parts of a dict in the order of its leaves if its keys are plain text: their order is known without running
+/// Python code.
 fn sorted_values<'py>(mapping: &Bound<'py, PyAny>) -> Option<SmallVec<[Bound<'py, PyAny>; 8]>> {
     let dict = mapping.cast_exact::<PyDict>().ok()?;
     if dict.len() <= 1 {
@@ -186,7 +187,7 @@ fn sorted_values<'py>(mapping: &Bound<'py, PyAny>) -> Option<SmallVec<[Bound<'py
     for (key, value) in &parts {
         named.push((key.to_str().ok()?, value));
     }
-    // Python orders text by its code points, which is the order of UTF-8's bytes.
+    // Python orders text by code point, which is the order of its UTF-8 bytes.
     named.sort_unstable_by_key(|(name, _)| *name);
     Some(named.into_iter().map(|(_, value)| value.clone()).collect())
 }
@@ -207,7 +208,7 @@ pub(crate) fn too_deep() -> PyErr {
     PyValueError::new_err(format!("structures may be nested {MAX_DEPTH} deep at most"))
 }
 
-/// A Python structure as a Rust one; keys become text.
+/// A Python structure as a Rust one; converts keys to text.
 pub(crate) fn to_nest<T>(
     object: &Bound<'_, PyAny>,
     leaf: &mut impl FnMut(&Bound<'_, PyAny>) -> PyResult<T>,
@@ -260,7 +261,7 @@ fn to_nest_at<T>(
     })
 }
 
-/// Whether there is a `None` anywhere.
+/// Whether the nest contains a `None`.
 pub(crate) fn has_none<T>(nest: &Nest<T>) -> bool {
     match nest {
         Nest::None => true,
@@ -304,7 +305,7 @@ pub(crate) fn from_nest<'py, T>(
     })
 }
 
-/// The class of named tuples of that name and those fields; the same one each time, so that `type(a) is type(b)`.
+/// The class of named tuples with that name and those fields; always the same one, so that `type(a) is type(b)`.
 fn named_tuple_class<'py>(py: Python<'py>, name: &str, fields: &[&str]) -> PyResult<Bound<'py, PyAny>> {
     static CLASSES: PyOnceLock<Py<PyDict>> = PyOnceLock::new();
     let classes = CLASSES.get_or_init(py, || PyDict::new(py).unbind()).bind(py);

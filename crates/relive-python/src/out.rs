@@ -1,4 +1,4 @@
-//! Arrays of the caller that batches are gathered into.
+//! The caller's arrays that batches are gathered into.
 #![expect(unsafe_code, reason = "numpy's memory is written to by pointer; each block says why it is sound")]
 
 use std::ops::Range;
@@ -14,34 +14,34 @@ use crate::dtypes::{descr_of, dtype_of};
 use crate::gather::dims;
 use crate::lock::Brief;
 
-/// One array per column, or none where a new one is to be made.
+/// One array per column, or `None` where a new one is created.
 pub(crate) struct Out {
     columns: Vec<Option<Given>>,
     batch_size: usize,
 }
 
 struct Given {
-    /// Where it is in what the caller gave.
+    /// Its path in the caller's structure.
     path: String,
     array: Py<PyUntypedArray>,
 }
 
-/// Memory that is being written to without the interpreter: no two calls may do so at once.
+/// Memory that is being written without the interpreter: no two calls may write to it at once.
 static IN_USE: Brief<Vec<Range<usize>>> = Brief::new(Vec::new());
 
-/// The memory of arrays while it is being written to.
+/// The memory of arrays while it is being written.
 pub(crate) struct Writing {
     ranges: Vec<Option<Range<usize>>>,
-    /// Keeps the memory.
+    /// Keeps the memory alive.
     _arrays: Vec<Py<PyUntypedArray>>,
 }
 
 impl Out {
-    /// Checks what can be checked before there is a batch.
+    /// Checks the arrays as far as possible without a batch.
     ///
     /// # Errors
-    /// `TypeError` for what is no array or of a type that no column has, `ValueError` for arrays that cannot be
-    /// written to as they lie, are of another length than batches, or share memory; the error names the path.
+    /// `TypeError` for objects that are not arrays or have a type that no column has; `ValueError` for arrays that
+    /// cannot be written in place, differ in length from batches, or share memory. The error names the path.
     pub(crate) fn new(
         py: Python<'_>,
         leaves: Vec<(String, Bound<'_, PyAny>)>,
@@ -59,7 +59,7 @@ impl Out {
         Some(given.array.bind(py).clone().into_any())
     }
 
-    /// The layouts with as many rows as the arrays have room for.
+    /// The layouts with as many rows as the arrays can hold.
     pub(crate) fn widened(&self, py: Python<'_>, mut layouts: Vec<ColumnLayout>) -> Vec<ColumnLayout> {
         for (given, layout) in self.columns.iter().zip(&mut layouts) {
             let Some(given) = given else { continue };
@@ -69,10 +69,10 @@ impl Out {
         layouts
     }
 
-    /// Holds the arrays to a batch's columns and begins to write to them.
+    /// Checks the arrays against a batch's columns and begins to write to them.
     ///
     /// # Errors
-    /// `ValueError` for another number of columns, shape or type, and for arrays that can no longer be written to;
+    /// `ValueError` for a wrong number of columns, shape or type, and for arrays that are no longer writable;
     /// `RuntimeError` while another call writes to one of them.
     pub(crate) fn begin(&self, py: Python<'_>, layouts: &[ColumnLayout]) -> PyResult<Writing> {
         if self.columns.len() != layouts.len() {
@@ -132,7 +132,7 @@ impl Given {
         Ok(Some(Given { path, array: array.clone().unbind() }))
     }
 
-    /// The array's memory, if it has the type and shape of a column.
+    /// The array's memory, if its type and shape match the column.
     fn check(&self, py: Python<'_>, layout: &ColumnLayout, batch_size: usize) -> PyResult<Range<usize>> {
         let (array, path) = (self.array.bind(py), &self.path);
         check_memory(path, array)?;
@@ -155,9 +155,9 @@ impl Given {
     }
 }
 
-/// Whether an array's elements can be written to as they lie: row-major, in this machine's byte order.
+/// Whether an array's elements can be written in place: row-major, in this machine's byte order.
 fn check_memory(path: &str, array: &Bound<'_, PyUntypedArray>) -> PyResult<()> {
-    // SAFETY: the pointer is that of a living array, which is read while the interpreter is held.
+    // SAFETY: the pointer is that of a live array, which is read while the interpreter is held.
     let flags = unsafe { (*array.as_array_ptr()).fields.flags };
     let fault = if flags & NPY_ARRAY_WRITEABLE == 0 {
         "is read-only"
@@ -173,9 +173,9 @@ fn check_memory(path: &str, array: &Bound<'_, PyUntypedArray>) -> PyResult<()> {
     Err(PyValueError::new_err(format!("{path} cannot be written to: it {fault}")))
 }
 
-/// Where the elements of a C-contiguous array are.
+/// The memory of a C-contiguous array's elements.
 fn memory_of(array: &Bound<'_, PyUntypedArray>) -> Range<usize> {
-    // SAFETY: the pointer is that of a living array, which is read while the interpreter is held.
+    // SAFETY: the pointer is that of a live array, which is read while the interpreter is held.
     let start = unsafe { (*array.as_array_ptr()).fields.data }.addr();
     start..start + array.len() * array.dtype().itemsize()
 }
@@ -208,11 +208,11 @@ impl Writing {
     pub(crate) fn slices(&mut self) -> impl Iterator<Item = Option<&mut [u8]>> {
         self.ranges.iter().map(|range| {
             let range = range.as_ref()?;
-            // SAFETY: the range was read off an array that was C-contiguous, writable and of plain numbers, and which
-            // this value keeps alive; numpy frees or moves the memory of an array only with its last reference
-            // (`resize` refuses one that has others, unless it is told not to look). No other call of this module has
-            // a slice of it (`IN_USE`), and ranges of one value do not overlap. Python code that reads or writes it
-            // meanwhile sees what it would see with any call of numpy that has an `out`.
+            // SAFETY: the range is that of an array that was C-contiguous, writable and numeric, and which this value
+            // keeps alive. numpy frees or moves the memory of an array only with its last reference (`resize` refuses
+            // an array with other references, unless the check is disabled). No other call of this module has a slice
+            // of it (`IN_USE`), and ranges of one value do not overlap. Python code that accesses it meanwhile sees the
+            // same as with any numpy call that has an `out`.
             Some(unsafe {
                 std::slice::from_raw_parts_mut(
                     std::ptr::with_exposed_provenance_mut(range.start),

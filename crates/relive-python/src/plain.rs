@@ -1,4 +1,4 @@
-//! Arrays of numbers that are read where they lie.
+//! Numeric arrays that are read in place.
 #![expect(unsafe_code, reason = "numpy's data is reached by pointer; the block says why it is sound")]
 
 use numpy::{PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
@@ -9,17 +9,17 @@ use relive_tensor::DType;
 use crate::array::canonical;
 use crate::dtypes::{dtype_of, numpy, unsupported};
 
-/// An array of numbers: row-major and little endian.
+/// A numeric array: row-major and little endian.
 pub(crate) struct Plain<'py> {
     array: Bound<'py, PyUntypedArray>,
     dtype: DType,
 }
 
 impl<'py> Plain<'py> {
-    /// What numpy makes an array of; without a copy if it is one and lies as it should.
+    /// Converts an object to an array; without a copy if it is one with the right layout.
     ///
     /// # Errors
-    /// Its elements have no fixed size, or numpy makes no array of it.
+    /// Its elements have no fixed size, or numpy cannot convert it.
     pub(crate) fn of(object: &Bound<'py, PyAny>) -> PyResult<Plain<'py>> {
         let py = object.py();
         let array = match object.cast::<PyUntypedArray>() {
@@ -49,10 +49,10 @@ impl<'py> Plain<'py> {
             return &[];
         }
         let len = self.array.len() * self.array.dtype().itemsize();
-        // SAFETY: the array is C-contiguous, so its elements are `len` bytes from its data pointer on: pointer and
-        // length are read together. They live as long as the array, which `self` keeps: numpy refuses to resize an
-        // array that others refer to. A thread that writes to them meanwhile makes values that nobody wrote, as with
-        // a copy by numpy.
+        // SAFETY: the array is C-contiguous, so its elements are the `len` bytes from its data pointer on; pointer and
+        // length are read together. They live as long as the array, which `self` keeps alive: numpy refuses to resize
+        // an array with other references. If a thread writes to them meanwhile, the values may be torn, as with a copy
+        // by numpy.
         unsafe {
             let object = self.array.as_array_ptr();
             std::slice::from_raw_parts((*object).fields.data.cast::<u8>(), len)

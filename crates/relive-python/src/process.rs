@@ -1,5 +1,5 @@
-//! What belongs to one process and to one thread at a time. After a fork, what belongs to the parent's threads is of
-//! no use in the child.
+//! Values that belong to one process, and to one thread at a time. After a fork, state of the parent's threads is
+//! useless in the child.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -10,7 +10,7 @@ use relive_client::ErrorKind;
 use crate::error::raise_kind;
 use crate::lock::Exclusive;
 
-/// Forks since the first process of the line. Python counts them, since asking the system for each step would cost.
+/// Forks since the first process. Python counts them, because a system call for each step would be too slow.
 static FORKS: AtomicU32 = AtomicU32::new(0);
 
 /// Called in the parent before every fork.
@@ -26,7 +26,7 @@ pub(crate) fn after_fork() {
     relive_checkpoint::close_locks_after_fork();
 }
 
-/// The process that something was made in.
+/// The process that created a value.
 #[derive(Clone, Copy)]
 pub(crate) struct Origin(u32);
 
@@ -35,8 +35,8 @@ impl Origin {
         Origin(FORKS.load(Ordering::Relaxed))
     }
 
-    /// Whether this is a child of that process. Its threads and connections are not here, and its locks may be held
-    /// for ever.
+    /// Whether this is a child of that process. The parent's threads and connections do not exist here, and its locks
+    /// may be held forever.
     pub(crate) fn is_foreign(self) -> bool {
         self.0 != FORKS.load(Ordering::Relaxed)
     }
@@ -54,7 +54,7 @@ impl Origin {
     }
 }
 
-/// Something of one process that one thread uses at a time, until it is taken out.
+/// A value of one process that one thread at a time uses, until it is taken out.
 pub(crate) struct Owned<T> {
     value: Exclusive<Option<T>>,
     what: &'static str,
@@ -66,20 +66,20 @@ impl<T> Owned<T> {
         Owned { value: Exclusive::new(Some(value)), what, origin: Origin::here() }
     }
 
-    /// The value, none once it was taken out.
+    /// The value, `None` once it was taken out.
     ///
     /// # Errors
-    /// In a child of its process, and while another thread uses it: waiting for that with the interpreter in hand
-    /// could take for ever.
+    /// Fails in a child of its process, and while another thread uses it: a wait that holds the interpreter might never
+    /// end.
     pub(crate) fn lock(&self, py: Python<'_>) -> PyResult<MutexGuard<'_, Option<T>>> {
         self.origin.check(py, self.what)?;
         self.value.lock()
     }
 
-    /// Takes the value out and lets go of it without the interpreter. A child only forgets it.
+    /// Takes the value out and drops it without the interpreter. A child only forgets it.
     ///
     /// # Errors
-    /// While another thread uses it.
+    /// Fails while another thread uses it.
     pub(crate) fn end(&self, py: Python<'_>) -> PyResult<()>
     where
         T: Send,

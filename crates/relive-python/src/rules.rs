@@ -1,4 +1,4 @@
-//! What a client knows of the rules of its server's tables.
+//! A client's cache of the rules of its server's tables.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -10,21 +10,21 @@ use crate::error::OrRaise;
 use crate::lock::Brief;
 use crate::wait;
 
-/// How long rules count as known: they can be changed in use.
+/// How long rules stay cached: they can change at any time.
 const KNOWN_FOR: Duration = Duration::from_secs(2);
 
-/// The rules of all tables, for a while.
+/// A cache of the rules of all tables.
 #[derive(Default)]
 pub(crate) struct Rules(Brief<Option<Known>>);
 
 struct Known {
     asked_at: Instant,
-    /// By table: whether items stay when they are sampled.
+    /// By table: whether items stay after they are sampled.
     keep_sampled_items: HashMap<String, bool>,
 }
 
 impl Rules {
-    /// Whether sampling an item never deletes it. An unknown table is left to the call that asks for its samples.
+    /// Whether sampling an item never deletes it. An unknown table is left to the call that requests its samples.
     pub(crate) fn keep_sampled_items(
         &self,
         py: Python<'_>,
@@ -45,7 +45,7 @@ impl Rules {
         Ok(keep)
     }
 
-    /// Nothing is known any more after a change of tables, whatever came of it.
+    /// Clears the cache after a change of tables, whatever its outcome.
     pub(crate) fn forgotten_after<T>(&self, outcome: T) -> T {
         self.0.take();
         outcome

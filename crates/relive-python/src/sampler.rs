@@ -1,4 +1,4 @@
-//! Samples one by one.
+//! Reads samples one by one.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -23,14 +23,14 @@ pub(crate) struct Sampler {
     table: String,
     /// How long `__next__` waits.
     timeout: Duration,
-    /// Whether columns of a single cell keep their dimension of rows.
+    /// Whether single-cell columns keep their row dimension.
     keep_rows: bool,
 }
 
 enum Source {
-    /// Fetches ahead in the background. An error that came after samples is kept for the next call.
+    /// Prefetches in the background. An error that came after samples is kept for the next call.
     Stream { sampler: RustSampler, put_off: Option<Error> },
-    /// Asks for one sample when it is wanted, until there were as many as this.
+    /// Requests one sample at a time, up to this number.
     Calls { left: usize },
 }
 
@@ -40,7 +40,7 @@ impl Sampler {
         Sampler::over(Source::Stream { sampler, put_off: None }, client, table, timeout)
     }
 
-    /// Samples `count` items, each when it is asked for.
+    /// Samples `count` items, each on demand.
     pub(crate) fn on_demand(client: Client, table: &str, count: usize, timeout: Duration) -> Sampler {
         Sampler::over(Source::Calls { left: count }, client, table.to_owned(), timeout)
     }
@@ -49,7 +49,7 @@ impl Sampler {
         Sampler { source: Owned::new("sampler", source), client, table, timeout, keep_rows: false }
     }
 
-    /// The same, with or without squeezing the columns that are.
+    /// The same, with or without squeezing columns.
     pub(crate) fn keeping_rows(mut self, keep_rows: bool) -> Sampler {
         self.keep_rows = keep_rows;
         self
@@ -58,7 +58,7 @@ impl Sampler {
 
 #[pymethods]
 impl Sampler {
-    /// How many values come with each sample.
+    /// The number of values that accompany each sample.
     #[classattr]
     const NUM_INFO_TENSORS: usize = 5;
 
@@ -70,14 +70,14 @@ impl Sampler {
         self.next_within(py, self.timeout)
     }
 
-    /// The next sample, waiting `timeout` seconds at most: its information and its columns.
+    /// The next sample, after a wait of at most `timeout` seconds: its information and its columns.
     #[pyo3(signature = (timeout = None))]
     fn next<'py>(&self, py: Python<'py>, timeout: Option<f64>) -> PyResult<Bound<'py, PyTuple>> {
         self.next_within(py, seconds(timeout)?)
     }
 
-    /// The samples that are there, `max_samples` at most, waiting up to `timeout` seconds for the first one; none if
-    /// that does not come. Only of samplers that fetch ahead.
+    /// The samples that are ready, at most `max_samples`, after a wait of up to `timeout` seconds for the first one;
+    /// empty if none arrives. Only for samplers that prefetch.
     #[pyo3(signature = (max_samples, timeout = None))]
     fn next_many<'py>(
         &self,
@@ -98,7 +98,7 @@ impl Sampler {
         samples.or_raise(py)?.into_iter().map(|sample| self.to_python(py, sample)).collect()
     }
 
-    /// Ends the sampler; what was fetched and not taken is lost.
+    /// Closes the sampler; prefetched samples that were not read are lost.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         self.source.end(py)
     }
@@ -144,8 +144,8 @@ impl Sampler {
     }
 }
 
-/// Asks for `count` samples on the spot and waits for them: what has come when the limit is reached, or why nothing
-/// has.
+/// Requests `count` samples at once and waits for them; returns those that have arrived by the limit, or why there are
+/// none.
 pub(crate) fn call(
     py: Python<'_>,
     what: &str,
@@ -163,8 +163,8 @@ pub(crate) fn call(
     }
 }
 
-/// The exception of sampling. Whoever sets a limit wants one answer for "not in time", also when the reason is that
-/// there is no server.
+/// The exception of sampling. A caller that sets a limit gets the same exception for every timeout, even if no server
+/// is reachable.
 pub(crate) fn raise_limited(py: Python<'_>, error: &Error, has_limit: bool) -> PyErr {
     match error.kind() {
         ErrorKind::Unavailable if has_limit => raise_kind(py, ErrorKind::Timeout, error.to_string()),
@@ -183,8 +183,8 @@ async fn next_of(
     if timeout == wait::FOREVER { sampler.next().await } else { sampler.next_with_timeout(timeout).await }
 }
 
-/// What `Sampler::next_many` gives; none at the end. Dropping the future loses nothing: it holds samples only between
-/// points where it does not wait.
+/// The result of `Sampler::next_many`; `None` at the end. Dropping the future loses no samples: it holds none while it
+/// waits.
 async fn ready_within(
     sampler: &mut RustSampler,
     put_off: &mut Option<Error>,
@@ -208,14 +208,14 @@ async fn ready_within(
                 *put_off = Some(error);
                 break;
             }
-            // At the end the next call comes here again.
+            // At the end, the next call returns here.
             Some(None) | None => break,
         }
     }
     Some(Ok(samples))
 }
 
-/// What the future gives without waiting.
+/// The output of the future if it does not have to wait.
 async fn now<F: Future>(future: F) -> Option<F::Output> {
     let mut future = pin!(future);
     poll_fn(|context| match future.as_mut().poll(context) {

@@ -1,4 +1,4 @@
-//! TLS and tokens, as Python gives them.
+//! TLS and tokens from Python.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use relive_server::tls::ServerTls;
 
 use crate::address::address;
 
-/// What a server asks of its clients.
+/// What a server requires of its clients.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct ServerSecurity {
@@ -36,7 +36,7 @@ pub(crate) struct ServerCertificates {
 }
 
 impl ServerSecurity {
-    /// `options` with the bounds that are given.
+    /// `options` with the given bounds.
     pub(crate) fn bound(&self, options: ServerOptions) -> ServerOptions {
         let options = match self.max_connections {
             Some(connections) => options.max_connections(connections),
@@ -48,7 +48,7 @@ impl ServerSecurity {
         }
     }
 
-    /// A server at `port` of `host`.
+    /// An endpoint at `port` of `host`.
     pub(crate) fn endpoint(self, host: Option<&str>, port: u16) -> PyResult<Endpoint> {
         let mut endpoint = Endpoint::new(address(host, port));
         if let Some(ServerCertificates { cert, key, client_ca }) = self.tls {
@@ -67,7 +67,7 @@ impl ServerSecurity {
     }
 }
 
-/// What a client shows and whom it trusts.
+/// A client's credentials, and the authorities that it trusts.
 #[derive(Default)]
 pub(crate) struct ClientSecurity {
     token: Option<Arc<str>>,
@@ -84,7 +84,7 @@ pub(crate) struct ClientCertificates {
 }
 
 impl ServerCertificates {
-    /// How a server proves who it is.
+    /// Reads the certificate that authenticates the server.
     pub(crate) fn read(self) -> PyResult<ServerTls> {
         let identity = Identity::from_files(&self.cert, &self.key).map_err(unusable)?;
         ServerTls::with_files(identity, self.client_ca.as_deref()).map_err(unusable)
@@ -104,7 +104,7 @@ impl ClientSecurity {
 }
 
 impl ClientCertificates {
-    /// Whom a client trusts, and how it proves who it is.
+    /// Reads the authorities that a client trusts, and the certificate that authenticates it.
     pub(crate) fn read(self) -> PyResult<ClientTls> {
         self.certificates().map_err(unusable)
     }

@@ -24,10 +24,10 @@ use crate::security::ServerSecurity;
 use crate::table::Table;
 use crate::wait::{self, seconds};
 
-/// Time that connections get to end when a server stops.
+/// Time that connections have to end when a server stops.
 const DRAIN: Duration = Duration::from_millis(500);
 
-/// What messages call the arguments.
+/// The names of the arguments in messages.
 const WORDS: Words = Words {
     http: "http",
     spill: "spill_dir",
@@ -38,10 +38,10 @@ const WORDS: Words = Words {
     load: |place| format!("{place:?} as the path"),
 };
 
-/// Tables served within the process, through memory, and on a port.
+/// Tables served in this process, through memory, and on a port.
 #[pyclass(frozen, module = "relive._native")]
 pub(crate) struct Server {
-    /// Where clients of this process find it.
+    /// Where clients in this process find it.
     place: Place,
     ports: OnceLock<Ports>,
     engine: Engine,
@@ -50,35 +50,35 @@ pub(crate) struct Server {
     process: u32,
 }
 
-/// Where others come in.
+/// The entrances for other processes.
 #[derive(Clone, Copy)]
 struct Ports {
     port: u16,
-    /// Where everybody may come in, if there is such an entrance.
+    /// The port of the open entrance, if there is one.
     open_port: Option<u16>,
 }
 
-/// What Python says about the bound on memory.
+/// The bound on memory, from Python.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 struct Memory {
     max_bytes: Option<u64>,
-    /// Seconds.
+    /// In seconds.
     max_bytes_wait: Option<f64>,
-    /// Where chunks beyond `max_bytes` move to.
+    /// The folder for chunks beyond `max_bytes`.
     spill_dir: Option<PathBuf>,
 }
 
 struct Running {
     server: relive_host::Server,
-    /// The thread that accepts connections; none if no port is open.
+    /// The thread that accepts connections; `None` if no port is open.
     runtime: Option<Runtime>,
 }
 
 #[pymethods]
 impl Server {
-    /// Tables that begin with what the newest checkpoint holds, at `port` of `host` (0: a free one), or without a
-    /// `port` within the process only. With a `seed` all random choices follow from it.
+    /// Tables with the contents of the newest checkpoint, served at `port` of `host` (0: a free one), or only in this
+    /// process without a `port`. A `seed` determines all random choices.
     #[new]
     #[expect(clippy::needless_pass_by_value, reason = "PyO3 hands lists over by value")]
     #[expect(clippy::too_many_arguments, reason = "the options of a server, named in Python")]
@@ -142,7 +142,7 @@ impl Server {
     ) -> PyResult<()> {
         let (endpoint, runtime) = (security.endpoint(host, port)?, listening_runtime()?);
         self.check_listens_not(py, self.is_running())?;
-        // The lock is not held meanwhile: who waits for it may hold the interpreter.
+        // The lock is not held meanwhile: a thread that waits for it may hold the interpreter.
         let bound = py.detach(|| runtime.block_on(endpoint.bind())).map_err(|error| raise_host(py, error))?;
         let listening = self.running.lock().as_mut().map(|running| {
             {
@@ -159,25 +159,25 @@ impl Server {
         }
     }
 
-    /// The port that is served; none if there is none.
+    /// The server's port, or `None`.
     #[getter]
     fn port(&self) -> Option<u16> {
         self.ports.get().map(|ports| ports.port)
     }
 
-    /// Where everybody may come in, if there is such an entrance.
+    /// The port of the open entrance, if there is one.
     #[getter]
     fn open_port(&self) -> Option<u16> {
         self.ports.get().and_then(|ports| ports.open_port)
     }
 
-    /// The address by which clients of this process find the server, whether it has a port or not.
+    /// The address at which clients in this process find the server, with or without a port.
     #[getter]
     fn local_address(&self) -> String {
         format!("{IN_PROCESS}{}", self.place)
     }
 
-    /// Where metrics and the dashboard are.
+    /// The address of metrics and the dashboard.
     #[getter]
     fn http_address(&self) -> Option<&str> {
         self.http_address.as_deref()
@@ -188,8 +188,8 @@ impl Server {
         self.process == std::process::id() && self.running.lock().is_some()
     }
 
-    /// Stops serving; clients that wait get an error. A second call does nothing. Raises what the server ended with,
-    /// such as a last checkpoint that could not be written.
+    /// Stops the server; waiting clients get an error. A second call does nothing. Raises the server's final error,
+    /// such as a failure to write the last checkpoint.
     fn stop(&self, py: Python<'_>) -> PyResult<()> {
         if self.process != std::process::id() {
             return Ok(());
@@ -198,14 +198,14 @@ impl Server {
         self.end(py, running)
     }
 
-    /// Writes all tables, as they are at one moment, into the folder or bucket `path`, in place of what was written
-    /// there before. Gives where the checkpoint is.
+    /// Writes all tables, as of one moment, into the folder or bucket `path`, and replaces what was written there
+    /// before. Returns the checkpoint's location.
     fn save(&self, py: Python<'_>, path: &str) -> PyResult<String> {
         let write = || Root::new(path).keep(1).save(self.engine.snapshot(), &CheckpointProgress::default());
         py.detach(write).map(|saved| saved.location).map_err(|error| raise_host(py, error))
     }
 
-    /// Waits until the server is stopped from another thread, or for `timeout` seconds; whether it was stopped.
+    /// Waits until another thread stops the server, or for `timeout` seconds; returns whether it was stopped.
     #[pyo3(signature = (timeout = None))]
     fn wait(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<bool> {
         let timeout = seconds(timeout)?;
@@ -230,7 +230,7 @@ impl Server {
         }
     }
 
-    /// Has clients of this process that connect to the port find the tables without it.
+    /// Lets clients in this process that connect to the port access the tables directly.
     fn note_ports(&self, running: &Running) {
         if running.runtime.is_some() {
             let port = running.server.address().port();
@@ -240,7 +240,7 @@ impl Server {
         }
     }
 
-    /// Takes no new clients, ends what waits, and waits for the connections to end.
+    /// Accepts no more clients, ends waiting calls, and waits for the connections to end.
     fn end(&self, py: Python<'_>, running: Running) -> PyResult<()> {
         local::stop(self.place, &self.engine);
         if let Some(Ports { port, .. }) = self.ports.get() {
@@ -255,10 +255,10 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         if self.process != std::process::id() {
-            // A fork's copy: the threads are the parent's.
+            // In a forked child: the threads are the parent's.
             std::mem::forget(self.running.get_mut().take());
         } else if let Some(running) = self.running.get_mut().take() {
-            // Nobody is there to hear how it ended; what went wrong was logged.
+            // No caller can receive the error, which was logged.
             drop(finalization::attach(|py| self.end(py, running)));
         }
     }
@@ -289,12 +289,12 @@ fn builder_of(tables: &[Py<Table>]) -> PyResult<ServerBuilder> {
     Ok(tables.iter().fold(relive_host::Server::builder(), add))
 }
 
-/// A thread that accepts connections for as long as the server lives.
+/// A thread that accepts connections while the server lives.
 fn listening_runtime() -> PyResult<Runtime> {
     Ok(Builder::new_multi_thread().worker_threads(1).thread_name("relive-server").enable_all().build()?)
 }
 
-/// For what the calling thread does itself.
+/// For work on the calling thread.
 fn passing_runtime() -> PyResult<Runtime> {
     Ok(Builder::new_current_thread().enable_all().build()?)
 }

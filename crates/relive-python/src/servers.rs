@@ -1,13 +1,13 @@
-//! What a client of many servers sees of them, for Python.
+//! The servers of a client of many servers, for Python.
 
 use std::time::SystemTime;
 
 use relive_client::{Client, ServerChange, ServerState};
 
-/// What `relive.ServerState` is made of.
+/// The fields of `relive.ServerState`.
 pub(crate) type State = (String, &'static str, f64, String, usize, u64, u64);
 
-/// What `relive.ServerChange` is made of.
+/// The fields of `relive.ServerChange`.
 pub(crate) type Change = (u64, f64, String, &'static str, String);
 
 pub(crate) fn states(client: &Client) -> Vec<State> {

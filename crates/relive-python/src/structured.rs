@@ -19,13 +19,13 @@ use crate::process::Owned;
 use crate::wait;
 use crate::writer::items_left;
 
-/// Appends flat steps and makes items from patterns.
+/// Appends flat steps and creates items from patterns.
 #[pyclass(frozen, subclass, module = "relive._native", name = "StructuredWriter")]
 pub(crate) struct StructuredWriter {
     inner: Owned<RustWriter>,
-    /// How long calls wait that are not given a time.
+    /// The timeout of calls without one of their own.
     limit: Duration,
-    /// Whether errors name types and shapes as dm-reverb does, and not as numpy does.
+    /// Whether errors name types and shapes as dm-reverb does, instead of as numpy does.
     as_reverb: bool,
 }
 
@@ -34,7 +34,8 @@ impl StructuredWriter {
         StructuredWriter { inner: Owned::new("writer", writer), limit, as_reverb }
     }
 
-    /// Milliseconds as dm-reverb has them here: 0 is "at once", nothing is "for ever" unless the client has a limit.
+    /// A timeout in milliseconds with dm-reverb's meaning: 0 does not wait, and none waits forever unless the client
+    /// has a limit.
     fn timeout(&self, timeout_ms: Option<i64>) -> Duration {
         let given = |ms| u64::try_from(ms).map_or(wait::FOREVER, Duration::from_millis);
         timeout_ms.map_or(self.limit, given)
@@ -48,7 +49,7 @@ impl StructuredWriter {
 
 #[pymethods]
 impl StructuredWriter {
-    /// Appends the leaves of a step; `None` for the ones that it lacks.
+    /// Appends the leaves of a step; `None` for the missing ones.
     #[expect(clippy::needless_pass_by_value, reason = "PyO3 hands lists over by value")]
     fn append(&self, py: Python<'_>, flat: Vec<Option<Bound<'_, PyAny>>>, partial: bool) -> PyResult<()> {
         let leaf = |leaf: &Option<Bound<'_, PyAny>>| match leaf {
@@ -103,7 +104,7 @@ impl StructuredWriter {
         })
     }
 
-    /// Ends the writer; what is not confirmed is dropped, with a warning.
+    /// Closes the writer; drops unconfirmed items, with a warning.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         self.inner.end(py)
     }

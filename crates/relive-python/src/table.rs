@@ -31,7 +31,7 @@ impl Table {
         self.extensions.iter().map(|extension| extension.get().build()).collect()
     }
 
-    /// Binds the table to its server; an error if it has one already.
+    /// Binds the table to its server; fails if it already has one.
     pub(crate) fn serve_as(&self, handle: &TableHandle) -> PyResult<()> {
         self.handle.set(handle.clone()).map_err(|_| {
             PyValueError::new_err(format!(
@@ -49,7 +49,7 @@ impl Table {
         self.handle.get().is_some()
     }
 
-    /// A table of the same rules that nobody serves, for questions about its limiter.
+    /// A table with the same rules that is not served, to query its limiter.
     fn idle(&self) -> PyResult<PureTable> {
         PureTable::new(self.config.clone(), Vec::new()).map_err(invalid)
     }
@@ -57,9 +57,9 @@ impl Table {
 
 #[pymethods]
 impl Table {
-    /// `max_bytes` may be none; `sampler` and `remover` are `(kind, *arguments)`, `limiter` is `(samples_per_insert,
-    /// min_size_to_sample, min_diff, max_diff)`, `signature` a nest of array specs, `extensions` what else the table
-    /// runs.
+    /// `max_bytes` may be `None`; `sampler` and `remover` are `(kind, *arguments)`, `limiter` is
+    /// `(samples_per_insert, min_size_to_sample, min_diff, max_diff)`, `signature` is a nest of array specs, and
+    /// `extensions` lists the table's extensions.
     #[new]
     #[expect(clippy::too_many_arguments, reason = "the rules of a table, which Python names")]
     fn new(
@@ -97,7 +97,7 @@ impl Table {
         &self.config.name
     }
 
-    /// Rules, sizes and counters, and who waits for what.
+    /// Rules, sizes and counters, and the waiters.
     fn info<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let Some(handle) = self.handle.get() else {
             let dict = info_dict(py, &self.idle()?.info())?;
@@ -150,7 +150,7 @@ fn selector_tuple<'py>(py: Python<'py>, kind: SelectorKind) -> PyResult<Bound<'p
     (name,).into_pyobject(py)
 }
 
-/// What `relive.reverb_types.TableInfo` is made of.
+/// The fields of `relive.reverb_types.TableInfo`.
 pub(crate) fn info_dict<'py>(py: Python<'py>, info: &TableInfo) -> PyResult<Bound<'py, PyDict>> {
     let config = &info.config;
     let limiter = &config.rate_limiter;
@@ -177,7 +177,7 @@ pub(crate) fn info_dict<'py>(py: Python<'py>, info: &TableInfo) -> PyResult<Boun
     Ok(dict)
 }
 
-/// The same with what a Relive server knows besides: bytes, and who waits for what.
+/// The same, with the data that only a Relive server has: bytes and waiters.
 pub(crate) fn status_dict<'py>(py: Python<'py>, status: &TableStatus) -> PyResult<Bound<'py, PyDict>> {
     let dict = info_dict(py, &status.info)?;
     dict.set_item("limiter_cursor", status.limiter_cursor)?;
@@ -194,7 +194,7 @@ pub(crate) fn status_dict<'py>(py: Python<'py>, status: &TableStatus) -> PyResul
     Ok(dict)
 }
 
-/// What chunks take, as entries of `dict`.
+/// The memory of chunks, as entries of `dict`.
 pub(crate) fn set_chunks(dict: &Bound<'_, PyDict>, chunks: &ChunkTotals) -> PyResult<()> {
     dict.set_item("num_chunks", chunks.chunks)?;
     dict.set_item("encoded_bytes", chunks.encoded_bytes)?;

@@ -1,8 +1,8 @@
-//! What Python takes for true or false.
+//! Python's notion of true and false.
 
 use pyo3::prelude::*;
 
-/// A flag: any object, as in an `if` of Python.
+/// A flag: any object, as in Python's `if`.
 #[derive(Clone, Copy)]
 pub(crate) struct Truth(pub(crate) bool);
 

@@ -1,4 +1,4 @@
-//! Waiting without the interpreter: signals are looked at, forks are noticed, and long waits are told of.
+//! Waits without the interpreter: checks for signals, detects forks, and logs long waits.
 
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -16,22 +16,22 @@ use crate::error::{invalid, raise_kind};
 use crate::finalization;
 use crate::lock::Brief;
 
-/// How long a wait goes on before Python's signal handlers get their chance: what Ctrl-C takes at most.
+/// Interval between runs of Python's signal handlers during a wait: the maximum delay of Ctrl-C.
 const SLICE: Duration = Duration::from_millis(50);
 
-/// After how long a wait is first told of in the log; then after twice as long each time.
+/// The duration after which a wait is first logged; each further message comes after twice as long.
 const FIRST_NOTICE: Duration = Duration::from_secs(5);
 
-/// How much later than its limit an answer may come.
+/// How much later than its limit an answer may arrive.
 const GRACE: Duration = Duration::from_millis(500);
 
 /// Threads of the runtime: one can decode messages while the other waits for a socket.
 const WORKER_THREADS: usize = 2;
 
-/// The runtime of this process and the process that it belongs to: its threads do not survive a fork.
+/// The runtime of this process, with the process that owns it: its threads do not survive a fork.
 static RUNTIME: Brief<Option<(u32, Arc<Runtime>)>> = Brief::new(None);
 
-/// The runtime of this process, started at the first use.
+/// The runtime of this process, started on first use.
 pub(crate) fn runtime() -> PyResult<Arc<Runtime>> {
     finalization::stay_when_ended();
     let process = std::process::id();
@@ -47,20 +47,21 @@ pub(crate) fn runtime() -> PyResult<Arc<Runtime>> {
             .enable_all()
             .build()?;
         let runtime = Arc::new(runtime);
-        // The parent's runtime has no threads here; ending it would wait for them.
+        // The parent's runtime has no threads here; dropping it would wait for them.
         std::mem::forget(current.replace((process, Arc::clone(&runtime))));
         Ok::<_, std::io::Error>(runtime)
     });
     Ok(runtime?)
 }
 
-/// Says what a call waits for; asked for when the wait is long.
+/// Describes the condition that a call waits for; evaluated only when the wait is long.
 pub(crate) type Reason<'a> = Pin<Box<dyn Future<Output = String> + Send + 'a>>;
 
 /// Waits for `future` with the interpreter released.
 ///
 /// # Errors
-/// Whatever a signal handler raised, `KeyboardInterrupt` for one; the future is dropped then, which cancels it.
+/// The exception that a signal handler raised, such as `KeyboardInterrupt`; the future is then dropped, which cancels
+/// it.
 pub(crate) fn wait<F>(py: Python<'_>, what: &str, future: F) -> PyResult<F::Output>
 where
     F: Future + Send,
@@ -69,7 +70,7 @@ where
     wait_because(py, what, future, || Box::pin(std::future::ready(String::new())))
 }
 
-/// [`wait`] with a reason that the log gets when it takes long.
+/// [`wait`] with a reason that is logged if it takes long.
 pub(crate) fn wait_because<'r, F>(
     py: Python<'_>,
     what: &str,
@@ -85,8 +86,8 @@ where
     wait_in_slices(py, &runtime, future, || notices.tell_if_due(py, &runtime, &reason))
 }
 
-/// Waits for something that blocks its thread for a slice of time at once. With a limit that the thing itself is to
-/// keep, it is given up a little after it: a server that is away keeps no limits.
+/// Waits for a call that blocks its thread for one slice at a time. The server should keep the limit itself; since an
+/// unreachable server cannot, the wait ends slightly after the limit.
 pub(crate) fn wait_by<'r, T: Send>(
     py: Python<'_>,
     what: &str,
@@ -113,7 +114,7 @@ pub(crate) fn wait_by<'r, T: Send>(
     }
 }
 
-/// [`wait`] for what is meant to take long: nothing is logged.
+/// [`wait`] for long calls: logs nothing.
 pub(crate) fn wait_quietly<F>(py: Python<'_>, future: F) -> PyResult<F::Output>
 where
     F: Future + Send,
@@ -142,7 +143,7 @@ where
     }
 }
 
-/// Waits for `future` on this thread for so long. The runtime's timers would wake another thread for each wait.
+/// Waits for `future` on this thread, up to a limit. The runtime's timers would wake another thread for each wait.
 fn park_on<F: Future>(runtime: &Runtime, mut future: Pin<&mut F>, at_most: Duration) -> Option<F::Output> {
     let _inside = runtime.enter();
     let waker = Waker::from(Arc::new(Unpark(thread::current())));
@@ -159,7 +160,7 @@ fn park_on<F: Future>(runtime: &Runtime, mut future: Pin<&mut F>, at_most: Durat
     }
 }
 
-/// Wakes a thread that waits.
+/// Wakes a waiting thread.
 struct Unpark(Thread);
 
 impl Wake for Unpark {
@@ -172,7 +173,7 @@ impl Wake for Unpark {
     }
 }
 
-/// Tells of a wait that is long.
+/// Logs a long wait.
 struct Notices<'a> {
     what: &'a str,
     started: Instant,
@@ -199,10 +200,10 @@ fn tell(py: Python<'_>, runtime: &Runtime, what: &str, waited: Duration, reason:
     tracing::warn!(target: "relive", "{what} has waited for {} s: {reason}", waited.as_secs());
 }
 
-/// Longer than any process lives: for calls that have no timeout, as in dm-reverb.
+/// Longer than the life of any process: for calls without a timeout, as in dm-reverb.
 pub(crate) const FOREVER: Duration = Duration::from_secs(10 * 365 * 86_400);
 
-/// Seconds as a duration; none and infinity mean for ever.
+/// Converts seconds to a duration; `None` and infinity mean forever.
 pub(crate) fn seconds(timeout: Option<f64>) -> PyResult<Duration> {
     match timeout {
         None => Ok(FOREVER),
@@ -215,7 +216,7 @@ pub(crate) fn seconds(timeout: Option<f64>) -> PyResult<Duration> {
     }
 }
 
-/// [`wait_because`] for what mostly does not wait: looks once without letting go of the interpreter.
+/// [`wait_because`] for calls that rarely wait: polls once without releasing the interpreter.
 pub(crate) fn now_or_wait<'r, F>(
     py: Python<'_>,
     what: &str,
@@ -233,7 +234,7 @@ where
     }
 }
 
-/// The output of `future` if it is there at once.
+/// The output of `future` if it is ready.
 fn now<F: Future>(future: F) -> PyResult<Option<F::Output>> {
     let runtime = runtime()?;
     let _inside = runtime.enter();
@@ -251,7 +252,7 @@ pub(crate) enum Operation {
     Sample,
 }
 
-/// What such operations on `table` wait for, to be asked of its server when the wait is long.
+/// The condition that such operations on `table` wait for; the server is asked only if the wait is long.
 pub(crate) fn reason_of<'r>(client: &Client, table: &str, operation: Operation) -> Reason<'r> {
     let (client, table) = (client.clone(), table.to_owned());
     Box::pin(async move {
@@ -265,7 +266,7 @@ pub(crate) fn reason_of<'r>(client: &Client, table: &str, operation: Operation) 
     })
 }
 
-/// What a flush waits for, whose items may be of any table.
+/// The condition that a flush waits for, whose items may belong to any table.
 pub(crate) fn unconfirmed<'r>() -> Reason<'r> {
     let text = "the server has not confirmed all items: it is away, or a rate limiter holds them back; client.status() \
                 tells who waits";

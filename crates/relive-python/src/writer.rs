@@ -24,10 +24,10 @@ use crate::truth::Truth;
 use crate::wait::{self, Operation};
 use crate::writer_state::{Shared, State, closed};
 
-/// The writers of this process, of which some are gone.
+/// The writers of this process, some of which may be gone.
 static OPEN: Brief<Vec<Weak<Shared>>> = Brief::new(Vec::new());
 
-/// Ends the writers that are open when the process ends, so that the log is told what they had not brought yet.
+/// Closes the open writers when the process ends, so that the log reports their unsent items.
 #[pyfunction]
 pub(crate) fn end_writers(py: Python<'_>) {
     let open = OPEN.take();
@@ -39,18 +39,18 @@ pub(crate) fn end_writers(py: Python<'_>) {
     }
 }
 
-/// Writes steps and makes items that refer to them.
+/// Writes steps and creates items that refer to them.
 #[pyclass(frozen, subclass, module = "relive._native", name = "TrajectoryWriter")]
 pub(crate) struct TrajectoryWriter {
     shared: Arc<Shared>,
-    /// The history as Python sees it, until a step with new places comes.
+    /// The history as a Python object, until a step has new places.
     history: Brief<Option<Arc<Py<PyAny>>>>,
 }
 
 type Values<'py> = SmallVec<[(usize, Value<'py>); 8]>;
 type Cells<'a> = SmallVec<[(usize, Rows<'a>); 8]>;
 
-/// What a step is made of, in an order of its own.
+/// The data of a step, in an order of its own.
 #[derive(Clone, Copy, PartialEq)]
 enum Given {
     Step { partial: bool },
@@ -107,7 +107,7 @@ impl TrajectoryWriter {
             .check(writer, &cells)
             .map_err(|error| raise_append(py, &error, grown.paths(), &leaves, as_reverb))?;
         writer.add_columns(&new).or_raise(py)?;
-        // What is replaced may run Python code when it goes, so that goes when nothing is locked any more.
+        // Dropping the replaced values may run Python code, so they are dropped after all locks are released.
         let old = (std::mem::replace(&mut state.layout, grown), self.history.take());
         let stored = given.store(state.writer_mut(py)?, &cells);
         let stored =
@@ -117,13 +117,13 @@ impl TrajectoryWriter {
         stored
     }
 
-    /// The columns of an item, checked to be of some writer.
+    /// The columns of an item, checked to belong to a writer.
     fn columns(trajectory: &Bound<'_, PyAny>) -> PyResult<Vec<Column>> {
         nest::leaves(trajectory)?.iter().map(column_of).collect()
     }
 
-    /// Milliseconds as dm-reverb has them: none are for ever, unless the client has a limit of its own; so are 0 and
-    /// less.
+    /// A timeout in milliseconds with dm-reverb's meaning: none, 0 and less wait forever, unless the client has a limit
+    /// of its own.
     fn timeout(limit: Duration, timeout_ms: Option<i64>) -> Duration {
         match timeout_ms {
             None => limit,
@@ -134,8 +134,8 @@ impl TrajectoryWriter {
 }
 
 impl Given {
-    /// The values as rows: one of each, or as many as their leading dimension says. The number of a column that
-    /// should have one and has none.
+    /// The values as rows: one each, or as many as their leading dimension. The error is the number of a column that
+    /// lacks one.
     fn cells<'a>(self, values: &'a Values<'_>) -> PyResult<Result<Cells<'a>, usize>> {
         let mut cells = Cells::with_capacity(values.len());
         for (column, value) in values {
@@ -184,13 +184,13 @@ fn column_of(leaf: &Bound<'_, PyAny>) -> PyResult<Column> {
 
 #[pymethods]
 impl TrajectoryWriter {
-    /// Appends a step, or with `partial_step` a part of one.
+    /// Appends a step, or a part of one with `partial_step`.
     #[pyo3(signature = (data, *, partial_step = Truth(false)), text_signature = "($self, data, *, partial_step=False)")]
     fn append(&self, data: &Bound<'_, PyAny>, partial_step: Truth) -> PyResult<()> {
         self.append_as(data, Given::Step { partial: partial_step.0 })
     }
 
-    /// Appends as many steps as the leaves' leading dimension says.
+    /// Appends as many steps as the leading dimension of the leaves.
     fn append_sequence(&self, data: &Bound<'_, PyAny>) -> PyResult<()> {
         self.append_as(data, Given::Sequence)
     }
@@ -232,7 +232,7 @@ impl TrajectoryWriter {
         Ok(self.shared.lock(py)?.writer.as_ref().map_or(0, RustWriter::pending_items))
     }
 
-    /// Makes an item and gives its key.
+    /// Creates an item and returns its key.
     fn create_item(&self, table: &str, priority: f64, trajectory: &Bound<'_, PyAny>) -> PyResult<u64> {
         let py = trajectory.py();
         let columns = Self::columns(trajectory)?;
@@ -250,7 +250,7 @@ impl TrajectoryWriter {
         wait::wait_because(py, "create_item", writer.create_item(table, priority, columns), why)?.or_raise(py)
     }
 
-    /// Makes an item of each of `trajectories`, which have one priority each, and gives their keys.
+    /// Creates an item for each of `trajectories`, with one priority each; returns their keys.
     fn create_items<'py>(
         &self,
         py: Python<'py>,
@@ -283,7 +283,7 @@ impl TrajectoryWriter {
         array::from_keys(py, &made)
     }
 
-    /// Makes an item of all columns for each of the steps `ends`: the `length` steps up to it.
+    /// Creates an item of all columns for each of the steps `ends`: the `length` steps up to it.
     #[pyo3(signature = (table, priorities, ends, *, length = 1, squeeze = false))]
     fn create_window_items<'py>(
         &self,
@@ -309,7 +309,7 @@ impl TrajectoryWriter {
         array::from_keys(py, &made)
     }
 
-    /// Appends a step and makes an item of it; gives the item's key.
+    /// Appends a step and creates an item from it; returns the item's key.
     fn append_item(&self, table: &str, priority: f64, data: &Bound<'_, PyAny>) -> PyResult<Option<u64>> {
         let py = data.py();
         self.append_as(data, Given::Step { partial: false })?;
@@ -318,7 +318,7 @@ impl TrajectoryWriter {
         Ok(made.first().copied())
     }
 
-    /// Waits until at most `block_until_num_items` items are not confirmed.
+    /// Waits until at most `block_until_num_items` items are unconfirmed.
     #[pyo3(signature = (block_until_num_items = 0, timeout_ms = None))]
     fn flush(&self, py: Python<'_>, block_until_num_items: i64, timeout_ms: Option<i64>) -> PyResult<()> {
         let items = items_left(block_until_num_items)?;
@@ -331,7 +331,7 @@ impl TrajectoryWriter {
     /// Waits until all items are confirmed and begins a new episode.
     #[pyo3(signature = (clear_buffers = true, timeout_ms = None))]
     fn end_episode(&self, py: Python<'_>, clear_buffers: bool, timeout_ms: Option<i64>) -> PyResult<()> {
-        // Zero is "at once" here and "for ever" in flush, as in dm-reverb.
+        // Zero means no wait here, but no limit in flush, as in dm-reverb.
         let mut state = self.shared.lock(py)?;
         let timeout = match timeout_ms {
             Some(0) => Duration::ZERO,
@@ -342,7 +342,7 @@ impl TrajectoryWriter {
             .or_raise(py)
     }
 
-    /// Sets how many steps the column at `path` keeps and how many a chunk gets.
+    /// Sets how many steps the column at `path` keeps, and the number of steps per chunk.
     #[pyo3(signature = (path, *, num_keep_alive_refs, max_chunk_length))]
     fn configure(
         &self,
@@ -362,8 +362,8 @@ impl TrajectoryWriter {
         self.shared.lock(py)?.writer_mut(py)?.configure(&parts.join("/"), kept, chunk).or_raise(py)
     }
 
-    /// Ends the writer. Items that are not confirmed are dropped, with a warning in the log; with `tell` also with an
-    /// exception that says how many, of which tables, and why.
+    /// Closes the writer. Unconfirmed items are dropped, with a warning in the log. With `tell`, an exception also
+    /// reports their number, their tables, and the reason.
     #[pyo3(signature = (*, tell = false))]
     fn close(&self, py: Python<'_>, tell: bool) -> PyResult<()> {
         let mut writer = self.shared.lock(py)?.writer.take();
@@ -381,7 +381,7 @@ impl TrajectoryWriter {
     }
 }
 
-/// The number of items that may be left when a flush ends.
+/// The number of unconfirmed items that a flush may leave.
 pub(crate) fn items_left(block_until_num_items: i64) -> PyResult<usize> {
     usize::try_from(block_until_num_items).map_err(|_| {
         PyValueError::new_err(format!(
@@ -390,7 +390,7 @@ pub(crate) fn items_left(block_until_num_items: i64) -> PyResult<usize> {
     })
 }
 
-/// The error of a value that is no tensor, with its place. What a value raises by itself stays as it is.
+/// The error of a value that is not a tensor, with its path. Exceptions that the value itself raises stay unchanged.
 fn at_path(py: Python<'_>, error: PyErr, path: Option<&crate::layout::Path>) -> PyErr {
     let is_ours = error.is_instance_of::<PyTypeError>(py) || error.is_instance_of::<PyValueError>(py);
     let Some(path) = path.filter(|_| is_ours) else { return error };

@@ -1,4 +1,4 @@
-//! What a writer is at.
+//! The state of a writer.
 
 use std::time::Duration;
 
@@ -13,20 +13,20 @@ use crate::lock::Exclusive;
 use crate::process::Origin;
 use crate::wait::{self, Operation};
 
-/// What a writer and the columns of its history share.
+/// The state that a writer and the columns of its history share.
 pub(crate) struct Shared {
     pub(crate) state: Exclusive<State>,
 }
 
 pub(crate) struct State {
-    /// None once the writer is closed.
+    /// `None` once the writer is closed.
     pub(crate) writer: Option<RustWriter>,
     pub(crate) layout: Layout,
     pub(crate) client: Client,
-    /// How long calls wait that are not given a time.
+    /// The timeout of calls without one of their own.
     pub(crate) limit: Duration,
     pub(crate) origin: Origin,
-    /// Whether steps and errors are as dm-reverb's.
+    /// Whether steps and errors follow dm-reverb.
     pub(crate) as_reverb: bool,
 }
 
@@ -39,7 +39,7 @@ impl Drop for State {
 }
 
 impl Shared {
-    /// The state, unless another thread uses it now: waiting for it with the interpreter in hand could wait for ever.
+    /// The state, unless another thread is using it: a wait that holds the interpreter might never end.
     pub(crate) fn lock(&self, py: Python<'_>) -> PyResult<MutexGuard<'_, State>> {
         let state = self.state.lock()?;
         state.origin.check(py, "writer")?;
@@ -56,7 +56,7 @@ impl State {
         self.writer.as_mut().ok_or_else(|| closed(py))
     }
 
-    /// Makes items of all columns, and gives their keys.
+    /// Creates items of all columns, and returns their keys.
     pub(crate) fn make_windows(
         &mut self,
         py: Python<'_>,

@@ -1,12 +1,12 @@
 //! The replay server: gRPC services over an [`Engine`].
 //!
 //! [`serve`] takes a bound listener, an engine and a future that ends the server; the caller owns sockets and signals.
-//! One port speaks dm-reverb's `deepmind.reverb.ReverbService` and Relive's own `relive.v1.ReplayService`.
+//! One port serves both dm-reverb's `deepmind.reverb.ReverbService` and Relive's own `relive.v1.ReplayService`.
 //!
-//! [`HttpServer`] shows metrics, health and a dashboard on an address of its own.
+//! [`HttpServer`] serves metrics, health and a dashboard on an address of its own.
 //!
-//! Shutting down is orderly. No connection is accepted any more, the tables are closed, waiting operations fail with a
-//! status that clients retry elsewhere, confirmations of inserts that did happen are still sent, and connections get
+//! The shutdown is orderly. The server accepts no more connections and closes the tables. Waiting operations fail with
+//! a status that clients retry elsewhere; confirmations of completed inserts are still sent. Connections have
 //! [`ServerOptions::drain_timeout`] to end.
 
 pub mod access;

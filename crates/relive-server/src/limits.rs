@@ -1,182 +1,181 @@
-//! Bounds on connections and streams, each with the reason for its number.
+//! Bounds on connections and streams, each with the reason for its value.
 
 use std::time::Duration;
 
-/// Bytes that a client may send on one stream before the server has read them. One window must hold what is in flight
+/// Bytes that a client may send on one stream before the server has read them. One window must hold the bytes in flight
 /// over the longest sensible round trip: 8 MiB carries 800 MB/s at 10 ms.
 pub const STREAM_WINDOW_BYTES: u32 = 8 << 20;
 
 /// The same for all streams of a connection together. Streams that are not read, because a rate limiter or the bound on
-/// memory holds their items back, fill their windows, and nothing comes through once they have filled this one, be it
-/// the request of the reader that would set them free. So it holds the windows of 32 of them.
+/// memory blocks their items, fill their windows. Once they have filled this one, nothing gets through, not even the
+/// request of the reader that would unblock them. It therefore holds the windows of 32 of them.
 pub const CONNECTION_WINDOW_BYTES: u32 = 32 * STREAM_WINDOW_BYTES;
 
-/// Bytes that a connection may have unread in its windows whatever others have in theirs: a frame must come as a whole.
+/// Bytes that a connection may have unread regardless of the other connections: a frame must fit completely.
 pub const UNREAD_BYTES_PER_CONNECTION: u64 = 2 * MAX_FRAME_BYTES as u64;
 
-/// Largest HTTP/2 frame accepted. Bulk data in frames of 16 KiB, the protocol's default, costs a system call each.
+/// Largest HTTP/2 frame that the server accepts. Bulk data in frames of 16 KiB, the protocol's default, costs a system
+/// call each.
 pub const MAX_FRAME_BYTES: u32 = 1 << 20;
 
 /// Bytes of one stream that wait in memory for a slow reader.
 pub const SEND_BUFFER_BYTES: usize = 256 << 10;
 
-/// Streams open at once on one connection; a client opens one per writer and per sampler worker, and all clients of a
-/// process may share a connection.
+/// Open streams on one connection; a client opens one per writer and per sampler worker, and all clients of a process
+/// may share a connection.
 pub const MAX_STREAMS_PER_CONNECTION: u32 = 2_000;
 
-/// Largest message of a call with one answer: MutatePriorities with a million keys. What comes of one counts as in
-/// flight.
+/// Largest message of a call with one answer: MutatePriorities with a million keys. Its bytes count as in flight.
 pub const MAX_CALL_BYTES: usize = 20 << 20;
 
-/// Largest request to name columns: 64 KiB of names, and as many columns as a structure may have. Decoded, a place
-/// without a name takes a hundred times its bytes.
+/// Largest request to name columns: 64 KiB of names, and as many columns as a structure may have. Decoding a place
+/// without a name needs a hundred times its bytes.
 pub const MAX_STRUCTURE_BYTES: usize = 256 << 10;
 
 /// Largest request on a sample stream: a table's name and two numbers.
 pub const MAX_SAMPLE_REQUEST_BYTES: usize = 64 << 10;
 
-/// What requests of a sample stream may take that the server has not begun with: some thousands. Readers need one or a
-/// few.
+/// Memory of requests on a sample stream that the server has not started: some thousands. Readers need one or a few.
 pub const MAX_SAMPLE_REQUESTS_AHEAD_BYTES: usize = 1 << 20;
 
-/// Bytes of one batch on the bulk path: it is put together in memory as a whole.
+/// Bytes of one batch on the bulk path: it is assembled in memory as a whole.
 pub const MAX_BATCH_BYTES: u64 = 2 << 30;
 
-/// Memory that a connection shares with its client: batches beyond it, because the client keeps that many, go through
-/// the socket.
+/// Memory that a connection shares with its client. When the client holds all of it, further batches go through the
+/// socket.
 pub const MAX_SHARED_BYTES_PER_CONNECTION: usize = 1 << 30;
 
-/// Pieces of it, of which each is a mapping, and systems limit those to 65,530 for a process.
+/// Pieces of that memory. Each is a mapping, and systems limit those to 65,530 for a process.
 pub const MAX_SHARED_PIECES_PER_CONNECTION: usize = 256;
 
-/// Samples that are sent one by one go out in frames of about this size.
+/// Approximate size of frames for samples that are sent one by one.
 pub const SAMPLES_FRAME_BYTES: u64 = 64 << 20;
 
-/// Parts of a batch that are sent from where they are stored, if that is as they are, have at least this size: copying
-/// less costs less than naming its place to the system.
+/// Minimum size of parts of a batch that are sent directly from the store: below it, a copy costs less than a reference
+/// for the system.
 pub const MIN_STORED_PART_BYTES: usize = 4 << 10;
 
-/// Memory for putting batches together that a connection keeps.
+/// Memory for assembling batches that a connection retains.
 pub const MAX_KEPT_BATCH_BYTES: usize = 32 << 20;
 
-/// Bytes on their way between clients and tables, over all connections, beyond which further requests and samples wait:
-/// two of the largest batches, or a thousand of 4 MB.
+/// Bytes in flight between clients and tables, over all connections, above which further requests and samples wait: two
+/// of the largest batches, or a thousand of 4 MB.
 pub const MAX_BYTES_IN_FLIGHT: u64 = 4 << 30;
 
-/// Heads of frames from those who have not shown a token, or who only read: names, numbers and a token.
+/// Heads of frames from clients that have not sent a token, or that only read: names, numbers and a token.
 pub const MAX_OPENING_BYTES: usize = 16 << 10;
 
-/// Memory that is asked for at once for a request of the bulk path, to be used as its bytes come: a larger one is moved
-/// as it grows.
+/// Memory that is allocated at once for a request of the bulk path and used as its bytes arrive: a larger request is
+/// moved as it grows.
 pub const TRUSTED_REQUEST_BYTES: usize = 2 << 20;
 
-/// Bytes of a request of the bulk path that are read before they are counted: as many as have come, within these two.
-/// What is not counted is less than what is, or nothing much.
+/// Bytes of a request of the bulk path that are read before they are counted: as many as have arrived, between these
+/// two bounds. The uncounted bytes are therefore fewer than the counted ones, or negligible.
 pub const MIN_REQUEST_PIECE_BYTES: usize = 64 << 10;
 
-/// Larger pieces would save system calls that are few already.
+/// Larger pieces would save only few further system calls.
 pub const MAX_REQUEST_PIECE_BYTES: usize = 256 << 10;
 
-/// Time between two looks of a stream that waits for room: those who make room wake others, this is for connections
-/// that stall.
+/// Time between two checks of a stream that waits for room. A stream that makes room wakes others; this is for
+/// connections that stall.
 pub const ROOM_RECHECK: Duration = Duration::from_millis(500);
 
-/// Streams that are woken for room that there is: more than one, since a stream that is woken need not be polled.
+/// Streams that are woken when there is room: more than one, because a woken stream is not necessarily polled.
 pub const WOKEN_FOR_ROOM: usize = 8;
 
-/// Time that a client may waste of what others wait for: with requests and batches whose bytes it does not move, …
+/// Time that a client may waste while others wait: with requests and batches whose bytes it does not move, …
 pub const STALLED_AFTER: Duration = Duration::from_secs(30);
 
-/// … where each so many bytes that it moves may take a second: a slow network.
+/// … where a slow network may take a second for each this many bytes.
 pub const MIN_CLIENT_BYTES_PER_SECOND: u64 = 4 << 20;
 
-/// What is charged of it to later loads of the same host: nearly all, so that whoever stalls and comes again is cut
-/// soon, and not all, so that others of that host have a chance.
+/// The part of that time that is charged to later loads of the same host: nearly all, so that a host that stalls again
+/// is soon disconnected, but not all, so that its other clients have a chance.
 pub const MOST_CHARGED: Duration = Duration::from_secs(28);
 
 /// Headers of one request; replay clients send a few hundred bytes.
 pub const MAX_HEADER_BYTES: u32 = 16 << 10;
 
-/// Time for a new connection to say that it speaks HTTP/2.
+/// Time for a new connection to send the HTTP/2 preface.
 pub const PREFACE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A connection that is silent for this long is asked whether it still lives.
+/// The server pings a connection that is silent for this long.
 pub const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(30);
 
-/// A connection that does not answer within this time is given up.
+/// The server drops a connection that does not answer a ping within this time.
 pub const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Chunks that one insert stream may hold for items to come. A client keeps at most its history's chunks.
+/// Chunks that one insert stream may hold for later items. A client keeps at most its history's chunks.
 pub const MAX_HELD_CHUNKS_PER_STREAM: usize = 1 << 20;
 
-/// Bytes of chunks for items to come that a stream may have when the server's memory is full, and still be read: those
-/// of one item whose chunks come in a request of their own. Nothing else could set them free.
+/// Bytes of chunks for later items that a stream may hold when the server's memory is full, and still be read: those of
+/// one item whose chunks come in a request of their own. Only that item could free them.
 pub const MAX_UNHELD_BYTES: u64 = 64 << 20;
 
-/// Chunks of a stream that are looked at for it, every few milliseconds.
+/// Chunks of a stream that are checked for it, every few milliseconds.
 pub const MAX_UNHELD_CHUNKS: usize = 4_096;
 
-/// Connections to metrics and dashboard: some scrapers and many browsers, each with a few.
+/// Connections to metrics and the dashboard: some scrapers and many browsers, each with a few.
 pub const MAX_HTTP_CONNECTIONS: usize = 256;
 
-/// Dashboards that are told of the server every second.
+/// Dashboards that receive updates every second.
 pub const MAX_EVENT_STREAMS: usize = 64;
 
-/// Time for the head of an HTTP request, and for the next request on a connection.
+/// Time to receive the head of an HTTP request, and for the next request on a connection.
 pub const HTTP_HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Bytes of a head that are read.
+/// Maximum size of a head.
 pub const MAX_HTTP_HEAD_BYTES: usize = 16 << 10;
 
-/// Time after a connection could not be accepted, as if there were no descriptors left.
+/// Pause after a failure to accept a connection, such as a lack of descriptors.
 pub const HTTP_ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Time between two events of a dashboard.
+/// Time between two events on a dashboard.
 pub const EVENT_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Time between two points of what a dashboard shows of the past.
+/// Time between two points of a dashboard's history.
 pub const HISTORY_INTERVAL: Duration = Duration::from_secs(2);
 
-/// Points that are kept: ten minutes. Those of a hundred tables take 2 MB.
+/// Points of the history: ten minutes. For a hundred tables they take 2 MB.
 pub const MAX_HISTORY_POINTS: usize = 300;
 
-/// Tables that a dashboard shows; metrics have all.
+/// Tables that a dashboard shows; metrics contain all.
 pub const MAX_TABLES_SHOWN: usize = 100;
 
-/// Items that a histogram is made of: enough for its shape, a millisecond's work.
+/// Items in a histogram: enough for its shape, a millisecond of work.
 pub const MAX_PEEKED_ITEMS: usize = 4_096;
 
-/// Requests of an insert stream that are handled before their confirmations are sent, if they lie ready to be read.
+/// Requests of an insert stream that are handled before their confirmations are sent, if they are ready to be read.
 pub const REQUESTS_PER_CONFIRMATION: usize = 32;
 
-/// Bytes of requests on the bulk path after which other connections of the thread have their turn. By requests, a
-/// client that sends small ones would come to a tenth of what others do.
+/// Bytes of requests on the bulk path after which a connection yields to others on its thread. If requests were counted
+/// instead, a client that sends small ones would get a tenth of the throughput of others.
 pub const BYTES_PER_TURN: usize = 256 << 10;
 
-/// What a request counts beside its bytes.
+/// The cost of a request in addition to its bytes.
 pub const REQUEST_COST_BYTES: usize = 4 << 10;
 
-/// Keys that are not held back for those of further requests, on the bulk path: a writer that waits for room would fill
-/// it in bursts, and both sides would wait for each other in turn.
+/// Number of keys at which the bulk path sends a confirmation without waiting for further requests: otherwise, a writer
+/// that waits for room would send in bursts, and the two sides would wait for each other in turn.
 pub const KEYS_PER_CONFIRMATION: usize = 1_024;
 
-/// Connections open at once; more are refused. Each costs a descriptor and some ten kilobytes.
+/// Open connections; more are refused. Each costs a descriptor and some ten kilobytes.
 pub const MAX_CONNECTIONS: usize = 20_000;
 
 /// Time for a TLS handshake.
 pub const TLS_HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Characters of the shortest token: shorter ones can be guessed.
+/// Length of the shortest token: shorter ones can be guessed.
 pub const MIN_TOKEN_BYTES: usize = 16;
 
-/// Characters of the longest token, which travels in a header.
+/// Length of the longest token, which travels in a header.
 pub const MAX_TOKEN_BYTES: usize = 1_024;
 
-/// Largest file of tokens: ten thousand lines.
+/// Largest token file: ten thousand lines.
 pub const MAX_TOKEN_FILE_BYTES: u64 = 4 << 20;
 
-/// Time between two looks at the file of tokens.
+/// Time between two checks of the token file.
 pub const TOKEN_FILE_LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Time between two lines in the log about connections that were refused.
+/// Time between two log messages about refused connections.
 pub const REFUSAL_LOG_INTERVAL: Duration = Duration::from_secs(10);

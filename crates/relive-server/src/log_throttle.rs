@@ -1,17 +1,17 @@
-//! What happens often and is told now and then.
+//! Limits the rate of log messages about frequent events.
 
 use tokio::time::Instant;
 
 use crate::limits::REFUSAL_LOG_INTERVAL;
 
-/// Says when it is time for a line in the log: every [`REFUSAL_LOG_INTERVAL`] at most.
+/// Decides when to log: at most once every [`REFUSAL_LOG_INTERVAL`].
 #[derive(Debug, Default)]
 pub(crate) struct LogThrottle {
     told_at: Option<Instant>,
 }
 
 impl LogThrottle {
-    /// Whether to tell it at `now`; whoever asks tells it then, and holds no lock meanwhile.
+    /// Whether to log at `now`; the caller then logs without holding a lock.
     pub(crate) fn is_due(&mut self, now: Instant) -> bool {
         let is_due = self.told_at.is_none_or(|at| now.saturating_duration_since(at) >= REFUSAL_LOG_INTERVAL);
         if is_due {

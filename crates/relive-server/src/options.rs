@@ -1,24 +1,24 @@
-//! What an operator may choose.
+//! The options of a server.
 
 use std::time::Duration;
 
 use crate::limits::{MAX_BYTES_IN_FLIGHT, MAX_CONNECTIONS};
 use crate::monitor::Monitor;
 
-/// How a server behaves; [`Default`] is right for most.
+/// The options of a server; [`Default`] suits most.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct ServerOptions {
-    /// Threads that serve connections, at least 1; as many as the machine has cores unless set.
+    /// Threads that serve connections, at least 1; by default, one per core.
     pub workers: usize,
-    /// Time that open connections get to end after the server was told to stop.
+    /// Time that open connections have to end after the server was told to stop.
     pub drain_timeout: Duration,
-    /// Connections open at once; more are refused.
+    /// Open connections; more are refused.
     pub max_connections: usize,
-    /// Bytes on their way between clients and tables, over all connections, at least 1; further requests and samples
-    /// wait. A connection whose client does not move what others wait for is closed.
+    /// Bytes in flight between clients and tables, over all connections, at least 1; further requests and samples wait.
+    /// The server closes a connection whose client does not move the bytes that others wait for.
     pub max_bytes_in_flight: u64,
-    /// What is told what the server does, for those who look at it; see [`HttpServer`](crate::HttpServer).
+    /// Receives the state of the server for monitoring; see [`HttpServer`](crate::HttpServer).
     pub monitor: Option<Monitor>,
 }
 

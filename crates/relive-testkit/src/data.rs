@@ -7,7 +7,7 @@ use relive_tensor::{
     Chunk, Codec, SequenceRange, Slice, Tensor, Trajectory, TrajectoryBuilder, encode_chunk,
 };
 
-/// A chunk of one column with `rows` floats, the steps from `start` of an episode. The floats count up from the key.
+/// A chunk with one column of `rows` floats, the steps from `start` of an episode. The floats count up from the key.
 ///
 /// # Panics
 /// If `rows` is 0 or the last step is out of range.

@@ -1,4 +1,4 @@
-//! Two hosts in one machine, whose cable can be pulled out.
+//! Two hosts in one machine, whose cable can be unplugged.
 
 use std::fs::File;
 use std::os::fd::AsFd;
@@ -11,13 +11,13 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 /// The end of the cable in each host.
 const CABLE: &str = "cable";
 
-/// What the cables are plugged into.
+/// The switch that connects the cables.
 const SWITCH: &str = "switch";
 
-/// Which of the two hosts.
+/// One of the two hosts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Host {
-    /// Where the tables are, in most tests.
+    /// The host of the tables, in most tests.
     Near,
     /// The other one.
     Far,
@@ -40,7 +40,7 @@ pub struct TwoHosts {
 }
 
 impl TwoHosts {
-    /// Two connected hosts; none where this process cannot make them, which stderr says then: that needs root, the
+    /// Two connected hosts. `None`, with a message on stderr, if this process cannot create them: that needs root, the
     /// program `ip`, and a kernel with bridges.
     #[expect(clippy::print_stderr, reason = "the reason why a test tests nothing is for whoever runs it")]
     pub fn connected() -> Option<TwoHosts> {
@@ -77,7 +77,7 @@ impl TwoHosts {
         Ok(())
     }
 
-    /// Names have the process, so that tests beside this one have others.
+    /// Names contain the process id, so that concurrent tests use others.
     fn name(&self, part: &str) -> String {
         format!("relive-{}-{}-{part}", std::process::id(), self.number)
     }
@@ -90,7 +90,7 @@ impl TwoHosts {
         }
     }
 
-    /// Has a command run on a host: its process becomes that of the command.
+    /// Makes a command run on a host: its process becomes that of the command.
     pub fn on(&self, host: Host, command: &Command) -> Command {
         let mut there = Command::new("ip");
         there
@@ -109,32 +109,32 @@ impl TwoHosts {
     /// Moves this thread, and threads that it will start, to a host until the visit is dropped.
     ///
     /// # Panics
-    /// It may not.
+    /// If it may not.
     pub fn enter(&self, host: Host) -> Visit {
         self.entrance(host).enter()
     }
 
-    /// The way to a host for other threads.
+    /// An entrance to a host for other threads.
     ///
     /// # Panics
-    /// The host is gone.
+    /// If the host is gone.
     pub fn entrance(&self, host: Host) -> Entrance {
         let path = PathBuf::from("/run/netns").join(self.name(host.name()));
         Entrance(File::open(&path).expect("the namespace has a file"))
     }
 
-    /// Pulls the far host's cable out of the switch: what is sent from now on is lost, and no host is told so.
+    /// Unplugs the far host's cable: data sent from now on is lost, and no host is notified.
     ///
     /// # Panics
-    /// It cannot be pulled out.
+    /// If it cannot be unplugged.
     pub fn unplug(&self) {
         self.connect_far(&["nomaster"]);
     }
 
-    /// Puts the cable in again.
+    /// Plugs the cable in again.
     ///
     /// # Panics
-    /// It cannot be put in.
+    /// If it cannot be plugged in.
     pub fn plug(&self) {
         self.connect_far(&["master", SWITCH]);
     }
@@ -146,7 +146,7 @@ impl TwoHosts {
     }
 }
 
-/// The way to a host.
+/// An entrance to a host.
 #[derive(Debug)]
 pub struct Entrance(File);
 
@@ -154,7 +154,7 @@ impl Entrance {
     /// Moves this thread, and threads that it will start, to the host until the visit is dropped.
     ///
     /// # Panics
-    /// It may not.
+    /// If it may not.
     pub fn enter(&self) -> Visit {
         let before = File::open("/proc/thread-self/ns/net").expect("each thread has a namespace");
         enter(&self.0);
@@ -162,7 +162,7 @@ impl Entrance {
     }
 }
 
-/// A thread's time on a host. Those that it has started stay there.
+/// A thread's stay on a host. Threads that it has started stay there.
 #[derive(Debug)]
 #[must_use = "the thread leaves the host when this is dropped"]
 pub struct Visit {
@@ -182,14 +182,14 @@ fn enter(namespace: &File) {
 
 impl Drop for TwoHosts {
     fn drop(&mut self) {
-        // The cables go with them. Where not all could be made, some are not there.
+        // The cables are removed with them. If not all could be created, some do not exist.
         for part in ["switch", Host::Near.name(), Host::Far.name()] {
             let _ = ip(&["netns", "delete", &self.name(part)]);
         }
     }
 }
 
-/// Calls the program `ip`; what it complains of.
+/// Calls the program `ip`; the error is its output.
 fn ip(args: &[&str]) -> Result<(), String> {
     let output = Command::new("ip").args(args).stdin(Stdio::null()).output();
     let output = output.map_err(|error| error.to_string())?;

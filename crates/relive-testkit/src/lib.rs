@@ -1,5 +1,5 @@
 //! Reference models, conformance suites and other tools for tests of Relive. For development only: everything here
-//! panics where an expectation is not met.
+//! panics when an expectation is not met.
 
 pub mod data;
 pub mod hosts;

@@ -1,10 +1,10 @@
-//! What must not be somewhere: dependencies, modules of std, unsafe code.
+//! Dependencies, modules of std and unsafe code that must not occur in certain crates.
 
 use super::finding::Finding;
 use super::packages::Package;
 use super::source::{Lexeme, Source};
 
-/// (crates that alone may, dependencies by prefix, reason)
+/// (the only crates that may use them, dependencies by prefix, reason)
 const RESERVED: &[(&[&str], &[&str], &str)] = &[
     (
         &["relive-wire"],
@@ -40,7 +40,7 @@ const RESERVED: &[(&[&str], &[&str], &str)] = &[
     ),
 ];
 
-/// (crate, dependencies by prefix that it must do without, reason)
+/// (crate, dependencies by prefix that it must not use, reason)
 const DENIED: &[(&str, &[&str], &str)] = &[
     ("relive-tensor", IMPURE, "it is pure: the same input gives the same output"),
     ("relive-table", IMPURE, "it is pure: the same input gives the same output"),
@@ -54,7 +54,7 @@ const DENIED: &[(&str, &[&str], &str)] = &[
 
 const IMPURE: &[&str] = &["tokio", "tonic", "prost", "serde"];
 
-/// The crates whose code must not reach outside, and have no unsafe block.
+/// The crates whose code must not perform I/O and has no unsafe block.
 const PURE: &[&str] = &["relive-tensor", "relive-table"];
 
 const OUTSIDE: &[&str] = &["fs", "net", "thread", "process", "env"];
@@ -112,7 +112,7 @@ fn reaches_outside(source: &Source) -> Vec<Finding> {
     findings
 }
 
-/// The names right behind `std::`, be it one or a list in braces.
+/// The names that directly follow `std::`, either one or a list in braces.
 fn imported<'a>(after: &'a [&Lexeme]) -> impl Iterator<Item = &'a str> {
     let path = after.iter().take(2).all(|lexeme| lexeme.text == ":");
     let list = after.get(2).is_some_and(|lexeme| lexeme.text == "{");

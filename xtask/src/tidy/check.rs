@@ -9,7 +9,7 @@ use super::source::Source;
 use super::{absences, cycles, layers, packages, prose, reached, roots, sizes, source, walk, words};
 use crate::workspace;
 
-/// Fails when a rule is broken, after printing all that is.
+/// Fails if a rule is broken, after printing all findings.
 pub(crate) fn run(root: &Path) -> Result<()> {
     let findings = findings(root)?;
     for finding in &findings {

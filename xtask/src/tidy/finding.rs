@@ -1,8 +1,8 @@
-//! What a rule reports.
+//! The findings of rules.
 
 use std::fmt;
 
-/// One broken rule: where, and what to do about it with the reason for the rule.
+/// One violation: the place, and what to do about it with the reason for the rule.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Finding {
     place: String,

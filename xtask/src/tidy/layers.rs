@@ -1,12 +1,12 @@
-//! Which crate may import which.
+//! Which crates may import which.
 
 use std::collections::BTreeSet;
 
 use super::finding::Finding;
 use super::packages::Package;
 
-/// A layer and the crates of this workspace that it may import. Layers below a direct import are listed too
-/// where their types are part of its interface.
+/// A layer and the crates of this workspace that it may import. Indirect layers are listed too if their types are part
+/// of a direct import's interface.
 const LAYERS: &[(&str, &[&str])] = &[
     ("relive-tensor", &[]),
     ("relive-table", &["relive-tensor"]),
@@ -193,10 +193,10 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("xtask", &[]),
 ];
 
-/// What every crate may import for its tests, beyond its layers.
+/// The crate that every crate may import for its tests, beyond its layers.
 const FOR_TESTS: &str = "relive-testkit";
 
-/// Crates whose documentation has examples of a crate above them, through which users have their types.
+/// Crates whose documentation has examples that use a higher crate, through which users access their types.
 const EXAMPLES: &[(&str, &str)] = &[("relive-writer", "relive-client"), ("relive-reader", "relive-client")];
 
 pub(super) fn check(packages: &[Package]) -> Vec<Finding> {

@@ -1,6 +1,6 @@
-//! The rules of the house that neither the compiler nor clippy checks, each with its reason in its message.
+//! The project's rules that neither the compiler nor clippy checks; each message contains the reason.
 //!
-//! One file per rule: a function from what was read (declared dependencies, source files) to findings.
+//! Each rule has a file: a function from the inputs (declared dependencies, source files) to findings.
 
 mod absences;
 mod check;

@@ -8,9 +8,9 @@ use cargo_metadata::{DependencyKind, Metadata};
 #[derive(Debug, Default)]
 pub(super) struct Package {
     pub(super) name: String,
-    /// What it is built from, by build scripts too.
+    /// Its dependencies, including those of build scripts.
     pub(super) normal: BTreeSet<String>,
-    /// What its tests, examples and benches add.
+    /// The additional dependencies of its tests, examples and benches.
     pub(super) dev: BTreeSet<String>,
 }
 
@@ -30,7 +30,7 @@ fn package(package: &cargo_metadata::Package) -> Package {
 
 #[cfg(test)]
 impl Package {
-    /// A made-up package for the tests of the rules.
+    /// A fictitious package for the tests of the rules.
     pub(super) fn made_of(name: &str, normal: &[&str], dev: &[&str]) -> Self {
         let names = |names: &[&str]| names.iter().map(ToString::to_string).collect();
         Self { name: name.to_owned(), normal: names(normal), dev: names(dev) }

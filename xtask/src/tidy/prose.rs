@@ -1,8 +1,8 @@
-//! How wide prose is.
+//! Checks the width of prose.
 
 use super::finding::Finding;
 
-/// Columns of a line of comments or documents: what fits beside other windows, and what a reader's eye can follow.
+/// Columns of a line of comments or documents: narrow enough to fit beside other windows, and to read comfortably.
 const MAX_COLUMNS: usize = 120;
 
 /// Pages that `relive rl sweep` writes.
@@ -26,7 +26,7 @@ fn in_text(path: &str, text: &str) -> Vec<Finding> {
     findings
 }
 
-/// What holds the prose of a file, and what the next line is within.
+/// Where a file's prose is, and the context of the next line.
 enum Kind {
     Markdown {
         in_code: bool,
@@ -34,7 +34,7 @@ enum Kind {
     Rust {
         in_code: bool,
     },
-    /// Within a string of three quotes: whether it stands alone, as docstrings do.
+    /// Within a triple-quoted string: whether it stands alone, as docstrings do.
     Python {
         string: Option<bool>,
     },
@@ -51,7 +51,7 @@ impl Kind {
         }
     }
 
-    /// Whether this line is prose that can be wrapped: tables and code cannot.
+    /// Whether this line is prose that can be wrapped, unlike tables and code.
     fn is_prose(&mut self, line: &str) -> bool {
         let trimmed = line.trim_start();
         match self {
@@ -90,7 +90,7 @@ fn is_paragraph(line: &str, in_code: &mut bool) -> bool {
     !*in_code && !line.starts_with('|')
 }
 
-/// Columns of the longest piece that cannot be wrapped, such as an address or a span of code.
+/// Columns of the longest piece that cannot be wrapped, such as an address or a code span.
 fn longest_code(line: &str) -> usize {
     let spans = line.split('`').skip(1).step_by(2).map(|span| span.chars().count());
     let words = line.split(' ').map(|word| word.chars().count());

@@ -1,11 +1,11 @@
-//! Public items that nothing but tests reaches.
+//! Finds public items that only tests use.
 
 use std::collections::BTreeMap;
 
 use super::finding::Finding;
 use super::source::{Lexeme, Source};
 
-/// Crates whose public items are for the other crates of this workspace alone. Those of the others are for users.
+/// Crates whose public items are only for the other crates of this workspace. Those of the other crates are for users.
 const INTERNAL: &[&str] = &[
     "relive-checkpoint",
     "relive-engine",
@@ -16,7 +16,7 @@ const INTERNAL: &[&str] = &[
     "relive-wire",
 ];
 
-/// Names in these crates that are for users all the same: methods of types that `relive` re-exports.
+/// Names in these crates that are nevertheless for users: methods of types that `relive` re-exports.
 const FOR_USERS: &[&str] = &["sample_shape"];
 
 const KINDS: [&str; 7] = ["fn", "struct", "enum", "trait", "const", "type", "static"];
@@ -24,8 +24,7 @@ const KINDS: [&str; 7] = ["fn", "struct", "enum", "trait", "const", "type", "sta
 /// Between `pub` and the kind of an item.
 const QUALIFIERS: [&str; 3] = ["const", "unsafe", "async"];
 
-/// By names: an item is taken to be reached if its name is written somewhere else than where something of that name is
-/// defined.
+/// By name: an item counts as used if its name occurs somewhere other than at a definition of that name.
 pub(super) fn check(sources: &[Source]) -> Vec<Finding> {
     let mut written: BTreeMap<&str, usize> = BTreeMap::new();
     let mut defined: BTreeMap<&str, usize> = BTreeMap::new();
@@ -52,13 +51,13 @@ fn is_internal(path: &str) -> bool {
     INTERNAL.iter().any(|name| path.starts_with(&format!("crates/{name}/src/")))
 }
 
-/// Names and lines of what is defined with `pub`, outside of tests.
+/// Names and lines of `pub` definitions, outside of tests.
 fn definitions(lexemes: &[Lexeme]) -> impl Iterator<Item = (&str, usize)> {
     lexemes.iter().enumerate().filter(|(_, lexeme)| lexeme.text == "pub" && !lexeme.test).filter_map(
         |(at, _)| {
             let mut rest =
                 lexemes[at + 1..].iter().skip_while(|next| QUALIFIERS.contains(&next.text.as_str()));
-            // A constant has no kind behind its qualifier.
+            // A constant has no kind after its qualifier.
             let first = rest.next()?;
             if KINDS.contains(&first.text.as_str()) {
                 return rest.next().map(|name| (name.text.as_str(), name.line));

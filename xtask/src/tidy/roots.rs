@@ -1,4 +1,4 @@
-//! What `lib.rs` and `mod.rs` may hold.
+//! Limits the contents of `lib.rs` and `mod.rs`.
 
 use anyhow::{Context, Result};
 use syn::{Item, Visibility};
@@ -18,7 +18,7 @@ pub(super) fn check(texts: &[(String, String)]) -> Result<Vec<Finding>> {
     Ok(findings)
 }
 
-/// In folders of tests, `common/mod.rs` is how Cargo is kept from taking a shared file for a test.
+/// In folders of tests, `common/mod.rs` prevents Cargo from treating a shared file as a test.
 fn is_root(path: &str) -> bool {
     (path.ends_with("/lib.rs") || path.ends_with("/mod.rs")) && !path.split('/').any(|part| part == "tests")
 }
@@ -27,7 +27,7 @@ fn is_part_of_a_map(item: &Item) -> bool {
     match item {
         Item::Mod(module) => module.content.is_none(),
         Item::Use(import) => !matches!(import.vis, Visibility::Inherited),
-        // Where the crate can be built at all.
+        // A check whether the crate can be built at all.
         Item::Macro(item) => item.mac.path.is_ident("compile_error"),
         _ => false,
     }

@@ -1,4 +1,4 @@
-//! How long a file and how large a crate may be.
+//! Limits the sizes of files and crates.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,13 +8,13 @@ use super::source::Source;
 /// Lines that are neither tests nor documentation.
 const MAX_LINES: usize = 500;
 
-/// Files that are longer, and why each must be. Entries that are no longer needed are found too.
+/// Longer files, each with its reason. Entries that are no longer needed are reported, too.
 const LONGER: &[(&str, &str)] = &[];
 
 /// Lines of code of a crate, for the same reason.
 const MAX_CRATE_LINES: usize = 6_000;
 
-/// Crates that are larger, and why each must be.
+/// Larger crates, each with its reason.
 const LARGER: &[(&str, &str)] = &[
     ("relive-agents", "21 agents, each a folder of its own that knows the shared parts and no other agent"),
     (
@@ -33,7 +33,7 @@ const LARGER: &[(&str, &str)] = &[
     ),
 ];
 
-/// Files that are shorter belong to a neighbour; maps of folders are as short as their folders are small.
+/// Shorter files belong in a neighbour; root files of folders are exempt.
 const FEW_LINES: usize = 30;
 const MAX_SHORT_FILES: usize = 60;
 
@@ -72,7 +72,7 @@ fn judge_crates(crates: &BTreeMap<String, usize>, larger: &[(&str, &str)]) -> Ve
     judged.collect()
 }
 
-/// How many files of crates are short; all but maps and tests.
+/// The number of short files in crates, except for root files and tests.
 pub(super) fn check_short(sources: &[Source], texts: &[(String, String)]) -> Vec<Finding> {
     let is_code = |path: &str| sources.iter().any(|source| source.path == path && lines(source) > 0);
     let is_map = |path: &str| path.ends_with("/mod.rs") || path.ends_with("/lib.rs");
@@ -115,7 +115,7 @@ fn judge<'a>(files: impl Iterator<Item = (&'a str, usize)>, longer: &[(&str, &st
         .collect()
 }
 
-/// The lines with at least one token of code on them.
+/// The lines with at least one token of code.
 fn lines(source: &Source) -> usize {
     let code = source.lexemes.iter().filter(|lexeme| !lexeme.test);
     code.flat_map(|lexeme| lexeme.line..=lexeme.last_line).collect::<BTreeSet<_>>().len()

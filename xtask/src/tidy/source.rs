@@ -1,9 +1,9 @@
-//! A Rust file as a run of lexemes that know their line and whether they are tests.
+//! A Rust file as a sequence of lexemes that know their line and whether they belong to a test.
 
 use anyhow::{Result, anyhow};
 use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
 
-/// A file, by its path from the root.
+/// A file, with its path from the root.
 pub(super) struct Source {
     pub(super) path: String,
     /// Without comments and documentation.
@@ -15,7 +15,7 @@ pub(super) struct Source {
 pub(super) struct Lexeme {
     pub(super) text: String,
     pub(super) line: usize,
-    /// A string may go over several lines.
+    /// A string may span several lines.
     pub(super) last_line: usize,
     /// Part of an item under `#[cfg(test)]`, or of a file of tests.
     pub(super) test: bool,
@@ -46,7 +46,7 @@ impl Source {
     }
 }
 
-/// Marks the files as tests that another file declares as such.
+/// Marks files as tests if another file declares them as such.
 pub(super) fn mark_test_files(sources: &mut [Source]) {
     let modules: Vec<String> = sources.iter().flat_map(Source::test_modules).collect();
     for source in sources {
@@ -81,7 +81,7 @@ fn flatten(stream: TokenStream, test: bool, lexemes: &mut Vec<Lexeme>) {
     }
 }
 
-/// The brackets of the attribute that begins here, and how many tokens it takes.
+/// The brackets of the attribute that begins here, and its number of tokens.
 fn attribute(tokens: &[TokenTree]) -> Option<(&Group, usize)> {
     match tokens {
         [hash, TokenTree::Group(group), ..] if is_punct(hash, '#') => Some((group, 2)),

@@ -1,11 +1,11 @@
-//! What must not be written at all.
+//! Words and calls that are forbidden.
 
 use super::finding::Finding;
 use super::source::{Lexeme, Source};
 
 const PROMISES: [&str; 2] = [concat!("TO", "DO"), concat!("FIX", "ME")];
 
-/// Where Python tests wait for events instead of for time.
+/// The folder of Python tests that must wait for events instead of sleeping.
 const PYTHON_TESTS: &str = "interop/tests/";
 
 pub(super) fn check(sources: &[Source], texts: &[(String, String)]) -> Vec<Finding> {

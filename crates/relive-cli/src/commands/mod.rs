@@ -1,4 +1,4 @@
-//! One file or folder for each command.
+//! Each command has a file or folder.
 
 pub(crate) mod bench;
 pub(crate) mod checkpoint;

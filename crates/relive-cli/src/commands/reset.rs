@@ -1,4 +1,4 @@
-//! `relive reset`: an empty table.
+//! `relive reset`: empties a table.
 
 use clap::Args;
 use relive_client::{Client, Waiter, WaiterOperation};
@@ -27,15 +27,15 @@ pub(crate) async fn run(options: Options) -> Result {
     Ok(())
 }
 
-/// Inserts that the reset did not end.
+/// Inserts that are still waiting after the reset.
 #[derive(Debug, Default)]
 struct Waiting {
     known: u64,
-    /// Whether the server lists only some of those that wait.
+    /// Whether the server lists only some of the waiters.
     may_be_more: bool,
 }
 
-/// None known is none told: dm-reverb's servers do not list them.
+/// An empty list means that none are known: dm-reverb's servers do not list them.
 async fn waiting_inserts(client: &Client, table: &str) -> Waiting {
     let Ok(status) = client.status().await else { return Waiting::default() };
     let Some(this) = status.tables.iter().find(|status| status.info.config.name == table) else {

@@ -1,4 +1,4 @@
-//! `relive serve`: a server until a signal ends it.
+//! `relive serve`: serves until a signal arrives.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -54,7 +54,7 @@ pub(crate) struct Options {
     checkpoints: Checkpoints,
 }
 
-/// What messages call the options.
+/// The names of the options in messages.
 const WORDS: Words = Words {
     http: "--http",
     spill: "--spill-dir",
@@ -117,7 +117,7 @@ impl Options {
     }
 }
 
-/// Why there is no server; `source` is the configuration.
+/// Why the server did not start; `source` is the configuration.
 fn failure(source: &str, error: Error) -> Failure {
     match error.kind() {
         ErrorKind::Tables | ErrorKind::Restore => Failure::usage(format!("{source}: {error}")),
@@ -125,7 +125,7 @@ fn failure(source: &str, error: Error) -> Failure {
     }
 }
 
-/// Such a limiter is what the user asked for, and may be right where nothing is deleted.
+/// The user asked for this limiter, which may be right if no item is deleted.
 fn warn_of_standstill(table: &TableConfig) {
     let limiter = &table.rate_limiter;
     if !limiter.may_deadlock() {
@@ -143,7 +143,7 @@ fn warn_of_standstill(table: &TableConfig) {
     );
 }
 
-/// A server whose output nobody reads is still a server.
+/// The server works even if its output is not read.
 fn announce(address: SocketAddr, config: &Config) {
     if let Err(error) = output::line(&format!("relive listening on {address}")) {
         tracing::warn!(%error, "cannot write to stdout");

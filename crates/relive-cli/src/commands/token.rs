@@ -1,4 +1,4 @@
-//! `relive token`: a new token, and the line for it.
+//! `relive token`: creates a token, and its line for the server.
 
 use clap::Args;
 use rand::TryRng as _;
@@ -9,7 +9,7 @@ use crate::failure::{Failure, Kind, Result};
 use crate::output;
 use crate::security::role;
 
-/// Random bytes of a token: nobody guesses as many.
+/// Random bytes of a token: too many to guess.
 const TOKEN_BYTES: usize = 32;
 
 /// Options of `relive token`.
@@ -23,7 +23,7 @@ pub(crate) struct Options {
     role: Role,
 }
 
-/// Prints the token, which is for the client, and its line, which is for the server's file.
+/// Prints the token for the client, and its line for the server's file.
 pub(crate) fn run(options: &Options) -> Result {
     let token = random()?;
     let line = token_line(&options.name, options.role, &token);
@@ -33,7 +33,7 @@ pub(crate) fn run(options: &Options) -> Result {
     Ok(())
 }
 
-/// A token that nobody guesses.
+/// A random token.
 pub(super) fn random() -> Result<String> {
     let mut bytes = [0; TOKEN_BYTES];
     SysRng.try_fill_bytes(&mut bytes).map_err(|error| Failure::text(Kind::Runtime, error))?;

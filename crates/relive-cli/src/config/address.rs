@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 /// An IP address, in brackets or not, or `localhost`.
 ///
-/// Other names are refused: one may stand for several addresses, and which of them is then open would be a surprise.
+/// Other names are refused: a name may stand for several addresses, and it would be unclear which one is open.
 pub(crate) fn parse_bind(text: &str) -> Result<IpAddr, String> {
     if text == "localhost" {
         return Ok(Ipv4Addr::LOCALHOST.into());

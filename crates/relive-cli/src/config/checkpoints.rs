@@ -5,7 +5,7 @@ use super::place::{Misfit, Place};
 use crate::checkpoints::Keys;
 use crate::units::parse_duration;
 
-/// What the document says of checkpoints; `root` is its top level.
+/// The checkpoint keys of the document; `root` is its top level.
 pub(super) fn keys(document: &Document, root: &Place) -> Result<Keys, Misfit> {
     let every = document.checkpoint_every.as_deref().map(parse_duration).transpose();
     let keep = document.checkpoint_keep;

@@ -1,4 +1,4 @@
-//! Rate limiters, which come in five spellings.
+//! Rate limiters, which have five notations.
 
 use relive_table::{ErrorBuffer, RateLimiterConfig, RateLimiterError};
 use serde::Deserialize;
@@ -6,7 +6,7 @@ use serde::Deserialize;
 const SPELLINGS: &str = "write { min_size = n }, { samples_per_insert = x, min_size = n, error_buffer = b or [min, max] }, \
                          { samples_per_insert = x, min_size = n, min_diff = a, max_diff = b }, { queue = n } or { stack = n }";
 
-/// Every key that one of the spellings has.
+/// The keys of all notations.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct LimiterEntry {
@@ -19,7 +19,7 @@ pub(super) struct LimiterEntry {
     stack: Option<u32>,
 }
 
-/// How far the cursor may stray: to both sides alike, or between two bounds.
+/// How far the cursor may stray: symmetrically, or between two bounds.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 #[serde(untagged, expecting = "error_buffer must be a number or [min_diff, max_diff]")]
 enum BufferEntry {
@@ -28,10 +28,10 @@ enum BufferEntry {
 }
 
 impl LimiterEntry {
-    /// The limiter meant by the keys that are set.
+    /// The limiter that the given keys describe.
     ///
     /// # Errors
-    /// Keys of different spellings together, keys missing, numbers out of range.
+    /// Keys of different notations together, missing keys, numbers out of range.
     pub(super) fn limiter(self) -> Result<RateLimiterConfig, String> {
         let ratio = (self.samples_per_insert, self.error_buffer, self.min_diff, self.max_diff);
         let limiter = match (self.queue, self.stack, self.min_size, ratio) {

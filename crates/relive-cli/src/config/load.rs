@@ -1,4 +1,4 @@
-//! Reading the file and choosing its format.
+//! Reads the file and determines its format.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -7,12 +7,13 @@ use std::path::Path;
 use super::{Config, textproto, toml_format};
 use crate::failure::{Failure, Result, one_line};
 
-/// Largest configuration file read; a table takes a few hundred bytes, and a signature of many columns some kilobytes.
+/// Maximum size of a configuration file; a table takes a few hundred bytes, and a signature of many columns some
+/// kilobytes.
 const MAX_CONFIG_BYTES: u64 = 16 << 20;
 
 /// Reads the configuration in `path`.
 ///
-/// The endings `.toml`, `.textproto`, `.pbtxt` and `.textpb` say what the file is; with any other its content does.
+/// The endings `.toml`, `.textproto`, `.pbtxt` and `.textpb` determine the format; otherwise, the content does.
 pub(crate) fn load(path: &Path) -> Result<Config> {
     let source = path.display().to_string();
     let text = read(path)
@@ -43,7 +44,7 @@ fn is_textproto(path: &Path, text: &str) -> bool {
     }
 }
 
-/// Whether the first statement is a textproto field: a word, then `:`, `{` or `<`. In TOML a word is followed by `=`
+/// Whether the first statement is a textproto field: a word, then `:`, `{` or `<`. In TOML, a word is followed by `=`
 /// or `.`.
 fn looks_like_textproto(text: &str) -> bool {
     let statement = text.lines().map(str::trim).find(|line| !line.is_empty() && !line.starts_with('#'));

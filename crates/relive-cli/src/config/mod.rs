@@ -1,6 +1,6 @@
 //! Configuration of a server: TOML, or dm-reverb's textproto.
 //!
-//! Every error is one line that begins with the file, and with the line in it where that is known.
+//! Every error is one line that begins with the file, and with the line number if it is known.
 
 mod address;
 mod bytes;

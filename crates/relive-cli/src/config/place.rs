@@ -1,10 +1,10 @@
-//! From a key of a TOML document to the line on which it stands.
+//! Maps keys of a TOML document to their lines.
 
 use std::fmt;
 
 use toml::de::{DeTable, DeValue};
 
-/// The way from the document to a value; shown as `table[0].rate_limiter`.
+/// The path from the document to a value; shown as `table[0].rate_limiter`.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Place(Vec<Part>);
 
@@ -14,7 +14,7 @@ enum Part {
     Index(usize),
 }
 
-/// What is wrong with a value that TOML itself accepts, and where that value is.
+/// An error about a value that TOML itself accepts, with its place.
 #[derive(Debug)]
 pub(super) struct Misfit {
     pub(super) place: Place,
@@ -32,12 +32,12 @@ impl Place {
         self.with(Part::Index(index))
     }
 
-    /// What is wrong here.
+    /// An error about this place.
     pub(super) fn misfit(&self, reason: impl fmt::Display) -> Misfit {
         Misfit { place: self.clone(), reason: reason.to_string() }
     }
 
-    /// The line in `text`, or that of the nearest value around it which is there.
+    /// Its line in `text`, or that of the nearest enclosing value that exists.
     pub(super) fn line(&self, text: &str) -> Option<usize> {
         let document = DeTable::parse(text).ok()?;
         let Some((Part::Key(first), rest)) = self.0.split_first() else {

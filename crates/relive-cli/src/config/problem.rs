@@ -1,13 +1,13 @@
-//! What is wrong in a configuration, in words for users.
+//! Errors in a configuration, in terms for users.
 
-/// What is wrong in a file, and in which of its lines.
+/// An error in a file, with its line.
 #[derive(Debug, PartialEq)]
 pub(super) struct Problem {
     pub(super) line: Option<usize>,
     pub(super) text: String,
 }
 
-/// The reader's names of types, at the end of its messages, and what a user has to write.
+/// The parser's names of types, at the end of its messages, and their replacements for users.
 const EXPECTED: [(&str, &str); 6] = [
     ("expected f64", "expected a number"),
     ("expected i64", "expected a whole number"),
@@ -17,7 +17,7 @@ const EXPECTED: [(&str, &str); 6] = [
     ("expected u16", "expected a whole number from 0 to 65535"),
 ];
 
-/// The one spelling whose name does not stand alone.
+/// The one notation whose name does not stand alone.
 const PRIORITIZED: (&str, &str) = (
     "invalid type: unit variant, expected newtype variant",
     "the exponent is missing; write { prioritized = 0.6 }",

@@ -9,7 +9,7 @@ use toml::Value;
 use super::place::{Misfit, Place};
 use super::problem::plain;
 
-/// Levels of nesting in a signature; the protocol's own limit is the same kind of guard against endless recursion.
+/// Maximum nesting of a signature; the protocol's own limit also guards against endless recursion.
 const MAX_DEPTH: usize = relive_wire::limits::MAX_SIGNATURE_DEPTH;
 
 /// One column.
@@ -25,7 +25,7 @@ struct SpecEntry {
     maximum: Option<Value>,
 }
 
-/// The signature written in `value`, which stands at `place`.
+/// The signature in `value`, which is at `place`.
 pub(super) fn signature(value: Value, place: &Place) -> Result<Signature, Misfit> {
     let signature = nest(value, place, 0)?;
     if signature.is_empty() {
@@ -89,7 +89,7 @@ fn dims(sizes: &[i64], place: &Place) -> Result<Vec<Option<u32>>, Misfit> {
     sizes.iter().map(dim).collect()
 }
 
-/// A bound is one number for all elements, or an array with one number for each of them, row by row.
+/// A bound is one number for all elements, or an array with one number for each, in row-major order.
 fn bound(value: &Value, spec: &TensorSpec, place: &Place) -> Result<Tensor, Misfit> {
     let (numbers, shape) = match value {
         Value::Array(numbers) => (numbers.as_slice(), known_shape(spec, place)?),
@@ -110,7 +110,7 @@ fn known_shape(spec: &TensorSpec, place: &Place) -> Result<Shape, Misfit> {
     Ok(Shape::from(sizes.as_slice()))
 }
 
-/// Appends the bytes of `number` as `dtype`, unless that type cannot hold it.
+/// Appends `number` as `dtype`, unless that type cannot represent it.
 fn push_element(bytes: &mut Vec<u8>, dtype: DType, number: &Value) -> Option<()> {
     let integer = number.as_integer();
     let float = number.as_float().or_else(|| integer.map(|integer| integer as f64));

@@ -1,4 +1,4 @@
-//! From the tables of a document to tables of an engine.
+//! Converts the tables of a document to tables of an engine.
 
 use std::collections::HashSet;
 
@@ -9,7 +9,7 @@ use super::document::{KindEntry, TableEntry};
 use super::place::{Misfit, Place};
 use super::signature;
 
-/// Checks and converts the tables, which stand at `place`.
+/// Checks and converts the tables, which are at `place`.
 pub(super) fn tables(entries: Vec<TableEntry>, place: &Place) -> Result<Vec<TableConfig>, Misfit> {
     if entries.is_empty() {
         return Err(place.misfit("a server needs at least one table; add [[table]] with a name"));
@@ -44,7 +44,7 @@ fn table(entry: TableEntry, place: &Place) -> Result<TableConfig, Misfit> {
     Ok(config)
 }
 
-/// A table that sets its rules one by one.
+/// A table that sets its rules individually.
 fn free(entry: &TableEntry, place: &Place) -> Result<TableConfig, Misfit> {
     let mut config = TableConfig::new(&entry.name);
     if let Some(sampler) = entry.sampler {
@@ -88,7 +88,7 @@ fn of_kind(entry: &TableEntry, kind: KindEntry, place: &Place) -> Result<TableCo
     })
 }
 
-/// The key that a refused configuration got its value from.
+/// The key that caused an error of a configuration.
 fn key_of(error: &ConfigError, place: &Place) -> Place {
     match error {
         ConfigError::EmptyName | ConfigError::LongName { .. } | ConfigError::ControlCharacters { .. } => {

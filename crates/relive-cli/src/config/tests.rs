@@ -1,4 +1,4 @@
-//! Configurations as users write them, good and bad, with what they get for it.
+//! Valid and invalid configurations, with their results.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;

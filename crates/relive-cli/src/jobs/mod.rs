@@ -1,4 +1,4 @@
-//! The runs of this machine that are at work: the files by which they are found.
+//! The running jobs on this machine: the files that make them discoverable.
 
 mod process;
 mod record;

@@ -1,4 +1,4 @@
-//! Processes of this machine, told from others that have had their number.
+//! Identifies processes on this machine, even if process ids are reused.
 
 use std::time::{Duration, Instant};
 
@@ -8,17 +8,17 @@ use serde::{Deserialize, Serialize};
 
 use crate::failure::{Failure, Kind, Result};
 
-/// Time between two looks whether a process has ended.
+/// Interval between checks whether a process has ended.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// A process. Its number may be that of another one later: when it was started tells them apart.
+/// A process. Its id may be reused later; the time of its start distinguishes it from others.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Process {
     pub(crate) host: String,
     pub(crate) pid: u32,
-    /// When it was started, in the system's own count since its start.
+    /// The time of its start, in the system's own count since boot.
     started: Option<u64>,
-    /// The system's start that this is since.
+    /// The boot that this refers to.
     boot: Option<String>,
 }
 
@@ -30,12 +30,12 @@ impl Process {
         Process { host: host_name(), pid, started, boot: boot() }
     }
 
-    /// Whether it is one of this machine.
+    /// Whether it runs on this machine.
     pub(crate) fn is_here(&self) -> bool {
         self.host == host_name()
     }
 
-    /// Whether it is known to have ended; nobody knows of those on other machines.
+    /// Whether it has verifiably ended; unknown for processes on other machines.
     pub(crate) fn has_ended(&self) -> bool {
         if !self.is_here() || self.started.is_none() {
             return false;
@@ -45,7 +45,7 @@ impl Process {
         self.boot != boot() || !stat(self.pid).is_some_and(is_it)
     }
 
-    /// Waits until it has ended, at most so long; whether it has.
+    /// Waits up to `patience` until it has ended; returns whether it has.
     pub(crate) fn ends_within(&self, patience: Duration) -> bool {
         let until = Instant::now() + patience;
         while !self.has_ended() {
@@ -57,7 +57,7 @@ impl Process {
         true
     }
 
-    /// Ends it at once.
+    /// Kills it.
     pub(crate) fn kill(&self) -> Result {
         let pid = i32::try_from(self.pid).ok().and_then(Pid::from_raw);
         let Some(pid) = pid else { return Ok(()) };
@@ -67,10 +67,10 @@ impl Process {
     }
 }
 
-/// The state of a process, and when it was started; none where the system does not tell.
+/// The state of a process, and the time of its start; `None` if the system does not report it.
 fn stat(pid: u32) -> Option<(char, u64)> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name before this may have any characters.
+    // The preceding name may contain any characters.
     let (_, fields) = text.rsplit_once(')')?;
     let mut fields = fields.split_whitespace();
     let state = fields.next()?.chars().next()?;

@@ -1,4 +1,4 @@
-//! The jobs of this machine: a small file for each, while it runs.
+//! The running jobs on this machine, with a small file for each.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read, Write};
@@ -13,26 +13,26 @@ use serde::{Deserialize, Serialize};
 use super::process::Process;
 use crate::failure::{Failure, Result};
 
-/// The longest name of a job.
+/// Maximum length of a job's name.
 const MAX_NAME: usize = 64;
 
-/// Bytes that are read of a job's file, which has some hundred.
+/// Maximum size of a job's file, which usually has some hundred bytes.
 const MAX_BYTES: u64 = 64 << 10;
 
-/// What names have behind them as files.
+/// The extension of the files.
 const EXTENSION: &str = "json";
 
-/// What a job is, for who registers it.
+/// The data of a job to register.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Job {
     pub(crate) name: String,
     pub(crate) agent: String,
     pub(crate) environment: String,
-    /// Where its tables are served.
+    /// The address of its tables.
     pub(crate) address: String,
-    /// Where its dashboard is.
+    /// The address of its dashboard.
     pub(crate) http: Option<String>,
-    /// What gives access to the tables. The file is its user's alone.
+    /// The token for the tables. Only the user can read the file.
     pub(crate) token: Option<String>,
 }
 
@@ -43,7 +43,7 @@ pub(crate) struct Record {
     pub(crate) job: Job,
     #[serde(flatten)]
     pub(crate) process: Process,
-    /// When it was registered, in seconds since 1970.
+    /// The time of its registration, in seconds since 1970.
     pub(crate) since: u64,
 }
 
@@ -53,12 +53,12 @@ pub(crate) struct Registered(PathBuf);
 
 impl Drop for Registered {
     fn drop(&mut self) {
-        // Whoever lists jobs may have removed it.
+        // A process that lists jobs may have removed it.
         let _ = fs::remove_file(&self.0);
     }
 }
 
-/// Whether a job can be called so.
+/// Checks that a job can have this name.
 pub(crate) fn expect_name(name: &str) -> std::result::Result<String, String> {
     let is_good = |character: char| character.is_ascii_alphanumeric() || "-_.".contains(character);
     let begins_well = name.starts_with(|character: char| character.is_ascii_alphanumeric());
@@ -71,17 +71,18 @@ pub(crate) fn expect_name(name: &str) -> std::result::Result<String, String> {
 }
 
 impl Job {
-    /// Whether all that is shown of it can be printed as it is: the folder may have files of others.
+    /// Whether all displayed fields are printable: the folder may contain foreign files.
     fn is_printable(&self) -> bool {
         let Job { name, agent, environment, address, http, token: _ } = self;
         let mut texts = [agent, environment, address].into_iter().chain(http);
         expect_name(name).is_ok() && texts.all(|text| printable(text) == *text)
     }
 
-    /// Has this process listed as a job until what it gives is dropped. With no place for the file it is not listed.
+    /// Registers this process as a job until the result is dropped. Without a folder for the file, it is not
+    /// registered.
     ///
     /// # Errors
-    /// There is a job of this name.
+    /// A job of this name exists.
     pub(crate) fn register(self) -> Result<Option<Registered>> {
         let process = Process::own();
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
@@ -110,7 +111,7 @@ impl Record {
         if read(&path).is_some_and(|there| there.process.has_ended()) {
             fs::remove_file(&path)?;
         }
-        // It appears with all that is in it, and in the place of no other.
+        // The file appears complete, and does not replace another.
         let draft = folder.join(format!(".{}.{}", self.job.name, self.process.pid));
         let mut out = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
         let written = out.write_all(serde_json::to_string_pretty(self)?.as_bytes());
@@ -119,7 +120,7 @@ impl Record {
         linked.map(|()| path)
     }
 
-    /// Removes its file, of a job that has ended without doing so.
+    /// Removes the file of a job that has ended without removing it.
     pub(crate) fn forget(&self) {
         for folder in folders() {
             let path = file(&folder, &self.job.name);
@@ -131,7 +132,7 @@ impl Record {
     }
 }
 
-/// All jobs that are registered, by their names; some may have ended.
+/// All registered jobs, by name; some may have ended.
 pub(crate) fn all() -> Vec<Record> {
     let entries = folders().into_iter().filter_map(|folder| fs::read_dir(folder).ok()).flatten();
     let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
@@ -151,7 +152,7 @@ fn file(folder: &Path, name: &str) -> PathBuf {
     folder.join(format!("{name}.{EXTENSION}"))
 }
 
-/// None if it is no file of a job. Whatever else is in the folder, such as a pipe or a device, holds nobody up.
+/// `None` if it is not a job's file. Other files in the folder, such as pipes or devices, do not block.
 fn read(path: &Path) -> Option<Record> {
     let nonblocking = i32::try_from(OFlags::NONBLOCK.bits()).ok()?;
     let file = OpenOptions::new().read(true).custom_flags(nonblocking).open(path).ok()?;
@@ -164,11 +165,11 @@ fn read(path: &Path) -> Option<Record> {
     record.job.is_printable().then_some(record)
 }
 
-/// Where the files may be: the user's folder that ends with the session, or the one that stays.
+/// The possible folders: the user's folder for the login session, or the permanent one.
 fn folders() -> Vec<PathBuf> {
     let set = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let state = set("XDG_STATE_HOME").or_else(|| Some(set("HOME")?.join(".local/state")));
-    // One that is not there is not made: it is the system's.
+    // A missing one is not created: it belongs to the system.
     let runtime = set("XDG_RUNTIME_DIR").filter(|folder| folder.is_dir());
     runtime.into_iter().chain(state).map(|folder| folder.join("relive/jobs")).collect()
 }

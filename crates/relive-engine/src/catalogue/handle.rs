@@ -1,4 +1,4 @@
-//! A table that many tasks share.
+//! A handle of a table, shared by many tasks.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -17,13 +17,13 @@ use crate::table::{
     Accepted, Confirmations, ItemPage, Mutation, SampleRequest, SampleResult, Slot, TableCore, TableStatus,
 };
 
-/// A table that many tasks share; cheap to clone.
+/// A handle of a table, shared by many tasks; cheap to clone.
 #[derive(Clone)]
 pub struct TableHandle {
     cores: Cores,
 }
 
-/// What is behind the name.
+/// The implementation of a table: one core, or shards.
 #[derive(Clone)]
 enum Cores {
     One(TableCore),
@@ -34,7 +34,7 @@ impl TableHandle {
     /// A table without items.
     ///
     /// # Errors
-    /// Rules out of range; extensions of a table in shards.
+    /// Rules out of range; extensions for a table in shards.
     pub(crate) fn empty(
         config: TableConfig,
         extensions: Vec<Box<dyn Extension>>,
@@ -49,10 +49,10 @@ impl TableHandle {
         Ok(Self::of_one(TableCore::new(table, rng, memory)))
     }
 
-    /// A table with the state of another. Tells also how many items have left, as the rules allow fewer.
+    /// A table with the state of another, and the number of items that were evicted because the rules allow fewer.
     ///
     /// # Errors
-    /// As [`empty`](Self::empty); a state that no table can be in.
+    /// As [`empty`](Self::empty); an impossible state.
     pub(crate) fn restored(
         config: TableConfig,
         extensions: Vec<Box<dyn Extension>>,
@@ -83,7 +83,7 @@ impl TableHandle {
         Self { cores: Cores::Many(Arc::new(shards)) }
     }
 
-    /// Where the item of this key is, if there is one.
+    /// The core that holds the item of this key, if the item exists.
     pub(crate) fn core_of(&self, key: u64) -> &TableCore {
         match &self.cores {
             Cores::One(core) => core,
@@ -91,10 +91,10 @@ impl TableHandle {
         }
     }
 
-    /// Serves those who wait for what was changed in a core.
+    /// Serves the requests that wait for changes in a core.
     pub(crate) fn serve_waiters(&self) {
         match &self.cores {
-            // It has served its own.
+            // A single core has served its own waiters.
             Cores::One(_) => {}
             Cores::Many(shards) => shards.serve_waiters(),
         }
@@ -111,7 +111,7 @@ impl TableHandle {
         }
     }
 
-    /// Ends a request whose time is up: with its samples if it was served at the last moment.
+    /// Ends a request after its deadline. Returns its samples if it was served at the last moment.
     pub(crate) fn give_up_sample(&self, id: u64, slot: &Slot<SampleResult>, since: Instant) -> SampleResult {
         match &self.cores {
             Cores::One(core) => core.give_up_sample(id, slot, since),
@@ -119,7 +119,7 @@ impl TableHandle {
         }
     }
 
-    /// Takes back a request; gives the samples that had been taken for it already.
+    /// Withdraws a request. Returns the samples that were already taken for it.
     pub(crate) fn withdraw_sample(&self, id: u64, slot: &Slot<SampleResult>) -> Vec<Sampled> {
         match &self.cores {
             Cores::One(core) => core.withdraw_sample(id, slot),
@@ -127,7 +127,7 @@ impl TableHandle {
         }
     }
 
-    /// All that is behind the name, always in the same order.
+    /// All cores of the table, always in the same order.
     pub(crate) fn cores(&self) -> &[TableCore] {
         match &self.cores {
             Cores::One(core) => std::slice::from_ref(core),
@@ -135,7 +135,7 @@ impl TableHandle {
         }
     }
 
-    /// What the next of `parts` have of this table, which are the snapshots of its cores; items in no order.
+    /// Merges the next `parts`, the snapshots of this table's cores; items are in no order.
     pub(crate) fn merged(&self, parts: &mut impl Iterator<Item = TableSnapshot>) -> Option<TableSnapshot> {
         match &self.cores {
             Cores::One(_) => parts.next(),
@@ -143,7 +143,7 @@ impl TableHandle {
         }
     }
 
-    /// The only core; `None` of a table in shards.
+    /// The only core; `None` for a table in shards.
     pub(crate) fn only(&self) -> Option<&TableCore> {
         match &self.cores {
             Cores::One(core) => Some(core),
@@ -151,7 +151,7 @@ impl TableHandle {
         }
     }
 
-    /// Ends the table for good.
+    /// Closes the table permanently.
     pub(crate) fn end(&self, why: &EngineError) {
         match &self.cores {
             Cores::One(core) => core.end(why),
@@ -159,7 +159,7 @@ impl TableHandle {
         }
     }
 
-    /// The core that keeps what the table has once.
+    /// The core that keeps the data that the table has only once.
     pub(crate) fn front(&self) -> &TableCore {
         match &self.cores {
             Cores::One(core) => core,
@@ -167,7 +167,7 @@ impl TableHandle {
         }
     }
 
-    /// The disk tier, if there is one.
+    /// The disk tier, if the engine has one.
     pub(crate) fn disk_tier(&self) -> Option<&Arc<DiskTier>> {
         self.front().shared.disk_tier.get()
     }
@@ -178,7 +178,7 @@ impl TableHandle {
         self.front().name()
     }
 
-    /// The rules that the table has now.
+    /// The table's current rules.
     #[must_use]
     pub fn config(&self) -> Arc<TableConfig> {
         match &self.cores {
@@ -189,12 +189,12 @@ impl TableHandle {
 
     /// Inserts `items` in order.
     ///
-    /// The keys of items that the table now holds are added to `confirmed`; the others wait their turn and report to
-    /// `confirmations`, whether or not the caller still listens.
+    /// Adds the keys of the items that the table now holds to `confirmed`. The other items wait in the queue and report
+    /// to `confirmations`, even after the caller stops listening.
     ///
     /// # Errors
-    /// The first item that the table refuses ends the call: an unusable priority, a closed table, a full queue. Items
-    /// before it are inserted or waiting, items after it are dropped.
+    /// The first item that the table refuses ends the call: an unusable priority, a closed table, a full queue. Earlier
+    /// items are inserted or waiting; later items are dropped.
     pub fn insert(
         &self,
         items: impl IntoIterator<Item = NewItem>,
@@ -208,11 +208,11 @@ impl TableHandle {
         }
     }
 
-    /// Applies `mutations` in order; unknown keys are passed over.
+    /// Applies `mutations` in order and ignores unknown keys.
     ///
     /// # Errors
-    /// The first priority that the table refuses ends the call, and is not applied; the ones before it are. A closed
-    /// table refuses everything.
+    /// The first priority that the table refuses ends the call. It is not applied; the ones before it are. A closed
+    /// table refuses all mutations.
     pub fn mutate(&self, mutations: impl IntoIterator<Item = Mutation>) -> Result<(), EngineError> {
         match &self.cores {
             Cores::One(core) => core.mutate(mutations),
@@ -220,7 +220,7 @@ impl TableHandle {
         }
     }
 
-    /// Removes every item and sets every counter to zero. Waiting operations stay and may go on.
+    /// Removes all items and sets all counters to zero. Waiting operations keep waiting and may now be served.
     ///
     /// # Errors
     /// The table is closed.
@@ -231,7 +231,7 @@ impl TableHandle {
         }
     }
 
-    /// Ends the table: whatever waits fails now, whatever comes later fails at once. The items stay readable.
+    /// Closes the table: waiting operations fail now, and later ones fail at once. The items stay readable.
     pub fn close(&self) {
         match &self.cores {
             Cores::One(core) => core.close(),
@@ -239,10 +239,10 @@ impl TableHandle {
         }
     }
 
-    /// Proposes `structure` as what the items of this table look like, whose columns are its leaves in the flattening
-    /// order. The first proposal is kept, as long as the table lives; [`reset`](Self::reset) does not forget it. Once
-    /// another one of as many columns is proposed, none counts any more: items would come back under wrong names. A
-    /// table with a signature keeps that one. Tells whether `structure` is the one that counts.
+    /// Proposes `structure` as the structure of this table's items; its leaves, in flattening order, are the columns.
+    /// The table keeps the first proposal for its lifetime, even after [`reset`](Self::reset). A different proposal
+    /// with the same number of columns invalidates the structure: items would come back under wrong names. A table with
+    /// a signature keeps the signature's structure. Returns whether `structure` is the valid one.
     ///
     /// ```
     /// use relive_engine::Engine;
@@ -260,14 +260,13 @@ impl TableHandle {
     /// ```
     ///
     /// # Errors
-    /// `InvalidArgument` for a structure without columns, or beyond one of the [limits](crate::limits).
+    /// `InvalidArgument` for a structure without columns, or one that exceeds one of the [limits](crate::limits).
     pub fn name_columns(&self, structure: Nest<()>) -> Result<bool, EngineError> {
         self.front().shared.columns.propose(self.name(), structure)
     }
 
-    /// What all items of this table look like, for a writer who keeps to the answer: the structure of its signature, or
-    /// else the one that was proposed first, which `structure` is if none was. Of two who propose at the same time one
-    /// is the first.
+    /// The structure of this table's items, for a writer that follows the answer: the structure of the signature, or
+    /// the first one proposed, which is `structure` if none was. Of two concurrent proposals, one is the first.
     ///
     /// # Errors
     /// As [`name_columns`](Self::name_columns).
@@ -275,14 +274,14 @@ impl TableHandle {
         self.front().shared.columns.agree(self.name(), structure)
     }
 
-    /// What the items of this table look like, and whether somebody has written others.
+    /// The structure of this table's items, and whether a writer has written items with another.
     #[must_use]
     pub fn structure(&self) -> Option<Arc<ItemStructure>> {
         self.front().shared.columns.structure()
     }
 
-    /// What the items of this table look like: the structure of its signature, or else the one that was proposed first,
-    /// unless another one was proposed since.
+    /// The structure of this table's items: that of its signature, or the first one proposed, unless a different one
+    /// was proposed later.
     #[must_use]
     pub fn columns(&self) -> Option<Arc<Nest<()>>> {
         self.front().shared.columns.names()
@@ -319,7 +318,7 @@ impl TableHandle {
         }
     }
 
-    /// What holds an insert back now; `None` if the rate limiter allows one.
+    /// The condition that blocks an insert now; `None` if the rate limiter allows one.
     #[must_use]
     pub fn insert_shortfall(&self) -> Option<Shortfall> {
         match &self.cores {
@@ -328,7 +327,7 @@ impl TableHandle {
         }
     }
 
-    /// What holds a sample back now; `None` if the rate limiter allows one.
+    /// The condition that blocks a sample now; `None` if the rate limiter allows one.
     #[must_use]
     pub fn sample_shortfall(&self) -> Option<Shortfall> {
         match &self.cores {
@@ -345,7 +344,7 @@ impl TableHandle {
         }
     }
 
-    /// Everything there is to say about the table.
+    /// The table's full status.
     #[must_use]
     pub fn status(&self) -> TableStatus {
         match &self.cores {
@@ -354,10 +353,11 @@ impl TableHandle {
         }
     }
 
-    /// Up to `limit` items in the order of their insertion, beginning at `from`: 0, or what the page before says.
+    /// Returns up to `limit` items in insertion order, starting at `from`: 0, or the position that the previous page
+    /// returned.
     ///
-    /// A page looks through the whole table, in parts, so that others come in between: items that come or leave
-    /// meanwhile may or may not be on it. Large pages are better than many.
+    /// Each page scans the whole table in parts and releases the lock in between, so items that are inserted or removed
+    /// meanwhile may or may not be listed. A few large pages cost less than many small ones.
     #[must_use]
     pub fn items(&self, from: u64, limit: usize) -> ItemPage {
         match &self.cores {
@@ -366,11 +366,10 @@ impl TableHandle {
         }
     }
 
-    /// The items of these keys, each `None` if there is none; each as if it had just been sampled, with a probability
-    /// of 0.
+    /// The items of these keys, `None` for each key without an item. Each looks like a sample with a probability of 0.
     ///
     /// # Errors
-    /// Data of an item lies on disk and cannot be read back.
+    /// Data of an item is on disk and cannot be read.
     pub async fn get_items(&self, keys: &[u64]) -> Result<Vec<Option<Sampled>>, EngineError> {
         let mut found = match &self.cores {
             Cores::One(core) => core.look_up(keys),
@@ -387,7 +386,7 @@ impl TableHandle {
     }
 }
 
-/// Extensions look at the table that they extend, of which a shard is only a part.
+/// Extensions see the table that they extend; a shard is only a part of it.
 fn check_extensions(config: &TableConfig, extensions: &[Box<dyn Extension>]) -> Result<(), ConfigError> {
     match extensions.len() {
         0 => Ok(()),
@@ -414,7 +413,8 @@ mod tests {
 
     use super::*;
 
-    /// What the table tells while an insert of one thread is not counted yet and a delete of another is.
+    /// The referenced bytes that the table reports while one thread's insert is not yet counted and another thread's
+    /// delete is.
     fn told_between(table: &TableHandle, keys: std::ops::Range<u64>) -> u64 {
         let who: Arc<str> = "test".into();
         let inserted: Vec<_> = keys

@@ -1,4 +1,4 @@
-//! What callers have of the tables: a handle of each, and the list of all.
+//! The callers' view of tables: a handle for each, and the list of all.
 
 mod handle;
 mod peek;

@@ -1,4 +1,4 @@
-//! Some items of a table, to see what all of them are like.
+//! Peeks at some items of a table as a cheap overview of all of them.
 
 use relive_table::Timestamp;
 
@@ -7,7 +7,7 @@ use crate::limits::SLOTS_PER_PEEK_STEP;
 use crate::sync::wall_clock;
 use crate::table::TableCore;
 
-/// What [`TableHandle::peek`] notes of an item.
+/// The facts that [`TableHandle::peek`] returns about an item.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PeekedItem {
     /// Its priority.
@@ -19,8 +19,8 @@ pub struct PeekedItem {
 }
 
 impl TableHandle {
-    /// About `most` items, or all if there are no more, from all over the table: places of some dozens of neighbours,
-    /// as many under one lock. It does not count as sampling.
+    /// Returns about `most` items from all parts of the table, or all items if the table holds no more. It reads runs
+    /// of a few dozen neighbours, each under one lock. Peeking does not count as sampling.
     ///
     /// ```
     /// use relive_engine::Engine;
@@ -40,13 +40,13 @@ impl TableHandle {
 impl TableCore {
     fn peek(&self, most: usize) -> Vec<PeekedItem> {
         let slots = self.read(|state| state.table.num_slots());
-        // The clock's last digits differ from time to time, and the table's own random stream stays as it is.
+        // The last digits of the clock vary, and the table's own random stream stays untouched.
         let start = usize::try_from(wall_clock().as_nanos() / 1_000).unwrap_or(0);
         let steps = slots.div_ceil(SLOTS_PER_PEEK_STEP);
         let wanted = most.div_ceil(SLOTS_PER_PEEK_STEP).min(steps);
         let mut found = Vec::with_capacity(most.min(slots));
         for number in 0..wanted {
-            // Evenly spread, and elsewhere each time.
+            // Evenly spread, at different places each time.
             let step = (number * steps / wanted + start) % steps;
             let from = step * SLOTS_PER_PEEK_STEP;
             self.read(|state| {

@@ -1,4 +1,4 @@
-//! Copying small items out of a table; see [`CopiedSamples`].
+//! Copies small items out of a table; see [`CopiedSamples`].
 
 use std::sync::Arc;
 
@@ -9,20 +9,20 @@ use crate::limits::MAX_COPIED_BYTES;
 use crate::table::{Change, CopiedSamples};
 
 impl TableHandle {
-    /// What the columns of items look like that [`sample_rows`](Self::sample_rows) may copy; none where there are no
-    /// such.
+    /// The layouts of the columns that [`sample_rows`](Self::sample_rows) may copy; `None` if it cannot copy items of
+    /// this table.
     #[must_use]
     pub fn row_columns(&self) -> Option<Arc<[ColumnLayout]>> {
         self.only().filter(|_| self.disk_tier().is_none())?.read(|state| state.table.row_columns().cloned())
     }
 
-    /// Samples `count` items of these columns and copies each column to its place, one sample behind the other, if that
-    /// can be done at once: nobody waits before, the rate limiter allows them all, and the table knows all of them to
-    /// be of those columns.
+    /// Samples `count` items with these columns and copies each column to its destination, one sample after the other.
+    /// It does so only if it can finish at once: no request waits, the rate limiter allows all samples, and the table
+    /// knows that all of them have those columns.
     ///
-    /// Whoever gets items, or none, asks for the rest by [`sample`](Self::sample). Tables in shards, with a disk tier,
-    /// with extensions, or whose items are deleted by being sampled, copy nothing; nor is more than
-    /// [`MAX_COPIED_BYTES`](crate::limits::MAX_COPIED_BYTES) copied at once.
+    /// If the result contains fewer items, or none, call [`sample`](Self::sample) for the rest. Tables in shards, with
+    /// a disk tier, with extensions, or whose items are removed by sampling copy nothing. One call copies at most
+    /// [`MAX_COPIED_BYTES`](crate::limits::MAX_COPIED_BYTES).
     pub fn sample_rows(
         &self,
         columns: &Arc<[ColumnLayout]>,

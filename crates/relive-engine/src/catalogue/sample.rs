@@ -1,4 +1,4 @@
-//! Sampling as a future: served at once if the limiter allows, otherwise in turn.
+//! Sampling as a future: served at once if the limiter allows it, otherwise in turn.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -15,16 +15,16 @@ use crate::memory::Fetch;
 use crate::table::{SampleRequest, SampleResult, Slot};
 
 impl TableHandle {
-    /// Asks for a batch of samples; see [`SampleFuture`].
+    /// Requests a batch of samples; see [`SampleFuture`].
     pub fn sample(&self, request: SampleRequest) -> SampleFuture {
         SampleFuture::new(self.clone(), request)
     }
 }
 
-/// A batch of samples to come: at least one, at most the limit.
+/// A pending batch of samples: at least one, at most the limit.
 ///
-/// The request is made at the first poll. Dropping the future takes the request back: it takes nothing from then on.
-/// If its samples had been taken but not yet handed over, they count as undelivered in the table's status.
+/// The first poll makes the request. Dropping the future withdraws the request, which then takes no more samples.
+/// Samples that were taken but not handed over count as undelivered in the table's status.
 #[derive(Debug)]
 #[must_use = "nothing is sampled until the future is polled"]
 pub struct SampleFuture {
@@ -48,7 +48,7 @@ struct Waiting {
     deadline: Deadline,
 }
 
-/// Most requests are served at once, so the timer is only made for those that have to wait.
+/// Most requests are served at once, so only those that wait create the timer.
 #[derive(Debug)]
 enum Deadline {
     Never,
@@ -61,7 +61,7 @@ impl SampleFuture {
         Self { table, progress: Progress::Asking(request) }
     }
 
-    /// Takes the request back, as dropping it does, but gives the samples that had been taken already, so that none is
+    /// Withdraws the request, as dropping it does, but returns the samples that were already taken, so that none is
     /// lost.
     pub fn withdraw(mut self) -> Vec<Sampled> {
         match std::mem::replace(&mut self.progress, Progress::Done) {
@@ -80,7 +80,7 @@ impl SampleFuture {
 }
 
 impl SampleFuture {
-    /// Gives samples whose data is in memory, and reads what is not.
+    /// Returns samples whose data is in memory, and reads the data that is not.
     fn hand_over(&mut self, result: SampleResult, cx: &mut Context<'_>) -> Poll<SampleResult> {
         let Some(tier) = self.table.disk_tier() else { return Poll::Ready(result) };
         match tier.fetch(self.table.name(), result?) {

@@ -1,4 +1,4 @@
-//! The tables of an engine, which may come and go while it is in use.
+//! The tables of an engine, which may be added and dropped while it runs.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,10 +11,10 @@ use crate::error::{BuildError, EngineError, shortened};
 use crate::limits::MAX_TABLES;
 use crate::table::{Peers, TableCore};
 
-/// Names that an error lists; its text travels in a header.
+/// The number of names that an error lists; its text travels in a header.
 const MAX_NAMES_TOLD: usize = 20;
 
-/// Tables by name, and in the order in which they came. No table is locked while this is.
+/// Tables by name, and in the order of their addition. No table is locked while the catalogue is.
 #[derive(Debug, Default)]
 pub(crate) struct Catalogue {
     listed: RwLock<Listed>,
@@ -42,7 +42,7 @@ impl Catalogue {
         Ok(catalogue)
     }
 
-    /// Tells a table, whose cells are empty, where it finds the others.
+    /// Gives a table, whose cells are empty, access to the others.
     fn introduce(self: &Arc<Self>, table: &TableHandle) {
         for core in table.cores() {
             let peers: Weak<Self> = Arc::downgrade(self);
@@ -50,7 +50,7 @@ impl Catalogue {
         }
     }
 
-    /// What is behind the tables, as they are at this moment.
+    /// The cores of the current tables.
     pub(crate) fn cores(&self) -> Vec<TableCore> {
         self.all().iter().flat_map(TableHandle::cores).cloned().collect()
     }
@@ -59,17 +59,17 @@ impl Catalogue {
         self.listed.read().by_name.get(name).cloned()
     }
 
-    /// Every table, as they are at this moment.
+    /// The current tables.
     pub(crate) fn all(&self) -> Arc<[TableHandle]> {
         Arc::clone(&self.listed.read().order)
     }
 
-    /// Counts the changes of this list.
+    /// The number of changes of this list.
     pub(crate) fn version(&self) -> u64 {
         self.version.load(Ordering::Relaxed)
     }
 
-    /// Closes the list: no table is added any more. Returns those there are.
+    /// Closes the list: no more tables can be added. Returns the existing ones.
     pub(crate) fn close(&self) -> Arc<[TableHandle]> {
         let mut listed = self.listed.write();
         listed.is_closed = true;

@@ -1,4 +1,4 @@
-//! What an engine was told about checkpoints, and what it knows of them.
+//! The checkpoint settings of an engine, and its checkpoint state.
 
 use std::fmt;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::sync::Mutex;
 pub(crate) type Save =
     dyn Fn(Snapshot, &CheckpointProgress) -> Result<SavedCheckpoint, EngineError> + Send + Sync;
 
-/// What a builder was told.
+/// The builder's checkpoint settings.
 #[derive(Default)]
 pub(crate) struct CheckpointSettings {
     pub(crate) save: Option<Box<Save>>,
@@ -24,12 +24,12 @@ pub(crate) struct CheckpointSettings {
     pub(crate) at_close: bool,
 }
 
-/// The checkpointer of an engine, and who waits for it.
+/// The checkpointer of an engine, and the callers that wait for it.
 pub(crate) struct Checkpoints {
     pub(crate) save: Box<Save>,
     pub(crate) turns: Mutex<Turns>,
     clock: Option<Clock>,
-    /// Whether one is to be written when the tables are closed, which happens once.
+    /// Whether to write a checkpoint when the tables are closed, which happens once.
     pub(crate) at_close: AtomicBool,
 }
 

@@ -1,4 +1,4 @@
-//! Checkpoints by the clock.
+//! Checkpoints at regular times.
 
 use std::io;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use parking_lot::{Condvar, Mutex};
 
 use super::pending::PendingCheckpoint;
 
-/// When checkpoints are due, for the thread that waits for it. The thread ends when this is dropped.
+/// The schedule of checkpoints, for the thread that waits for it. Dropping the schedule ends the thread.
 #[derive(Debug)]
 pub(crate) struct Clock {
     shared: Arc<Shared>,
@@ -23,7 +23,7 @@ struct Shared {
 
 #[derive(Debug)]
 struct State {
-    /// `None` if it is later than this system can tell.
+    /// `None` if the time is beyond the range of this system's clock.
     due: Option<Instant>,
     stopped: bool,
 }
@@ -34,7 +34,8 @@ impl Clock {
         Self { shared: Arc::new(Shared { every, state, stopping: Condvar::new() }) }
     }
 
-    /// Starts the thread, which has `begin` begin each checkpoint and waits for it; it ends when `begin` gives `None`.
+    /// Starts the thread, which calls `begin` for each checkpoint and waits for the result. The thread ends when
+    /// `begin` returns `None`.
     pub(crate) fn start(
         &self,
         begin: impl Fn() -> Option<Option<PendingCheckpoint>> + Send + 'static,
@@ -63,7 +64,7 @@ impl Drop for Clock {
 }
 
 impl Shared {
-    /// Waits until a checkpoint is due; false if there will be none any more.
+    /// Waits until a checkpoint is due; false if no more are due.
     fn wait(&self) -> bool {
         let mut state = self.state.lock();
         while !state.stopped {
@@ -76,10 +77,10 @@ impl Shared {
         false
     }
 
-    /// Has a checkpoint written, and sets the time for the next; false if the engine is gone.
+    /// Starts a checkpoint and schedules the next one; false if the engine is gone.
     fn ask(&self, begin: impl Fn() -> Option<Option<PendingCheckpoint>>) -> bool {
         let Some(pending) = begin() else { return false };
-        // Who writes it has logged a failure, and the status tells of it.
+        // The writing thread has logged a failure, and the status contains it.
         let _told = pending.map(PendingCheckpoint::wait);
         let mut state = self.state.lock();
         state.due = state.due.and_then(|due| next_due(due, self.every, Instant::now()));
@@ -87,7 +88,7 @@ impl Shared {
     }
 }
 
-/// The first of `due`, `due + every`, … that lies after `now`, and after `due`.
+/// The first of `due`, `due + every`, … that is after `now` and after `due`.
 fn next_due(due: Instant, every: Duration, now: Instant) -> Option<Instant> {
     let late = now.saturating_duration_since(due);
     let missed = late.as_nanos() / every.as_nanos().max(1);

@@ -1,4 +1,4 @@
-//! Checkpoints in the background: who shares which, what one has come to, and when the next is due.
+//! Checkpoints in the background: sharing, results, and the schedule.
 
 mod checkpoints;
 mod clock;

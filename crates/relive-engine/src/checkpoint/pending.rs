@@ -1,4 +1,4 @@
-//! A checkpoint to come, and those who wait for it.
+//! A pending checkpoint, and the callers that wait for it.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -11,24 +11,24 @@ use relive_table::SavedCheckpoint;
 use crate::error::EngineError;
 use crate::sync::Mutex;
 
-/// What a checkpoint has come to.
+/// The result of a checkpoint.
 pub(crate) type CheckpointOutcome = Result<SavedCheckpoint, EngineError>;
 
-/// A checkpoint that was asked for, and that holds everything which was in the tables then.
+/// A requested checkpoint, which contains everything that was in the tables at the time of the request.
 ///
-/// It is written on a thread of its own, whether or not anybody waits for it: dropping this ends nothing.
+/// Its own thread writes it, whether or not a caller waits: dropping this does not cancel it.
 ///
 /// # Errors
-/// What the checkpointer says, or that it has panicked.
+/// The checkpointer's error, or a panic of the checkpointer.
 #[derive(Debug)]
 #[must_use = "a checkpoint may fail, which is told here"]
 pub struct PendingCheckpoint {
     run: Arc<Run>,
-    /// Where our waker is among those of the run.
+    /// The index of our waker among those of the run.
     waker: Option<usize>,
 }
 
-/// The one result of a checkpoint, for all who share it.
+/// The result of a checkpoint, for all callers that share it.
 #[derive(Debug)]
 pub(crate) struct Run {
     state: Mutex<State>,
@@ -45,7 +45,7 @@ impl Run {
         Self { state: Mutex::new(State::default()) }
     }
 
-    /// Tells all who wait, and all who will ask.
+    /// Publishes the result to current and future callers.
     pub(crate) fn finish(&self, outcome: CheckpointOutcome) {
         let wakers = {
             let mut state = self.state.lock();
@@ -79,7 +79,7 @@ impl PendingCheckpoint {
     /// Blocks the calling thread until the checkpoint is written.
     ///
     /// # Errors
-    /// What the checkpointer says, or that it has panicked.
+    /// The checkpointer's error, or a panic of the checkpointer.
     pub fn wait(mut self) -> Result<SavedCheckpoint, EngineError> {
         let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
         let mut cx = Context::from_waker(&waker);

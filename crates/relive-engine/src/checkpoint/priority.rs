@@ -1,18 +1,18 @@
-//! Threads that others go before.
+//! Threads of low priority.
 
-/// How much nicer the thread of a checkpoint is than others: beside one of them that wants the same processor it gets a
-/// tenth of it, and all that nobody wants. Much less would make checkpoints so slow on a busy machine that the memory
-/// of items which leave meanwhile, and stay for the checkpoint, matters more.
+/// The nice value that a checkpoint thread adds. If another thread competes for its processor, it gets a tenth of the
+/// time; otherwise it gets all of it. A much higher value would slow checkpoints down so far on a busy machine that the
+/// memory of items removed meanwhile, which the checkpoint retains, would matter more.
 #[cfg(target_os = "linux")]
 const NICER: i32 = 10;
 
-/// The nicest that a thread can be.
+/// The highest nice value.
 #[cfg(target_os = "linux")]
 const NICEST: i32 = 19;
 
-/// Lowers the priority of the calling thread for good, where the system has priorities for threads.
+/// Permanently lowers the priority of the calling thread, if the system supports thread priorities.
 pub(crate) fn lower() {
-    // Linux understands "this process" as the calling thread.
+    // Linux interprets "this process" as the calling thread.
     #[cfg(target_os = "linux")]
     {
         use rustix::process::{getpriority_process, setpriority_process};

@@ -1,7 +1,7 @@
-//! Who shares which checkpoint: plain data, changed under one lock.
+//! Which callers share which checkpoint: plain data, changed under one lock.
 //!
-//! One checkpoint runs at a time. Whoever asks while one runs has a part in the next one, since the running one may
-//! have been cut before: what the caller has just written might not be in it.
+//! One checkpoint runs at a time. A request that arrives during a checkpoint joins the next one: the running one may
+//! have been cut already, without the caller's latest writes.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use relive_table::{
 
 use super::pending::{CheckpointOutcome, Run};
 
-/// The running checkpoint, the next one, and what became of the last.
+/// The running checkpoint, the next one, and the result of the last.
 #[derive(Debug, Default)]
 pub(crate) struct Turns {
     running: Option<Running>,
@@ -23,7 +23,7 @@ pub(crate) struct Turns {
     num_failed: u64,
 }
 
-/// What the thread of a checkpoint needs of its turn.
+/// The data that a checkpoint's thread needs.
 #[derive(Debug, Clone)]
 pub(crate) struct Job {
     pub(crate) run: Arc<Run>,
@@ -47,7 +47,7 @@ struct Next {
 }
 
 impl Turns {
-    /// A part in the next checkpoint. If none runs it is begun: the caller has to do the job.
+    /// Joins the next checkpoint. If none is running, begins it: the caller must then run the job.
     pub(crate) fn join(
         &mut self,
         trigger: CheckpointTrigger,
@@ -61,7 +61,7 @@ impl Turns {
         (run, job)
     }
 
-    /// The running one has taken its references and goes on to write.
+    /// Records that the running checkpoint holds all its references and now writes.
     pub(crate) fn captured(&mut self, longest_pause: Duration) {
         if let Some(running) = &mut self.running {
             running.phase = CheckpointPhase::Writing;
@@ -69,7 +69,8 @@ impl Turns {
         }
     }
 
-    /// Ends the running one and begins the next, if somebody has asked for it: the caller has to do that job, too.
+    /// Ends the running checkpoint and begins the next one if a caller requested it: the caller must then run that job,
+    /// too.
     pub(crate) fn finish(
         &mut self,
         outcome: &CheckpointOutcome,
@@ -127,7 +128,7 @@ impl Turns {
         self.last.as_ref()
     }
 
-    /// How many were written, and how many were not.
+    /// The numbers of written and of failed checkpoints.
     pub(crate) fn counts(&self) -> (u64, u64) {
         (self.num_saved, self.num_failed)
     }

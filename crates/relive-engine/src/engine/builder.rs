@@ -1,4 +1,4 @@
-//! Making an engine out of settings and tables.
+//! Builds an engine from settings and tables.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -20,7 +20,7 @@ use crate::memory::{DiskTier, Memory};
 use crate::spill;
 use crate::sync::Mutex;
 
-/// Collects the tables of an [`Engine`].
+/// Configures and builds an [`Engine`].
 #[derive(Default)]
 pub struct EngineBuilder {
     tables: Vec<(TableConfig, Vec<Box<dyn Extension>>)>,
@@ -33,7 +33,7 @@ pub struct EngineBuilder {
 }
 
 impl Engine {
-    /// Begins an engine.
+    /// Creates a builder.
     #[must_use]
     pub fn builder() -> EngineBuilder {
         EngineBuilder::default()
@@ -41,10 +41,10 @@ impl Engine {
 }
 
 impl EngineBuilder {
-    /// Has `save` write the checkpoints; it says what it wrote, and counts how far it is.
+    /// Writes checkpoints with `save`, which returns what it wrote and reports its progress.
     ///
-    /// It is called by one thread at a time, one of its own for each checkpoint, which has a low priority. If it
-    /// panics, that checkpoint fails and the next one may work.
+    /// Each checkpoint has a thread of its own with low priority; one runs at a time. If `save` panics, that checkpoint
+    /// fails; later ones may succeed.
     #[must_use]
     pub fn checkpointer(
         mut self,
@@ -57,10 +57,10 @@ impl EngineBuilder {
         self
     }
 
-    /// Writes a checkpoint every so often, from one such time after the engine was made, until it is closed or dropped.
-    /// One that takes longer than that is not followed at once by the next: those that were missed are left out. A
-    /// failure is logged, told by [`checkpoint_status`](crate::Engine::checkpoint_status), and keeps no later one from
-    /// being written.
+    /// Writes a checkpoint at every `interval`, first one interval after the engine was built, until the engine is
+    /// closed or dropped. If a checkpoint takes longer than the interval, the times that passed meanwhile are skipped.
+    /// A failure is logged and shown by [`checkpoint_status`](crate::Engine::checkpoint_status); it does not prevent
+    /// later checkpoints.
     #[must_use]
     pub fn checkpoint_every(mut self, interval: Duration) -> Self {
         self.checkpoints.every = Some(interval);
@@ -89,36 +89,36 @@ impl EngineBuilder {
         self
     }
 
-    /// Makes every random choice follow from `seed`, the tables, and the order of operations on each; a table's own
-    /// [`seed`](TableConfig::seed) comes first. Otherwise the operating system gives the seed.
+    /// Derives every random choice from `seed`, the tables, and the order of operations on each table. A table's own
+    /// [`seed`](TableConfig::seed) takes precedence. By default, the operating system provides the seed.
     #[must_use]
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = Some(seed);
         self
     }
 
-    /// Makes [`max_bytes`](Self::max_bytes) a budget: shortly before the chunks take so much memory, those that were
-    /// not read lately move to `store`, and are read from there when they are sampled. Writers wait only while the disk
-    /// does not keep up. Descriptions of items and chunks, some hundred bytes each, stay in memory and do not count,
-    /// nor do chunks under [`MIN_MOVABLE_BYTES`](relive_tensor::MIN_MOVABLE_BYTES).
+    /// Turns [`max_bytes`](Self::max_bytes) into a budget. When the chunks are about to reach it, those that were not
+    /// read lately move to `store`; sampling reads them from there. Writers wait only while the disk does not keep up.
+    /// The descriptions of items and chunks, some hundred bytes each, stay in memory and do not count; neither do
+    /// chunks under [`MIN_MOVABLE_BYTES`](relive_tensor::MIN_MOVABLE_BYTES).
     ///
-    /// An engine that is made of a snapshot can move only those chunks of it that are in a
-    /// [ledger of movable chunks](Ledger::of_movable_chunks).
+    /// An engine that is built from a snapshot can move only those of its chunks that are in a [ledger of movable
+    /// chunks](Ledger::of_movable_chunks).
     #[must_use]
     pub fn cold_store(mut self, store: Arc<dyn ColdStore>) -> Self {
         self.cold = Some(store);
         self
     }
 
-    /// Bounds what the chunks of all tables, and those on their way to and from them, take in memory. While they take
-    /// more, writers wait ([`MemoryGate`](crate::MemoryGate)); each may go beyond the bound by what it brings at once.
+    /// Bounds the memory of all chunks, including chunks in transit from and to clients. Above the bound, writers wait
+    /// ([`MemoryGate`](crate::MemoryGate)). Each writer may exceed the bound by the size of one request.
     #[must_use]
     pub fn max_bytes(mut self, max_bytes: u64) -> Self {
         self.max_bytes = Some(max_bytes);
         self
     }
 
-    /// Says where the snapshot lies that the engine is [made of](Self::build_from), for
+    /// Sets the location of the snapshot that the engine is [built from](Self::build_from), for
     /// [`checkpoint_status`](Engine::checkpoint_status).
     #[must_use]
     pub fn loaded_from(mut self, location: impl Into<String>) -> Self {
@@ -126,19 +126,19 @@ impl EngineBuilder {
         self
     }
 
-    /// How long writers wait for memory before they get an error; [`MEMORY_WAIT`] unless set.
+    /// Sets how long writers wait for memory before they fail; [`MEMORY_WAIT`] by default.
     #[must_use]
     pub fn max_bytes_wait(mut self, longest_wait: Duration) -> Self {
         self.max_bytes_wait = Some(longest_wait);
         self
     }
 
-    /// Makes the engine.
+    /// Builds the engine.
     ///
     /// # Errors
-    /// Of tables: there are none or too many, two have one name, or a configuration is out of range. Of the whole: a
-    /// bound of no bytes, a disk tier without a bound, checkpoints with nothing to write them or too often. Or the
-    /// system gives no thread.
+    /// For tables: none or too many, a duplicate name, or a configuration out of range. For the engine: a bound of 0
+    /// bytes, a disk tier without a bound, or checkpoints without a checkpointer or at too short an interval. Also if
+    /// the system cannot start a thread.
     pub fn build(self) -> Result<Engine, BuildError> {
         let ledger = if self.cold.is_some() { Ledger::of_movable_chunks() } else { Ledger::default() };
         self.assemble(Arc::new(ledger), |config, extensions, rng, memory| {
@@ -150,7 +150,7 @@ impl EngineBuilder {
         self.tables.iter().map(|(config, _)| config)
     }
 
-    /// Makes the engine out of tables that `make` makes, each with a random stream of its own.
+    /// Builds the engine with tables that `make` creates, each with a random stream of its own.
     pub(crate) fn assemble(
         self,
         ledger: Arc<Ledger>,
@@ -195,8 +195,8 @@ impl EngineBuilder {
     }
 }
 
-/// The random stream of a table: its own, or else the next of the engine's. A table with a seed takes one as well, so
-/// that it changes nothing about the others.
+/// The random stream of a table: its own, or the next one of the engine. A table with a seed uses one up as well, so
+/// that it does not change the streams of the others.
 pub(crate) fn stream_of(config: &TableConfig, seeds: &mut Xoshiro256PlusPlus) -> Xoshiro256PlusPlus {
     let next = Xoshiro256PlusPlus::from_rng(seeds);
     config.seed.map_or(next, Xoshiro256PlusPlus::seed_from_u64)
@@ -206,11 +206,11 @@ fn seed_from_system() -> Xoshiro256PlusPlus {
     Xoshiro256PlusPlus::try_from_rng(&mut SysRng).expect("the operating system gives random bytes")
 }
 
-/// Starts what works in the background.
+/// Starts the background threads.
 fn started(inner: Inner) -> Result<Engine, BuildError> {
     let inner = Arc::new(inner);
     if let Some(clock) = inner.checkpoints.as_ref().and_then(Checkpoints::clock) {
-        // The clock knows the engine only while it has something to ask of it.
+        // The clock holds the engine only while it asks it for something.
         let weak = Arc::downgrade(&inner);
         let begun = clock.start(move || weak.upgrade().map(|inner| begin_due(&Engine::of(inner))));
         begun.map_err(|error| BuildError::no_thread("checkpoints by the clock", &error))?;
@@ -222,7 +222,7 @@ fn start_disk_tier(engine: &Engine, store: Arc<dyn ColdStore>, budget_bytes: u64
     let tier = DiskTier::new(store, budget_bytes, Arc::clone(engine.ledger()));
     let _ = engine.inner().disk_tier.set(Arc::clone(&tier));
     for core in engine.catalogue().cores() {
-        // Each core is fresh, so that its cell is empty.
+        // Each core is new, so its cell is empty.
         let _ = core.shared.disk_tier.set(Arc::clone(&tier));
     }
     let begun = spill::start(&tier, budget_bytes, engine.catalogue());

@@ -1,4 +1,4 @@
-//! The list of what operators have changed.
+//! The log of operators' changes.
 
 use std::collections::VecDeque;
 

@@ -1,4 +1,4 @@
-//! What callers ask about checkpoints.
+//! Requests and status of checkpoints.
 
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -12,19 +12,19 @@ use crate::error::EngineError;
 use crate::sync::wall_clock;
 
 impl Engine {
-    /// Has the checkpointer write a snapshot of all tables, and says what it wrote. Blocks for as long as that takes,
-    /// while the tables go on; see [`request_checkpoint`](Self::request_checkpoint).
+    /// Writes a snapshot of all tables and returns the checkpointer's result. It blocks until then, while the tables
+    /// stay in use; see [`request_checkpoint`](Self::request_checkpoint).
     ///
     /// # Errors
-    /// `InvalidArgument` without a checkpointer; what the checkpointer says.
+    /// `InvalidArgument` without a checkpointer; the checkpointer's error.
     pub fn checkpoint(&self) -> Result<SavedCheckpoint, EngineError> {
         self.request_checkpoint()?.wait()
     }
 
-    /// Asks for a checkpoint, which holds everything that is in the tables now, and perhaps what comes a little later.
+    /// Requests a checkpoint, which contains everything that is in the tables now, and possibly slightly later items.
     ///
-    /// One is written at a time, on a thread of its own. Whoever asks while one runs shares the next one with all
-    /// others who do. Works on a closed engine, too.
+    /// One checkpoint is written at a time, on a thread of its own. All requests that arrive meanwhile share the next
+    /// one. This also works on a closed engine.
     ///
     /// ```
     /// use relive_engine::Engine;
@@ -52,7 +52,7 @@ impl Engine {
         })
     }
 
-    /// What is being written, what was written last, and when the next is due.
+    /// The checkpoint in progress, the last one, and the time of the next.
     #[must_use]
     pub fn checkpoint_status(&self) -> CheckpointStatus {
         let loaded = self.loaded().map(str::to_owned);
@@ -77,16 +77,16 @@ impl Engine {
         }
     }
 
-    /// Closes every table for good, and begins the last checkpoint if
-    /// [`checkpoint_at_close`](crate::EngineBuilder::checkpoint_at_close) asks for one: everything that was ever
-    /// confirmed is in it. `None` if it does not, or if this was called before.
+    /// Permanently closes all tables and begins the last checkpoint if
+    /// [`checkpoint_at_close`](crate::EngineBuilder::checkpoint_at_close) is set; it contains every item that was
+    /// confirmed. `None` if it is not set, or on a second call.
     pub fn shut_down(&self) -> Option<PendingCheckpoint> {
         self.close();
         let wanted = self.checkpoints()?.at_close.swap(false, Ordering::Relaxed);
         wanted.then(|| self.begin_checkpoint(CheckpointTrigger::Close)).flatten()
     }
 
-    /// A part in the next checkpoint; `None` without a checkpointer.
+    /// Joins the next checkpoint; `None` without a checkpointer.
     fn begin_checkpoint(&self, trigger: CheckpointTrigger) -> Option<PendingCheckpoint> {
         let checkpoints = self.checkpoints()?;
         let (run, job) = checkpoints.turns.lock().join(trigger, Instant::now(), wall_clock());
@@ -97,7 +97,7 @@ impl Engine {
     }
 }
 
-/// Begins a checkpoint by the clock.
+/// Begins a scheduled checkpoint.
 pub(super) fn begin_due(engine: &Engine) -> Option<PendingCheckpoint> {
     engine.begin_checkpoint(CheckpointTrigger::Interval)
 }

@@ -1,4 +1,4 @@
-//! Writing one checkpoint, on a thread of its own.
+//! Writes one checkpoint on a thread of its own.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -18,8 +18,8 @@ struct Panicked {
     message: String,
 }
 
-/// Begins a job on a thread of its own, which goes on with the jobs that come up meanwhile. A thread writes one
-/// checkpoint: once its priority is low it cannot be raised for the next cut.
+/// Runs a job on a new thread, which starts new threads for subsequent jobs. A thread writes only one checkpoint: its
+/// priority, once lowered, cannot be raised for the next cut.
 pub(super) fn launch(engine: &Engine, mut job: Job) {
     loop {
         let (of_thread, its_job) = (engine.clone(), job.clone());
@@ -42,13 +42,14 @@ fn run(engine: Engine, job: &Job) {
     if let Some(next) = conclude(checkpoints, &outcome) {
         launch(&engine, next);
     }
-    // Whoever waited may drop the engine and open the same place again: its checkpointer must not live on here.
+    // The waiting caller may drop the engine and open the same location again, so this thread must not keep its
+    // checkpointer alive.
     drop(engine);
     job.run.finish(outcome);
 }
 
 fn write(engine: &Engine, checkpoints: &Checkpoints, job: &Job) -> CheckpointOutcome {
-    // With the priority of everybody else: a thread that is not let run while it holds a lock holds up all.
+    // At normal priority: a descheduled thread that holds a lock would block all others.
     let mut captured = engine.capture();
     checkpoints.turns.lock().captured(captured.longest_pause);
     lower_priority();
@@ -56,7 +57,7 @@ fn write(engine: &Engine, checkpoints: &Checkpoints, job: &Job) -> CheckpointOut
     (checkpoints.save)(captured.snapshot, &job.progress)
 }
 
-/// Notes what became of it; gives what is to be done next.
+/// Records the result and returns the next job.
 fn conclude(checkpoints: &Checkpoints, outcome: &CheckpointOutcome) -> Option<Job> {
     let (next, finished) = {
         let mut turns = checkpoints.turns.lock();
@@ -69,7 +70,7 @@ fn conclude(checkpoints: &Checkpoints, outcome: &CheckpointOutcome) -> Option<Jo
             Ok(SavedCheckpoint { location, written_bytes, .. }) => {
                 tracing::info!(%location, written_bytes, ?took, ?longest_pause, %trigger, "checkpoint written");
             }
-            // Here and not by those who are told: they may be gone.
+            // Logged here, not by the waiting callers: they may be gone.
             Err(error) => {
                 tracing::error!(%error, ?took, %trigger, "checkpoint failed; earlier ones stay valid");
             }

@@ -1,15 +1,15 @@
-//! What two configurations of a table do not have in common.
+//! The differences between two configurations of a table.
 
 use std::fmt;
 
 use relive_table::{Paused, TableConfig};
 
-/// A rule of a table that its snapshot and its configuration do not agree on.
+/// A rule that differs between a table's snapshot and its configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Difference {
-    /// Name of the table.
+    /// The table's name.
     pub table: String,
-    /// Which rule, as it is called in configurations.
+    /// The rule, by its name in configurations.
     pub rule: &'static str,
     /// The snapshot's value.
     pub stored: String,
@@ -41,7 +41,7 @@ pub(crate) fn differences(stored: &TableConfig, given: &TableConfig) -> Vec<Diff
     found
 }
 
-/// What is other than before: the rule or what is paused, and its old and its new value.
+/// The changes: the rule or the paused operation, with its old and its new value.
 pub(crate) fn alterations(
     old: &TableConfig,
     was: Paused,
@@ -55,7 +55,7 @@ pub(crate) fn alterations(
     both.chain(pauses).filter(|(_, old, new)| old != new).collect()
 }
 
-/// Every rule but the signature, as text.
+/// Every rule except the signature, as text.
 fn rules(config: &TableConfig) -> [(&'static str, String); 9] {
     let limiter = &config.rate_limiter;
     [

@@ -1,4 +1,4 @@
-//! What callers ask about memory, and the gate before which writers wait for it.
+//! The memory status, and the gate at which writers wait for memory.
 
 use std::fmt::Write as _;
 use std::future::poll_fn;
@@ -13,11 +13,11 @@ use super::shared::Engine;
 use crate::error::{EngineError, shortened};
 use crate::memory::{Memory, MemoryStatus, bytes, limit};
 
-/// Tables that the error of a full memory names.
+/// The number of tables that the error for full memory names.
 const MAX_TABLES_TOLD: usize = 3;
 
 impl Engine {
-    /// What all chunks take, and who waits for memory.
+    /// The memory of all chunks, and the writers that wait for memory.
     #[must_use]
     pub fn memory(&self) -> MemoryStatus {
         MemoryStatus {
@@ -26,7 +26,7 @@ impl Engine {
         }
     }
 
-    /// A writer's way past the bound on memory; `who` is shown in the list of waiters.
+    /// Creates a gate for one writer, which the list of waiters calls `who`.
     #[must_use]
     pub fn memory_gate(&self, who: &Arc<str>) -> MemoryGate {
         MemoryGate { engine: self.clone(), who: Arc::clone(who), waiting: None, reserved: None }
@@ -63,15 +63,15 @@ impl Engine {
     }
 }
 
-/// Where one writer waits while the engine's chunks take more than [`max_bytes`](crate::EngineBuilder::max_bytes) in
-/// memory. Asked before chunks are brought; they may go beyond the bound by what each writer brings at once.
+/// The place where one writer waits while the engine's chunks exceed [`max_bytes`](crate::EngineBuilder::max_bytes) in
+/// memory. A writer asks before it sends chunks, so the total may exceed the bound by what each writer sends at once.
 ///
-/// Chunks that the writer has brought already and that are in no table do not hold it back: nothing but its own items
-/// could set them free. It says how many bytes those are.
+/// A writer states how many bytes of chunks it has already sent that no table holds. These do not block it: only its
+/// own items could free them.
 ///
-/// A waiter looks again when a change of a table has freed chunks, and every few milliseconds, since readers free
+/// A waiter checks again when a change of a table has freed chunks, and every few milliseconds, because readers free
 /// chunks too. It waits for [`max_bytes_wait`](crate::EngineBuilder::max_bytes_wait) at most. Without a bound, and once
-/// the engine is closed, the gate is always open. Dropping it ends the wait.
+/// the engine is closed, the gate is always open. Dropping the gate ends the wait.
 ///
 /// ```
 /// use relive_engine::Engine;
@@ -99,23 +99,23 @@ struct Waiting {
 }
 
 impl MemoryGate {
-    /// Whether the writer may go on now.
+    /// Whether the writer may proceed now.
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.engine.bound().is_open()
     }
 
-    /// Whether the writer may go on now, which has brought `own_bytes` of chunks that are in no table.
+    /// Whether a writer that has sent `own_bytes` of chunks that are in no table may proceed now.
     #[must_use]
     pub fn is_open_beside(&self, own_bytes: u64) -> bool {
         self.engine.bound().is_open_beside(own_bytes)
     }
 
-    /// Waits until the gate is open for a writer that has brought `own_bytes` of chunks that are in no table; only
-    /// asked for if it is closed otherwise.
+    /// Waits until the gate is open for a writer that has sent `own_bytes` of chunks that are in no table. It calls
+    /// `own_bytes` only if the gate is closed without it.
     ///
     /// # Errors
-    /// `Exhausted` after the longest wait, with what takes the memory. The next call waits anew.
+    /// `Exhausted` after the longest wait; the error lists what uses the memory. The next call starts a new wait.
     pub fn poll_open(
         &mut self,
         cx: &mut Context<'_>,
@@ -134,11 +134,11 @@ impl MemoryGate {
                 return Poll::Ready(Err(self.engine.memory_exhausted(waited)));
             }
             memory.set_waker(waiting.id, cx.waker());
-            // Chunks that are in no table yet have told nobody that they are one too many.
+            // Chunks that are in no table yet have not triggered a budget check.
             if let Some(tier) = self.engine.disk_tier() {
                 tier.check_budget();
             }
-            // What was freed before the waker was there has woken nobody.
+            // Memory that was freed before the waker was registered has woken no one.
             if memory.is_open_beside(own_bytes()) {
                 continue;
             }
@@ -159,29 +159,29 @@ impl MemoryGate {
         poll_fn(|cx| attempt.0.poll_open(cx, &own_bytes)).await
     }
 
-    /// Takes a place for `bytes` that the writer is about to bring, until [`unreserve`](Self::unreserve) or another
-    /// call: the gate counts them for others from now on, so that many who begin at once do not bring too much
-    /// together.
+    /// Reserves room for `bytes` that the writer is about to send, until [`unreserve`](Self::unreserve) or another
+    /// call. The gate counts the bytes for other writers from now on, so that many concurrent writers do not exceed the
+    /// bound together.
     pub fn reserve(&mut self, bytes: u64) {
         self.unreserve();
         self.engine.bound().reserve(bytes);
         self.reserved = Some(bytes);
     }
 
-    /// Whether the writer has a place.
+    /// Whether the writer has a reservation.
     #[must_use]
     pub fn has_reserved(&self) -> bool {
         self.reserved.is_some()
     }
 
-    /// Gives the place back, when what was brought counts by itself.
+    /// Releases the reservation once the chunks themselves are counted.
     pub fn unreserve(&mut self) {
         if let Some(bytes) = self.reserved.take() {
             self.engine.bound().unreserve(bytes);
         }
     }
 
-    /// Ends the wait, and hands the turn on.
+    /// Ends the wait and wakes the next waiter.
     fn leave(&mut self) {
         if let Some(waiting) = self.waiting.take() {
             self.engine.bound().leave(waiting.id);
@@ -197,7 +197,7 @@ impl Drop for MemoryGate {
     }
 }
 
-/// Ends a wait that is given up.
+/// Ends an abandoned wait.
 struct Attempt<'a>(&'a mut MemoryGate);
 
 impl Drop for Attempt<'_> {

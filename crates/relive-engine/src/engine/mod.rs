@@ -1,4 +1,4 @@
-//! A set of tables under one roof: making it, operating it, its snapshots, its checkpoints, its memory.
+//! A set of tables: construction, operation, snapshots, checkpoints and memory.
 
 mod builder;
 mod change_log;

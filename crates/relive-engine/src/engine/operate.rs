@@ -1,4 +1,4 @@
-//! What operators change while an engine is in use.
+//! Changes that operators make to a running engine.
 
 use std::sync::Arc;
 
@@ -14,11 +14,11 @@ use crate::sync::wall_clock;
 use crate::table::TableCore;
 
 impl Engine {
-    /// Changes rules of the table `name` while it is in use, all of them or none, and lets whoever may go on do so. The
-    /// cursor of the rate limiter stays where it is.
+    /// Changes rules of the table `name` while it is in use, all of them or none, and serves the waiters that may now
+    /// proceed. The cursor of the rate limiter stays unchanged.
     ///
-    /// Items beyond smaller bounds leave by the remover's choice before this returns: a thousand at a time, so that
-    /// nobody else waits for all of them. `who` is told in logs and in [`changes`](Self::changes).
+    /// Before it returns, the remover evicts the items beyond smaller bounds, a thousand under one lock, so that other
+    /// operations can run in between. Logs and [`changes`](Self::changes) name `who`.
     ///
     /// ```
     /// use relive_engine::Engine;
@@ -59,8 +59,8 @@ impl Engine {
         }
     }
 
-    /// Adds an empty table. Configurations and checkpoints do not know of each other: a restart finds it in the next
-    /// checkpoint if the configuration has it, too.
+    /// Adds an empty table. The configuration does not change: a restart restores the table from the next checkpoint
+    /// only if the configuration has it, too.
     ///
     /// # Errors
     /// `InvalidArgument` for rules out of range, or a name that another table has; `Exhausted` beyond
@@ -73,7 +73,7 @@ impl Engine {
         let table = TableHandle::empty(config, Vec::new(), rng, self.bound());
         let table = table.map_err(|source| EngineError::Rules { source })?;
         for core in self.disk_tier().map(|_| table.cores()).unwrap_or_default() {
-            // Each core is fresh, so that its cell is empty.
+            // Each core is new, so its cell is empty.
             let _ = self.disk_tier().map(|tier| core.shared.disk_tier.set(Arc::clone(tier)));
         }
         self.catalogue().add(table)?;
@@ -81,10 +81,10 @@ impl Engine {
         Ok(())
     }
 
-    /// Drops a table with all its items. What waits for it fails, and so does whatever comes later.
+    /// Drops a table with all its items. Waiting and later operations on it fail.
     ///
     /// # Errors
-    /// `NotFound` for an unknown table, `InvalidArgument` for the only one.
+    /// `NotFound` for an unknown table, `InvalidArgument` for the last one.
     pub fn drop_table(&self, name: &str, who: &Arc<str>) -> Result<(), EngineError> {
         let table = self.catalogue().remove(name)?;
         let items = table.cores().iter().map(|core| core.info().current_size).sum();
@@ -94,7 +94,7 @@ impl Engine {
         Ok(())
     }
 
-    /// [Resets](TableHandle::reset) a table, and logs it.
+    /// [Resets](TableHandle::reset) a table and logs it.
     ///
     /// # Errors
     /// `NotFound` for an unknown table, `Closed` for a closed one.
@@ -106,7 +106,7 @@ impl Engine {
         Ok(())
     }
 
-    /// The last changes of tables, the oldest first; at most [`MAX_LISTED_CHANGES`](crate::limits::MAX_LISTED_CHANGES).
+    /// The latest changes of tables, oldest first; at most [`MAX_LISTED_CHANGES`](crate::limits::MAX_LISTED_CHANGES).
     #[must_use]
     pub fn changes(&self) -> Vec<LoggedChange> {
         self.change_log().list()
@@ -132,7 +132,7 @@ fn items_of(count: u64) -> String {
 }
 
 impl TableCore {
-    /// What is other than before: the rule, and its old and its new value.
+    /// The changes: each rule with its old and its new value.
     fn change_rules(&self, change: &TableChange) -> Result<Vec<(&'static str, String, String)>, EngineError> {
         self.change(|it| {
             it.check_open()?;
@@ -147,7 +147,7 @@ impl TableCore {
         self.change(|it| it.state.table.shrink(most, &mut it.state.rng, &mut it.after.freed))
     }
 
-    /// Drops the items, of a table that has ended.
+    /// Drops the items of a closed table.
     fn empty(&self) {
         self.change(|it| it.state.table.reset(&mut it.after.freed));
     }

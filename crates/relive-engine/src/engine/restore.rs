@@ -1,4 +1,4 @@
-//! An engine that begins with the tables of a snapshot.
+//! Builds an engine from a snapshot.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,16 +13,15 @@ use crate::catalogue::TableHandle;
 use crate::error::BuildError;
 use crate::memory::Memory;
 
-/// Whose rules a restored table has.
+/// Which rules a restored table uses.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Rules {
-    /// Those of the snapshot, as with dm-reverb: a restart goes on as if there had been none. Only `WithoutReplacement`
-    /// stays where the snapshot says `Uniform`, which is what dm-reverb's files have to call it, `max_bytes` where the
-    /// snapshot has none, and the number of shards.
+    /// Those of the snapshot, as with dm-reverb: the table continues as before the restart. The following keep their
+    /// configured values: `WithoutReplacement` where the snapshot says `Uniform` (dm-reverb's files cannot express it),
+    /// `max_bytes` where the snapshot has none, the number of shards, `seed` and `allow_never_sampled`.
     #[default]
     Stored,
-    /// Those that the builder was given. Items beyond a smaller `max_size` or `max_bytes` leave by the remover's
-    /// choice.
+    /// Those of the builder. The remover evicts the items beyond a smaller `max_size` or `max_bytes`.
     Given,
 }
 
@@ -31,16 +30,16 @@ pub enum Rules {
 pub struct Restored {
     /// The engine.
     pub engine: Engine,
-    /// Where the builder was given other rules than the snapshot has, whichever of them count now.
+    /// The differences between the builder's and the snapshot's rules, whichever the tables use now.
     pub differences: Vec<Difference>,
 }
 
 impl EngineBuilder {
-    /// Makes the engine with the state that `snapshot` has for each of the tables. Tables that it does not have are
+    /// Builds the engine with the state that `snapshot` has for each table. Tables that are not in the snapshot are
     /// empty.
     ///
-    /// Keys, priorities, counts of samples and times of insertion stay as they were, and so do the counters. The rate
-    /// limiters are not asked. Extensions are told by [`Extension::on_restore`].
+    /// Keys, priorities, counts of samples, times of insertion and the counters stay as they were. The rate limiters do
+    /// not apply. Extensions are notified through [`Extension::on_restore`].
     ///
     /// ```
     /// use relive_engine::{Engine, Rules};
@@ -56,8 +55,7 @@ impl EngineBuilder {
     /// ```
     ///
     /// # Errors
-    /// As [`build`](Self::build); a table of the snapshot that the builder was not given; a state that no table can be
-    /// in.
+    /// As [`build`](Self::build); a table of the snapshot that the builder does not have; an impossible state.
     pub fn build_from(self, snapshot: Snapshot, rules: Rules) -> Result<Restored, BuildError> {
         let Snapshot { tables, ledger } = snapshot;
         self.check_known(&tables)?;
@@ -96,7 +94,7 @@ impl EngineBuilder {
     }
 }
 
-/// What dm-reverb's files have no words for, and what is no state of a table.
+/// Keeps the rules that dm-reverb's files cannot express, and the settings that are not part of a table's state.
 fn keep_what_cannot_be_stored(stored: &mut TableConfig, given: &TableConfig) {
     for (stored, given) in [(&mut stored.sampler, given.sampler), (&mut stored.remover, given.remover)] {
         if *stored == SelectorKind::Uniform && given == SelectorKind::WithoutReplacement {

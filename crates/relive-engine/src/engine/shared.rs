@@ -1,4 +1,4 @@
-//! A set of tables under one roof.
+//! A set of tables.
 
 use std::sync::{Arc, OnceLock};
 
@@ -12,25 +12,25 @@ use crate::error::EngineError;
 use crate::memory::{DiskTier, Memory};
 use crate::sync::Mutex;
 
-/// The tables of a server, and the account of its chunks. Cheap to clone.
+/// The tables of a server, and the ledger of its chunks. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Engine {
     inner: Arc<Inner>,
 }
 
-/// What the clones of an engine share.
+/// The data that the clones of an engine share.
 #[derive(Debug)]
 pub(super) struct Inner {
     pub(super) tables: Arc<Catalogue>,
     pub(super) memory: Arc<Memory>,
-    /// Random streams for tables to come.
+    /// Random streams for future tables.
     pub(super) seeds: Mutex<Xoshiro256PlusPlus>,
     pub(super) disk_tier: OnceLock<Arc<DiskTier>>,
     pub(super) changes: ChangeLog,
-    /// Held while the tables are captured, which one caller does at a time.
+    /// Held during a capture of the tables; one runs at a time.
     pub(super) capture_turn: Mutex<()>,
     pub(super) checkpoints: Option<Checkpoints>,
-    /// Where the snapshot came from that this was made of.
+    /// The location of the snapshot that the engine was built from.
     pub(super) loaded: Option<String>,
 }
 
@@ -46,19 +46,18 @@ impl Engine {
     /// The table `name`.
     ///
     /// # Errors
-    /// There is none of this name; the error lists those there are.
+    /// No table has this name; the error lists the existing ones.
     pub fn table(&self, name: &str) -> Result<TableHandle, EngineError> {
         self.inner.tables.get(name).ok_or_else(|| self.inner.tables.unknown(name))
     }
 
-    /// Every table that there is at this moment, in the order in which they came: whoever locks several takes them in
-    /// it.
+    /// The current tables, in the order of their addition. A caller that locks several must lock them in this order.
     #[must_use]
     pub fn tables(&self) -> Arc<[TableHandle]> {
         self.inner.tables.all()
     }
 
-    /// Counts how often tables were added and dropped.
+    /// The number of times that a table was added or dropped.
     #[must_use]
     pub fn tables_version(&self) -> u64 {
         self.inner.tables.version()
@@ -80,7 +79,7 @@ impl Engine {
         &self.inner.changes
     }
 
-    /// The account of every live chunk made with it.
+    /// The ledger of every live chunk that was created with it.
     #[must_use]
     pub fn ledger(&self) -> &Arc<Ledger> {
         self.bound().ledger()
@@ -103,8 +102,8 @@ impl Engine {
         &self.inner.memory
     }
 
-    /// Closes every table; see [`TableHandle::close`]. Who waits for memory goes on, and finds the tables closed. No
-    /// checkpoint is due any more; [`shut_down`](Self::shut_down) writes a last one.
+    /// Closes every table; see [`TableHandle::close`]. Writers that wait for memory proceed and find the tables closed.
+    /// No more checkpoints are due; [`shut_down`](Self::shut_down) writes a last one.
     pub fn close(&self) {
         self.inner.tables.close().iter().for_each(TableHandle::close);
         self.bound().close();

@@ -1,4 +1,4 @@
-//! All tables at one moment, collected while they go on.
+//! A snapshot of all tables at one moment, collected while they stay in use.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use crate::limits::{CAPTURE_BEFORE_YIELD, SLOTS_PER_LOCK};
 use crate::sync::wall_clock;
 use crate::table::{State, TableCore};
 
-/// A snapshot whose items are in no order yet, and what it has cost others.
+/// A snapshot with unsorted items, and the pauses that it caused.
 pub(crate) struct Captured {
     pub(crate) snapshot: Snapshot,
     /// The longest time for which a table was locked.
@@ -19,12 +19,12 @@ pub(crate) struct Captured {
 }
 
 impl Engine {
-    /// Every table at one and the same moment, items in the order of their insertion.
+    /// Returns all tables as of one moment, with items in insertion order.
     ///
-    /// The tables go on meanwhile. They are locked together for as long as it takes to remember where each of them
-    /// stands, whatever is in them; then references to their items are collected, about a thousand under one lock. What
-    /// inserts and sample requests wait for is no part of a snapshot, nor is what an extension has asked for in another
-    /// table and is not done yet. Of two calls at once the second waits for the first.
+    /// The tables stay in use. All of them are locked together only while their positions are recorded, which does not
+    /// depend on their content; references to their items are then collected, about a thousand under one lock. A
+    /// snapshot does not contain waiting inserts and sample requests, or operations that an extension requested in
+    /// another table and that are not done yet. Of two concurrent calls, the second waits for the first.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         let mut snapshot = self.capture().snapshot;
@@ -32,7 +32,7 @@ impl Engine {
         snapshot
     }
 
-    /// The same with the items in no order: sorting them takes as long as collecting them, and wants no lock.
+    /// The same with unsorted items: sorting takes as long as collecting and needs no lock.
     pub(crate) fn capture(&self) -> Captured {
         let _turn = self.capture_turn().lock();
         let tables = self.tables();
@@ -55,12 +55,12 @@ impl Engine {
     }
 }
 
-/// Begins a capture of every table while all of them are locked.
+/// Begins a capture of all tables while all of them are locked.
 fn cut(cores: &[TableCore], pauses: &mut Pauses) -> Vec<TableSnapshot> {
     let mut snapshots = Vec::with_capacity(cores.len());
     let mut locked = Vec::with_capacity(cores.len());
     let mut since = None;
-    // Whoever else holds several of these locks takes them in the same order.
+    // All code that holds several of these locks takes them in the same order.
     for core in cores {
         locked.push(core.shared.state.lock());
         since.get_or_insert_with(Instant::now);
@@ -71,11 +71,11 @@ fn cut(cores: &[TableCore], pauses: &mut Pauses) -> Vec<TableSnapshot> {
     snapshots
 }
 
-/// Collects the items of a table whose capture has begun, and ends the capture.
+/// Collects the items of a table whose capture has begun, then ends the capture.
 fn collect(table: &TableCore, snapshot: &mut TableSnapshot, pauses: &mut Pauses) {
     let items = snapshot.counters.inserts.saturating_sub(snapshot.counters.deletes);
     snapshot.items.reserve_exact(usize::try_from(items).unwrap_or(0));
-    // Those of the slots, and as many that were changed meanwhile: no memory is taken under the lock.
+    // Room for the slots, and for as many items that were changed meanwhile: nothing is allocated under the lock.
     let mut piece: Vec<StoredItem> = Vec::with_capacity(2 * SLOTS_PER_LOCK);
     loop {
         let mut state = table.shared.state.lock();
@@ -93,7 +93,7 @@ fn collect(table: &TableCore, snapshot: &mut TableSnapshot, pauses: &mut Pauses)
     }
 }
 
-/// Ends all captures even if one of them panics: a table in which a capture runs keeps what it removes.
+/// Ends all captures even after a panic: a table under capture keeps its removed items.
 struct EndCaptures<'a>(&'a [TableCore]);
 
 impl Drop for EndCaptures<'_> {
@@ -105,10 +105,10 @@ impl Drop for EndCaptures<'_> {
     }
 }
 
-/// How long others were held up.
+/// The pauses of other threads.
 struct Pauses {
     longest: Duration,
-    /// When this thread last let others run.
+    /// When this thread last yielded.
     yielded: Instant,
 }
 
@@ -123,7 +123,7 @@ impl Pauses {
         self.longest = self.longest.max(since.map_or(Duration::ZERO, |since| since.elapsed()));
     }
 
-    /// Gives the processor away while no lock is held, before the system takes it away while one is.
+    /// Yields the processor while no lock is held, before the system preempts the thread while it holds one.
     fn make_room(&mut self) {
         if self.yielded.elapsed() >= CAPTURE_BEFORE_YIELD {
             std::thread::yield_now();

@@ -1,8 +1,8 @@
-//! The bound on what all chunks of an engine take in memory: writers wait before it, and in the end they are told.
+//! The bound on the memory of an engine's chunks: writers wait at it, and eventually fail.
 //!
-//! What counts are the chunks themselves, wherever they lie: in tables, with streams that bring them, with readers that
-//! have not let go of them. So writers are asked to wait before they bring chunks ([`MemoryGate`](crate::MemoryGate)),
-//! not when they insert items.
+//! The bound counts the chunks themselves, wherever they are: in tables, in the streams that send them, or with readers
+//! that still hold them. Writers therefore wait before they send chunks ([`MemoryGate`](crate::MemoryGate)), not when
+//! they insert items.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -18,17 +18,17 @@ use super::status::{MemoryStatus, MemoryWaiter};
 use crate::limits::{MAX_LISTED_WAITERS, MEMORY_RECHECK, MEMORY_RECHECK_PER_WAITER};
 use crate::sync::Mutex;
 
-/// The account of all chunks, its bound, and who waits for it.
+/// The ledger of all chunks, its bound, and the writers that wait for memory.
 #[derive(Debug)]
 pub(crate) struct Memory {
     ledger: Arc<Ledger>,
     pub(crate) max_bytes: Option<u64>,
-    /// Where writers wait: at the bound, or before it where a disk tier needs the rest.
+    /// Where writers wait: at the bound, or below it where a disk tier needs the rest.
     pub(crate) gate_bytes: Option<u64>,
-    /// Bytes that writers are about to bring.
+    /// Bytes that writers are about to send.
     reserved_bytes: AtomicU64,
     pub(crate) longest_wait: Duration,
-    /// Number of waiters, to be looked at without the lock.
+    /// Number of waiters, readable without the lock.
     waiting: AtomicUsize,
     closed: AtomicBool,
     waiters: Mutex<Waiters>,
@@ -37,7 +37,7 @@ pub(crate) struct Memory {
 #[derive(Debug, Default)]
 struct Waiters {
     next_id: u64,
-    /// In the order of their coming.
+    /// In order of arrival.
     queue: VecDeque<Waiter>,
 }
 
@@ -46,7 +46,7 @@ struct Waiter {
     id: u64,
     who: Arc<str>,
     since: Instant,
-    /// Taken when it is woken, so that the next one is woken after it.
+    /// Taken on wake-up, so that the next wake-up goes to the next waiter.
     waker: Option<Waker>,
 }
 
@@ -74,7 +74,7 @@ impl Memory {
         &self.ledger
     }
 
-    /// Wakes the first waiter that is not awake yet, if there is room. Called where chunks may have been freed; no
+    /// Wakes the first waiter that is still asleep if memory is available. Called where chunks may have been freed; no
     /// table may be locked.
     pub(crate) fn freed(&self) {
         if self.waiting.load(Ordering::Relaxed) == 0 || !self.is_open() {
@@ -86,7 +86,7 @@ impl Memory {
         }
     }
 
-    /// Lets everybody through: closed tables refuse by themselves.
+    /// Opens the gate for all writers: closed tables refuse inserts themselves.
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::Relaxed);
         let wakers: Vec<Waker> =
@@ -115,30 +115,30 @@ impl Memory {
         }
     }
 
-    /// Whether writers may go on now.
+    /// Whether writers may proceed now.
     pub(crate) fn is_open(&self) -> bool {
         self.is_open_beside(0)
     }
 
-    /// Whether a writer may go on which has brought `own_bytes` that are in no table.
+    /// Whether a writer that has sent `own_bytes` that are in no table may proceed.
     pub(crate) fn is_open_beside(&self, own_bytes: u64) -> bool {
         let taken = || self.ledger.snapshot().resident_bytes() + self.reserved_bytes.load(Ordering::Relaxed);
         let within = |max| taken().saturating_sub(own_bytes) <= max;
         self.gate_bytes.is_none_or(within) || self.closed.load(Ordering::Relaxed)
     }
 
-    /// Counts `bytes` that a writer is about to bring.
+    /// Counts `bytes` that a writer is about to send.
     pub(crate) fn reserve(&self, bytes: u64) {
         self.reserved_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Takes a [`reserve`](Self::reserve) back.
+    /// Reverts a [`reserve`](Self::reserve).
     pub(crate) fn unreserve(&self, bytes: u64) {
         self.reserved_bytes.fetch_sub(bytes, Ordering::Relaxed);
         self.freed();
     }
 
-    /// Puts a writer at the end of the queue; its number there.
+    /// Appends a writer to the queue; returns its number.
     pub(crate) fn enter(&self, who: &Arc<str>, since: Instant) -> u64 {
         let mut waiters = self.waiters.lock();
         let id = waiters.next_id;
@@ -165,7 +165,8 @@ impl Memory {
         self.waiting.store(waiters.queue.len(), Ordering::Relaxed);
     }
 
-    /// Time between two looks of a waiter: the more there are, the longer, so that all of them together cost little.
+    /// Time between two checks of a waiter. It grows with the number of waiters, so that all checks together cost
+    /// little.
     pub(crate) fn recheck_after(&self) -> Duration {
         let waiting = u32::try_from(self.waiting.load(Ordering::Relaxed)).unwrap_or(u32::MAX);
         MEMORY_RECHECK + MEMORY_RECHECK_PER_WAITER.saturating_mul(waiting)

@@ -1,4 +1,4 @@
-//! The disk tier as tables and readers see it: what lies on disk, what has come back, and who is told to make room.
+//! The disk tier as tables and readers use it: chunks on disk, chunks read back, and the thread that frees memory.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -16,7 +16,7 @@ pub(crate) struct DiskTier {
     pub(crate) returned: Returned,
     pub(crate) marks: Marks,
     ledger: Arc<Ledger>,
-    /// Why the last try to store failed.
+    /// Why the last attempt to store failed.
     failure: Mutex<Option<String>>,
     is_asked: AtomicBool,
     is_ended: AtomicBool,
@@ -38,25 +38,25 @@ impl DiskTier {
         })
     }
 
-    /// Has `thread` do the work from now on.
+    /// Makes `thread` do the work from now on.
     pub(crate) fn served_by(&self, thread: Thread) {
         let _ = self.thread.set(thread);
         self.check_budget();
     }
 
-    /// Has the thread work if memory is over the budget. Called after every change of a table.
+    /// Wakes the thread if memory is over the budget. Called after every change of a table.
     pub(crate) fn check_budget(&self) {
         if self.resident_bytes() > self.marks.begin_bytes && !self.is_asked.swap(true, Ordering::AcqRel) {
             self.unpark();
         }
     }
 
-    /// Notes that the thread has begun to work: whoever asks from now on asks anew.
+    /// Records that the thread has begun to work: later requests wake it again.
     pub(crate) fn begin_work(&self) {
         self.is_asked.store(false, Ordering::Release);
     }
 
-    /// Whether the thread is to end.
+    /// Whether the thread should end.
     pub(crate) fn is_ended(&self) -> bool {
         self.is_ended.load(Ordering::Acquire)
     }
@@ -67,7 +67,7 @@ impl DiskTier {
         }
     }
 
-    /// Why chunks stay in memory that should not.
+    /// Why chunks stay in memory although they should move.
     pub(crate) fn failure(&self) -> Option<String> {
         self.failure.lock().clone()
     }
@@ -76,29 +76,29 @@ impl DiskTier {
         self.ledger.snapshot().resident_bytes()
     }
 
-    /// Has chunks leave that need not be written, so that `bytes` can come back. Whoever brings much himself makes room
-    /// himself: the thread may be busy writing, and memory that was just freed is the first to be taken again.
+    /// Drops chunks from memory that are already on disk, so that `bytes` can be read back. A large read makes its own
+    /// room: the thread may be busy writing, and the allocator reuses freshly freed memory first.
     pub(super) fn make_room(&self, bytes: u64) {
         let resident = self.resident_bytes() + bytes;
         let beyond = resident.saturating_sub(self.marks.begin_bytes);
         let share = match resident > self.marks.gate_bytes {
             true => beyond,
-            // The rest is left to the thread, which also takes what was never away.
+            // The thread does the rest; it also moves chunks that were never on disk.
             false => part(beyond, self.returned.size_bytes(), resident),
         };
         if share > 0 {
-            // A failure is noted, and leaves them where they are.
+            // A failure is recorded; the chunks stay where they are.
             self.store_all(&self.returned.take(share));
         }
     }
 
-    /// Moves chunks to disk; false, and noted, if the store fails.
+    /// Moves chunks to disk; returns false and records the failure if the store fails.
     pub(crate) fn store_all(&self, chunks: &[Arc<Chunk>]) -> bool {
         if chunks.is_empty() {
             return true;
         }
         let stored = self.store.store(chunks);
-        // Somebody had them at hand at the last moment.
+        // A reader took them at the last moment.
         let stay = |chunk: &&Arc<Chunk>| chunk.is_resident() && chunk.is_stored();
         let stayed: Vec<Arc<Chunk>> = chunks.iter().filter(stay).cloned().collect();
         self.returned.push(&stayed);
@@ -108,7 +108,7 @@ impl DiskTier {
                 true
             }
             Err(error) => {
-                // Each further try would say the same.
+                // Each further attempt would log the same.
                 if self.failure.lock().replace(error.to_string()).is_none() {
                     tracing::error!(%error, "chunks cannot be moved to disk and stay in memory");
                 }
@@ -118,14 +118,14 @@ impl DiskTier {
     }
 }
 
-/// The part of `whole` that `of` is of `all`.
+/// The part of `whole` that is proportional to `of` out of `all`.
 pub(crate) fn part(whole: u64, of: u64, all: u64) -> u64 {
     let part = u128::from(whole) * u128::from(of) / u128::from(all.max(1));
     u64::try_from(part).unwrap_or(whole).min(whole)
 }
 
 impl Drop for DiskTier {
-    /// The thread looks once more and finds that there is nothing left.
+    /// The thread checks once more and finds that nothing is left.
     fn drop(&mut self) {
         self.is_ended.store(true, Ordering::Release);
         self.unpark();

@@ -1,4 +1,4 @@
-//! Bringing back what was sampled.
+//! Reads sampled data back from disk.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -13,7 +13,7 @@ use tokio::task::JoinHandle;
 use super::disk_tier::DiskTier;
 use crate::error::EngineError;
 
-/// Samples whose data is being read from disk, on a thread that may be blocked.
+/// Samples whose data is being read from disk, on a thread that may block.
 #[derive(Debug)]
 pub(crate) struct Fetch {
     table: String,
@@ -22,10 +22,10 @@ pub(crate) struct Fetch {
 }
 
 impl DiskTier {
-    /// The samples, if all their data is in memory, where it stays for as long as they live.
+    /// Returns the samples if all their data is in memory, where it stays while they live.
     ///
     /// # Errors
-    /// The reading of the rest, which has begun.
+    /// Otherwise, returns the read of the rest, which has begun.
     pub(crate) fn fetch(
         self: &Arc<Self>,
         table: &str,
@@ -40,7 +40,7 @@ impl DiskTier {
         Err(Fetch { table: table.to_owned(), samples, reading })
     }
 
-    /// Reads chunks into memory, after others have made room for them.
+    /// Reads chunks into memory after making room for them.
     fn bring_back(&self, chunks: &[Arc<Chunk>]) -> Result<Vec<Bytes>, ColdError> {
         self.make_room(chunks.iter().map(|chunk| chunk.size_bytes()).sum());
         let read = self.store.fetch(chunks);
@@ -51,7 +51,7 @@ impl DiskTier {
     }
 }
 
-/// Keeps the samples' data in memory; gives what is not there.
+/// Keeps the samples' data in memory; returns the chunks that are not there.
 fn keep(samples: &mut [Sampled]) -> Vec<Arc<Chunk>> {
     let mut all_away = Vec::new();
     for sample in samples {
@@ -63,12 +63,12 @@ fn keep(samples: &mut [Sampled]) -> Vec<Arc<Chunk>> {
 }
 
 impl Fetch {
-    /// How many samples it is about.
+    /// The number of samples.
     pub(crate) fn len(&self) -> usize {
         self.samples.len()
     }
 
-    /// The samples, whether or not their data has come.
+    /// The samples, whether or not their data has been read.
     pub(crate) fn into_samples(self) -> Vec<Sampled> {
         self.samples
     }
@@ -82,8 +82,8 @@ impl Future for Fetch {
         let read = read.unwrap_or_else(|broken| Err(Box::new(broken)));
         Poll::Ready(match read {
             Ok(frames) => {
-                // As long as the frames are there, all that was read is in memory. What the store does not have is read
-                // where it is.
+                // While the frames live, all data that was read is in memory. Chunks that the store lacks are read
+                // where they are.
                 keep(&mut self.samples);
                 drop(frames);
                 Ok(std::mem::take(&mut self.samples))

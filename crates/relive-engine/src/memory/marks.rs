@@ -1,18 +1,18 @@
-//! What a budget is divided into.
+//! The thresholds within a budget.
 
-/// Where chunks begin and end to leave memory, and where writers wait.
+/// When chunks start and stop moving to disk, and when writers wait.
 ///
-/// The budget is what the process may take for chunks, which is more than the bytes of their frames: allocators round
-/// sizes up, and keep what was freed a moment ago; chunks still come in while others are being written. A process with
-/// 1.9 GB of frames of 40 kB, and 200,000 chunks in all, had 2.2 GB. So chunks begin to leave well before the budget is
+/// The budget is the memory that the process may use for chunks, which exceeds the bytes of their frames: allocators
+/// round sizes up and retain freed memory, and chunks still arrive while others are written. A process with 1.9 GB of
+/// frames of 40 kB, and 200,000 chunks in all, had 2.2 GB. Chunks therefore start to move well before the budget is
 /// used up.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Marks {
-    /// From here on, chunks leave.
+    /// Above this, chunks move to disk.
     pub(crate) begin_bytes: u64,
-    /// Here, no more leave. What lies between keeps the hand from starting for every insert.
+    /// Down to this, chunks move. The gap keeps the hand from starting for every insert.
     pub(crate) end_bytes: u64,
-    /// From here on, writers wait, and whoever reads chunks back makes all of the room for them.
+    /// Above this, writers wait, and reads from disk make all of the room that they need.
     pub(crate) gate_bytes: u64,
 }
 

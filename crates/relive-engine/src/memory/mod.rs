@@ -1,5 +1,5 @@
-//! What the chunks of an engine take in memory: its bound, and the disk tier, where chunks beyond a budget lie until
-//! they are sampled.
+//! The memory of an engine's chunks: its bound, and the disk tier, which holds chunks beyond the budget until they are
+//! sampled.
 
 mod budget;
 mod disk_tier;

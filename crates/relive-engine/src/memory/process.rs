@@ -1,8 +1,8 @@
-//! What the system says about this process.
+//! The memory of this process.
 
-/// Bytes of memory that this process has (its resident set), as Linux tells; `None` on other systems.
+/// Resident set of this process in bytes, on Linux; `None` on other systems.
 ///
-/// Beside chunks that are tables' indexes, items, connections, code, and what the allocator keeps for later.
+/// Besides chunks, it includes the tables' indexes, items, connections, code, and memory that the allocator retains.
 #[must_use]
 pub fn process_bytes() -> Option<u64> {
     resident_set(&std::fs::read_to_string("/proc/self/status").ok()?)

@@ -1,4 +1,4 @@
-//! Chunks that have come back into memory, and can leave again without being written.
+//! Chunks that were read back into memory and can leave again without being written.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
@@ -7,13 +7,13 @@ use relive_tensor::Chunk;
 
 use crate::sync::Mutex;
 
-/// Chunks that are looked at under one lock.
+/// Chunks that are checked under one lock.
 const LOOKED_AT_ONCE: usize = 256;
 
-/// The chunks in the order in which they came. One that was read since it was last passed goes to the end once more, so
-/// the first to leave are those that nobody has read for longest.
+/// The chunks in the order in which they were read back. A chunk that was read since the last pass goes to the end once
+/// more, so the least recently read chunks leave first.
 ///
-/// It costs each of them 16 bytes. It may have chunks that are gone, or have left in another way; they are passed over.
+/// Each entry takes 16 bytes. Entries may refer to chunks that are gone or have left in another way; these are skipped.
 #[derive(Debug)]
 pub(crate) struct Returned(Mutex<Queue>);
 
@@ -21,7 +21,7 @@ pub(crate) struct Returned(Mutex<Queue>);
 struct Queue {
     entries: VecDeque<Entry>,
     size_bytes: u64,
-    /// Entries at which the ones that are worth nothing are cleared out.
+    /// The number of entries at which stale ones are removed.
     full: usize,
 }
 
@@ -36,7 +36,7 @@ impl Returned {
         Self(Mutex::new(Queue::default()))
     }
 
-    /// Bytes of the frames of all.
+    /// Bytes of all frames.
     pub(crate) fn size_bytes(&self) -> u64 {
         self.0.lock().size_bytes
     }
@@ -49,13 +49,13 @@ impl Returned {
         }
     }
 
-    /// Takes chunks of so many bytes that were not read lately and that nobody has at hand, if there are so many.
+    /// Takes up to `bytes` of chunks that were not read lately and that no reader holds.
     pub(crate) fn take(&self, bytes: u64) -> Vec<Arc<Chunk>> {
         let (mut taken, mut taken_bytes) = (Vec::new(), 0);
-        // Twice round, as the first time may only take the marks of what was read.
+        // Two passes: the first may only clear the marks of recent reads.
         let mut left = 2 * self.0.lock().entries.len();
         while left > 0 && taken_bytes < bytes {
-            // Dropped after the lock: it may be the last to have a chunk.
+            // Dropped after the lock is released: these may be the last references.
             let mut passed = Vec::with_capacity(LOOKED_AT_ONCE);
             let mut queue = self.0.lock();
             for _ in 0..LOOKED_AT_ONCE.min(left) {
@@ -93,7 +93,7 @@ impl Queue {
         entry.chunk.upgrade()
     }
 
-    /// Drops entries of chunks that are gone. Half of the entries are new each time, so that it costs each a constant.
+    /// Drops entries of chunks that are gone. Half of the entries are new each time, so the amortized cost is constant.
     fn clear_out(&mut self) {
         self.entries.retain(|entry| entry.chunk.strong_count() > 0);
         self.size_bytes = self.entries.iter().map(|entry| u64::from(entry.size_bytes)).sum();

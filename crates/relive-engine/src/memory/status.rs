@@ -1,40 +1,40 @@
-//! What an engine says about its memory, and the texts for it.
+//! The memory status of an engine, and its texts.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use relive_tensor::LedgerSnapshot;
 
-/// What an engine's chunks take, and who waits for less.
+/// The memory of an engine's chunks, and the writers that wait for it.
 #[derive(Debug, Clone)]
 pub struct MemoryStatus {
     /// All live chunks, each counted once.
     pub chunks: LedgerSnapshot,
     /// The bound on the bytes that are in memory.
     pub max_bytes: Option<u64>,
-    /// The bytes in memory from which on writers wait: the bound, or a sixteenth less where there is a disk tier.
+    /// The bytes in memory at which writers wait: the bound, or a sixteenth less with a disk tier.
     pub gate_bytes: Option<u64>,
-    /// Bytes that writers are about to bring, which have a place within the bound already.
+    /// Bytes that writers are about to send, already counted against the bound.
     pub reserved_bytes: u64,
-    /// Writers that wait for memory, the longest waiting first.
+    /// Writers that wait for memory, longest wait first.
     pub waiters: Vec<MemoryWaiter>,
     /// Waiters beyond the ones listed.
     pub waiters_not_listed: usize,
-    /// Why chunks could not be moved to disk when that was last tried; they stay in memory.
+    /// Why the last attempt to move chunks to disk failed; they stay in memory.
     pub spill_error: Option<String>,
 }
 
 /// A writer that waits for memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MemoryWaiter {
-    /// Who waits, as given with the gate.
+    /// The writer, as named when its gate was created.
     pub who: Arc<str>,
-    /// For how long.
+    /// How long it has waited.
     pub waiting: Duration,
 }
 
 impl MemoryStatus {
-    /// What the waiters wait for, for people.
+    /// The condition that the waiters wait for, as text.
     #[must_use]
     pub fn reason(&self) -> String {
         let limit = limit(self.max_bytes, self.gate_bytes);
@@ -51,7 +51,7 @@ impl MemoryStatus {
     }
 }
 
-/// A bound for people.
+/// The bound as text.
 pub(crate) fn limit(max_bytes: Option<u64>, gate_bytes: Option<u64>) -> String {
     match (max_bytes, gate_bytes) {
         (Some(max), Some(gate)) if gate < max => {
@@ -62,7 +62,7 @@ pub(crate) fn limit(max_bytes: Option<u64>, gate_bytes: Option<u64>) -> String {
     }
 }
 
-/// A number of bytes for people: `7.9 GB`.
+/// A number of bytes as text: `7.9 GB`.
 pub(crate) fn bytes(number: u64) -> String {
     const UNITS: [&str; 6] = ["kB", "MB", "GB", "TB", "PB", "EB"];
     let (mut value, mut unit) = (number as f64, "B");

@@ -1,4 +1,4 @@
-//! Inserting into shards.
+//! Inserts items into shards.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use super::sharded::ShardedTable;
 use crate::error::EngineError;
 use crate::table::{Accepted, Confirmations};
 
-/// Items that are brought together to their shards, for each shard: few enough that most shards take theirs under one
+/// Items per shard that are collected before they are inserted: few enough that most shards insert theirs under one
 /// lock.
 const STAGE_PER_SHARD: usize = 32;
 
@@ -34,7 +34,7 @@ impl ShardedTable {
                 self.insert_several(items, who, confirmations, confirmed)
             }
         };
-        // Also those of a stage that was refused in part.
+        // Also after a stage that was refused in part.
         self.serve_waiters();
         accepted
     }
@@ -57,8 +57,8 @@ impl ShardedTable {
         accepted
     }
 
-    /// The items that can be inserted in any order. One that is refused for its priority comes alone, so that what was
-    /// before it is inserted, and what is behind it is not.
+    /// The items that can be inserted in any order. An item with a refused priority comes alone, so that the items
+    /// before it are inserted and those after it are not.
     fn stage(&self, first: NewItem, items: &mut std::iter::Peekable<impl Iterator<Item = NewItem>>) -> Stage {
         let is_first_accepted = self.accepts(first.priority);
         let mut stage = Stage::new();
@@ -93,22 +93,22 @@ impl ShardedTable {
             }
         }
         if accepted.deferred == 0 {
-            // In the order in which they came.
+            // In the order of arrival.
             confirmed.truncate(before);
             confirmed.extend(keys);
         }
         Ok(accepted)
     }
 
-    /// Every shard once. Who comes with several items begins with that of the first, so that not all who come at once
-    /// go to the same.
+    /// Every shard once. A batch begins with the shard of its first item, so that concurrent callers do not start at
+    /// the same shard.
     pub(super) fn beginning_with(&self, first: usize) -> impl Iterator<Item = usize> {
         (first..self.cores.len()).chain(0..first)
     }
 }
 
 impl Accepted {
-    /// Of two runs together.
+    /// Combines two runs.
     fn and(self, more: Self) -> Self {
         Self { deferred: self.deferred + more.deferred, saturated: self.saturated || more.saturated }
     }

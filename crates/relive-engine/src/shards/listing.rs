@@ -1,4 +1,4 @@
-//! Looking at items that lie in shards.
+//! Lists the items of shards.
 
 use relive_table::Sampled;
 
@@ -24,7 +24,7 @@ impl ShardedTable {
         page
     }
 
-    /// The items of these keys, wherever their data lies.
+    /// The items of these keys, wherever their data is.
     pub(crate) fn look_up(&self, keys: &[u64]) -> Vec<Option<Sampled>> {
         let mut found: Vec<Option<Sampled>> = keys.iter().map(|_| None).collect();
         for (shard, core) in self.cores.iter().enumerate() {

@@ -1,12 +1,12 @@
-//! Tables in several shards: one name, and behind it cores that do not know of each other.
+//! Tables in several shards: one name, backed by independent cores.
 //!
-//! An item lies in the shard that its key says ([`placement`]). Inserts, updates and deletes go to that shard and take
-//! nothing but its lock. A batch of samples draws for each sample the shard, by the weights that the shards tell after
-//! each change ([`weights`]), and then takes each shard's part under its lock ([`sample`]). Requests that find too few
-//! items wait in one queue for all shards ([`waiting`]).
+//! An item's key determines its shard ([`placement`]). Inserts, updates and deletes lock only that shard. A batch of
+//! samples draws the shard of each sample by the weights that the shards publish after each change ([`weights`]), and
+//! then takes each shard's part under its lock ([`sample`]). Requests that find too few items wait in one queue for all
+//! shards ([`waiting`]).
 //!
-//! Who holds the lock of the queue may take locks of shards, one after the other; who holds the lock of a shard takes
-//! neither the queue's nor another shard's, but for those who take all of them in their order.
+//! The holder of the queue's lock may take the locks of shards, one after the other. The holder of a shard's lock takes
+//! neither the queue's lock nor another shard's, except for code that takes all shards' locks in order.
 
 mod insert;
 mod listing;

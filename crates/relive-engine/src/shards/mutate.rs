@@ -1,11 +1,11 @@
-//! Changing priorities in shards, and deleting.
+//! Updates priorities in shards, and deletes items.
 
 use super::sharded::ShardedTable;
 use crate::error::EngineError;
 use crate::table::{MUTATIONS_PER_LOCK, Mutation};
 
 impl ShardedTable {
-    /// See [`TableHandle::mutate`](crate::TableHandle::mutate). All that concerns one key happens in the order given.
+    /// See [`TableHandle::mutate`](crate::TableHandle::mutate). All mutations of one key happen in the given order.
     pub(crate) fn mutate(&self, mutations: impl IntoIterator<Item = Mutation>) -> Result<(), EngineError> {
         let mut mutations = mutations.into_iter().peekable();
         let mut stage: Vec<Mutation> = Vec::new();
@@ -19,7 +19,7 @@ impl ShardedTable {
             if stage.len() == MUTATIONS_PER_LOCK {
                 continue;
             }
-            // One that is refused, if there is such an item: what was before it is done, and what is behind it is not.
+            // A refused mutation of an existing item: the mutations before it are applied, and those after it are not.
             match mutations.next() {
                 Some(doubtful) => self.mutate_stage(&[doubtful])?,
                 None => return Ok(()),
@@ -27,7 +27,7 @@ impl ShardedTable {
         }
     }
 
-    /// Whether it may come before or after others of other keys.
+    /// Whether it may be reordered with mutations of other keys.
     fn can_wait(&self, mutation: &Mutation) -> bool {
         match *mutation {
             Mutation::Update { priority, .. } => self.accepts(priority),
@@ -35,7 +35,7 @@ impl ShardedTable {
         }
     }
 
-    /// Also of nothing: a closed table says so.
+    /// Also for an empty stage: a closed table reports an error.
     fn mutate_stage(&self, stage: &[Mutation]) -> Result<(), EngineError> {
         let place = |mutation: &Mutation| self.place(mutation.key());
         let places: Vec<usize> = stage.iter().map(place).collect();

@@ -1,9 +1,9 @@
-//! Which shard an item lies in, and how many items a shard takes.
+//! Maps items to shards, and bounds the items of each shard.
 
-/// The shard of an item, of `shards`.
+/// The shard of an item, out of `shards`.
 ///
-/// Keys are mostly drawn at random, but nobody says that they must be: a writer may count. So all bits are mixed (the
-/// last step of MurmurHash3), in another way than the shards' own tables of keys do it.
+/// Keys are usually random, but a writer may also count. All bits are therefore mixed (the last step of MurmurHash3),
+/// differently than in the shards' own hash tables.
 pub(super) fn shard_of(key: u64, shards: usize) -> usize {
     let mut mixed = key;
     mixed = (mixed ^ (mixed >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
@@ -13,8 +13,9 @@ pub(super) fn shard_of(key: u64, shards: usize) -> usize {
     usize::try_from(place).expect("the product's upper half is below the number of shards")
 }
 
-/// `max_size` divided among shards that hold so many items: evenly, but a shard that holds more than its part keeps it
-/// if the others can do with less, so that nothing leaves because of where keys lie. Each gets at least 1.
+/// Divides `max_size` among shards that hold `held` items: evenly, except that a shard that holds more than its part
+/// keeps its items if the others need less, so that the placement of keys alone evicts nothing. Each shard gets at
+/// least 1.
 pub(super) fn divide(max_size: u64, held: &[u64]) -> Vec<u64> {
     let least = least_sizes(max_size, held);
     let mut fullest_first: Vec<usize> = (0..least.len()).collect();
@@ -28,7 +29,8 @@ pub(super) fn divide(max_size: u64, held: &[u64]) -> Vec<u64> {
     sizes
 }
 
-/// What each shard needs, at least room for one item; together no more than `max_size`, which is at least their number.
+/// The minimum for each shard, at least one item; the sum is at most `max_size`, which is at least the number of
+/// shards.
 fn least_sizes(max_size: u64, held: &[u64]) -> Vec<u64> {
     let mut least = vec![1; held.len()];
     if held.iter().sum::<u64>() > max_size {

@@ -1,4 +1,4 @@
-//! The requests that wait for samples of a table in shards: plain data under one lock.
+//! The requests that wait for samples of a sharded table: plain data under one lock.
 
 use std::collections::VecDeque;
 
@@ -6,10 +6,10 @@ use crate::error::EngineError;
 use crate::sync::{AtomicUsize, Mutex, MutexGuard, Ordering};
 use crate::table::WaitingSample;
 
-/// Requests in the order in which they came.
+/// Requests in order of arrival.
 pub(super) struct Queue {
     waiting: Mutex<Waiting>,
-    /// How many wait, for those who do not take the lock.
+    /// The number of waiting requests, readable without the lock.
     count: AtomicUsize,
 }
 
@@ -19,7 +19,7 @@ pub(super) struct Waiting {
     pub(super) ended: Option<EngineError>,
 }
 
-/// The number of requests that have never waited.
+/// The number of a request that has never waited.
 pub(super) const NEVER_WAITED: u64 = 0;
 
 impl Queue {
@@ -32,12 +32,12 @@ impl Queue {
         self.waiting.lock()
     }
 
-    /// Whether nobody waits, as far as is known without the lock.
+    /// Whether no request waits, as far as is known without the lock.
     pub(super) fn is_empty(&self) -> bool {
         self.count.load(Ordering::Relaxed) == 0
     }
 
-    /// Tells those without the lock how many wait.
+    /// Publishes the number of waiting requests.
     pub(super) fn tell(&self, waiting: &Waiting) {
         self.count.store(waiting.requests.len(), Ordering::Relaxed);
     }

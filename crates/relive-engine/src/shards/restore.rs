@@ -1,4 +1,4 @@
-//! A table in shards, with the content of a table in any number of them.
+//! Restores a sharded table from a snapshot with any number of shards.
 
 use std::sync::Arc;
 
@@ -12,8 +12,8 @@ use super::sharded::{ShardedTable, rules_of_shard};
 use crate::memory::Memory;
 
 impl ShardedTable {
-    /// A table with this content. Tells also how many items have left: those beyond `max_size`, by the removers'
-    /// choices.
+    /// A table with this content, and the number of items that were evicted: those beyond `max_size`, by the removers'
+    /// choice.
     ///
     /// # Errors
     /// As [`Table::restored`].
@@ -39,7 +39,7 @@ impl ShardedTable {
     }
 }
 
-/// The shards see only their own items.
+/// Checks the order here: each shard sees only its own items.
 fn check_order(config: &TableConfig, items: &[StoredItem]) -> Result<(), RestoreError> {
     let sequence = |item: &StoredItem| item.data.sequence;
     match items.windows(2).find(|two| matches!(two, [a, b] if sequence(a) >= sequence(b))) {
@@ -51,7 +51,7 @@ fn check_order(config: &TableConfig, items: &[StoredItem]) -> Result<(), Restore
     }
 }
 
-/// The content by shards. What cannot be told apart any more is the first one's, so that the sums are right.
+/// Splits the content by shard. Counters that cannot be split go to the first shard, so that the sums are right.
 fn split(config: &TableConfig, content: TableSnapshot) -> Result<Vec<TableSnapshot>, RestoreError> {
     let TableSnapshot { counters, items, config: rules, .. } = content;
     let (inserts, deletes, held) = (counters.inserts, counters.deletes, items.len());

@@ -1,4 +1,4 @@
-//! Taking samples out of shards.
+//! Samples from shards.
 
 use rand_core::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -10,20 +10,20 @@ use super::weights::Weights;
 use crate::error::EngineError;
 use crate::table::{AfterUnlock, TableCore, WaitingSample, cost_bytes};
 
-/// How to learn what the shards have.
+/// How to learn the shards' sizes.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum SizesFrom {
-    /// By what they have told, which can be a moment old. Nothing is found where nobody says that there is something.
+    /// From the published values, which may be slightly stale. Nothing is sampled if no shard reports items.
     Published,
-    /// Under their locks, one after the other. Who finds nothing learns of whatever comes later.
+    /// Under the shards' locks, one after the other. If nothing is found, later changes will wake the request.
     Locked,
 }
 
-/// What is left to be done when no lock is held any more.
+/// Work left for after all locks are released.
 #[derive(Default)]
 pub(super) struct Unsettled(SmallVec<[(usize, AfterUnlock); 8]>);
 
-/// Samples of one shard that are to be brought into the order in which the shards were drawn.
+/// Samples of one shard, to be merged in the order in which the shards were drawn.
 type Taken = std::vec::IntoIter<Sampled>;
 
 impl Unsettled {
@@ -43,10 +43,10 @@ impl Unsettled {
 }
 
 impl ShardedTable {
-    /// Takes samples for a request until it is complete or there are no more.
+    /// Takes samples for a request until it is complete or no more are available.
     ///
-    /// They are taken in rounds: the shard of each sample is drawn by what all have at the beginning of the round. A
-    /// shard that then has fewer items than it was drawn for gives what it has, and the rest is drawn again.
+    /// Works in rounds: each sample's shard is drawn by the shards' weights at the beginning of the round. If a shard
+    /// then has fewer items than it was drawn for, it gives what it has, and the rest is drawn again.
     pub(super) fn take(
         &self,
         request: &mut WaitingSample,
@@ -68,7 +68,7 @@ impl ShardedTable {
                 request.taken_bytes += cost_bytes(&sampled.item.trajectory);
             }
             if round.is_err() {
-                // What was taken before the table was closed is handed over.
+                // Samples taken before the table was closed are handed over.
                 return if request.taken.is_empty() { round } else { Ok(()) };
             }
             if request.taken.len() == before && matches!(sizes, SizesFrom::Published) {
@@ -78,7 +78,7 @@ impl ShardedTable {
         Ok(())
     }
 
-    /// Takes a sample from each of the drawn shards, and appends them in this order.
+    /// Takes a sample from each drawn shard, and appends them in that order.
     fn take_round(
         &self,
         drawn: &[usize],
@@ -103,7 +103,7 @@ impl ShardedTable {
         outcome
     }
 
-    /// Takes up to so many samples from one shard, and says of them what holds in the whole table.
+    /// Takes up to `count` samples from one shard, with probabilities and sizes of the whole table.
     fn take_from(
         &self,
         shard: usize,
@@ -123,7 +123,7 @@ impl ShardedTable {
         Ok(())
     }
 
-    /// What the shards have; `None` if none of them gives a sample.
+    /// The shards' weights; `None` if no shard can give a sample.
     fn weights(&self, sizes: SizesFrom) -> Option<Weights> {
         match sizes {
             SizesFrom::Published => Some(Weights::published(self.published())),
@@ -139,8 +139,8 @@ impl ShardedTable {
         }
     }
 
-    /// How many samples the rate limiter allows in a row while the table holds so many items: as each may be the last
-    /// of its item, the table may be one item smaller after each.
+    /// The number of samples that the rate limiter allows in a row while the table holds `size` items: each sample may
+    /// be the last of its item, so the table may shrink by one after each.
     fn allowed(&self, size: u64) -> usize {
         let required = u64::try_from(self.config.rate_limiter.min_size_to_sample).unwrap_or(0).max(1);
         match size.checked_sub(required) {
@@ -150,7 +150,7 @@ impl ShardedTable {
         }
     }
 
-    /// What one sample waits for while the table holds so many items.
+    /// The condition that blocks one sample while the table holds `size` items.
     pub(super) fn shortfall(&self, size: u64) -> Option<Shortfall> {
         let required = self.config.rate_limiter.min_size_to_sample;
         let size = i64::try_from(size).unwrap_or(i64::MAX);

@@ -1,4 +1,4 @@
-//! The shards of a table, and what they have together.
+//! The shards of a table, and their common state.
 
 use std::sync::Arc;
 
@@ -19,14 +19,14 @@ use crate::table::{AfterUnlock, Change, Published, State, TableCore};
 
 /// A table in several shards.
 pub(crate) struct ShardedTable {
-    /// The rules of the whole.
+    /// The rules of the whole table.
     pub(super) config: Arc<TableConfig>,
     /// At least one.
     pub(super) cores: Vec<TableCore>,
     pub(super) queue: Queue,
     /// Gives each request for samples a random stream of its own.
     pub(super) rng: Mutex<Xoshiro256PlusPlus>,
-    /// What the shards count together. Whoever replaces it holds it before the locks of all shards.
+    /// The counters that the shards share. To replace it, lock it before all shards.
     common: Mutex<Common>,
 }
 
@@ -52,7 +52,7 @@ impl ShardedTable {
         Ok(Self::of(config, common, shards, rng, memory))
     }
 
-    /// The table of these shards.
+    /// The table made of these shards.
     pub(super) fn of(
         config: TableConfig,
         common: Common,
@@ -74,7 +74,7 @@ impl ShardedTable {
         &self.cores
     }
 
-    /// The core that keeps what the table has once.
+    /// The core that keeps the data that the table has only once.
     pub(crate) fn front(&self) -> &TableCore {
         self.cores.first().expect("a table has at least one shard")
     }
@@ -83,12 +83,12 @@ impl ShardedTable {
         shard_of(key, self.cores.len())
     }
 
-    /// The shard in which the item of this key lies, if there is one.
+    /// The core that holds the item of this key, if the item exists.
     pub(crate) fn core_of(&self, key: u64) -> &TableCore {
         self.cores.get(self.place(key)).unwrap_or(self.front())
     }
 
-    /// Whether the selectors take a priority, as far as that follows from the priority alone.
+    /// Whether the selectors accept a priority, as far as the priority alone decides it.
     pub(super) fn accepts(&self, priority: f64) -> bool {
         let Self { config, .. } = self;
         config.sampler.check_priority(priority).and(config.remover.check_priority(priority)).is_ok()
@@ -98,12 +98,12 @@ impl ShardedTable {
         self.cores.iter().filter_map(|core| core.shared.published.as_ref())
     }
 
-    /// All shards at one moment, in the order in which everybody takes several.
+    /// Locks all shards, in the order that all code uses.
     pub(super) fn lock_all(&self) -> SmallVec<[MutexGuard<'_, State>; 8]> {
         self.cores.iter().map(|core| core.shared.state.lock()).collect()
     }
 
-    /// See [`TableHandle::reset`](crate::TableHandle::reset). All shards at one moment.
+    /// See [`TableHandle::reset`](crate::TableHandle::reset). All shards are locked together.
     pub(crate) fn reset(&self) -> Result<(), EngineError> {
         let mut common = self.common.lock();
         let mut states = self.lock_all();
@@ -129,7 +129,7 @@ impl ShardedTable {
         self.common.lock().bytes()
     }
 
-    /// What the next of `parts` have of this table, which are the snapshots of its shards.
+    /// Merges the next `parts`, the snapshots of this table's shards.
     pub(crate) fn merged(&self, parts: &mut impl Iterator<Item = TableSnapshot>) -> Option<TableSnapshot> {
         let mut whole = parts.next()?;
         for part in parts.take(self.cores.len() - 1) {
@@ -140,7 +140,7 @@ impl ShardedTable {
     }
 }
 
-/// A shard lets every operation through; what the table waits for, the whole knows.
+/// A shard allows every operation; the whole table applies the rate limiter.
 pub(super) fn rules_of_shard(config: &TableConfig, max_size: u64) -> TableConfig {
     let rate_limiter = RateLimiterConfig { min_size_to_sample: 1, ..config.rate_limiter };
     TableConfig { max_size, rate_limiter, shards: 1, ..config.clone() }

@@ -1,4 +1,4 @@
-//! The state of a table in shards, as that of one table.
+//! The status of a sharded table, combined into that of one table.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -10,7 +10,7 @@ use crate::limits::MAX_LISTED_WAITERS;
 use crate::table::{Operation, State, TableCore, TableStatus, WaiterInfo, WaitingSample};
 
 impl ShardedTable {
-    /// See [`TableHandle::info`](crate::TableHandle::info). All shards at one moment.
+    /// See [`TableHandle::info`](crate::TableHandle::info). All shards are locked together.
     pub(crate) fn info(&self) -> TableInfo {
         self.merged_info(self.lock_all().iter().map(|state| state.table.info()))
     }
@@ -24,7 +24,7 @@ impl ShardedTable {
             inserts: whole.inserts + shard.inserts,
             samples: whole.samples + shard.samples,
             deletes: whole.deletes + shard.deletes,
-            // Each shard tells the episodes of all.
+            // Each shard reports the episodes of all.
             ..whole
         });
         let whole = whole.expect("a table has at least one shard");
@@ -43,7 +43,7 @@ impl ShardedTable {
 
     /// See [`TableHandle::status`](crate::TableHandle::status).
     pub(crate) fn status(&self) -> TableStatus {
-        // Before the shards' locks: who holds this one takes theirs.
+        // Before the shards' locks: the holder of this lock takes theirs.
         let (mut waiters, waiting) = {
             let queue = self.queue.lock();
             let listed: Vec<_> = queue.requests.iter().take(MAX_LISTED_WAITERS).map(waiter).collect();

@@ -1,7 +1,8 @@
-//! Who waits for samples of a table in shards.
+//! The requests that wait for samples of a sharded table.
 //!
-//! No wake-up is lost: a request notes that it waits, and then looks at each shard under its lock; who changes a shard
-//! looks after its lock whether somebody waits. Whichever has the lock of a shard first, the other sees what it did.
+//! No wake-up is lost: a request first records that it waits, and then checks each shard under its lock; a thread that
+//! changes a shard checks for waiters after it releases the lock. Whichever locks a shard second sees what the first
+//! did.
 
 use std::sync::Arc;
 use std::task::Waker;
@@ -18,7 +19,7 @@ use crate::sync::{MutexGuard, Ordering, fence};
 use crate::table::{Published, SampleRequest, SampleResult, Slot, WaitingSample};
 
 impl ShardedTable {
-    /// Takes samples at once, or waits for them; the number of the request, and where its samples come.
+    /// Takes samples at once, or waits for them; returns the number of the request and the slot for its samples.
     pub(crate) fn enqueue_sample(
         &self,
         request: SampleRequest,
@@ -35,12 +36,12 @@ impl ShardedTable {
         if waiter.taken.is_empty() {
             return self.wait(waiter).map(|id| (id, slot));
         }
-        // Nobody polls it yet.
+        // No task polls it yet.
         drop(slot.fill(Ok(waiter.taken)));
         Ok((NEVER_WAITED, slot))
     }
 
-    /// Puts a request at the end of the queue, and serves what can be served, perhaps the request itself.
+    /// Appends a request to the queue and serves all requests that can proceed, possibly including the new one.
     fn wait(&self, mut waiter: WaitingSample) -> Result<u64, EngineError> {
         let mut waiting = self.queue.lock();
         if let Some(why) = &waiting.ended {
@@ -59,19 +60,19 @@ impl ShardedTable {
         Ok(id)
     }
 
-    /// Lets requests through that can go on by now. Called after each change that may let some.
+    /// Serves the requests that may now proceed. Called after each change that may unblock some.
     pub(crate) fn serve_waiters(&self) {
         if self.queue.is_empty() {
             return;
         }
-        // Of two that change different shards at once, one at least sees what both did.
+        // If two threads change different shards at once, at least one sees both changes.
         fence(Ordering::SeqCst);
         if self.published_shortfall().is_none() {
             self.serve(self.queue.lock(), None);
         }
     }
 
-    /// Serves requests in their order, as long as there are samples; `new` has not waited yet.
+    /// Serves requests in order while samples are available; `new` has not waited yet.
     fn serve(&self, mut waiting: MutexGuard<'_, Waiting>, new: Option<u64>) {
         let (mut left, mut wakers) = (Unsettled::default(), Vec::<Waker>::new());
         while let Some(head) = waiting.requests.front_mut() {
@@ -90,7 +91,7 @@ impl ShardedTable {
         left.settle(&self.cores);
     }
 
-    /// Ends a request whose time is up: with its samples if it was served at the last moment.
+    /// Ends a request after its deadline. Returns its samples if it was served at the last moment.
     pub(crate) fn give_up_sample(&self, id: u64, slot: &Slot<SampleResult>, since: Instant) -> SampleResult {
         let reason = self.queue.remove(id).map(|_| match self.sample_shortfall() {
             Some(shortfall) => shortfall.to_string(),
@@ -99,7 +100,7 @@ impl ShardedTable {
         slot.given_up(&self.config.name, reason, since)
     }
 
-    /// Takes back a request; gives the samples that had been taken for it already.
+    /// Withdraws a request. Returns the samples that were already taken for it.
     pub(crate) fn withdraw_sample(&self, id: u64, slot: &Slot<SampleResult>) -> Vec<Sampled> {
         match self.queue.remove(id) {
             Some(waiting) => waiting.taken,
@@ -112,13 +113,13 @@ impl ShardedTable {
         self.end(&EngineError::Closed { table: self.config.name.clone() });
     }
 
-    /// Fails everything that waits, and whatever comes later, with `why`.
+    /// Fails all waiting and later operations with `why`.
     pub(crate) fn end(&self, why: &EngineError) {
         self.end_queue(why);
         self.cores.iter().for_each(|core| core.end(why));
     }
 
-    /// Fails all who wait, and who comes later.
+    /// Fails all waiting and later requests.
     fn end_queue(&self, closed: &EngineError) {
         let mut waiting = self.queue.lock();
         waiting.ended = Some(closed.clone());
@@ -129,7 +130,7 @@ impl ShardedTable {
         wakers.for_each(Waker::wake);
     }
 
-    /// What one sample would wait for, by what the shards have told last.
+    /// The condition that blocks one sample, by the latest published values.
     pub(super) fn published_shortfall(&self) -> Option<Shortfall> {
         self.shortfall(self.published().map(Published::items).sum())
     }

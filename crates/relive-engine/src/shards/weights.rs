@@ -1,14 +1,14 @@
-//! Drawing shards by what they have.
+//! Draws shards by their weights.
 
 use rand_core::Rng;
 use smallvec::SmallVec;
 
 use crate::table::Published;
 
-/// Shards for which a sample takes no memory of its own.
+/// The number of shards up to which a sample needs no allocation.
 const USUAL_SHARDS: usize = 8;
 
-/// What all shards have, at about one moment.
+/// The weights of all shards, at about one moment.
 #[derive(Debug, Default)]
 pub(super) struct Weights {
     items: SmallVec<[u64; USUAL_SHARDS]>,
@@ -23,14 +23,14 @@ impl Weights {
         Self::of(shards.map(|shard| (shard.items(), shard.weight())))
     }
 
-    /// Of the numbers of items and the sums of weights.
+    /// From the numbers of items and the sums of weights.
     pub(super) fn of(shards: impl Iterator<Item = (u64, f64)>) -> Self {
         let (items, weights) = shards.unzip();
         let mut all = Self { items, weights, ..Self::default() };
         all.size = all.items.iter().sum();
         all.total = all.weights.iter().sum();
         if all.total == 0.0 {
-            // As in each shard: if no item has a weight, each is as likely as the other.
+            // As within a shard: if no item has a weight, all are equally likely.
             all.weights = all.items.iter().map(|&items| items as f64).collect();
             all.total = all.size as f64;
         } else if all.total.is_infinite() {
@@ -40,7 +40,7 @@ impl Weights {
         all
     }
 
-    /// Draws a shard, by weight. Every shard that is drawn has one.
+    /// Draws a shard by weight. Every drawn shard has items.
     pub(super) fn draw<R: Rng + ?Sized>(&self, rng: &mut R) -> usize {
         const STEP: f64 = 1.0 / (1_u64 << 53) as f64;
         let mut at = (rng.next_u64() >> 11) as f64 * STEP * self.total;
@@ -55,7 +55,7 @@ impl Weights {
         last
     }
 
-    /// The probability with which a shard is drawn.
+    /// The probability of drawing a shard.
     pub(super) fn share(&self, shard: usize) -> f64 {
         self.weights.get(shard).map_or(0.0, |weight| weight / self.total)
     }
@@ -65,7 +65,7 @@ impl Weights {
         self.size - self.items.get(shard).copied().unwrap_or(0)
     }
 
-    /// Notes that a shard has so many items now. Its share stays.
+    /// Sets the number of items of a shard. Its share stays the same.
     pub(super) fn set_items(&mut self, shard: usize, items: u64) {
         if let Some(entry) = self.items.get_mut(shard) {
             self.size = self.size - *entry + items;
@@ -74,7 +74,7 @@ impl Weights {
     }
 }
 
-/// Brings a sum of as many shards as there may be, each of which is finite, into the range of finite numbers.
+/// Scales a sum over the maximum number of shards, each of which is finite, into the finite range.
 const SCALE: f64 = 1.0 / 128.0;
 
 #[cfg(test)]

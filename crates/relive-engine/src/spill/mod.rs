@@ -1,4 +1,4 @@
-//! Moving chunks to disk: a thread keeps what tables have in memory within the engine's budget.
+//! Moves chunks to disk: a thread keeps the tables' memory within the engine's budget.
 
 mod spiller;
 mod sweep;

@@ -1,4 +1,4 @@
-//! The thread that keeps memory within its budget.
+//! The thread that keeps memory within the budget.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -9,30 +9,30 @@ use super::sweep::{Step, Sweep};
 use crate::catalogue::Catalogue;
 use crate::memory::{DiskTier, part};
 
-/// Most bytes that are stored at once, which is the size of a file.
+/// Maximum number of bytes that are stored at once: the size of a file.
 const MAX_STEP_BYTES: u64 = 32 << 20;
 
-/// Least bytes that are stored at once.
+/// Minimum number of bytes that are stored at once.
 const MIN_STEP_BYTES: u64 = 1 << 20;
 
-/// Places of items that the hand passes in a step where most that is in memory has come back from disk, and is found
-/// without it.
+/// Slots that the hand passes in a step while most chunks in memory were read back from disk, which are found without
+/// the hand.
 const FEW_PLACES: usize = 2_048;
 
-/// Rounds of the hand that may find nothing before it waits: the first only takes the marks of what was read.
+/// Rounds of the hand without a find before it waits: the first round only clears the marks of recent reads.
 const IDLE_ROUNDS: u32 = 2;
 
-/// How long to wait before looking again where nothing could be done: the disk is full, or all that is in memory
-/// is in use by writers and readers.
+/// Pause before the next attempt when no chunk could move: the disk is full, or writers and readers use all chunks in
+/// memory.
 const RETRY: Duration = Duration::from_millis(250);
 
-/// Begins to keep the memory of `tables` within the budget, on a thread of its own.
+/// Starts a thread that keeps the memory of `tables` within the budget.
 ///
 /// # Errors
-/// The system gives no thread.
+/// The system cannot start a thread.
 pub(crate) fn start(tier: &Arc<DiskTier>, budget_bytes: u64, tables: &Arc<Catalogue>) -> std::io::Result<()> {
     let weak = Arc::downgrade(tier);
-    // The tables hold the tier, so that its thread must not hold them.
+    // The tables hold the tier, so its thread must not hold the tables.
     let tables = Arc::downgrade(tables);
     let step_bytes = (budget_bytes / 64).clamp(MIN_STEP_BYTES, MAX_STEP_BYTES);
     let run = move || {
@@ -42,12 +42,12 @@ pub(crate) fn start(tier: &Arc<DiskTier>, budget_bytes: u64, tables: &Arc<Catalo
         }
     };
     let thread = std::thread::Builder::new().name("relive-spill".to_owned()).spawn(run)?;
-    // Nobody waits for its end: it holds nothing that outlives the tables.
+    // The thread is detached: it holds nothing that outlives the tables.
     tier.served_by(thread.thread().clone());
     Ok(())
 }
 
-/// One turn of the thread's work, and how long to wait after it, if not until asked; `None` when it is to end.
+/// One turn of the thread's work. Returns how long to wait after it, or to wait until woken; `None` ends the thread.
 fn turn(
     tier: &Weak<DiskTier>,
     tables: &Weak<Catalogue>,
@@ -69,7 +69,7 @@ struct Spiller<'a> {
 }
 
 impl Spiller<'_> {
-    /// Stores until memory is within the budget. Tells how long to wait; `None`: until asked.
+    /// Stores chunks until memory is within the budget. Returns how long to wait; `None`: until woken.
     fn work(&self, sweep: &mut Sweep) -> Option<Duration> {
         self.tier.begin_work();
         let mut idle = 0;
@@ -83,20 +83,20 @@ impl Spiller<'_> {
         self.compact()
     }
 
-    /// What is to leave next: of what was never away and of what has come back as much as there is of each, so that
-    /// neither keeps its place at the cost of the other.
+    /// The next chunks to move: chunks that were never on disk and chunks that were read back, in proportion to their
+    /// bytes in memory, so that neither kind displaces the other.
     fn step(&self, sweep: &mut Sweep, is_idle: bool) -> Step {
         let (returned, resident) = (self.tier.returned.size_bytes(), self.tier.resident_bytes());
         let share = part(self.step_bytes, returned, resident);
         let places = if returned > resident / 2 && !is_idle { FEW_PLACES } else { usize::MAX };
-        // What has come back is found without the hand, unless somebody else has brought it.
+        // Chunks that were read back are found without the hand, unless another thread read them.
         let is_cold = |chunk: &Chunk| (is_idle || !chunk.is_stored()) && is_cold(chunk);
         let mut step = sweep.step(&self.tables.cores(), self.step_bytes - share, places, is_cold);
         step.extend(self.tier.returned.take(self.step_bytes.saturating_sub(step.bytes)));
         step
     }
 
-    /// Stores again what lies where most is waste.
+    /// Rewrites the file with the most waste.
     fn compact(&self) -> Option<Duration> {
         let mut hand = Sweep::default();
         let store = &self.tier.store;
@@ -114,7 +114,7 @@ impl Spiller<'_> {
     }
 }
 
-/// A chunk that can go and was not read lately.
+/// Whether a chunk can move and was not read lately.
 fn is_cold(chunk: &Chunk) -> bool {
     chunk.is_movable() && chunk.is_resident() && !chunk.take_touched() && !chunk.is_at_hand()
 }

@@ -1,4 +1,4 @@
-//! Which chunks are cold: a hand that goes round over all tables' items.
+//! Finds cold chunks: a clock hand that passes over the items of all tables.
 
 use std::sync::Arc;
 
@@ -6,30 +6,31 @@ use relive_tensor::Chunk;
 
 use crate::table::TableCore;
 
-/// Places of items that are looked at under one lock: some tens of microseconds.
+/// Slots that are scanned under one lock: some tens of microseconds of work.
 const SLOTS_PER_LOCK: usize = 256;
 
-/// Where the hand is. Items are passed in the order of their places, which is about that of their insertion. A chunk
-/// that was read since the hand last passed stays for another round.
+/// The position of the hand. It passes items in the order of their slots, roughly insertion order. A chunk that was
+/// read since the last pass stays for another round.
 #[derive(Debug, Default)]
 pub(super) struct Sweep {
     table: usize,
     slot: usize,
 }
 
-/// What one step of the hand has found.
+/// The result of one step of the hand.
 #[derive(Debug, Default)]
 pub(super) struct Step {
-    /// Chunks to be stored, each once.
+    /// Chunks to store, without duplicates.
     pub(super) cold: Vec<Arc<Chunk>>,
-    /// Their bytes.
+    /// The size of these chunks.
     pub(super) bytes: u64,
-    /// Whether the hand has come round.
+    /// Whether the hand has completed a round.
     pub(super) is_round: bool,
 }
 
 impl Sweep {
-    /// Moves on until chunks of `bytes` are found for which `is_cold` holds, `places` or all tables are passed.
+    /// Advances until it has found `bytes` of chunks for which `is_cold` holds, or has passed `places` slots or all
+    /// tables.
     pub(super) fn step(
         &mut self,
         tables: &[TableCore],
@@ -65,7 +66,7 @@ impl Sweep {
 }
 
 impl Step {
-    /// Adds chunks that need not be looked for.
+    /// Adds chunks that were found without the hand.
     pub(super) fn extend(&mut self, chunks: Vec<Arc<Chunk>>) {
         self.bytes += chunks.iter().map(|chunk| chunk.size_bytes()).sum::<u64>();
         self.cold.extend(chunks);
@@ -73,7 +74,7 @@ impl Step {
 
     fn add(&mut self, chunks: &[Arc<Chunk>], is_cold: impl Fn(&Chunk) -> bool) {
         for chunk in chunks {
-            // Items that share a chunk mostly lie side by side.
+            // Items that share a chunk are mostly adjacent.
             let is_known = self.cold.iter().rev().take(SHARED_WITHIN).any(|known| Arc::ptr_eq(known, chunk));
             if !is_known && is_cold(chunk) {
                 self.bytes += chunk.size_bytes();
@@ -83,5 +84,5 @@ impl Step {
     }
 }
 
-/// Chunks back to which one is looked for. One that is stored twice for all that costs disk, nothing else.
+/// How far back to search for a duplicate. A chunk that is nevertheless stored twice only costs disk space.
 const SHARED_WITHIN: usize = 16;

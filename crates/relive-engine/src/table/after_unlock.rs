@@ -1,4 +1,4 @@
-//! What a change of a table leaves to be done after its lock is released.
+//! The work that a change leaves for after the table's lock is released.
 
 use std::sync::Arc;
 use std::task::Waker;
@@ -7,7 +7,7 @@ use relive_table::{Effect, Freed, NewItem};
 
 use super::confirmations::{Confirmations, Outcome};
 
-/// References to drop, outcomes to report, tasks to wake, and inserts that extensions asked for in other tables.
+/// References to drop, outcomes to report, tasks to wake, and inserts that extensions requested in other tables.
 #[derive(Debug, Default)]
 pub(crate) struct AfterUnlock {
     pub(crate) freed: Freed,
@@ -27,7 +27,7 @@ impl AfterUnlock {
     }
 }
 
-/// Tells each stream its outcomes, one lock and one wake-up per run of the same stream.
+/// Reports outcomes to each stream: one lock and one wake-up per run of the same stream.
 pub(super) fn report(settled: Vec<(Arc<Confirmations>, Outcome)>) {
     let mut settled = settled.into_iter().peekable();
     while let Some((stream, first)) = settled.next() {

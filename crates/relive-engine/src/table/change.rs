@@ -14,14 +14,14 @@ use super::state::{SampleResult, State, WaitingInsert, WaitingSample};
 use crate::error::EngineError;
 use crate::limits::{MAX_WAITING_INSERTS, MAX_WAITING_SAMPLES};
 
-/// The state while it is locked, and what is to be done afterwards.
+/// The locked state, and the work for after the unlock.
 pub(crate) struct Change<'a> {
     pub(crate) state: &'a mut State,
     pub(crate) after: &'a mut AfterUnlock,
     pub(crate) now: Timestamp,
 }
 
-/// Where inserts come from and whom their outcome concerns.
+/// The source of inserts, and where their outcome is reported.
 pub(crate) struct Origin<'a> {
     pub(crate) who: &'a Arc<str>,
     pub(crate) since: Instant,
@@ -34,7 +34,7 @@ impl Change<'_> {
         self.state.ended.as_ref().map_or(Ok(()), |why| Err(why.clone()))
     }
 
-    /// Inserts at once if nobody waits before and the limiter allows it; true if so, false if the item waits.
+    /// Inserts at once if no operation waits and the limiter allows it; returns false if the item waits.
     pub(crate) fn insert(&mut self, item: NewItem, origin: &Origin<'_>) -> Result<bool, EngineError> {
         self.check_open()?;
         let (key, name) = (item.key, &self.state.table.config().name);
@@ -72,7 +72,7 @@ impl Change<'_> {
         Ok(())
     }
 
-    /// Adds a request at the end of the queue and serves what can be served, perhaps the request itself.
+    /// Appends a request to the queue and serves all requests that can proceed, possibly including the new one.
     pub(crate) fn enqueue_sample(
         &mut self,
         request: SampleRequest,
@@ -92,7 +92,7 @@ impl Change<'_> {
         Ok((id, slot))
     }
 
-    /// Samples up to so many items for somebody who does not wait; tells how many items there are then.
+    /// Samples up to `count` items for a caller that does not wait; returns the number of items left.
     pub(crate) fn take_samples(&mut self, count: usize, out: &mut Vec<Sampled>) -> Result<u64, EngineError> {
         self.check_open()?;
         let State { table, rng, .. } = &mut *self.state;
@@ -100,7 +100,7 @@ impl Change<'_> {
         Ok(table.len())
     }
 
-    /// Updates that follow each other are done together.
+    /// Consecutive updates are applied together.
     pub(crate) fn mutate(&mut self, mutations: impl Iterator<Item = Mutation>) -> Result<(), EngineError> {
         let mut updates: SmallVec<[(u64, f64); MAX_SIDE_BY_SIDE]> = SmallVec::new();
         for mutation in mutations {
@@ -131,8 +131,7 @@ impl Change<'_> {
         })
     }
 
-    /// Fails everything that waits, and whatever comes later, with `why`. Inserts that waited were not confirmed and
-    /// are not kept.
+    /// Fails all waiting and later operations with `why`. Waiting inserts were not confirmed and are dropped.
     pub(crate) fn end(&mut self, why: &EngineError) {
         let closed = self.state.ended.insert(why.clone()).clone();
         for waiter in self.state.samples.drain(..) {

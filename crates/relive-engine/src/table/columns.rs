@@ -1,6 +1,6 @@
-//! What the items of a table look like, as far as their writers have said.
+//! The structure of a table's items, as far as the writers have declared it.
 //!
-//! An item is a list of columns. The structure around them, names above all, is kept once per table.
+//! An item is a list of columns. The structure around them, above all the names, is stored once per table.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ pub(crate) struct Columns {
 }
 
 impl Columns {
-    /// Of an empty table. A signature without leaves says nothing, as in dm-reverb.
+    /// For an empty table. A signature without leaves carries no structure, as in dm-reverb.
     pub(crate) fn of(config: &TableConfig) -> Self {
         let signature = config.signature.as_deref().filter(|signature| !signature.is_empty());
         let kept = signature.map(|signature| Arc::new(ItemStructure::of_signature(signature.map(|_| ()))));
@@ -59,7 +59,7 @@ impl Columns {
         self.structure().filter(|kept| kept.disputed_by.is_none()).map(|kept| Arc::clone(&kept.names))
     }
 
-    /// Takes over what a checkpoint says, unless a signature says it.
+    /// Adopts the checkpoint's structure, unless a signature determines it.
     pub(crate) fn restore(&self, stored: Option<Arc<ItemStructure>>) {
         let mut kept = self.kept.lock();
         if kept.is_none() {
@@ -73,7 +73,7 @@ fn checked(table: &str, structure: Nest<()>) -> Result<ItemStructure, EngineErro
     Ok(ItemStructure::of_writer(structure))
 }
 
-/// Says what is too much about a structure.
+/// Returns an error if the structure exceeds a limit.
 fn check(structure: &Nest<()>) -> Result<(), String> {
     let mut size = Size::default();
     size.add(structure, 0)?;

@@ -1,16 +1,16 @@
-//! How inserts that had to wait report back to the stream that brought them.
+//! Reports the outcomes of waiting inserts to their stream.
 
 use std::task::{Context, Poll, Waker};
 
 use crate::error::EngineError;
 use crate::sync::Mutex;
 
-/// What became of one insert.
+/// The outcome of one insert: its key, or an error.
 pub type Outcome = Result<u64, EngineError>;
 
-/// The outcomes of inserts that did not happen at once, in the order in which they were settled.
+/// The outcomes of deferred inserts, in the order in which they were settled.
 ///
-/// A stream keeps one behind an `Arc` and hands it to every insert. It may be dropped early: the inserts still happen.
+/// A stream keeps one in an `Arc` and passes it to every insert. It may be dropped early: the inserts still happen.
 #[derive(Debug)]
 pub struct Confirmations {
     state: Mutex<State>,
@@ -29,7 +29,7 @@ impl Default for Confirmations {
 }
 
 impl Confirmations {
-    /// Moves every settled outcome to the end of `out`; waits for one if there is none.
+    /// Appends every settled outcome to `out`; waits for one if none is settled.
     pub fn poll_settled(&self, cx: &Context<'_>, out: &mut Vec<Outcome>) -> Poll<()> {
         let mut state = self.state.lock();
         if state.settled.is_empty() {
@@ -40,12 +40,12 @@ impl Confirmations {
         Poll::Ready(())
     }
 
-    /// Moves every settled outcome to the end of `out`, without waiting.
+    /// Appends every settled outcome to `out`, without waiting.
     pub fn take_settled(&self, out: &mut Vec<Outcome>) {
         out.append(&mut self.state.lock().settled);
     }
 
-    /// Adds outcomes and gives whom to wake once no lock is held.
+    /// Adds outcomes and returns the waker to wake once no lock is held.
     pub(crate) fn settle(&self, outcomes: impl IntoIterator<Item = Outcome>) -> Option<Waker> {
         let mut state = self.state.lock();
         state.settled.extend(outcomes);

@@ -1,4 +1,4 @@
-//! Inserting into a table.
+//! Inserts items into a table.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -13,7 +13,7 @@ use super::table_core::TableCore;
 use crate::error::EngineError;
 use crate::limits::read_ahead;
 
-/// Inserts made under one lock: enough to make the lock cheap, few enough to keep it short.
+/// Inserts under one lock: enough to amortize it, few enough to keep it short.
 const INSERTS_PER_LOCK: usize = 64;
 
 impl TableCore {

@@ -1,4 +1,4 @@
-//! Looking at the items of a table, without counting it as sampling.
+//! Lists a table's items without counting it as sampling.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -9,10 +9,10 @@ use relive_tensor::AtHand;
 use super::table_core::TableCore;
 use crate::limits::{KEYS_PER_LOCK, MAX_LISTED_ITEMS, SLOTS_PER_LOCK};
 
-/// An item as it was when the table was looked at.
+/// An item as of the moment of the listing.
 #[derive(Debug, Clone)]
 pub struct ListedItem {
-    /// The part that never changes.
+    /// The immutable part.
     pub data: Arc<ItemData>,
     /// Its priority.
     pub priority: f64,
@@ -20,12 +20,12 @@ pub struct ListedItem {
     pub times_sampled: i32,
 }
 
-/// Some items of a table in the order of their insertion.
+/// Some items of a table in insertion order.
 #[derive(Debug, Clone, Default)]
 pub struct ItemPage {
     /// The items.
     pub items: Vec<ListedItem>,
-    /// Where the next page begins; `None` if there are no further items.
+    /// The start of the next page; `None` if there are no further items.
     pub next: Option<u64>,
 }
 
@@ -37,8 +37,7 @@ impl TableCore {
         let (mut slot, mut wanted, mut more) = (0, from..=u64::MAX, false);
         while let Some(next) = self.collect(slot, &wanted, &mut items) {
             slot = next;
-            // Twice the page is kept at most; the half with the later items is not on it, nor is any that is later
-            // still.
+            // It keeps at most two pages; it drops the half with the later items, and then skips all later ones.
             if items.len() > limit.saturating_mul(2) {
                 more |= cut(&mut items, limit);
                 wanted = from..=latest(&items).unwrap_or(u64::MAX);
@@ -50,7 +49,7 @@ impl TableCore {
         ItemPage { items, next: last.filter(|_| more).map(|last| last + 1) }
     }
 
-    /// The items of these keys, wherever their data lies.
+    /// The items of these keys, wherever their data is.
     pub(crate) fn look_up(&self, keys: &[u64]) -> Vec<Option<Sampled>> {
         let mut found = Vec::with_capacity(keys.len());
         for keys in keys.chunks(KEYS_PER_LOCK) {
@@ -63,7 +62,7 @@ impl TableCore {
         found
     }
 
-    /// Adds the items of some slots whose sequence is `wanted`; tells the next slot.
+    /// Adds the items of some slots whose sequence is `wanted`; returns the next slot.
     fn collect(
         &self,
         slot: usize,
@@ -85,7 +84,7 @@ impl ListedItem {
     }
 }
 
-/// Keeps the `limit` items that were inserted first; whether there were more.
+/// Keeps the `limit` items that were inserted first; returns whether there were more.
 fn cut(items: &mut Vec<ListedItem>, limit: usize) -> bool {
     if items.len() <= limit {
         return false;

@@ -1,8 +1,8 @@
-//! One table under one lock, and those who wait for it.
+//! One table under one lock, and the operations that wait for it.
 //!
-//! [`State`] is plain data behind the lock of a [`TableCore`]. A [`Change`] is made under the lock, then the waiters
-//! are served ([`State::serve_waiters`]), then the lock is released, and only then is done what the change has left to
-//! be done ([`AfterUnlock`]): references are dropped, outcomes are reported, tasks are woken.
+//! [`State`] is plain data behind the lock of a [`TableCore`]. A [`Change`] is made under the lock; the waiters are
+//! served ([`State::serve_waiters`]); then the lock is released. Only after that is the remaining work done
+//! ([`AfterUnlock`]): dropping references, reporting outcomes and waking tasks.
 
 mod after_unlock;
 mod change;

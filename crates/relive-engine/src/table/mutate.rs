@@ -1,4 +1,4 @@
-//! Setting priorities in a table, and deleting items.
+//! Updates priorities in a table, and deletes items.
 
 use smallvec::SmallVec;
 
@@ -6,10 +6,10 @@ use super::request::Mutation;
 use super::table_core::TableCore;
 use crate::error::EngineError;
 
-/// Priorities set and items deleted under one lock; a learner's batch usually fits.
+/// Mutations under one lock; a learner's batch usually fits.
 pub(crate) const MUTATIONS_PER_LOCK: usize = 1_024;
 
-/// Mutations that take no memory of their own until the lock is there: those of one item, or of some.
+/// Mutations that need no allocation before the lock.
 const FEW_MUTATIONS: usize = 16;
 
 impl TableCore {
@@ -18,7 +18,7 @@ impl TableCore {
         let mut mutations = mutations.into_iter().peekable();
         let mut stage: SmallVec<[Mutation; FEW_MUTATIONS]> = SmallVec::new();
         loop {
-            // The caller's code does not run under the lock.
+            // The caller's iterator does not run under the lock.
             stage.extend(mutations.by_ref().take(MUTATIONS_PER_LOCK));
             self.mutate_at_once(stage.drain(..))?;
             if mutations.peek().is_none() {
@@ -27,7 +27,7 @@ impl TableCore {
         }
     }
 
-    /// As [`mutate`](Self::mutate), all under one lock: of a few that lie ready.
+    /// As [`mutate`](Self::mutate), for a few mutations that are ready, all under one lock.
     pub(crate) fn mutate_at_once(
         &self,
         mutations: impl Iterator<Item = Mutation>,

@@ -1,11 +1,10 @@
-//! What others see of a shard without its lock.
+//! The state of a shard that is readable without its lock.
 
 use relive_table::Table;
 
 use crate::sync::{AtomicU64, Ordering};
 
-/// What a shard has, told to those who do not take its lock. Each number is from one of its last states, perhaps not
-/// from the same.
+/// Numbers of a shard, readable without its lock. Each is from a recent state, possibly not the same one.
 #[derive(Debug)]
 pub(crate) struct Published {
     items: AtomicU64,
@@ -17,7 +16,7 @@ impl Published {
         Self { items: AtomicU64::new(table.len()), weight: AtomicU64::new(table.total_weight().to_bits()) }
     }
 
-    /// Tells the table's state. Called under its lock, after each change.
+    /// Publishes the table's state. Called under its lock, after each change.
     pub(crate) fn publish(&self, table: &Table) {
         put(&self.items, table.len());
         put(&self.weight, table.total_weight().to_bits());
@@ -32,7 +31,7 @@ impl Published {
     }
 }
 
-/// What did not change is not written: others have it in their caches. Nobody else writes.
+/// Skips unchanged values: other threads have them in their caches. There is only one writer at a time.
 fn put(place: &AtomicU64, value: u64) {
     if place.load(Ordering::Relaxed) != value {
         place.store(value, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! What callers ask of a table, and what they are told at once.
+//! Requests to a table, and their immediate results.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,28 +8,28 @@ use relive_table::Sampled;
 use crate::error::EngineError;
 use crate::limits::MAX_SAMPLES_PER_REQUEST;
 
-/// What a caller wants to sample.
+/// A request for samples.
 #[derive(Debug, Clone)]
 pub struct SampleRequest {
-    /// Most samples to take, at least 1.
+    /// Maximum number of samples, at least 1.
     pub limit: usize,
     /// The batch ends once the encoded chunks of its samples reach this many bytes.
     pub max_bytes: u64,
-    /// Longest time to wait for the first sample; `None` waits until the table is closed.
+    /// Maximum time to wait for the first sample; `None` waits until the table is closed.
     pub timeout: Option<Duration>,
-    /// Who asks: shown in the list of waiters.
+    /// The caller, as shown in the list of waiters.
     pub who: Arc<str>,
 }
 
-/// Samples for which memory is taken before the lock; a learner's batch usually fits. Larger requests take more as it
-/// fills.
+/// Samples for which memory is allocated before the lock; a learner's batch usually fits. Larger requests allocate more
+/// as they fill.
 const SAMPLES_IN_ADVANCE: usize = 1_024;
 
 impl SampleRequest {
-    /// A place for the samples.
+    /// Allocates room for the samples.
     ///
     /// # Errors
-    /// Their number cannot be taken at once.
+    /// The number of samples is out of range.
     pub(crate) fn room(&self) -> Result<Vec<Sampled>, EngineError> {
         if self.limit == 0 || self.limit > MAX_SAMPLES_PER_REQUEST {
             let got = i64::try_from(self.limit).unwrap_or(i64::MAX);
@@ -39,25 +39,25 @@ impl SampleRequest {
     }
 }
 
-/// What became of a run of inserts.
+/// The result of a run of inserts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[must_use]
 pub struct Accepted {
-    /// Inserts that this call left waiting; their outcomes come through the [`Confirmations`](crate::Confirmations).
+    /// Inserts that are still waiting; their outcomes come through the [`Confirmations`](crate::Confirmations).
     pub deferred: usize,
-    /// Whether the table has so many inserts waiting that its streams should stop reading.
+    /// Whether so many inserts wait in the table that its streams should stop reading.
     pub saturated: bool,
 }
 
-/// A priority to set, or an item to remove.
+/// An update of a priority, or a deletion.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Mutation {
-    /// Removes the item `key`; nothing happens if there is none.
+    /// Deletes the item `key`; does nothing if it does not exist.
     Delete {
         /// The item.
         key: u64,
     },
-    /// Sets the priority of the item `key`; nothing happens if there is none.
+    /// Sets the priority of the item `key`; does nothing if it does not exist.
     Update {
         /// The item.
         key: u64,

@@ -8,10 +8,10 @@ use relive_tensor::ColumnLayout;
 use super::change::Change;
 use super::state::State;
 
-/// What came of an attempt to copy samples.
+/// The result of an attempt to copy samples.
 #[derive(Debug)]
 pub enum CopiedSamples {
-    /// Their columns lie where they were wanted.
+    /// The columns were copied to their destinations.
     Rows(Vec<SampledRow>),
     /// Nothing was copied, but these samples were taken; often none.
     Items(Vec<Sampled>),

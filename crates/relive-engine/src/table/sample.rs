@@ -1,4 +1,4 @@
-//! Sampling from a table: asking, giving up, taking back.
+//! Samples from a table: requests, timeouts, withdrawals.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -23,7 +23,7 @@ impl TableCore {
         self.change(|change| change.enqueue_sample(request, room, since))
     }
 
-    /// Ends a request whose time is up: with its samples if it was served at the last moment.
+    /// Ends a request after its deadline. Returns its samples if it was served at the last moment.
     pub(crate) fn give_up_sample(&self, id: u64, slot: &Slot<SampleResult>, since: Instant) -> SampleResult {
         let reason = {
             let mut state = self.shared.state.lock();
@@ -35,7 +35,7 @@ impl TableCore {
         slot.given_up(self.name(), reason, since)
     }
 
-    /// Takes back a request; gives the samples that had been taken for it already.
+    /// Withdraws a request. Returns the samples that were already taken for it.
     pub(crate) fn withdraw_sample(&self, id: u64, slot: &Slot<SampleResult>) -> Vec<Sampled> {
         let waiting = self.shared.state.lock().remove_sample(id);
         match waiting {
@@ -44,7 +44,7 @@ impl TableCore {
         }
     }
 
-    /// Counts samples that were taken for a caller who is gone.
+    /// Counts samples that were taken for a caller that is gone.
     pub(crate) fn count_undelivered(&self, samples: usize) {
         if samples > 0 {
             self.shared.undelivered.fetch_add(samples as u64, Ordering::Relaxed);
@@ -52,8 +52,8 @@ impl TableCore {
         }
     }
 
-    /// Samples up to so many items for somebody who does not wait; tells how many items there are then, and what is
-    /// left to be done.
+    /// Samples up to `count` items for a caller that does not wait; returns the number of items left and the remaining
+    /// work.
     pub(crate) fn take_samples(
         &self,
         count: usize,

@@ -1,4 +1,4 @@
-//! Serving the waiters of a table: inserts and samples in turn, each queue in order, until nothing moves.
+//! Serves the waiters of a table: inserts and samples alternate, each queue in order, until no one can proceed.
 
 use std::time::Instant;
 
@@ -10,10 +10,10 @@ use super::state::{State, WaitingInsert};
 use crate::error::EngineError;
 
 impl State {
-    /// Lets every waiter through that the limiter allows by now. Called after each change.
+    /// Serves every waiter that the limiter now allows. Called after each change.
     ///
-    /// One insert and one batch of samples alternate, so that neither side starves. A request that could take some
-    /// samples but not all is complete with what it has once nothing moves any more.
+    /// One insert and one batch of samples alternate, so that neither side starves. A request with some but not all of
+    /// its samples is complete once no other operation can proceed.
     pub(crate) fn serve_waiters(&mut self, now: Timestamp, after: &mut AfterUnlock) {
         while self.serve_insert(now, after) | self.serve_sample(after) {}
         while self.samples.front().is_some_and(|head| !head.taken.is_empty()) {
@@ -38,7 +38,7 @@ impl State {
         true
     }
 
-    /// Inserts into the table, which the limiter allows at this moment.
+    /// Inserts an item that the limiter allows now.
     pub(crate) fn insert_now(
         &mut self,
         item: NewItem,
@@ -72,7 +72,7 @@ impl State {
         }
     }
 
-    /// Takes what it can for the first request; true if something was taken.
+    /// Takes as many samples as possible for the first request; returns true if it took any.
     fn serve_sample(&mut self, after: &mut AfterUnlock) -> bool {
         let Self { table, rng, samples, rate_limited, .. } = self;
         let Some(head) = samples.front_mut() else { return false };
@@ -103,8 +103,8 @@ impl State {
     }
 }
 
-/// What a sample counts towards the size of its batch: its chunks, and its slices beyond the usual few, which are told
-/// with every sample.
+/// The size of a sample within its batch: its chunks, and its slices beyond the usual few, which are sent with every
+/// sample.
 pub(crate) fn cost_bytes(trajectory: &Trajectory) -> u64 {
     let slices = trajectory.num_slices().saturating_sub(USUAL_SLICES) as u64;
     trajectory.encoded_size_bytes() + slices * SLICE_BYTES

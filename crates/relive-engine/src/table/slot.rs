@@ -1,10 +1,10 @@
-//! Where a waiter finds its result: written once by whoever serves it, read once by the waiter.
+//! The result of a waiter: written once by the thread that serves it, read once by the waiter.
 
 use std::task::{Context, Poll, Waker};
 
 use crate::sync::Mutex;
 
-/// A place for one result and for the task that waits for it.
+/// Holds one result and the waker of the task that waits for it.
 #[derive(Debug)]
 pub(crate) struct Slot<T> {
     state: Mutex<State<T>>,
@@ -22,7 +22,7 @@ impl<T> Slot<T> {
         Self { state: Mutex::new(State::Empty(None)) }
     }
 
-    /// Stores the result. The waker, if there is one, is to be woken once no lock is held.
+    /// Stores the result. The caller must wake the returned waker once no lock is held.
     pub(crate) fn fill(&self, value: T) -> Option<Waker> {
         let mut state = self.state.lock();
         match std::mem::replace(&mut *state, State::Full(value)) {
@@ -31,7 +31,7 @@ impl<T> Slot<T> {
         }
     }
 
-    /// Takes the result, or remembers whom to wake.
+    /// Takes the result, or stores the waker.
     pub(crate) fn poll(&self, cx: &Context<'_>) -> Poll<T> {
         let mut state = self.state.lock();
         match std::mem::replace(&mut *state, State::Taken) {
@@ -43,7 +43,7 @@ impl<T> Slot<T> {
         }
     }
 
-    /// Takes the result if it is there.
+    /// Takes the result if it is available.
     pub(crate) fn take(&self) -> Option<T> {
         let mut state = self.state.lock();
         match std::mem::replace(&mut *state, State::Taken) {

@@ -1,4 +1,4 @@
-//! One table with the operations that wait for it: plain data, changed under one lock.
+//! One table with its waiting operations: plain data, changed under one lock.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -16,33 +16,33 @@ use crate::sync::{self, MutexGuard};
 
 pub(crate) type SampleResult = Result<Vec<Sampled>, EngineError>;
 
-/// A table, its random stream, and who waits.
+/// A table, its random stream, and the waiting operations.
 pub(crate) struct State {
     pub(crate) table: Table,
     pub(crate) rng: Xoshiro256PlusPlus,
     pub(crate) inserts: VecDeque<WaitingInsert>,
     pub(crate) samples: VecDeque<WaitingSample>,
     pub(crate) next_sample_id: u64,
-    /// Why nothing goes on any more.
+    /// Why the table has ended.
     pub(crate) ended: Option<EngineError>,
-    /// Whether a sample request had to wait since the last new one came; samples carry it.
+    /// Whether a sample request had to wait since the last new one arrived; samples carry it.
     pub(crate) rate_limited: bool,
-    /// When the lock was last given to whoever had waited for it longest.
+    /// When the lock was last given to the longest waiter.
     handed_on_at: Timestamp,
 }
 
-/// An insert that the limiter holds back, or that stands behind one.
+/// An insert that the limiter blocks, or that is queued behind one.
 #[derive(Debug)]
 pub(crate) struct WaitingInsert {
     pub(crate) item: NewItem,
     pub(crate) who: Arc<str>,
     pub(crate) since: Instant,
-    /// The insert is given up after this moment; streams set none.
+    /// The insert is abandoned after this moment; streams set none.
     pub(crate) deadline: Option<Instant>,
     pub(crate) confirmations: Option<Arc<Confirmations>>,
 }
 
-/// A sample request that is not complete.
+/// An incomplete sample request.
 #[derive(Debug)]
 pub(crate) struct WaitingSample {
     pub(crate) id: u64,
@@ -55,11 +55,11 @@ pub(crate) struct WaitingSample {
     pub(crate) slot: Arc<Slot<SampleResult>>,
 }
 
-/// Samples taken at once while their sizes are looked at: as many as a table takes side by side.
+/// Samples taken before their sizes are checked: as many as a table draws together.
 const MAX_STAGE: usize = 32;
 
 impl WaitingSample {
-    /// A request that has nothing yet.
+    /// A request without samples.
     pub(crate) fn new(
         id: u64,
         request: SampleRequest,
@@ -71,7 +71,7 @@ impl WaitingSample {
         Self { id, limit, max_bytes, taken: room, taken_bytes: 0, who, since, slot }
     }
 
-    /// How many samples to take before looking at their size: as many as fit, if they are as large as those before.
+    /// How many samples to take before checking their size: as many as fit if they are as large as the previous ones.
     pub(crate) fn stage(&self) -> usize {
         let left = self.limit.saturating_sub(self.taken.len());
         if self.max_bytes == u64::MAX {
@@ -101,13 +101,13 @@ impl State {
         }
     }
 
-    /// Ends a use of a table.
+    /// Releases the lock of a table.
     ///
-    /// An ordinary unlock lets the first to come have the lock, which is mostly the thread that has just had it: nobody
-    /// is put to sleep and woken. But a thread that comes again and again keeps others out for as long as it likes, so
-    /// that now and then the lock is given to whoever has waited longest.
+    /// An ordinary unlock gives the lock to the first thread to ask, usually the one that just held it, so no thread
+    /// has to sleep and wake up. But a thread that relocks continuously could block others indefinitely, so now and
+    /// then the lock goes to the longest waiter.
     pub(crate) fn unlock(mut state: MutexGuard<'_, Self>, now: Timestamp) {
-        // A clock that was set back hands on, too.
+        // A clock that was set back also triggers a handover.
         let since = now.as_nanos().wrapping_sub(state.handed_on_at.as_nanos());
         if since.unsigned_abs() < UNFAIR_FOR_NANOS {
             return drop(state);
@@ -116,7 +116,7 @@ impl State {
         sync::unlock_fair(state);
     }
 
-    /// Removes the waiting request `id`; `None` if it was served already.
+    /// Removes the waiting request `id`; `None` if it was already served.
     pub(crate) fn remove_sample(&mut self, id: u64) -> Option<WaitingSample> {
         let at = self.samples.binary_search_by_key(&id, |waiter| waiter.id).ok()?;
         self.samples.remove(at)
@@ -124,7 +124,7 @@ impl State {
 }
 
 impl Slot<SampleResult> {
-    /// The end of a request whose time is up: for this reason, or with its samples if it was served at the last moment.
+    /// The result of a request after its deadline: this error, or its samples if it was served at the last moment.
     pub(crate) fn given_up(&self, table: &str, reason: Option<String>, since: Instant) -> SampleResult {
         let timeout =
             |reason| EngineError::Timeout { table: table.to_owned(), waited: since.elapsed(), reason };

@@ -1,4 +1,4 @@
-//! A table's state for people: sizes, counters, and who waits for what.
+//! A table's status for operators: sizes, counters and waiters.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -23,44 +23,45 @@ pub enum Operation {
 /// One waiting operation.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WaiterInfo {
-    /// What it wants to do.
+    /// The waiting operation.
     pub operation: Operation,
-    /// Who waits, as given with the operation.
+    /// The caller, as named in the operation.
     pub who: Arc<str>,
     /// How long it has waited.
     pub waiting: Duration,
-    /// What holds it back; `None` for one that stands behind others.
+    /// The condition that blocks it; `None` if it is queued behind others.
     pub shortfall: Option<Shortfall>,
-    /// Items it wants in all.
+    /// The total number of items that it requests.
     pub wanted: u64,
 }
 
-/// A table at one moment.
+/// The status of a table at one moment.
 #[derive(Debug, Clone)]
 pub struct TableStatus {
     /// Configuration, sizes and counters.
     pub info: TableInfo,
-    /// `inserts * samples_per_insert - samples`, where inserts from before a change of the ratio count with theirs.
+    /// `inserts * samples_per_insert - samples`, where inserts from before a change of the ratio count with the old
+    /// ratio.
     pub limiter_cursor: f64,
     /// The chunks of the items, each counted once.
     pub bytes: AccountSnapshot,
     /// Encoded bytes of the chunks that items refer to; a chunk shared by two items counts twice.
     pub referenced_bytes: u64,
-    /// What items look like, as [`columns`](crate::TableHandle::columns) says.
+    /// The structure of the items, as [`columns`](crate::TableHandle::columns) returns it.
     pub columns: Option<Arc<Nest<()>>>,
-    /// What an operator has paused.
+    /// The operations that an operator has paused.
     pub paused: Paused,
-    /// What one insert would wait for now.
+    /// The condition that would block an insert now.
     pub insert_shortfall: Option<Shortfall>,
-    /// What one sample would wait for now.
+    /// The condition that would block a sample now.
     pub sample_shortfall: Option<Shortfall>,
     /// Samples taken for callers that had gone.
     pub undelivered_samples: u64,
-    /// Inserts that wait.
+    /// The number of waiting inserts.
     pub waiting_inserts: usize,
-    /// Sample requests that wait.
+    /// The number of waiting sample requests.
     pub waiting_samples: usize,
-    /// Who waits, inserts before samples, each in order.
+    /// The waiters, inserts before samples, each in queue order.
     pub waiters: Vec<WaiterInfo>,
     /// Waiters beyond the ones listed.
     pub waiters_not_listed: usize,
@@ -92,7 +93,7 @@ impl TableCore {
         self.shared.state.lock().table.bytes().resident_bytes()
     }
 
-    /// Below zero for a moment, perhaps; see [`Shared`](super::table_core::Shared).
+    /// Possibly negative for a moment; see [`Shared`](super::table_core::Shared).
     pub(crate) fn referenced_bytes(&self) -> i64 {
         self.shared.referenced_bytes.load(Ordering::Relaxed)
     }

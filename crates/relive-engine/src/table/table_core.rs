@@ -1,4 +1,4 @@
-//! A table under its lock, with those who wait for it.
+//! A table behind its lock, with its waiters.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
@@ -18,7 +18,7 @@ use crate::limits::EXTENSION_INSERT_TIMEOUT;
 use crate::memory::{DiskTier, Memory};
 use crate::sync::{Mutex, wall_clock};
 
-/// One table under one lock; cheap to clone. What callers have is a [`TableHandle`](crate::TableHandle).
+/// One table behind one lock; cheap to clone. Callers use a [`TableHandle`](crate::TableHandle).
 #[derive(Clone)]
 pub(crate) struct TableCore {
     pub(crate) shared: Arc<Shared>,
@@ -27,27 +27,27 @@ pub(crate) struct TableCore {
 pub(crate) struct Shared {
     pub(crate) name: Box<str>,
     pub(crate) state: Mutex<State>,
-    /// Encoded bytes that the table's items refer to. Changes are counted after the lock, so that what an item brought
-    /// may come after what it took away, and the sum be below zero meanwhile.
+    /// Encoded bytes that the table's items refer to. Changes are counted after the lock is released, so an addition
+    /// may be counted after the matching removal, and the sum may be negative meanwhile.
     pub(crate) referenced_bytes: AtomicI64,
     pub(crate) undelivered: AtomicU64,
-    /// What others see of the table without its lock, if it is a shard.
+    /// The state that is readable without the lock, if the table is a shard.
     pub(crate) published: Option<Published>,
-    /// Who waits for chunks that this table frees.
+    /// The bound on memory, whose waiters need the chunks that this table frees.
     pub(crate) memory: Arc<Memory>,
     pub(crate) columns: Columns,
-    /// The disk tier, if there is one; set once the engine is whole.
+    /// The disk tier, if the engine has one; set once the engine is complete.
     pub(crate) disk_tier: OnceLock<Arc<DiskTier>>,
-    /// The tables that extensions may insert into; set once the engine is whole.
+    /// The tables that extensions may insert into; set once the engine is complete.
     pub(crate) peers: OnceLock<Weak<dyn Peers>>,
 }
 
-/// The tables of an engine, for the inserts that extensions ask for.
+/// The tables of an engine, for inserts that extensions request.
 pub(crate) trait Peers: Send + Sync {
-    /// What holds the item of this key in the table `name`.
+    /// The core that holds the item of this key in the table `name`.
     fn core_of(&self, name: &str, key: u64) -> Option<TableCore>;
 
-    /// Serves those who wait for what was changed in a part of the table `name`.
+    /// Serves the waiters for changes in a part of the table `name`.
     fn serve_waiters(&self, name: &str);
 }
 
@@ -100,19 +100,19 @@ impl TableCore {
         self.end(&EngineError::Closed { table: self.name().to_owned() });
     }
 
-    /// Fails everything that waits, and whatever comes later, with `why`.
+    /// Fails all waiting and later operations with `why`.
     pub(crate) fn end(&self, why: &EngineError) {
         self.change(|change: &mut Change<'_>| change.end(why));
     }
 
-    /// Changes the state under the lock, serves waiters, and does the rest after the lock.
+    /// Changes the state under the lock, serves waiters, and does the rest after the lock is released.
     pub(crate) fn change<R>(&self, act: impl FnOnce(&mut Change<'_>) -> R) -> R {
         let (result, after) = self.locked(act);
         self.settle(after);
         result
     }
 
-    /// Looks at the state under the lock: for those who come back at once, which must not keep others out.
+    /// Reads the state under the lock: for callers that return at once and must not keep others out.
     pub(crate) fn read<R>(&self, read: impl FnOnce(&State) -> R) -> R {
         let state = self.shared.state.lock();
         let seen = read(&state);
@@ -120,7 +120,7 @@ impl TableCore {
         seen
     }
 
-    /// Inserts without anybody waiting for the outcome, giving up after `deadline`.
+    /// Inserts without reporting the outcome; abandons the insert after `deadline`.
     pub(crate) fn insert_detached(&self, item: NewItem, who: &Arc<str>, deadline: Instant) -> AfterUnlock {
         let since = Instant::now();
         let origin = Origin { who, since, deadline: Some(deadline), confirmations: None };
@@ -131,7 +131,7 @@ impl TableCore {
         after
     }
 
-    /// Does what a change has left to be done; no table may be locked.
+    /// Does the work that a change left; no table may be locked.
     pub(crate) fn settle(&self, after: AfterUnlock) {
         let mut effects = self.settle_own(after);
         while let Some((from, effect)) = effects.pop() {
@@ -149,7 +149,7 @@ impl TableCore {
         }
     }
 
-    /// All but the effects on other tables, which are given back with the table they came from.
+    /// Does all of it except the effects on other tables, which it returns with their source table.
     fn settle_own(&self, after: AfterUnlock) -> Vec<(Self, Effect)> {
         report(after.settled);
         after.wakers.into_iter().for_each(Waker::wake);

@@ -1,7 +1,7 @@
-//! Dataflow of Python's objects: `relive.flow`.
+//! Dataflow of Python objects: `relive.flow`.
 //!
-//! [`Stream`] is a flow, and [`Shards`] are flows side by side. Their operators are functions of Python, which
-//! [`Operator`] calls.
+//! [`Stream`] is a flow, and [`Shards`] are parallel flows. Their operators are Python functions, which [`Operator`]
+//! calls.
 
 mod operator;
 mod pulled;

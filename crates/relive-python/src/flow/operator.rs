@@ -1,4 +1,4 @@
-//! Operators whose functions are Python's.
+//! Operators that call Python functions.
 
 use std::sync::Arc;
 
@@ -12,25 +12,26 @@ use super::raise::Failed;
 use super::source::{self, Item};
 use crate::finalization;
 
-/// An operator, as `relive.flow` tells of it. Functions get the item and the number of its shard, -1 if it has none.
+/// An operator as `relive.flow` describes it. Functions receive the item and the number of its shard, or -1 if it has
+/// none.
 #[derive(Clone)]
 pub(super) enum Operator {
-    /// What a function makes of each item.
+    /// Applies a function to each item.
     Each(String, Arc<Py<PyAny>>),
-    /// The items for which a function holds.
+    /// Keeps the items for which a function returns true.
     Filter(String, Arc<Py<PyAny>>),
-    /// All that a function makes of each item.
+    /// Yields all items that a function returns for each item.
     Combine(String, Arc<Py<PyAny>>),
-    /// Lists of so many items.
+    /// Groups items into lists of this length.
     Batch(usize),
-    /// Another order.
+    /// Shuffles the items.
     Shuffle(usize, u64),
-    /// What a function from iterators to iterators makes of the stream.
+    /// Applies a function from iterators to iterators.
     Transform(String, Arc<Py<PyAny>>),
-    /// Lists of so many neighbours, each so many items after the one before.
+    /// Lists of consecutive items: the length, and the distance between their starts.
     Window(usize, usize),
     Prefetch(usize),
-    /// Seconds within which there is an item.
+    /// The maximum wait for an item, in seconds.
     Timeout(f64),
     Retry(u32),
     Take(usize),
@@ -62,12 +63,12 @@ impl<'py> FromPyObject<'_, 'py> for Operator {
 }
 
 impl Operator {
-    /// Whether a thread of its own works for it.
+    /// Whether it has a thread of its own.
     pub(super) fn has_a_thread(&self) -> bool {
         matches!(self, Operator::Prefetch(_))
     }
 
-    /// The operator over a flow.
+    /// Applies the operator to a flow.
     pub(super) fn over(&self, flow: Flow<Item>) -> Flow<Item> {
         match self {
             Operator::Each(label, function) => {
@@ -101,7 +102,7 @@ impl Operator {
     }
 }
 
-/// Calls the function with each item and its source, and makes something of both.
+/// Calls the function with each item and its source, and converts the result.
 fn calls<U>(
     function: &Arc<Py<PyAny>>,
     then: impl Fn(Item, Bound<'_, PyAny>) -> PyResult<Option<U>> + Send + 'static,
@@ -125,7 +126,7 @@ fn listed(flow: Flow<Vec<Item>>) -> Flow<Item> {
     })
 }
 
-/// The function gets the flow as an iterator, and what it gives is the stream from there on.
+/// The function receives the flow as an iterator, and its result is the new stream.
 fn transformed(flow: Flow<Item>, label: &str, function: &Arc<Py<PyAny>>) -> Flow<Item> {
     let made = finalization::attach(|py| {
         let before = Pulled::of(py, flow)?;

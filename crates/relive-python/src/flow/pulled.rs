@@ -1,4 +1,4 @@
-//! A flow as an iterator of Python.
+//! A flow as a Python iterator.
 
 use pyo3::exceptions::PyStopIteration;
 use pyo3::prelude::*;
@@ -9,7 +9,7 @@ use super::source::Item;
 use crate::finalization;
 use crate::lock::Brief;
 
-/// A flow as an iterator of Python, for functions from iterators to iterators.
+/// A flow as a Python iterator, for functions from iterators to iterators.
 #[pyclass(frozen, module = "relive._native", name = "FlowItems")]
 pub(super) struct Pulled(Brief<Option<Flow<Item>>>);
 
@@ -42,7 +42,7 @@ impl Pulled {
     }
 }
 
-/// Errors of functions stay what they are on their way through another graph.
+/// Errors of functions are preserved on their way through another graph.
 impl From<FlowError> for Failed {
     fn from(error: FlowError) -> Failed {
         finalization::attach(|py| Failed::from(raise(py, &error)))

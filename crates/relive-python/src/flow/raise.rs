@@ -7,7 +7,7 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use relive_flow::{ErrorKind, FlowError};
 
-/// What a function of Python has raised.
+/// The exception that a Python function raised.
 #[derive(Debug)]
 pub(super) struct Failed(PyErr);
 
@@ -25,14 +25,14 @@ impl fmt::Display for Failed {
 
 impl std::error::Error for Failed {}
 
-/// The exception of an error: what a function has raised, with a note of where in the graph that was.
+/// The exception of an error: the one that a function raised, with a note of its place in the graph.
 pub(super) fn raise(py: Python<'_>, error: &FlowError) -> PyErr {
     let cause = std::error::Error::source(error).and_then(|cause| cause.downcast_ref::<Failed>());
     if let Some(Failed(raised)) = cause {
         // Python 3.10 has no notes.
         let _ = raised.value(py).call_method1(intern!(py, "add_note"), (error.to_string(),));
         if raised.is_instance_of::<PyStopIteration>(py) {
-            // As it is, it would end whoever pulls, and what is left would be lost; Python's generators do the same.
+            // Unchanged, it would end the consumer and lose the remaining items; Python's generators convert it, too.
             let told = PyRuntimeError::new_err(format!("{error}: a function raised StopIteration"));
             told.set_cause(py, Some(raised.clone_ref(py)));
             return told;

@@ -13,13 +13,13 @@ use relive_cluster::stream::{
 };
 use relive_flow::{ErrorKind, Flow};
 
-/// How often signals are looked at while something is waited for.
+/// Interval between checks for signals during a wait.
 const SLICE: Duration = Duration::from_millis(50);
 
-/// Bytes that a shard may be ahead.
+/// The number of bytes that a shard may be ahead.
 const WINDOW_BYTES: u64 = 32 << 20;
 
-/// Where the readers of this process listen, for writers with a token.
+/// The port on which the readers of this process listen, for writers with a token.
 #[pyclass(frozen, module = "relive._native", name = "StreamPort")]
 pub(crate) struct PyPort(Port);
 
@@ -33,7 +33,7 @@ pub(crate) struct PyWriter(ShardWriter);
 
 #[pymethods]
 impl PyPort {
-    /// Listens at a free port of this host.
+    /// Listens on a free port of this host.
     #[new]
     fn new(py: Python<'_>, host: &str, token: String) -> PyResult<PyPort> {
         let host: IpAddr =
@@ -48,14 +48,14 @@ impl PyPort {
         self.0.address().to_string()
     }
 
-    /// The reader of a shard, which may be so many messages ahead.
+    /// The reader of a shard, which may be `messages` ahead.
     fn reader(&self, shard: u32, messages: u64) -> PyResult<PyReader> {
         let window = Window { items: messages, bytes: WINDOW_BYTES };
         let reader = self.0.reader(shard, window).map_err(|error| raise(&error))?;
         Ok(PyReader(Brief::new(Some(Flow::from_pull("messages", reader)))))
     }
 
-    /// Has the reader of a shard that does not come back give this error.
+    /// Makes the reader of a shard that does not come back return this error.
     fn fail(&self, shard: u32, reason: &str) {
         self.0.fail(shard, reason);
     }
@@ -63,7 +63,7 @@ impl PyPort {
 
 #[pymethods]
 impl PyReader {
-    /// The next message; none at the end. A `TimeoutError` after so many seconds.
+    /// The next message; `None` at the end. `TimeoutError` after `timeout` seconds.
     fn next<'py>(&self, py: Python<'py>, timeout: f64) -> PyResult<Option<Bound<'py, PyBytes>>> {
         let mut left = crate::wait::seconds(Some(timeout))?;
         loop {
@@ -88,7 +88,7 @@ impl PyReader {
         }
     }
 
-    /// Tells the shard that nobody wants more.
+    /// Tells the shard that no more messages are wanted.
     fn close(&self) {
         drop(self.0.take());
     }
@@ -104,7 +104,7 @@ impl PyWriter {
         ShardWriter::connect(address, options).map(PyWriter).map_err(|error| raise(&error))
     }
 
-    /// Waits until the reader has room for a message. False: it wants no more.
+    /// Waits until the reader has room for a message. Returns false if it wants no more.
     fn wait_for_room(&self, py: Python<'_>) -> PyResult<bool> {
         loop {
             match py.detach(|| self.0.wait_for_room(SLICE)) {
@@ -116,12 +116,12 @@ impl PyWriter {
         }
     }
 
-    /// Sends a message. False: the reader wants no more.
+    /// Sends a message. Returns false if the reader wants no more.
     fn send(&self, message: &[u8]) -> PyResult<bool> {
         is_open(self.0.send(Bytes::copy_from_slice(message)))
     }
 
-    /// Ends the stream, and waits until everything was taken. False: the reader has wanted no more.
+    /// Ends the stream, and waits until every message was read. Returns false if the reader wants no more.
     fn finish(&self, py: Python<'_>, timeout: f64) -> PyResult<bool> {
         let patience = crate::wait::seconds(Some(timeout))?;
         match py.detach(|| self.0.finish(patience)) {

@@ -1,4 +1,4 @@
-//! Flows of objects side by side.
+//! Parallel flows of objects.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ impl Shards {
 
 #[pymethods]
 impl Shards {
-    /// A shard for each iterable, in the thread that pulls or each in a thread of its own.
+    /// A shard for each iterable, in the consumer's thread or each in a thread of its own.
     #[staticmethod]
     fn of(name: String, iterables: Vec<Py<PyAny>>, has_threads: bool) -> Shards {
         let executor = if has_threads { Executor::Threads } else { Executor::Serial };
@@ -45,7 +45,7 @@ impl Shards {
             }
         };
         let shards = ParFlow::from_flows(&executor, count, |_| (), move |shard| flow(shard.number()));
-        // Threads that take the interpreter for each item would hand it to each other all the time.
+        // Threads that acquire the interpreter for each item would constantly pass it to each other.
         Shards::new(shards.around(|make| finalization::attach(|_| make())))
     }
 
@@ -53,7 +53,7 @@ impl Shards {
         Ok(Shards::new(self.taken()?.on_each(move |flow, _| operator.over(flow))))
     }
 
-    /// The items of each shard in another order; each has a random stream of its own.
+    /// Shuffles the items of each shard; each has a random stream of its own.
     fn local_shuffle(&self, buffer: usize, seed: u64) -> PyResult<Shards> {
         Ok(Shards::new(self.taken()?.local_shuffle(buffer, seed)))
     }
@@ -75,13 +75,14 @@ impl Shards {
         Ok(Stream::new(self.taken()?.gather_sync()))
     }
 
-    /// Items as they come, each shard so many ahead; with `is_fresh` the next is asked for once one was taken.
+    /// Merges items as they arrive; each shard may be `depth` items ahead. With `is_fresh`, a shard makes its next item
+    /// only after one was taken.
     fn gather_async(&self, depth: usize, is_fresh: bool) -> PyResult<Stream> {
         let resubmit = if is_fresh { Resubmit::After } else { Resubmit::Before };
         Ok(Stream::new(self.taken()?.gather_async(Async { depth, resubmit })))
     }
 
-    /// Rounds of one item of each shard, as lists.
+    /// Rounds of one item from each shard, as lists.
     fn batch_across_shards(&self) -> PyResult<Stream> {
         let rounds = self.taken()?.batch_across_shards().try_for_each(|round| {
             finalization::attach(|py| {

@@ -1,4 +1,4 @@
-//! Objects of Python, and iterators of them as streams.
+//! Python objects, and iterators of them as streams.
 
 use std::task::Poll;
 
@@ -9,7 +9,7 @@ use relive_flow::{Flow, Polled, Pull, Tagged, Turn};
 use super::raise::Failed;
 use crate::finalization;
 
-/// An object on its way through a graph.
+/// An object in a graph.
 pub(super) struct Item(pub(super) Py<PyAny>);
 
 impl Clone for Item {
@@ -21,7 +21,7 @@ impl Clone for Item {
 /// The items of an iterable.
 struct Items {
     iterable: Py<PyAny>,
-    /// None before the first pull.
+    /// `None` before the first pull.
     iterator: Option<Py<PyIterator>>,
 }
 
@@ -45,7 +45,7 @@ impl Pull<Result<Item, Failed>> for Items {
     }
 }
 
-/// The items of an iterable, which is iterated over once it is pulled at.
+/// The items of an iterable; iteration starts with the first pull.
 pub(super) fn items(name: &str, iterable: Py<PyAny>) -> Flow<Item> {
     Flow::from_pull(name, Items { iterable, iterator: None }).try_for_each(|item| item).named(name)
 }

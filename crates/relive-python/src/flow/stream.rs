@@ -13,35 +13,35 @@ use super::raise::raise;
 use super::source::{self, Item};
 use crate::lock::Brief;
 
-/// How often signals are looked at while an item is waited for.
+/// Interval between checks for signals while waiting for an item.
 const SLICE: Duration = Duration::from_millis(50);
 
-/// A flow that one thread pulls at a time, or a part of another one.
+/// A flow that one thread at a time pulls from, or a part of another flow.
 #[pyclass(frozen, module = "relive._native", name = "FlowStream")]
 pub(crate) struct Stream {
     flow: Brief<Option<Flow<Item>>>,
-    /// It is not pulled at any more once it has ended.
+    /// No item is pulled after the end.
     is_over: AtomicBool,
-    /// Whether a pull may hold the interpreter: no other thread has a lock of this graph while it waits for the
+    /// Whether a pull may hold the interpreter: no other thread holds a lock of this graph while it waits for the
     /// interpreter.
     is_apart: bool,
     monitor: Monitor,
 }
 
 impl Stream {
-    /// A flow whose graph nobody else pulls.
+    /// A flow whose graph no other thread pulls from.
     pub(super) fn new(flow: Flow<Item>) -> Stream {
         Stream::of_graph(flow, true)
     }
 
-    /// A flow with a part that another thread may pull, or that is a thread whose end is waited for, unless the graph
+    /// A flow with a part that another thread may pull from, or whose thread must be joined, unless the graph
     /// `is_apart`.
     pub(super) fn of_graph(flow: Flow<Item>, is_apart: bool) -> Stream {
         let monitor = flow.monitor();
         Stream { monitor, flow: Brief::new(Some(flow)), is_over: AtomicBool::new(false), is_apart }
     }
 
-    /// The flow, which is this one no more.
+    /// Takes the flow out of this stream.
     fn taken(&self) -> PyResult<Flow<Item>> {
         self.flow.take().ok_or_else(|| {
             PyValueError::new_err(
@@ -50,8 +50,7 @@ impl Stream {
         })
     }
 
-    /// An item that is there, or that this very thread makes: neither the interpreter is let go of for it, nor is
-    /// anything waited for.
+    /// An item that is ready, or that this very thread makes: this neither releases the interpreter nor waits.
     fn ready(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
         if !self.is_apart {
             return Ok(None);
@@ -67,7 +66,7 @@ impl Stream {
         Ok(None)
     }
 
-    /// Pulls at the flow without the interpreter, which functions of the graph may take in other threads.
+    /// Pulls from the flow without the interpreter, which functions of the graph may acquire in other threads.
     fn pull<T: Send>(&self, py: Python<'_>, pull: impl FnOnce(&mut Flow<Item>) -> T + Send) -> PyResult<T> {
         let mut flow = self.taken()?;
         let (flow, pulled) = py.detach(move || {
@@ -93,7 +92,7 @@ impl Stream {
         Ok(Stream::of_graph(operator.over(self.taken()?), is_apart))
     }
 
-    /// The next item, in a tuple; none at the end.
+    /// The next item, in a tuple; `None` at the end.
     fn next(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Option<(Py<PyAny>,)>> {
         if !self.is_over.load(Ordering::Relaxed)
             && let Some(item) = self.ready(py)?
@@ -128,8 +127,8 @@ impl Stream {
         }
     }
 
-    /// Pulls once, without waiting, at most to an operator: what came of it (`item`, `waiting`, `stopped` or `end`),
-    /// and the item in a tuple.
+    /// Pulls once without waiting, at most up to an operator; returns the outcome (`item`, `waiting`, `stopped` or
+    /// `end`) and the item in a tuple.
     fn step(&self, py: Python<'_>, to: Option<String>) -> PyResult<(&'static str, Option<(Py<PyAny>,)>)> {
         if self.is_over.load(Ordering::Relaxed) {
             return Ok(("end", None));
@@ -154,7 +153,7 @@ impl Stream {
         Ok(copies.map(|copy| Stream::of_graph(copy, false)).collect())
     }
 
-    /// Several flows as one; with weights, of which none takes all that are there, or in turn, or as they come.
+    /// Merges several flows: by weights, in turn, or as items arrive.
     #[staticmethod]
     #[expect(clippy::needless_pass_by_value, reason = "PyO3 hands lists over by value")]
     fn union(
@@ -175,7 +174,7 @@ impl Stream {
         Ok(Stream::of_graph(Flow::union(flows, order), is_apart))
     }
 
-    /// Two flows that keep step.
+    /// Two flows in step.
     #[staticmethod]
     fn in_ratio(
         inserts: &Stream,
@@ -189,23 +188,23 @@ impl Stream {
         Ok(Stream::of_graph(flow, is_apart))
     }
 
-    /// Ends it: its shards, too.
+    /// Closes the stream and its shards.
     fn close(&self, py: Python<'_>) {
         self.end(py);
     }
 
-    /// The graph as text, or for mermaid.
+    /// The graph as text, or as a mermaid diagram.
     fn show(&self, py: Python<'_>, is_mermaid: bool) -> PyResult<String> {
         self.pull(py, |flow| if is_mermaid { flow.mermaid() } else { flow.show() })
     }
 
-    /// What each operator has given and waits for, as JSON.
+    /// The number of items of each operator and its current wait, as JSON.
     fn operators(&self) -> String {
         self.monitor.to_json()
     }
 }
 
-/// How long the end of shards is waited for when a stream is dropped.
+/// How long to wait for the end of shards when a stream is dropped.
 const GRACE: Duration = Duration::from_secs(1);
 
 impl Drop for Stream {
@@ -215,14 +214,14 @@ impl Drop for Stream {
 }
 
 impl Stream {
-    /// Ends the shards, without the interpreter, which they may need for what they are doing. One that does not end
-    /// is left to itself.
+    /// Ends the shards without holding the interpreter, which they may need to finish. A shard that does not end is
+    /// abandoned.
     fn end(&self, py: Python<'_>) {
         let Some(flow) = self.flow.take() else { return };
         let (done, is_done) = sync_channel(1);
         let end = move || {
             drop(flow);
-            // Nobody listens any more if it took long.
+            // The receiver may have given up.
             let _ = done.send(());
         };
         let started = std::thread::Builder::new().name("relive-flow-end".to_owned()).spawn(end).is_ok();

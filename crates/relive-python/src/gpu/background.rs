@@ -1,4 +1,4 @@
-//! Batches that are collected while Python goes on.
+//! Collects batches while Python continues.
 
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
@@ -9,37 +9,37 @@ use relive_gpu::{Batch, Collector, ErrorKind, Pinned};
 
 use super::raise::{Failed, Result};
 
-/// How long a wait goes on before Python's signal handlers get their chance.
+/// Interval between checks for signals during a wait.
 const SLICE: Duration = Duration::from_millis(50);
 
-/// Trajectories that are to become a batch, and how to tell of it.
+/// Trajectories that will become a batch, and where to report it.
 struct Job {
     pinned: Pinned,
     steps: Vec<u64>,
     done: Sender<Done>,
 }
 
-/// What came of it. The trajectories come back if nothing did.
+/// The result. On failure, the trajectories are returned.
 type Done = std::result::Result<Batch, (Pinned, Failed)>;
 
 /// Why a batch was not made.
 pub(super) enum Unmade {
-    /// A signal handler raised; the batch is still on its way.
+    /// A signal handler raised; the batch is still in progress.
     Interrupted(OnItsWay, PyErr),
-    /// It could not be collected.
+    /// The batch could not be collected.
     Failed(Pinned, Failed),
 }
 
-/// A batch on its way.
+/// A batch in progress.
 pub(super) enum OnItsWay {
-    /// Nobody has begun.
+    /// Collection has not started.
     Pinned(Pinned),
-    /// The thread is at it.
+    /// The thread is collecting it.
     Given(Receiver<Done>),
 }
 
 impl Unmade {
-    /// Its exception, for who does not try again.
+    /// Its exception, for a caller that does not retry.
     pub(super) fn raise(self, py: Python<'_>) -> PyErr {
         match self {
             Unmade::Interrupted(_, error) => error,
@@ -48,7 +48,7 @@ impl Unmade {
     }
 }
 
-/// Collects batches: in a thread of its own, or when they are asked for.
+/// Collects batches, in a thread of its own or on demand.
 pub(super) struct Background {
     collector: Collector,
     jobs: Option<Sender<Job>>,
@@ -56,14 +56,14 @@ pub(super) struct Background {
 
 impl Background {
     /// # Errors
-    /// The system starts no thread.
+    /// The system cannot start a thread.
     pub(super) fn new(collector: Collector, has_thread: bool) -> Result<Background> {
         if !has_thread {
             return Ok(Background { collector, jobs: None });
         }
         let (jobs, taken) = mpsc::channel();
         let worker = collector.clone();
-        // It ends when `jobs` is dropped.
+        // The thread ends when `jobs` is dropped.
         let started =
             thread::Builder::new().name("relive-gpu-loader".to_owned()).spawn(move || work(&worker, &taken));
         started.map_err(|error| {
@@ -72,7 +72,7 @@ impl Background {
         Ok(Background { collector, jobs: Some(jobs) })
     }
 
-    /// Begins to collect, if that is done in the background.
+    /// Starts collecting, if that happens in the background.
     pub(super) fn begin(&self, pinned: Pinned, steps: &[u64]) -> OnItsWay {
         let Some(jobs) = &self.jobs else { return OnItsWay::Pinned(pinned) };
         let (done, receiver) = mpsc::channel();
@@ -85,7 +85,7 @@ impl Background {
     /// Waits for a batch without the interpreter.
     ///
     /// # Errors
-    /// It could not be made, or a signal handler raised; what it was to be made of comes back.
+    /// The batch could not be made, or a signal handler raised; the error returns the trajectories.
     pub(super) fn finish(
         &self,
         py: Python<'_>,
@@ -126,7 +126,7 @@ fn wait(py: Python<'_>, mut receiver: Receiver<Done>) -> (PyResult<Done>, Receiv
 
 fn work(collector: &Collector, jobs: &Receiver<Job>) {
     for Job { pinned, steps, done } in jobs {
-        // Whoever asked may be gone.
+        // The receiver may be gone.
         drop(done.send(collect(collector, pinned, &steps)));
     }
 }

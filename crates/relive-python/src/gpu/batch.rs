@@ -12,14 +12,15 @@ use super::raise::OrRaise;
 use crate::array::from_elements;
 use crate::buffer;
 
-/// Batches whose memory numpy has.
+/// The number of batches whose memory numpy uses.
 #[derive(Clone, Default)]
 pub(super) struct Lent(Arc<AtomicUsize>);
 
-/// Most of them: from then on batches are copied, so that a ring of this many more always has memory for the next one.
+/// Their maximum: above it, batches are copied, so that a ring with this many extra buffers always has memory for the
+/// next one.
 pub(super) const MAX_LENT: usize = 3;
 
-/// A batch that arrays look at. Its memory goes back to the ring when all of them are gone.
+/// A batch that arrays view. Its memory returns to the ring when all of them are gone.
 #[pyclass(frozen, module = "relive._native")]
 struct LentBatch {
     _batch: Batch,
@@ -63,8 +64,8 @@ fn lend<'py>(py: Python<'py>, mut batch: Batch, lent: Lent) -> PyResult<Vec<Boun
     lent.0.fetch_add(1, Ordering::Relaxed);
     let owner = Bound::new(py, LentBatch { _batch: batch, lent })?.into_any();
     let array = |(data, len, dtype, dims): (*mut u8, usize, _, Vec<usize>)| {
-        // SAFETY: the bytes are a window's, which no other window has, and begin at a multiple of 256. They stay
-        // where they are for as long as `owner` keeps the batch, which it never touches.
+        // SAFETY: the bytes belong to a single window and begin at a multiple of 256. They stay in place while `owner`
+        // keeps the batch, which it never touches.
         unsafe { buffer::over_bytes(&owner, (data, len), dtype, &dims) }
     };
     windows.into_iter().map(array).collect()
@@ -101,7 +102,7 @@ fn rows_of<'py>(py: Python<'py>, rows: &[PinnedRow], drawn: &Drawn) -> PyResult<
     ])
 }
 
-/// Numbers as int64, which all frameworks have: none of them has 64 bits.
+/// Numbers as int64, which all frameworks support; none of these numbers needs 64 bits.
 pub(super) fn signed(py: Python<'_>, numbers: impl Iterator<Item = u64>) -> PyResult<Bound<'_, PyAny>> {
     from_elements(py, &numbers.map(u64::cast_signed).collect::<Vec<i64>>())
 }

@@ -1,4 +1,4 @@
-//! Changes of weights, told to all loaders of a store.
+//! Distributes changes of weights to all loaders of a store.
 
 use std::sync::{Arc, Weak};
 
@@ -7,25 +7,25 @@ use relive_gpu::{Change, Reader, Store};
 use super::network::Serving;
 use crate::lock::Brief;
 
-/// What a loader has not yet looked at.
+/// The changes that a loader has not processed.
 #[derive(Default)]
 pub(super) struct News {
     pub(super) changes: Vec<Change>,
-    /// There were more changes than rows: the rows themselves are fewer.
+    /// There were more changes than rows, so reading all rows costs less.
     pub(super) is_overfull: bool,
 }
 
-/// A store, and the loaders that follow its weights. The store gives each change out once.
+/// A store, and the loaders that follow its weights. The store reports each change once.
 pub(super) struct Hub {
     store: Store,
-    /// Reads the other ranks' stores, too, once they are joined.
+    /// Also reads the other ranks' stores once they are joined.
     reader: Brief<Reader>,
-    /// There if ranks of other machines read it.
+    /// Set if ranks on other machines read the store.
     serving: Brief<Option<Serving>>,
     followers: Brief<Vec<Weak<Brief<News>>>>,
 }
 
-/// A loader's part of the changes.
+/// A loader's queue of changes.
 pub(super) struct Follower {
     hub: Weak<Hub>,
     news: Arc<Brief<News>>,
@@ -37,7 +37,7 @@ impl Hub {
         Arc::new(Hub { store, reader, serving: Brief::default(), followers: Brief::default() })
     }
 
-    /// The way to read what batches are made of.
+    /// The reader of the batches' data.
     pub(super) fn reader(&self) -> Reader {
         self.reader.get()
     }
@@ -47,11 +47,11 @@ impl Hub {
         self.serving.replace(Some(serving));
     }
 
-    /// Reads these stores of other ranks from now on, too: those in this machine's memory, and those at addresses of
-    /// others.
+    /// From now on, also reads these stores of other ranks: those in this machine's memory, and those at addresses on
+    /// other machines.
     ///
     /// # Errors
-    /// One cannot be reached, they are not all ranks.
+    /// A store is unreachable, or ranks are missing.
     pub(super) fn join(&self, mut others: Vec<Reader>, addresses: &[String]) -> relive_gpu::Result<()> {
         let own = self.store.reader();
         others.push(own.clone());
@@ -67,7 +67,7 @@ impl Hub {
         &self.store
     }
 
-    /// Changes from now on.
+    /// Subscribes to changes from now on.
     pub(super) fn follow(self: &Arc<Hub>) -> Follower {
         let news = Arc::new(Brief::new(News::default()));
         self.followers.with(|followers| followers.push(Arc::downgrade(&news)));
@@ -99,7 +99,7 @@ impl News {
 }
 
 impl Follower {
-    /// What has changed since the last call; none if the store was closed.
+    /// The changes since the last call; `None` if the store was closed.
     pub(super) fn take(&self) -> Option<News> {
         self.hub.upgrade()?.tell_all();
         Some(self.news.take())

@@ -1,4 +1,4 @@
-//! Which trajectories a batch has, and which of their steps.
+//! Draws the trajectories of a batch, and their steps.
 
 use relive_gpu::select::{
     Order, Part, Pool, Selected, Selection, Selector, Summary, Weights, WeightsConfig, philox, power,
@@ -8,22 +8,22 @@ use relive_gpu::{Change, ErrorKind, Pinned, Reader, Shard};
 use super::changes::Follower;
 use super::raise::{Failed, Result};
 
-/// Rounds in which trajectories that went away while they were drawn are replaced by others.
+/// Rounds in which trajectories that were removed during the draw are replaced.
 pub(super) const MAX_ROUNDS: usize = 64;
 
-/// The stream of random steps. Selectors use the first ones of the 256 that a seed and step have.
+/// The stream of random steps. Selectors use the first ones of the 256 for each seed and step.
 const STEPS_STREAM: u32 = 0x80 << 24;
 
-/// Which step of a drawn trajectory is the current one.
+/// How the current step of a drawn trajectory is chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Steps {
-    /// Any of them, each as likely as the others.
+    /// Uniformly at random.
     Random,
-    /// The one behind the last.
+    /// The position after the last step.
     Last,
 }
 
-/// What was drawn for a batch, in the order of its rows.
+/// The draws for a batch, in the order of its rows.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Drawn {
     pub(super) indices: Vec<u64>,
@@ -33,18 +33,18 @@ pub(super) struct Drawn {
     pub(super) importance: Vec<f32>,
 }
 
-/// Draws trajectories from the weights of a store, which it follows.
+/// Draws trajectories by the weights of a store, and follows their changes.
 pub(super) struct Draws {
     pub(super) reader: Reader,
-    /// None for a store of another process, all of whose weights are looked at where one has changed.
+    /// `None` for a store of another process; all of its weights are read whenever one has changed.
     follower: Option<Follower>,
     weights: Weights,
     inserted: Vec<u64>,
-    /// Whether the weights are those of all rows at some time, and of what has changed since. The first draw looks at
-    /// all rows: who only collects given trajectories needs no weights. So does each draw after one whose news were
-    /// refused.
+    /// Whether the weights are up to date: all rows at some time, plus the changes since. The first draw reads all
+    /// rows, because a loader that only collects given trajectories needs no weights. So does each draw after refused
+    /// changes.
     has_looked: bool,
-    /// The number of changes when all rows were looked at.
+    /// The number of changes when all rows were read.
     changes: u64,
     pub(super) selector: Selector,
     pub(super) seed: u64,
@@ -92,7 +92,7 @@ impl Draws {
             let wanted = count - drawn.len();
             let selected = self.select(wanted)?;
             let (present, missing) = self.reader.pin_present(&selected.indices)?;
-            // Where each index is selected once, a second selection could give the same ones.
+            // If each index is selected once, a second selection could return the same ones.
             if missing.is_empty() || !self.selects_once() {
                 drawn.add(&selected, &missing);
                 pinned.append(present)?;
@@ -112,20 +112,20 @@ impl Draws {
         Ok(self.selector.select(&pool, self.selection, count, Order::AsDrawn)?)
     }
 
-    /// What this rank tells the others before they select.
+    /// The data that this rank sends to the others before they select.
     pub(super) fn summary(&self, count: u64) -> Result<Summary> {
         let pool = Pool::with_inserted(&self.weights, &self.inserted);
         Ok(self.selector.summary(&pool, self.selection, count)?)
     }
 
-    /// The draws that hit this rank's trajectories.
+    /// The draws that selected this rank's trajectories.
     pub(super) fn part(&mut self, summaries: &[Summary], count: u64) -> Result<Part> {
         let pool = Pool::with_inserted(&self.weights, &self.inserted);
         let rank = usize::try_from(self.reader.shard().rank()).unwrap_or(usize::MAX);
         Ok(self.selector.select_with(&pool, summaries, rank, self.selection, count)?)
     }
 
-    /// Pins what was drawn before, which must still be there.
+    /// Pins earlier draws, which must still exist.
     pub(super) fn pin_again(&self, drawn: &Drawn) -> Result<Pinned> {
         let pinned = self.reader.pin(&drawn.indices)?;
         let other = pinned
@@ -153,8 +153,8 @@ impl Draws {
         Ok(pinned)
     }
 
-    /// Pins what was drawn before without counting it again, if the very trajectories are still there. That a
-    /// connection was lost shows at the first request over it, and the second one makes it anew.
+    /// Pins earlier draws without counting them again, if the same trajectories still exist. A lost connection fails
+    /// the first request; the second request reconnects.
     pub(super) fn hold_again(&self, drawn: &Drawn) -> Result<Option<Pinned>> {
         let held = match self.reader.hold(&drawn.indices) {
             Err(error) if error.kind() == ErrorKind::Unavailable => self.reader.hold(&drawn.indices),
@@ -170,16 +170,16 @@ impl Draws {
         matches!(self.selection, TopK | Fifo | Lifo | WithoutReplacement)
     }
 
-    /// Makes the importance weights of a list that was drawn in several rounds.
+    /// Computes the importance weights of a list that was drawn in several rounds.
     pub(super) fn weigh(&self, drawn: &mut Drawn, round: usize) {
         if let (Selection::Prioritized { beta, .. }, 1..) = (self.selection, round) {
-            // (N · p)^-β over the largest of the batch is (the least p / p)^β.
+            // (N · p)^-β divided by the batch's largest is (the least p / p)^β.
             let least = drawn.probabilities.iter().copied().fold(f32::INFINITY, f32::min);
             drawn.importance = drawn.probabilities.iter().map(|p| power(least / p, beta)).collect();
         }
     }
 
-    /// Adds what follows from the trajectories that were pinned, which have these positions in the whole list.
+    /// Adds the data of the pinned trajectories, which have these positions in the whole list.
     pub(super) fn complete(
         &self,
         drawn: &mut Drawn,
@@ -197,7 +197,7 @@ impl Draws {
         };
     }
 
-    /// Takes over what has changed since the last call.
+    /// Applies the changes since the last call.
     pub(super) fn follow(&mut self) -> Result<()> {
         if self.follower.is_none() && self.has_looked && self.reader.changes() == self.changes {
             return Ok(());
@@ -215,14 +215,14 @@ impl Draws {
                 *place = among_ranks(shard, inserted);
             }
         }
-        // What is refused has left the news for good: the next call looks at all rows.
+        // The refused changes are lost: the next call reads all rows.
         self.has_looked = false;
         self.weights.update(&indices, &weights)?;
         self.has_looked = true;
         Ok(())
     }
 
-    /// Takes over the weights of all rows.
+    /// Reads the weights of all rows.
     pub(super) fn look_at_all(&mut self) -> Result<()> {
         self.has_looked = false;
         self.changes = self.reader.changes();
@@ -238,7 +238,7 @@ impl Draws {
                 weights.push(*new);
             }
         }
-        // Sums of all rows are made in one go, those of changed ones one by one.
+        // Sums over all rows are built at once; single changes update them one by one.
         if indices.len() > now.len() / 4 {
             self.weights.load(&now)?;
         } else {
@@ -249,7 +249,7 @@ impl Draws {
     }
 }
 
-/// A number of insertion that all ranks can compare: their first trajectories come before their second ones.
+/// An insertion number that all ranks can compare: the first trajectories of all ranks come before the second ones.
 fn among_ranks(shard: Shard, inserted: u64) -> u64 {
     inserted.wrapping_mul(shard.ranks()).wrapping_add(shard.rank())
 }
@@ -269,7 +269,7 @@ impl Drawn {
         self.indices.len() as u64
     }
 
-    /// Whether it is of so many rows in all that it has, as one out of a state may not be.
+    /// Whether it has `rows` rows in all lists, which a restored state may not have.
     pub(super) fn check(&self, rows: u64) -> Result<()> {
         let Drawn { indices, generations, steps, probabilities, importance } = self;
         let counts = [indices.len(), generations.len(), steps.len(), probabilities.len(), importance.len()];
@@ -283,7 +283,7 @@ impl Drawn {
         Ok(())
     }
 
-    /// Every `step`-th row from `first` on; it has no steps yet.
+    /// Every `step`-th row from `first` on, without steps yet.
     pub(super) fn every(&self, first: u64, step: u64) -> Drawn {
         fn pick<T: Copy>(all: &[T], first: u64, step: u64) -> Vec<T> {
             let [first, step] = [first, step].map(|number| usize::try_from(number).unwrap_or(usize::MAX));

@@ -1,4 +1,4 @@
-//! Arrays that become trajectories.
+//! Copies arrays into trajectories.
 
 use std::time::{Duration, Instant};
 
@@ -9,14 +9,14 @@ use super::raise::{OrRaise, invalid};
 use super::removal::Raised;
 use crate::plain::Plain;
 
-/// How long a wait for a row goes on before Python's signal handlers get their chance.
+/// Interval between checks for signals during a wait for a row.
 const SLICE: Duration = Duration::from_millis(50);
 
-/// Copies a trajectory into a store: an array for each column of the schema, in its order.
+/// Copies a trajectory into a store: one array per column of the schema, in order.
 ///
 /// # Errors
-/// An array does not fit its column, or the arrays differ in length; then nothing is evicted. Or there is no row in
-/// that time.
+/// An array does not fit its column, or the arrays differ in length; nothing is evicted then. Or no row became free in
+/// time.
 pub(super) fn insert(
     py: Python<'_>,
     store: &Store,
@@ -35,7 +35,7 @@ pub(super) fn insert(
         let last = left <= SLICE && deadline.is_some();
         let outcome = py.detach(|| copy(store, &bytes, length, weight, left.min(SLICE)));
         match outcome {
-            // A handler of a signal may have raised within the caller's removal.
+            // A signal handler may have raised within the caller's removal.
             Err(error)
                 if error.kind() == relive_gpu::ErrorKind::Unavailable
                     && !last
@@ -51,16 +51,16 @@ pub(super) fn insert(
 fn copy(store: &Store, columns: &[&[u8]], length: u64, weight: f32, patience: Duration) -> Result<Inserted> {
     let mut writing = if patience.is_zero() { store.begin()? } else { store.begin_within(patience)? };
     for (position, bytes) in columns.iter().enumerate() {
-        // The shapes were checked, and the row has room for the most steps.
+        // The shapes were checked, and the row has room for the maximum number of steps.
         writing.column(position)?[..bytes.len()].copy_from_slice(bytes);
     }
     writing.commit(length, weight)
 }
 
-/// A weight as the store has it.
+/// Converts a weight to the store's type.
 ///
 /// # Errors
-/// It is negative, infinite, too large or not a number. A positive one that is too small stays positive.
+/// The weight is negative, infinite, too large or NaN. A positive one that is too small stays positive.
 pub(super) fn checked_weight(py: Python<'_>, weight: f64) -> PyResult<f32> {
     #[expect(clippy::cast_possible_truncation, reason = "weights are rounded to f32, as documented")]
     let rounded = weight as f32;

@@ -1,4 +1,4 @@
-//! Batches one after another.
+//! Loads one batch after another.
 
 use std::collections::VecDeque;
 
@@ -17,23 +17,23 @@ use super::together::Together;
 use crate::array::{floats, from_elements, keys};
 use crate::process::Owned;
 
-/// Makes batches of a store; an iterator of arrays.
+/// Makes batches from a store; an iterator of arrays.
 #[pyclass(frozen, module = "relive._native")]
 pub(crate) struct GpuLoader(Owned<Work>);
 
 struct Work {
     draws: Draws,
-    /// There if several ranks draw together; then they fill the queue with [`GpuLoader::share`].
+    /// Set if several ranks draw together; they then fill the queue with [`GpuLoader::share`].
     together: Option<Together>,
     background: Background,
-    /// Those that were drawn and not handed out, in order.
+    /// The drawn batches that were not returned yet, in order.
     queue: VecDeque<(Drawn, OnItsWay)>,
     batch_size: u64,
     prefetch: usize,
     lent: Lent,
 }
 
-/// Why a batch is lost that was drawn.
+/// Why a drawn batch is lost.
 const TAKEN: &str = "others took the places of trajectories of a batch while the connection to their rank was lost; the batch is \
                      lost, and the next call makes the next one";
 
@@ -47,16 +47,16 @@ pub(super) struct Settings<'py> {
     beta: f32,
     exponent: f32,
     max_weight: f32,
-    /// Whether the current step is the one behind the last.
+    /// Whether the current step is the position after the last one.
     is_last: bool,
     seed: u64,
     prefetch: usize,
     threads: usize,
-    /// Which share of the list that all ranks draw is this process's, and of how many; none for what one rank draws.
+    /// This process's share of the list that all ranks draw, and the number of shares; `None` if one rank draws alone.
     share: Option<(u64, u64)>,
 }
 
-/// What was drawn and not handed out: indices, generations, steps, probabilities, importance weights.
+/// The draws that were not returned yet: indices, generations, steps, probabilities, importance weights.
 type Pending<'py> = [Bound<'py, PyAny>; 5];
 
 impl GpuLoader {
@@ -106,25 +106,25 @@ impl GpuLoader {
         self.with(py, |work| work.next(py))
     }
 
-    /// Whether the ranks have to draw together before the next batch.
+    /// Whether the ranks must draw together before the next batch.
     fn is_short(&self, py: Python<'_>) -> PyResult<bool> {
         self.with(py, |work| Ok(work.queue.len() <= work.prefetch))
     }
 
-    /// What this rank tells all others before they draw.
+    /// The data that this rank sends to all others before they draw.
     fn summary<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         let told = self.with(py, |work| work.together(py, Together::summary))?;
         Ok(PyBytes::new(py, &told))
     }
 
-    /// Which draws were this rank's, after what all have told.
+    /// The draws that selected this rank's trajectories, given the data of all ranks.
     #[expect(clippy::needless_pass_by_value, reason = "made of Python's list")]
     fn part<'py>(&self, py: Python<'py>, summaries: Vec<Vec<u8>>) -> PyResult<Bound<'py, PyBytes>> {
         let part = self.with(py, |work| work.together(py, |ranks, draws| ranks.part(draws, &summaries)))?;
         Ok(PyBytes::new(py, &part))
     }
 
-    /// Takes in which draws were whose; false if there has to be another round.
+    /// Merges the draws of all ranks; returns false if another round is needed.
     #[expect(clippy::needless_pass_by_value, reason = "made of Python's list")]
     fn share(&self, py: Python<'_>, parts: Vec<Vec<u8>>) -> PyResult<bool> {
         self.with(py, |work| {
@@ -137,7 +137,7 @@ impl GpuLoader {
         })
     }
 
-    /// Gives up what the ranks were drawing.
+    /// Abandons the current list of the ranks.
     fn give_up(&self, py: Python<'_>) -> PyResult<()> {
         self.with(py, |work| {
             work.together(py, |ranks, draws| {
@@ -147,7 +147,8 @@ impl GpuLoader {
         })
     }
 
-    /// The batch of these trajectories at these steps, beside the others; -1 as step means the one behind the last.
+    /// The batch of these trajectories at these steps, outside of the drawn ones; step -1 means the position after the
+    /// last.
     fn collect<'py>(
         &self,
         py: Python<'py>,
@@ -158,7 +159,7 @@ impl GpuLoader {
         self.with(py, |work| work.collect(py, indices, &steps))
     }
 
-    /// β of prioritized draws from the next draw on.
+    /// Sets β of prioritized draws, from the next draw on.
     fn set_beta(&self, py: Python<'_>, beta: f32) -> PyResult<()> {
         let selection = checked_selection(py, "prioritized", beta)?;
         self.with(py, |work| {
@@ -167,7 +168,7 @@ impl GpuLoader {
         })
     }
 
-    /// Seed, state of the selector, and what was drawn and not handed out.
+    /// The seed, the selector's state, and the draws that were not returned yet.
     fn state<'py>(&self, py: Python<'py>) -> PyResult<(u64, Vec<u8>, Vec<Pending<'py>>)> {
         self.with(py, |work| {
             let pending =
@@ -176,7 +177,7 @@ impl GpuLoader {
         })
     }
 
-    /// Goes on where `state` was taken.
+    /// Resumes from a `state`.
     #[expect(clippy::needless_pass_by_value, reason = "made of Python's list")]
     fn restore(&self, py: Python<'_>, seed: u64, selector: &[u8], pending: Vec<Pending<'_>>) -> PyResult<()> {
         let selector = Selector::from_bytes(selector).or_raise(py)?;
@@ -184,14 +185,14 @@ impl GpuLoader {
         self.with(py, |work| py.detach(|| work.restore(seed, selector, drawn)).or_raise(py))
     }
 
-    /// Ends the loader; arrays of its batches stay.
+    /// Closes the loader; arrays of its batches stay valid.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         self.0.end(py)
     }
 }
 
 impl Work {
-    /// Does what belongs to a list of all ranks, without the interpreter.
+    /// Works on a list of all ranks without the interpreter.
     fn together<T: Send>(
         &mut self,
         py: Python<'_>,
@@ -205,7 +206,7 @@ impl Work {
 
     fn next<'py>(&mut self, py: Python<'py>) -> PyResult<Parts<'py>> {
         match py.detach(|| self.fill()) {
-            // There is nothing more to draw at the moment; what was drawn before that is handed out.
+            // Nothing more can be drawn at the moment; earlier draws are returned.
             Err(failed) if failed.kind() == ErrorKind::Unavailable && !self.queue.is_empty() => {}
             filled => filled.or_raise(py)?,
         }
@@ -228,8 +229,8 @@ impl Work {
         }
     }
 
-    /// Collects a batch over new connections, after those that kept its trajectories in place were lost. If that
-    /// fails, too, the batch is lost, so that ranks that go on have as many behind them as the others.
+    /// Collects a batch over new connections after the ones that pinned its trajectories were lost. If that fails too,
+    /// the batch is lost, so that all continuing ranks have returned the same number.
     fn once_more<'py>(&mut self, py: Python<'py>, drawn: Drawn, lost: Pinned) -> PyResult<Parts<'py>> {
         let pinned = match py.detach(|| self.draws.hold_again(&drawn)) {
             Ok(Some(pinned)) => pinned,
@@ -237,7 +238,7 @@ impl Work {
             Err(failed) if failed.kind() == ErrorKind::Unavailable => return Err(failed.raise(py)),
             Err(failed) => return Err(self.keep(py, drawn, lost, failed)),
         };
-        // Those of this machine are pinned twice until here, so that nobody replaces them in between.
+        // Trajectories on this machine are pinned twice until here, so that they cannot be replaced in between.
         drop(lost);
         match self.background.finish(py, OnItsWay::Pinned(pinned), &drawn.steps) {
             Ok(batch) => batch::to_python(py, batch, &drawn, &self.lent),
@@ -250,13 +251,13 @@ impl Work {
         }
     }
 
-    /// Leaves a batch that was not made to the next call.
+    /// Leaves an unfinished batch to the next call.
     fn keep(&mut self, py: Python<'_>, drawn: Drawn, pinned: Pinned, failed: Failed) -> PyErr {
         self.queue.push_front((drawn, OnItsWay::Pinned(pinned)));
         failed.raise(py)
     }
 
-    /// Draws as many batches ahead as there are to be. What this call draws follows from all changes before it.
+    /// Draws the configured number of batches ahead. The draws reflect all earlier changes.
     fn fill(&mut self) -> Result<()> {
         while self.together.is_none() && self.queue.len() <= self.prefetch {
             let (drawn, pinned) = self.draws.draw(self.batch_size)?;

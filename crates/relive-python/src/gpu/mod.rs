@@ -1,8 +1,8 @@
 //! The store of trajectories for training on GPUs: `relive.gpu`.
 //!
-//! [`GpuStore`] is the store in the process that makes it, [`GpuReader`] one that another process has made,
-//! [`GpuLoader`] makes batches from either, and [`GpuWriter`] writes into one in place. Names of columns and settings
-//! are checked in Python; shapes, types and lengths here.
+//! [`GpuStore`] is a store in the process that created it; [`GpuReader`] reads a store of another process.
+//! [`GpuLoader`] makes batches from either, and [`GpuWriter`] writes into a store in place. Python checks names of
+//! columns and settings; this module checks shapes, types and lengths.
 
 mod background;
 mod batch;

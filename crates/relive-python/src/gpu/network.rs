@@ -1,4 +1,4 @@
-//! Ranks of other machines.
+//! Ranks on other machines.
 
 use std::time::Duration;
 
@@ -8,11 +8,11 @@ use relive_gpu::{Network, NetworkOptions, Peer, Reader, RowServer};
 use super::raise::{OrRaise, interrupted, invalid};
 use crate::security::{ClientCertificates, ServerCertificates};
 
-/// How ranks of several machines reach each other.
+/// How ranks on several machines connect.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub(super) struct Settings {
-    /// Where this one listens.
+    /// The address that this one listens on.
     listen: String,
     port: u16,
     token: String,
@@ -21,7 +21,7 @@ pub(super) struct Settings {
     client_tls: Option<ClientCertificates>,
 }
 
-/// A store that is served to other machines, and the way to theirs.
+/// A store that is served to other machines, and the means to reach theirs.
 pub(super) struct Serving {
     network: Network,
     server: RowServer,
@@ -32,7 +32,7 @@ impl Serving {
         let Settings { listen, port, token, timeout, tls, client_tls } = settings;
         let patience = Duration::try_from_secs_f64(timeout)
             .map_err(|error| invalid(py, format!("timeout is {timeout}: {error}")))?;
-        // The other ranks are told of errors of these kinds.
+        // The other ranks receive errors of these kinds.
         let unusable = |error: PyErr| invalid(py, error.value(py).to_string());
         let options = NetworkOptions {
             token: Some(token),

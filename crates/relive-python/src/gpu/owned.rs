@@ -1,4 +1,4 @@
-//! What belongs to one process, may be used by all of its threads, and can be closed.
+//! A value that belongs to one process, can be used by all of its threads, and can be closed.
 
 use parking_lot::RwLock;
 use pyo3::prelude::*;
@@ -7,7 +7,7 @@ use relive_client::ErrorKind;
 use crate::error::raise_kind;
 use crate::process::Origin;
 
-/// A handle whose clones are the same thing, until it is closed.
+/// A handle whose clones share one object, until it is closed.
 pub(super) struct Shared<T: Clone> {
     value: RwLock<Option<T>>,
     what: &'static str,
@@ -22,14 +22,14 @@ impl<T: Clone + Send> Shared<T> {
     /// The handle.
     ///
     /// # Errors
-    /// It was closed, or this is a child of its process.
+    /// The handle was closed, or this is a child of its process.
     pub(super) fn get(&self, py: Python<'_>) -> PyResult<T> {
         self.origin.check(py, self.what)?;
         let closed = || raise_kind(py, ErrorKind::Closed, format!("this {} was closed", self.what));
         self.value.read().clone().ok_or_else(closed)
     }
 
-    /// Lets go of the handle; others that were cloned from it live on. A child of its process only forgets it.
+    /// Drops the handle; its other clones stay valid. A child of its process only forgets it.
     pub(super) fn close(&self, py: Python<'_>) {
         if self.origin.is_foreign() {
             return;
@@ -41,7 +41,7 @@ impl<T: Clone + Send> Shared<T> {
 
 impl<T: Clone> Drop for Shared<T> {
     fn drop(&mut self) {
-        // Letting go of it here would change memory that the parent process goes on with.
+        // Dropping it here would change memory that the parent process still uses.
         if self.origin.is_foreign() {
             std::mem::forget(self.value.get_mut().take());
         }

@@ -1,4 +1,4 @@
-//! From errors of the store to Python's exceptions.
+//! Maps errors of the store to Python's exceptions.
 
 use std::cell::Cell;
 
@@ -8,7 +8,7 @@ use relive_gpu::{Error, ErrorKind};
 use crate::error::raise_kind;
 use crate::finalization::attach;
 
-/// What can go wrong here: an error of the store, or of what is kept on top of it.
+/// An error of the store, or of a layer above it.
 #[derive(Debug)]
 pub(super) struct Failed {
     kind: ErrorKind,
@@ -18,11 +18,12 @@ pub(super) struct Failed {
 pub(super) type Result<T, E = Failed> = std::result::Result<T, E>;
 
 thread_local! {
-    /// What a signal handler has raised while this thread waited without the interpreter.
+    /// The exception that a signal handler raised while this thread waited without the interpreter.
     static RAISED: Cell<Option<PyErr>> = const { Cell::new(None) };
 }
 
-/// Whether a wait without the interpreter is to end: a signal handler has raised. Only the main thread has any.
+/// Whether a wait without the interpreter must end because a signal handler raised. Only the main thread runs signal
+/// handlers.
 pub(super) fn interrupted() -> bool {
     let raised = attach(|py| py.check_signals().err());
     let is_raised = raised.is_some();
@@ -54,19 +55,19 @@ impl From<Error> for Failed {
     }
 }
 
-/// The kind of a client's error that has the same exception.
+/// The kind of client error with the same exception.
 fn kind_of(kind: ErrorKind) -> relive_client::ErrorKind {
     match kind {
         ErrorKind::InvalidArgument => relive_client::ErrorKind::InvalidArgument,
         ErrorKind::NotFound => relive_client::ErrorKind::NotFound,
         ErrorKind::Unavailable => relive_client::ErrorKind::Unavailable,
         ErrorKind::Corrupt => relive_client::ErrorKind::DataLoss,
-        // The system refused, and kinds that are added later.
+        // The system's errors, and future kinds.
         _ => relive_client::ErrorKind::Internal,
     }
 }
 
-/// Turns a result of the store into a Python one.
+/// Converts a result of the store to a Python one.
 pub(super) trait OrRaise<T> {
     fn or_raise(self, py: Python<'_>) -> PyResult<T>;
 }
@@ -77,12 +78,12 @@ impl<T, E: Into<Failed>> OrRaise<T> for Result<T, E> {
     }
 }
 
-/// An argument that cannot work.
+/// An invalid argument.
 pub(super) fn invalid(py: Python<'_>, text: String) -> PyErr {
     raise_kind(py, relive_client::ErrorKind::InvalidArgument, text)
 }
 
-/// Why there is no GPU that can be used; none if there is one.
+/// Why no GPU is usable; `None` if one is.
 #[pyfunction]
 pub(crate) fn gpu_unavailable(py: Python<'_>) -> Option<String> {
     py.detach(|| relive_gpu::cuda::Device::available().err().map(|error| error.to_string()))

@@ -1,4 +1,4 @@
-//! A store that another process has made.
+//! A store that another process created.
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -10,12 +10,12 @@ use super::raise::OrRaise;
 use super::settings::{GivenColumn, ToldSchema, columns_of, schema_of};
 use crate::array::from_elements;
 
-/// A store of another process, to be read.
+/// Reads the store of another process.
 #[pyclass(frozen, module = "relive._native")]
 pub(crate) struct GpuReader(Shared<Reader>);
 
 impl GpuReader {
-    /// The way to read it.
+    /// The underlying reader.
     pub(super) fn reader(&self, py: Python<'_>) -> PyResult<Reader> {
         self.0.get(py)
     }
@@ -23,7 +23,7 @@ impl GpuReader {
 
 #[pymethods]
 impl GpuReader {
-    /// Attaches to the store of this name, which has the schema if one is given.
+    /// Attaches to the store of this name, whose schema must match if one is given.
     #[staticmethod]
     fn attach(
         py: Python<'_>,
@@ -38,7 +38,7 @@ impl GpuReader {
         Ok(GpuReader(Shared::new("reader", reader)))
     }
 
-    /// Name, dtype and shape of each column; the most steps; the capacity.
+    /// Name, dtype and shape of each column; the maximum number of steps; the capacity.
     fn schema<'py>(&self, py: Python<'py>) -> PyResult<ToldSchema<'py>> {
         let reader = self.0.get(py)?;
         Ok((columns_of(py, reader.schema())?, reader.schema().max_steps(), reader.capacity()))
@@ -78,7 +78,7 @@ pub(super) fn weights_of<'py>(py: Python<'py>, reader: &Reader) -> PyResult<Boun
     from_elements(py, &read.or_raise(py)?)
 }
 
-/// Counters by their names; times in seconds.
+/// Counters by name; times in seconds.
 pub(super) fn metrics_of<'py>(py: Python<'py>, metrics: &MetricsSnapshot) -> PyResult<Bound<'py, PyDict>> {
     let named = PyDict::new(py);
     for (name, count) in [

@@ -1,4 +1,4 @@
-//! Which trajectory goes: what Python asks for, and its own choices.
+//! Removal rules: built-in ones, and Python functions.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::array::from_elements;
 use crate::finalization;
 use crate::lock::Brief;
 
-/// The first exception that a function of Python has raised while it chose; the call that made it choose raises it.
+/// The first exception that a Python function raised while it chose; the call that triggered the choice raises it.
 pub(super) type Raised = Arc<Brief<Option<PyErr>>>;
 
 /// A removal: `("fifo", None)` and so on, `("max_times_sampled", n)`, or `("callback", function)`.
@@ -30,7 +30,7 @@ pub(super) fn removal_of(
     }))
 }
 
-/// The choice of a function of Python.
+/// A removal rule that calls a Python function.
 pub(super) fn callback(function: Py<PyAny>, raised: Raised) -> Removal {
     Removal::Callback(Arc::new(move |candidates| {
         finalization::attach(|py| match choose(function.bind(py), candidates) {

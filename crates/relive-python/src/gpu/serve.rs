@@ -10,14 +10,14 @@ use super::steps::{check_step, column_at, dims};
 use crate::buffer;
 use crate::plain::Plain;
 
-/// How long a wait goes on before Python's signal handlers get their chance.
+/// Interval between checks for signals during a wait.
 const SLICE: Duration = Duration::from_millis(50);
 
-/// Requests as writer, index and step; finished trajectories as index and generation; how many were given up, and how
-/// many writers wait for a row.
+/// Requests as writer, index and step; finished trajectories as index and generation; the numbers of abandoned
+/// trajectories and of writers that wait for a row.
 pub(super) type Scanned = (Vec<(usize, u64, u64)>, Vec<(u64, u64)>, u64, u64);
 
-/// Does what writers want; waits so many seconds until one wants something.
+/// Handles the requests of writers; waits up to `timeout` seconds for one.
 pub(super) fn scan(py: Python<'_>, store: &Store, timeout: f64) -> PyResult<Scanned> {
     let patience = Duration::try_from_secs_f64(timeout)
         .map_err(|error| invalid(py, format!("timeout is {timeout}: {error}")))?;
@@ -40,7 +40,7 @@ fn has_news(found: &Scan) -> bool {
     found.aborted > 0 || !found.requests.is_empty() || !found.finished.is_empty()
 }
 
-/// A column of the current steps of writers, one after the other.
+/// A column of the writers' current steps, one after the other.
 pub(super) fn observe<'py>(
     py: Python<'py>,
     store: &Store,
@@ -57,7 +57,7 @@ pub(super) fn observe<'py>(
     buffer::into_array(py, block, described.dtype, &dims(described, Some(writers.len())))
 }
 
-/// Writes a column of the current steps of writers.
+/// Writes a column of the writers' current steps.
 pub(super) fn answer(
     py: Python<'_>,
     store: &Store,
@@ -75,7 +75,7 @@ pub(super) fn answer(
     Ok(())
 }
 
-/// Bytes of a step, which lies in memory.
+/// Bytes of a step, which fits in memory.
 fn bytes_of(column: &Column) -> usize {
     column.step_bytes().and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(usize::MAX)
 }

@@ -1,4 +1,4 @@
-//! What Python says as plain values, as the store's types.
+//! Converts plain values from Python to the store's types.
 
 use numpy::PyArrayDescr;
 use pyo3::prelude::*;
@@ -16,7 +16,7 @@ pub(super) type GivenWindow<'py> = (String, i64, u64, bool, f64, Option<(Bound<'
 
 /// Name, dtype and shape of a step, for Python.
 type ToldColumn<'py> = (String, Bound<'py, PyAny>, Vec<u64>);
-/// The columns, most steps, and the capacity.
+/// The columns, the maximum number of steps, and the capacity.
 pub(super) type ToldSchema<'py> = (Vec<ToldColumn<'py>>, u64, u64);
 
 /// A schema of these columns.
@@ -28,7 +28,7 @@ pub(super) fn schema_of(py: Python<'_>, columns: &[GivenColumn<'_>], max_steps: 
     Schema::new(max_steps, columns.collect::<PyResult<_>>()?).or_raise(py)
 }
 
-/// Columns and most steps of a schema, for Python.
+/// The columns and maximum number of steps of a schema, for Python.
 pub(super) fn columns_of<'py>(py: Python<'py>, schema: &Schema) -> PyResult<Vec<ToldColumn<'py>>> {
     let column =
         |column: &Column| Ok((column.name.clone(), descr_of(py, column.dtype)?, column.shape.clone()));
@@ -53,7 +53,7 @@ fn dtype(py: Python<'_>, descr: &Bound<'_, PyArrayDescr>, column: &str) -> PyRes
         .ok_or_else(|| invalid(py, format!("column {column:?}: there is no column of dtype {descr}")))
 }
 
-/// A selection by its name and β; none if there is no such name.
+/// A selection by name and β; `None` for an unknown name.
 pub(super) fn selection_of(name: &str, beta: f32) -> Option<Selection> {
     Some(match name {
         "uniform" => Selection::Uniform,

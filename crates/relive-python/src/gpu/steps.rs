@@ -1,4 +1,4 @@
-//! Steps of columns, as arrays are checked to be.
+//! Checks arrays against the columns of a schema.
 
 use pyo3::prelude::*;
 use relive_gpu::{Column, Schema};
@@ -12,15 +12,15 @@ pub(super) fn column_at<'a>(py: Python<'_>, schema: &'a Schema, column: usize) -
     found.ok_or_else(|| invalid(py, format!("there is no column {column}")))
 }
 
-/// Sizes of a step's array, or of several steps'.
+/// The dimensions of a step's array, or of several steps'.
 pub(super) fn dims(column: &Column, rows: Option<usize>) -> Vec<usize> {
-    // A step is in memory.
+    // A step fits in memory.
     let sizes = column.shape.iter().map(|&size| usize::try_from(size).unwrap_or(usize::MAX));
     rows.into_iter().chain(sizes).collect()
 }
 
 /// # Errors
-/// The array is not a step of the column, or not as many steps.
+/// The array does not have the shape of a step of the column, or of as many steps.
 pub(super) fn check_step(
     py: Python<'_>,
     column: &Column,

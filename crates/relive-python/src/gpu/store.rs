@@ -1,4 +1,4 @@
-//! The store, in the process that makes it.
+//! The store, in the process that creates it.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ pub(crate) struct GpuStore {
     raised: Raised,
 }
 
-/// State, generation, length, weight, insertion number, how often it was sampled, pins.
+/// State, generation, length, weight, insertion number, number of samples, pins.
 type Status = (&'static str, u64, u64, f32, u64, u64, u64);
 
 impl GpuStore {
@@ -79,14 +79,14 @@ impl GpuStore {
         };
         let store = py.detach(|| match name {
             Some(name) => Store::create_named(name, schema, options),
-            // Nobody else could reach it, and private memory has huge pages where shared memory has none.
+            // No other process could reach it, and private memory has huge pages, unlike shared memory.
             None => Store::create_private(schema, options),
         });
         Ok(GpuStore::of(store.or_raise(py)?, raised))
     }
 
-    /// The store that was saved in a folder. Where its removal was a function, one is given with the capacity and the
-    /// most selectable trajectories.
+    /// Loads a store from a folder. If its removal was a function, one is given with the capacity and the maximum
+    /// number of selectable trajectories.
     #[staticmethod]
     #[pyo3(signature = (folder, removal, *, name, readers, shard, huge_pages))]
     fn load(
@@ -115,15 +115,15 @@ impl GpuStore {
         Ok(GpuStore::of(store.or_raise(py)?, raised))
     }
 
-    /// Writes the store into a folder: the checkpoint's number, its trajectories, those written now, their bytes, and
-    /// files that went.
+    /// Saves the store into a folder; returns the checkpoint's number, the numbers of all and of newly written
+    /// trajectories, their bytes, and the number of removed files.
     fn save(&self, py: Python<'_>, folder: PathBuf) -> PyResult<(u64, u64, u64, u64, u64)> {
         let hub = self.hub.get(py)?;
         let saved = py.detach(|| hub.store().save(folder)).or_raise(py)?;
         Ok((saved.number, saved.rows, saved.written_rows, saved.written_bytes, saved.removed_files))
     }
 
-    /// Name, dtype and shape of each column; the most steps; the capacity.
+    /// Name, dtype and shape of each column; the maximum number of steps; the capacity.
     fn schema<'py>(&self, py: Python<'py>) -> PyResult<ToldSchema<'py>> {
         let hub = self.hub.get(py)?;
         let schema = hub.store().schema();
@@ -135,7 +135,7 @@ impl GpuStore {
         Ok(usize::try_from(py.detach(|| hub.store().len())).unwrap_or(usize::MAX))
     }
 
-    /// Copies a trajectory in: an array for each column. Waits so many seconds for a row.
+    /// Inserts a trajectory: one array per column. Waits up to `timeout` seconds for a row.
     #[expect(clippy::needless_pass_by_value, reason = "made of Python's objects")]
     fn insert(
         &self,
@@ -147,14 +147,14 @@ impl GpuStore {
         let patience = Duration::try_from_secs_f64(timeout)
             .map_err(|error| invalid(py, format!("timeout is {timeout}: {error}")))?;
         let inserted = insert(py, self.hub.get(py)?.store(), &arrays, weight, patience, &self.raised);
-        // What a removal of the caller's raised comes first: it may be why there was no row.
+        // An exception from the caller's removal takes precedence: it may be why no row was free.
         match self.raised.take() {
             Some(error) => Err(error),
             None => inserted.map(|Inserted { index, generation }| (index, generation)),
         }
     }
 
-    /// Gives trajectories new weights; how many had them, and how many are there no more.
+    /// Sets new weights of trajectories; returns how many were changed, and how many no longer exist.
     fn update_weights(
         &self,
         py: Python<'_>,
@@ -178,7 +178,7 @@ impl GpuStore {
         Ok(counts(changed))
     }
 
-    /// Removes trajectories; how many went, and how many are pinned or were there no more.
+    /// Removes trajectories; returns how many were removed, and how many are pinned or no longer exist.
     fn remove(
         &self,
         py: Python<'_>,
@@ -212,7 +212,7 @@ impl GpuStore {
         metrics_of(py, &self.hub.get(py)?.store().metrics())
     }
 
-    /// Does what writers want; waits so many seconds until one wants something.
+    /// Handles the requests of writers; waits up to `timeout` seconds for one.
     fn scan(&self, py: Python<'_>, timeout: f64) -> PyResult<serve::Scanned> {
         let found = serve::scan(py, self.hub.get(py)?.store(), timeout);
         match self.raised.take() {
@@ -221,7 +221,7 @@ impl GpuStore {
         }
     }
 
-    /// A column of the current steps of writers.
+    /// A column of the writers' current steps.
     #[expect(clippy::needless_pass_by_value, reason = "made of Python's list")]
     fn observe<'py>(
         &self,
@@ -232,7 +232,7 @@ impl GpuStore {
         serve::observe(py, self.hub.get(py)?.store(), &writers, column)
     }
 
-    /// Writes a column of the current steps of writers.
+    /// Writes a column of the writers' current steps.
     #[expect(clippy::needless_pass_by_value, reason = "made of Python's list")]
     fn answer(
         &self,
@@ -251,7 +251,7 @@ impl GpuStore {
         py.detach(|| hub.store().give_back(&writers)).or_raise(py)
     }
 
-    /// Takes back the pins of processes that have ended; how many those were.
+    /// Releases the pins of processes that have ended; returns their number.
     fn sweep(&self, py: Python<'_>) -> PyResult<u64> {
         let hub = self.hub.get(py)?;
         py.detach(|| hub.store().sweep()).or_raise(py)
@@ -263,7 +263,7 @@ impl GpuStore {
         GpuLoader::new(py, hub.reader(), Some(hub.follow()), &settings)
     }
 
-    /// Serves the store's rows to ranks of other machines; at which port.
+    /// Serves the store's rows to ranks on other machines; returns the port.
     fn serve(&self, py: Python<'_>, settings: network::Settings) -> PyResult<u16> {
         let hub = self.hub.get(py)?;
         let serving = Serving::new(py, hub.store().reader(), settings)?;
@@ -272,8 +272,8 @@ impl GpuStore {
         Ok(port)
     }
 
-    /// Reads the stores of the other ranks, too, from now on: they share one index space with this one. Those of
-    /// other machines are reached at addresses.
+    /// From now on, also reads the stores of the other ranks, which share one index space with this one. Those on other
+    /// machines are given by address.
     #[expect(clippy::needless_pass_by_value, reason = "made of Python's lists")]
     fn join(
         &self,
@@ -297,7 +297,7 @@ impl GpuStore {
     }
 }
 
-/// Trajectories by index and generation; without generations those that are there now.
+/// Trajectories by index and generation; without generations, the current ones.
 fn places(
     py: Python<'_>,
     store: &Store,

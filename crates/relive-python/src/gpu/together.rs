@@ -1,9 +1,9 @@
-//! Draws that several ranks make together: each has some of the trajectories, and takes its share of one list.
+//! Draws that several ranks make together: each holds some of the trajectories, and takes its share of one list.
 //!
-//! A round has two exchanges among all ranks. In the first, each tells the masses of its trajectories
-//! ([`Together::summary`]); in the second, which draws were its own ([`Together::part`]), after it has pinned them,
-//! so that nobody replaces them until all ranks have pinned their shares ([`Together::share`]). That all have, a rank
-//! knows when they come to the next list.
+//! A round has two exchanges among all ranks. In the first, each rank sends the masses of its trajectories
+//! ([`Together::summary`]). In the second, it sends which draws were its own ([`Together::part`]), after it has pinned
+//! them so that they cannot be replaced until all ranks have pinned their shares ([`Together::share`]). A rank knows
+//! that all have done so when they reach the next list.
 
 use relive_gpu::select::{Order, Part, Selector, Summary};
 use relive_gpu::{ErrorKind, Pinned};
@@ -11,29 +11,29 @@ use relive_gpu::{ErrorKind, Pinned};
 use super::draw::{Drawn, Draws, MAX_ROUNDS, too_many_rounds};
 use super::raise::{Failed, Result};
 
-/// In place of the generation of a trajectory that had gone before it was pinned.
+/// Replaces the generation of a trajectory that was removed before it was pinned.
 const GONE: u64 = u64::MAX;
 
 /// Bytes of a number.
 const NUMBER: usize = 8;
 
-/// The list that all ranks draw, and which part of it is this process's.
+/// The list that all ranks draw, and this process's part of it.
 pub(super) struct Together {
-    /// Rows of the whole list.
+    /// Rows in the whole list.
     total: u64,
-    /// This process has every `replicas`-th row, from this one on.
+    /// This process takes every `replicas`-th row, starting at this one.
     replica: u64,
     replicas: u64,
     list: Option<List>,
-    /// This rank's trajectories of the list, pinned until all have pinned their shares.
+    /// This rank's trajectories in the list, pinned until all ranks have pinned their shares.
     guards: Vec<Pinned>,
 }
 
-/// A list in the making.
+/// An incomplete list.
 struct List {
     drawn: Drawn,
     rounds: usize,
-    /// As the selector was before.
+    /// The selector's state before the list.
     before: Selector,
 }
 
@@ -41,7 +41,7 @@ impl Together {
     /// For shares of `rows` rows each.
     ///
     /// # Errors
-    /// The share is none of them, or the list is too long.
+    /// The share does not exist, or the list is too long.
     pub(super) fn new(rows: u64, (replica, replicas): (u64, u64)) -> Result<Together> {
         let total = rows.checked_mul(replicas).filter(|_| replica < replicas);
         let Some(total) = total else {
@@ -51,7 +51,7 @@ impl Together {
         Ok(Together { total, replica, replicas, list: None, guards: Vec::new() })
     }
 
-    /// What this rank tells the others before a round.
+    /// The data that this rank sends to the others before a round.
     pub(super) fn summary(&mut self, draws: &mut Draws) -> Result<Vec<u8>> {
         match &self.list {
             Some(_) => draws.look_at_all()?,
@@ -62,13 +62,13 @@ impl Together {
         Ok(draws.summary(self.total - list.drawn.len())?.to_bytes())
     }
 
-    /// Which draws were this rank's, after all have told theirs; it pins them.
+    /// The draws that selected this rank's trajectories, given the data of all ranks; pins them.
     pub(super) fn part(&mut self, draws: &mut Draws, summaries: &[Vec<u8>]) -> Result<Vec<u8>> {
         let list = self.list.as_ref().ok_or_else(out_of_turn)?;
         let summaries: Vec<Summary> =
             summaries.iter().map(|bytes| Summary::from_bytes(bytes)).collect::<relive_gpu::Result<_>>()?;
         if list.rounds == 0 {
-            // All ranks have come to this list, and with it have pinned their shares of the one before.
+            // All ranks have reached this list, so they have pinned their shares of the previous one.
             self.guards.clear();
         }
         let part = draws.part(&summaries, self.total - list.drawn.len())?;
@@ -79,11 +79,11 @@ impl Together {
         Ok(bytes)
     }
 
-    /// Takes in the parts of all ranks. This process's share of the list, pinned, once the list is complete; until
-    /// then there is another round.
+    /// Merges the parts of all ranks. Returns this process's share of the list, pinned, once the list is complete;
+    /// until then, another round is needed.
     ///
     /// # Errors
-    /// The parts are not those of this round. The list is given up; others may have theirs.
+    /// The parts do not belong to this round. The list is abandoned; others may keep theirs.
     pub(super) fn share(&mut self, draws: &mut Draws, parts: &[Vec<u8>]) -> Result<Option<(Drawn, Pinned)>> {
         let mut list = self.list.take().ok_or_else(out_of_turn)?;
         list.take_in(draws, parts)?;
@@ -105,7 +105,7 @@ impl Together {
         Ok(Some((own, pinned)))
     }
 
-    /// Gives a list up, of which a rank has said that it cannot go on with it; the next one is drawn in its place.
+    /// Abandons a list that a rank could not complete; the next one is drawn in its place.
     pub(super) fn give_up(&mut self, draws: &mut Draws) {
         if let Some(list) = self.list.take() {
             draws.selector = list.before;
@@ -122,12 +122,12 @@ impl List {
         let mut by_position = vec![GONE; selected.indices.len()];
         for (part, generations) in parts.iter().zip(&generations) {
             for ((position, _), generation) in part.draws().zip(generations) {
-                // Merging has made sure that each position is there once.
+                // Merging has ensured that each position occurs once.
                 by_position[usize::try_from(position).unwrap_or(usize::MAX)] = *generation;
             }
         }
         let missing: Vec<usize> = (0..by_position.len()).filter(|&at| by_position[at] == GONE).collect();
-        // Where each index is selected once, a second selection could give the same ones.
+        // If each index is selected once, a second selection could return the same ones.
         if missing.is_empty() || !draws.selects_once() {
             self.drawn.add(&selected, &missing);
             self.drawn.generations.extend(by_position.into_iter().filter(|&generation| generation != GONE));
@@ -137,7 +137,7 @@ impl List {
     }
 }
 
-/// The bytes of a part and, for each of its draws, the generation that was pinned.
+/// Encodes a part and the pinned generation of each of its draws.
 fn part_bytes(part: &Part, pinned: &Pinned, missing: &[usize]) -> Vec<u8> {
     let draws = part.to_bytes();
     let mut bytes = (draws.len() as u64).to_le_bytes().to_vec();
@@ -151,7 +151,7 @@ fn part_bytes(part: &Part, pinned: &Pinned, missing: &[usize]) -> Vec<u8> {
     bytes
 }
 
-/// What [`part_bytes`] wrote.
+/// Decodes the output of [`part_bytes`].
 fn told(bytes: &[u8]) -> Result<(Part, Vec<u64>)> {
     let wrong =
         || Failed::new(ErrorKind::InvalidArgument, "a rank told of its part in another form".to_owned());

@@ -1,4 +1,4 @@
-//! Writers: environments, mostly in processes of their own, that write trajectories where they lie.
+//! Writers: environments, mostly in processes of their own, that write trajectories in place.
 
 use std::time::{Duration, Instant};
 
@@ -14,17 +14,17 @@ use crate::buffer;
 use crate::plain::Plain;
 use crate::process::Owned;
 
-/// How long a wait goes on before Python's signal handlers get their chance. Longer than a writer takes to notice
-/// that the process of the store has ended.
+/// Interval between checks for signals during a wait. Longer than a writer takes to notice that the store's process has
+/// ended.
 const SLICE: Duration = Duration::from_millis(200);
 
-/// Writes trajectories into a store, mostly another process's.
+/// Writes trajectories into a store, usually of another process.
 #[pyclass(frozen, module = "relive._native")]
 pub(crate) struct GpuWriter(Owned<Writer>);
 
 #[pymethods]
 impl GpuWriter {
-    /// Attaches to the store of this name, which has the schema if one is given.
+    /// Attaches to the store of this name, whose schema must match if one is given.
     #[staticmethod]
     fn attach(
         py: Python<'_>,
@@ -39,7 +39,7 @@ impl GpuWriter {
         Ok(GpuWriter(Owned::new("writer", writer)))
     }
 
-    /// A writer in the process of the store.
+    /// A writer in the store's own process.
     #[staticmethod]
     fn of(py: Python<'_>, store: &GpuStore) -> PyResult<GpuWriter> {
         let store = store.store(py)?;
@@ -47,7 +47,8 @@ impl GpuWriter {
         Ok(GpuWriter(Owned::new("writer", writer)))
     }
 
-    /// Name, dtype and shape of each column; the most steps; and, in place of the capacity, its number.
+    /// Name, dtype and shape of each column; the maximum number of steps; and the writer's number in place of the
+    /// capacity.
     fn schema<'py>(&self, py: Python<'py>) -> PyResult<ToldSchema<'py>> {
         self.with(py, |writer| {
             let schema = writer.schema();
@@ -60,17 +61,17 @@ impl GpuWriter {
         self.with(py, |writer| Ok(writer.steps()))
     }
 
-    /// Waits so many seconds for a row.
+    /// Waits up to `timeout` seconds for a row.
     fn acquire(&self, py: Python<'_>, timeout: f64) -> PyResult<()> {
         self.with(py, |writer| wait(py, timeout, |slice| writer.acquire(slice)))
     }
 
-    /// Waits so many seconds until the store has answered.
+    /// Waits up to `timeout` seconds for the store's answer.
     fn wait(&self, py: Python<'_>, timeout: f64) -> PyResult<()> {
         self.with(py, |writer| wait(py, timeout, |slice| writer.wait(slice)))
     }
 
-    /// Gives the turn to the store, which adds to the current step.
+    /// Passes the turn to the store, which adds to the current step.
     fn request(&self, py: Python<'_>) -> PyResult<()> {
         self.with(py, |writer| py.detach(|| writer.request()).or_raise(py))
     }
@@ -97,18 +98,18 @@ impl GpuWriter {
         })
     }
 
-    /// The current step is written; the next one begins.
+    /// Completes the current step and begins the next one.
     fn advance(&self, py: Python<'_>) -> PyResult<()> {
         self.with(py, |writer| writer.step_inc().or_raise(py))
     }
 
-    /// The trajectory is complete.
+    /// Completes the trajectory.
     fn finish(&self, py: Python<'_>, weight: f64) -> PyResult<()> {
         let weight = checked_weight(py, weight)?;
         self.with(py, |writer| py.detach(|| writer.finish(weight)).or_raise(py))
     }
 
-    /// Gives the trajectory up; the next one begins in its place.
+    /// Abandons the trajectory; the next one replaces it.
     fn abandon(&self, py: Python<'_>) -> PyResult<()> {
         self.with(py, |writer| {
             writer.abandon();
@@ -133,7 +134,7 @@ impl GpuWriter {
     }
 }
 
-/// Waits in slices, between which signal handlers run.
+/// Waits in slices and runs signal handlers in between.
 fn wait(
     py: Python<'_>,
     timeout: f64,
@@ -146,7 +147,7 @@ fn wait(
         let slice = patience.saturating_sub(begin.elapsed()).min(SLICE);
         let asked = Instant::now();
         match py.detach(|| act(slice)) {
-            // Before the slice is over it is not for lack of time.
+            // Before the end of the slice, the cause is not a timeout.
             Err(error) if error.kind() == ErrorKind::Unavailable && asked.elapsed() >= slice => {
                 py.check_signals()?;
                 if begin.elapsed() >= patience {

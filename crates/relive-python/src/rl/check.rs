@@ -1,4 +1,4 @@
-//! The conformance suite of environments, for those of Python.
+//! The conformance suite of environments, for Python environments.
 
 use pyo3::prelude::*;
 use relive_env::{
@@ -8,8 +8,8 @@ use relive_env::{
 use super::foreign::{ForeignEnvironments, Raised};
 use crate::finalization;
 
-/// Tries the environments that `make` gives for seeds, as bridges of one row; rule and detail of the first rule that
-/// is broken.
+/// Tests the environments that `make` returns for seeds, as bridges of one row; returns the first violated rule and its
+/// details.
 #[pyfunction]
 pub(crate) fn check_environment(
     py: Python<'_>,
@@ -33,7 +33,7 @@ pub(crate) fn check_environment(
     }
 }
 
-/// The one environment of a batch.
+/// The only environment of a batch.
 struct Alone {
     batch: ForeignEnvironments,
     observation: Buffer,
@@ -66,7 +66,7 @@ impl Alone {
     }
 }
 
-/// An environment, or why it could not be made.
+/// An environment, or why it could not be created.
 struct Made {
     alone: Result<Alone, EnvError>,
     spec: EnvironmentSpec,

@@ -1,4 +1,4 @@
-//! What a run costs, and how fast it would be elsewhere.
+//! The costs of a run, and its predicted speed on a cluster.
 
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
@@ -17,10 +17,10 @@ use super::source::Source;
 use crate::error::invalid;
 use crate::finalization;
 
-/// How often signals are looked at.
+/// Interval between checks for signals.
 const SLICE: Duration = Duration::from_millis(50);
 
-/// Measures what a run costs, as JSON. Ctrl-C ends it.
+/// Measures the costs of a run and returns them as JSON. Ctrl-C ends it.
 #[pyfunction]
 pub(crate) fn measure_costs(
     py: Python<'_>,
@@ -42,7 +42,7 @@ pub(crate) fn measure_costs(
         let (watch, address) = (serving.watch(), serving.address());
         let probe =
             Probe { agent: &agent, environment: &name, make: &make, watch, address, seconds, stop: run_stop };
-        // Nobody listens after a second Ctrl-C.
+        // After a second Ctrl-C, the receiver is gone.
         let _ = tell.send(within(is_foreign, || probe.measure()));
     };
     std::thread::Builder::new().name("relive-rl".to_owned()).spawn(work)?;
@@ -68,7 +68,7 @@ pub(crate) fn measure_costs(
     serde_json::to_string(&costs).map_err(invalid)
 }
 
-/// Costs from a file, as JSON.
+/// Loads costs from a file, as JSON.
 #[pyfunction]
 pub(crate) fn load_costs(py: Python<'_>, path: &str) -> PyResult<String> {
     let costs = Costs::load(path.as_ref()).map_err(|error| match error {
@@ -84,8 +84,8 @@ pub(crate) fn save_costs(py: Python<'_>, costs: &str, path: &str) -> PyResult<()
     Costs::from_json(costs).and_then(|costs| costs.save(path.as_ref())).map_err(|error| raise(py, &error))
 }
 
-/// What a run would come to on a cluster, as JSON; by default its machines have as many processors as that of the
-/// costs.
+/// Predicts the speed of a run on a cluster, as JSON; by default, its machines have as many processors as the one that
+/// was measured.
 #[pyfunction]
 pub(crate) fn predict_costs(
     py: Python<'_>,

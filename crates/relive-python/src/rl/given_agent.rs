@@ -1,4 +1,4 @@
-//! An agent as a call gives it: settings of one of ours, or one of Python.
+//! The agent of a call: a native one with settings, or a Python one.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use super::foreign::{ForeignAgent, Raised};
 use super::raise::raise;
 use crate::finalization;
 
-/// The agent, and whether it is one of Python.
+/// The agent, and whether it is a Python agent.
 pub(super) fn agent_of(agent: &Bound<'_, PyAny>, raised: &Raised) -> PyResult<(Arc<dyn Agent>, bool)> {
     if let Ok((name, config)) = agent.extract::<(String, String)>() {
         let native = relive_agents::from_json(&name, &config);
@@ -18,8 +18,8 @@ pub(super) fn agent_of(agent: &Bound<'_, PyAny>, raised: &Raised) -> PyResult<(A
     Ok((Arc::new(ForeignAgent::new(agent, raised.clone())?), true))
 }
 
-/// Runs `work` such that Python code, if there is to be any, finds one thread state throughout: what it keeps per
-/// thread is lost otherwise from call to call.
+/// Runs `work` so that Python code, if there is any, sees one thread state throughout: otherwise, its thread-local data
+/// would be lost between calls.
 pub(super) fn within<T: Send>(is_foreign: bool, work: impl FnOnce() -> T + Send) -> T {
     if is_foreign { finalization::attach(|py| py.detach(work)) } else { work() }
 }

@@ -1,4 +1,4 @@
-//! Functions of Python that see the steps and batches of a run.
+//! Python functions that observe the steps and batches of a run.
 
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -11,7 +11,7 @@ use super::foreign::{Raised, Rollouts};
 use super::spec;
 use crate::batch::Presenter;
 
-/// The hooks of a run, of bridges that `relive.rl._hooks` makes: `on_step` for rollouts, `on_batch` for batches.
+/// The hooks of a run, from bridges that `relive.rl._hooks` creates: `on_step` for rollouts, `on_batch` for batches.
 pub(super) fn hooks(on_step: Option<Py<PyAny>>, on_batch: Option<Py<PyAny>>, raised: &Raised) -> Hooks {
     let mut hooks = Hooks::default();
     if let Some(bridge) = on_step {
@@ -36,17 +36,17 @@ pub(super) fn hooks(on_step: Option<Py<PyAny>>, on_batch: Option<Py<PyAny>>, rai
     hooks
 }
 
-/// Tells a bridge what was learned from what it has seen.
+/// Reports the learner's results for an observed batch to its bridge.
 fn tell(py: Python<'_>, bridge: &Py<PyAny>, seen: Py<PyAny>, learnt: &Learnt) -> PyResult<()> {
     let metrics = PyDict::new(py);
     learnt.metrics.iter().try_for_each(|(name, value)| metrics.set_item(*name, *value))?;
     bridge.bind(py).call1((seen, metrics)).map(drop)
 }
 
-/// Makes Python's objects of what is seen.
+/// Converts observed data to Python objects.
 struct Shown {
     bridge: Py<PyAny>,
-    /// None before the first one.
+    /// `None` before the first one.
     rollouts: Option<Rollouts>,
     batches: Presenter,
 }

@@ -1,4 +1,4 @@
-//! Values of environments between numpy and buffers.
+//! Copies environments' values between numpy and buffers.
 
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::intern;
@@ -8,11 +8,11 @@ use relive_tensor::{DType, Nest, Shape, Tensor};
 
 use crate::{array, buffer, dtypes, nest};
 
-/// How observations or actions are written into buffers and read from them.
+/// Writes observations or actions into buffers and reads them back.
 pub(super) struct Leaves {
     nest: Nest<ArraySpec>,
     leaves: Vec<(String, ArraySpec)>,
-    /// Observations, actions, and who gives them: for messages.
+    /// Observations or actions, and their source, for messages.
     what: String,
 }
 
@@ -23,19 +23,19 @@ impl Leaves {
         Leaves { nest, leaves, what: what.to_owned() }
     }
 
-    /// With the method that gives them in messages.
+    /// Sets the method that returns them, for messages.
     pub(super) fn given_by(mut self, method: &str) -> Leaves {
         self.what = format!("{method}: {}", self.what);
         self
     }
 
-    /// With other names for the leaves in messages than their places.
+    /// Sets names of the leaves in messages, in place of their positions.
     pub(super) fn named(mut self, names: impl Iterator<Item = String>) -> Leaves {
         self.leaves.iter_mut().zip(names).for_each(|((path, _), name)| *path = name);
         self
     }
 
-    /// Writes a value of any structure with the right leaves.
+    /// Writes a value with the right leaves, in any structure.
     pub(super) fn write(&self, value: &Bound<'_, PyAny>, row: &mut ViewMut<'_>) -> PyResult<()> {
         let values = nest::leaves(value)?;
         self.expect_leaves(values.len())?;
@@ -55,7 +55,7 @@ impl Leaves {
         Ok(())
     }
 
-    /// The value of a leaf in the element type of its spec, where numpy calls it one of the same kind.
+    /// The value of a leaf in the element type of its spec, if numpy considers the types the same kind.
     fn tensor(&self, path: &str, spec: &ArraySpec, value: &Bound<'_, PyAny>) -> PyResult<Tensor> {
         let found = array::to_tensor(value)?;
         if found.dtype() == spec.dtype {
@@ -73,7 +73,7 @@ impl Leaves {
         }
     }
 
-    /// Writes arrays that have a row for each of the buffer's.
+    /// Writes arrays with a row for each row of the buffer.
     pub(super) fn write_rows(&self, values: &[Bound<'_, PyAny>], buffer: &mut Buffer) -> PyResult<()> {
         self.expect_leaves(values.len())?;
         let rows = buffer.rows();
@@ -96,7 +96,7 @@ impl Leaves {
         Ok(())
     }
 
-    /// All rows as new arrays whose leading dimensions are `dims`.
+    /// All rows as new arrays with the leading dimensions `dims`.
     pub(super) fn read_rows<'py>(
         &self,
         py: Python<'py>,
@@ -149,7 +149,7 @@ fn to_array<'py>(
     buffer::into_array(py, block, spec.dtype, &dims)
 }
 
-/// Type and shape as numpy shows them.
+/// Type and shape in numpy's notation.
 fn shown(dtype: DType, shape: &Shape) -> String {
     format!("{} {}", dtype.numpy_name(), shape.display_numpy())
 }

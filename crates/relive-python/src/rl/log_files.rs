@@ -1,5 +1,5 @@
-//! The files of loggers in Python, which go with the checkpoints of a run. The thread of the run asks, and the one
-//! that waits for it answers: it alone calls loggers.
+//! The files of Python loggers, which belong to the checkpoints of a run. The run's thread asks, and the thread that
+//! waits for it answers: only that one calls loggers.
 
 use std::collections::BTreeMap;
 use std::sync::mpsc::{SyncSender, sync_channel};
@@ -10,29 +10,29 @@ use relive_rl::logging::{Logger, Mark};
 use relive_rl::run::{Report, Summary};
 use relive_rl::{Result, RlError, SavedPolicy};
 
-/// What a run has come to.
+/// The result of a run.
 pub(super) type Outcome = Result<(Summary, SavedPolicy)>;
 
-/// What the thread of a run tells the one that waits for it.
+/// A message from a run's thread to the thread that waits for it.
 pub(super) enum Event {
-    /// It is over.
+    /// The run has ended.
     Ended(Box<Outcome>),
-    /// It asks something of the loggers.
+    /// A request about the loggers.
     Asked(Asked),
 }
 
-/// Names of files, with their bytes.
+/// Names of files, with their sizes in bytes.
 type Sizes = BTreeMap<String, u64>;
 
-/// What a run asks of the loggers' files.
+/// A request about the loggers' files.
 pub(super) struct Asked {
-    /// To cut them back to these sizes; otherwise how large they are.
+    /// Truncates the files to these sizes; without them, the request asks for the sizes.
     cut_back: Option<Sizes>,
     answer: SyncSender<Result<Sizes>>,
 }
 
 impl Asked {
-    /// Does it; an error is told to the run, too, which ends then.
+    /// Executes the request. The run also receives an error, and then ends.
     pub(super) fn answer(self, reports: &Bound<'_, PyAny>) -> PyResult<()> {
         let py = reports.py();
         let done = match self.cut_back {
@@ -43,18 +43,18 @@ impl Asked {
             Ok(sizes) => (Ok(sizes), Ok(())),
             Err(error) => (Err(RlError::Foreign(error.to_string())), Err(error)),
         };
-        // A run that is over does not listen.
+        // A run that has ended does not listen.
         let _ = self.answer.send(told);
         raised
     }
 
-    /// The loggers have failed: the run is not saved with a log that lacks something.
+    /// The loggers have failed: the run is not saved with an incomplete log.
     pub(super) fn refuse(self) {
         let _ = self.answer.send(Err(RlError::Stopped));
     }
 }
 
-/// The loggers of a run, of which only the files are known here: what they write goes another way.
+/// The loggers of a run, of which only the files are known here; reports take another path.
 pub(super) struct Files {
     tell: SyncSender<Event>,
 }
@@ -66,7 +66,7 @@ impl Files {
 
     fn ask(&self, cut_back: Option<Sizes>) -> Result<Sizes> {
         let (answer, answered) = sync_channel(1);
-        // Nobody waits for the run any more, as after a second Ctrl-C.
+        // The waiting thread may be gone, as after a second Ctrl-C.
         self.tell.send(Event::Asked(Asked { cut_back, answer })).map_err(|_| RlError::Stopped)?;
         answered.recv().map_err(|_| RlError::Stopped)?
     }

@@ -1,6 +1,6 @@
 //! Agents and environments: `relive.rl`.
 //!
-//! What is native runs without the interpreter. Environments of Python are stepped through [`foreign`].
+//! Native parts run without the interpreter. Python environments are stepped through [`foreign`].
 
 mod check;
 mod cost;

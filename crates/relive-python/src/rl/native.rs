@@ -8,13 +8,13 @@ use super::raise::raise_env;
 use super::spec;
 use crate::lock::Brief;
 
-/// An environment in Rust; `relive.rl.environments.NativeEnvironment` gives it dm_env's face.
+/// An environment in Rust; `relive.rl.environments.NativeEnvironment` gives it dm_env's interface.
 #[pyclass(frozen, module = "relive._native")]
 pub(crate) struct NativeEnvironment {
     stepped: Brief<Stepped>,
     observations: Leaves,
     actions: Leaves,
-    /// Whether an action is one number.
+    /// Whether an action is a single number.
     takes_a_choice: bool,
 }
 

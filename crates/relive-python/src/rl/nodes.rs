@@ -1,4 +1,4 @@
-//! A node of a run whose workers are processes of Python.
+//! A node of a run whose workers are Python processes.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -20,8 +20,8 @@ use crate::error::{invalid, raise_host};
 use crate::finalization;
 use crate::security::ClientSecurity;
 
-/// Workers in Python: `hold(numbers, address)` has those of these numbers run, which take weights at the address, and
-/// `watch()` gives how many run and how many were started anew.
+/// Workers in Python: `hold(numbers, address)` runs those with these numbers, which receive weights at the address;
+/// `watch()` returns how many are running and how many were restarted.
 struct PythonWorkers {
     object: Py<PyAny>,
     near: String,
@@ -51,8 +51,8 @@ impl NodeWorkers for PythonWorkers {
     }
 }
 
-/// Is a node of the run at an address until that is over, with room for so many workers; how many it had at most, and
-/// how many were started anew.
+/// Runs a node of the run at an address until the run ends, with room for `actors` workers; returns the largest number
+/// that it had, and how many were restarted.
 #[pyfunction]
 #[pyo3(signature = (address, workers, *, actors, name, host, ip, token = None))]
 #[expect(clippy::too_many_arguments, reason = "what a node is, named in Python")]
@@ -69,7 +69,7 @@ pub(crate) fn host_for_run(
     let raised = Raised::default();
     let tables = node_tables().fold(Engine::builder(), EngineBuilder::table);
     let engine = tables.build().map_err(invalid)?;
-    // Serves the node's weights for as long as it lives.
+    // Serves the node's weights while it lives.
     let background = Background::new().map_err(|error| raise_host(py, error))?;
     let mut endpoint = Endpoint::new(SocketAddr::new(ip, 0));
     if let Some(token) = &token {

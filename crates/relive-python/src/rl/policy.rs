@@ -20,7 +20,7 @@ use crate::lock::Detached;
 /// Path, dtype and shape of a leaf.
 type Described<'py> = (String, Bound<'py, PyAny>, Vec<u32>);
 
-/// A trained policy; `relive.rl.Policy` is its face.
+/// A trained policy; `relive.rl.Policy` wraps it.
 #[pyclass(frozen, module = "relive._native")]
 pub(crate) struct Policy {
     policy: Detached<SavedPolicy>,
@@ -31,7 +31,7 @@ pub(crate) struct Policy {
 }
 
 impl Policy {
-    /// What an agent of Python raises when it acts is kept in `raised`.
+    /// `raised` stores the exceptions of a Python agent that acts.
     pub(super) fn new(policy: SavedPolicy, raised: Raised) -> PyResult<Policy> {
         let spec = policy.spec().clone();
         let buffer = |nest| Buffer::for_nest(nest, 1).map_err(|error| raise_env(&error));
@@ -45,10 +45,10 @@ impl Policy {
         Ok(Policy { policy: Detached::new(policy), empty, observations, actions, raised })
     }
 
-    /// Acts once: the action, and what else of this name the policy has told.
+    /// Acts once; returns the action and the policy's extra of this name.
     fn acted(&self, observation: &Bound<'_, PyAny>, extra: &str) -> PyResult<(Buffer, Option<Tensor>)> {
         let py = observation.py();
-        // Written before the lock is taken: what converts the observation may be Python code.
+        // Written before the lock is taken: converting the observation may run Python code.
         let [mut seen, mut action] = self.empty.clone();
         self.observations.write(observation, &mut seen.view_mut())?;
         let acted = self
@@ -79,7 +79,7 @@ impl Policy {
 
 #[pymethods]
 impl Policy {
-    /// The policy in a file; one of an agent in Python, which a bridge makes, with that.
+    /// Loads a policy from a file; a Python agent's policy needs a bridge.
     #[staticmethod]
     #[expect(clippy::needless_pass_by_value, reason = "PyO3 hands paths over by value")]
     fn load(py: Python<'_>, path: PathBuf, agent: Option<Bound<'_, PyAny>>) -> PyResult<Policy> {
@@ -101,7 +101,7 @@ impl Policy {
         Ok(PyBytes::new(py, &bytes.map_err(|error| raise(py, &error))?))
     }
 
-    /// Begins an episode with the next observation.
+    /// The next observation begins an episode.
     fn reset(&self, py: Python<'_>) {
         self.policy.with(py, SavedPolicy::begin_episode);
     }
@@ -142,7 +142,7 @@ impl Policy {
             .collect()
     }
 
-    /// How many actions there are, if they are numbers.
+    /// The number of actions, if they are discrete.
     fn num_actions(&self, py: Python<'_>) -> Option<u32> {
         self.policy.with(py, |policy| policy.spec().num_actions())
     }

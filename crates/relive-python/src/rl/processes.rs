@@ -1,4 +1,4 @@
-//! Runs whose workers are processes of Python: the tables that they are served, and what each of them does.
+//! Runs whose workers are Python processes: how their tables are served, and what each process does.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -23,17 +23,17 @@ use crate::error::raise_host;
 use crate::logs;
 use crate::security::ClientSecurity;
 
-/// Where workers of other machines reach the tables of a run.
+/// How workers on other machines reach the tables of a run.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub(super) struct OtherMachines {
-    /// The address of this machine that they know.
+    /// The address of this machine as they know it.
     host: IpAddr,
-    /// What they must show.
+    /// The token that they must send.
     token: String,
 }
 
-/// Serves the tables of a run at a free port, for as long as it lives.
+/// Serves the tables of a run on a free port while it lives.
 pub(super) struct Serving {
     _background: Background,
     serve: Serve,
@@ -41,7 +41,7 @@ pub(super) struct Serving {
 }
 
 impl Serving {
-    /// Serves this machine, or others as well.
+    /// Serves this machine, or other machines as well.
     pub(super) fn start(py: Python<'_>, others: Option<OtherMachines>) -> PyResult<Serving> {
         let background = Background::new().map_err(|error| raise_host(py, error))?;
         let endpoint = match others {
@@ -56,18 +56,18 @@ impl Serving {
         Ok(Serving { _background: background, serve, address })
     }
 
-    /// Where they are served.
+    /// The address of the tables.
     pub(super) fn address(&self) -> String {
         self.address.to_string()
     }
 
-    /// Serves the tables that it is shown.
+    /// Serves the tables that it is called with.
     pub(super) fn watch(&self) -> Watch {
         let serve = Arc::clone(&self.serve);
         Watch::new(move |engine| serve(engine))
     }
 
-    /// Calls a function of Python with the address when the run has something to join.
+    /// Calls a Python function with the address when the run can be joined.
     pub(super) fn begun(&self, start: Py<PyAny>, raised: &Raised, stop: &Stop) -> Begun {
         let (address, raised, stop) = (self.address.to_string(), raised.clone(), stop.clone());
         Begun::new(move || {
@@ -78,8 +78,7 @@ impl Serving {
     }
 }
 
-/// The agent and the environments of a process that joins a run: those that are given, and otherwise the native ones
-/// that the run names.
+/// The agent and the environments of a process that joins a run: the given ones, or the native ones that the run names.
 struct Given {
     agent: Option<Arc<dyn Agent>>,
     make: Option<MakeEnvironment>,
@@ -107,8 +106,8 @@ impl Given {
     }
 }
 
-/// Works for the run at an address until it is over; episodes and steps. Without an agent or an environment it takes
-/// the native one that the run names. Weights come from the node at `weights_from`, if it is the worker of one.
+/// Works for the run at an address until it ends; returns episodes and steps. Without an agent or an environment, it
+/// uses the native one that the run names. Weights come from the node at `weights_from`, if this is a node's worker.
 #[pyfunction]
 #[pyo3(signature = (agent, environment, address, number, token = None, weights_from = None))]
 pub(crate) fn work_for_run(
@@ -138,8 +137,8 @@ pub(crate) fn work_for_run(
     worked.map(|worked| (worked.episodes, worked.env_steps)).map_err(|error| given.raise(py, &error))
 }
 
-/// Learns along with the run at an address as its learner of a rank, until it is over; gradient steps. As for
-/// workers, what is not given is native.
+/// Learns in the run at an address as the learner of a rank, until the run ends; returns the gradient steps. As for
+/// workers, the defaults are native.
 #[pyfunction]
 #[pyo3(signature = (agent, environment, address, rank, token = None))]
 pub(crate) fn learn_for_run(

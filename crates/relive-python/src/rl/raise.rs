@@ -1,4 +1,4 @@
-//! From errors of agents and environments to Python's exceptions.
+//! Maps errors of agents and environments to Python's exceptions.
 
 use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;

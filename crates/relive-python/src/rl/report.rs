@@ -1,4 +1,4 @@
-//! What a run tells, on its way to Python.
+//! Passes a run's reports to Python.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use relive_rl::run::{EpisodeReport, Report, Summary};
 use crate::array;
 use crate::lock::Brief;
 
-/// What a run has told so far. Clones share it.
+/// The reports of a run so far. Clones share them.
 #[derive(Clone)]
 pub(super) struct Told(Arc<Brief<Episodes>>);
 
@@ -17,17 +17,17 @@ pub(super) struct Told(Arc<Brief<Episodes>>);
 struct Episodes {
     actors: Vec<EpisodeReport>,
     evaluator: Vec<EpisodeReport>,
-    /// What was not passed on yet; nothing where nobody listens.
+    /// Reports that were not passed on yet; `None` without a listener.
     pending: Option<Vec<Report>>,
 }
 
 impl Told {
-    /// Nothing yet. What comes is kept to be passed on if somebody listens.
+    /// No reports yet. Reports are queued if there is a listener.
     pub(super) fn new(is_heard: bool) -> Told {
         Told(Arc::new(Brief::new(Episodes { pending: is_heard.then(Vec::new), ..Episodes::default() })))
     }
 
-    /// What has come since this was asked last.
+    /// The reports since the last call.
     pub(super) fn pending(&self) -> Vec<Report> {
         self.0.with(|told| told.pending.as_mut().map(std::mem::take).unwrap_or_default())
     }
@@ -45,7 +45,7 @@ impl Told {
         });
     }
 
-    /// The newest episode of an actor, if it is not the one of number `known`.
+    /// The newest episode of an actor, unless its number is `known`.
     pub(super) fn newest(&self, known: u64) -> Option<EpisodeReport> {
         self.0.with(|told| told.actors.last().filter(|episode| episode.episode != known).cloned())
     }
@@ -76,14 +76,14 @@ fn columns<'py>(py: Python<'py>, episodes: &[EpisodeReport]) -> PyResult<Bound<'
     Ok(dict)
 }
 
-/// Calls a function with what a run tells: whose it is, and its numbers by name.
+/// Calls a function with a run's reports: each with its source and its numbers by name.
 pub(super) fn pass_on(reports: &Bound<'_, PyAny>, report: &Report) -> PyResult<()> {
     let values = PyDict::new(reports.py());
     report.values().into_iter().try_for_each(|(name, value)| values.set_item(name, value))?;
     reports.call1((report.label(), values)).map(drop)
 }
 
-/// An episode as the progress function gets it.
+/// An episode as the progress function receives it.
 pub(super) fn episode_dict<'py>(py: Python<'py>, episode: &EpisodeReport) -> PyResult<Bound<'py, PyDict>> {
     let dict = PyDict::new(py);
     dict.set_item("actor", episode.actor)?;

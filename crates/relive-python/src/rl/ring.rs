@@ -13,14 +13,14 @@ use relive_cluster::reduce::{self, Meeting, Reduction, RingError, RingOptions};
 use crate::error::{invalid, raise_kind};
 use crate::lock::Brief;
 
-/// How often signals are looked at.
+/// Interval between checks for signals.
 const SLICE: Duration = Duration::from_millis(50);
 
 /// A member of a ring.
 #[pyclass(frozen, module = "relive._native")]
 pub(crate) struct Ring {
     ring: reduce::Ring,
-    /// What a signal handler has raised in a call.
+    /// The exception that a signal handler raised during a call.
     raised: Arc<Brief<Option<PyErr>>>,
 }
 
@@ -49,7 +49,7 @@ impl Ring {
                 0 => Meeting::open(&address, options).and_then(|meeting| meeting.ring(|| Ok(()))),
                 _ => reduce::Ring::join(&address, rank, options),
             };
-            // Nobody listens after Ctrl-C: then the ring is dropped, and the others are told.
+            // After Ctrl-C, the receiver is gone: the ring is dropped, which notifies the others.
             let _ = done.send(ring);
         };
         std::thread::Builder::new().name("relive-meeting".to_owned()).spawn(join)?;
@@ -86,7 +86,7 @@ impl Ring {
         Ok(Ring { ring, raised })
     }
 
-    /// Puts the sum or the mean of all members' arrays in the place of this one, which lies in one piece.
+    /// Replaces this contiguous array with the sum or the mean of all members' arrays.
     fn all_reduce(
         &self,
         py: Python<'_>,
@@ -98,7 +98,7 @@ impl Ring {
         self.told(py, py.detach(|| self.ring.all_reduce(numbers, reduction)))
     }
 
-    /// Puts the bytes of member 0 in the place of this member's, which are as many.
+    /// Replaces this member's bytes with those of member 0, which must have the same length.
     fn broadcast(&self, py: Python<'_>, mut data: PyReadwriteArray1<'_, u8>) -> PyResult<()> {
         let own = data.as_slice_mut().map_err(invalid)?;
         let mut bytes = own.to_vec();

@@ -1,4 +1,4 @@
-//! Runs of an agent, beside the interpreter.
+//! Runs of an agent, on a thread beside the interpreter.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -26,14 +26,14 @@ use super::source::Source;
 use crate::lock::Brief;
 use crate::{finalization, logs};
 
-/// How often signals and deadlines are looked at, and progress is told of at most.
+/// Interval between checks for signals and deadlines, and the shortest interval between progress reports.
 const SLICE: Duration = Duration::from_millis(50);
 
 /// Time that a call of Python code may take before the log names it.
 const SILENCE: Duration = Duration::from_secs(5);
 
-/// Trains an agent and gives what the run came to. `agent` is a native name with its settings in JSON, or a bridge;
-/// `environment` a native name, or a function from seeds to bridges.
+/// Trains an agent and returns the result of the run. `agent` is a native name with its settings in JSON, or a bridge;
+/// `environment` is a native name, or a function from seeds to bridges.
 #[pyfunction]
 #[pyo3(signature = (agent, environment, *, name, steps, seed, actors, learners, learner_steps, data, timeout, evaluation, checkpoints, progress, reports, supervisor, on_step, on_batch))]
 #[expect(clippy::too_many_arguments, reason = "the options of a run, named in Python")]
@@ -115,7 +115,7 @@ pub(crate) fn train_agent<'py>(
             let policy = SavedPolicy::of(agent.as_ref(), &trained)?;
             Ok::<_, RlError>((trained.summary, policy))
         });
-        // Nobody listens after a second Ctrl-C.
+        // After a second Ctrl-C, the receiver is gone.
         let _ = tell.send(Event::Ended(Box::new(trained)));
     };
     std::thread::Builder::new().name("relive-rl".to_owned()).spawn(work)?;
@@ -124,18 +124,18 @@ pub(crate) fn train_agent<'py>(
         return Err(error);
     }
     let trained = ended.map_err(|error| raised.take().unwrap_or_else(|| raise(py, &error)))?;
-    // What could not be told when it was raised, as where a state was saved for the last time.
+    // An exception that could not be reported when it was raised, such as one in the last save of a state.
     raised.take().map_or(Ok(()), Err)?;
     result(py, &watch, trained, raised)
 }
 
-/// That the actors are processes: those of nodes, if these are what `supervisor` starts.
+/// The actors are processes, or those of nodes, if `supervisor` starts nodes.
 fn processes(supervisor: &Bound<'_, PyAny>) -> PyResult<Processes> {
     let by_nodes = supervisor.getattr(intern!(supervisor.py(), "by_nodes"))?.extract()?;
     Ok(Processes { server: None, by_nodes })
 }
 
-/// The tables of the run for the workers that `supervisor` starts.
+/// Serves the tables of the run for the workers that `supervisor` starts.
 fn served(supervisor: &Bound<'_, PyAny>) -> PyResult<Serving> {
     let py = supervisor.py();
     Serving::start(py, supervisor.getattr(intern!(py, "other_machines"))?.extract()?)
@@ -161,10 +161,10 @@ fn result<'py>(
     Ok(dict)
 }
 
-/// The runs whose threads are there, by their numbers.
+/// The runs with live threads, by number.
 static RUNS: Brief<BTreeMap<u64, Stop>> = Brief::new(BTreeMap::new());
 
-/// A run whose thread is there.
+/// A run with a live thread.
 struct Alive(u64);
 
 impl Alive {
@@ -182,10 +182,10 @@ impl Drop for Alive {
     }
 }
 
-/// How long runs may take to end when the process does.
+/// How long runs may take to end when the process ends.
 const LAST: Duration = Duration::from_secs(3);
 
-/// Ends the runs that are there still, before the interpreter does, which they may call.
+/// Ends the remaining runs before the interpreter, which they may call, is finalized.
 #[pyfunction]
 pub(crate) fn end_runs(py: Python<'_>) {
     RUNS.with(|runs| runs.values().for_each(Stop::stop));
@@ -197,7 +197,7 @@ pub(crate) fn end_runs(py: Python<'_>) {
     });
 }
 
-/// The thread that asked for a run, while it goes on.
+/// The thread that started a run, while the run is in progress.
 struct Watch<'py> {
     stop: Stop,
     raised: Raised,
@@ -206,18 +206,18 @@ struct Watch<'py> {
     told: Told,
     deadline: Option<Instant>,
     progress: Option<Bound<'py, PyAny>>,
-    /// Gets everything that the run tells.
+    /// Receives all reports of the run.
     reports: Option<Bound<'py, PyAny>>,
-    /// Looks after the processes of the workers.
+    /// Supervises the workers' processes.
     supervisor: Option<Bound<'py, PyAny>>,
-    /// The newest episode that was told of.
+    /// The newest reported episode.
     shown: u64,
-    /// Why the run was told to stop.
+    /// Why the run was stopped.
     failed: Option<PyErr>,
 }
 
 impl Watch<'_> {
-    /// Waits for the run to end. Ctrl-C ends it; a second one does not wait for that.
+    /// Waits for the run to end. Ctrl-C ends the run; after a second one, this no longer waits.
     fn wait(&mut self, py: Python<'_>, mut events: Receiver<Event>) -> PyResult<Outcome> {
         loop {
             let waited;
@@ -257,14 +257,14 @@ impl Watch<'_> {
         }
     }
 
-    /// Logs which calls of Python code have not come back for long, and hold the run up.
+    /// Logs the calls of Python code that have taken long and block the run.
     fn tell_waits(&mut self, py: Python<'_>) {
         if Instant::now() < self.silent_until {
             return;
         }
         self.silent_until = Instant::now() + SILENCE;
         let Some(waits) = self.raised.waits(SILENCE) else { return };
-        // What tells may need the interpreter.
+        // The reporting code may need the interpreter.
         py.detach(|| match self.stop.is_stopped() {
             true => tracing::warn!(target: "relive", "the run is to end, and waits for {waits}; a second Ctrl-C does not wait"),
             false => tracing::info!(target: "relive", "the run waits for {waits}"),
@@ -285,7 +285,7 @@ impl Watch<'_> {
         }
     }
 
-    /// Answers what the run asks of the loggers' files, which have then all that it has told.
+    /// Answers the run's requests about the loggers' files, after all earlier reports were written.
     fn answer(&mut self, py: Python<'_>, asked: Asked) {
         self.tell(py);
         let (Some(reports), None) = (&self.reports, &self.failed) else { return asked.refuse() };

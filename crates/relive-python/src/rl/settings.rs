@@ -1,24 +1,24 @@
-//! Settings, as JSON on their way from and to Python.
+//! Converts settings to and from JSON for Python.
 
 use pyo3::prelude::*;
 use relive_env::ReferenceScores;
 
 use super::raise::raise;
 
-/// Raises ValueError for the first setting of an agent that is out of its range.
+/// Raises ValueError for the first setting of an agent that is out of range.
 #[pyfunction]
 pub(crate) fn check_agent(py: Python<'_>, agent: &str, config: &str) -> PyResult<()> {
     let checked = relive_agents::from_json(agent, config).and_then(|agent| agent.validate());
     checked.map_err(|error| raise(py, &error))
 }
 
-/// An agent's settings for an environment by its name.
+/// An agent's settings for an environment, by its name.
 #[pyfunction]
 pub(crate) fn agent_for_environment(py: Python<'_>, agent: &str, name: &str) -> PyResult<String> {
     relive_agents::preset(agent, name).map_err(|error| raise(py, &error))
 }
 
-/// All settings of an agent, a JSON object: those that are given, and the defaults of the others.
+/// All settings of an agent, as a JSON object: the given ones, and the defaults of the others.
 #[pyfunction]
 pub(crate) fn agent_settings(py: Python<'_>, agent: &str, config: &str) -> PyResult<String> {
     let made = relive_agents::from_json(agent, config).and_then(|agent| agent.validate().map(|()| agent));
@@ -27,7 +27,7 @@ pub(crate) fn agent_settings(py: Python<'_>, agent: &str, config: &str) -> PyRes
     Ok(format!("{{{}}}", fields.collect::<Vec<_>>().join(", ")))
 }
 
-/// What a random policy and an expert reach in a native environment, if that is known.
+/// The returns of a random policy and an expert in a native environment, if they are known.
 #[pyfunction]
 pub(crate) fn reference_scores(name: &str) -> Option<(f64, f64)> {
     ReferenceScores::of(name).map(|scores| (scores.random(), scores.expert()))

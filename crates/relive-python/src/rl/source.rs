@@ -1,4 +1,4 @@
-//! Where a run's environments come from.
+//! The source of a run's environments.
 
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -9,7 +9,7 @@ use relive_rl::plan::{MakeEnvironment, MakeRows, Rows};
 use super::foreign::{ForeignEnvironments, Raised};
 use super::spec;
 
-/// Where a run's environments come from.
+/// The source of a run's environments.
 pub(super) enum Source {
     /// An environment in Rust, by its name.
     Native(String),
@@ -25,7 +25,7 @@ impl Source {
         }
     }
 
-    /// Makes its environments; what Python code raises meanwhile is kept.
+    /// Creates its environments; exceptions of Python code are stored.
     pub(super) fn maker(self, raised: Raised) -> MakeEnvironment {
         match self {
             Source::Native(name) => MakeEnvironment::new(move |seed| Ok(relive_env::make(&name, seed)?)),
@@ -39,7 +39,7 @@ impl Source {
     }
 }
 
-/// Environments of Python.
+/// Python environments.
 struct Foreign {
     source: Py<PyAny>,
     raised: Raised,

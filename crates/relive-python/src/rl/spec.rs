@@ -10,8 +10,7 @@ use relive_tensor::Nest;
 use super::raise::raise_env;
 use crate::{array, dtypes, nest};
 
-/// A spec as Python code made it: `(observations, actions, rewards, discounts)`, all leaves of this package's own
-/// classes.
+/// A spec from Python code: `(observations, actions, rewards, discounts)`, with leaves of this package's own classes.
 pub(super) fn from_python(specs: &Bound<'_, PyAny>) -> PyResult<EnvironmentSpec> {
     let part = |index: usize| nest::to_nest(&specs.get_item(index)?, &mut |leaf| leaf_from_python(leaf));
     let scalar = |index: usize| leaf_from_python(&specs.get_item(index)?);
@@ -43,7 +42,7 @@ pub(super) fn leaf_from_python(spec: &Bound<'_, PyAny>) -> PyResult<ArraySpec> {
     Ok(ArraySpec { name: name.unwrap_or_default(), dtype, shape: shape.as_slice().into(), domain })
 }
 
-/// A spec as Python has it: `(observations, actions, rewards, discounts)`.
+/// A spec for Python: `(observations, actions, rewards, discounts)`.
 pub(super) fn to_python<'py>(py: Python<'py>, spec: &EnvironmentSpec) -> PyResult<[Bound<'py, PyAny>; 4]> {
     let module = py.import("relive.rl.specs")?;
     let of = |nest: &Nest<ArraySpec>| nest::from_nest(py, nest, &mut |leaf| leaf_to_python(&module, leaf));

@@ -1,4 +1,4 @@
-//! Whether somebody may do what they ask for.
+//! Checks whether a client may make a call.
 
 use std::sync::Arc;
 
@@ -9,12 +9,12 @@ use tonic::Status;
 use super::role::Role;
 use super::tokens::{Holder, Tokens};
 
-/// Who may do what at a listener.
+/// The access rules of a listener.
 #[derive(Debug, Clone)]
 pub enum Access {
-    /// Everybody who reaches it has this role.
+    /// Every client that reaches it has this role.
     Everybody(Role),
-    /// Who has one of these tokens has its role.
+    /// A client with one of these tokens has the token's role.
     Tokens(Arc<Tokens>),
 }
 
@@ -24,7 +24,7 @@ impl Access {
         self.check(bearer(headers), what, needed)
     }
 
-    /// Checks what somebody with `token` wants to do.
+    /// Checks whether a client with `token` may make a call.
     pub(crate) fn check(&self, token: Option<&str>, what: &str, needed: Role) -> Result<(), Status> {
         let tokens = match self {
             Self::Everybody(role) if *role >= needed => return Ok(()),

@@ -1,36 +1,36 @@
-//! The file of tokens: a line for each, `NAME ROLE TOKEN`, where the token may be given by its SHA-256 alone.
+//! The lines of a token file: `NAME ROLE TOKEN`, where the token may be replaced by its SHA-256.
 
 use ring::digest::{SHA256, digest};
 
 use super::role::{Role, UnknownRole};
 use crate::limits::{MAX_TOKEN_BYTES, MIN_TOKEN_BYTES};
 
-/// What a token is known by.
+/// The hash by which a token is looked up.
 pub(super) type Fingerprint = [u8; 32];
 
-/// A line of the file that is no token.
+/// A malformed line of a token file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TokenLineError {
-    /// Other than three words.
+    /// A number of words other than three.
     #[error("it has {got} words; a line is NAME ROLE TOKEN")]
     Words {
-        /// How many there are.
+        /// The number of words.
         got: usize,
     },
-    /// The second word.
+    /// The role is unknown.
     #[error(transparent)]
     Role(#[from] UnknownRole),
-    /// A token that can be guessed, or is not worth sending.
+    /// The token is too short to be safe, or too long to send.
     #[error("the token has {got} characters; {MIN_TOKEN_BYTES} to {MAX_TOKEN_BYTES} are supported")]
     Length {
-        /// How long it is.
+        /// Its length.
         got: usize,
     },
-    /// After `sha256:`.
+    /// The digits after `sha256:` are malformed.
     #[error("the fingerprint after sha256: is not 64 hexadecimal digits")]
     Fingerprint,
-    /// A token or a name that was there before.
+    /// The token or the name occurred on an earlier line.
     #[error("its {what} is that of an earlier line")]
     Twice {
         /// Which of them.
@@ -47,7 +47,7 @@ pub(super) struct Line<'a> {
 }
 
 impl<'a> Line<'a> {
-    /// The token of a line; none if it is empty or a comment.
+    /// Parses a line; `None` if it is empty or a comment.
     pub(super) fn parse(text: &'a str) -> Result<Option<Self>, TokenLineError> {
         let text = text.trim();
         if text.is_empty() || text.starts_with('#') {
@@ -73,10 +73,10 @@ pub(super) fn fingerprint_of_new(token: &str) -> Result<Fingerprint, TokenLineEr
     }
 }
 
-/// The line for a token, which names it by its fingerprint alone.
+/// The line for a token, which contains only the token's fingerprint.
 ///
 /// # Errors
-/// A name or a token that cannot be in a file of tokens.
+/// A name or a token that a token file cannot contain.
 pub fn token_line(name: &str, role: Role, token: &str) -> Result<String, TokenLineError> {
     let digits: String = fingerprint_of_new(token)?.iter().map(|byte| format!("{byte:02x}")).collect();
     let line = format!("{name} {role} sha256:{digits}");
@@ -86,7 +86,7 @@ pub fn token_line(name: &str, role: Role, token: &str) -> Result<String, TokenLi
     }
 }
 
-/// What a token is known by: how long a look-up takes tells nothing about the token.
+/// Hashes a token, so that the duration of a lookup reveals nothing about it.
 pub(super) fn fingerprint(token: &str) -> Fingerprint {
     let mut fingerprint = Fingerprint::default();
     fingerprint.copy_from_slice(digest(&SHA256, token.as_bytes()).as_ref());

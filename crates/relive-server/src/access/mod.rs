@@ -1,7 +1,7 @@
-//! Who may do what.
+//! Access control.
 //!
-//! A listener is open to everybody with a [`Role`], or asks for a token, which has one. A call needs a role; the higher
-//! ones may do what the lower ones may.
+//! A listener either gives every client a [`Role`], or requires a token, which carries a role. Each call requires a
+//! role; a higher role includes the lower ones.
 
 mod check;
 mod line;

@@ -1,12 +1,12 @@
-//! What somebody may do.
+//! The roles of clients.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// What somebody may do; each role may do what those before it may.
+/// What a client may do; each role includes the ones before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Role {
-    /// Sample, look at tables and items.
+    /// Sample, and list tables and items.
     Read,
     /// Insert, set priorities, delete items.
     Write,
@@ -14,7 +14,7 @@ pub enum Role {
     Admin,
 }
 
-/// A name that no role has.
+/// An unknown name of a role.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is no role; the roles are read, write and admin")]
 pub struct UnknownRole(pub String);

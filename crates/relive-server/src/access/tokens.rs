@@ -1,4 +1,4 @@
-//! The tokens that a server takes, and the file they come from.
+//! The tokens that a server accepts, and the file that contains them.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -11,7 +11,7 @@ use super::line::{Fingerprint, Line, TokenLineError, fingerprint, fingerprint_of
 use super::role::Role;
 use crate::limits::{MAX_TOKEN_FILE_BYTES, TOKEN_FILE_LOOK_INTERVAL};
 
-/// Why a file of tokens cannot be used.
+/// Why a token file cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TokensError {
@@ -20,10 +20,10 @@ pub enum TokensError {
     Io {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
-    /// A line of it is no token.
+    /// A line is malformed.
     #[error("line {line} of the token file {}: {source}", path.display())]
     Line {
         /// The file.
@@ -33,7 +33,7 @@ pub enum TokensError {
         /// What is wrong with it.
         source: TokenLineError,
     },
-    /// It is larger than such a file is.
+    /// The file is too large.
     #[error("the token file {} has {got} bytes, at most {MAX_TOKEN_FILE_BYTES} are read", path.display())]
     Size {
         /// The file.
@@ -41,7 +41,7 @@ pub enum TokensError {
         /// Its size.
         got: u64,
     },
-    /// Nobody could ever come in.
+    /// The file has no token, so no client could connect.
     #[error("there is no token in the token file {}; a line is NAME ROLE TOKEN", path.display())]
     Empty {
         /// The file.
@@ -49,7 +49,7 @@ pub enum TokensError {
     },
 }
 
-/// The tokens that a server takes: one, or those in a file, whose changes a running server follows.
+/// The tokens that a server accepts: a single one, or those of a file, whose changes a running server follows.
 #[derive(Debug)]
 pub struct Tokens {
     path: Option<PathBuf>,
@@ -62,14 +62,14 @@ struct Known {
     seen: Option<Seen>,
 }
 
-/// Whose token it is.
+/// The holder of a token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Holder {
     pub(crate) name: Arc<str>,
     pub(crate) role: Role,
 }
 
-/// What tells one version of a file from the next.
+/// Distinguishes one version of a file from the next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Seen {
     changed: Option<SystemTime>,
@@ -79,18 +79,18 @@ struct Seen {
 }
 
 impl Tokens {
-    /// Reads the tokens in the file at `path`: a line `NAME ROLE TOKEN` for each, and lines after `#` for people. The
-    /// role is `read`, `write` or `admin`; for the token may stand `sha256:` and its SHA-256 in hexadecimal digits.
+    /// Reads the tokens in the file at `path`: a line `NAME ROLE TOKEN` for each, and comments after `#`. The role is
+    /// `read`, `write` or `admin`. `sha256:` and the token's SHA-256 in hexadecimal may replace the token.
     ///
     /// # Errors
-    /// It cannot be read, a line is wrong, or there is no token in it.
+    /// The file cannot be read, a line is malformed, or there is no token in it.
     pub fn open(path: impl Into<PathBuf>) -> Result<Self, TokensError> {
         let path = path.into();
         let known = RwLock::new(Arc::new(read(&path)?));
         Ok(Self { path: Some(path), known })
     }
 
-    /// One token, in no file.
+    /// A single token, without a file.
     ///
     /// # Errors
     /// The token is too short or too long.
@@ -99,12 +99,12 @@ impl Tokens {
         Ok(Self { path: None, known: RwLock::new(Arc::new(Known { holders, seen: None })) })
     }
 
-    /// Whose token it is.
+    /// The holder of a token.
     pub(crate) fn holder(&self, token: &str) -> Option<Holder> {
         self.known().holders.get(&fingerprint(token)).cloned()
     }
 
-    /// Reads the file again whenever it has changed. A file that cannot be used leaves the tokens as they are.
+    /// Reads the file again whenever it changes. An unusable file leaves the tokens unchanged.
     pub(crate) async fn follow(&self) {
         let Some(path) = &self.path else { return std::future::pending().await };
         let mut last = self.known().seen;
@@ -114,7 +114,7 @@ impl Tokens {
         }
     }
 
-    /// Reads the file again if it is another one than the `last` that was looked at.
+    /// Reads the file again if it differs from the version `last`.
     fn look(&self, path: &Path, last: Option<Seen>) -> Option<Seen> {
         let now = Seen::at(path);
         if now != last
@@ -152,9 +152,9 @@ impl Seen {
 
 fn read(path: &Path) -> Result<Known, TokensError> {
     let unreadable = |source| TokensError::Io { path: path.to_owned(), source };
-    // Looked at first: a change meanwhile is seen the next time.
+    // Taken first: a change during the read is noticed next time.
     let seen = Seen::at(path);
-    // Opening a pipe waits for somebody who writes, and a device may never end.
+    // Opening a pipe blocks until a writer appears, and a device may never end.
     if seen.is_some_and(|seen| !seen.is_file) {
         return Err(unreadable(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file")));
     }
@@ -162,7 +162,7 @@ fn read(path: &Path) -> Result<Known, TokensError> {
         return Err(TokensError::Size { path: path.to_owned(), got });
     }
     let mut text = String::new();
-    // The file may have grown since.
+    // The file may have grown meanwhile.
     let file = fs::File::open(path).map_err(unreadable)?;
     file.take(MAX_TOKEN_FILE_BYTES + 1).read_to_string(&mut text).map_err(unreadable)?;
     if text.len() as u64 > MAX_TOKEN_FILE_BYTES {

@@ -1,4 +1,4 @@
-//! Batches as frames.
+//! Sends batches as frames.
 
 use std::io;
 use std::ops::Range;
@@ -26,21 +26,21 @@ use crate::traffic::{Load, StreamBudget};
 /// Sends batches over a connection.
 #[derive(Debug)]
 pub(super) struct Sender {
-    /// Memory shared with the client, if it wants that.
+    /// Memory shared with the client, if the client requested it.
     slots: Option<Slots>,
-    /// Where batches are put together that do not go there. Kept: fresh memory costs as much as filling it.
+    /// Buffer for batches that are not in shared memory. It is reused: fresh memory costs as much as filling it.
     data: Vec<u8>,
     budget: StreamBudget,
     told: Told,
 }
 
-/// A batch, and where everything lies in its data.
+/// A batch, and the layout of its data.
 struct Plan {
     batch: Batch,
     place: Placement,
 }
 
-/// Where everything of a batch lies in its data, and the head that says so.
+/// The layout of a batch's data, and the head that describes it.
 #[derive(Debug)]
 struct Placement {
     head: BatchHead,
@@ -48,7 +48,7 @@ struct Placement {
     len: usize,
 }
 
-/// Batches of small items, which the table copies to where they go.
+/// Batches of small items, which the table copies to their destination.
 #[derive(Debug)]
 pub(super) struct Rows {
     layouts: Arc<[ColumnLayout]>,
@@ -60,22 +60,22 @@ impl Sender {
         Self { slots, data: Vec::new(), budget, told: Told::default() }
     }
 
-    /// What items of `table` look like, if the client does not know it.
+    /// The structure of `table`'s items, if the client does not know it.
     fn news(&mut self, table: &TableHandle) -> Option<v1::ItemStructure> {
         self.told.news(table).map(|structure| structure::of_items(structure.as_deref()))
     }
 
-    /// Gives a piece of shared memory up that the client keeps; whether it had it.
+    /// Abandons a piece of shared memory that the client keeps; returns whether the client had it.
     pub(super) fn abandon(&mut self, slot: u32) -> bool {
         self.slots.as_mut().is_some_and(|slots| slots.abandon(slot))
     }
 
-    /// Takes a piece of shared memory back; whether the client had it.
+    /// Takes back a piece of shared memory; returns whether the client had it.
     pub(super) fn give_back(&mut self, slot: u32) -> bool {
         self.slots.as_mut().is_some_and(|slots| slots.give_back(slot))
     }
 
-    /// Sends a batch of samples of `table`; gives its bytes.
+    /// Sends a batch of samples of `table`; returns its size in bytes.
     pub(super) async fn send(
         &mut self,
         frames: &Frames,
@@ -100,7 +100,7 @@ impl Sender {
         Ok(len)
     }
 
-    /// Sends samples one by one, as gRPC would carry them. Whoever speaks the bulk path knows every codec.
+    /// Sends samples one by one, as gRPC would. A client of the bulk path supports every codec.
     pub(super) async fn send_apart(
         &mut self,
         frames: &Frames,
@@ -130,7 +130,7 @@ impl Sender {
         Ok(sent)
     }
 
-    /// Memory that the client shares. Without any, the batch goes through the socket.
+    /// Allocates shared memory. Without it, the batch is sent through the socket.
     fn slot(&mut self, len: usize) -> Option<Slot> {
         let slot = self.slots.as_mut()?.take(len);
         slot.unwrap_or_else(|error| {
@@ -139,8 +139,8 @@ impl Sender {
         })
     }
 
-    /// Sends a batch that `table` copies, if it can do so at once; gives its bytes. Otherwise the table may have given
-    /// samples.
+    /// Sends a batch that `table` copies, if it can do so at once; returns its size in bytes. Otherwise the table may
+    /// have taken samples.
     pub(super) async fn send_rows(
         &mut self,
         frames: &Frames,
@@ -188,7 +188,7 @@ impl Sender {
         self.lend(frames, plan.place.head, slot).await
     }
 
-    /// Hands over a batch that lies in shared memory.
+    /// Lends a batch in shared memory to the client.
     async fn lend(&mut self, frames: &Frames, mut head: BatchHead, mut slot: Slot) -> Result<(), Failure> {
         head.slot = Some(slot.number);
         if let Some(descriptor) = slot.descriptor.take() {
@@ -201,10 +201,10 @@ impl Sender {
         Ok(frames.send_frame(FrameKind::Batch, &head.encode_to_vec(), &[]).await?)
     }
 
-    /// Memory of this connection's own.
+    /// The connection's own memory.
     fn data(&mut self, len: usize) -> &mut [u8] {
         if self.data.len() < len {
-            // Zeros that nobody writes to take no memory: what is sent from where it is stored leaves its place
+            // Zeroed pages that are never written use no memory: columns that are sent from the store leave their place
             // untouched.
             self.data = vec![0; len];
         }
@@ -224,13 +224,13 @@ impl Sender {
     }
 }
 
-/// Sends, and tells what of the load the client has taken.
+/// Sends a frame, and counts the bytes that the client has taken.
 fn counting(frames: &Frames, load: &Load) -> FrameWriter {
     frames.writer().counting(Arc::clone(load.moved()))
 }
 
-/// Those of the samples that go into one frame, which is full with `full_bytes`: at least one. Then the others, and the
-/// bytes of the chunks of the first.
+/// Splits off the samples that fill one frame of `full_bytes`, at least one. Returns them, the rest, and the size of
+/// their chunks.
 fn first_part(samples: &[Sampled], full_bytes: u64) -> (&[Sampled], &[Sampled], u64) {
     let (mut count, mut bytes) = (0, 0);
     for sampled in samples {
@@ -254,8 +254,8 @@ async fn announce(frames: &Frames, slot: &Slot, descriptor: &OwnedFd) -> io::Res
 }
 
 impl Rows {
-    /// Batches of `samples` items like the newest of `table`; none if it has none that are copied, or not so many at
-    /// once.
+    /// Batches of `samples` items with the layout of the newest item of `table`; `None` if its items cannot be copied,
+    /// or not so many at once.
     pub(super) fn of(table: &TableHandle, samples: usize) -> Option<Self> {
         let layouts = table.row_columns()?;
         let columns: Vec<BatchColumn> = layouts.iter().cloned().map(BatchColumn::even).collect();
@@ -266,7 +266,7 @@ impl Rows {
 }
 
 impl Placement {
-    /// None for columns that make no arrays.
+    /// `None` for columns that do not form arrays.
     fn of(columns: &[BatchColumn], count: usize) -> Option<Self> {
         let mut len = InfoLayout::of(count).size_bytes();
         let (mut ranges, mut described) =
@@ -295,7 +295,7 @@ impl Placement {
         Some(Self { head, columns: ranges, len })
     }
 
-    /// The place of each column in `data`.
+    /// Splits `data` into one slice for each column.
     fn cut<'d>(&self, data: &'d mut [u8]) -> Vec<&'d mut [u8]> {
         let (mut places, mut rest, mut passed) = (Vec::with_capacity(self.columns.len()), data, 0);
         for range in &self.columns {
@@ -309,7 +309,7 @@ impl Placement {
 }
 
 impl Plan {
-    /// The plan, or the samples if they do not make arrays.
+    /// The plan, or the samples if they do not form arrays.
     fn new(samples: Vec<Sampled>) -> Result<Self, Vec<Sampled>> {
         let batch = Batch::new(samples).map_err(|(_, samples)| samples)?;
         match Placement::of(batch.columns(), batch.samples().len()) {
@@ -318,13 +318,13 @@ impl Plan {
         }
     }
 
-    /// The columns that can be sent from where they are stored, by their numbers.
+    /// The columns that can be sent from the store, with their numbers.
     fn stored_columns(&self) -> Vec<(usize, StoredColumn<'_>)> {
         let stored = |column| Some((column, self.batch.stored_column(column, MIN_STORED_PART_BYTES)?));
         (0..self.place.columns.len()).filter_map(stored).collect()
     }
 
-    /// The batch in its order: what lies in `data`, and instead of the places of stored columns what they consist of.
+    /// The batch in order: pieces of `data`, with the contents of stored columns in their place.
     fn body<'a>(&self, data: &'a [u8], stored: &'a [(usize, StoredColumn<'_>)]) -> Vec<&'a [u8]> {
         let (mut parts, mut passed) = (Vec::new(), 0);
         for (column, plain) in stored {
@@ -337,7 +337,7 @@ impl Plan {
         parts
     }
 
-    /// Puts the batch together in memory of at least its size: its head, and the columns that are asked for.
+    /// Writes the batch into memory of at least its size: the head, and the wanted columns.
     fn write(&self, data: &mut [u8], is_wanted: impl Fn(usize) -> bool) -> Result<(), Failure> {
         let infos = self.batch.samples().iter().map(|sampled| BatchInfo {
             key: sampled.item.key,

@@ -1,4 +1,4 @@
-//! A connection from its first frame to its end.
+//! A bulk connection from its first frame to its end.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,12 +16,12 @@ use crate::limits::{MAX_OPENING_BYTES, PREFACE_TIMEOUT};
 use crate::services::Services;
 use crate::traffic::Line;
 
-/// Whether a connection that begins so is one of the bulk path.
+/// Whether these first bytes open a bulk connection.
 pub(crate) fn is_bulk(first_bytes: &[u8]) -> bool {
     first_bytes.starts_with(MAGIC)
 }
 
-/// Serves a connection until either side ends it. Its first bytes are [`MAGIC`].
+/// Serves a connection until either side ends it. It begins with [`MAGIC`].
 pub(crate) async fn serve(
     socket: Socket,
     services: Services,
@@ -32,7 +32,7 @@ pub(crate) async fn serve(
     let mut frames = Frames::new(socket);
     let ended = purpose(&mut frames, &services, peer, &access, line).await;
     if let Err(Failure::Refused(status)) = &ended {
-        // A client that does not read must not keep the connection.
+        // A client that does not read must not keep the connection open.
         let told = tokio::time::timeout(TELL_TIMEOUT, tell(&frames, status)).await;
         tracing::debug!(%status, told = told.is_ok(), "bulk connection refused");
         return Ok(());
@@ -40,7 +40,7 @@ pub(crate) async fn serve(
     ended
 }
 
-/// Time for the last frame of a connection to be taken by the system.
+/// Time for the system to accept the last frame of a connection.
 const TELL_TIMEOUT: Duration = Duration::from_secs(5);
 
 async fn purpose(

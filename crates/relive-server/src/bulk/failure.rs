@@ -1,4 +1,4 @@
-//! How a connection of the bulk path ends before its client ends it.
+//! Failures that end a bulk connection.
 
 use std::io;
 
@@ -11,10 +11,10 @@ use tonic::Status;
 /// Why a connection ends.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
-    /// Nobody can be told.
+    /// The connection is broken, so the client cannot be informed.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// The client is told.
+    /// The client receives the status.
     #[error("{0}")]
     Refused(Status),
 }
@@ -45,17 +45,17 @@ pub(super) fn unexpected(kind: FrameKind) -> Failure {
     Status::invalid_argument(format!("a frame {kind:?} does not belong here")).into()
 }
 
-/// A head that is no message.
+/// A head that cannot be decoded.
 pub(super) fn malformed(kind: FrameKind, error: impl std::fmt::Display) -> Failure {
     Status::invalid_argument(format!("the head of a frame {kind:?} cannot be read: {error}")).into()
 }
 
-/// Refuses a body where none belongs.
+/// Refuses a body in a frame that must not have one.
 pub(super) fn without_body(header: &FrameHeader) -> Result<(), Failure> {
     if header.body_len() == 0 { Ok(()) } else { Err(malformed(header.kind, "it has a body")) }
 }
 
-/// Says why the connection ends.
+/// Sends the reason for the end of the connection.
 pub(super) async fn tell(frames: &Frames, status: &Status) -> io::Result<()> {
     let head = BulkError { code: status.code() as i32, message: status.message().to_owned() }.encode_to_vec();
     frames.send_frame(FrameKind::Error, &head, &[]).await

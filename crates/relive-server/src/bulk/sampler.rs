@@ -1,4 +1,4 @@
-//! A connection that reads batches of one table.
+//! A connection that reads batches from one table.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use super::slots::Slots;
 use crate::services::{Services, Stop, status};
 use crate::traffic::Line;
 
-/// Sends the batches that a client asks for, until it ends the connection or the server stops.
+/// Sends the batches that a client requests, until the client ends the connection or the server stops.
 pub(super) async fn serve(
     frames: &mut Frames,
     open: &OpenSampler,
@@ -30,7 +30,7 @@ pub(super) async fn serve(
 ) -> Result<(), Failure> {
     let _count = services.count_sample_stream();
     let mut reader = Reader::new(frames, open, services, peer, line)?;
-    // It is large, and lives as long as its connection.
+    // The future is large, and lives as long as its connection.
     Box::pin(reader.run(frames)).await
 }
 
@@ -38,23 +38,23 @@ struct Reader {
     table: TableHandle,
     peer: Arc<str>,
     batch_size: usize,
-    /// Samples that the batch at hand lacks.
+    /// Samples that the current batch lacks.
     missing: usize,
-    /// Batches that the client wants.
+    /// Batches that the client has requested.
     wanted: u64,
-    /// Bytes that may be on their way.
+    /// Bytes that may be in flight.
     window_bytes: u64,
     on_their_way: u64,
     sender: Sender,
-    /// What batches are like that the table copies, as far as it is known.
+    /// The layout of batches that the table copies, if it is known.
     rows: Option<Rows>,
-    /// Batches until copying is tried again, and how many they were at first, if it was in vain.
+    /// After a failed attempt to copy: the batches until the next attempt, and the length of the pause.
     pause: (u32, u32),
     stop: Stop,
 }
 
-/// The longest pause between two attempts to have a table copy batches that it does not: an attempt takes memory and
-/// the table's lock.
+/// The longest pause between two attempts to copy batches from a table that does not copy them: an attempt costs memory
+/// and the table's lock.
 const MAX_PAUSE_BATCHES: u32 = 64;
 
 /// The client is gone.
@@ -101,7 +101,7 @@ impl Reader {
                 if self.heard(frame)?.is_some() {
                     return Ok(());
                 }
-                // Others on this thread have their turn, however much one client has to say.
+                // Yields to other connections on this thread, however much this client sends.
                 yield_now().await;
             }
             let samples = match self.send_rows(frames).await? {
@@ -124,13 +124,13 @@ impl Reader {
         }
     }
 
-    /// A batch may be larger than the window, alone.
+    /// A batch larger than the window is sent alone.
     fn may_send(&self) -> bool {
         self.wanted > 0 && (self.on_their_way == 0 || self.on_their_way < self.window_bytes)
     }
 
-    /// Finds out what the next batches may be like, after one that the table did not copy: ever more seldom while it
-    /// copies none.
+    /// Learns the layout of the next batches after one that the table did not copy. The attempts become rarer while the
+    /// table copies none.
     fn learn(&mut self) {
         let (left, last) = self.pause;
         if left > 0 {
@@ -143,7 +143,8 @@ impl Reader {
         self.pause = (next, next);
     }
 
-    /// Sends a whole batch of small items, if the table copies them; otherwise gives the samples that it took instead.
+    /// Sends a whole batch of small items if the table copies them; otherwise, returns the samples that the table took
+    /// instead.
     async fn send_rows(&mut self, frames: &Frames) -> Result<Result<u64, Vec<Sampled>>, Failure> {
         match &self.rows {
             Some(rows) if self.missing == self.batch_size => {
@@ -153,8 +154,8 @@ impl Reader {
         }
     }
 
-    /// Sends what was taken. A batch whose samples come bit by bit goes out as they come, so that the client knows what
-    /// it has, and has it whatever becomes of this connection.
+    /// Sends samples that were taken. If the samples of a batch arrive gradually, they are sent as they arrive, so that
+    /// the client has them even if the connection breaks.
     async fn send(&mut self, frames: &Frames, samples: Vec<Sampled>) -> Result<u64, Failure> {
         let is_whole = samples.len() == self.batch_size;
         self.missing -= samples.len().min(self.missing);
@@ -170,8 +171,8 @@ impl Reader {
         }
     }
 
-    /// Takes what the batch lacks, or a part of it, while listening. When the client ends the connection, nothing is
-    /// taken.
+    /// Takes the samples that the batch lacks, or some of them, while it listens. If the client ends the connection, no
+    /// samples are taken.
     async fn take(&mut self, frames: &mut Frames) -> Result<Result<Vec<Sampled>, Ended>, Failure> {
         let who = Arc::clone(&self.peer);
         let limit = self.missing.min(MAX_SAMPLES_PER_REQUEST);
@@ -190,7 +191,7 @@ impl Reader {
         }
     }
 
-    /// Takes in what the client says.
+    /// Handles a message from the client.
     fn heard(&mut self, frame: Option<(FrameHeader, Vec<u8>)>) -> Result<Option<Ended>, Failure> {
         let Some((header, head)) = frame else { return Ok(Some(Ended)) };
         without_body(&header)?;

@@ -8,35 +8,35 @@ use relive_transport::shared::SharedMemory;
 
 use crate::limits::{MAX_SHARED_BYTES_PER_CONNECTION, MAX_SHARED_PIECES_PER_CONNECTION};
 
-/// Pieces that are with the client or free.
+/// The pieces, either lent to the client or free.
 #[derive(Debug, Default)]
 pub(super) struct Slots {
     free: HashMap<u32, SharedMemory>,
-    /// Pieces that the client has; none can be written to before it gives them back.
+    /// Pieces that the client has; the server must not write to them until the client returns them.
     lent: HashMap<u32, SharedMemory>,
     next: u32,
     bytes: usize,
-    /// Pieces given up that the client has not been told of.
+    /// Dropped pieces that the client has not been notified of.
     dropped: Vec<u32>,
 }
 
-/// A piece that a batch can be written to.
+/// A piece to write a batch to.
 #[derive(Debug)]
 pub(super) struct Slot {
     pub(super) number: u32,
     pub(super) memory: SharedMemory,
-    /// Its descriptor, if the client has never had it.
+    /// Its descriptor, if the client has never received it.
     pub(super) descriptor: Option<OwnedFd>,
 }
 
-/// New pieces are a little larger than their first batch, so that the next ones fit.
+/// New pieces are slightly larger than their first batch, so that later batches fit.
 const GRANULARITY: usize = 64 << 10;
 
-/// A free piece this many times as large as needed is better kept for what needs it.
+/// A free piece that exceeds the needed size by this factor is kept for larger batches.
 const MOST_WASTE: usize = 4;
 
 impl Slots {
-    /// A piece of at least `len` bytes; none if the client has too many of them.
+    /// Takes a piece of at least `len` bytes; `None` if the client holds too many of them.
     pub(super) fn take(&mut self, len: usize) -> io::Result<Option<Slot>> {
         let fits =
             |memory: &SharedMemory| memory.len() >= len && memory.len() / MOST_WASTE <= len.max(GRANULARITY);
@@ -50,7 +50,7 @@ impl Slots {
         while self.bytes.saturating_add(size) > MAX_SHARED_BYTES_PER_CONNECTION
             || self.lent.len() + self.free.len() >= MAX_SHARED_PIECES_PER_CONNECTION
         {
-            // What is free does not fit.
+            // The free pieces do not fit.
             let Some(&number) = self.free.keys().next() else { return Ok(None) };
             self.bytes -= self.free.remove(&number).map_or(0, |memory| memory.len());
             self.dropped.push(number);
@@ -61,21 +61,21 @@ impl Slots {
         Ok(Some(Slot { number: self.next, memory, descriptor: Some(descriptor) }))
     }
 
-    /// Takes back a piece that the client has never heard of, or not this time.
+    /// Puts back a piece that was not sent to the client.
     pub(super) fn put_back(&mut self, slot: Slot) {
         match slot.descriptor {
             None => drop(self.free.insert(slot.number, slot.memory)),
-            // Only who has its descriptor can be told its number.
+            // Only a client with its descriptor knows its number.
             Some(_) => self.bytes -= slot.memory.len(),
         }
     }
 
-    /// Takes note that the client has a piece.
+    /// Records that the client has a piece.
     pub(super) fn lend(&mut self, slot: Slot) {
         self.lent.insert(slot.number, slot.memory);
     }
 
-    /// Takes a piece back; whether the client had it.
+    /// Takes a piece back; returns whether the client had it.
     pub(super) fn give_back(&mut self, number: u32) -> bool {
         let memory = self.lent.remove(&number);
         let had = memory.is_some();
@@ -83,14 +83,14 @@ impl Slots {
         had
     }
 
-    /// Gives up a piece that the client keeps for good; whether it had it.
+    /// Abandons a piece that the client keeps permanently; returns whether the client had it.
     pub(super) fn abandon(&mut self, number: u32) -> bool {
         let memory = self.lent.remove(&number);
         self.bytes -= memory.as_ref().map_or(0, SharedMemory::len);
         memory.is_some()
     }
 
-    /// Pieces given up since the last call.
+    /// Pieces dropped since the last call.
     pub(super) fn take_dropped(&mut self) -> Vec<u32> {
         std::mem::take(&mut self.dropped)
     }

@@ -1,4 +1,4 @@
-//! A connection that brings chunks and items.
+//! A connection that receives chunks and items.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use crate::limits::{
 use crate::services::{Services, Stop, status};
 use crate::traffic::Line;
 
-/// Inserts what a client brings and confirms it, until either side ends the connection or the server stops.
+/// Inserts and confirms a client's items, until either side ends the connection or the server stops.
 pub(super) async fn serve(
     frames: &mut Frames,
     services: &Services,
@@ -35,7 +35,7 @@ pub(super) async fn serve(
     let inserter = Inserter::new(services, peer, line);
     let mut writer = Writer { inserter, stop: services.stop(), unconfirmed: 0, turn_bytes: 0 };
     let ended = writer.run(frames).await;
-    // What is in a table is confirmed whatever came after it.
+    // Items in a table are confirmed, whatever came after them.
     writer.confirm(frames).await?;
     ended
 }
@@ -45,18 +45,18 @@ struct Writer {
     stop: Stop,
     /// Requests since the last confirmation.
     unconfirmed: usize,
-    /// What was brought in this turn.
+    /// Bytes received in this turn.
     turn_bytes: usize,
 }
 
-/// What happens next.
+/// The next event.
 enum Event {
     Frame(Option<(FrameHeader, Vec<u8>)>),
-    /// Nothing lies ready to be read.
+    /// No data is ready to be read.
     Idle,
-    /// Inserts that had to wait are settled.
+    /// Deferred inserts are settled.
     Settled,
-    /// Nothing was read for long, since an insert waits.
+    /// Nothing was read for a long time because an insert waits.
     Quiet,
     Stopping,
 }
@@ -65,7 +65,7 @@ impl Writer {
     async fn run(&mut self, frames: &mut Frames) -> Result<(), Failure> {
         loop {
             if self.turn_bytes >= BYTES_PER_TURN {
-                // Others on this thread have their turn, however much one client brings.
+                // Yields to other connections on this thread, however much this client sends.
                 yield_now().await;
                 self.turn_bytes = 0;
             }
@@ -73,7 +73,7 @@ impl Writer {
                 || self.inserter.arrivals().num_confirmed() >= KEYS_PER_CONFIRMATION;
             match self.event(frames, !is_over).await? {
                 Event::Idle | Event::Settled => self.confirm(frames).await?,
-                // Without reading, only writing shows whether the client is still there.
+                // Without reads, only a write shows whether the client is still connected.
                 Event::Quiet => frames.send_frame(FrameKind::Confirm, &[], &[]).await?,
                 Event::Stopping => return Err(status::stopping().into()),
                 Event::Frame(None) => return Ok(()),
@@ -89,7 +89,7 @@ impl Writer {
         }
     }
 
-    /// The next event. While something waits for its confirmation, also that nothing more lies ready is one.
+    /// The next event. While a confirmation is pending, the absence of further data counts as an event, too.
     async fn event(&mut self, frames: &mut Frames, may_read: bool) -> Result<Event, Failure> {
         if self.unconfirmed > 0 && !may_read {
             return Ok(Event::Idle);
@@ -115,7 +115,7 @@ impl Writer {
         }
     }
 
-    /// Takes in a request, once there is memory for it.
+    /// Handles a request, once memory is available for it.
     async fn insert(&mut self, frames: &mut Frames, header: &FrameHeader) -> Result<(), Failure> {
         let len = header.body_len();
         if len > MAX_MESSAGE_BYTES {
@@ -137,9 +137,9 @@ impl Writer {
         Ok(handled?)
     }
 
-    /// Reads a request into memory that is used, and counted, as it comes.
+    /// Reads a request into memory that is used, and counted, as its bytes arrive.
     async fn body(&mut self, frames: &mut Frames, len: usize) -> Result<Vec<u8>, Failure> {
-        // Memory that is not written to yet is none for the system.
+        // Memory that has not been written to costs the system nothing.
         let mut body = Vec::with_capacity(len.min(TRUSTED_REQUEST_BYTES));
         while body.len() < len {
             let piece = body.len().clamp(MIN_REQUEST_PIECE_BYTES, MAX_REQUEST_PIECE_BYTES);
@@ -153,8 +153,8 @@ impl Writer {
         Ok(body)
     }
 
-    /// Waits for memory and room; what waits in tables is settled and confirmed meanwhile, since others may need that
-    /// to go on.
+    /// Waits for memory and room. Meanwhile, inserts that wait in tables are settled and confirmed, because other
+    /// clients may depend on that.
     async fn pass(
         &mut self,
         frames: &Frames,

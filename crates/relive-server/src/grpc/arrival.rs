@@ -1,4 +1,4 @@
-//! The bytes of a request, taken off the account of what is unread as they are read.
+//! A request's body, whose bytes leave the account of unread bytes as they are read.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ impl Arrival {
         Self { body, window }
     }
 
-    /// What comes next.
+    /// The next piece of data.
     pub(super) fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Option<hyper::Result<Bytes>>> {
         let frame = ready!(Pin::new(&mut self.body).poll_frame(cx));
         Poll::Ready(frame.map(|frame| {
@@ -37,7 +37,7 @@ impl Arrival {
 
 impl Drop for Arrival {
     fn drop(&mut self) {
-        // What has come and nobody reads is dropped with the request.
+        // Unread data is dropped with the request.
         let mut cx = Context::from_waker(Waker::noop());
         while let Poll::Ready(Some(Ok(_))) = self.poll_data(&mut cx) {}
         self.window.leave();

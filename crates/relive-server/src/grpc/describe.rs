@@ -1,4 +1,4 @@
-//! Describe, the server for people and tools; InitializeConnection and Negotiate, by which way a client reaches it.
+//! Describe: the server for people and tools. InitializeConnection and Negotiate: the transport for a client.
 
 use relive_engine::{MemoryStatus, MemoryWaiter, Operation, TableStatus, WaiterInfo, process_bytes};
 use relive_table::SelectorKind;
@@ -60,7 +60,7 @@ fn memory(status: &MemoryStatus) -> Memory {
 }
 
 fn table_status(status: &TableStatus) -> WireStatus {
-    // A signature says it already.
+    // A signature already contains them.
     let columns = status.columns.as_deref().filter(|_| !has_signature(status));
     WireStatus {
         info: Some(table::info_to_wire(&status.info)),
@@ -116,14 +116,14 @@ fn millis(duration: std::time::Duration) -> u64 {
 }
 
 /// Always answers that the client is in another process, whatever process id it sends: process ids of containers
-/// collide, and an address would be dereferenced. The call is a stream, of which one message each way is used.
+/// collide, and an address would be dereferenced. The call is a stream with one message each way.
 pub(super) fn initialize(
     _request: InitializeConnectionRequest,
 ) -> Result<InitializeConnectionResponse, Status> {
     Ok(InitializeConnectionResponse { address: 0 })
 }
 
-/// Answers a client that wants to know the ways for bulk data.
+/// Answers which transports a client can use for bulk data.
 pub(super) fn negotiate(services: &Services, _: NegotiateRequest) -> NegotiateResponse {
     let Local { host_id, name } = services.local().clone();
     let local_name = name.map_or_else(String::new, |address| address.name().to_owned());

@@ -1,6 +1,6 @@
-//! InsertStream: chunks and items come in, confirmations go out.
+//! InsertStream: receives chunks and items, sends confirmations.
 //!
-//! A session is one state machine that is polled by its connection's task; it holds no task and no channel of its own.
+//! A session is one state machine, polled by its connection's task; it has no task or channel of its own.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ pub(super) struct InsertSession {
 #[derive(Debug)]
 enum Reading {
     Open,
-    /// The stream ends, with an error if there is one, once the confirmations so far are sent.
+    /// The stream ends, with an error if there is one, once all confirmations so far are sent.
     Ended(Option<Status>),
     Over,
 }
@@ -50,7 +50,7 @@ impl InsertSession {
         }
     }
 
-    /// Handles what lies ready, up to a number of requests, so that confirmations go out together.
+    /// Handles requests that are ready, up to a maximum, so that their confirmations are sent together.
     fn read(&mut self, cx: &mut Context<'_>) {
         for _ in 0..REQUESTS_PER_CONFIRMATION {
             if self.inserter.arrivals().is_paused() || !matches!(self.reading, Reading::Open) {
@@ -68,12 +68,12 @@ impl InsertSession {
             }
             self.inserter.unreserve();
         }
-        // More requests may lie ready: come back for them.
+        // More requests may be ready: poll again.
         cx.waker().wake_by_ref();
     }
 
-    /// The next request, once there is memory for it: it is decoded only then. A stream that brings nothing does not
-    /// wait.
+    /// The next request, once memory is available for it; it is decoded only then. An idle stream does not wait for
+    /// memory.
     fn poll_request(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<InsertStreamRequest, Status>>> {
         if !self.inserter.has_reserved() {
             let size_bytes = match ready!(self.requests.poll_begun(cx)) {

@@ -1,4 +1,4 @@
-//! ListItems and GetItems: the items of a table, without counting it as sampling.
+//! ListItems and GetItems: a table's items, without counting it as sampling.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -44,14 +44,14 @@ fn item(item: &ListedItem) -> WireItem {
     }
 }
 
-/// The body of an answer to GetItems: samples as SampleStream sends them.
+/// The body of a GetItems response: samples as SampleStream sends them.
 pub(super) struct ItemsBody {
     table: TableHandle,
     keys: std::vec::IntoIter<u64>,
-    /// The items that are being looked up.
+    /// The lookup in progress.
     lookup: Option<Lookup>,
     out: VecDeque<Bytes>,
-    /// What the reader knows.
+    /// The codecs that the reader supports.
     codecs: CodecSet,
     is_over: bool,
 }
@@ -71,7 +71,7 @@ pub(super) fn get(services: &Services, request: GetItemsRequest) -> Result<Items
 }
 
 impl ItemsBody {
-    /// Looks up some further items; `None` if there are none.
+    /// Looks up the next items; `None` at the end.
     fn lookup(&mut self) -> Option<&mut Lookup> {
         if self.lookup.is_none() {
             let keys: Vec<u64> = self.keys.by_ref().take(ITEMS_AT_ONCE).collect();

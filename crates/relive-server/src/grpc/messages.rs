@@ -1,8 +1,8 @@
-//! The messages of a request, read as their bytes come.
+//! Decodes the messages of a request as their bytes arrive.
 //!
-//! A message is announced by its length. Memory is taken for bytes that have come, not for bytes that were announced: a
-//! client cannot make the server reserve anything by five bytes. A message that lies whole in one HTTP/2 frame, as most
-//! do, is read from there without a copy.
+//! A message begins with its length. Memory is allocated for bytes that have arrived, not for announced ones: a client
+//! cannot make the server allocate memory by sending five bytes. Most messages are contained in one HTTP/2 frame and
+//! are read from it without a copy.
 
 use std::marker::PhantomData;
 use std::task::{Context, Poll, ready};
@@ -17,16 +17,16 @@ use crate::services::status;
 /// Bytes before a message: a flag (1 if compressed) and the length in big endian.
 const HEADER_BYTES: usize = 5;
 
-/// Looks at an encoded message before it is decoded.
+/// Validates an encoded message before it is decoded.
 pub(super) type Check = fn(&[u8]) -> Result<(), WireError>;
 
 /// The messages of one request.
 #[derive(Debug)]
 pub(super) struct Messages<Q> {
     body: Arrival,
-    /// What came last and is not used up.
+    /// The unread rest of the last frame.
     frame: Bytes,
-    /// The head of a message that spans frames, with its header.
+    /// The beginning of a message that spans frames, with its header.
     begun: BytesMut,
     max_message_bytes: usize,
     check: Check,
@@ -46,13 +46,13 @@ impl<Q: Message + Default> Messages<Q> {
         }
     }
 
-    /// Looks at each message with `check` before it is decoded.
+    /// Validates each message with `check` before it is decoded.
     pub(super) fn checked(self, check: Check) -> Self {
         Self { check, ..self }
     }
 
-    /// Waits until the next message has begun, or `None` once the client has closed its side. Gives its size, with its
-    /// header; what came of it stays.
+    /// Waits until the next message has begun; returns its size with its header, or `None` once the client has closed
+    /// its side. The bytes stay buffered.
     pub(super) fn poll_begun(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<u64, Status>>> {
         loop {
             if !self.begun.is_empty() && self.begun.len() < HEADER_BYTES {
@@ -73,7 +73,7 @@ impl<Q: Message + Default> Messages<Q> {
         }
     }
 
-    /// Bytes that have come and are not used up.
+    /// Buffered bytes.
     pub(super) fn held_bytes(&self) -> u64 {
         (self.begun.len() + self.frame.len()) as u64
     }
@@ -92,7 +92,7 @@ impl<Q: Message + Default> Messages<Q> {
         }
     }
 
-    /// The next message, if all of it has come.
+    /// The next message, if all of it has arrived.
     pub(super) fn take_whole(&mut self) -> Option<Result<Q, Status>> {
         match self.take_message() {
             Ok(message) => message.map(|message| self.decode(message)),
@@ -100,7 +100,7 @@ impl<Q: Message + Default> Messages<Q> {
         }
     }
 
-    /// Reads what comes next, when no message is whole; whether anything does.
+    /// Reads more data if no message is complete; returns whether there is any.
     pub(super) fn poll_more(&mut self, cx: &mut Context<'_>) -> Poll<Result<bool, Status>> {
         Poll::Ready(match ready!(self.poll_frame(cx)) {
             Some(frame) => frame.map(|frame| {
@@ -118,7 +118,7 @@ impl<Q: Message + Default> Messages<Q> {
         Poll::Ready(frame.map(|frame| frame.map_err(broken)))
     }
 
-    /// A whole message, without its header, if there is one.
+    /// A complete message without its header, if there is one.
     fn take_message(&mut self) -> Result<Option<Bytes>, Status> {
         if self.begun.is_empty() {
             let Some(end) = self.end_of_message(&self.frame)? else { return Ok(self.set_aside(usize::MAX)) };
@@ -142,14 +142,14 @@ impl<Q: Message + Default> Messages<Q> {
         Ok(Some(message))
     }
 
-    /// Moves up to `most` bytes of the frame behind those of the message that has begun.
+    /// Moves up to `most` bytes of the frame to the end of the begun message.
     fn set_aside(&mut self, most: usize) -> Option<Bytes> {
         let part = self.frame.split_to(most.min(self.frame.len()));
         self.begun.extend_from_slice(&part);
         None
     }
 
-    /// Where the message at the head of `bytes` ends; `None` if its header is not whole.
+    /// The end of the first message in `bytes`; `None` if its header is incomplete.
     fn end_of_message(&self, bytes: &[u8]) -> Result<Option<usize>, Status> {
         let Some(([flag, length @ ..], _)) = bytes.split_first_chunk::<HEADER_BYTES>() else {
             return Ok(None);

@@ -1,4 +1,4 @@
-//! The gRPC services. Each RPC has a file; the router knows which path is which.
+//! The gRPC services. Each RPC has a file; the router maps paths to RPCs.
 
 mod arrival;
 mod describe;

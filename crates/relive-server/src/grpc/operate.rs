@@ -1,4 +1,4 @@
-//! What operators ask for: ChangeTable, AddTable, DropTable, Checkpoint and CheckpointStatus.
+//! RPCs for operators: ChangeTable, AddTable, DropTable, Checkpoint and CheckpointStatus.
 
 use std::sync::Arc;
 
@@ -45,7 +45,7 @@ pub(super) async fn drop_table(
     Ok(DropTableResponse {})
 }
 
-/// The engine writes on a thread of its own, also when nobody waits for the answer any more.
+/// The engine writes on a thread of its own, even after the client has stopped waiting.
 pub(super) async fn checkpoint(
     services: Services,
     _request: CheckpointRequest,

@@ -1,4 +1,4 @@
-//! Responses: messages behind each other, then a status.
+//! Responses: a sequence of messages, then a status.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -27,7 +27,7 @@ pub(super) fn of_result<R: Message + Unpin + 'static>(result: Result<R, Status>)
     of_stream(tokio_stream::once(result))
 }
 
-/// The response whose messages and status `body` gives.
+/// The response with the messages and status of `body`.
 pub(super) fn of_body<B>(body: B) -> Response<Body>
 where
     B: http_body::Body<Data = Bytes, Error = Infallible> + Send + 'static,
@@ -41,7 +41,7 @@ where
 pub(super) fn trailers(status: &Status) -> HeaderMap {
     let mut trailers = HeaderMap::new();
     if status.add_header(&mut trailers).is_err() {
-        // The text cannot be put into a header.
+        // A header cannot contain the text.
         trailers.insert("grpc-status", HeaderValue::from(status.code() as i32));
     }
     trailers

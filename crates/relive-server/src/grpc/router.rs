@@ -1,4 +1,4 @@
-//! Paths to RPCs.
+//! Maps paths to RPCs.
 
 use std::convert::Infallible;
 use std::future::{Future, poll_fn};
@@ -24,7 +24,7 @@ use crate::limits::{MAX_CALL_BYTES, MAX_SAMPLE_REQUEST_BYTES, MAX_STRUCTURE_BYTE
 use crate::services::Services;
 use crate::traffic::{Line, Load};
 
-/// The services towards one peer.
+/// The services for one peer.
 #[derive(Debug, Clone)]
 pub(crate) struct PeerService {
     services: Services,
@@ -110,7 +110,7 @@ async fn route(rpc: Rpc, services: Services, peer: Arc<str>, line: &Line, body: 
     }
 }
 
-/// A call of one message and one answer.
+/// A call with one request and one response.
 async fn unary<Q, R>(body: Arrival, line: &Line, act: impl FnOnce(Q) -> Result<R, Status>) -> Response<Body>
 where
     Q: Message + Default,
@@ -119,7 +119,7 @@ where
     replies::of_result(message(body, line).await.and_then(act))
 }
 
-/// The same of a call whose answer takes its time.
+/// The same for a call with an asynchronous handler.
 async fn unary_async<Q, R, F>(body: Arrival, line: &Line, act: impl FnOnce(Q) -> F) -> Response<Body>
 where
     Q: Message + Default,
@@ -137,7 +137,7 @@ async fn message<Q: Message + Default>(body: Arrival, line: &Line) -> Result<Q, 
     message_within(body, line, MAX_CALL_BYTES).await
 }
 
-/// The one message of a call, of so many bytes at most. What comes bit by bit counts as in flight until it is whole.
+/// The one message of a call, of at most `max_bytes`. Incomplete messages count as in flight.
 async fn message_within<Q: Message + Default>(
     body: Arrival,
     line: &Line,

@@ -1,4 +1,4 @@
-//! What the services offer: their paths, and the role that each call needs.
+//! The RPCs: their paths, and the role that each requires.
 
 use crate::access::Role;
 
@@ -24,7 +24,7 @@ pub(super) enum Rpc {
 }
 
 impl Rpc {
-    /// The call at `path`, if there is one.
+    /// The call at `path`, if it exists.
     pub(super) fn from_path(path: &str) -> Option<Self> {
         match path.strip_prefix('/')?.split_once('/')? {
             ("deepmind.reverb.ReverbService", name) => Self::of_reverb(name),
@@ -61,7 +61,7 @@ impl Rpc {
         })
     }
 
-    /// The role that it needs. Without a default: whoever adds a call decides.
+    /// The role that it requires. There is no default, so each new call must decide.
     pub(super) fn role(self) -> Role {
         match self {
             Self::SampleStream

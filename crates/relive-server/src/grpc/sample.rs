@@ -1,6 +1,7 @@
-//! SampleStream: requests come in, samples go out in messages that share the stored chunks' bytes.
+//! SampleStream: receives requests, sends samples in messages that share the stored chunks' bytes.
 //!
-//! The response body is written by hand, not by a codec: a large chunk goes from the table to the socket as it is.
+//! The response body is written by hand instead of by a codec, so that a large chunk goes from the table to the socket
+//! without a copy.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -33,20 +34,20 @@ pub(super) struct SampleSession {
     services: Services,
     peer: Arc<str>,
     requests: Messages<SampleStreamRequest>,
-    /// Requests that have come before their turn, and what they take.
+    /// Requests that arrived before their turn, and their memory.
     ahead: VecDeque<SampleStreamRequest>,
     ahead_bytes: usize,
     /// Whether the client may send more.
     is_open: bool,
-    /// Whether the client wants nothing more than what was taken for it.
+    /// Whether the client wants only the samples that were already taken for it.
     is_taken_back: bool,
     told: Told,
     work: Work,
-    /// Size of the batch before; each may be twice as large.
+    /// Size of the previous batch; each may be twice as large.
     last_batch: usize,
     out: VecDeque<Bytes>,
     budget: StreamBudget,
-    /// What is in `out` and what went from there to the connection since.
+    /// The bytes in `out`, and those that the connection has taken from it.
     load: Option<Load>,
     stop: Stop,
     _count: StreamCount,
@@ -55,23 +56,23 @@ pub(super) struct SampleSession {
 enum Work {
     /// No request is being worked on.
     Idle,
-    /// Samples of a request are still to be taken.
+    /// A request still needs samples.
     Owed(Order),
     /// A batch is being taken.
     Taking(Order, SampleFuture),
-    /// A batch waits for room among what is in flight.
+    /// A batch waits for room among the bytes in flight.
     Taken(Order, Vec<Sampled>),
-    /// The stream ends with this status once everything is sent.
+    /// The stream ends with this status once all data is sent.
     Ending(Status),
     Over,
 }
 
-/// What is left of a request.
+/// The rest of a request.
 struct Order {
     table: TableHandle,
     remaining: usize,
     timeout: Option<Duration>,
-    /// What the reader knows.
+    /// The codecs that the reader supports.
     codecs: CodecSet,
 }
 
@@ -101,7 +102,7 @@ impl SampleSession {
         }
     }
 
-    /// Takes in what the client asks for, also while there is other work: nothing is to lie in its window.
+    /// Reads the client's requests even during other work: they must not stay in the stream's window.
     fn listen(&mut self, cx: &mut Context<'_>) {
         while self.is_open {
             match self.requests.poll_next(cx) {
@@ -135,7 +136,7 @@ impl SampleSession {
         (self.is_open, self.ahead, self.work) = (false, VecDeque::new(), Work::Ending(status));
     }
 
-    /// The request whose turn it is; none once the client has closed its side.
+    /// The next request; `None` once the client has closed its side.
     fn poll_asked(&mut self) -> Poll<Option<SampleStreamRequest>> {
         match self.ahead.pop_front() {
             None if self.is_open => Poll::Pending,
@@ -146,7 +147,7 @@ impl SampleSession {
         }
     }
 
-    /// Moves the work on until there is something to send or nothing can be done.
+    /// Works until there is something to send or it has to wait.
     fn advance(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         self.listen(cx);
         while self.out.is_empty() {
@@ -182,7 +183,7 @@ impl SampleSession {
         Poll::Ready(())
     }
 
-    /// Puts the unfinished work back, unless the server is stopping. A batch being taken is ended by its table.
+    /// Puts the unfinished work back, unless the server is stopping. The table ends a pending batch.
     fn wait(&mut self, work: Work, cx: &mut Context<'_>) -> Poll<()> {
         let is_idle = matches!(work, Work::Idle | Work::Taken(..));
         self.work = work;
@@ -212,7 +213,7 @@ impl SampleSession {
         })?;
         let table =
             self.services.engine().table(&request.table).map_err(|error| status::of_engine(&error))?;
-        // Zero waits for ever on the wire: dm-reverb's clients rely on it.
+        // Zero waits indefinitely on the wire: dm-reverb's clients rely on it.
         let timeout = request.rate_limiter_timeout.map(|timeout| timeout.milliseconds).unwrap_or_default();
         let timeout = u64::try_from(timeout).ok().filter(|millis| *millis > 0).map(Duration::from_millis);
         let codecs = codec::known_to_peer(&request.relive_codecs);
@@ -247,17 +248,17 @@ impl SampleSession {
     }
 }
 
-/// What a request takes while it waits for its turn.
+/// The memory of a request that waits for its turn.
 fn taken_bytes(request: &SampleStreamRequest) -> usize {
     size_of::<SampleStreamRequest>() + request.encoded_len()
 }
 
-/// Bytes of the chunks that the samples are sent with.
+/// Bytes of the chunks that the samples share.
 fn size_bytes(batch: &[Sampled]) -> u64 {
     batch.iter().map(|sampled| sampled.item.trajectory.encoded_size_bytes()).sum()
 }
 
-/// Samples of one batch; the byte limit ends batches of all but the smallest items earlier.
+/// Samples of one batch; except for the smallest items, the byte limit ends batches earlier.
 const MAX_BATCH: usize = 1 << 16;
 
 impl http_body::Body for SampleSession {

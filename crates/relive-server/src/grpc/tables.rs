@@ -50,7 +50,7 @@ pub(super) fn server_info(services: &Services, _request: ServerInfoRequest) -> S
     }
 }
 
-/// What the items of a table look like, as a writer says.
+/// Records the structure of a table's items, as a writer declares it.
 pub(super) fn name_columns(
     services: &Services,
     request: &NameColumnsRequest,

@@ -1,5 +1,4 @@
-//! What an insert stream brings, whichever way it comes: chunks that are held for its items, and items on their way
-//! into tables.
+//! The state of an insert stream on any transport: chunks held for its items, and items on their way into tables.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -19,7 +18,7 @@ use crate::limits::{MAX_HELD_CHUNKS_PER_STREAM, MAX_UNHELD_BYTES, MAX_UNHELD_CHU
 use crate::services::{Services, status};
 use crate::traffic::{Line, Load, StreamBudget};
 
-/// Chunks by their keys, which clients choose.
+/// Chunks by key; clients choose the keys.
 type Held = HashMap<u64, Arc<Chunk>, foldhash::fast::RandomState>;
 
 /// The chunks and items of one insert stream.
@@ -27,13 +26,13 @@ type Held = HashMap<u64, Arc<Chunk>, foldhash::fast::RandomState>;
 pub(crate) struct Inserter {
     held: Held,
     ledger: Arc<Ledger>,
-    /// Where the stream waits before it reads more than there is memory for.
+    /// Where the stream waits for memory before it reads more.
     gate: MemoryGate,
-    /// Where it waits before there is more in flight than there may be.
+    /// Where it waits while too many bytes are in flight.
     budget: StreamBudget,
     load: Option<Load>,
     arrivals: ItemsInFlight,
-    /// What was said of the chunks before, and how the items before were put together.
+    /// The previous headers of chunks and structures of items.
     headers: SharedHeaders,
     builder: TrajectoryBuilder,
 }
@@ -52,18 +51,18 @@ impl Inserter {
         }
     }
 
-    /// The items, and what is to be confirmed of them.
+    /// The items, and the keys to confirm.
     pub(crate) fn arrivals(&mut self) -> &mut ItemsInFlight {
         &mut self.arrivals
     }
 
-    /// Whether a request has a place in memory.
+    /// Whether a request has a reservation of memory.
     pub(crate) fn has_reserved(&self) -> bool {
         self.gate.has_reserved()
     }
 
-    /// Waits until there is memory for a request of so many bytes, and takes its place. Memory first: there may be none
-    /// for long, and what is in flight is to move.
+    /// Waits until there is memory for a request of `size_bytes`, and reserves it. Memory comes first: it may be
+    /// unavailable for long, while bytes in flight should keep moving.
     pub(crate) fn poll_reserve(&mut self, size_bytes: u64, cx: &mut Context<'_>) -> Poll<Result<(), Status>> {
         match self.gate.poll_open(cx, || unheld_bytes(&self.held)) {
             Poll::Pending => Poll::Pending,
@@ -76,13 +75,13 @@ impl Inserter {
         }
     }
 
-    /// So many bytes of the request have come, and the rest has not. Ready once there is room for them: nothing is to
-    /// be read before.
+    /// Records that `bytes` of the request have arrived, of which more is to come. Ready once there is room for them;
+    /// the caller must not read before.
     pub(crate) fn poll_come(&mut self, bytes: u64, cx: &mut Context<'_>) -> Poll<()> {
         self.load.as_mut().map_or(Poll::Ready(()), |load| load.poll_grow(bytes, cx))
     }
 
-    /// Gives the place back: what was brought counts by itself.
+    /// Releases the reservation: the received chunks are now counted themselves.
     pub(crate) fn unreserve(&mut self) {
         self.gate.unreserve();
         if let Some(load) = self.load.take() {
@@ -90,7 +89,7 @@ impl Inserter {
         }
     }
 
-    /// Handles a request to its end.
+    /// Handles a complete request.
     pub(crate) fn handle(&mut self, request: &InsertStreamRequest) -> Result<(), Status> {
         self.hold(&request.chunks)?;
         if request.items.is_empty() {
@@ -118,7 +117,7 @@ impl Inserter {
         self.keep(&request.keep_chunk_keys)
     }
 
-    /// Stores the chunks that are not held yet; the first content of a key stays.
+    /// Stores the chunks that are not held yet; the first content of a key wins.
     fn hold(&mut self, chunks: &[Bytes]) -> Result<(), Status> {
         for message in chunks {
             let chunk = chunk::decode(message).map_err(|error| status::of_wire(&error))?;
@@ -152,7 +151,7 @@ impl Inserter {
     }
 }
 
-/// A request without items is there for its chunks, which stay held.
+/// A request without items exists for its chunks, which stay held.
 fn expect_chunks(chunks: &[Bytes]) -> Result<(), Status> {
     if chunks.is_empty() {
         return Err(Status::invalid_argument("an insert request needs chunks or items"));
@@ -160,8 +159,8 @@ fn expect_chunks(chunks: &[Bytes]) -> Result<(), Status> {
     Ok(())
 }
 
-/// Bytes of chunks that the stream brought and no table has: items to come need them, and one stream is let go on with
-/// so many.
+/// Bytes of chunks that the stream sent and no table holds: later items need them, so one stream may proceed with so
+/// many.
 fn unheld_bytes(held: &Held) -> u64 {
     let unheld = held.values().take(MAX_UNHELD_CHUNKS).filter(|chunk| !chunk.is_held());
     unheld.map(|chunk| chunk.size_bytes()).sum::<u64>().min(MAX_UNHELD_BYTES)

@@ -16,7 +16,7 @@ pub(crate) struct ItemsInFlight {
     services: Services,
     peer: Arc<str>,
     confirmations: Arc<Confirmations>,
-    /// Keys that are to be confirmed.
+    /// Keys to confirm.
     confirmed: Vec<u64>,
     /// Whether a table asked the stream to wait until one of its inserts is settled.
     is_paused: bool,
@@ -33,22 +33,22 @@ impl ItemsInFlight {
         }
     }
 
-    /// Whether nothing is to be read before an insert is settled.
+    /// Whether the stream must not read before an insert is settled.
     pub(crate) fn is_paused(&self) -> bool {
         self.is_paused
     }
 
-    /// Keys of items that are in their tables, since the last call.
+    /// The keys of inserted items since the last call.
     pub(crate) fn take_confirmed(&mut self) -> Vec<u64> {
         std::mem::take(&mut self.confirmed)
     }
 
-    /// Number of keys that are to be confirmed.
+    /// Number of keys to confirm.
     pub(crate) fn num_confirmed(&self) -> usize {
         self.confirmed.len()
     }
 
-    /// Takes in inserts that had to wait; waits for one if none is settled.
+    /// Handles deferred inserts; waits for one if none is settled.
     pub(crate) fn poll_settled(&mut self, cx: &Context<'_>) -> Poll<Result<(), Status>> {
         let mut outcomes = Vec::new();
         if self.confirmations.poll_settled(cx, &mut outcomes).is_pending() {
@@ -57,7 +57,7 @@ impl ItemsInFlight {
         Poll::Ready(self.settle(outcomes))
     }
 
-    /// All outcomes are taken in, also those after an error.
+    /// Handles all outcomes, including those after an error.
     fn settle(&mut self, outcomes: Vec<Outcome>) -> Result<(), Status> {
         let mut result = Ok(());
         for outcome in outcomes {
@@ -70,7 +70,7 @@ impl ItemsInFlight {
         result
     }
 
-    /// Inserts items of one table in order, up to the first that is unusable or refused.
+    /// Inserts items of one table in order, up to the first unusable or refused one.
     pub(crate) fn insert(
         &mut self,
         table: &str,
@@ -79,7 +79,7 @@ impl ItemsInFlight {
         let table = self.services.engine().table(table);
         let table = table.map_err(|error| status::of_engine(&error))?;
         let mut unusable = None;
-        // Fused: the table asks again after the end.
+        // Fused: the table polls the iterator again after its end.
         let usable = items.map_while(|item| item.map_err(|error| unusable = Some(error)).ok()).fuse();
         let accepted = table
             .insert(usable, &self.peer, &self.confirmations, &mut self.confirmed)

@@ -1,4 +1,4 @@
-//! What insert streams bring, whichever way it comes.
+//! The contents of insert streams on any transport.
 
 mod inserter;
 mod items;

@@ -1,30 +1,30 @@
-//! What errors of `accept` mean for the listener.
+//! How the listener handles errors of `accept`.
 
 use std::io;
 use std::time::Duration;
 
 use rustix::io::Errno;
 
-/// Time after an error that may come again at once.
+/// Pause after an error that may recur at once.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// What is to be done after an error.
+/// The reaction to an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Verdict {
-    /// It concerned one connection.
+    /// It affected one connection.
     GoOn,
-    /// The system lacks something that it will have again.
+    /// The system temporarily lacks a resource.
     AwaitRoom,
-    /// The network has a fault, or whatever else; accept(2) hands on what protocols report.
+    /// A network fault or another error; accept(2) passes on protocol errors.
     AwaitBetter,
-    /// The listener is none any more.
+    /// The listener is no longer usable.
     End,
 }
 
-/// Tells errors that pass from the end of the listener.
+/// Distinguishes temporary errors from the end of the listener.
 ///
 /// # Errors
-/// `error`, if nothing can be accepted any more.
+/// `error`, if the listener can accept no more connections.
 pub(crate) async fn survive(error: io::Error) -> io::Result<()> {
     match verdict(&error) {
         Verdict::GoOn => tracing::debug!(%error, "accept failed"),
@@ -45,7 +45,7 @@ pub(crate) async fn survive(error: io::Error) -> io::Result<()> {
 }
 
 fn verdict(error: &io::Error) -> Verdict {
-    // Without a number it is not the system's: a runtime that ends says so.
+    // An error without a number is not the system's: a runtime that ends reports one.
     let Some(number) = Errno::from_io_error(error) else { return Verdict::End };
     match number {
         Errno::BADF | Errno::INVAL | Errno::NOTSOCK | Errno::FAULT => Verdict::End,

@@ -1,4 +1,4 @@
-//! Binding the port, for this process alone.
+//! Binds the port exclusively for this process.
 
 use std::io;
 use std::net::SocketAddr;
@@ -9,17 +9,17 @@ use tokio::net::TcpListener;
 #[derive(Debug, thiserror::Error)]
 #[error("cannot listen on {address}: {source}{hint}", hint = hint(.source))]
 pub struct BindError {
-    /// The address asked for.
+    /// The address to bind.
     pub address: SocketAddr,
-    /// What the operating system answered.
+    /// The operating system's error.
     pub source: io::Error,
 }
 
-/// Binds `address` for this process alone: while it listens, no other server can share the port. Port 0 takes a free
-/// one, which the listener tells.
+/// Binds `address` exclusively: while the process listens, no other server can share the port. Port 0 picks a free
+/// port, which the listener reports.
 ///
 /// # Errors
-/// The address is in use, not one of this machine, or not allowed to this user.
+/// The address is in use, not one of this machine, or not allowed for this user.
 pub async fn bind(address: SocketAddr) -> Result<TcpListener, BindError> {
     TcpListener::bind(address).await.map_err(|source| BindError { address, source })
 }

@@ -1,12 +1,12 @@
-//! Where clients come in, and what is asked of them there.
+//! Entrances: listeners with TLS and access rules.
 
 use relive_transport::tls::ServerTls;
 use tokio::net::TcpListener;
 
 use crate::access::{Access, Role};
 
-/// A listener, and what is asked of those who come in there. A bare [`TcpListener`] is an entrance that is open to
-/// everybody, without TLS.
+/// A listener, with the TLS and access rules for its clients. A bare [`TcpListener`] is an entrance without TLS that is
+/// open to every client.
 #[derive(Debug)]
 pub struct Entrance {
     pub(crate) listener: TcpListener,
@@ -15,14 +15,14 @@ pub struct Entrance {
 }
 
 impl Entrance {
-    /// Everything that goes over it is enciphered, and the server proves who it is.
+    /// Encrypts all connections and authenticates the server.
     #[must_use]
     pub fn tls(mut self, tls: ServerTls) -> Self {
         self.tls = Some(tls);
         self
     }
 
-    /// Who may do what.
+    /// Sets the access rules.
     #[must_use]
     pub fn access(mut self, access: Access) -> Self {
         self.access = access;
@@ -36,8 +36,8 @@ impl From<TcpListener> for Entrance {
     }
 }
 
-/// The entrances of a server. Processes of its machine, which may also come by a Unix socket, are asked for what the
-/// first one asks for, but for TLS: only processes of the same user get in there.
+/// The entrances of a server. Processes on its machine may also connect through a Unix socket. For them, the rules of
+/// the first entrance apply, except for TLS: only processes of the same user can connect there.
 #[derive(Debug)]
 pub struct Entrances {
     pub(crate) main: Entrance,
@@ -45,7 +45,7 @@ pub struct Entrances {
 }
 
 impl Entrances {
-    /// Adds another one.
+    /// Adds an entrance.
     #[must_use]
     pub fn and(mut self, entrance: Entrance) -> Self {
         self.others.push(entrance);

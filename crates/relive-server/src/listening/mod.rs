@@ -1,4 +1,4 @@
-//! Listening: binding a port, what is asked of those who come in there, and errors of accepting.
+//! Listening: binding a port, its TLS and access rules, and errors of `accept`.
 
 mod accept_errors;
 mod bind;

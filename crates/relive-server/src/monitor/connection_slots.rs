@@ -1,4 +1,5 @@
-//! The connections to metrics and dashboard: as many as there are places, and for one too many the idlest goes.
+//! The connections to metrics and the dashboard. At the maximum, a new connection displaces the one that has been idle
+//! for longest.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -6,7 +7,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-/// The places.
+/// The slots.
 #[derive(Debug)]
 pub(super) struct ConnectionSlots {
     limit: usize,
@@ -15,7 +16,7 @@ pub(super) struct ConnectionSlots {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Counts what happens: places that were not used for longest have the least number.
+    /// A counter of events: the least recently used slots have the smallest number.
     moment: u64,
     taken: HashMap<u64, Taken>,
 }
@@ -23,12 +24,12 @@ struct State {
 #[derive(Debug)]
 struct Taken {
     used_at: u64,
-    /// Requests that are answered just now.
+    /// Requests in progress.
     busy: usize,
     leave: Arc<Notify>,
 }
 
-/// The place of one connection, until it is dropped.
+/// The slot of one connection, until it is dropped.
 #[derive(Debug)]
 pub(super) struct ConnectionSlot {
     slots: Arc<ConnectionSlots>,
@@ -45,8 +46,8 @@ impl ConnectionSlots {
         Arc::new(Self { limit, state: Mutex::default() })
     }
 
-    /// A place for a connection that has come. If there is none left, the connection leaves that has asked for nothing
-    /// for longest; none if all are being answered.
+    /// Takes a slot for a new connection. If none is free, the connection that has been idle for longest must close;
+    /// `None` if all are busy.
     pub(super) fn take(self: &Arc<Self>) -> Option<Arc<ConnectionSlot>> {
         let mut state = self.state.lock();
         if state.taken.len() >= self.limit {
@@ -70,12 +71,12 @@ impl State {
 }
 
 impl ConnectionSlot {
-    /// Ready when the connection has to make room.
+    /// Ready when the connection must close.
     pub(super) async fn left(&self) {
         self.leave.notified().await;
     }
 
-    /// A request has come.
+    /// Records the arrival of a request.
     pub(super) fn begin(self: &Arc<Self>) -> InUse {
         if let Some(taken) = self.slots.state.lock().taken.get_mut(&self.id) {
             taken.busy += 1;

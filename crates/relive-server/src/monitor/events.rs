@@ -1,4 +1,4 @@
-//! `/events`: what the dashboard shows, as server-sent events.
+//! `/events`: the dashboard's data, as server-sent events.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -19,14 +19,14 @@ use super::overview::Overview;
 use super::view::View;
 use crate::limits::{EVENT_INTERVAL, MAX_EVENT_STREAMS};
 
-/// A stream that begins with the past and goes on with what is now, every second.
+/// A stream that begins with the history and continues with the current facts, every second.
 pub(super) async fn events(State(view): State<View>) -> Response {
     let Ok(slot) = Arc::clone(&view.share.slots).try_acquire_owned() else {
         let text = format!("{MAX_EVENT_STREAMS} dashboards are open, which is the limit; close one\n");
         return (StatusCode::SERVICE_UNAVAILABLE, text).into_response();
     };
     let mut ticks = tokio::time::interval(EVENT_INTERVAL);
-    // Who reads slowly gets what is now, not what was.
+    // A slow reader gets the current facts, not the missed ones.
     ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
     Sse::new(Events { view, ticks, is_begun: false, _slot: slot }).into_response()
 }
@@ -53,7 +53,7 @@ impl Stream for Events {
     }
 }
 
-/// Facts of that age are told to others, too.
+/// Facts of up to this age are reused for other readers.
 const SHARED_FOR: Duration = Duration::from_millis(500);
 
 fn now(view: &View) -> Arc<str> {

@@ -1,4 +1,4 @@
-//! What the dashboard is told every second.
+//! The data that the dashboard receives every second.
 
 use relive_engine::{MemoryStatus, Operation, TableStatus, WaiterInfo};
 use relive_table::{CheckpointStatus, FinishedCheckpoint, LoggedChange};
@@ -8,7 +8,7 @@ use super::overview::{BEYOND_REACH, Overview, Server, unix_seconds};
 use super::plan;
 use crate::limits::MAX_TABLES_SHOWN;
 
-/// Waiters that are listed of each table.
+/// Waiters that are listed for each table.
 const MAX_WAITERS_SHOWN: usize = 20;
 
 #[derive(Serialize)]
@@ -58,7 +58,7 @@ struct CheckpointFacts<'a> {
     failed: u64,
     next_due_s: Option<f64>,
     running: Option<RunningFacts>,
-    /// What went wrong, if the last one failed.
+    /// The error, if the last one failed.
     error: Option<&'a str>,
     last_saved: Option<SavedFacts<'a>>,
     loaded: Option<&'a str>,
@@ -163,7 +163,7 @@ fn server(server: &Server) -> ServerFacts<'_> {
     }
 }
 
-/// Those that are shown. Of a run, those that each of its processes has one of come last.
+/// The tables to show. For a run, the tables that each of its processes has come last.
 fn shown(tables: &[TableStatus]) -> Vec<&TableStatus> {
     let has_run = tables.iter().any(|table| table.info.config.name == plan::TABLE);
     let is_of_process = |table: &&TableStatus| {

@@ -14,7 +14,7 @@ use crate::limits::MAX_PEEKED_ITEMS;
 /// Bars of a histogram.
 const BARS: usize = 24;
 
-/// Positive numbers that span more than this factor are counted by their logarithm.
+/// Positive numbers that span more than this factor are counted on a logarithmic scale.
 const WIDE: f64 = 50.0;
 
 #[derive(Deserialize)]
@@ -24,14 +24,14 @@ pub(super) struct Asked {
 
 #[derive(Serialize)]
 struct Answer {
-    /// Items that were looked at.
+    /// The number of inspected items.
     items: usize,
     priority: Option<Histogram>,
     age_seconds: Option<Histogram>,
     times_sampled: Option<Histogram>,
 }
 
-/// Counts of values in bars of equal width, of the value or of its logarithm.
+/// Counts of values in bars of equal width, on a linear or logarithmic scale.
 #[derive(Debug, Serialize, PartialEq)]
 struct Histogram {
     low: f64,
@@ -41,7 +41,7 @@ struct Histogram {
     counts: Vec<u32>,
 }
 
-/// The cost is bounded: some thousands of items are looked at, some dozens of them under one lock.
+/// The cost is bounded: some thousands of items are inspected, some dozens of them under one lock.
 pub(super) async fn histograms(State(view): State<View>, Query(asked): Query<Asked>) -> Response {
     let Some(services) = view.monitor.services() else {
         return (StatusCode::SERVICE_UNAVAILABLE, "the server has no tables yet\n").into_response();
@@ -63,7 +63,7 @@ pub(super) async fn histograms(State(view): State<View>, Query(asked): Query<Ask
     }
 }
 
-/// None without values. Infinite ones count in the outermost bars.
+/// `None` without values. Infinite values count in the outermost bars.
 fn histogram(mut values: Vec<f64>) -> Option<Histogram> {
     values.retain(|value| !value.is_nan());
     values.iter_mut().for_each(|value| *value = value.clamp(f64::MIN / 4.0, f64::MAX / 4.0));

@@ -1,4 +1,4 @@
-//! The last minutes of the tables, so that a page that is opened late shows how it came to this.
+//! The last minutes of the tables, so that a page that is opened late also shows the past.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use super::Monitor;
 use super::overview::unix_seconds;
 use crate::limits::{HISTORY_INTERVAL, MAX_HISTORY_POINTS, MAX_TABLES_SHOWN};
 
-/// Points of all tables, the oldest first.
+/// Points of all tables, oldest first.
 #[derive(Debug, Default)]
 pub(super) struct History {
     points: Mutex<VecDeque<Point>>,
@@ -33,7 +33,7 @@ struct Numbers {
     samples: i64,
 }
 
-/// The numbers of a table over time; none while it was not there.
+/// The numbers of a table over time; `None` while it did not exist.
 #[derive(Debug, Default, Serialize, PartialEq)]
 pub(super) struct Series {
     items: Vec<Option<u64>>,
@@ -51,7 +51,7 @@ pub(super) struct Past {
 }
 
 impl History {
-    /// Notes a point every few seconds, for ever.
+    /// Records a point every few seconds, indefinitely.
     pub(super) fn keep(self: &Arc<Self>, monitor: Monitor) -> impl Future<Output = ()> + use<> {
         let history = Arc::clone(self);
         async move {
@@ -86,7 +86,7 @@ impl History {
         points.push_back(point);
     }
 
-    /// Everything that is known.
+    /// The whole history.
     pub(super) fn past(&self) -> Past {
         let points = self.points.lock();
         let mut tables: BTreeMap<String, Series> = BTreeMap::new();

@@ -1,7 +1,7 @@
-//! What operators look at: metrics, health and the dashboard, over HTTP on an address of its own.
+//! Monitoring for operators: metrics, health and the dashboard, over HTTP on an address of its own.
 //!
-//! Everything here reads. It runs on one thread of its own, so that looking costs those who insert and sample no more
-//! than the short locks under which the tables are described.
+//! This module only reads. It runs on one thread of its own, so monitoring costs inserts and samples no more than the
+//! short locks under which the tables are described.
 
 mod connection_slots;
 mod events;

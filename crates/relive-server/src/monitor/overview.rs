@@ -1,4 +1,4 @@
-//! Everything that is shown, at one moment.
+//! All monitored data, at one moment.
 
 use std::time::{Duration, SystemTime};
 
@@ -17,11 +17,11 @@ pub(super) struct Overview {
     pub(super) phase: Phase,
     pub(super) started: SystemTime,
     pub(super) process: Process,
-    /// Once there are tables.
+    /// Set once the tables exist.
     pub(super) server: Option<Server>,
 }
 
-/// What a server that has tables says.
+/// The data of a server that has tables.
 pub(super) struct Server {
     pub(super) uptime: Duration,
     pub(super) connections: u64,
@@ -73,5 +73,5 @@ pub(super) fn unix_seconds(time: SystemTime) -> f64 {
     time.duration_since(SystemTime::UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64())
 }
 
-/// A cursor does not get so far: bounds beyond it are none.
+/// Bounds beyond this, which no cursor reaches, count as no bound.
 pub(super) const BEYOND_REACH: f64 = 1e15;

@@ -1,4 +1,4 @@
-//! `/plan`: the plan of the run whose tables these are and who acts for it, as the run writes it into one of them every
+//! `/plan`: the plan and the workers of the run whose tables these are, as the run writes them into a table every
 //! second.
 
 use axum::Json;
@@ -11,11 +11,11 @@ use serde_json::Value;
 use super::Monitor;
 use super::view::View;
 
-/// The table whose newest item is the plan: an identity, and beside it the plan as JSON, both as bytes.
+/// The table whose newest item is the plan: an identity, and the plan as JSON, both as bytes.
 pub(super) const TABLE: &str = "plan";
 const COLUMN: usize = 1;
 
-/// A plan that is larger is not shown: that of an agent has some kilobytes.
+/// A larger plan is not shown: an agent's plan has some kilobytes.
 const MAX_BYTES: u64 = 1 << 20;
 
 pub(super) async fn plan(State(view): State<View>) -> Response {
@@ -28,12 +28,12 @@ pub(super) async fn plan(State(view): State<View>) -> Response {
     }
 }
 
-/// The plan of the run whose tables a server has, if it has one.
+/// The plan of the run that owns the server's tables, if there is one.
 pub(super) async fn of(monitor: &Monitor) -> Option<Value> {
     newest(monitor.services()?.engine()).await
 }
 
-/// None if there is no such table, or if what is in it is something else.
+/// `None` if the table does not exist or contains other data.
 async fn newest(engine: &Engine) -> Option<Value> {
     let table = engine.table(TABLE).ok()?;
     let page = table.items(0, 1);

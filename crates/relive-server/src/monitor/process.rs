@@ -1,4 +1,4 @@
-//! What the system says about this process. What it does not say is left out.
+//! The system's data about this process. Unavailable data is omitted.
 
 use relive_engine::process_bytes;
 
@@ -17,7 +17,7 @@ pub(super) fn now() -> Process {
     Process {
         resident_bytes: process_bytes(),
         cpu_seconds: cpu_seconds(),
-        // Looking takes one of them itself.
+        // The check itself opens one.
         open_files: entries.and_then(|count| u64::try_from(count.saturating_sub(1)).ok()),
         max_files: max_files(),
     }

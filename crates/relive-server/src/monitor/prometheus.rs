@@ -11,29 +11,29 @@ pub(super) struct Page {
     text: String,
 }
 
-/// The samples of one metric, which stand together.
+/// The samples of one metric, which are contiguous.
 pub(super) struct Family<'a> {
     text: &'a mut String,
     name: &'static str,
 }
 
-/// A number as the format has it.
+/// A number in the format's notation.
 pub(super) struct Value(String);
 
 impl Page {
-    /// Begins a metric that only grows, until what it counts is reset; its name ends with `_total`.
+    /// Begins a metric that only grows until a reset; its name ends with `_total`.
     pub(super) fn counter(&mut self, name: &'static str, help: &str) -> Family<'_> {
         debug_assert!(name.ends_with("_total"), "{name}");
         self.family(name, "counter", help)
     }
 
-    /// Begins a metric that goes up and down.
+    /// Begins a metric that may rise and fall.
     pub(super) fn gauge(&mut self, name: &'static str, help: &str) -> Family<'_> {
         self.family(name, "gauge", help)
     }
 
     fn family(&mut self, name: &'static str, kind: &str, help: &str) -> Family<'_> {
-        // Writing to a string does not fail, here and below.
+        // Writing to a string never fails, here and below.
         let _ = writeln!(self.text, "# HELP {name} {help}\n# TYPE {name} {kind}");
         Family { text: &mut self.text, name }
     }
@@ -103,7 +103,7 @@ impl From<f64> for Value {
     }
 }
 
-/// The text of a label's value.
+/// The escaped value of a label.
 struct Escaped<'a>(&'a str);
 
 impl Display for Escaped<'_> {

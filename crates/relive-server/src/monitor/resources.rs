@@ -1,4 +1,4 @@
-//! The dashboard's files, which are part of the program.
+//! The dashboard's files, which are embedded in the program.
 
 use axum::extract::Path;
 use axum::response::{IntoResponse, Response};
@@ -7,7 +7,7 @@ use http::header::{
 };
 use http::{HeaderName, StatusCode};
 
-/// Nothing comes from elsewhere, nothing is run that is not one of these files, and nobody frames the page.
+/// The page loads nothing from elsewhere, runs only these files, and cannot be framed.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; \
                       base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
@@ -38,7 +38,7 @@ pub(super) async fn script(Path(name): Path<String>) -> Response {
 fn file(kind: &'static str, text: &'static str) -> Response {
     let headers: [(HeaderName, &str); 5] = [
         (CONTENT_TYPE, kind),
-        // The page and its scripts belong together, and a new server may have others.
+        // The page and its scripts must match, and a new server may have others.
         (CACHE_CONTROL, "no-cache"),
         (CONTENT_SECURITY_POLICY, POLICY),
         (X_CONTENT_TYPE_OPTIONS, "nosniff"),

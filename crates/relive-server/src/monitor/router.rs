@@ -1,4 +1,4 @@
-//! Paths to what is shown.
+//! Maps paths to handlers.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ pub(super) fn router(monitor: &Monitor, history: &Arc<History>) -> Router {
         .with_state(view)
 }
 
-/// The process lives and answers.
+/// The process is alive.
 async fn healthz() -> &'static str {
     "ok\n"
 }

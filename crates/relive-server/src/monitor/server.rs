@@ -1,4 +1,4 @@
-//! The thread that answers, and its connections.
+//! The HTTP thread and its connections.
 
 use std::convert::Infallible;
 use std::io;
@@ -27,8 +27,8 @@ use crate::limits::{HTTP_HEAD_TIMEOUT, MAX_HTTP_CONNECTIONS, MAX_HTTP_HEAD_BYTES
 
 /// Metrics, health and the dashboard of a server, on a thread of its own. Dropping it ends them.
 ///
-/// There is no access control: whoever reaches the address can read names and numbers of the tables, and nothing of
-/// what is in them. Nothing can be changed.
+/// It has no access control: every client that reaches the address can read the names and numbers of the tables, but
+/// not their contents. It cannot change anything.
 #[derive(Debug)]
 pub struct HttpServer {
     address: SocketAddr,
@@ -37,10 +37,10 @@ pub struct HttpServer {
 }
 
 impl HttpServer {
-    /// Answers on `listener` with what `monitor` sees.
+    /// Serves the data of `monitor` on `listener`.
     ///
     /// # Errors
-    /// The system gives no thread.
+    /// The system cannot start a thread.
     pub fn start(listener: TcpListener, monitor: Monitor) -> io::Result<Self> {
         let address = listener.local_addr()?;
         let listener = listener.into_std()?;
@@ -55,7 +55,7 @@ impl HttpServer {
         Ok(Self { address, stop, thread: Some(thread) })
     }
 
-    /// Where it listens.
+    /// The address that it listens on.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
@@ -101,7 +101,7 @@ async fn serve(
                     }
                 });
             }
-            // Closed at once: a scraper comes again, and memory stays bounded.
+            // Closed at once: a scraper retries, and memory stays bounded.
             Ok((_, peer, None)) => {
                 tracing::warn!(%peer, limit = MAX_HTTP_CONNECTIONS, "too many HTTP connections");
             }
@@ -133,8 +133,8 @@ async fn answer(
     builder.serve_connection(TokioIo::new(socket), service).await
 }
 
-/// What is answered. A stream of events is under way until its client has enough, all else once it begins: who does not
-/// read what it has asked for keeps no place.
+/// A response. A stream of events is in progress until its client ends it, any other response only until it begins: a
+/// client that does not read its response keeps no slot.
 struct Answer {
     body: Body,
     _answering: Option<InUse>,

@@ -1,4 +1,4 @@
-//! A server as its operators see it, from before it has tables until after its last connection.
+//! The state of a server for operators, from before it has tables until after its last connection.
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -9,8 +9,8 @@ use crate::services::Services;
 
 /// The view of a server that an [`HttpServer`](super::HttpServer) shows. Cheap to clone.
 ///
-/// Made before the server: while tables are still being loaded, `/readyz` says so. [`serve`](crate::serve) takes it in
-/// [`ServerOptions::monitor`](crate::ServerOptions::monitor) and keeps it up to date.
+/// It is created before the server: while tables are being loaded, `/readyz` reports so. [`serve`](crate::serve)
+/// receives it in [`ServerOptions::monitor`](crate::ServerOptions::monitor) and keeps it up to date.
 #[derive(Debug, Clone)]
 pub struct Monitor {
     shared: Arc<Shared>,
@@ -28,7 +28,7 @@ struct State {
     services: Option<Services>,
 }
 
-/// What a server is doing.
+/// The phase of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Phase {
     Starting,
@@ -53,24 +53,24 @@ impl Default for Monitor {
 }
 
 impl Monitor {
-    /// The view of a server that has not begun yet.
+    /// The view of a server that has not started yet.
     #[must_use]
     pub fn new() -> Self {
         let state = Mutex::new(State { phase: Phase::Starting, services: None });
         Self { shared: Arc::new(Shared { started: SystemTime::now(), state }) }
     }
 
-    /// The server serves.
+    /// Records that the server serves.
     pub(crate) fn begin(&self, services: Services) {
         *self.shared.state.lock() = State { phase: Phase::Serving, services: Some(services) };
     }
 
-    /// The server takes no more calls.
+    /// Records that the server accepts no more calls.
     pub(crate) fn stop(&self) {
         self.shared.state.lock().phase = Phase::Stopping;
     }
 
-    /// The server is gone. Its tables are not kept by who looked at them.
+    /// Records that the server is gone. Its observers do not keep its tables alive.
     pub(crate) fn end(&self) {
         let services = self.shared.state.lock().services.take();
         drop(services);

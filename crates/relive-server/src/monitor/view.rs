@@ -1,4 +1,4 @@
-//! What the handlers of requests share.
+//! The shared state of the request handlers.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -17,11 +17,11 @@ pub(super) struct View {
     pub(super) share: Arc<Share>,
 }
 
-/// What the streams of a server share.
+/// The shared state of a server's streams.
 #[derive(Debug)]
 pub(super) struct Share {
     pub(super) slots: Arc<Semaphore>,
-    /// The last facts and their time.
+    /// The latest facts and their time.
     pub(super) last: Mutex<Option<(Instant, Arc<str>)>>,
 }
 

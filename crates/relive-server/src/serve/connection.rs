@@ -1,4 +1,4 @@
-//! One connection: HTTP/2 with prior knowledge, or the bulk path, told apart by the first bytes.
+//! One connection: HTTP/2 with prior knowledge, or the bulk path, distinguished by the first bytes.
 
 use std::io;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use crate::limits::{
 use crate::services::Services;
 use crate::traffic::{Line, Metered};
 
-/// Why a connection ended other than by its client's wish.
+/// Why a connection ended, other than by its client's wish.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ConnectionError {
     #[error("neither HTTP/2 nor the bulk path within {0:?}")]
@@ -39,7 +39,7 @@ pub(crate) enum ConnectionError {
     Bulk(#[from] bulk::Failure),
 }
 
-/// A socket that was accepted and belongs to no thread's scheduler yet.
+/// An accepted socket that belongs to no thread's scheduler yet.
 #[derive(Debug)]
 pub(crate) enum Accepted {
     Tcp(std::net::TcpStream, Option<ServerTls>),
@@ -60,7 +60,7 @@ impl Accepted {
     }
 }
 
-/// Somebody who came in, and what is asked of them.
+/// A new connection, with the access rules that apply to it.
 #[derive(Debug)]
 pub(crate) struct Visitor {
     pub(crate) socket: Accepted,
@@ -108,7 +108,7 @@ async fn serve_until_cut(
     Ok(connection.await?)
 }
 
-/// A connection that has said what it speaks.
+/// A connection whose protocol is known.
 async fn open(socket: Accepted) -> Result<(Socket, Greeting), ConnectionError> {
     let socket = socket.into_socket().await?;
     let greeting = tokio::time::timeout(PREFACE_TIMEOUT, greeted(&socket)).await;
@@ -130,10 +130,10 @@ fn builder() -> http2::Builder<TokioExecutor> {
     builder
 }
 
-/// What a connection begins with.
+/// The first bytes of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Greeting {
-    /// HTTP/2, or something that is not HTTP/2 and will be told so.
+    /// HTTP/2, or an unknown protocol, which gets an HTTP/2 error.
     Http,
     Bulk,
 }
@@ -141,11 +141,10 @@ enum Greeting {
 /// Bytes that begin every HTTP/2 connection.
 const PREFACE_BYTES: usize = 24;
 
-/// Time between two looks at a greeting that has come in part. Whole ones, all but always, need one look.
+/// Time between two checks of an incomplete greeting. Nearly all are complete at the first check.
 const PREFACE_POLL: Duration = Duration::from_millis(20);
 
-/// Waits until a greeting is there, or bytes that cannot be one. The bytes stay where they are: the connection reads
-/// them.
+/// Waits for a greeting, or for bytes that cannot be one. The bytes stay in the socket for the connection to read.
 async fn greeted(socket: &Socket) -> io::Result<Greeting> {
     let mut head = [0; PREFACE_BYTES];
     let mut before = 0;
@@ -172,7 +171,7 @@ async fn greeted(socket: &Socket) -> io::Result<Greeting> {
     }
 }
 
-/// Whether the other side has ended its half: nothing further will come.
+/// Whether the other side has closed its half: no more data will arrive.
 async fn is_closed(socket: &Socket) -> io::Result<bool> {
     Ok(socket.ready().await?.is_read_closed())
 }
@@ -199,7 +198,7 @@ mod tests {
     use crate::access::Role;
     use crate::services::Local;
 
-    /// Bytes of the only item: more than sockets take by themselves.
+    /// Bytes of the only item: more than a socket buffers.
     const ITEM_BYTES: u32 = 4 << 20;
 
     fn engine() -> Engine {
@@ -220,7 +219,7 @@ mod tests {
         engine
     }
 
-    /// A server whose connections are those that are made here.
+    /// A server whose connections the tests create.
     struct Served {
         services: Services,
         stopping: watch::Receiver<bool>,
@@ -234,7 +233,7 @@ mod tests {
             Self { services, stopping, _stop: stop }
         }
 
-        /// A client that asks for `batches` and has read nothing yet, and what becomes of its connection.
+        /// A client that requests `batches` and has read nothing yet, and the result of its connection.
         async fn sampler(&self, batches: u64) -> (UnixStream, JoinHandle<Result<(), ConnectionError>>) {
             let (ours, theirs) = Pair::pair().unwrap();
             ours.set_nonblocking(true).unwrap();
@@ -266,7 +265,7 @@ mod tests {
         }
     }
 
-    /// The clock stands still as long as there is anything to do: all has happened that can.
+    /// The clock stands still while any task can run, so everything that can happen has happened.
     async fn settle(time: Duration) {
         timeout(time, std::future::pending::<()>()).await.unwrap_err();
     }

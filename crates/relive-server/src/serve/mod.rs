@@ -1,4 +1,4 @@
-//! A server from its first connection to its last: accepting, threads, connections, and the end.
+//! A server from its first connection to its last: accepting, threads, connections, shutdown.
 
 mod connection;
 mod one_connection;

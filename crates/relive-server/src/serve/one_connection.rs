@@ -1,4 +1,4 @@
-//! One connection that the caller has, instead of a listener.
+//! Serves one existing connection instead of a listener.
 
 use std::io;
 use std::os::unix::net::UnixStream;
@@ -12,8 +12,8 @@ use crate::access::Access;
 use crate::limits::MAX_BYTES_IN_FLIGHT;
 use crate::services::{Local, Services};
 
-/// Serves `engine` to whoever has the other end of `socket`, such as a child process, until either side ends the
-/// connection. Dropping the future ends it too. The engine stays as it is.
+/// Serves `engine` to the other end of `socket`, such as a child process, until either side ends the connection.
+/// Dropping the future ends it too. The engine stays unchanged.
 ///
 /// ```no_run
 /// use std::os::fd::OwnedFd;
@@ -34,10 +34,10 @@ use crate::services::{Local, Services};
 /// ```
 ///
 /// # Errors
-/// The connection broke, or what came over it is neither HTTP/2 nor the bulk path.
+/// The connection broke, or its protocol is neither HTTP/2 nor the bulk path.
 pub async fn serve_connection(socket: UnixStream, engine: Engine, access: Access) -> io::Result<()> {
     socket.set_nonblocking(true)?;
-    // Dropped only when the connection has ended: it is never told to stop.
+    // Dropped only after the connection has ended: it is never told to stop.
     let (_stop, stopping) = watch::channel(false);
     let services = Services::new(engine, Local::default(), stopping.clone(), MAX_BYTES_IN_FLIGHT);
     let visitor = Visitor { socket: Accepted::Local(socket), peer: Arc::from("this machine"), access };

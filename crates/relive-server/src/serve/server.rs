@@ -1,4 +1,4 @@
-//! The accept loop and the end of a server.
+//! The accept loop and the shutdown of a server.
 
 use std::future::{Future, poll_fn};
 use std::io;
@@ -21,15 +21,15 @@ use crate::log_throttle::LogThrottle;
 use crate::options::ServerOptions;
 use crate::services::{Local, Services};
 
-/// Serves `engine` at `entrances`, of which a bound listener is one, until `shutdown` is ready, then ends in order.
+/// Serves `engine` at `entrances`, such as a bound listener, until `shutdown` is ready, then shuts down in order.
 ///
-/// Connections are served by threads of the server's own ([`ServerOptions::workers`]); the calling task only accepts
-/// them. The engine is [shut down](Engine::shut_down) at the end, with a last checkpoint if it was made to write one;
-/// its tables can still be read.
+/// The server's own threads ([`ServerOptions::workers`]) serve the connections; the calling task only accepts them. At
+/// the end, the engine is [shut down](Engine::shut_down) and writes a last checkpoint if it is configured to; its
+/// tables stay readable.
 ///
 /// # Errors
 /// The listener is broken, threads cannot be started, or the last checkpoint cannot be written. Failures of single
-/// connections are logged and concern nobody else.
+/// connections are logged and do not affect others.
 pub async fn serve(
     entrances: impl Into<Entrances>,
     engine: Engine,
@@ -50,7 +50,7 @@ pub async fn serve(
     drop(listeners);
     monitor.stop();
     tracing::info!(connections = workers.connections(), "stopping");
-    // Closed tables stay as they are: the last checkpoint is written while connections end.
+    // Closed tables do not change: the last checkpoint is written while connections end.
     let last = engine.shut_down();
     stop.send_replace(true);
     workers.drain(options.drain_timeout).await;
@@ -62,7 +62,7 @@ pub async fn serve(
     accepted.and(saved)
 }
 
-/// Has the files of tokens read again when they change, for as long as the result lives.
+/// Reads token files again when they change, while the result lives.
 fn follow_tokens(entrances: &Entrances) -> JoinSet<()> {
     let mut followers = JoinSet::new();
     for entrance in entrances.others.iter().chain([&entrances.main]) {
@@ -74,10 +74,10 @@ fn follow_tokens(entrances: &Entrances) -> JoinSet<()> {
     followers
 }
 
-/// Where connections come in.
+/// The listeners of a server.
 struct Listeners {
     entrances: Entrances,
-    /// From processes of this machine, if the system has such sockets.
+    /// For processes on this machine, if the system has such sockets.
     local: Option<LocalListener>,
 }
 
@@ -104,7 +104,7 @@ impl Listeners {
 
 type Came = io::Result<(TcpStream, SocketAddr)>;
 
-/// The next connection at any of `entrances`; never, if there are none.
+/// The next connection at any of `entrances`; pending forever if there are none.
 async fn any(entrances: &[Entrance]) -> (Came, &Entrance) {
     poll_fn(|cx| {
         for entrance in entrances {
@@ -122,7 +122,7 @@ fn by_tcp((socket, peer): (TcpStream, SocketAddr), entrance: &Entrance) -> io::R
     Ok(Visitor { socket, peer: Arc::from(peer.to_string()), access: entrance.access.clone() })
 }
 
-/// The way for processes of this machine. Without it they come as others do.
+/// The local socket for processes on this machine. Without it, they connect like others.
 fn local() -> (Local, Option<LocalListener>) {
     match Local::listen() {
         Ok((local, listener)) => (local, Some(listener)),
@@ -133,7 +133,7 @@ fn local() -> (Local, Option<LocalListener>) {
     }
 }
 
-/// What becomes of connections that come in.
+/// Handles new connections.
 struct Visitors {
     services: Services,
     stopping: watch::Receiver<bool>,
@@ -166,7 +166,7 @@ impl Visitors {
     }
 }
 
-/// Connections that there was no room for. They are told of in the log now and then, not each.
+/// Refused connections. They are logged at intervals, not each.
 #[derive(Default)]
 struct Refusals {
     untold: u64,

@@ -1,8 +1,8 @@
 //! The threads that serve connections.
 //!
-//! Each thread runs a scheduler of its own and keeps a connection for its whole life. A request that needs no waiting
-//! is read, worked on and answered without another thread being woken, which is most of what a small request costs:
-//! with one scheduler over all threads the same server spends about twice the time per sample (docs/benchmarks.md).
+//! Each thread runs a scheduler of its own and keeps a connection for its whole life. A request that need not wait is
+//! read, handled and answered without waking another thread, which is most of the cost of a small request: with one
+//! scheduler over all threads, the same server spends about twice the time per sample (docs/benchmarks.md).
 
 use std::io;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use tokio::task::JoinSet;
 use super::connection::{self, Visitor};
 use crate::services::Services;
 
-/// The threads, and the connections they serve.
+/// The threads, and their connections.
 #[derive(Debug)]
 pub(crate) struct Workers {
     workers: Vec<Worker>,
@@ -27,7 +27,7 @@ pub(crate) struct Workers {
 #[derive(Debug)]
 struct Worker {
     scheduler: Handle,
-    /// Connections that live on this thread now.
+    /// The number of connections on this thread.
     load: Arc<AtomicUsize>,
     end: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
@@ -39,7 +39,7 @@ impl Workers {
         Ok(Self { workers, connections: JoinSet::new() })
     }
 
-    /// Gives a connection to the thread that has the fewest.
+    /// Gives a connection to the thread with the fewest.
     pub(crate) fn serve(&mut self, visitor: Visitor, services: Services, stopping: watch::Receiver<bool>) {
         let Some(worker) = self.workers.iter().min_by_key(|worker| worker.load.load(Ordering::Relaxed))
         else {
@@ -56,7 +56,7 @@ impl Workers {
         self.connections.spawn_on(serve, &worker.scheduler);
     }
 
-    /// Forgets a connection that has ended; waits for one, or for ever if there is none.
+    /// Removes a connection that has ended; waits for one, indefinitely if there is none.
     pub(crate) async fn reap(&mut self) {
         if self.connections.join_next().await.is_none() {
             std::future::pending::<()>().await;
@@ -67,7 +67,7 @@ impl Workers {
         self.connections.len()
     }
 
-    /// Waits for the connections to end, cuts those that do not, and ends the threads.
+    /// Waits for the connections to end, drops the remaining ones after `timeout`, and ends the threads.
     pub(crate) async fn drain(mut self, timeout: Duration) {
         let all_gone = async { while self.connections.join_next().await.is_some() {} };
         if tokio::time::timeout(timeout, all_gone).await.is_err() {
@@ -86,7 +86,7 @@ impl Worker {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let scheduler = runtime.handle().clone();
         let (end, ended) = oneshot::channel::<()>();
-        // The channel ends when the worker is told to, or when its owner is gone.
+        // The channel ends on a stop or when the owner is gone.
         let run = move || drop(runtime.block_on(ended));
         let thread = std::thread::Builder::new().name(format!("relive-{number}")).spawn(run)?;
         Ok(Self { scheduler, load: Arc::default(), end: Some(end), thread: Some(thread) })
@@ -104,7 +104,7 @@ impl Drop for Worker {
     }
 }
 
-/// Counts a connection for as long as it lives.
+/// Counts a connection while it lives.
 struct Load(Arc<AtomicUsize>);
 
 impl Load {

@@ -1,4 +1,4 @@
-//! What all ways to the tables share, gRPC and the bulk path: the engine, counts around it, and errors as statuses.
+//! The state that all transports share, gRPC and the bulk path: the engine, its counters, and errors as statuses.
 
 mod shared;
 pub(crate) mod status;

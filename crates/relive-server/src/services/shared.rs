@@ -1,4 +1,4 @@
-//! What all RPCs share.
+//! The state that all RPCs share.
 
 use std::future::Future;
 use std::io;
@@ -17,7 +17,7 @@ use tonic::Status;
 use super::status;
 use crate::traffic::Traffic;
 
-/// The engine and what is counted around it; cheap to clone.
+/// The engine and its counters; cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct Services {
     shared: Arc<Shared>,
@@ -27,11 +27,11 @@ pub(crate) struct Services {
 struct Shared {
     engine: Engine,
     started: Instant,
-    /// Changes with every start, and with every table that comes or goes, so that clients know when to ask for
-    /// signatures again.
+    /// Changes with every start, and when a table is added or dropped, so that clients know when to request signatures
+    /// again.
     tables_state_id: Uint128,
     stopping: watch::Receiver<bool>,
-    /// Where processes of this machine find the server.
+    /// The socket for processes on this machine.
     local: Local,
     connections: Arc<AtomicU64>,
     refused: AtomicU64,
@@ -40,7 +40,7 @@ struct Shared {
     sample_streams: Arc<AtomicU64>,
 }
 
-/// Counts a connection or a stream for as long as it lives.
+/// Counts a connection or a stream while it lives.
 #[derive(Debug)]
 pub(crate) struct StreamCount(Arc<AtomicU64>);
 
@@ -91,7 +91,7 @@ impl Services {
         StreamCount::new(&self.shared.connections)
     }
 
-    /// What is on its way over all connections.
+    /// The bytes in flight over all connections.
     pub(crate) fn traffic(&self) -> &Arc<Traffic> {
         &self.shared.traffic
     }
@@ -100,12 +100,12 @@ impl Services {
         self.shared.refused.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Connections that there was no room for.
+    /// Connections that were refused for lack of room.
     pub(crate) fn refused_connections(&self) -> u64 {
         self.shared.refused.load(Ordering::Relaxed)
     }
 
-    /// Connections open now.
+    /// Open connections.
     pub(crate) fn open_connections(&self) -> u64 {
         self.shared.connections.load(Ordering::Relaxed)
     }
@@ -118,7 +118,7 @@ impl Services {
         StreamCount::new(&self.shared.sample_streams)
     }
 
-    /// Insert streams and sample streams open now.
+    /// Open insert streams and sample streams.
     pub(crate) fn open_streams(&self) -> (u64, u64) {
         let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
         (load(&self.shared.insert_streams), load(&self.shared.sample_streams))
@@ -138,16 +138,16 @@ impl Drop for StreamCount {
     }
 }
 
-/// Where processes of this machine find this server.
+/// The socket for processes on this machine.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Local {
-    /// Tells the machine; empty if it cannot be told.
+    /// Identifies the machine; empty if it is unknown.
     pub(crate) host_id: String,
     pub(crate) name: Option<LocalAddress>,
 }
 
 impl Local {
-    /// Listens for processes of this machine, if the system knows how.
+    /// Listens for processes on this machine, if the system supports it.
     pub(crate) fn listen() -> io::Result<(Self, LocalListener)> {
         let address = LocalAddress::new(format!("relive/{:016x}{:016x}", random_u64(), random_u64()));
         let listener = LocalListener::bind(address.clone())?;
@@ -160,7 +160,7 @@ pub(crate) struct Stop(Pin<Box<dyn Future<Output = ()> + Send>>);
 
 impl Stop {
     fn new(mut stopping: watch::Receiver<bool>) -> Self {
-        // A sender that is gone means that the server is gone.
+        // A dropped sender means that the server is gone.
         Self(Box::pin(async move { drop(stopping.wait_for(|stop| *stop).await) }))
     }
 
@@ -175,7 +175,7 @@ impl std::fmt::Debug for Stop {
     }
 }
 
-/// Runs what may take long, such as freeing a million items or looking through them, where it holds up no connection.
+/// Runs slow work, such as freeing or scanning a million items, where it blocks no connection.
 pub(crate) async fn run_blocking<R: Send + 'static>(
     act: impl FnOnce() -> Result<R, EngineError> + Send + 'static,
 ) -> Result<R, Status> {
@@ -184,7 +184,7 @@ pub(crate) async fn run_blocking<R: Send + 'static>(
     done.map_err(|error| status::of_engine(&error))
 }
 
-/// A number that differs from start to start; it guards no secret: who may connect is checked otherwise.
+/// A number that differs between starts; it is no secret: access is checked elsewhere.
 fn random_u64() -> u64 {
     use std::hash::{BuildHasher, RandomState};
     RandomState::new().hash_one(std::process::id())

@@ -1,5 +1,5 @@
-//! Errors as gRPC statuses: the code of their [kind](ErrorKind), and texts, those that dm-reverb's clients compare
-//! among them.
+//! Errors as gRPC statuses: the code of their [kind](ErrorKind), and texts, including those that dm-reverb's clients
+//! compare.
 
 use relive_engine::EngineError;
 use relive_table::ErrorKind;
@@ -17,7 +17,7 @@ pub(crate) fn of_engine(error: &EngineError) -> Status {
 }
 
 /// The status of an insert stream that ends early. A closed table is reported as UNAVAILABLE: the items were not
-/// inserted, and the writer should bring them to the server's successor.
+/// inserted, and the writer should send them to the server's successor.
 pub(crate) fn of_insert(error: &EngineError) -> Status {
     match error.kind() {
         ErrorKind::Cancelled => stopping(),
@@ -34,7 +34,7 @@ fn of_kind(kind: ErrorKind, text: String) -> Status {
     Status::new(kind.grpc_code().map_or(Code::Internal, Code::from), text)
 }
 
-/// The status of a stream whose reader cannot be sent an item in a codec that it knows.
+/// The status of a stream whose reader does not support the codec of an item.
 pub(crate) fn of_unreadable(error: &WireError) -> Status {
     Status::failed_precondition(format!(
         "an item cannot be coded for this reader, who did not say that it knows its codec: {error}"

@@ -1,20 +1,20 @@
-//! What the reader of a stream knows of a table's columns already.
+//! What the reader of a stream already knows about a table's columns.
 
 use std::sync::Arc;
 
 use relive_engine::TableHandle;
 use relive_table::ItemStructure;
 
-/// What the reader of a stream was told last of what items look like.
+/// The last structure of items that the reader of a stream received.
 #[derive(Debug, Default)]
 pub(crate) struct Told(Option<Arc<ItemStructure>>);
 
 impl Told {
-    /// What items of `table` look like, as far as that is known; none if the reader has been told so.
+    /// The structure of `table`'s items, if it is known; `None` if the reader has already received it.
     pub(crate) fn news(&mut self, table: &TableHandle) -> Option<Option<Arc<ItemStructure>>> {
         let structure = table.structure();
         let is_known = match (&self.0, &structure) {
-            // The answers of two tables differ, whatever they say.
+            // Structures of two tables are distinct, even with the same content.
             (Some(told), Some(structure)) => Arc::ptr_eq(told, structure),
             (told, structure) => told.is_none() && structure.is_none(),
         };

@@ -20,14 +20,15 @@ pub(crate) struct Traffic {
     max_bytes: u64,
     /// Bytes of all loads.
     bytes: AtomicU64,
-    /// Who waits, and of them those whose request has begun and who were not woken: nobody begins before them.
+    /// The number of waiting streams, and of those whose request has begun and that were not woken: they take
+    /// precedence.
     waiting: AtomicU64,
     growing: AtomicU64,
     cut: AtomicU64,
-    /// When somebody who waits has looked for stalled clients.
+    /// When a waiting stream last looked for stalled clients.
     looked_ms: AtomicU64,
     pub(super) windows: Arc<Windows>,
-    /// What all times are counted from.
+    /// The origin of all times.
     began: Instant,
     state: Mutex<State>,
 }
@@ -37,40 +38,39 @@ struct State {
     next_id: u64,
     meters: HashMap<u64, Arc<Meter>>,
     hosts: Hosts,
-    /// Those who wait with a request that has begun, and with one that has not, in the order of their streams and of
-    /// their coming.
+    /// The waiting streams: those whose request has begun, ordered by stream, and the others, in order of arrival.
     growing: BTreeMap<u64, Waker>,
     coming: BTreeMap<u64, Waker>,
-    /// The stream whose load may go beyond the bound.
+    /// The stream whose load may exceed the bound.
     beyond: Option<u64>,
     contention: Contention,
     telling: LogThrottle,
 }
 
-/// The time in which somebody waits for room, with pauses shorter than a stalled client has to move: who gives up
-/// waiting and comes again must not set its clock back.
+/// The time during which a stream waits for room. Pauses shorter than the time that a stalled client has are ignored: a
+/// client that stops waiting and returns must not reset its clock.
 #[derive(Debug, Default, Clone, Copy)]
 struct Contention {
     since_ms: u64,
     last_ms: Option<u64>,
 }
 
-/// What somebody waits for.
+/// What a stream waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Turn {
-    /// To begin; the number is that of the wait.
+    /// To begin; with the number of the wait.
     Begin(u64),
-    /// To go on; the number is that of the stream.
+    /// To continue; with the number of the stream.
     GoOn(u64),
 }
 
-/// How much is on its way.
+/// The bytes in flight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TrafficStatus {
     pub(crate) bytes: u64,
     pub(crate) max_bytes: u64,
     pub(crate) waiting: u64,
-    /// Connections that were cut because others waited for what they held.
+    /// Connections that were dropped because others waited for the memory that they held.
     pub(crate) cut: u64,
 }
 
@@ -98,12 +98,12 @@ impl Traffic {
         }
     }
 
-    /// What clients have sent over HTTP/2 and no stream has read.
+    /// Bytes that clients have sent over HTTP/2 and no stream has read.
     pub(crate) fn unread_bytes(&self) -> u64 {
         self.windows.bytes()
     }
 
-    /// What the clients of the host of `peer` have wasted.
+    /// The wasted time of the clients on the host of `peer`.
     pub(super) fn host_of(&self, peer: &str) -> Arc<Host> {
         let mut state = self.state.lock();
         let contended_since_ms = state.contention.since_ms;
@@ -125,7 +125,7 @@ impl Traffic {
         u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// Takes room to begin with so many bytes, if they fit, or if nobody else is beyond the bound.
+    /// Takes room for a load that begins with `bytes`, if they fit, or if no other load is beyond the bound.
     pub(super) fn begin(&self, meter: &Meter, bytes: u64) -> bool {
         if self.growing.load(Ordering::SeqCst) > 0 {
             return false;
@@ -160,7 +160,7 @@ impl Traffic {
         taken
     }
 
-    /// Gives back what a load of the stream has taken, all of it. It waits for nothing any more.
+    /// Releases all that a load of the stream has taken. It no longer waits.
     pub(super) fn give_back(&self, meter: &Meter, bytes: u64) {
         self.bytes.fetch_sub(bytes, Ordering::SeqCst);
         let was_beyond = meter.is_beyond();
@@ -174,12 +174,12 @@ impl Traffic {
             state.beyond = None;
             wakers.extend(self.next_beyond(&mut state));
         }
-        // Several, since one of them may be a stream that nobody polls.
+        // Several, because one of them may be a stream that is not polled.
         self.wake(state, wakers, WOKEN_FOR_ROOM);
     }
 
-    /// Wakes some of those who wait, besides `wakers`, if there is room: those who have begun, or else those who have
-    /// not.
+    /// Wakes some waiting streams, besides `wakers`, if there is room: first those whose request has begun, then the
+    /// others.
     fn wake(&self, mut state: MutexGuard<'_, State>, mut wakers: Vec<Waker>, most: usize) {
         let has_begun = !state.growing.is_empty();
         while self.has_room()
@@ -192,7 +192,7 @@ impl Traffic {
         wakers.into_iter().for_each(Waker::wake);
     }
 
-    /// Lets the first of those whose request has begun go beyond the bound.
+    /// Lets the first stream whose request has begun exceed the bound.
     fn next_beyond(&self, state: &mut State) -> Option<Waker> {
         let (id, waker) = state.growing.pop_first()?;
         self.growing.fetch_sub(1, Ordering::SeqCst);
@@ -220,7 +220,7 @@ impl Traffic {
         self.bytes.load(Ordering::SeqCst) < self.max_bytes
     }
 
-    /// Somebody begins to wait.
+    /// Records that a stream begins to wait.
     pub(super) fn begin_wait(&self, going_on: Option<u64>) -> Turn {
         self.waiting.fetch_add(1, Ordering::SeqCst);
         let mut state = self.state.lock();
@@ -233,7 +233,7 @@ impl Traffic {
         going_on.map_or_else(|| Turn::Begin(state.take_id()), Turn::GoOn)
     }
 
-    /// Has `waker` woken when it is somebody's turn.
+    /// Stores `waker` for the stream's turn.
     pub(super) fn wait(&self, turn: Turn, waker: &Waker) {
         let mut state = self.state.lock();
         match turn {
@@ -249,7 +249,7 @@ impl Traffic {
         }
     }
 
-    /// Somebody waits no more, and hands the turn on if it had one.
+    /// Records that a stream stops waiting, and passes its turn on if it had one.
     pub(super) fn end_wait(&self, turn: Turn) {
         self.waiting.fetch_sub(1, Ordering::SeqCst);
         let mut state = self.state.lock();
@@ -268,7 +268,7 @@ impl Traffic {
         self.wake(state, Vec::new(), 1);
     }
 
-    /// Cuts the connections that hold up those who wait. One of these looks for all.
+    /// Drops the connections that block waiting streams. One of the waiting streams checks for all.
     pub(super) fn cut_stalled(&self) {
         let now_ms = self.now_ms();
         if !self.takes_the_look(now_ms) {
@@ -286,7 +286,7 @@ impl Traffic {
         }
     }
 
-    /// Whether the last look is so long ago that it is time for one, which is then the caller's.
+    /// Whether a check is due; if so, the caller must do it.
     pub(super) fn takes_the_look(&self, now_ms: u64) -> bool {
         let is_due = |last: u64| u128::from(now_ms.saturating_sub(last)) >= ROOM_RECHECK.as_millis();
         let look = |last: u64| is_due(last).then_some(now_ms);
@@ -301,7 +301,7 @@ impl Traffic {
         stalled.cloned().collect()
     }
 
-    /// Since when somebody waits for room, if somebody does or did a moment ago.
+    /// Since when a stream waits for room, if one does or did a moment ago.
     pub(super) fn contended_since_ms(&self) -> Option<u64> {
         let contention = self.state.lock().contention;
         (!contention.is_over(self.now_ms())).then_some(contention.since_ms)

@@ -1,4 +1,4 @@
-//! Connections and their streams, as they see the account.
+//! The account as connections and their streams see it.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use super::meter::Client;
 use super::wait::{StreamAccount, Waiting};
 use super::windows::Window;
 
-/// One connection, as its streams see it; cheap to clone.
+/// One connection as its streams see it; cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct Line {
     traffic: Arc<Traffic>,
@@ -19,7 +19,7 @@ pub(crate) struct Line {
 }
 
 impl Traffic {
-    /// A connection that has come.
+    /// Records a new connection.
     pub(crate) fn enter(self: &Arc<Self>, peer: &Arc<str>) -> Line {
         let window = Arc::new(Window::new(Arc::clone(&self.windows)));
         let host = self.host_of(peer);
@@ -32,12 +32,12 @@ impl Line {
         Self { traffic, client, window }
     }
 
-    /// What the connection has not read.
+    /// The unread bytes of the connection.
     pub(crate) fn window(&self) -> &Arc<Window> {
         &self.window
     }
 
-    /// Ready when the connection must end because others wait for what it holds.
+    /// Ready when the connection must end because others wait for the memory that it holds.
     pub(crate) async fn cut(&self) {
         self.client.is_cut().await;
     }
@@ -50,7 +50,7 @@ impl Line {
     }
 }
 
-/// Where one stream waits for room.
+/// The place where one stream waits for room.
 #[derive(Debug)]
 pub(crate) struct StreamBudget {
     account: Arc<StreamAccount>,
@@ -58,7 +58,7 @@ pub(crate) struct StreamBudget {
 }
 
 impl StreamBudget {
-    /// Room for `bytes`, as soon as there is any. The load before is to be dropped by then.
+    /// Takes room for `bytes` as soon as it is available. The previous load must be dropped by then.
     pub(crate) fn poll_take(&mut self, bytes: u64, cx: &mut Context<'_>) -> Poll<Load> {
         let account = &self.account;
         let taken = Waiting::poll(&mut self.waiting, account, None, cx, || {
@@ -77,7 +77,7 @@ impl StreamBudget {
     }
 }
 
-/// Ends a wait that is given up.
+/// Ends an abandoned wait.
 struct Attempt<'a>(&'a mut StreamBudget);
 
 impl Drop for Attempt<'_> {

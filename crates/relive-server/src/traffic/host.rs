@@ -1,7 +1,7 @@
-//! What the clients of one host have wasted, over all their connections.
+//! The time that the clients of one host have wasted, over all their connections.
 //!
-//! Whoever is cut, or ends its connection just before that, would have all its time again with the next one. So what
-//! was wasted is charged to the address that the connection came from, as long as others wait.
+//! A client whose connection is dropped, or that closes it just before, would get its full time again with the next
+//! connection. The wasted time is therefore charged to the address of the connection while others wait.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
@@ -13,7 +13,7 @@ use crate::limits::{MIN_CLIENT_BYTES_PER_SECOND, MOST_CHARGED};
 /// No time.
 pub(super) const NEVER: u64 = u64::MAX;
 
-/// Time that so many bytes may take.
+/// The time that `bytes` may take.
 pub(super) fn ms_for(bytes: u64) -> u64 {
     bytes.saturating_mul(1_000) / MIN_CLIENT_BYTES_PER_SECOND
 }
@@ -21,7 +21,7 @@ pub(super) fn ms_for(bytes: u64) -> u64 {
 /// The clients of one host.
 #[derive(Debug)]
 pub(super) struct Host {
-    /// Time that they have wasted with loads that they gave up, and the contention in which.
+    /// Time that they have wasted with abandoned loads, and the contention during which.
     wasted_ms: AtomicU64,
     wasted_since_ms: AtomicU64,
 }
@@ -31,17 +31,17 @@ impl Host {
         Self { wasted_ms: AtomicU64::new(0), wasted_since_ms: AtomicU64::new(NEVER) }
     }
 
-    /// What a load that begins now takes over.
+    /// The time that a new load inherits.
     pub(super) fn wasted_ms(&self) -> u64 {
         self.wasted_ms.load(Ordering::Relaxed)
     }
 
-    /// Whether that was in the contention that began at `since_ms`.
+    /// Whether it was wasted in the contention that began at `since_ms`.
     pub(super) fn is_charged_for(&self, since_ms: u64) -> bool {
         self.wasted_since_ms.load(Ordering::Relaxed) == since_ms
     }
 
-    /// A load was given up that had taken so much longer than it might.
+    /// Records that an abandoned load took `ms` longer than it might.
     pub(super) fn waste(&self, ms: u64, since_ms: u64) {
         let charged = ms.min(u64::try_from(MOST_CHARGED.as_millis()).unwrap_or(u64::MAX));
         if self.wasted_since_ms.swap(since_ms, Ordering::Relaxed) == since_ms {
@@ -51,27 +51,28 @@ impl Host {
         }
     }
 
-    /// So much has arrived.
+    /// Records the arrival of `bytes`.
     pub(super) fn make_good(&self, bytes: u64) {
         let less = |wasted: u64| Some(wasted.saturating_sub(ms_for(bytes)));
-        // The function gives a number always.
+        // The function always returns a number.
         let _ = self.wasted_ms.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
     }
 }
 
-/// All hosts that are connected, or that have wasted something; those of one machine without addresses are one.
+/// All hosts that are connected or have wasted time; all clients without an address, which are on this machine, count
+/// as one host.
 #[derive(Debug, Default)]
 pub(super) struct Hosts {
     known: HashMap<Option<IpAddr>, Arc<Host>>,
-    /// How many were left when those were dropped that are of no concern.
+    /// The number of hosts left after the last cleanup.
     kept: usize,
 }
 
-/// Hosts that are kept without a look at whether they are of any concern.
+/// Hosts that are kept without a check whether they still matter.
 const FEW_HOSTS: usize = 64;
 
 impl Hosts {
-    /// The host that `peer` comes from; `contended_since_ms` is when the present contention began.
+    /// The host of `peer`; `contended_since_ms` is when the present contention began.
     pub(super) fn of(&mut self, peer: &str, contended_since_ms: u64) -> Arc<Host> {
         if self.known.len() >= 2 * self.kept.max(FEW_HOSTS) {
             self.known
@@ -82,7 +83,7 @@ impl Hosts {
     }
 }
 
-/// What tells one host from others: the address, of IPv6 the half that a network is given.
+/// The identity of a host: its address, for IPv6 the half that is assigned to a network.
 fn address(peer: &str) -> Option<IpAddr> {
     let address = peer.parse::<SocketAddr>().ok()?.ip().to_canonical();
     Some(match address {

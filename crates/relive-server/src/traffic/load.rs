@@ -1,4 +1,4 @@
-//! What one stream has on its account.
+//! The bytes of one stream on its account.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 
 use super::wait::{StreamAccount, Waiting};
 
-/// Bytes that are on their account, until it is dropped.
+/// Bytes on the account, until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Load {
     account: Arc<StreamAccount>,
@@ -20,7 +20,8 @@ impl Load {
         Self { account, bytes, has_arrived: false, waiting: None }
     }
 
-    /// So many bytes have come by now: ready once there is room for them. Nothing further is to be read before that.
+    /// Records that `bytes` have arrived by now: ready once there is room for them. The caller must not read on before
+    /// that.
     pub(crate) fn poll_grow(&mut self, bytes: u64, cx: &mut Context<'_>) -> Poll<()> {
         let more = bytes.saturating_sub(self.bytes);
         if more == 0 {
@@ -36,12 +37,12 @@ impl Load {
         })
     }
 
-    /// Where bytes are counted that the client takes of it.
+    /// The counter of the bytes that the client has taken.
     pub(crate) fn moved(&self) -> &Arc<AtomicU64> {
         self.account.meter.moved()
     }
 
-    /// All of it has arrived.
+    /// Records that all of it has arrived.
     pub(crate) fn arrived(mut self) {
         self.has_arrived = true;
     }
@@ -49,7 +50,7 @@ impl Load {
 
 impl Drop for Load {
     fn drop(&mut self) {
-        // It cannot be chosen to go beyond the bound from here on.
+        // From here on, it cannot be chosen to exceed the bound.
         self.waiting = None;
         let Self { account, bytes, .. } = self;
         if self.has_arrived {

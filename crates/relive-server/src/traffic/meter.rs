@@ -1,4 +1,4 @@
-//! What a client has moved, and what it had to.
+//! Measures whether a client moves its bytes fast enough.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -17,21 +17,22 @@ pub(super) struct Client {
     cut: Notify,
 }
 
-/// The present load of one stream. All times are counted from the beginning of the account.
+/// The present load of one stream. All times count from the creation of the account.
 #[derive(Debug)]
 pub(super) struct Meter {
     pub(super) id: u64,
     pub(super) client: Arc<Client>,
-    /// Bytes that are held.
+    /// Bytes that it holds.
     bytes: AtomicU64,
     began_ms: AtomicU64,
-    /// What the client has moved in all its loads, and up to when this one began, or others began to wait.
+    /// The bytes that the client has moved in all its loads, and their value when this load began, or when others began
+    /// to wait.
     moved: Arc<AtomicU64>,
     moved_before: AtomicU64,
-    /// Time in which the load waited for room, since it began, or others began to wait.
+    /// Time during which the load waited for room since it began, or since others began to wait.
     excused_ms: AtomicU64,
     waits_since_ms: AtomicU64,
-    /// Time that loads of its host before have wasted.
+    /// Time that earlier loads of its host have wasted.
     inherited_ms: AtomicU64,
     is_beyond: AtomicBool,
 }
@@ -41,7 +42,7 @@ impl Client {
         Self { peer, host, is_cut: AtomicBool::new(false), cut: Notify::new() }
     }
 
-    /// Ends the connection; whether it was to go on until now.
+    /// Ends the connection; returns whether it was still to continue.
     pub(super) fn cut(&self) -> bool {
         let was_cut = self.is_cut.swap(true, Ordering::Relaxed);
         self.cut.notify_one();
@@ -69,7 +70,7 @@ impl Meter {
         }
     }
 
-    /// A load begins.
+    /// Begins a load.
     pub(super) fn begin(&self, bytes: u64, now_ms: u64) {
         self.mark(now_ms);
         self.began_ms.store(now_ms, Ordering::Relaxed);
@@ -77,7 +78,7 @@ impl Meter {
         self.bytes.store(bytes, Ordering::Relaxed);
     }
 
-    /// What is counted in time begins now.
+    /// Restarts the measurement of time.
     pub(super) fn mark(&self, now_ms: u64) {
         self.moved_before.store(self.moved.load(Ordering::Relaxed), Ordering::Relaxed);
         self.excused_ms.store(0, Ordering::Relaxed);
@@ -86,7 +87,7 @@ impl Meter {
         }
     }
 
-    /// The load holds more.
+    /// Adds bytes to the load.
     pub(super) fn grow(&self, bytes: u64) {
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
     }
@@ -95,19 +96,19 @@ impl Meter {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Where what the client moves is counted.
+    /// The counter of the bytes that the client moves.
     pub(super) fn moved(&self) -> &Arc<AtomicU64> {
         &self.moved
     }
 
-    /// The load waits for room, which is not its client's fault.
+    /// The load waits for room, which its client is not charged for.
     pub(super) fn begin_wait(&self, now_ms: u64) {
         let (never, ordering) = (NEVER, Ordering::Relaxed);
-        // It may wait already.
+        // It may be waiting already.
         let _ = self.waits_since_ms.compare_exchange(never, now_ms, ordering, ordering);
     }
 
-    /// There may be room now.
+    /// The load stops waiting.
     pub(super) fn end_wait(&self, now_ms: u64) {
         let since = self.waits_since_ms.swap(NEVER, Ordering::Relaxed);
         if since != NEVER {
@@ -119,12 +120,12 @@ impl Meter {
         self.is_beyond.store(is_beyond, Ordering::Relaxed);
     }
 
-    /// Whether the load may go beyond the bound.
+    /// Whether the load may exceed the bound.
     pub(super) fn is_beyond(&self) -> bool {
         self.is_beyond.load(Ordering::Relaxed)
     }
 
-    /// The load has ended: all of it arrived.
+    /// The load has ended after all of it arrived.
     pub(super) fn arrived(&self) {
         self.bytes.store(0, Ordering::Relaxed);
         if self.client.host.wasted_ms() > 0 {
@@ -145,7 +146,7 @@ impl Meter {
         self.bytes() > 0 && u128::from(self.wasted_ms(since_ms, now_ms)) > STALLED_AFTER.as_millis()
     }
 
-    /// Time that the client took beyond what it might for what it moved.
+    /// The time that the client took beyond its allowance for the bytes that it moved.
     fn wasted_ms(&self, since_ms: u64, now_ms: u64) -> u64 {
         let inherited = match self.client.host.is_charged_for(since_ms) {
             true => self.inherited_ms.load(Ordering::Relaxed),

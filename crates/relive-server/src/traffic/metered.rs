@@ -1,4 +1,4 @@
-//! A socket that counts what comes for streams of HTTP/2, and is not read while too much of that is unread.
+//! A socket that counts incoming data of HTTP/2 streams and is not read while too much of it is unread.
 
 use std::collections::HashSet;
 use std::io::{self, IoSlice};
@@ -32,9 +32,9 @@ pub(crate) struct Metered {
     window: Arc<Window>,
     come: Scanner,
     gone: Scanner,
-    /// Streams whose data will be taken, or dropped with them: what comes for others counts for nothing.
+    /// Streams whose data will be read or dropped with them: data of other streams does not count.
     open: HashSet<u32>,
-    /// Whether the data that comes is of one of them.
+    /// Whether the current data belongs to one of them.
     counts: bool,
     waiting: Option<Pin<Box<Sleep>>>,
 }
@@ -128,24 +128,24 @@ impl AsyncWrite for Metered {
     }
 }
 
-/// Takes apart what goes one way. What is no HTTP/2 ends the connection elsewhere.
+/// Parses the frames of one direction. Data that is not HTTP/2 ends the connection elsewhere.
 #[derive(Debug)]
 struct Scanner {
-    /// Bytes that are left of the preface, or of a frame's payload.
+    /// Bytes left of the preface, or of a frame's payload.
     left: usize,
     header: [u8; HEADER_BYTES],
-    /// Bytes of the header that are there.
+    /// Bytes of the header that have arrived.
     begun: usize,
 }
 
-/// What comes next.
+/// What follows in the stream.
 enum Part {
     Frame {
         kind: u8,
         flags: u8,
         stream: u32,
     },
-    /// So many bytes of the frame before.
+    /// This many bytes of the current frame.
     Payload(usize),
 }
 
@@ -168,7 +168,7 @@ impl Scanner {
         }
     }
 
-    /// Takes in what is there of a header; gives what follows it.
+    /// Reads the available part of a header; returns the rest of the bytes.
     fn read_header<'a>(&mut self, bytes: &'a [u8], found: &mut impl FnMut(Part)) -> &'a [u8] {
         let missing = self.header.get_mut(self.begun..).unwrap_or_default();
         let (part, rest) = bytes.split_at(missing.len().min(bytes.len()));
@@ -199,7 +199,7 @@ mod tests {
         [&[high, middle, low, kind, flags, 0, 0, 0, stream][..], &vec![7; len]].concat()
     }
 
-    /// What is unread after `come` came in pieces.
+    /// The unread bytes after `come` arrived in pieces.
     fn unread(come: &[u8], piece: usize) -> u64 {
         let traffic = Traffic::new(1 << 30);
         let line = traffic.enter(&Arc::from("a client"));

@@ -1,4 +1,4 @@
-//! With a clock that stands still as long as there is anything to do.
+//! Uses a clock that stands still while any task can run.
 
 use std::future::{pending, poll_fn};
 use std::sync::Arc;
@@ -31,13 +31,13 @@ async fn pass(time: Duration) {
     timeout(time, pending::<()>()).await.unwrap_err();
 }
 
-/// Somebody who waits for room, and holds it then.
+/// Waits for room, and then holds it.
 fn waiting(line: &Line, bytes: u64) -> JoinHandle<Load> {
     let mut budget = line.budget();
     tokio::spawn(async move { budget.take(bytes).await })
 }
 
-/// Whether the connection is cut within `time`.
+/// Whether the connection is dropped within `time`.
 async fn is_cut(line: &Line, time: Duration) -> bool {
     timeout(time, line.cut()).await.is_ok()
 }
@@ -202,7 +202,7 @@ async fn giving_up_loads_in_turn_renews_nothing() {
     let mut honest = waiting(&other, 1);
     let give_up = async {
         loop {
-            // All that hold anything are given up before any of them has stalled.
+            // All loads that hold bytes are abandoned before any of them has stalled.
             pass(STALLED_AFTER * 2 / 3).await;
             holders.retain(|holder| !holder.is_finished());
         }
@@ -224,7 +224,7 @@ async fn who_stalls_and_comes_again_by_another_connection_is_cut_soon() {
     assert!(is_cut(&stalled, STALLED_AFTER + ROOM_RECHECK * 2).await);
     for port in 2..10 {
         let again = traffic.enter(&Arc::from(format!("10.0.0.1:{port}")));
-        // It is first, since its request comes before anybody else is woken.
+        // It is first, because its request arrives before another stream is woken.
         drop(held);
         held = take(&again, 20).await;
         stalled = again;
@@ -275,7 +275,7 @@ async fn a_slow_link_above_the_rate_is_not_cut() {
     let (traffic, slow, other) = traffic(MIB);
     let mut load = take(&slow, 0).await;
     let honest = waiting(&other, MIB);
-    // Much more than what its first half minute allows.
+    // Much more than its first half minute allows.
     for second in 1..=300 {
         grow(&mut load, second * (MIN_CLIENT_BYTES_PER_SECOND + MIB)).await;
         assert!(!is_cut(&slow, Duration::from_secs(1)).await, "{second}");

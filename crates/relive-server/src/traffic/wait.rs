@@ -1,4 +1,4 @@
-//! Waiting for room.
+//! Waits for room.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ impl Drop for StreamAccount {
     }
 }
 
-/// A place among those who wait, until it is dropped.
+/// A place in the queue, until it is dropped.
 #[derive(Debug)]
 pub(super) struct Waiting {
     traffic: Arc<Traffic>,
@@ -32,8 +32,8 @@ pub(super) struct Waiting {
 }
 
 impl Waiting {
-    /// Ready once `attempt` succeeds, which is tried again when there may be room. `going_on` is the stream of a load
-    /// that has begun.
+    /// Ready once `attempt` succeeds; it is retried when there may be room. `going_on` is the stream of a load that has
+    /// begun.
     pub(super) fn poll(
         waiting: &mut Option<Self>,
         account: &StreamAccount,
@@ -48,7 +48,7 @@ impl Waiting {
             }
             let place = waiting.get_or_insert_with(|| Self::new(&account.traffic, going_on));
             place.traffic.wait(place.turn, cx.waker());
-            // What was given back before the waker was there has woken nobody.
+            // Room that was released before the waker was registered has woken no one.
             if attempt() {
                 *waiting = None;
                 return Poll::Ready(());

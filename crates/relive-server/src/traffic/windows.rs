@@ -1,10 +1,10 @@
-//! What clients have sent and no stream of theirs has read: it lies in the windows of HTTP/2, which are a bound for a
-//! connection, and not for all of them together.
+//! Bytes that clients have sent and no stream has read. They are in the HTTP/2 windows, which bound each connection,
+//! but not all of them together.
 //!
-//! Bytes are counted where they come from the socket, and taken off where a stream takes them. A connection is not read
-//! any further while it has more than a little unread and all together have too much. Since its answers to questions
-//! whether it lives are not read either, it ends if that goes on for long; so it does not matter that bytes for streams
-//! that are over are counted until the connection has no stream at all.
+//! Bytes are counted when they arrive at the socket, and subtracted when a stream reads them. A connection is not read
+//! while it has more than a little unread and all connections together have too much. Its answers to pings are not read
+//! either, so it ends if that lasts long. Bytes for ended streams are counted until the connection has no stream at
+//! all, which therefore does no harm.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use tokio::time::{Instant, Sleep};
 use crate::limits::{ROOM_RECHECK, UNREAD_BYTES_PER_CONNECTION};
 use crate::log_throttle::LogThrottle;
 
-/// What all connections have not read.
+/// The unread bytes of all connections.
 #[derive(Debug)]
 pub(super) struct Windows {
     max_bytes: u64,
@@ -25,13 +25,13 @@ pub(super) struct Windows {
     telling: Mutex<LogThrottle>,
 }
 
-/// What one connection has not read.
+/// The unread bytes of one connection.
 #[derive(Debug)]
 pub(crate) struct Window {
     all: Arc<Windows>,
     bytes: AtomicU64,
     streams: AtomicU64,
-    /// The connection, while it is not to be read.
+    /// The connection's waker while it must not be read.
     waker: Mutex<Option<Waker>>,
 }
 
@@ -62,13 +62,13 @@ impl Window {
         Self { all, bytes: AtomicU64::new(0), streams: AtomicU64::new(0), waker: Mutex::default() }
     }
 
-    /// So many bytes for streams have come from the socket.
+    /// Records that `bytes` for streams have arrived at the socket.
     pub(crate) fn came(&self, bytes: u64) {
         self.bytes.fetch_add(bytes, Ordering::SeqCst);
         self.all.bytes.fetch_add(bytes, Ordering::SeqCst);
     }
 
-    /// A stream has taken so many.
+    /// Records that a stream has read `bytes`.
     pub(crate) fn taken(&self, bytes: u64) {
         let less = |unread: u64| Some(unread.saturating_sub(bytes));
         let before =
@@ -80,12 +80,12 @@ impl Window {
         }
     }
 
-    /// A stream has begun.
+    /// Records that a stream has begun.
     pub(crate) fn enter(&self) {
         self.streams.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// A stream is over. What came for the streams before the last has been dropped with them.
+    /// Records that a stream has ended. Bytes that arrived for earlier streams are dropped with the last one.
     pub(crate) fn leave(&self) {
         if self.streams.fetch_sub(1, Ordering::SeqCst) == 1 {
             self.taken(u64::MAX);

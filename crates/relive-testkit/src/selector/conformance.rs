@@ -6,7 +6,7 @@ use relive_table::{Select, SelectorKind, Slot};
 
 use super::NaiveSelector;
 
-/// Every kind of selector, with exponents at the edges.
+/// Every kind of selector, including extreme exponents.
 pub fn kinds() -> Vec<SelectorKind> {
     let exponents = [0.0, 0.6, 1.0, 3.0, -1.5];
     let prioritized = exponents.map(|exponent| SelectorKind::Prioritized { exponent });
@@ -16,10 +16,10 @@ pub fn kinds() -> Vec<SelectorKind> {
     kinds
 }
 
-/// Holds the selectors that `empty` makes to the contract of [`Select`] and to the rule of their kind.
+/// Tests the selectors that `empty` creates against the contract of [`Select`] and the rule of their kind.
 ///
 /// # Panics
-/// If one does not keep it.
+/// If a selector violates them.
 pub fn conformance<S: Select>(kind: SelectorKind, empty: impl Fn() -> S) {
     nothing_comes_out_of_an_empty_selector(&mut empty());
     slots_are_members_once(&mut empty());
@@ -87,7 +87,7 @@ fn a_refused_priority_changes_nothing(kind: SelectorKind, selector: &mut impl Se
     assert_eq!((pick.slot, pick.probability, selector.len()), (0, 1.0, 1));
 }
 
-/// Few slots and few priorities, so that slots come back and priorities are equal.
+/// Few slots and few priorities, so that slots are reused and priorities are equal.
 fn random_changes_follow_the_model(kind: SelectorKind, selector: &mut impl Select, seed: u64) {
     const SLOTS: u64 = 40;
     let mut rng = rng(seed);
@@ -98,7 +98,7 @@ fn random_changes_follow_the_model(kind: SelectorKind, selector: &mut impl Selec
         let id = Slot::try_from(slot).expect("few slots");
         let priority = f64::from(rng.next_u32() % 5) * 0.75;
         let member = &mut members[id as usize];
-        // More additions than removals at first and in the end the other way round.
+        // At first more additions than removals, in the end the reverse.
         match (*member, rng.next_u64() % 3) {
             (false, _) => {
                 add(selector, id, priority);
@@ -146,7 +146,7 @@ fn many_picks_are_single_picks_one_after_the_other(one: &mut impl Select, other:
     assert_eq!(rng_of_many, rng_of_single, "both drew as many words");
 }
 
-/// Whatever is foretold comes true, also while newer slots come.
+/// Predictions come true, even while newer slots are added.
 fn who_is_said_to_leave_next_leaves_next(selector: &mut impl Select) {
     let mut rng = rng(7);
     assert_eq!(selector.next_to_leave(5).count(), 0, "nobody is there to leave");
@@ -168,7 +168,7 @@ fn who_is_said_to_leave_next_leaves_next(selector: &mut impl Select) {
     assert!(selector.next_to_leave(usize::MAX).count() <= selector.len());
 }
 
-/// Frequencies of 100,000 picks lie within five standard deviations of what they should be.
+/// Frequencies of 100,000 picks are within five standard deviations of their expectation.
 fn picks_come_as_often_as_their_probability_says(kind: SelectorKind, selector: &mut impl Select) {
     const PICKS: u32 = 100_000;
     let mut model = NaiveSelector::new(kind);
@@ -194,7 +194,7 @@ fn picks_come_as_often_as_their_probability_says(kind: SelectorKind, selector: &
     assert_eq!(counts, [0; 20], "{kind} picked slots of probability 0");
 }
 
-/// Weights from the smallest to the largest float, with many zeroes between them.
+/// Weights from the smallest to the largest float, with many zeros between them.
 fn weightless_slots_are_picked_only_among_themselves(kind: SelectorKind, selector: &mut impl Select) {
     let SelectorKind::Prioritized { .. } = kind else { return };
     let mut model = NaiveSelector::new(kind);

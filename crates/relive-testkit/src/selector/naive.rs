@@ -1,13 +1,13 @@
-//! Selectors written for being read: a list, searched from end to end.
+//! Selectors optimized for readability: a list with linear search.
 
 use relive_table::SelectorKind;
 use relive_table::selector::MAX_TOTAL_WEIGHT;
 
-/// A selector over anything that has an identity.
+/// A selector over values with an identity.
 #[derive(Clone, Debug)]
 pub struct NaiveSelector {
     kind: SelectorKind,
-    /// In the order of insertion.
+    /// In insertion order.
     members: Vec<Member>,
     changes: u64,
     /// Members that were picked in this epoch, for selectors that do not pick twice.
@@ -38,7 +38,7 @@ impl NaiveSelector {
         self.members.is_empty()
     }
 
-    /// Whether a member may have this priority, in place of `replaced` if it is there already.
+    /// Whether a member may have this priority, in place of `replaced` if it is already present.
     pub fn accepts(&self, replaced: Option<u64>, priority: f64) -> bool {
         match self.kind {
             SelectorKind::Fifo
@@ -61,7 +61,7 @@ impl NaiveSelector {
         self.changes += 1;
     }
 
-    /// Gives a member another priority.
+    /// Changes a member's priority.
     pub fn update(&mut self, id: u64, priority: f64) {
         for member in self.members.iter_mut().filter(|member| member.id == id) {
             *member = Member { id, priority, changed: self.changes };
@@ -69,13 +69,13 @@ impl NaiveSelector {
         self.changes += 1;
     }
 
-    /// Takes a member out.
+    /// Removes a member.
     pub fn remove(&mut self, id: u64) {
         self.members.retain(|member| member.id != id);
         self.picked.retain(|picked| *picked != id);
     }
 
-    /// The probability with which each member is picked next, in the order of insertion.
+    /// The probability that each member is picked next, in insertion order.
     pub fn probabilities(&self) -> Vec<(u64, f64)> {
         let only = |best: Option<&Member>| best.map(|member| (member.id, 1.0)).into_iter().collect();
         match self.kind {
@@ -110,7 +110,7 @@ impl NaiveSelector {
         positive.map(|member| (member.id, weight(member) / total)).collect()
     }
 
-    /// Checks that a pick was possible and its probability right, and remembers it.
+    /// Checks that a pick was possible and its probability correct, and records it.
     ///
     /// # Panics
     /// If it was not.

@@ -17,45 +17,45 @@ use crate::selector::kinds;
 /// One operation.
 #[derive(Clone, Debug)]
 pub enum Op {
-    /// Insert an item with chunks of these numbers; chunk n is of episode n / 3 and has 1 + n % 4 steps. Items of the
-    /// same numbers share them.
+    /// Inserts an item with these chunks; chunk n belongs to episode n / 3 and has 1 + n % 4 steps. Items with the same
+    /// numbers share chunks.
     Insert {
         /// The item's key.
         key: u64,
         /// Its priority.
         priority: f64,
-        /// How often it counts as sampled.
+        /// The number of times that it counts as sampled.
         times_sampled: i32,
         /// Its chunks.
         chunks: Vec<u8>,
     },
-    /// Sample up to so many items.
+    /// Samples up to this many items.
     Sample(usize),
-    /// Change a priority.
+    /// Changes a priority.
     Update {
         /// The item's key.
         key: u64,
         /// Its new priority.
         priority: f64,
     },
-    /// Change priorities, given by keys, in one call.
+    /// Changes priorities by key, in one call.
     UpdateMany(Vec<(u64, f64)>),
-    /// Delete the item of this key.
+    /// Deletes the item of this key.
     Delete(u64),
-    /// Change the rules.
+    /// Changes the rules.
     Change(TableChange),
-    /// Empty the table.
+    /// Resets the table.
     Reset,
 }
 
-/// Chunks that the items of a history are made of.
+/// The number of chunks that the items of a history use.
 const CHUNKS: u8 = 12;
 
 fn keys() -> impl Strategy<Value = u64> {
     0_u64..14
 }
 
-/// Mostly ordinary ones, and each that some selector treats in its own way.
+/// Mostly ordinary ones, and each value that some selector treats specially.
 fn priorities() -> impl Strategy<Value = f64> {
     let edges = vec![0.0, -0.0, -1.0, f64::NAN, f64::INFINITY, 1e-300, 1e300, f64::MAX];
     prop_oneof![
@@ -73,7 +73,7 @@ fn ops() -> impl Strategy<Value = Op> {
         30 => insert,
         20 => (0_usize..70).prop_map(|n| Op::Sample(if n < 60 { n % 4 } else { n })),
         10 => (keys(), priorities()).prop_map(|(key, priority)| Op::Update { key, priority }),
-        // More than are worked on side by side.
+        // More than are processed together.
         5 => vec((keys(), priorities()), 0..150).prop_map(Op::UpdateMany),
         8 => keys().prop_map(Op::Delete),
         4 => changes().prop_map(Op::Change),
@@ -81,7 +81,7 @@ fn ops() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// Mostly of one rule; some that are refused. Nothing stays paused for long.
+/// Mostly of one rule; some are refused. Pauses are short.
 fn changes() -> impl Strategy<Value = TableChange> {
     let pauses = (0_u8..6).prop_map(|n| TableChange::new().pause_inserts(n == 0).pause_samples(n == 1));
     prop_oneof![
@@ -93,7 +93,7 @@ fn changes() -> impl Strategy<Value = TableChange> {
     ]
 }
 
-/// Histories of up to 120 operations over a few keys, so that keys come back.
+/// Histories of up to 120 operations over a few keys, so that keys recur.
 pub fn histories() -> impl Strategy<Value = Vec<Op>> {
     vec(ops(), 1..120)
 }
@@ -108,7 +108,7 @@ fn limiters() -> impl Strategy<Value = RateLimiterConfig> {
     prop_oneof![3 => min_size, 2 => ratio, 1 => (1_u32..5).prop_map(RateLimiterConfig::queue)]
 }
 
-/// Small tables of every sampler, remover and kind of rate limiter.
+/// Small tables with every sampler, remover and kind of rate limiter.
 pub fn configs() -> impl Strategy<Value = TableConfig> {
     let kind = || proptest::sample::select(kinds());
     // A chunk has 4 to 16 bytes, an item at most 48.
@@ -116,7 +116,7 @@ pub fn configs() -> impl Strategy<Value = TableConfig> {
     (kind(), kind(), 1_u64..9, max_bytes, -1..4, limiters()).prop_map(
         |(sampler, remover, size, max_bytes, times, limiter)| {
             let config = TableConfig::new("random").sampler(sampler).remover(remover).max_size(size);
-            // Rules by which nothing is ever sampled are rules as well.
+            // Rules under which no item is ever sampled are tested, too.
             let config = config.allow_never_sampled(true);
             let config = config.max_times_sampled(times).rate_limiter(limiter);
             TableConfig { max_bytes, ..config }
@@ -124,7 +124,7 @@ pub fn configs() -> impl Strategy<Value = TableConfig> {
     )
 }
 
-/// Runs a history on a table and on the model side by side, and returns every sample that the table gave.
+/// Runs a history on a table and on the model in parallel, and returns every sample of the table.
 ///
 /// # Panics
 /// If the table and the model differ after any operation.
@@ -155,13 +155,13 @@ fn step(
 ) -> Vec<Sampled> {
     let mut sampled = Vec::new();
     match *op {
-        // A blocked insert waits, outside of the table.
+        // A blocked insert waits outside of the table.
         Op::Insert { .. } if !model.can_insert(1) => {}
         Op::Insert { key, priority, times_sampled, ref chunks } => {
             let chunks: Vec<_> =
                 chunks.iter().map(|&number| Arc::clone(&pool[usize::from(number)])).collect();
             let item = NewItem { key, priority, times_sampled, trajectory: data::trajectory(&chunks) };
-            // It may say nothing to the table, whatever the keys are.
+            // It must not affect the table, whatever the keys are.
             table.expect_inserts(&[key, key.wrapping_add(1), key]);
             let outcome = table.insert(item.clone(), now, rng, freed);
             model.insert(&item, now, outcome);
@@ -193,7 +193,7 @@ fn step(
     sampled
 }
 
-/// Has items leave one by one, and says which they were.
+/// Evicts items one by one, and returns them.
 fn shrink(
     table: &mut Table,
     model: &NaiveTable,

@@ -1,4 +1,4 @@
-//! A table written for being read.
+//! A table optimized for readability.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,19 +8,19 @@ use relive_table::{
 
 use crate::selector::NaiveSelector;
 
-/// A table as a list of items. Where a selector chooses at random it follows the choice of the real table, if that
-/// choice was possible.
+/// A table as a list of items. Where a selector chooses at random, it follows the real table's choice if that was
+/// possible.
 #[derive(Clone, Debug)]
 pub struct NaiveTable {
     config: TableConfig,
-    /// In the order of insertion.
+    /// In insertion order.
     items: Vec<NaiveItem>,
     sampler: NaiveSelector,
     remover: NaiveSelector,
     inserts: i64,
     samples: i64,
     deletes: i64,
-    /// Each insert counts with the ratio of its time.
+    /// Each insert counts with the ratio at its time.
     weighted_inserts: f64,
     paused: Paused,
     is_limit_changed: bool,
@@ -61,7 +61,7 @@ impl NaiveTable {
         }
     }
 
-    /// Whether the rate limiter lets so many inserts pass.
+    /// Whether the rate limiter allows this many inserts.
     pub fn can_insert(&self, count: i64) -> bool {
         let limits = self.config.rate_limiter;
         let cursor = self.weighted_inserts + float(count) * limits.samples_per_insert - float(self.samples);
@@ -69,7 +69,7 @@ impl NaiveTable {
         !self.paused.inserts && (fits || cursor <= limits.max_diff)
     }
 
-    /// Whether the rate limiter lets so many samples pass.
+    /// Whether the rate limiter allows this many samples.
     pub fn can_sample(&self, count: i64) -> bool {
         let limits = self.config.rate_limiter;
         let cursor = self.weighted_inserts - float(self.samples);
@@ -77,7 +77,7 @@ impl NaiveTable {
         !self.paused.samples && is_large && cursor - float(count) >= limits.min_diff
     }
 
-    /// Follows an insert that had this outcome.
+    /// Replays an insert with this outcome.
     ///
     /// # Panics
     /// If the outcome is wrong.
@@ -146,10 +146,10 @@ impl NaiveTable {
         self.items.iter_mut().filter(|item| item.key == key).for_each(|item| item.priority = priority);
     }
 
-    /// Follows a sample that gave this.
+    /// Replays a sample with this result.
     ///
     /// # Panics
-    /// If it could not.
+    /// If the result is impossible.
     pub fn sample(&mut self, sampled: Option<&Sampled>) {
         let possible = self.can_sample(1) && !self.items.is_empty();
         assert_eq!(sampled.is_some(), possible, "a sample passes if and only if the limiter lets it");
@@ -170,7 +170,7 @@ impl NaiveTable {
         }
     }
 
-    /// Follows a change of a priority; `None` is a refusal.
+    /// Replays a change of a priority; `None` is a refusal.
     ///
     /// # Panics
     /// If the outcome is wrong.
@@ -183,7 +183,7 @@ impl NaiveTable {
         }
     }
 
-    /// Follows updates in one call, of which the first that is refused ends it; the error is its key.
+    /// Replays updates in one call. The first refused one ends it; the error is its key.
     ///
     /// # Panics
     /// If the outcome is wrong.
@@ -202,7 +202,7 @@ impl NaiveTable {
         assert_eq!(outcome.err(), refused, "updates {updates:?}");
     }
 
-    /// Follows a deletion.
+    /// Replays a deletion.
     ///
     /// # Panics
     /// If the outcome is wrong.
@@ -226,10 +226,10 @@ impl NaiveTable {
         self.chunks().values().map(|(episode, _)| *episode).collect()
     }
 
-    /// Follows a change of the rules that was made or refused, and what left the table for it.
+    /// Replays a change of the rules that was made or refused, and the evictions that it caused.
     ///
     /// # Panics
-    /// If the outcome is wrong, or others had to leave.
+    /// If the outcome is wrong, or other items had to be evicted.
     pub fn change(&mut self, change: &TableChange, changed: bool, left: &[u64]) {
         let config = change.applied_to(&self.config);
         assert_eq!(changed, config.validate().is_ok(), "{change:?}");
@@ -246,13 +246,13 @@ impl NaiveTable {
         self.items.iter().map(|item| item.key).collect()
     }
 
-    /// Follows a reset.
+    /// Replays a reset.
     pub fn reset(&mut self) {
         let (paused, is_limit_changed) = (self.paused, self.is_limit_changed);
         *self = Self { paused, is_limit_changed, ..Self::new(self.config.clone()) };
     }
 
-    /// Compares everything that a table shows.
+    /// Compares all observable state of a table.
     ///
     /// # Panics
     /// If it differs.

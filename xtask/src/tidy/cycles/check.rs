@@ -1,4 +1,4 @@
-//! Cycles of files, and cycles of the folders that hold them.
+//! Finds cycles of files, and cycles of the folders that contain them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ pub(crate) fn check(sources: &[Source]) -> Vec<Finding> {
     roots(sources).iter().flat_map(|root| check_crate(root, &Tree::read(root, sources))).collect()
 }
 
-/// The folders of the crates' `lib.rs` and `main.rs`, with `/` at the end.
+/// The folders of the crates' `lib.rs` and `main.rs`, with a trailing `/`.
 fn roots(sources: &[Source]) -> BTreeSet<String> {
     let ends = ["lib.rs", "main.rs"];
     let of = |source: &Source| ends.iter().find_map(|end| source.path.strip_suffix(end).map(str::to_owned));
@@ -65,7 +65,7 @@ fn files(needs: &[Need]) -> Graph<Module> {
     graph
 }
 
-/// What the files and folders directly in `folder` need of each other, with all that is below them.
+/// The dependencies between the files and folders directly in `folder`, including all contents of the folders.
 fn rooms(folder: &[String], needs: &[Need]) -> Graph<Module> {
     let below = |module: &Module| {
         (module.len() > folder.len() && module.starts_with(folder)).then(|| module[..=folder.len()].to_vec())
@@ -77,7 +77,7 @@ fn rooms(folder: &[String], needs: &[Need]) -> Graph<Module> {
     files(&between.collect::<Vec<_>>())
 }
 
-/// Such a cycle is reported already.
+/// Such a cycle is already reported.
 fn is_of_files(cycle: &BTreeSet<Module>, needs: &[Need]) -> bool {
     cycles(&files(needs)).contains(cycle)
 }

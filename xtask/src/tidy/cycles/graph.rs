@@ -1,11 +1,11 @@
-//! Which nodes of a graph lie on a cycle.
+//! Finds the nodes of a graph that are on a cycle.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Edges from each node, each with one example of where it comes from.
+/// Edges from each node, each with one example of its origin.
 pub(super) type Graph<N> = BTreeMap<N, BTreeMap<N, String>>;
 
-/// The sets of nodes that reach each other; nodes that are on no cycle are in none.
+/// The sets of nodes that reach each other, without the nodes that are on no cycle.
 pub(super) fn cycles<N: Ord + Clone>(graph: &Graph<N>) -> Vec<BTreeSet<N>> {
     let reached: BTreeMap<&N, BTreeSet<&N>> = graph.keys().map(|node| (node, reach(graph, node))).collect();
     let mut cycles = BTreeSet::new();

@@ -1,4 +1,4 @@
-//! No module uses one that uses it, neither files nor folders.
+//! Modules must not depend on each other in a cycle, neither files nor folders.
 
 mod check;
 mod graph;

@@ -1,19 +1,19 @@
-//! The paths that a file names: what it imports, and what it writes out.
+//! The paths that a file uses, in imports and in code.
 
 use crate::tidy::source::Lexeme;
 
-/// `crate::a::B`, say, or `super::c::*`.
+/// For example, `crate::a::B` or `super::c::*`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Path {
     pub(super) segments: Vec<String>,
     pub(super) line: usize,
-    /// How a `use` calls what it imports here; `*` for all of it. None where the path is in the midst of code.
+    /// The name that a `use` gives to its import; `*` for a glob. `None` for a path in the code.
     pub(super) name: Option<String>,
-    /// A `pub use`: a signpost for others, no need of this file's own.
+    /// A `pub use`: a re-export for others, not a dependency of this file.
     pub(super) public: bool,
 }
 
-/// The paths in the code of a file, its tests left out.
+/// The paths in the code of a file, without its tests.
 pub(super) fn paths(lexemes: &[Lexeme]) -> Vec<Path> {
     let code: Vec<&Lexeme> = lexemes.iter().filter(|lexeme| !lexeme.test).collect();
     let mut paths = Vec::new();
@@ -34,7 +34,7 @@ fn follows(code: &[&Lexeme], at: usize, text: &str) -> bool {
     at > 0 && code[at - 1].text == text
 }
 
-/// Reads one branch of a `use` tree from `at`; returns where it ends.
+/// Reads one branch of a `use` tree from `at`; returns its end.
 fn import(code: &[&Lexeme], mut at: usize, prefix: &[String], public: bool, paths: &mut Vec<Path>) -> usize {
     let mut segments = prefix.to_vec();
     while let Some(lexeme) = code.get(at) {
@@ -84,7 +84,7 @@ fn branches(
     at
 }
 
-/// A path of two segments or more that begins at `at`; returns where to go on.
+/// A path of at least two segments that begins at `at`; returns its end.
 fn written_out(code: &[&Lexeme], at: usize, paths: &mut Vec<Path>) -> usize {
     let goes_on = follows(code, at, ":") && follows(code, at - 1, ":");
     let begins = is_name(&code[at].text) && !goes_on && !follows(code, at, ".");

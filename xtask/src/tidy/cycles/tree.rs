@@ -1,14 +1,14 @@
-//! The modules of one crate, and what a path in one of them leads to.
+//! The modules of one crate, and the targets of paths in them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::paths::{Path, paths};
 use crate::tidy::source::{Lexeme, Source};
 
-/// As in `["table", "insert"]`; the crate's root is empty.
+/// For example, `["table", "insert"]`; the crate's root is empty.
 pub(super) type Module = Vec<String>;
 
-/// Re-exports that lead to re-exports are followed so far; none is deeper in code that compiles.
+/// Maximum length of a chain of re-exports; no chain is longer in code that compiles.
 const MAX_DEPTH: usize = 16;
 
 pub(super) struct Tree {
@@ -18,7 +18,7 @@ pub(super) struct Tree {
 pub(super) struct File {
     pub(super) path: String,
     pub(super) paths: Vec<Path>,
-    /// Names of what is defined here.
+    /// Names that the module defines.
     items: BTreeSet<String>,
 }
 
@@ -43,7 +43,7 @@ impl Tree {
         &self.modules[module]
     }
 
-    /// The module whose code `path` in `from` leads to; none if it leads out of the crate.
+    /// The module whose code `path` in `from` refers to; `None` if it is outside the crate.
     pub(super) fn target(&self, from: &Module, path: &Path) -> Option<Module> {
         self.resolve(from, &path.segments, 0).map(|place| place.module)
     }
@@ -73,7 +73,7 @@ impl Tree {
         Some(place)
     }
 
-    /// What `name` is in `module`: a module below it, something that it defines, or something that it imports.
+    /// The meaning of `name` in `module`: a module below it, a definition, or an import.
     fn step(&self, module: &[String], name: &str, depth: usize) -> Option<Place> {
         let child = [module, &[name.to_owned()]].concat();
         if self.modules.contains_key(&child) {
@@ -91,7 +91,7 @@ impl Tree {
             .or_else(|| file.imports("*").find_map(|path| self.step_into_all(module, path, name, depth + 1)))
     }
 
-    /// What `name` is in the module of which `path` imports everything.
+    /// The meaning of `name` in a module that `path` glob-imports.
     fn step_into_all(&self, module: &[String], path: &Path, name: &str, depth: usize) -> Option<Place> {
         let all = self.resolve(module, &path.segments, depth).filter(|place| place.is_module)?;
         (all.module != module).then(|| self.step(&all.module, name, depth)).flatten()
@@ -106,7 +106,7 @@ impl File {
 
 struct Place {
     module: Module,
-    /// Else something that the module defines.
+    /// Otherwise, an item that the module defines.
     is_module: bool,
 }
 

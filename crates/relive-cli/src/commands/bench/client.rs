@@ -1,4 +1,4 @@
-//! The clients of a run, side by side.
+//! The concurrent clients of a run.
 
 use std::future::Future;
 
@@ -14,14 +14,14 @@ use super::tally::Tally;
 use super::{insert, sample};
 use crate::failure::{Failure, Kind, Result};
 
-/// What the inserting and the sampling clients did.
+/// The work of the inserting and the sampling clients.
 #[derive(Debug)]
 pub(super) struct Work {
     pub(super) inserts: Option<Tally>,
     pub(super) samples: Option<Tally>,
 }
 
-/// The clients of a run, of either kind.
+/// The clients of a run, of both kinds.
 #[derive(Debug)]
 pub(super) struct Clients {
     writers: Vec<TrajectoryWriter>,
@@ -82,8 +82,8 @@ pub(super) async fn run(options: &Options, clients: Clients, plan: &Plan) -> Res
     result
 }
 
-/// Gives each client a thread of its own. Actors and learners are programs of their own, too: one that encodes or
-/// decodes must not hold up another.
+/// Runs each client on a thread of its own. Actors and learners are separate programs, too: one that encodes or decodes
+/// must not block another.
 fn start<C, F>(clients: Vec<C>, plan: &Plan, run: fn(C, Plan) -> F) -> JoinSet<Tally>
 where
     C: Send + 'static,

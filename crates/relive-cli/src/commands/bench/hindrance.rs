@@ -1,4 +1,4 @@
-//! What holds up a run that gets nowhere, as its server tells it.
+//! The conditions that block a run without progress, as reported by its server.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -9,10 +9,10 @@ use tokio::time::sleep_until;
 use super::options::Load;
 use super::plan::Plan;
 
-/// Time before the end of a run at which the server is asked; at the end nobody waits any more.
+/// Time before the end of a run at which the server is asked; at the end, no client waits any more.
 const BEFORE_END: Duration = Duration::from_millis(200);
 
-/// What inserts and samples wait for.
+/// The conditions that inserts and samples wait for.
 #[derive(Debug, Default)]
 pub(super) struct Hindrance {
     /// Inserts, for memory.
@@ -24,12 +24,12 @@ pub(super) struct Hindrance {
 }
 
 impl Hindrance {
-    /// Asks shortly before the end of a run of this `length` that has completed nothing of some kind, and only then.
+    /// Asks shortly before the end of a run of this `length`, and only if the run has completed nothing of some kind.
     pub(super) async fn find(client: &Client, plan: &Plan, load: Load, length: Duration) -> Self {
         sleep_until(plan.end - BEFORE_END.min(length / 2)).await;
         let is_stuck = (load.inserts() && plan.live.inserted.load(Ordering::Relaxed) == 0)
             || (load.samples() && plan.live.sampled.load(Ordering::Relaxed) == 0);
-        // dm-reverb's servers do not tell.
+        // dm-reverb's servers do not report it.
         let Some(status) = (if is_stuck { client.status().await.ok() } else { None }) else {
             return Self::default();
         };
@@ -42,7 +42,7 @@ impl Hindrance {
     }
 }
 
-/// What the first waiter of a kind waits for; others stand behind it.
+/// The condition of the first waiter of a kind; others are queued behind it.
 fn reason(waiters: &[Waiter], operation: WaiterOperation) -> Option<String> {
     waiters.iter().find(|waiter| waiter.operation == operation).map(|waiter| waiter.reason.clone())
 }

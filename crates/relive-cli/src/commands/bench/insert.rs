@@ -10,17 +10,17 @@ use tokio::time::{Instant, timeout_at};
 use super::plan::Plan;
 use super::tally::Tally;
 
-/// Batches that are under way at once: one is written while the server confirms the other.
+/// Batches in flight: one is written while the server confirms the other.
 const BATCHES_IN_FLIGHT: u32 = 2;
 
-/// Time after the measurement for what is still under way.
+/// Time after the measurement for batches in flight.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// A writer whose connection stands, since it has brought an item.
+/// A writer with an established connection, since it has sent an item.
 pub(super) async fn open(client: Client, plan: Plan) -> Result<TrajectoryWriter> {
     let mut writer = client.trajectory_writer(options(&plan))?;
     insert(&mut writer, &plan.table, plan.payload.step(0)).await?;
-    // A limiter may hold it back for as long as it likes: the run will tell.
+    // A limiter may block it indefinitely; the run will report that.
     let _ = writer.flush(GRACE).await;
     Ok(writer)
 }
@@ -29,7 +29,7 @@ pub(super) async fn open(client: Client, plan: Plan) -> Result<TrajectoryWriter>
 pub(super) async fn run(mut writer: TrajectoryWriter, plan: Plan) -> Tally {
     let mut tally = Tally::new();
     let result = timeout_at(plan.end, insert_on(&mut writer, &plan, &mut tally)).await;
-    // What is left is not measured any more; a limiter may hold it back for ever.
+    // The rest is not measured; a limiter may block it forever.
     let _ = writer.close_with_timeout(GRACE).await;
     tally.errors.extend(result.unwrap_or(Ok(())).err());
     tally

@@ -1,4 +1,4 @@
-//! The count that the progress bar shows while clients run.
+//! The counter that the progress bar shows while clients run.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -9,17 +9,17 @@ use tokio::time::Instant;
 use super::options::Load;
 use crate::units::{count, rate};
 
-/// Time between two drawings.
+/// Interval between redraws.
 pub(super) const TICK: Duration = Duration::from_millis(100);
 
-/// Items that all clients have done so far.
+/// Items that all clients have processed so far.
 #[derive(Debug, Default)]
 pub(super) struct Live {
     pub(super) inserted: AtomicU64,
     pub(super) sampled: AtomicU64,
 }
 
-/// A bar that fills as time passes; nothing unless stderr is a terminal.
+/// A bar that fills as time passes; hidden unless stderr is a terminal.
 pub(super) struct Progress {
     bar: ProgressBar,
     start: Instant,
@@ -36,7 +36,7 @@ impl Progress {
         Self { bar, start: Instant::now(), load }
     }
 
-    /// Draws the bar as of now.
+    /// Draws the bar.
     pub(super) fn draw(&self, live: &Live) {
         let elapsed = self.start.elapsed();
         let part = |name: &str, items: u64| {
@@ -54,7 +54,7 @@ impl Progress {
         self.bar.set_message(parts.join(", "));
     }
 
-    /// Removes the bar; the result takes its place.
+    /// Removes the bar; the result replaces it.
     pub(super) fn finish(&self) {
         self.bar.finish_and_clear();
     }

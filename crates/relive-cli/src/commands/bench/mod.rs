@@ -1,4 +1,4 @@
-//! `relive bench`: load from clients of our own, each with its own connection, and what the server makes of it.
+//! `relive bench`: measures a server under load from our own clients, each with its own connection.
 
 mod client;
 mod hindrance;

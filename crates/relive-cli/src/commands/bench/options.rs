@@ -1,4 +1,4 @@
-//! What a user may choose.
+//! The options.
 
 use std::time::Duration;
 
@@ -9,13 +9,13 @@ use serde::Serialize;
 use crate::server::Target;
 use crate::units::parse_seconds;
 
-/// Largest item: far above any in use, and one such item per client still fits a machine.
+/// Largest item: far above any in use, and small enough for one such item per client to fit a machine.
 const MAX_ITEM_BYTES: i64 = 256 << 20;
 
 /// Clients of one kind, each of which takes a thread and a connection.
 const MAX_CLIENTS: i64 = 1_000;
 
-/// Items of a batch, which are held in memory at once.
+/// Items of a batch, which are in memory together.
 const MAX_BATCH: i64 = 1_000_000;
 
 /// Options of `relive bench`.

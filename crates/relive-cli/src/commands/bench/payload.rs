@@ -1,13 +1,13 @@
-//! What is inserted.
+//! The inserted data.
 
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use relive_client::{Nest, Tensor};
 
-/// Different steps that a client writes in turn, so that no cache on the way sees only one.
+/// Different steps that a client writes in turn, so that caches do not see only one.
 const STEPS: u32 = 64;
 
-/// Memory for them, all in all; a single step may be larger.
+/// Memory for all of them; a single step may be larger.
 const POOL_BYTES: u32 = 16 << 20;
 
 /// Random steps, used in turn.
@@ -24,7 +24,7 @@ impl Payload {
         Self { steps: (0..steps).map(|_| step(&mut rng, bytes)).collect() }
     }
 
-    /// Step number `number`, from a list that begins again after its end.
+    /// Step number `number`, from a cyclic list.
     pub(super) fn step(&self, number: u32) -> &Nest<Tensor> {
         let index = usize::try_from(number).unwrap_or(0) % self.steps.len();
         &self.steps[index]

@@ -1,4 +1,4 @@
-//! What a run does, once it is known to be possible.
+//! The plan of a run, once its options are checked.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use super::live::Live;
 use super::payload::Payload;
 use crate::failure::{Failure, Result};
 
-/// What every client of a run knows.
+/// The data that every client of a run has.
 #[derive(Debug, Clone)]
 pub(super) struct Plan {
     pub(super) table: Arc<str>,
@@ -24,7 +24,8 @@ pub(super) struct Plan {
 /// The table to load.
 ///
 /// # Errors
-/// No such table; several and none is named; one whose items have a form that the inserted ones would not have.
+/// The table does not exist; there are several and none is named; or its items have a structure that the inserted ones
+/// would not have.
 pub(super) async fn choose_table(options: &Options, client: &Client) -> Result<Arc<str>> {
     let tables = client.server_info().await.map_err(|error| options.target.explain(error))?.tables;
     let names = || tables.iter().map(name).collect::<Vec<_>>().join(", ");

@@ -26,7 +26,7 @@ pub(super) struct Report<'a> {
     first_error: Option<String>,
 }
 
-/// What the clients of one kind reached together.
+/// The combined results of the clients of one kind.
 #[derive(Debug, Serialize)]
 struct Figures {
     items: u64,
@@ -105,7 +105,7 @@ impl Figures {
     }
 }
 
-/// To thousandths: more digits than any measurement has.
+/// Rounds to thousandths: more digits than any measurement has.
 fn rounded(value: f64) -> f64 {
     (value * 1000.0).round() / 1000.0
 }

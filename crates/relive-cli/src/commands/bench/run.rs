@@ -1,4 +1,4 @@
-//! The command: choose, connect, fill, measure, tell.
+//! The command: choose a table, connect, fill, measure, report.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use super::{Options, insert};
 use crate::failure::{Failure, Kind, Result};
 use crate::output;
 
-/// Loads the server and prints what it did.
+/// Loads the server and prints the results.
 pub(crate) async fn run(options: Options) -> Result {
     let first = options.target.connect().await?;
     let table = choose_table(&options, &first).await?;
@@ -34,7 +34,7 @@ pub(crate) async fn run(options: Options) -> Result {
         Hindrance::find(&first, &plan, options.load, options.seconds),
     );
     let work = work?;
-    // A client waits for its server to come back, for longer than a run lasts.
+    // A client waits for its server to come back for longer than a run lasts.
     let is_there = first.with_timeout(options.target.timeout).server_info().await;
     let report = Report::new(&options, &table, transport, &work);
     if !options.json {
@@ -45,7 +45,7 @@ pub(crate) async fn run(options: Options) -> Result {
     is_there.map(drop).map_err(|error| options.target.lost(error))
 }
 
-/// A run in which clients failed, or got nowhere, measured something else than was asked for.
+/// Fails if clients failed or made no progress: the run then did not measure the requested load.
 fn judge(work: &Work, options: &Options, hindrance: &Hindrance) -> Result {
     let tallies = || [&work.inserts, &work.samples].into_iter().flatten();
     if let Some(error) = tallies().flat_map(|tally| &tally.errors).next() {

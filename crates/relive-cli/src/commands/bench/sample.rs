@@ -12,7 +12,7 @@ use super::tally::Tally;
 pub(super) async fn run(client: Client, plan: Plan) -> Tally {
     let mut tally = Tally::new();
     let batch_size = usize::try_from(plan.batch).unwrap_or(usize::MAX);
-    // The next batch is on its way while one is decoded.
+    // The next batch is in flight while one is decoded.
     let result = match client.batches(&plan.table, BatchOptions::new(batch_size).prefetch(1)) {
         Ok(mut batches) => {
             timeout_at(plan.end, sample_from(&mut batches, &plan, &mut tally)).await.unwrap_or(Ok(()))
@@ -35,8 +35,8 @@ async fn sample_from(batches: &mut BatchSampler, plan: &Plan, tally: &mut Tally)
     }
 }
 
-/// Decodes a batch, column by column into memory that is used again, and tells its bytes. What lies decoded already
-/// stays where it is; items that do not make arrays are decoded one by one.
+/// Decodes a batch column by column into reused memory, and returns its size. Data that is already decoded stays in
+/// place; items that do not form arrays are decoded one by one.
 fn decode(batch: &SampleBatch, columns: &mut Vec<Vec<u8>>) -> Result<u64> {
     let Some(layouts) = batch.columns().ok().filter(|layouts| sizes(layouts, batch.len()).is_some()) else {
         return batch.samples().iter().map(decoded_bytes).sum();
@@ -51,7 +51,7 @@ fn decode(batch: &SampleBatch, columns: &mut Vec<Vec<u8>>) -> Result<u64> {
     Ok(sizes.iter().map(|size| *size as u64).sum())
 }
 
-/// Bytes of each column; none if one has strings.
+/// Bytes of each column; `None` if one contains strings.
 fn sizes(layouts: &[ColumnLayout], samples: usize) -> Option<Vec<usize>> {
     layouts.iter().map(|layout| layout.size_bytes(samples)).collect()
 }

@@ -1,24 +1,24 @@
-//! What clients have done and how long it took.
+//! The work of clients, and its latency.
 
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
 use relive_client::Error;
 
-/// Longest latency told apart, in microseconds: ten minutes.
+/// Longest distinguishable latency, in microseconds: ten minutes.
 const MAX_LATENCY_US: u64 = 600_000_000;
 
-/// Decimal digits of latencies that are kept.
+/// Significant decimal digits of latencies.
 const LATENCY_DIGITS: u8 = 3;
 
-/// Work of one client, or of several of one kind.
+/// The work of one client, or of several of one kind.
 #[derive(Debug)]
 pub(super) struct Tally {
     pub(super) items: u64,
     pub(super) bytes: u64,
     /// Failures that ended a client.
     pub(super) errors: Vec<Error>,
-    /// Items of each client that was added up.
+    /// Items of each merged client.
     clients: Vec<u64>,
     latency_us: Histogram<u64>,
 }
@@ -30,14 +30,14 @@ impl Tally {
         Self { items: 0, bytes: 0, errors: Vec::new(), clients: Vec::new(), latency_us }
     }
 
-    /// Counts a batch and the time it took.
+    /// Counts a batch and its latency.
     pub(super) fn batch(&mut self, items: u64, bytes: u64, took: Duration) {
         self.items += items;
         self.bytes += bytes;
         self.latency_us.saturating_record(u64::try_from(took.as_micros()).unwrap_or(u64::MAX));
     }
 
-    /// Adds what one client did.
+    /// Adds the work of one client.
     pub(super) fn merge(&mut self, other: Self) {
         self.items += other.items;
         self.bytes += other.bytes;
@@ -46,13 +46,13 @@ impl Tally {
         self.latency_us.add(other.latency_us).expect("both have the same bounds");
     }
 
-    /// The latency in milliseconds below which this share of the batches stayed; none without a batch.
+    /// The latency in milliseconds that this share of the batches did not exceed; `None` without a batch.
     pub(super) fn latency_ms(&self, share: f64) -> Option<f64> {
         let is_known = !self.latency_us.is_empty();
         is_known.then(|| self.latency_us.value_at_quantile(share) as f64 / 1000.0)
     }
 
-    /// What the slowest client did, as a share of what the clients did on average; none if all did nothing.
+    /// The items of the slowest client as a share of the clients' mean; `None` if all did nothing.
     pub(super) fn slowest_client(&self) -> Option<f64> {
         let slowest = self.clients.iter().min().filter(|_| self.items > 0)?;
         Some(*slowest as f64 * self.clients.len() as f64 / self.items as f64)

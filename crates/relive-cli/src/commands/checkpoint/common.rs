@@ -1,4 +1,4 @@
-//! What the commands have in common: where checkpoints are, what errors mean, how documents are printed.
+//! Shared by the commands: locations of checkpoints, meanings of errors, output of documents.
 
 use relive_checkpoint::{Error, ErrorKind, Location};
 use serde::Serialize;
@@ -16,7 +16,7 @@ impl From<Error> for Failure {
     }
 }
 
-/// The folder or bucket that a command is about, which must be there; `does` is what the command does with it.
+/// The folder or bucket of a command, which must exist; `does` describes the command.
 pub(super) fn root_of(location: &str, does: &str) -> Result<String> {
     match relive_checkpoint::locate(location)? {
         Location::Root(root) => Ok(root),

@@ -1,4 +1,4 @@
-//! `relive checkpoint convert`: the same in another format.
+//! `relive checkpoint convert`: converts a checkpoint to another format.
 
 use std::time::Instant;
 
@@ -47,7 +47,7 @@ struct Document<'a> {
     losses: Vec<LossFields<'a>>,
 }
 
-/// Loads, writes, reads what was written, and compares.
+/// Loads, writes, reads the result back, and compares.
 pub(super) fn run(options: &Options) -> Result {
     let started = Instant::now();
     let source = with_bar("loading", |progress| {
@@ -91,7 +91,7 @@ pub(super) fn run(options: &Options) -> Result {
     Ok(())
 }
 
-/// A checkpoint of which nothing is left would be one of empty tables.
+/// A checkpoint of which nothing is left would become one of empty tables.
 fn check_rest(source: &Loaded, lost: u64) -> Result {
     if lost == 0 || source.snapshot.tables.iter().any(|table| !table.items.is_empty()) {
         return Ok(());

@@ -1,4 +1,4 @@
-//! What documents for programs say of a checkpoint. `docs/cli.md` lists the fields.
+//! The fields of a checkpoint in documents for programs. `docs/cli.md` lists them.
 
 use relive_checkpoint::{CheckpointInfo, CheckpointSummary, Loss};
 use serde::Serialize;

@@ -1,4 +1,4 @@
-//! `relive checkpoint inspect`: what is in a checkpoint.
+//! `relive checkpoint inspect`: shows the contents of a checkpoint.
 
 use clap::Args;
 use relive_checkpoint::{Inspection, TableInspection};
@@ -61,7 +61,7 @@ struct TableFields<'a> {
     sample: Vec<ItemFields>,
 }
 
-/// Shows it.
+/// Shows a checkpoint.
 pub(super) fn run(options: &Options) -> Result {
     let sample = usize::try_from(options.items).unwrap_or(usize::MAX);
     let shown = relive_checkpoint::inspect(&options.location, sample)?;

@@ -1,4 +1,4 @@
-//! An item, for people and for programs.
+//! Formats an item for people and for programs.
 
 use relive_table::StoredItem;
 use relive_tensor::Column;
@@ -6,12 +6,12 @@ use serde::Serialize;
 
 use crate::units::{bytes, number, utc};
 
-/// Columns of an item that are shown in its line.
+/// Columns of an item that its line shows.
 const SHOWN_COLUMNS: usize = 8;
 
 #[derive(Serialize)]
 pub(super) struct ItemFields {
-    /// Text, since a number of 64 bits is more than many readers of JSON hold.
+    /// Text, because many JSON parsers cannot represent a 64-bit number.
     key: String,
     priority: f64,
     times_sampled: i32,
@@ -44,7 +44,7 @@ fn column_fields(column: Column<'_>) -> ColumnFields {
     ColumnFields { dtype: column.dtype().to_string(), shape: column.shape().dims().to_vec() }
 }
 
-/// The item in a line.
+/// Formats the item as a line.
 pub(super) fn line(item: &StoredItem) -> String {
     let trajectory = &item.data.trajectory;
     let shown = trajectory.columns().take(SHOWN_COLUMNS).map(|column| {

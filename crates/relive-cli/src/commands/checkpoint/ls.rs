@@ -1,4 +1,4 @@
-//! `relive checkpoint ls`: the checkpoints of a folder or bucket.
+//! `relive checkpoint ls`: lists the checkpoints of a folder or bucket.
 
 use clap::Args;
 use relive_checkpoint::CheckpointInfo;
@@ -28,7 +28,7 @@ struct Document<'a> {
     checkpoints: Vec<InfoFields<'a>>,
 }
 
-/// Lists them, the oldest first.
+/// Lists them, oldest first.
 pub(super) fn run(options: &Options) -> Result {
     let root = root_of(&options.location, "ls lists")?;
     let found = relive_checkpoint::list(&root)?;

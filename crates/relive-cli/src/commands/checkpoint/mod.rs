@@ -1,4 +1,4 @@
-//! `relive checkpoint`: looking at checkpoints, and handling them, of either format.
+//! `relive checkpoint`: inspects and manages checkpoints of either format.
 
 mod common;
 mod convert;

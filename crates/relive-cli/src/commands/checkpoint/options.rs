@@ -1,4 +1,4 @@
-//! The commands and what a user may choose.
+//! The subcommands and their options.
 
 use clap::{Args, Subcommand};
 

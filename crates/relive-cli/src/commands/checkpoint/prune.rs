@@ -1,4 +1,4 @@
-//! `relive checkpoint prune`: fewer checkpoints.
+//! `relive checkpoint prune`: removes old checkpoints.
 
 use clap::Args;
 use serde::Serialize;
@@ -29,7 +29,7 @@ struct Document<'a> {
     bytes: u64,
 }
 
-/// Removes them, and says which.
+/// Removes them and lists them.
 pub(super) fn run(options: &Options) -> Result {
     let keep = usize::try_from(options.keep).unwrap_or(usize::MAX);
     let root = root_of(&options.location, "prune is about")?;

@@ -1,4 +1,4 @@
-//! `relive checkpoint save`: a checkpoint of a server that runs.
+//! `relive checkpoint save`: makes a running server write a checkpoint.
 
 use std::time::Duration;
 
@@ -33,14 +33,14 @@ struct Document<'a> {
     longest_pause_s: Option<f64>,
 }
 
-/// Longest that a checkpoint may take: `--timeout` is about answers that should come at once. The server's status shows
-/// whether it is still at work.
+/// Maximum duration of a checkpoint: `--timeout` is for answers that should come at once. The server's status shows
+/// whether it is still working.
 const LONGEST: Duration = Duration::from_secs(7 * 86_400);
 
-/// Asks for a checkpoint, and waits until it is written.
+/// Requests a checkpoint and waits until it is written.
 pub(super) async fn run(options: Options) -> Result {
     let client = options.target.connect().await?;
-    // An answer that comes at once tells a server from something else before the long wait.
+    // An immediate answer shows, before the long wait, that this is a server.
     client.server_info().await.map_err(|error| options.target.explain(error))?;
     let bar = Bar::new("writing");
     let location = wait(&client, &bar).await;
@@ -61,7 +61,7 @@ pub(super) async fn run(options: Options) -> Result {
     Ok(())
 }
 
-/// The answer, with a look at the server's status meanwhile. dm-reverb's servers have none.
+/// Waits for the answer and polls the server's status meanwhile. dm-reverb's servers have no status.
 async fn wait(client: &Client, bar: &Bar) -> relive_client::Result<String> {
     let patient = client.with_timeout(LONGEST);
     let mut answer = std::pin::pin!(patient.checkpoint());
@@ -81,7 +81,7 @@ async fn wait(client: &Client, bar: &Bar) -> relive_client::Result<String> {
     }
 }
 
-/// What the server tells of the checkpoint at `location`, unless another one came after it.
+/// The server's report on the checkpoint at `location`, unless another one followed it.
 fn details<'a>(
     status: &'a CheckpointStatus,
     location: &str,

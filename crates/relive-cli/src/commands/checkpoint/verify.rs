@@ -1,4 +1,4 @@
-//! `relive checkpoint verify`: every byte of a checkpoint, or of all of a folder.
+//! `relive checkpoint verify`: checks every byte of a checkpoint, or of all in a folder.
 
 use clap::Args;
 use relive_checkpoint::{Error, Location, Report};
@@ -25,7 +25,7 @@ pub(super) struct Options {
 /// Lines about the damage of one checkpoint.
 const SHOWN_LOSSES: usize = 20;
 
-/// A checkpoint, and what came of reading it.
+/// A checkpoint, and the result of reading it.
 struct Verified {
     location: String,
     outcome: std::result::Result<Report, Error>,
@@ -49,7 +49,7 @@ struct ReportFields<'a> {
     error: Option<String>,
 }
 
-/// Reads and tells. That something is damaged is a failure, too.
+/// Reads and reports. Damage counts as a failure, too.
 pub(super) fn run(options: &Options) -> Result {
     let locations = match relive_checkpoint::locate(&options.location)? {
         Location::Checkpoint { .. } => vec![options.location.clone()],

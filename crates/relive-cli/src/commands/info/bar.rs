@@ -1,6 +1,6 @@
-//! Where a limiter's cursor stands between its bounds.
+//! Draws a limiter's cursor between its bounds.
 
-/// Places on the bar for the cursor.
+/// Positions of the cursor on the bar.
 const WIDTH: usize = 24;
 
 /// The cursor as a mark between its bounds: at the left end samples wait, at the right end inserts do.

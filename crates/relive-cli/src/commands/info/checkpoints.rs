@@ -1,4 +1,4 @@
-//! A server's checkpoints, for people and for programs.
+//! Formats a server's checkpoints for people and for programs.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::units::{bytes, count, counted, time};
 
-/// Lines about checkpoints; none for a server that neither writes them nor began with one.
+/// Lines about checkpoints; none for a server that neither writes them nor loaded one.
 pub(in crate::commands) fn lines(status: &CheckpointStatus) -> Vec<String> {
     if !status.enabled {
         return status
@@ -69,7 +69,7 @@ fn last(status: &CheckpointStatus) -> String {
     )
 }
 
-/// Short times: `0.8 ms`.
+/// Formats short times: `0.8 ms`.
 fn millis(duration: Duration) -> String {
     format!("{:.1} ms", duration.as_secs_f64() * 1e3)
 }

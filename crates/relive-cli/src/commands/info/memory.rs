@@ -1,4 +1,4 @@
-//! What chunks take, in words and for programs.
+//! Formats the memory of chunks, as text and for programs.
 
 use relive_client::{ChunkTotals, MemoryStatus};
 use serde::Serialize;
@@ -7,7 +7,7 @@ use super::snapshot::Table;
 use super::waiters::{WaiterFields, waiter_fields};
 use crate::units::bytes;
 
-/// The line about the memory of a server; who waits for it is told below.
+/// The line about the memory of a server; its waiters are listed below.
 pub(in crate::commands) fn line(chunks: &ChunkTotals, memory: &MemoryStatus) -> String {
     let mut parts = vec![format!("{} of chunks", bytes(chunks.resident_bytes()))];
     if let Some(limit) = memory.max_bytes {
@@ -25,7 +25,7 @@ pub(in crate::commands) fn line(chunks: &ChunkTotals, memory: &MemoryStatus) -> 
     format!("memory: {}{}{}", parts.join(", "), process.unwrap_or_default(), stuck.unwrap_or_default())
 }
 
-/// The bytes of a table, its bound, and where they are, if that is not in memory and for this table alone.
+/// The bytes of a table, its bound, and where they are, unless they are in memory and belong to this table alone.
 pub(in crate::commands) fn of_table(table: &Table) -> Option<String> {
     let chunks = &table.details.as_ref()?.chunks;
     let mut text = bytes(chunks.encoded_bytes);

@@ -1,4 +1,4 @@
-//! `relive info`: what a server holds, how its limiters stand, and who waits for what.
+//! `relive info`: shows what a server holds, the state of its limiters, and its waiters.
 
 pub(super) mod bar;
 pub(super) mod checkpoints;

@@ -1,8 +1,8 @@
-//! How fast counters grow, from two looks.
+//! The growth rates of counters, from two snapshots.
 
 use super::snapshot::{Snapshot, Table};
 
-/// Growth of a table's counters per second; none where a counter was reset in between.
+/// Growth of a table's counters per second; `None` if a counter was reset in between.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(in crate::commands) struct Rates {
     pub(in crate::commands) inserts_per_s: Option<f64>,

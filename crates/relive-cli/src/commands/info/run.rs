@@ -1,4 +1,4 @@
-//! The command: two looks, or a look for each tick.
+//! The command: two snapshots, or one for each tick.
 
 use clap::Args;
 use std::time::Duration;
@@ -26,13 +26,13 @@ pub(crate) struct Options {
     watch: Option<Duration>,
 }
 
-/// Time between the two looks that rates are computed from.
+/// Time between the two snapshots that rates are computed from.
 const MOMENT: Duration = Duration::from_millis(250);
 
 /// Moves the cursor home and clears a terminal, as `clear` does.
 const CLEAR: &str = "\x1b[H\x1b[2J\x1b[3J";
 
-/// Looks at the server, once or until interrupted.
+/// Shows the server, once or until interrupted.
 pub(crate) async fn run(options: Options) -> Result {
     let client = options.target.connect().await?;
     let mut before = Snapshot::take(&client).await.map_err(|error| options.target.explain(error))?;
@@ -49,7 +49,7 @@ pub(crate) async fn run(options: Options) -> Result {
     }
 }
 
-/// What was told is of the servers that answer.
+/// The output covers only the servers that answer.
 fn expect_all(client: &Client) -> Result {
     let servers = client.servers();
     let is_away = |server: &&ServerState| server.standing == ServerStanding::Away;

@@ -1,4 +1,4 @@
-//! A server at one moment, in as much detail as it gives.
+//! A snapshot of a server, with all the details that it reports.
 
 use std::time::Duration;
 
@@ -16,10 +16,10 @@ pub(in crate::commands) struct Snapshot {
     pub(in crate::commands) tables: Vec<Table>,
 }
 
-/// What the server says about itself.
+/// The server's report about itself.
 #[derive(Debug)]
 pub(in crate::commands) enum Server {
-    /// Ours.
+    /// A Relive server.
     Relive {
         version: String,
         uptime: Duration,
@@ -31,7 +31,7 @@ pub(in crate::commands) enum Server {
         changes: Vec<LoggedChange>,
         checkpoints: Box<CheckpointStatus>,
     },
-    /// One that speaks only dm-reverb's protocol, which has no bytes and no waiters.
+    /// A server with only dm-reverb's protocol, which reports no bytes and no waiters.
     Reverb,
 }
 
@@ -43,7 +43,7 @@ pub(in crate::commands) struct Table {
     pub(in crate::commands) details: Option<Details>,
 }
 
-/// What only Relive's servers know of a table.
+/// The data that only Relive's servers have about a table.
 #[derive(Debug)]
 pub(in crate::commands) struct Details {
     /// Bytes of chunks, each counted for every item that refers to it.
@@ -56,7 +56,7 @@ pub(in crate::commands) struct Details {
 }
 
 impl Snapshot {
-    /// Asks the server, in the protocol that it speaks.
+    /// Queries the server in the protocol that it supports.
     pub(in crate::commands) async fn take(client: &Client) -> Result<Self> {
         match client.status().await {
             Ok(status) => Ok(Self::of_status(status)),

@@ -66,7 +66,7 @@ fn server(address: &str, server: &Server) -> Vec<String> {
     }
 }
 
-/// The newest changes of tables in use, the newest first.
+/// The latest changes of tables in use, newest first.
 fn changes(changes: &[LoggedChange]) -> impl Iterator<Item = String> {
     changes.iter().rev().take(SHOWN_CHANGES).map(|change| {
         let LoggedChange { at, who, table, what, old, new } = change;
@@ -146,13 +146,13 @@ fn limiter(table: &Table) -> String {
     format!("  limiter: {}", parts.join(", "))
 }
 
-/// How many items the table has beyond those that samples need, or how many are missing.
+/// How many items the table has beyond the minimum for samples, or how many are missing.
 pub(in crate::commands) fn beyond_minimum(table: &Table) -> Result<u64, u64> {
     let over = table.info.inserts - table.info.deletes - table.info.config.rate_limiter.min_size_to_sample;
     if over < 0 { Err(over.unsigned_abs()) } else { Ok(over.unsigned_abs()) }
 }
 
-/// The cursor and its bounds, of which there is at least one. A bar is drawn only where the cursor is on it.
+/// The cursor and its bounds, at least one of which exists. A bar is drawn only if the cursor is on it.
 fn cursor(cursor: f64, min: Option<f64>, max: Option<f64>) -> String {
     let at = number(cursor);
     let range = match (min.map(number), max.map(number)) {
@@ -185,12 +185,12 @@ pub(in crate::commands) fn waiters(listed: &[Waiter], not_listed: u64) -> Vec<St
     lines
 }
 
-/// Whether two waiters are told in one line. A writer alone may have hundreds of inserts waiting.
+/// Whether two waiters are combined in one line. A single writer may have hundreds of waiting inserts.
 fn are_alike(a: &Waiter, b: &Waiter) -> bool {
     (a.operation, &a.who, &a.reason) == (b.operation, &b.who, &b.reason)
 }
 
-/// Waiters that are alike, the longest waiting first.
+/// Formats similar waiters, longest wait first.
 fn group(waiters: &[Waiter]) -> String {
     let Some(first) = waiters.first() else { return String::new() };
     let what = operation(first.operation);

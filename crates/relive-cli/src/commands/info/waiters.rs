@@ -1,4 +1,4 @@
-//! Who waits, for people and for programs.
+//! Formats waiters for people and for programs.
 
 use relive_client::{Waiter, WaiterOperation};
 use serde::Serialize;
@@ -26,7 +26,7 @@ pub(super) fn waiter_fields(waiter: &Waiter) -> WaiterFields<'_> {
     }
 }
 
-/// What a waiter wants to do, in a word.
+/// A waiter's operation, in a word.
 pub(super) fn operation(operation: WaiterOperation) -> &'static str {
     match operation {
         WaiterOperation::Insert => "insert",

@@ -1,4 +1,4 @@
-//! Which job is meant, and the way to it.
+//! Finds a job and connects to it.
 
 use std::time::Duration;
 
@@ -35,19 +35,19 @@ pub(super) struct Reach {
 
 /// A job that was found.
 pub(super) struct Found {
-    /// What it is called here.
+    /// Its name on this machine.
     pub(super) name: String,
-    /// What this machine knows of it.
+    /// Its record on this machine.
     pub(super) record: Option<Record>,
     pub(super) client: Client,
     timeout: Duration,
 }
 
 impl Which {
-    /// The job, whose server answers.
+    /// Finds the job and checks that its server answers.
     ///
     /// # Errors
-    /// There is no such job, or it is over; its server does not answer, or does not let this client in.
+    /// The job does not exist or has ended, or its server does not answer or refuses this client.
     pub(super) fn find(&self) -> Result<Found> {
         match self.record()? {
             Some(record) => self.reach.to_job(record),
@@ -55,10 +55,10 @@ impl Which {
         }
     }
 
-    /// What this machine knows of the job; none if an address is given.
+    /// The job's record on this machine; `None` if an address is given.
     ///
     /// # Errors
-    /// There is no such job, or it is over.
+    /// The job does not exist, or has ended.
     pub(super) fn record(&self) -> Result<Option<Record>> {
         let Some(job) = &self.job else { return only().map(Some) };
         match jobs::named(job) {
@@ -81,7 +81,7 @@ impl Which {
     }
 }
 
-/// The only job of this machine.
+/// The only job on this machine.
 fn only() -> Result<Record> {
     let mut running = jobs::all();
     running.retain(|record| !record.process.has_ended());
@@ -96,14 +96,14 @@ fn only() -> Result<Record> {
 }
 
 impl Reach {
-    /// The way to a job of this machine.
+    /// Connects to a job on this machine.
     pub(super) fn to_job(&self, record: Record) -> Result<Found> {
         let (address, token) = (record.job.address.clone(), record.job.token.clone());
         let client = self.client(&address, self.security.clone().or_token(token))?;
         Ok(Found { name: record.job.name.clone(), record: Some(record), client, timeout: self.timeout })
     }
 
-    /// The way to the run at an address.
+    /// Connects to the run at an address.
     pub(super) fn to_address(&self, address: &str) -> Result<Found> {
         let client = self.client(address, self.security.clone())?;
         Ok(Found { name: address.to_owned(), record: None, client, timeout: self.timeout })
@@ -124,7 +124,7 @@ impl Reach {
 }
 
 impl Found {
-    /// Whether its process has ended, as far as that can be seen, or its server does not answer any more.
+    /// Whether its process has verifiably ended, or its server no longer answers.
     pub(super) fn is_gone(&self) -> bool {
         self.record.as_ref().is_some_and(|record| record.process.has_ended())
             || self.client.with_timeout(self.timeout).server_info().is_err()

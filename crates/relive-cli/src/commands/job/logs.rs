@@ -1,4 +1,4 @@
-//! `relive job logs`: what the processes of a run log, in one stream.
+//! `relive job logs`: the logs of a run's processes, in one stream.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use super::plan::{Node, Phase};
 use crate::failure::{Failure, Result};
 use crate::output;
 
-/// Time between two looks: as often as processes write what they log.
+/// Polling interval: as often as processes write their logs.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
 /// Options of `relive job logs`.
@@ -41,10 +41,10 @@ pub(super) fn run(options: &Options) -> Result {
 }
 
 impl Options {
-    /// Prints what comes until the job is over.
+    /// Prints new lines until the job ends.
     fn follow(&self, found: &Found, (mut reader, filter): (LogReader, &Filter)) -> Result {
         loop {
-            // What is logged until the end is there when the end is seen.
+            // All lines up to the end are available when the end is detected.
             let is_over = match found.plan() {
                 Err(_) if found.is_gone() => break,
                 plan => plan?.is_some_and(|(plan, _)| plan.phase == Phase::Over),
@@ -87,7 +87,7 @@ enum Filter {
 
 impl Filter {
     /// # Errors
-    /// Nobody knows such a node.
+    /// The node does not exist.
     fn of(node: Option<&str>, found: &Found, lines: &[LogLine]) -> Result<Filter> {
         let Some(name) = node else { return Ok(Filter::All) };
         let nodes = found.plan()?.map(|(plan, _)| plan.nodes).unwrap_or_default();
@@ -109,7 +109,7 @@ impl Filter {
             Filter::All => true,
             Filter::Host(host) => line.host == *host,
             Filter::Node(node) => {
-                // Others have the numbers of one that is gone.
+                // The worker numbers of a node that is gone now belong to other nodes.
                 if node.places.is_empty() {
                     return line.host == node.host;
                 }

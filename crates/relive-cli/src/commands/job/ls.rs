@@ -1,4 +1,4 @@
-//! `relive job ls`: the jobs of this machine, and those at other addresses.
+//! `relive job ls`: lists the jobs on this machine, and those at other addresses.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -39,7 +39,7 @@ struct Row {
     seconds: Option<u64>,
 }
 
-/// Lists them.
+/// Lists the jobs.
 pub(super) fn run(options: &Options) -> Result {
     let rows: Vec<Row> = if options.at.is_empty() {
         jobs::all().into_iter().map(|record| of_record(record, &options.reach)).collect()
@@ -75,7 +75,7 @@ fn of_address(address: &str, reach: &Reach) -> Result<Row> {
     if row.state.is_empty() { Err(found.no_run()) } else { Ok(row) }
 }
 
-/// A job of this machine. One that has ended without saying so is listed once.
+/// A job on this machine. One that ended without deregistering is listed once.
 fn of_record(record: Record, reach: &Reach) -> Row {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     let job = record.job.clone();
@@ -100,7 +100,7 @@ fn of_record(record: Record, reach: &Reach) -> Row {
     let found = reach.to_job(record);
     let silent = |failure: &Failure| match failure.kind() {
         Some(Kind::Refused) => "refuses the token",
-        // It opens its door a moment after it is listed.
+        // It opens its port a moment after it is listed.
         Some(Kind::Unreachable) if is_here => "starting",
         _ => "does not answer",
     };
@@ -112,7 +112,7 @@ fn of_record(record: Record, reach: &Reach) -> Row {
 }
 
 impl Row {
-    /// Adds what the run tells itself.
+    /// Adds the run's own report.
     fn ask(&mut self, found: &Found) -> Result {
         if let Some((plan, _)) = found.plan()? {
             plan.phase.name().clone_into(&mut self.state);
@@ -158,7 +158,7 @@ impl Row {
 const HEADS: [&str; 9] =
     ["name", "agent", "environment", "state", "steps", "workers", "nodes", "for", "address"];
 
-/// Columns as wide as they need to be.
+/// Formats columns at the necessary width.
 fn table(rows: &[Row]) -> String {
     let mut lines = vec![HEADS.map(str::to_owned)];
     lines.extend(rows.iter().map(Row::cells));

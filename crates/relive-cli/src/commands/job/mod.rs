@@ -1,4 +1,4 @@
-//! `relive job`: runs at work, as they are seen from outside.
+//! `relive job`: observes and ends runs from outside.
 
 mod find;
 mod logs;

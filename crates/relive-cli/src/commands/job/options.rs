@@ -1,4 +1,4 @@
-//! Which of `relive job`'s commands is meant.
+//! The subcommands of `relive job`.
 
 use clap::{Args, Subcommand};
 

@@ -1,4 +1,4 @@
-//! What a run tells of itself, as [`relive_rl::run::look`] gives it.
+//! A run's report about itself, as [`relive_rl::run::look`] returns it.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use serde::Deserialize;
 use super::find::Found;
 use crate::failure::{Failure, Kind, Result};
 
-/// A run at work.
+/// A run in progress.
 #[derive(Debug, Deserialize)]
 pub(super) struct Plan {
     pub(super) agent: String,
@@ -23,12 +23,12 @@ pub(super) struct Plan {
     pub(super) operators: Vec<Operator>,
     pub(super) workers: Vec<Worker>,
     pub(super) workers_in_all: usize,
-    /// Of a run that has node agents.
+    /// Set for a run with nodes.
     #[serde(default)]
     pub(super) nodes: Vec<Node>,
 }
 
-/// How it stands with a run.
+/// The phase of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Phase {
@@ -87,9 +87,9 @@ pub(super) struct Node {
     pub(super) name: String,
     pub(super) host: String,
     pub(super) state: String,
-    /// Workers that run.
+    /// The number of running workers.
     pub(super) workers: Option<u64>,
-    /// The numbers that its workers have.
+    /// The numbers of its workers.
     pub(super) places: Vec<u64>,
     pub(super) restarts: u64,
     pub(super) env_steps: u64,
@@ -98,7 +98,7 @@ pub(super) struct Node {
 }
 
 impl Found {
-    /// What the run tells, and the text that it is read from; none if the server has no run that tells.
+    /// The run's report and its source text; `None` if the server has no run that reports.
     pub(super) fn plan(&self) -> Result<Option<(Plan, String)>> {
         let Some(text) = look(&self.client)? else { return Ok(None) };
         let plan = serde_json::from_str(&text);
@@ -111,7 +111,7 @@ impl Found {
         Ok(Some((plan?, text)))
     }
 
-    /// The error of a server that has no run.
+    /// The error for a server without a run.
     pub(super) fn no_run(&self) -> Failure {
         let text = "has no run of an agent; a run tells of itself a second after it has begun, where it is on processes or has --http";
         Failure::text(Kind::Runtime, format!("{} {text}", self.name))

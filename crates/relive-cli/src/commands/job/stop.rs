@@ -11,10 +11,10 @@ use crate::failure::{Failure, Kind, Result};
 use crate::output;
 use crate::units::parse_seconds;
 
-/// Time between two looks whether the run has ended.
+/// Interval between checks whether the run has ended.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// How long the system may take to end a process that is killed.
+/// How long the system may take to end a killed process.
 const KILLED_WITHIN: Duration = Duration::from_secs(10);
 
 /// Options of `relive job stop`.
@@ -30,12 +30,12 @@ pub(super) struct Options {
     now: bool,
 }
 
-/// Ends it.
+/// Ends the run.
 pub(super) fn run(options: &Options) -> Result {
     if options.now { kill(&options.which) } else { end(options) }
 }
 
-/// Tells the run to end in order, and waits for that.
+/// Tells the run to end in order, and waits for it.
 fn end(options: &Options) -> Result {
     let found = options.which.find()?;
     let (plan, _) = found.plan()?.ok_or_else(|| found.no_run())?;
@@ -68,21 +68,22 @@ fn late(name: &str, within: Duration) -> Failure {
     Failure::text(Kind::Timeout, text)
 }
 
-/// Whether the driver that was told has ended: its process where that can be seen, otherwise what its server says.
+/// Whether the notified driver has ended: according to its process if that is visible, otherwise according to its
+/// server.
 fn has_ended(found: &Found, told: &Plan) -> Result<bool> {
     if let Some(record) = found.record.as_ref().filter(|record| record.process.is_here()) {
         return Ok(record.process.has_ended());
     }
     match found.plan() {
         Ok(Some((plan, _))) => Ok(plan.phase != Phase::Running || plan.driver != told.driver),
-        // It took its tables with it, or has no time to answer.
+        // The run ended with its tables, or has no time to answer.
         Ok(None) => Ok(found.is_gone()),
         Err(_) if found.is_gone() => Ok(true),
         Err(failure) => Err(failure),
     }
 }
 
-/// Kills the process of a job of this machine. Its workers end with it.
+/// Kills the process of a job on this machine. Its workers end with it.
 fn kill(which: &Which) -> Result {
     let far = |whose: &str| {
         Failure::usage(format!(

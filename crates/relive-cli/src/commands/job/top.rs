@@ -1,4 +1,4 @@
-//! `relive job top`: a run at work, operator by operator, worker by worker.
+//! `relive job top`: a live view of a run, by operator and by worker.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use crate::failure::Result;
 use crate::output;
 use crate::units::{bytes, parse_seconds};
 
-/// Workers that are shown one by one.
+/// Workers that are shown individually.
 const MAX_WORKERS: usize = 40;
 
 /// Options of `relive job top`.
@@ -31,7 +31,7 @@ pub(super) struct Options {
     json: bool,
 }
 
-/// Shows the run until it is over, or Ctrl-C.
+/// Shows the run until it ends, or until Ctrl-C.
 pub(super) fn run(options: &Options) -> Result {
     let found = options.which.find()?;
     let mut before = Before::default();
@@ -49,7 +49,7 @@ pub(super) fn run(options: &Options) -> Result {
             output::line(&text)?;
         } else {
             if !options.once && output::stdout_is_terminal() {
-                // Begins at the top of an empty screen.
+                // Starts at the top of an empty screen.
                 output::line("\u{1b}[2J\u{1b}[H")?;
             }
             output::line(before.view(&plan).trim_end())?;
@@ -62,7 +62,7 @@ pub(super) fn run(options: &Options) -> Result {
 }
 
 impl Phase {
-    /// What is to be said beside its figures.
+    /// A note on its figures.
     fn told(self) -> &'static str {
         match self {
             Phase::Running => "",
@@ -72,7 +72,7 @@ impl Phase {
     }
 }
 
-/// What was seen last, for rates.
+/// The previous snapshot, for rates.
 #[derive(Default)]
 struct Before {
     at: Option<Instant>,
@@ -141,7 +141,7 @@ fn workers(shown: &Plan) -> String {
     if more > 0 { text + &format!("and {more} more workers\n") } else { text }
 }
 
-/// Where they are, if the run knows.
+/// The nodes, if the run reports them.
 fn nodes(shown: &Plan) -> String {
     if shown.nodes.is_empty() {
         return String::new();

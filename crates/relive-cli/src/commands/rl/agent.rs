@@ -1,4 +1,4 @@
-//! Agents by their names, with their settings.
+//! Agents by name, with their settings.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use relive_rl::{Agent, SavedPolicy};
 
 use crate::failure::{Failure, Kind, Result};
 
-/// The agents that a command line may name, each with what it is.
+/// The agents that a command line may name, each with a description.
 pub(super) fn agents() -> impl TypedValueParser<Value = &'static str> {
     let values = NAMES.iter().map(|name| {
         let value = PossibleValue::new(*name);
@@ -76,14 +76,14 @@ impl SettingOptions {
             .map_err(|error| Failure::text(Kind::Runtime, error))?;
         for (whose, changes) in self.changes()? {
             let told = |error: relive_rl::RlError| Failure::usage(format!("{whose}: {error}"));
-            // Alone, for an error that names it.
+            // Each alone, so that the error names it.
             of_json(&json(&changes)?).map_err(told)?;
             merge(&mut settings, changes);
         }
         Ok(of_json(&json(&settings)?)?)
     }
 
-    /// What is to be changed, and the option that says so.
+    /// The changed settings, each with the option that sets it.
     fn changes(&self) -> Result<Vec<(String, toml::Table)>> {
         let mut changes = Vec::new();
         if let Some(path) = &self.config {
@@ -92,7 +92,7 @@ impl SettingOptions {
         for (key, value) in &self.set {
             let whose = format!("--set {key}={value}");
             let changed = setting(key, value);
-            // JSON, by which agents are made, has neither NaN nor infinity: it would be as if nothing was set.
+            // Agents are created from JSON, which has neither NaN nor infinity: such a value would count as not set.
             if changed.values().any(|value| value.as_float().is_some_and(|value| !value.is_finite())) {
                 return Err(Failure::usage(format!("{whose}: it must be a finite number")));
             }
@@ -102,7 +102,7 @@ impl SettingOptions {
     }
 }
 
-/// Writes what a run has learned to where it was asked for.
+/// Writes the trained policy to the requested file.
 pub(super) fn save_policy(agent: &dyn Agent, trained: &Trained, path: &Path) -> Result {
     let saved = SavedPolicy::of(agent, trained).and_then(|policy| policy.save(path));
     saved.map_err(|error| Failure::from(error).of("--policy"))
@@ -114,14 +114,14 @@ fn read(path: &Path) -> Result<toml::Table> {
     toml::from_str(&text).map_err(|error| Failure::usage(format!("{}: {}", path.display(), error.message())))
 }
 
-/// A setting as TOML has it; what is no value there, as in loss=categorical, is a text.
+/// Parses a setting as a TOML value; a value that is not TOML, as in loss=categorical, is a text.
 fn setting(key: &str, value: &str) -> toml::Table {
     let parsed = toml::from_str::<toml::Table>(&format!("value = {value}")).ok();
-    // With a line of its own behind it there would be more than a value.
+    // A value with a line break in it would contain more than a value.
     let parsed = parsed.filter(|table| table.len() == 1).and_then(|mut table| table.remove("value"));
     let parsed = parsed.filter(|value| !value.is_datetime());
     let value = parsed.unwrap_or_else(|| toml::Value::String(value.to_owned()));
-    // A setting of a group has its name behind a dot, as in demonstrations.ratio.
+    // A setting of a group is written with a dot, as in demonstrations.ratio.
     match key.split_once('.') {
         Some((group, name)) => toml::Table::from_iter([(group.to_owned(), setting_of(name, value))]),
         None => toml::Table::from_iter([(key.to_owned(), value)]),
@@ -132,7 +132,7 @@ fn setting_of(name: &str, value: toml::Value) -> toml::Value {
     toml::Value::Table(toml::Table::from_iter([(name.to_owned(), value)]))
 }
 
-/// Puts settings in the place of others; of groups of settings those that are given.
+/// Replaces settings; of groups, only the given settings.
 fn merge(all: &mut toml::Table, given: toml::Table) {
     for (name, value) in given {
         match (all.get_mut(&name), value) {
@@ -153,7 +153,7 @@ fn json(settings: &toml::Table) -> Result<serde_json::Value> {
     serde_json::to_value(settings).map_err(|error| Failure::text(Kind::Runtime, error))
 }
 
-/// TOML knows no null: what is not set is left out.
+/// TOML has no null: unset values are omitted.
 fn strip_nulls(mut settings: serde_json::Value) -> serde_json::Value {
     if let Some(fields) = settings.as_object_mut() {
         fields.retain(|_, value| !value.is_null());

@@ -1,4 +1,4 @@
-//! `relive rl agents`: which agents there are.
+//! `relive rl agents`: lists the agents.
 
 use clap::Args;
 use relive_agents::{About, NAMES, about};
@@ -53,7 +53,7 @@ pub(crate) fn run(options: &Options) -> Result {
     Ok(())
 }
 
-/// One setting a line, as `--config` takes them.
+/// One setting per line, as `--config` accepts them.
 fn settings(agent: &str, environment: &str, is_json: bool) -> Result {
     let preset = relive_agents::preset(agent, environment)?;
     if is_json {

@@ -1,4 +1,4 @@
-//! A run's own tables, served to the workers of the run and to the dashboard.
+//! Serves a run's own tables to its workers and to the dashboard.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -11,19 +11,19 @@ use relive_server::{HttpServer, Monitor, ServerOptions};
 use crate::failure::Result;
 use crate::output;
 
-/// Serves a run's tables, and shows them if there is a dashboard, for as long as it lives.
+/// Serves a run's tables, and the dashboard if there is one, while it lives.
 pub(super) struct Board {
     http: Option<HttpServer>,
     _background: Background,
     serve: Serve,
     address: SocketAddr,
-    /// The token that gives access to the tables, if not everybody has it.
+    /// The token for access to the tables, if it is required.
     token: Option<String>,
 }
 
 impl Board {
-    /// A dashboard at `http`, if there is to be one, and tables at `listen`, for whoever shows `token`. Those of a
-    /// run that makes them anew with each checkpoint are on another port each time.
+    /// Starts a dashboard at `http`, if requested, and serves tables at `listen` to clients with `token`. A run that
+    /// recreates its tables with each checkpoint uses a new port each time.
     pub(super) fn start(
         http: Option<SocketAddr>,
         listen: Option<SocketAddr>,
@@ -42,12 +42,12 @@ impl Board {
         Ok(Board { http, _background: background, serve, address, token })
     }
 
-    /// Where the tables are served.
+    /// The address of the tables.
     pub(super) fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Where the tables are served, for processes of this machine.
+    /// The address of the tables for processes on this machine.
     pub(super) fn near_address(&self) -> SocketAddr {
         match self.address {
             address if address.ip().is_unspecified() => {
@@ -57,24 +57,24 @@ impl Board {
         }
     }
 
-    /// Where the dashboard is, if there is one.
+    /// The address of the dashboard, if there is one.
     pub(super) fn http(&self) -> Option<SocketAddr> {
         self.http.as_ref().map(HttpServer::address)
     }
 
-    /// What workers must show.
+    /// The token that workers must send.
     pub(super) fn token(&self) -> Option<&str> {
         self.token.as_deref()
     }
 
-    /// Says where the dashboard is.
+    /// Logs the address of the dashboard.
     pub(super) fn announce(&self) {
         if let Some(http) = &self.http {
             output::complain(&format!("dashboard at http://{}/", http.address()));
         }
     }
 
-    /// Serves the tables that it is shown.
+    /// Serves the tables that it is called with.
     pub(super) fn watch(&self) -> Watch {
         let serve = Arc::clone(&self.serve);
         Watch::new(move |engine| serve(engine))

@@ -1,4 +1,4 @@
-//! bsuite's log of the environment that is trained in.
+//! bsuite's log of the training environment.
 
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -7,8 +7,8 @@ use relive_env::{Action, EnvError, Environment, EnvironmentSpec, TimeStep, ViewM
 
 type Log = (BsuiteId, Vec<LogRow>);
 
-/// Where the log of the environment that is trained in is kept: the first one that is made has its seed, to be asked
-/// for its spec. Those of evaluations and demonstrations have others.
+/// Holds the log of the training environment. Its seed is that of the first environment created, which only provides
+/// the spec. Environments of evaluations and demonstrations have other seeds.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Kept {
     seed: Arc<OnceLock<u64>>,
@@ -16,21 +16,21 @@ pub(super) struct Kept {
 }
 
 impl Kept {
-    /// An environment that may be the one that is trained in.
+    /// An environment that may be the training environment.
     pub(super) fn watch(&self, id: BsuiteId, seed: u64) -> Result<Watched, EnvError> {
         let is_kept = *self.seed.get_or_init(|| seed) == seed;
         let environment = Logged::new(id.load(u32::try_from(seed).unwrap_or(u32::MAX))?);
         Ok(Watched { id, environment, kept: self.clone(), is_kept })
     }
 
-    /// The file's name, and what is to be in it.
+    /// The file's name and contents.
     pub(super) fn csv(&self) -> Option<(String, String)> {
         let log = self.log.lock().ok()?;
         log.as_ref().map(|(id, rows)| (id.csv_file_name(), bsuite::write_csv(rows)))
     }
 }
 
-/// An environment of bsuite whose log is kept beyond its life.
+/// A bsuite environment whose log outlives it.
 pub(super) struct Watched {
     id: BsuiteId,
     environment: Logged<Box<dyn BsuiteEnvironment>>,
@@ -65,7 +65,7 @@ impl Environment for Watched {
 }
 
 impl Drop for Watched {
-    /// Keeps the log as it is in the end: a search goes on from where the environment is, and back.
+    /// Keeps the final log: a search continues from the environment's state, and returns to it.
     fn drop(&mut self) {
         if self.is_kept
             && !self.environment.rows().is_empty()

@@ -1,4 +1,4 @@
-//! What a run came to, for people and for programs.
+//! The results of a run, for people and for programs.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::failure::{Failure, Kind, Result};
 
-/// Episodes that the mean of `--until` is over.
+/// The number of episodes in the mean for `--until`.
 pub(super) const UNTIL_EPISODES: usize = 20;
 
 /// The final figures of a run.
@@ -20,15 +20,15 @@ pub(super) struct Figures {
     /// The mean return of the last evaluation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) evaluator_return: Option<f64>,
-    /// Where that lies between a random policy's mean return, 0, and an expert's, 100.
+    /// That return on a scale from a random policy's mean return, 0, to an expert's, 100.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) normalized_score: Option<f64>,
-    /// Steps after which the mean return was what `--until` says.
+    /// The number of steps after which the mean return reached `--until`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) until_env_steps: Option<u64>,
 }
 
-/// Looks at a run's reports for what its figures need, and ends it where it is to be ended.
+/// Collects a run's figures from its reports, and ends the run when its goal is reached.
 #[derive(Debug)]
 pub(super) struct Watcher {
     until: Option<f64>,
@@ -63,7 +63,7 @@ impl Watcher {
                 }
             }
             Report::Evaluator(episode) => {
-                // A run that learns from data makes no steps in the environment.
+                // A run that learns from data takes no steps in the environment.
                 let moment = (episode.env_steps, episode.learner_steps);
                 if self.evaluations.0 != moment {
                     self.evaluations = (moment, Vec::new());
@@ -96,8 +96,7 @@ fn mean(values: impl ExactSizeIterator<Item = f64>) -> f64 {
     values.sum::<f64>() / count
 }
 
-/// The parts of a run's work by the time that they took, those that took most first, as `learn 3.1 s`; nothing of
-/// those below a percent.
+/// The parts of a run's work by their time, longest first, as in `learn 3.1 s`; omits those below a percent.
 pub(in crate::commands) fn parts(seconds: &BTreeMap<String, f64>) -> String {
     let least = seconds.values().sum::<f64>() / 100.0;
     let mut parts: Vec<_> = seconds.iter().filter(|(_, seconds)| **seconds >= least).collect();
@@ -107,19 +106,19 @@ pub(in crate::commands) fn parts(seconds: &BTreeMap<String, f64>) -> String {
 }
 
 impl Figures {
-    /// With the score of the newest evaluation, if there was one and it is known what others reach.
+    /// Adds the score of the newest evaluation, if there was one and reference scores are known.
     #[must_use]
     pub(super) fn scored(self, scores: Option<ReferenceScores>) -> Figures {
         let score = self.evaluator_return.zip(scores);
         Figures { normalized_score: score.map(|(reached, scores)| scores.normalized(reached)), ..self }
     }
 
-    /// Whether the run has learned without acting: it has no episodes but those of evaluations.
+    /// Whether the run has learned without acting: it has only episodes of evaluations.
     pub(super) fn is_from_data(&self) -> bool {
         self.summary.env_steps == 0 && self.summary.learner_steps > 0
     }
 
-    /// The mean return that it has come to; none if no episode has come to its end.
+    /// The final mean return; `None` if no episode has ended.
     pub(super) fn episode_return(&self) -> Option<f64> {
         if self.is_from_data() {
             return self.evaluator_return;

@@ -1,4 +1,4 @@
-//! `relive rl launch`: what starts a run on several machines.
+//! `relive rl launch`: writes the files that start a run on several machines.
 
 use std::ffi::OsString;
 use std::fs::{self, OpenOptions};
@@ -18,7 +18,7 @@ use crate::failure::{Failure, Result, what_is_wrong};
 use crate::output;
 use crate::units::parse_bytes;
 
-/// How long workers wait for the run, which an engine may start later than them.
+/// How long workers wait for the run, which a cluster may start later than them.
 const PATIENCE: &str = "600";
 
 /// Options of `relive rl launch`.
@@ -84,10 +84,10 @@ enum Engine {
     Kubernetes,
 }
 
-/// Writes what starts the run, and says how.
+/// Writes the files, and prints how to use them.
 pub(crate) fn run(options: &Options) -> Result {
     options.expect_train()?;
-    // None of these launchers runs anything itself.
+    // None of these launchers runs a process itself.
     if let Launched::Written(written) = options.launcher().start(&options.job()?).map_err(Failure::usage)? {
         tell(&written, &options.out)?;
     }
@@ -96,7 +96,7 @@ pub(crate) fn run(options: &Options) -> Result {
 
 impl Options {
     /// # Errors
-    /// `relive rl train` would refuse its options, agent or environment, or they say where its workers are.
+    /// Fails if `relive rl train` would refuse its options, agent or environment, or if they set where its workers are.
     fn expect_train(&self) -> Result {
         let line = std::iter::once(OsString::from("relive rl train")).chain(self.train.iter().cloned());
         let parsed = TrainLine::try_parse_from(line).map_err(|error| {
@@ -120,7 +120,7 @@ impl Options {
         }
     }
 
-    /// The process that learns, and its workers.
+    /// The learning process and its workers.
     fn job(&self) -> Result<Job> {
         let given = self.train.iter().map(|word| match word.to_str() {
             Some(word) => Ok(Word::from(word)),
@@ -132,7 +132,7 @@ impl Options {
         let learner = ["--on", "processes", "--no-spawn", "--actors", &actors, "--listen", &listen];
         let learner = words(["relive", "rl", "train"]).chain(given).chain(words(learner));
         let join = match &self.host {
-            // An address of IPv6 has colons of its own.
+            // An IPv6 address contains colons itself.
             Some(host) if host.parse::<Ipv6Addr>().is_ok() => Word::Text(format!("[{host}]:{port}")),
             Some(host) => Word::Text(format!("{host}:{port}")),
             None => Word::HostOf("learner".to_owned(), format!(":{port}")),
@@ -151,7 +151,7 @@ fn words<const N: usize>(words: [&str; N]) -> impl Iterator<Item = Word> {
     words.map(Word::from).into_iter()
 }
 
-/// Writes the files, and prints what starts the job, shows it and ends it.
+/// Writes the files, and prints how to start, inspect and end the job.
 fn tell(written: &Written, folder: &Path) -> Result {
     for file in &written.files {
         write(file, folder)?;
@@ -174,7 +174,7 @@ fn tell(written: &Written, folder: &Path) -> Result {
     Ok(())
 }
 
-/// Files of a job before, which may run, stay.
+/// Keeps the files of an earlier job, which may be running.
 fn write(file: &File, folder: &Path) -> Result {
     let path = folder.join(&file.name);
     let refused = |error: io::Error| {

@@ -1,4 +1,4 @@
-//! `relive rl learner`: learns along with a run that has several learners.
+//! `relive rl learner`: one of several learners of a run.
 
 use clap::Args;
 use relive_rl::learners::{Follower, learn};
@@ -26,7 +26,7 @@ pub(crate) struct Options {
     reach: Reach,
 }
 
-/// Learns until the run is over.
+/// Learns until the run ends.
 pub(crate) fn run(options: &Options) -> Result {
     if options.supervised {
         end_with_input();

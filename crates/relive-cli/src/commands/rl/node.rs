@@ -1,4 +1,4 @@
-//! `relive rl node`: several workers for a run that learns elsewhere, and its weights for other nodes.
+//! `relive rl node`: runs several workers of a remote run, and passes its weights on to other nodes.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -23,7 +23,7 @@ use crate::failure::{Failure, Kind, Result};
 use crate::output;
 use crate::signals;
 
-/// Longest name of a node.
+/// Maximum length of a node's name.
 const MAX_NAME: usize = 63;
 
 /// Options of `relive rl node`.
@@ -54,7 +54,7 @@ fn name(text: &str) -> std::result::Result<String, String> {
     Err(format!("a name has 1 to {MAX_NAME} letters, digits, and - _ ."))
 }
 
-/// Acts until the run is over.
+/// Acts until the run ends.
 pub(crate) fn run(options: &Options) -> Result {
     let stop = Stop::new();
     let told = stop.clone();
@@ -91,14 +91,14 @@ pub(crate) fn run(options: &Options) -> Result {
     Ok(())
 }
 
-/// The address by which this machine reaches the run.
+/// The address of this machine on the route to the run.
 fn reached_by(join: &str) -> IpAddr {
     let authority = join.split_once("://").map_or(join, |(_, authority)| authority);
     let local = TcpStream::connect(authority).and_then(|socket| socket.local_addr());
     local.map_or(IpAddr::V4(Ipv4Addr::LOCALHOST), |address| address.ip())
 }
 
-/// The name of this machine, as far as it has letters that names may have.
+/// The name of this machine, restricted to characters that names may have.
 fn own_host() -> String {
     let name: String = host_name().chars().filter(|letter| name_letter(*letter)).take(MAX_NAME).collect();
     if name.is_empty() { "node".to_owned() } else { name }
@@ -108,9 +108,9 @@ fn name_letter(letter: char) -> bool {
     letter.is_ascii_alphanumeric() || "-_.".contains(letter)
 }
 
-/// The workers of this node, each of which is a job of its own: their numbers are whatever the driver says.
+/// The workers of this node, each of which is a job of its own, since the driver assigns their numbers.
 struct Workers {
-    /// What each is started by, without its number.
+    /// The command that starts each of them, without its number.
     command: Vec<OsString>,
     running: BTreeMap<u32, Worker>,
     restarts: u64,
@@ -143,7 +143,7 @@ impl Workers {
         Processes.run(&job).map_err(|error| error.to_string())
     }
 
-    /// Ends all workers, who get time to end by themselves.
+    /// Ends all workers, and gives them time to end by themselves.
     fn end(&mut self) {
         std::thread::scope(|threads| {
             for worker in self.running.values_mut() {
@@ -153,7 +153,7 @@ impl Workers {
         self.running.clear();
     }
 
-    /// Notes what has happened to the worker of a number.
+    /// Records an event of the worker with a number.
     fn note(&mut self, number: u32, event: &Event) -> relive_rl::Result<()> {
         let Some(worker) = self.running.get_mut(&number) else { return Ok(()) };
         worker.runs = matches!(event.what, What::Started(_));
@@ -173,7 +173,7 @@ impl Workers {
 
 impl NodeWorkers for Workers {
     fn hold(&mut self, numbers: &[u32]) -> relive_rl::Result<()> {
-        // Somebody else has the numbers of those that go: they get no time.
+        // Another node has the numbers of the removed workers, so they get no time.
         self.running.retain(|number, _| numbers.contains(number));
         for number in numbers {
             if !self.running.contains_key(number) {

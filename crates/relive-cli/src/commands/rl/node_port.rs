@@ -1,4 +1,4 @@
-//! Where a node serves its weights: to its own workers, and to other nodes.
+//! The ports at which a node serves its weights: to its own workers, and to other nodes.
 
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -10,18 +10,18 @@ use relive_server::access::Role;
 use crate::failure::{Failure, Result};
 use crate::security::ClientSecurity;
 
-/// Serves a node's weights for as long as it lives.
+/// Serves a node's weights while it lives.
 pub(super) struct NodePort {
     _background: Background,
     near: String,
-    /// By which other nodes reach it.
+    /// The address for other nodes.
     far: Option<SocketAddr>,
     has_tls: bool,
 }
 
 impl NodePort {
-    /// Serves at `listen` for other nodes, with the run's token and this node's certificate, and at a port of this
-    /// machine for its workers. A run with TLS has other nodes only where this one has a certificate.
+    /// Serves at `listen` for other nodes, with the run's token and this node's certificate, and at a local port for
+    /// its workers. In a run with TLS, other nodes are served only if this one has a certificate.
     pub(super) fn start(listen: SocketAddr, engine: &Engine, security: &ClientSecurity) -> Result<NodePort> {
         let (background, token) = (Background::new()?, security.token()?);
         let guarded = |endpoint: Endpoint| match &token {
@@ -32,7 +32,7 @@ impl NodePort {
         let is_open = has_tls || !security.has_tls();
         let mut bound = background.bind(guarded(Endpoint::new(":0")))?;
         let near = bound.address();
-        // One port serves both where they ask for the same.
+        // One port serves both if their requirements are the same.
         let is_same = !has_tls && listen == SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         let mut far = is_open.then_some(near);
         if is_open && !is_same {
@@ -48,12 +48,12 @@ impl NodePort {
         Ok(NodePort { _background: background, near: format!("http://{near}"), far, has_tls })
     }
 
-    /// Where this node's workers take weights.
+    /// The address at which this node's workers receive weights.
     pub(super) fn near(&self) -> &str {
         &self.near
     }
 
-    /// Where other nodes do, if they can.
+    /// The address for other nodes, if they can connect.
     pub(super) fn address(&self) -> Option<String> {
         let scheme = if self.has_tls { "https://" } else { "" };
         self.far.map(|address| format!("{scheme}{address}"))

@@ -1,4 +1,4 @@
-//! Which of `relive rl`'s commands is meant.
+//! The subcommands of `relive rl`.
 
 use clap::{Args, Subcommand};
 

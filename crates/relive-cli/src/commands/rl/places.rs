@@ -1,4 +1,4 @@
-//! Whether what is written in the end has a place: a run may be long.
+//! Checks that the final outputs can be written, before a run that may be long.
 
 use std::fmt::Display;
 use std::fs::OpenOptions;
@@ -9,7 +9,7 @@ use relive_rl::SavedPolicy;
 
 use crate::failure::{Failure, Result};
 
-/// Whether a file can be written at a path, as far as that is known before; the run makes some folders itself.
+/// Checks that a file can be written at a path, as far as possible in advance; the run creates some folders itself.
 pub(super) fn expect_file(option: &str, path: &Path, made: &[&Path]) -> Result {
     if path.is_dir() {
         return Err(refused(option, path, &"it is a folder; give the name of a file"));
@@ -21,7 +21,7 @@ pub(super) fn expect_file(option: &str, path: &Path, made: &[&Path]) -> Result {
     }
 }
 
-/// The same of a policy, which is written by way of a file beside it.
+/// The same for a policy, which is first written to a temporary file beside it.
 pub(super) fn expect_policy(option: &str, path: &Path) -> Result {
     match missing_folder(path) {
         None => SavedPolicy::expect_place(path).map_err(|error| Failure::usage(error).of(option)),
@@ -29,7 +29,7 @@ pub(super) fn expect_policy(option: &str, path: &Path) -> Result {
     }
 }
 
-/// Makes a folder if it is not there, in which files can be written.
+/// Creates a folder if necessary, and checks that files can be written there.
 pub(super) fn expect_folder(option: &str, path: &Path) -> Result {
     let probe = path.join(".relive");
     std::fs::create_dir_all(path)
@@ -37,15 +37,15 @@ pub(super) fn expect_folder(option: &str, path: &Path) -> Result {
         .map_err(|error| refused(option, path, &error))
 }
 
-/// The folder of a file, where it is not there.
+/// The folder of a file, if it does not exist.
 fn missing_folder(path: &Path) -> Option<&Path> {
     path.parent().filter(|folder| !folder.as_os_str().is_empty() && !folder.is_dir())
 }
 
-/// Opens a file to be written and leaves everything as it was.
+/// Opens a file for writing without changing anything.
 fn expect_writable(path: &Path) -> io::Result<()> {
     if std::fs::metadata(path).is_ok_and(|metadata| !metadata.is_file()) {
-        // A pipe would wait for its reader.
+        // Opening a pipe would wait for its reader.
         return Ok(());
     }
     let is_new = !path.exists();

@@ -1,4 +1,4 @@
-//! `relive rl plan`: how fast a run would be on a cluster, and what would hold it up.
+//! `relive rl plan`: predicts the speed of a run on a cluster, and its bottleneck.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::output;
 use crate::signals;
 use crate::units::{bytes, count, parse_bytes, parse_seconds};
 
-/// Bytes a second of a network of 10 Gbit/s.
+/// Bytes per second of a 10 Gbit/s network.
 const NETWORK: &str = "1250000000";
 
 /// Options of `relive rl plan`.
@@ -58,7 +58,7 @@ pub(crate) struct Options {
     json: bool,
 }
 
-/// Measures or reads the costs, and says what follows from them.
+/// Measures or reads the costs, and prints the prediction.
 pub(crate) fn run(options: &Options) -> Result {
     let name = options.agent.name();
     if about(name).is_some_and(|about| !about.acts()) {

@@ -1,4 +1,4 @@
-//! Where the workers of a run are: `--on` of `relive rl train`.
+//! The placement of a run's workers: `--on` of `relive rl train`.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -73,18 +73,18 @@ pub(super) struct Reach {
 }
 
 impl Reach {
-    /// What is shown to the server.
+    /// The credentials for the server.
     pub(super) fn security(&self) -> &ClientSecurity {
         &self.security
     }
 
-    /// A client of a server that may be gone already, such as a node's.
+    /// A client of a server that may already be gone, such as a node's.
     pub(super) fn connect(&self, address: &str) -> Result<Client> {
         let options = self.security.apply(ClientOptions::default())?;
         Client::connect_with(address, options).map_err(Failure::from)
     }
 
-    /// A client of this worker's node, which it reaches on this machine and without TLS.
+    /// A client of this worker's node, which is on this machine and needs no TLS.
     pub(super) fn near(&self, address: &str) -> Result<Client> {
         let options = ClientOptions::default();
         let options = match self.security.token()? {
@@ -94,7 +94,7 @@ impl Reach {
         Client::connect_with(address, options).map_err(Failure::from)
     }
 
-    /// A client of the server at an address, once it is there; errors name the option that the address is from.
+    /// A client of the server at an address, once it is available; errors name the option with the address.
     pub(super) fn client(&self, address: &str, option: &str) -> Result<Client> {
         reach(&Target {
             address: address.to_owned(),
@@ -108,7 +108,7 @@ impl Reach {
 }
 
 impl Executor {
-    /// Workers beside the thread that learns.
+    /// The number of workers, besides the learning thread.
     pub(super) fn actors(&self) -> usize {
         let default = match self.on {
             Some(On::Threads | On::Processes | On::Ray) => 2,
@@ -118,17 +118,17 @@ impl Executor {
         self.actors.map_or(default, usize::from)
     }
 
-    /// How many learners the run has.
+    /// The number of the run's learners.
     pub(super) fn learners(&self) -> u32 {
         self.learners.unwrap_or(1)
     }
 
-    /// Whether there are other learners than the run's own process.
+    /// Whether other processes learn as well.
     fn has_learners(&self) -> bool {
         self.learners() > 1
     }
 
-    /// Whether nothing is said about where the workers are.
+    /// Whether no option sets where the workers are.
     pub(super) fn is_default(&self) -> bool {
         let Executor { on, actors, learners, listen, server, no_spawn, reach } = self;
         reach.security.arguments().is_empty()
@@ -140,13 +140,13 @@ impl Executor {
             && !no_spawn
     }
 
-    /// Where the run's tables are on a server that is there already, and the token that is shown to it.
+    /// The address of the run's tables on an existing server, and the token for it.
     pub(super) fn server(&self) -> Result<Option<(String, Option<String>)>> {
         let Some(server) = &self.server else { return Ok(None) };
         Ok(Some((server.clone(), self.reach.security.token()?)))
     }
 
-    /// Whether the run's tables are on a server that is there already.
+    /// Whether the run's tables are on an existing server.
     pub(super) fn has_server(&self) -> bool {
         self.server.is_some()
     }
@@ -157,7 +157,7 @@ impl Executor {
     }
 
     /// # Errors
-    /// Options that do not go together.
+    /// Checks for options that exclude each other.
     pub(super) fn validate(&self) -> Result {
         let told = |text: &str| Err(Failure::usage(text.to_owned()));
         match (self.on, self.actors()) {
@@ -196,7 +196,7 @@ impl Executor {
         }
     }
 
-    /// The way to a dashboard at `http`, if there is to be one, and to the run's own tables, if others need them.
+    /// The dashboard at `http`, if requested, and the server of the run's own tables, if other processes need them.
     pub(super) fn board(&self, http: Option<SocketAddr>) -> Result<Option<Board>> {
         let serves = (self.is_apart() || self.has_learners()) && self.server.is_none();
         if http.is_some() && self.actors() == 0 {
@@ -231,7 +231,7 @@ impl Executor {
         Ok(Some(board))
     }
 
-    /// What makes the actors of a run processes, if they are to be.
+    /// The settings of the actors' processes, if the actors are processes.
     pub(super) fn processes(&self) -> Result<Option<Processes>> {
         if !self.is_apart() {
             return Ok(None);
@@ -240,7 +240,7 @@ impl Executor {
         Ok(Some(Processes { server, by_nodes: self.no_spawn }))
     }
 
-    /// Starts the workers and learners that are to be started by this process.
+    /// Starts the workers and learners that this process must start.
     pub(super) fn supervisor(&self, board: Option<&Board>) -> Result<Option<Supervisor>> {
         let has_workers = self.is_apart() && !self.no_spawn;
         if !has_workers && !self.has_learners() {
@@ -264,7 +264,7 @@ impl Executor {
             Some(On::Ray) => ray::job(self.actors(), &address, token),
             _ => supervisor::job(self.actors(), &address, security),
         });
-        // Actors of Ray are on other machines, too, and end one after the other.
+        // Ray actors may be on other machines, and end one after the other.
         let is_slow = self.server.is_some() || self.on == Some(On::Ray);
         let grace = if is_slow { supervisor::GRACE } else { supervisor::GRACE_WITHOUT_TABLES };
         Supervisor::start(workers.into_iter().chain(learners).collect(), grace).map(Some)

@@ -1,4 +1,4 @@
-//! Workers on a cluster of Ray, which Relive's Python package starts.
+//! Workers on a Ray cluster, which Relive's Python package starts.
 
 use std::ffi::OsString;
 use std::net::{IpAddr, SocketAddr};
@@ -8,16 +8,16 @@ use relive_cluster::launch::{Job, Restart, Task};
 
 use crate::failure::{Failure, Kind, Result};
 
-/// The variable that names the Python with Ray and Relive.
+/// The variable with the path of a Python that has Ray and Relive.
 const PYTHON_VARIABLE: &str = "RELIVE_PYTHON";
 
-/// Says by which address the cluster knows this machine.
+/// Prints the address by which the cluster knows this machine.
 const PROBE: &str = "import relive.ray, ray; print(ray.util.get_node_ip_address())";
 
-/// Where the run's tables can be served: a free port of this machine, by the address that Ray knows it by.
+/// The address for the run's tables: a free port of this machine, with the address that Ray knows.
 ///
 /// # Errors
-/// There is no Python with Ray and Relive.
+/// No Python with Ray and Relive was found.
 pub(super) fn address() -> Result<SocketAddr> {
     let python = python();
     let refused = |reason: &str| {
@@ -39,14 +39,14 @@ pub(super) fn address() -> Result<SocketAddr> {
     Ok(SocketAddr::new(address, 0))
 }
 
-/// The process that has actors of Ray act for the run at an address.
+/// The process that makes Ray actors act for the run at an address.
 pub(super) fn job(actors: usize, address: &str, token: Option<String>) -> std::io::Result<Job> {
     let python = python();
     let refused = || std::io::Error::other(format!("{} is not UTF-8", python.display()));
     let python = python.to_str().ok_or_else(refused)?;
     let command =
         [python, "-m", "relive.ray", "--supervised", "--join", address, "--actors", &actors.to_string()];
-    // What it starts anew are workers; if it fails itself, it would again.
+    // It restarts workers itself; if it fails, it would fail again.
     let restart = Restart { most: 0, ..Restart::default() };
     Ok(Job { token, restart, ..Job::new("run", [Task::one("ray", command)]) })
 }

@@ -1,4 +1,4 @@
-//! Waiting for a run's server.
+//! Waits for a run's server.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -9,13 +9,13 @@ use tokio::time::{Instant, sleep};
 use crate::failure::{Failure, Kind, Result};
 use crate::server::Target;
 
-/// For how long a server that is not there, or does not answer, is waited for in silence.
+/// How long to wait silently for a server that is unreachable or does not answer.
 const GRACE: Duration = Duration::from_secs(1);
 
 /// Time between two attempts.
 const TRY_EVERY: Duration = Duration::from_millis(200);
 
-/// Waits until the server answers, for as long as the target says: processes of a run may be started before it.
+/// Waits until the server answers, up to the target's timeout: processes of a run may start before it.
 pub(super) fn reach(target: &Target) -> Result {
     let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build();
     let runtime = runtime.map_err(|error| Failure::text(Kind::Runtime, error))?;

@@ -1,4 +1,4 @@
-//! `relive rl record`: episodes on disk.
+//! `relive rl record`: records episodes on disk.
 
 use std::path::PathBuf;
 
@@ -40,7 +40,7 @@ pub(crate) struct Options {
     out: PathBuf,
 }
 
-/// The policy that acts.
+/// The acting policy.
 enum Actor {
     Random(Box<RandomPolicy>),
     Demonstrator,
@@ -63,8 +63,8 @@ impl Actor {
     }
 }
 
-/// Whether a policy that was trained in environments of one kind can act in one of another. Files have their leaves
-/// without names.
+/// Checks that a policy that was trained in one kind of environment can act in another. Files store leaves without
+/// names.
 fn expect_same(trained: &EnvironmentSpec, here: &EnvironmentSpec) -> std::result::Result<(), String> {
     let leaves = |nest: &Nest<ArraySpec>| {
         let leaves = nest.leaves().map(|leaf| {
@@ -111,7 +111,7 @@ pub(crate) fn run(options: &Options) -> Result {
     Ok(())
 }
 
-/// Plays episodes, until there are as many as are asked for, or a signal ends it.
+/// Plays the requested number of episodes, or until a signal.
 fn played_all(
     options: &Options,
     environment: &mut dyn Environment,

@@ -1,4 +1,4 @@
-//! What a run leaves behind for others to read.
+//! The files that a run leaves behind.
 
 use std::path::{Path, PathBuf};
 
@@ -24,22 +24,22 @@ pub(super) struct Records {
 }
 
 impl Records {
-    /// The folder of the run, if it is to have one.
+    /// The folder of the run, if requested.
     pub(super) fn folder(&self) -> Option<&Path> {
         self.log_dir.as_deref()
     }
 
-    /// Where the final figures go.
+    /// The file for the final figures.
     pub(super) fn json(&self) -> Option<&Path> {
         self.json.as_deref()
     }
 
-    /// Whether there is something to draw curves of.
+    /// Whether there are logs to draw curves from.
     pub(super) fn has_json_lines(&self) -> bool {
         self.logs.contains(&LogFormat::Jsonl)
     }
 
-    /// Whether the run in its folder has come to an end.
+    /// Whether the run in its folder has finished.
     pub(super) fn is_ended(&self) -> Result<bool> {
         match &self.log_dir {
             Some(folder) if folder.join(runs::ABOUT).is_file() => Ok(runs::ended(folder)?.is_some()),
@@ -47,9 +47,9 @@ impl Records {
         }
     }
 
-    /// Notes what the run is; what it tells goes to the loggers.
+    /// Records the description of the run; the loggers record its reports.
     ///
-    /// `may_go_on`: it may be one that was begun before.
+    /// `may_go_on`: the folder may contain an earlier part of the same run.
     pub(super) fn begin(&self, about: &About, may_go_on: bool) -> Result<Loggers> {
         match &self.log_dir {
             Some(folder) => {
@@ -60,7 +60,7 @@ impl Records {
         }
     }
 
-    /// Notes what the run came to.
+    /// Records the results of the run.
     pub(super) fn end(&self, about: &About, figures: &Figures) -> Result {
         if let Some(folder) = &self.log_dir {
             runs::end(folder, about, figures)?;

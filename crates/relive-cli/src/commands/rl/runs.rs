@@ -1,4 +1,4 @@
-//! The folder of a run: what it is, what it came to, and what it told on the way.
+//! The folder of a run: its description, its results, and its logs.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -10,10 +10,10 @@ use serde::{Deserialize, Serialize};
 use super::figures::Figures;
 use crate::failure::{Failure, Kind, Result};
 
-/// The file that says what a run is.
+/// The file that describes a run.
 pub(super) const ABOUT: &str = "run.json";
 
-/// Time from one line on stderr to the next.
+/// Interval between lines on stderr.
 const LINE_EVERY: Duration = Duration::from_secs(5);
 
 /// How what a run tells is written down.
@@ -29,7 +29,7 @@ pub(super) enum LogFormat {
     Terminal,
 }
 
-/// What a run is.
+/// The description of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct About {
     pub(super) agent: String,
@@ -38,7 +38,7 @@ pub(super) struct About {
     pub(super) actors: usize,
 }
 
-/// With what it came to.
+/// A description with results.
 #[derive(Serialize)]
 struct Ended<'a> {
     #[serde(flatten)]
@@ -47,7 +47,7 @@ struct Ended<'a> {
     figures: &'a Figures,
 }
 
-/// Logs are appended to: whether the folder has none yet, or those of the same run, which goes on.
+/// Logs are appended to: checks that the folder has none yet, or those of the same run, which is resumed.
 pub(super) fn expect_room(folder: &Path, (about, may_go_on): (&About, bool), option: &str) -> Result {
     let path = folder.join(ABOUT);
     let Ok(text) = std::fs::read_to_string(&path) else { return Ok(()) };
@@ -58,7 +58,7 @@ pub(super) fn expect_room(folder: &Path, (about, may_go_on): (&About, bool), opt
     Err(Failure::usage(format!("{option}: there is a run in {} already; {advice}", folder.display())))
 }
 
-/// Makes the folder, with what the run is.
+/// Creates the folder, with the description of the run.
 pub(super) fn begin(folder: &Path, about: &About, formats: &[LogFormat]) -> Result<Loggers> {
     std::fs::create_dir_all(folder).map_err(|error| unwritten(folder, &error))?;
     write(&folder.join(ABOUT), about)?;
@@ -74,15 +74,15 @@ pub(super) fn begin(folder: &Path, about: &About, formats: &[LogFormat]) -> Resu
     Ok(loggers)
 }
 
-/// Adds what the run came to.
+/// Adds the results of the run.
 pub(super) fn end(folder: &Path, about: &About, figures: &Figures) -> Result {
     write(&folder.join(ABOUT), &Ended { about, figures })
 }
 
-/// What a run came to; none if it has not come to its end.
+/// The results of a run; `None` if it has not finished.
 pub(super) fn ended(folder: &Path) -> Result<Option<Figures>> {
     let text = std::fs::read_to_string(folder.join(ABOUT)).map_err(|error| unwritten(folder, &error))?;
-    // A run that goes on, or was killed, says what it is and nothing more.
+    // A run that is in progress or was killed has only a description.
     Ok(serde_json::from_str(&text).ok())
 }
 
@@ -95,7 +95,7 @@ fn unwritten(path: &Path, error: &std::io::Error) -> Failure {
     Failure::text(Kind::Runtime, format!("{}: {error}", path.display()))
 }
 
-/// All runs in folders, and in the folders right inside of these.
+/// All runs in these folders, and in their direct subfolders.
 pub(super) fn find(folders: &[PathBuf]) -> Result<Vec<(PathBuf, About)>> {
     let mut found = Vec::new();
     for folder in folders {

@@ -1,11 +1,11 @@
-//! How a run goes, on stderr if that is a terminal.
+//! Shows the progress of a run on stderr if that is a terminal.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use relive_rl::run::{Report, RunOptions};
 
 use super::figures::Watcher;
 
-/// Steps that a run goes by: those in the environment, or of the learner where there are to be none.
+/// The steps that measure a run's progress: in the environment, or of the learner if there are none in the environment.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Steps {
     Environment(u64),
@@ -20,14 +20,14 @@ impl Steps {
         }
     }
 
-    /// How many there are to be.
+    /// The planned number.
     pub(super) fn length(self) -> u64 {
         match self {
             Steps::Environment(steps) | Steps::Learner(steps) => steps,
         }
     }
 
-    /// How many there were at a report, at most so many.
+    /// The number at a report, up to the planned one.
     pub(super) fn at(self, report: &Report) -> u64 {
         match self {
             Steps::Environment(steps) => report.env_steps().min(steps),

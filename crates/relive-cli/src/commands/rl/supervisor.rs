@@ -1,4 +1,4 @@
-//! Workers and learners that `relive rl train` starts on this machine.
+//! Supervises the workers and learners that `relive rl train` starts on this machine.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,28 +12,27 @@ use relive_rl::run::{Begun, Stop};
 use crate::failure::{Failure, Kind, Result};
 use crate::security::ClientSecurity;
 
-/// Time between two looks whether the run is over.
+/// Interval between checks whether the run has ended.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// Time for workers to end by themselves when the run is over.
+/// Time for workers to end by themselves after the run has ended.
 pub(super) const GRACE: Duration = Duration::from_secs(4);
 
-/// The same where the run's tables were in its own process. Those that have joined have told the run that they know;
-/// the others find nobody any more.
+/// The same if the run's tables were in its own process. Workers that have joined have confirmed the end to the run;
+/// the others can no longer reach it.
 pub(super) const GRACE_WITHOUT_TABLES: Duration = Duration::from_millis(500);
 
-/// How long the run may go on after a worker has ended with success, before another is started in its place. Longer
-/// than a driver waits for the last of them.
+/// How long the run may continue after a worker has ended successfully before another one replaces it. Longer than a
+/// driver waits for the last of them.
 pub(super) const AFTER_SUCCESS: Duration = Duration::from_secs(4);
 
-/// What the tasks of learners begin with.
+/// The prefix of learners' tasks.
 const LEARNER: &str = "learner-";
 
-/// Time for the other learners to notice that one is gone, and to say more of it. Before they have met, they do not.
+/// Time for the other learners to notice that one is gone, and to report details. They notice only after they have met.
 const LEARNERS_TELL: Duration = Duration::from_secs(3);
 
-/// Starts workers and learners, and starts those workers anew that end before the run does. When it is dropped, they
-/// end.
+/// Starts workers and learners, and restarts workers that end before the run does. Dropping it ends them.
 pub(super) struct Supervisor {
     flags: Arc<Flags>,
     stop: Stop,
@@ -44,15 +43,15 @@ pub(super) struct Supervisor {
 struct Flags {
     is_begun: AtomicBool,
     is_over: AtomicBool,
-    /// Whether the run has failed: then workers get no time to end by themselves, as they would wait for another
+    /// Whether the run has failed: workers then get no time to end by themselves, because they would wait for another
     /// driver.
     is_left: AtomicBool,
     failure: Mutex<Option<String>>,
 }
 
 impl Supervisor {
-    /// Starts what acts for a run, when that calls [`begun`](Self::begun). When the run is over, it has so much time
-    /// to end by itself.
+    /// Starts the processes of a run when the run calls [`begun`](Self::begun). After the run, they have `grace` to end
+    /// by themselves.
     pub(super) fn start(jobs: std::io::Result<Vec<Job>>, grace: Duration) -> Result<Supervisor> {
         let broken = |error: &dyn std::fmt::Display| {
             Failure::text(Kind::Runtime, format!("a worker cannot be started: {error}"))
@@ -71,7 +70,7 @@ impl Supervisor {
         Ok(Supervisor { flags, stop, thread: Some(thread) })
     }
 
-    /// The callback that starts the workers: the run calls it when its plan stands.
+    /// The callback that starts the workers: the run calls it when its plan is ready.
     pub(super) fn begun(&self) -> Begun {
         let flags = Arc::clone(&self.flags);
         let thread = self.thread.as_ref().map(|thread| thread.thread().clone());
@@ -81,15 +80,15 @@ impl Supervisor {
         })
     }
 
-    /// What ends the run early, which is told when a worker cannot go on.
+    /// Ends the run early when a worker cannot continue.
     pub(super) fn stop(&self) -> Stop {
         self.stop.clone()
     }
 
-    /// Ends the workers, when the run is over or has failed.
+    /// Ends the workers after the run has ended or failed.
     ///
     /// # Errors
-    /// Why a worker could not go on.
+    /// Why a worker could not continue.
     pub(super) fn end(mut self, has_failed: bool) -> Result {
         self.flags.is_left.store(has_failed, Ordering::Relaxed);
         self.join();
@@ -101,7 +100,7 @@ impl Supervisor {
         self.flags.is_over.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
             thread.thread().unpark();
-            // A panic was printed, and the workers end with their standard input.
+            // A panic was printed, and the workers end when their standard input closes.
             let _ = thread.join();
         }
     }
@@ -113,7 +112,7 @@ impl Drop for Supervisor {
     }
 }
 
-/// Workers of the run on the server at `address`, as processes of this machine.
+/// Workers of the run on the server at `address`, as processes on this machine.
 pub(super) fn job(actors: usize, address: &str, security: &ClientSecurity) -> std::io::Result<Job> {
     let mut command = own_command(&["rl", "worker", "--supervised", "--join", address], security)?;
     command.extend([Word::from("--number"), Word::Number]);
@@ -122,8 +121,8 @@ pub(super) fn job(actors: usize, address: &str, security: &ClientSecurity) -> st
     Ok(Job { restart, ..Job::new("run", [task]) })
 }
 
-/// All of so many learners but the first, which is this process. None is started anew: the others cannot go on
-/// without it.
+/// All of `count` learners but the first, which is this process. They are not restarted: the others cannot continue
+/// without one.
 pub(super) fn learners(count: u32, address: &str, security: &ClientSecurity) -> std::io::Result<Job> {
     let task = |rank: u32| {
         let words = ["rl", "learner", "--supervised", "--join", address, "--rank", &rank.to_string()];
@@ -133,7 +132,7 @@ pub(super) fn learners(count: u32, address: &str, security: &ClientSecurity) -> 
     Ok(Job { restart: Restart { most: 0, ..Restart::default() }, ..Job::new("learners", tasks) })
 }
 
-/// This program with such arguments, and what gives access to the tables.
+/// This program with these arguments, and the credentials for the tables.
 fn own_command(words: &[&str], security: &ClientSecurity) -> std::io::Result<Vec<Word>> {
     let program = std::env::current_exe()?;
     let words = words.iter().map(Into::into);
@@ -147,7 +146,7 @@ pub(super) fn text(word: &std::ffi::OsStr) -> std::io::Result<Word> {
 }
 
 impl Flags {
-    /// Starts the workers when the run has begun, and watches them until it is over; why one cannot go on.
+    /// Starts the workers when the run has begun, and watches them until it ends; the error is why one cannot continue.
     fn watch(&self, jobs: &[Job], grace: Duration) -> std::result::Result<(), String> {
         while !self.is_begun.load(Ordering::Relaxed) {
             if self.is_over.load(Ordering::Relaxed) {
@@ -182,16 +181,16 @@ impl Flags {
     }
 }
 
-/// Why a worker is not started anew any more.
+/// Why a worker is no longer restarted.
 pub(super) fn given_up(times: u32, restart: Restart, ended: &Ended) -> String {
     let seconds = restart.within.as_secs();
     format!("has ended {times} times within {seconds} s, at last by {ended}; what it says is above")
 }
 
-/// Says that a worker is started anew.
+/// Logs the restart of a worker.
 ///
 /// # Errors
-/// It is not, since that is of no use.
+/// The worker is not restarted, because that would not help.
 fn note(event: &Event, restart: Restart) -> std::result::Result<(), String> {
     let worker = &event.member;
     match &event.what {

@@ -1,4 +1,4 @@
-//! `relive rl train`: an agent that learns, with its progress.
+//! `relive rl train`: trains an agent and shows its progress.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -71,7 +71,7 @@ pub(crate) struct Options {
     http: Option<SocketAddr>,
 }
 
-/// Steps of a run unless `--steps` says otherwise.
+/// Default number of steps of a run.
 const STEPS: u64 = 10_000;
 
 /// When a run ends.
@@ -113,7 +113,7 @@ pub(super) struct Data {
 }
 
 impl Data {
-    /// Whether there is some, if the agent learns from nothing else.
+    /// Checks that data is given if the agent learns only from data.
     pub(super) fn expect(&self, agent: &str) -> Result {
         let needs_it = about(agent).is_some_and(|about| !about.acts());
         if !needs_it || self.path.is_some() {
@@ -123,7 +123,7 @@ impl Data {
         Err(Failure::usage(format!("{agent}: {text}")))
     }
 
-    /// Names the option if the error is of what it leads to.
+    /// Adds the option to an error that it caused.
     pub(super) fn told(&self, error: RlError) -> Failure {
         let given = self.path.as_ref().map(|path| path.display().to_string());
         let is_of_data = match error.cause() {
@@ -168,7 +168,7 @@ struct Saved {
 
 /// Trains, and prints the final figures.
 pub(crate) fn run(options: &Options) -> Result {
-    // From the first line on, for those who look at the run from outside.
+    // From the first line on, for programs that observe the run from outside.
     output::capture();
     options.executor.validate()?;
     options.expect_together()?;
@@ -177,7 +177,7 @@ pub(crate) fn run(options: &Options) -> Result {
         let text = "--checkpoint-dir does not go with --server: a run there is saved with the server (relive serve --checkpoint-dir)";
         return Err(Failure::usage(text));
     }
-    // Before anything is served or started for a run that cannot be.
+    // Checked before anything is served or started for an impossible run.
     let agent = options.checked_agent()?;
     let board = options.executor.board(options.http)?;
     let (mut run, about) = (options.run(board.as_ref())?, options.about());
@@ -188,11 +188,11 @@ pub(crate) fn run(options: &Options) -> Result {
     let stop = run.stop.clone();
     signals::stop_in_order("run", move || stop.stop())
         .map_err(|error| Failure::text(Kind::Runtime, error))?;
-    // Files appear when the run can be ended already.
+    // When the files appear, the run can already be ended.
     run.loggers = options.loggers(&about, &run)?;
     let trained = options.train(&agent, &run);
     let ended = workers.map_or(Ok(()), |workers| workers.end(trained.is_err()));
-    // A worker that cannot go on ends the run, which then tells what it has.
+    // A worker that cannot continue ends the run, which then reports its results.
     let (figures, graph) = trained.and_then(|trained| ended.map(|()| trained))?;
     let figures = figures.scored(options.reference_scores.or_else(|| ReferenceScores::of(&options.env)));
     options.records.end(&about, &figures)?;
@@ -221,7 +221,7 @@ enum GraphFormat {
 }
 
 impl Options {
-    /// Whether options go together that say what is learned from, and what is drawn of it.
+    /// Checks the combination of options about the source of learning, and about drawing.
     fn expect_together(&self) -> Result {
         self.data.expect(self.agent.name())?;
         if self.data.path.is_some() && self.executor.learners() > 1 {
@@ -246,7 +246,7 @@ impl Options {
         Ok(())
     }
 
-    /// The agent, whose settings are valid and which can act in the environment.
+    /// The agent, checked to have valid settings and to support the environment.
     pub(super) fn checked_agent(&self) -> Result<Arc<dyn Agent>> {
         let agent = self.agent.made(&self.env)?;
         agent.validate()?;
@@ -255,12 +255,12 @@ impl Options {
         Ok(agent)
     }
 
-    /// Whether the command line leaves it open where the workers are.
+    /// Whether the command line does not set where the workers are.
     pub(super) fn leaves_executor_open(&self) -> bool {
         self.executor.is_default()
     }
 
-    /// Whether the files that are written in the end have a place: a run may be long.
+    /// Checks that the final files can be written, before a run that may be long.
     fn expect_places(&self) -> Result {
         let policy = self.saved.policy.as_deref();
         let files = [("--policy", policy), ("--json", self.records.json()), ("--plot", self.plot.as_deref())];
@@ -271,7 +271,7 @@ impl Options {
         policy.map_or(Ok(()), |path| places::expect_policy("--policy", path))
     }
 
-    /// Names the option if the error is of its folder.
+    /// Adds the option to an error of its folder.
     fn told(&self, error: RlError) -> Failure {
         let folder = self.saved.checkpoint_dir.as_ref().map(|folder| folder.display().to_string());
         let is_there = matches!((&error, folder), (RlError::File { path, .. } | RlError::OtherRun { place: path, .. }, Some(folder)) if *path == folder);
@@ -279,8 +279,8 @@ impl Options {
         if is_there { failure.of("--checkpoint-dir") } else { failure }
     }
 
-    /// Where the run is written down. It may be one that has told something before: that of a server, or of
-    /// checkpoints. One that was killed before its first checkpoint begins anew, and so do its logs.
+    /// The loggers of the run. The folder may contain an earlier part of it, with a server or checkpoints. A run that
+    /// was killed before its first checkpoint starts over, and so do its logs.
     fn loggers(&self, about: &About, run: &RunOptions) -> Result<Loggers> {
         let Some(checkpoints) = &run.checkpoints else {
             return self.records.begin(about, self.executor.has_server());
@@ -293,7 +293,7 @@ impl Options {
         Ok(loggers)
     }
 
-    /// Has the run listed as a job, if its tables are served.
+    /// Registers the run as a job if its tables are served.
     fn listed(&self, board: Option<&Board>) -> Result<Option<Registered>> {
         let of_board =
             board.map(|board| (board.near_address().to_string(), board.token().map(str::to_owned)));
@@ -320,7 +320,7 @@ impl Options {
         let checkpoints = self.saved.checkpoint_dir.clone();
         Ok(RunOptions {
             environment: self.env.clone(),
-            // Who learns from data makes no steps in the environment.
+            // Learning from data takes no steps in the environment.
             env_steps: if self.data.path.is_some() { 0 } else { self.length.steps() },
             learner_steps: self.length.learner_steps,
             data: self.data.path.clone(),
@@ -355,13 +355,13 @@ impl Options {
     }
 }
 
-/// A return that another one can reach.
+/// A finite return, which another one can reach.
 fn finite(text: &str) -> std::result::Result<f64, String> {
     let number = text.parse::<f64>().ok().filter(|number| number.is_finite());
     number.ok_or_else(|| "it must be a finite number".to_owned())
 }
 
-/// Two returns, by which others are measured.
+/// Two reference returns.
 fn reference_scores(text: &str) -> std::result::Result<ReferenceScores, String> {
     let expected = "it must be two finite numbers that differ, as in -1200,-150";
     let (random, expert) = text.split_once(',').ok_or(expected)?;

@@ -1,4 +1,4 @@
-//! `relive rl worker`: acts for a run that learns elsewhere.
+//! `relive rl worker`: acts for a remote run.
 
 use std::io::Read;
 
@@ -30,7 +30,7 @@ pub(crate) struct Options {
     reach: Reach,
 }
 
-/// Acts until the run is over.
+/// Acts until the run ends.
 pub(crate) fn run(options: &Options) -> Result {
     let stop = Stop::new();
     if options.supervised {
@@ -49,7 +49,7 @@ pub(crate) fn run(options: &Options) -> Result {
         client: &client,
         number,
         is_supervised,
-        // It is started when there is a run.
+        // It is started when the run exists.
         awaits_next: false,
         weights_from: near.as_ref(),
         stop: &stop,
@@ -61,7 +61,7 @@ pub(crate) fn run(options: &Options) -> Result {
     Ok(())
 }
 
-/// Ends the process when nobody holds its standard input any more.
+/// Ends the process when its standard input is closed.
 pub(super) fn end_with_input() {
     std::thread::spawn(|| {
         let mut input = std::io::stdin();

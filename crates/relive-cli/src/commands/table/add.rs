@@ -1,4 +1,4 @@
-//! `relive table add`: tables of a configuration that a server does not have.
+//! `relive table add`: adds tables of a configuration to a server.
 
 use std::path::PathBuf;
 
@@ -24,7 +24,7 @@ pub(crate) struct Options {
     config: PathBuf,
 }
 
-/// Adds the tables that are missing, one after the other.
+/// Adds the missing tables, one after the other.
 pub(super) async fn run(options: Options) -> Result {
     let wanted = wanted(config::load(&options.config)?.tables, &options)?;
     let client = options.target.connect().await?;
@@ -42,7 +42,7 @@ pub(super) async fn run(options: Options) -> Result {
     Ok(())
 }
 
-/// The tables that are named, or all.
+/// The named tables, or all.
 fn wanted(tables: Vec<TableConfig>, options: &Options) -> Result<Vec<TableConfig>> {
     let source = options.config.display();
     let is_unknown = |name: &&String| !tables.iter().any(|table| table.name == **name);

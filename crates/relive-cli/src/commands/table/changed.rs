@@ -1,10 +1,10 @@
-//! What became of a change, and what its table waits for since.
+//! Reports the outcome of a change, and the conditions that its table now waits for.
 
 use relive_client::{Changed, Client};
 
 use crate::units::counted;
 
-/// A line for each rule that is other than before, and one for each operation that cannot happen now.
+/// A line for each changed rule, and one for each operation that is now blocked.
 pub(super) async fn told(client: &Client, table: &str, changed: &Changed) -> String {
     let mut lines: Vec<String> = changed.changes.iter().map(line).collect();
     if lines.is_empty() {
@@ -13,7 +13,7 @@ pub(super) async fn told(client: &Client, table: &str, changed: &Changed) -> Str
     if changed.evicted > 0 {
         lines.push(format!("table {table}: {} left", counted(changed.evicted, "item")));
     }
-    // A change that was made is no failure because nobody says what follows from it.
+    // The change was made, so a failure to query its consequences is not an error.
     if let Ok(waits) = client.waits(table).await {
         lines.extend(waits.insert.map(|reason| format!("table {table}: an insert {reason}")));
         lines.extend(waits.sample.map(|reason| format!("table {table}: a sample {reason}")));

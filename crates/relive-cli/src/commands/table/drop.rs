@@ -1,4 +1,4 @@
-//! `relive table drop`: a table less.
+//! `relive table drop`: drops a table.
 
 use clap::Args;
 

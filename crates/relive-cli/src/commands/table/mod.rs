@@ -1,4 +1,4 @@
-//! `relive table`: changing the tables of a server in use.
+//! `relive table`: changes the tables of a running server.
 
 mod add;
 mod changed;

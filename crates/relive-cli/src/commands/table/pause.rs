@@ -23,7 +23,7 @@ pub(crate) struct Options {
     samples: bool,
 }
 
-/// Pauses the table, or lets it go on.
+/// Pauses or resumes the table.
 pub(super) async fn run(options: Options, pause: bool) -> Result {
     let client = options.target.connect().await?;
     let (inserts, samples) = (!options.samples, !options.inserts);

@@ -1,4 +1,4 @@
-//! `relive table set`: other rules for a table in use.
+//! `relive table set`: changes rules of a table in use.
 
 use clap::Args;
 use relive_client::TableChange;
@@ -40,7 +40,7 @@ pub(crate) struct Options {
     max_diff: Option<f64>,
 }
 
-/// A number of bytes, or none.
+/// A number of bytes, or no bound.
 #[derive(Debug, Clone, Copy)]
 struct Bound(Option<u64>);
 

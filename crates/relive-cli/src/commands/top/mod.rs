@@ -1,4 +1,4 @@
-//! `relive top`: a server in a terminal, live.
+//! `relive top`: a live view of a server in a terminal.
 
 mod run;
 mod state;

@@ -1,4 +1,4 @@
-//! The command: a look for each tick, and keys in between.
+//! The command: a snapshot for each tick, and keys in between.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ pub(crate) struct Options {
     interval: Duration,
 }
 
-/// Shows the server until the user has seen enough.
+/// Shows the server until the user quits.
 pub(crate) async fn run(options: Options) -> Result {
     if !output::stdout_is_terminal() {
         return Err(Failure::usage(

@@ -1,4 +1,4 @@
-//! What is shown, and what keys do to it.
+//! The displayed state, and the effect of keys on it.
 
 use std::cmp::Ordering;
 
@@ -8,12 +8,12 @@ use relive_client::Error;
 use crate::commands::info::rates::Rates;
 use crate::commands::info::snapshot::{Snapshot, Table};
 
-/// A server as it was at the last two looks, and how to show it.
+/// The last two snapshots of a server, and how to display them.
 pub(super) struct Top {
     pub(super) address: String,
     before: Option<Snapshot>,
     now: Option<Snapshot>,
-    /// Why the last look failed.
+    /// Why the last query failed.
     pub(super) trouble: Option<String>,
     pub(super) sort: Sort,
     pub(super) is_reversed: bool,
@@ -21,10 +21,10 @@ pub(super) struct Top {
     is_done: bool,
 }
 
-/// The key that ends it.
+/// The key that quits.
 pub(super) const END: KeyCode = KeyCode::Char('q');
 
-/// What tables are sorted by.
+/// The sort order of tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sort {
     Name,
@@ -48,7 +48,7 @@ impl Top {
         }
     }
 
-    /// Takes a look over. What was seen before stays while the server is away.
+    /// Stores a snapshot. While the server is away, the previous one stays.
     pub(super) fn take(&mut self, look: Result<Snapshot, Error>) {
         match look {
             Ok(snapshot) => {
@@ -82,13 +82,13 @@ impl Top {
         self.now.as_ref()
     }
 
-    /// The table that is chosen, by its place among [`rows`](Self::rows).
+    /// The index of the selected table in [`rows`](Self::rows).
     pub(super) fn selected(&self) -> usize {
         let tables = self.now.as_ref().map_or(0, |now| now.tables.len());
         self.selected.min(tables.saturating_sub(1))
     }
 
-    /// The tables in their order, with their rates.
+    /// The sorted tables, with their rates.
     pub(super) fn rows(&self) -> Vec<(&Table, Rates)> {
         let Some(now) = &self.now else { return Vec::new() };
         let before = self.before.as_ref().unwrap_or(now);
@@ -101,7 +101,7 @@ impl Top {
         rows
     }
 
-    /// Names from A on, numbers from the largest on.
+    /// Names ascending, numbers descending.
     fn order(&self, (a, a_rates): &(&Table, Rates), (b, b_rates): &(&Table, Rates)) -> Ordering {
         let rate = |rate: Option<f64>| rate.unwrap_or(0.0);
         let by_number = match self.sort {

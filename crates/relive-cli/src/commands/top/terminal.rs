@@ -1,4 +1,4 @@
-//! The terminal: taken, and given back as it was, however the command ends.
+//! Takes over the terminal and restores it, however the command ends.
 
 use std::io;
 
@@ -14,7 +14,7 @@ pub(super) struct Screen {
 
 impl Screen {
     pub(super) fn take() -> io::Result<Self> {
-        // Gives it back before a panic is reported, too.
+        // Also restores it before a panic is reported.
         Ok(Self { terminal: ratatui::try_init()? })
     }
 
@@ -29,13 +29,13 @@ impl Drop for Screen {
     }
 }
 
-/// What was pressed. A new size of the terminal counts as a key that means nothing.
+/// Key presses. A resize of the terminal counts as a key without a meaning.
 pub(super) struct Keys {
     pressed: mpsc::Receiver<KeyCode>,
     terminated: Signal,
 }
 
-/// Keys that wait; nobody types so fast.
+/// Queued keys; no one types faster.
 const MAX_KEYS: usize = 16;
 
 impl Keys {
@@ -53,7 +53,7 @@ impl Keys {
         Ok(Self { pressed, terminated: signal(SignalKind::terminate())? })
     }
 
-    /// The next key; `None` when there will be none.
+    /// The next key; `None` when there are no more.
     pub(super) async fn next(&mut self) -> Option<KeyCode> {
         tokio::select! {
             key = self.pressed.recv() => key,
@@ -65,7 +65,7 @@ impl Keys {
 fn key_of(event: &Event) -> Option<KeyCode> {
     match event {
         Event::Key(key) if key.kind == KeyEventKind::Release => None,
-        // The terminal does not make a signal of it any more.
+        // In this mode, the terminal does not turn it into a signal.
         Event::Key(key) if key.modifiers.contains(KeyModifiers::CONTROL) => {
             (key.code == KeyCode::Char('c')).then_some(KeyCode::Char('q'))
         }

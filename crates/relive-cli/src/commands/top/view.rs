@@ -1,4 +1,4 @@
-//! The picture.
+//! Draws the screen.
 
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -15,7 +15,7 @@ use crate::units::{bytes, count, counted, number, time};
 
 const KEYS: &str = "q quit  sort: n name  i inserts  s samples  m bytes  w waiters  r reverse  ↑↓ choose";
 
-/// Lines for the waiters of the chosen table.
+/// Lines for the waiters of the selected table.
 const WAITER_LINES: u16 = 8;
 
 pub(super) fn draw(frame: &mut Frame<'_>, top: &Top) {
@@ -57,7 +57,7 @@ fn head(top: &Top) -> Vec<Line<'static>> {
     }
 }
 
-/// What a column shows, how wide it is at least, and the width of the terminal from which on there is room for it.
+/// The content of a column, its minimum width, and the terminal width from which it is shown.
 struct Column {
     title: &'static str,
     sort: Option<Sort>,
@@ -69,7 +69,7 @@ const fn column(title: &'static str, sort: Option<Sort>, width: Constraint, from
     Column { title, sort, width, from }
 }
 
-/// Names and limiters share what the others leave. What is wanted most fits 80 columns.
+/// Names and limiters share the remaining width. The most important columns fit 80 columns.
 const COLUMNS: [Column; 9] = [
     column("TABLE", Some(Sort::Name), Constraint::Min(14), 0),
     column("ITEMS", None, Constraint::Length(11), 26),
@@ -97,7 +97,7 @@ fn grid(frame: &mut Frame<'_>, top: &Top, area: Rect) {
     frame.render_stateful_widget(grid, area, &mut state);
 }
 
-/// What there is room for.
+/// The columns that fit.
 fn shown<T>(all: [T; COLUMNS.len()], width: u16) -> impl Iterator<Item = T> {
     all.into_iter().zip(COLUMNS).filter(move |(_, column)| width >= column.from).map(|(one, _)| one)
 }
@@ -143,8 +143,7 @@ fn name(table: &Table) -> String {
     }
 }
 
-/// The cursor between its bounds, where there are two, and in numbers otherwise; without bounds the items beyond the
-/// minimum.
+/// The cursor as a bar if it has two bounds, otherwise as a number; without bounds, the items beyond the minimum.
 fn limiter(table: &Table) -> String {
     match bounds(&table.info.config.rate_limiter) {
         (Some(min), Some(max)) if (min..=max).contains(&table.cursor) => {
@@ -161,7 +160,7 @@ fn limiter(table: &Table) -> String {
     }
 }
 
-/// Who waits for the chosen table.
+/// The waiters of the selected table.
 fn details(top: &Top) -> Vec<Line<'static>> {
     let rows = top.rows();
     let Some((table, _)) = rows.get(top.selected()) else { return Vec::new() };
@@ -211,7 +210,7 @@ mod tests {
         }
     }
 
-    /// Two looks at two tables, two seconds apart.
+    /// Two snapshots of two tables, two seconds apart.
     fn looked() -> Top {
         let tables = |more: i64| {
             of_tables(vec![

@@ -65,7 +65,7 @@ impl ForeignAgent {
         })
     }
 
-    /// What policies write beside their actions.
+    /// The values that policies write beside their actions.
     fn extras(&self, spec: &EnvironmentSpec, crew: &Crew) -> Result<Nest<ArraySpec>> {
         let keys = [crew.learner_key()];
         Ok(self.seated(&Seat::alone(spec, Purpose::Training, &keys))?.extras())

@@ -13,13 +13,13 @@ use crate::finalization;
 use crate::rl::leaves::Leaves;
 use crate::rl::spec;
 
-/// A `relive.rl._bridge.Bridge`, which has `specs`, `rows`, `reset()` and `step(actions)`, with leaves in lists: each
-/// has a row for each environment.
+/// A `relive.rl._bridge.Bridge`, with `specs`, `rows`, `reset()` and `step(actions)`. Its leaves are in lists, and each
+/// has a row per environment.
 pub(in crate::rl) struct ForeignEnvironments {
     bridge: Py<PyAny>,
     spec: EnvironmentSpec,
     rows: usize,
-    /// The methods, in messages.
+    /// The methods' names in messages.
     resets: Arc<str>,
     steps: Arc<str>,
     observations: Leaves,
@@ -47,7 +47,7 @@ impl ForeignEnvironments {
         })
     }
 
-    /// Calls Python once, and writes what it answers with.
+    /// Calls Python once, and writes its answer.
     fn call(
         &self,
         (observations, answers): (&mut Buffer, &mut [TimeStep]),

@@ -1,4 +1,4 @@
-//! What an agent of Python learns from.
+//! The experience of a Python agent.
 
 use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
@@ -11,30 +11,30 @@ use relive_rl::plan::Client;
 use relive_table::{SelectorKind, TableConfig};
 use relive_tensor::Nest;
 
-/// What an agent learns from, and how it comes there.
+/// The source of an agent's experience.
 #[derive(Debug, Clone)]
 pub(super) enum Experience {
-    /// What it has just done, in fragments of so many steps.
+    /// Its latest steps, in fragments of `steps`.
     Rollouts { steps: usize },
-    /// What a replay table has.
+    /// A replay table.
     Replay(Replay),
     /// Batches that are given to the run.
     Given,
 }
 
-/// A replay table, and what is in it.
+/// A replay table, and its contents.
 #[derive(Debug, Clone)]
 pub(super) struct Replay {
     off_policy: OffPolicy,
-    /// How much priorities count; none where all items are alike.
+    /// The exponent of priorities; `None` if all items are equal.
     priority_exponent: Option<f64>,
-    /// Rows of a sequence and those from one to the next; none for transitions.
+    /// The length of sequences and the distance between their starts; `None` for transitions.
     sequences: Option<(usize, usize)>,
     environments: usize,
 }
 
 impl Experience {
-    /// What `_own.AgentBridge.experience` has.
+    /// Reads the fields of `_own.AgentBridge.experience`.
     pub(super) fn from_python(fields: &Bound<'_, PyDict>) -> PyResult<Experience> {
         if get::<bool>(fields, "is_given")? {
             return Ok(Experience::Given);
@@ -87,7 +87,7 @@ impl Replay {
     }
 
     fn table(&self) -> Result<TableConfig> {
-        // A step may end all sequences of an environment, or all transitions of its last steps.
+        // A step may complete all sequences of an environment, or all transitions of its last steps.
         let of_environment = if self.sequences.is_some() { 2 } else { self.off_policy.n_step };
         let table = self.off_policy.table_for(of_environment.saturating_mul(self.environments))?;
         Ok(match self.priority_exponent {
@@ -96,7 +96,7 @@ impl Replay {
         })
     }
 
-    /// Makes adders of sequences for an environment and for a policy with such extras.
+    /// Creates adders of sequences for an environment and a policy with these extras.
     pub(super) fn sequences(
         &self,
         spec: &EnvironmentSpec,
@@ -110,7 +110,7 @@ impl Replay {
         }
     }
 
-    /// The same of transitions.
+    /// The same for transitions.
     pub(super) fn transitions(
         &self,
         spec: &EnvironmentSpec,
@@ -124,7 +124,7 @@ impl Replay {
     }
 }
 
-/// The table of replays.
+/// The name of the replay table.
 pub(super) const TABLE: &str = REPLAY_TABLE;
 
 fn get<'py, T: FromPyObjectOwned<'py>>(fields: &Bound<'py, PyDict>, name: &str) -> PyResult<T> {

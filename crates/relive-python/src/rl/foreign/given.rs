@@ -1,4 +1,4 @@
-//! Batches that a run of Python is given, such as those of a `relive.gpu.Loader`.
+//! Batches from outside that a Python run learns from, such as those of a `relive.gpu.Loader`.
 
 use std::sync::Arc;
 
@@ -15,14 +15,14 @@ use super::learner::Shows;
 pub(super) struct GivenSource {
     bridge: Py<PyAny>,
     raised: Raised,
-    /// The method that gives batches, in messages.
+    /// The name of the method that returns batches, for messages.
     method: Arc<str>,
 }
 
-/// One of its batches, which only Python knows.
+/// One of its batches, which is opaque to Rust.
 pub(super) struct GivenBatch(Py<PyAny>);
 
-/// Hands it to the learner.
+/// Passes it to the learner.
 pub(super) struct Given;
 
 impl GivenSource {

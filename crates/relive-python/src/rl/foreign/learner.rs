@@ -16,31 +16,31 @@ use super::{Raised, weights};
 use crate::array;
 use crate::batch::Presenter;
 
-/// A `relive.rl._own.LearnerBridge`, which learns from what `shows` makes arrays of.
+/// A `relive.rl._own.LearnerBridge`, which learns from the arrays that `shows` makes.
 pub(super) struct ForeignLearner<S> {
     bridge: Py<PyAny>,
     shows: S,
     raised: Raised,
-    /// The method that learns, in messages.
+    /// The name of the method that learns, for messages.
     method: Arc<str>,
-    /// Rises with every batch.
+    /// Increases with every batch.
     version: u64,
-    /// Gradient steps that were made.
+    /// The number of gradient steps.
     steps: u64,
     peers: Peers,
-    /// Whether Python's learner has been told of the others.
+    /// Whether the Python learner knows the other learners.
     has_shared: bool,
 }
 
-/// Makes arrays of a learner's batches.
+/// Converts a learner's batches to arrays.
 pub(super) trait Shows: Send {
     type Batch;
 
-    /// Calls the learner's bridge with the batch; what the bridge answers.
+    /// Calls the learner's bridge with the batch; returns its answer.
     fn learn<'py>(&self, bridge: &Bound<'py, PyAny>, batch: &Self::Batch) -> PyResult<Bound<'py, PyAny>>;
 
-    /// What one of several learners learns from, and how often as much all of them do: each has batches of its own,
-    /// unless they are of what is divided.
+    /// The part of a batch for one of several learners, and the factor from its steps to those of all learners: 1 if
+    /// each learner has batches of its own, more if a batch is divided.
     fn part(batch: Self::Batch, _: &Peers) -> Result<(Self::Batch, u64)> {
         Ok((batch, 1))
     }
@@ -95,7 +95,7 @@ impl<S> ForeignLearner<S> {
     }
 }
 
-/// What a bridge answers: gradient steps, samples, metrics, and keys with their new priorities.
+/// A bridge's answer: gradient steps, samples, metrics, and keys with their new priorities.
 type Answer<'py> = (u64, u64, Bound<'py, PyDict>, Option<(Bound<'py, PyAny>, Bound<'py, PyAny>)>);
 
 fn learnt(answer: &Bound<'_, PyAny>) -> PyResult<Learnt> {
@@ -109,7 +109,7 @@ fn learnt(answer: &Bound<'_, PyAny>) -> PyResult<Learnt> {
     Ok(Learnt { steps, samples, metrics: metrics::from_python(&metrics)?, priorities })
 }
 
-/// What a learner has told, if it can go on: nothing can be learned any more once a loss is not finite.
+/// The learner's results, or an error once a loss is not finite, since learning cannot continue.
 fn expect_finite(learnt: Learnt, method: &str, step: u64) -> PyResult<Learnt> {
     let is_loss = |name: &str| name.to_lowercase().contains("loss");
     match learnt.metrics.iter().find(|(name, value)| !value.is_finite() && is_loss(name)) {
@@ -156,7 +156,7 @@ impl<S: Shows> Learner for ForeignLearner<S> {
 }
 
 impl<S> ForeignLearner<S> {
-    /// Has Python's learner find the others, when all are there.
+    /// Connects the Python learner to the others once all have joined.
     fn tell_of_others(&mut self) -> Result<()> {
         if self.peers.is_alone() || std::mem::replace(&mut self.has_shared, true) {
             return Ok(());

@@ -1,4 +1,4 @@
-//! Numbers that learners of Python tell, by name.
+//! Metrics of Python learners, by name.
 
 use std::collections::BTreeSet;
 
@@ -7,14 +7,14 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-/// Names that a process may have: a learner has some, and always the same.
+/// Maximum number of names in a process: a learner has only some, and always the same.
 const MAX_NAMES: usize = 10_000;
 
 pub(super) fn from_python(metrics: &Bound<'_, PyDict>) -> PyResult<Vec<(&'static str, f64)>> {
     metrics.iter().map(|(name, value)| Ok((kept(&name.extract::<String>()?)?, value.extract()?))).collect()
 }
 
-/// The name for as long as the process is there.
+/// The name with the lifetime of the process.
 fn kept(name: &str) -> PyResult<&'static str> {
     static NAMES: Brief<BTreeSet<&'static str>> = Brief::new(BTreeSet::new());
     let kept = NAMES.with(|names| {

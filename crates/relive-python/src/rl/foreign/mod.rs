@@ -1,7 +1,7 @@
-//! What is written in Python and called from Rust: environments, and agents with their policies and learners.
+//! Python code that Rust calls: environments, and agents with their policies and learners.
 //!
-//! Python's side of each is a bridge, which speaks in lists of arrays: `relive.rl._bridge` has that of environments,
-//! `relive.rl._own` those of agents.
+//! On Python's side, each is a bridge that exchanges lists of arrays: `relive.rl._bridge` contains that of
+//! environments, `relive.rl._own` those of agents.
 
 mod agent;
 mod environment;

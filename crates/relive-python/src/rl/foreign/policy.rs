@@ -24,7 +24,7 @@ pub(super) struct ForeignPolicy {
     extras: Leaves,
     of_actions: Nest<ArraySpec>,
     of_extras: Nest<ArraySpec>,
-    /// The method that acts, in messages.
+    /// The name of the method that acts, for messages.
     method: Arc<str>,
     shown: Shown,
     raised: Raised,

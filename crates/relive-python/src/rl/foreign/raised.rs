@@ -11,18 +11,17 @@ use relive_rl::RlError;
 use crate::finalization;
 use crate::lock::Brief;
 
-/// The first exception that Python code raised while Rust called it, and the calls that have not come back yet.
-/// Clones share it.
+/// The first exception that Python code raised when Rust called it, and the calls in progress. Clones share it.
 #[derive(Clone, Default)]
 pub(in crate::rl) struct Raised {
     first: Arc<Brief<Option<(PyErr, String)>>>,
     calls: Arc<Brief<Vec<Call>>>,
 }
 
-/// What is called, and since when.
+/// The name of a call, and its start.
 type Call = (Arc<str>, Instant);
 
-/// A call of Python code that has not come back yet.
+/// A call of Python code in progress.
 pub(super) struct Doing<'a> {
     raised: &'a Raised,
     call: Call,
@@ -39,7 +38,7 @@ impl Drop for Doing<'_> {
 }
 
 impl Raised {
-    /// Keeps `error`; what Rust gets to see of it.
+    /// Stores `error`, and returns the error that Rust sees.
     pub(in crate::rl) fn keep(&self, error: PyErr) -> String {
         let text = error.to_string();
         let mut error = Some((error, text.clone()));
@@ -51,7 +50,7 @@ impl Raised {
         text
     }
 
-    /// What was raised, if anything was.
+    /// The text of the stored exception, if there is one.
     pub(super) fn text(&self) -> Option<String> {
         self.first.with(|first| first.as_ref().map(|(_, text)| text.clone()))
     }
@@ -60,7 +59,7 @@ impl Raised {
         self.first.take().map(|(error, _)| error)
     }
 
-    /// Calls Python code; its exception is kept.
+    /// Calls Python code and stores its exception.
     pub(in crate::rl) fn call<T>(
         &self,
         code: impl FnOnce(Python<'_>) -> PyResult<T>,
@@ -68,7 +67,7 @@ impl Raised {
         finalization::attach(code).map_err(|error| RlError::Foreign(self.keep(error)))
     }
 
-    /// The same, and meanwhile the call is among those that [are waited for](Self::waits).
+    /// The same; meanwhile, the call is listed by [`waits`](Self::waits).
     pub(in crate::rl) fn call_named<T>(
         &self,
         name: &Arc<str>,
@@ -78,14 +77,14 @@ impl Raised {
         self.call(code)
     }
 
-    /// A call of this name has begun, which ends when this is dropped.
+    /// Records that a call of this name has begun; it ends when this is dropped.
     pub(super) fn doing(&self, name: &Arc<str>) -> Doing<'_> {
         let call = (Arc::clone(name), Instant::now());
         self.calls.with(|calls| calls.push(call.clone()));
         Doing { raised: self, call }
     }
 
-    /// Calls that have not come back for so long, for people; nothing if there is none.
+    /// The calls that have taken at least `least`, as text; `None` if there are none.
     pub(in crate::rl) fn waits(&self, least: Duration) -> Option<String> {
         let calls = self.calls.get();
         let long = calls.iter().filter(|(_, since)| since.elapsed() >= least);
@@ -94,14 +93,14 @@ impl Raised {
         (!told.is_empty()).then(|| told.join(" and "))
     }
 
-    /// What a bridge of a policy or a learner is resumed with. What goes wrong is kept, and keeps the run from being
-    /// saved.
+    /// The state from which a policy's or learner's bridge is resumed. An error is stored, and prevents the run from
+    /// being saved.
     pub(super) fn save(&self, bridge: &Py<PyAny>) -> Vec<u8> {
         let saved = self.call(|py| bridge.bind(py).call_method0(intern!(py, "save"))?.extract::<Vec<u8>>());
         saved.unwrap_or_default()
     }
 
-    /// Has such a bridge go on from there.
+    /// Restores a bridge from that state.
     pub(super) fn restore(&self, bridge: &Py<PyAny>, state: &[u8]) -> relive_rl::Result<()> {
         self.call(|py| {
             bridge.bind(py).call_method1(intern!(py, "restore"), (PyBytes::new(py, state),)).map(drop)

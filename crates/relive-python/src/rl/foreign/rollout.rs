@@ -9,7 +9,7 @@ use relive_tensor::Nest;
 use crate::array;
 use crate::rl::leaves::Leaves;
 
-/// How rollouts become arrays, time first.
+/// Converts rollouts to arrays, time first.
 pub(in crate::rl) struct Rollouts {
     observations: Leaves,
     actions: Leaves,

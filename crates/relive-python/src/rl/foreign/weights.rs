@@ -1,4 +1,4 @@
-//! Weights between Python and Rust: named arrays.
+//! Converts weights between Python and Rust: named arrays.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use relive_tensor::Tensor;
 use crate::lock::Brief;
 use crate::{array, buffer};
 
-/// What Python's bridge gives of weights, as Rust has them: one copy.
+/// Converts the weights of a Python bridge to Rust, with one copy.
 pub(super) fn from_python(version: u64, parts: &Bound<'_, PyAny>) -> PyResult<Weights> {
     let parts = parts.try_iter()?.map(|part| {
         let (name, value) = part?.extract::<(String, Bound<'_, PyAny>)>()?;
@@ -27,7 +27,7 @@ pub(super) struct Shown(Arc<Brief<Option<Arc<Known>>>>);
 type Known = (Weights, Py<PyDict>);
 
 impl Shown {
-    /// The arrays of these weights: the same as the ones before, if the weights are.
+    /// The arrays of these weights: the same objects as before while the weights are the same.
     pub(super) fn of(&self, py: Python<'_>, weights: &Weights) -> PyResult<Py<PyDict>> {
         let known = self.0.get().filter(|known| std::ptr::eq(known.0.parts(), weights.parts()));
         if let Some(known) = known {

@@ -1,4 +1,4 @@
-//! `/metrics`: what the server counts anyway, in Prometheus' format.
+//! `/metrics`: the server's existing counters, in Prometheus' format.
 
 mod page;
 mod run;

@@ -1,4 +1,4 @@
-//! The page as a whole, and what there is of every process.
+//! The whole page, and the metrics of every process.
 
 use axum::extract::State;
 use http::header::CONTENT_TYPE;
@@ -37,7 +37,7 @@ fn render(overview: &Overview, plan: Option<&serde_json::Value>) -> String {
     page.into_text()
 }
 
-/// By the names that Prometheus' own libraries use.
+/// With the names that Prometheus' own libraries use.
 fn process(page: &mut Page, overview: &Overview) {
     let process = &overview.process;
     let begun = unix_seconds(overview.started);

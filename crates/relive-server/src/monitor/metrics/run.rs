@@ -1,11 +1,10 @@
-//! The run of an agent whose tables these are, as it tells of itself: the whole, its operators, its workers and its
-//! nodes.
+//! The run of an agent whose tables these are, as the run reports itself: totals, operators, workers and nodes.
 
 use serde_json::Value as Json;
 
 use crate::monitor::prometheus::{Family, Page, Value};
 
-/// Adds what the plan of a run has.
+/// Adds the metrics of a run's plan.
 pub(super) fn put(page: &mut Page, plan: &Json) {
     whole(page, plan);
     operators(page, list(plan, "operators"));
@@ -35,7 +34,7 @@ fn whole(page: &mut Page, plan: &Json) {
     }
 }
 
-/// Operators have names that are not theirs alone; their number says which is meant.
+/// Names of operators are not unique; their number identifies them.
 fn operators(page: &mut Page, operators: &[Json]) {
     let labelled: Vec<_> = operators
         .iter()

@@ -1,4 +1,4 @@
-//! The tables: a sample of each metric for every one.
+//! The tables: one sample of each metric per table.
 
 use relive_engine::{Operation, TableStatus};
 
@@ -57,7 +57,7 @@ fn each<V: Into<Value>>(
     }
 }
 
-/// All count from the table's beginning or its last reset.
+/// All of them count since the table's creation or its last reset.
 fn counters(page: &mut Page, tables: &[TableStatus]) {
     let mut counter = |name, help, of: &dyn Fn(&TableStatus) -> i64| {
         let mut family = page.counter(name, help);
@@ -95,7 +95,7 @@ fn limiter(page: &mut Page, tables: &[TableStatus]) {
     });
 }
 
-/// Bounds that no cursor reaches, such as dm-reverb's of 1e300, are none.
+/// Bounds that no cursor reaches, such as dm-reverb's 1e300, count as no bound.
 fn bound(diff: f64) -> f64 {
     if diff.abs() < BEYOND_REACH { diff } else { diff.signum() * f64::INFINITY }
 }

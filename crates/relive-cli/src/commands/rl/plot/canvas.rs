@@ -1,4 +1,4 @@
-//! Pictures in files.
+//! Draws pictures into files.
 
 use std::fmt::Display;
 use std::io::BufWriter;
@@ -13,10 +13,10 @@ use plotters::style::{FontStyle, RGBColor, register_font};
 
 use crate::failure::{Failure, Kind, Result};
 
-/// Pixels of a picture.
+/// Size of a picture in pixels.
 const SIZE: (u32, u32) = (960, 600);
 
-/// Colours that people with any kind of colour vision can tell apart (Okabe and Ito 2008).
+/// Colours that people with any kind of colour vision can distinguish (Okabe and Ito 2008).
 pub(super) const COLOURS: [RGBColor; 7] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
@@ -57,12 +57,12 @@ impl Format {
     }
 }
 
-/// Whether a picture can have this name: a run may be long, and it is drawn at its end.
+/// Checks the name of a picture in advance: a run may be long, and it is drawn at the end.
 pub(crate) fn expect_picture(path: &Path) -> Result {
     Format::of(path).map(drop)
 }
 
-/// Draws into a file, of the kind that its name says.
+/// Draws into a file, in the format of its name.
 pub(super) fn draw(path: &Path, drawing: &impl Drawing) -> Result {
     let format = Format::of(path)?;
     register()?;
@@ -74,20 +74,20 @@ pub(super) fn draw(path: &Path, drawing: &impl Drawing) -> Result {
     std::fs::write(path, bytes.map_err(|error| failed(&error))?).map_err(|error| failed(&error))
 }
 
-/// The text of a drawing as SVG.
+/// The SVG text of a drawing.
 pub(super) fn text(drawing: &impl Drawing) -> Result<String> {
     register()?;
     let bytes = svg(drawing).map_err(|error| Failure::text(Kind::Runtime, error))?;
     String::from_utf8(bytes).map_err(|error| Failure::text(Kind::Runtime, error))
 }
 
-/// The program's own font, so that pictures are the same on every machine.
+/// Registers the program's own font, so that pictures are the same on every machine.
 fn register() -> Result {
     register_font(FONT, FontStyle::Normal, epaint_default_fonts::UBUNTU_LIGHT)
         .map_err(|_| Failure::text(Kind::Runtime, "the font of pictures is damaged"))
 }
 
-/// Says what is drawn in which colour.
+/// Draws the legend.
 pub(super) fn legend<'a, B: DrawingBackend + 'a, C: CoordTranslate>(
     chart: &mut ChartContext<'a, B, C>,
 ) -> std::result::Result<(), Box<dyn std::error::Error>>

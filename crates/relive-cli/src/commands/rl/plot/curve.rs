@@ -1,4 +1,4 @@
-//! From what runs have told to curves.
+//! Computes curves from the logs of runs.
 
 use std::collections::VecDeque;
 use std::io::ErrorKind;
@@ -10,7 +10,7 @@ use serde::Deserialize;
 use crate::commands::rl::runs::About;
 use crate::failure::{Failure, Kind, Result};
 
-/// Places at which the curves of seeds are compared.
+/// Positions at which the curves of seeds are compared.
 const PLACES: u32 = 200;
 
 /// What learning is shown against.
@@ -33,16 +33,16 @@ pub(super) enum Who {
     Evaluator,
 }
 
-/// Runs that differ in their seeds only.
+/// Runs that differ only in their seeds.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Group {
     pub(super) name: String,
-    /// Where, and there the lowest, the mean and the highest of all seeds.
+    /// Positions, each with the minimum, mean and maximum over all seeds.
     pub(super) points: Vec<(f64, [f64; 3])>,
     pub(super) seeds: usize,
 }
 
-/// Where, and how much there.
+/// Positions and values.
 type Curve = Vec<(f64, f64)>;
 
 /// A line of a log.
@@ -54,26 +54,25 @@ struct Line {
     episode_return: Option<f64>,
 }
 
-/// What is drawn of runs, as far as it is said.
+/// Which curves to draw, as far as specified.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Wanted {
-    /// Those of actors unless it is said, or of the evaluator where not all runs have acted.
+    /// Actors by default, or the evaluator if not all runs have acted.
     pub(super) who: Option<Who>,
-    /// Steps in the environment unless it is said, or of the learner where a run has made none there, since it learns
-    /// from data.
+    /// Steps in the environment by default, or of the learner if a run has none because it learns from data.
     pub(super) axis: Option<Axis>,
-    /// Episodes that each point is the mean of.
+    /// The number of episodes in the mean at each point.
     pub(super) smooth: usize,
 }
 
 impl Wanted {
-    /// What nobody has said anything of.
+    /// The defaults.
     pub(super) fn smoothed(smooth: usize) -> Wanted {
         Wanted { who: None, axis: None, smooth }
     }
 }
 
-/// The curves of runs, those of one kind together; whose they are, and against what.
+/// The curves of runs, grouped by kind; whose episodes they show, and the axis.
 pub(super) fn groups(runs: &[(PathBuf, About)], wanted: Wanted) -> Result<(Vec<Group>, Who, Axis)> {
     let all_have = |who: Who| runs.iter().all(|(folder, _)| folder.join(who.file()).is_file());
     let is_shown = || !all_have(Who::Actor) && all_have(Who::Evaluator);
@@ -97,7 +96,7 @@ pub(super) fn groups(runs: &[(PathBuf, About)], wanted: Wanted) -> Result<(Vec<G
     Ok((kinds.into_iter().map(|(name, curves)| together(name, &curves)).collect(), who, axis))
 }
 
-/// Names the kinds of runs by what they differ in, beside their seeds.
+/// Names the kinds of runs by their differences, except for seeds.
 fn names(runs: &[(PathBuf, About)]) -> impl Fn(&About) -> String {
     let differ = |part: fn(&About) -> String| {
         let first = runs.first().map(|(_, about)| part(about));
@@ -140,12 +139,12 @@ fn read(folder: &Path, who: Who) -> Result<Vec<Line>> {
     })?;
     let mut lines: Vec<Line> = Vec::new();
     for (number, line) in text.lines().enumerate() {
-        // The last line of a run that was killed may be a part of one.
+        // The last line of a killed run may be incomplete.
         let line: Line = match serde_json::from_str(line) {
             Err(_) if number + 1 == text.lines().count() => break,
             line => line.map_err(|error| unread(&format_args!("line {}: {error}", number + 1)))?,
         };
-        // A run on a server that was resumed may tell again what came after its last state.
+        // A run on a server that was resumed may report again the episodes after its last state.
         let moment = |line: &Line| [line.env_steps, line.learner_steps];
         while lines.last().is_some_and(|last| moment(last) > moment(&line)) {
             lines.pop();
@@ -167,7 +166,7 @@ fn missing(folder: &Path, who: Who) -> &'static str {
     }
 }
 
-/// Means over the newest episodes.
+/// Moving means over the latest episodes.
 #[expect(clippy::cast_precision_loss, reason = "a mean for people")]
 fn smoothed(lines: &[Line], axis: Axis, smooth: usize) -> Curve {
     let (mut window, mut sum) = (VecDeque::with_capacity(smooth), 0.0);
@@ -189,7 +188,7 @@ fn smoothed(lines: &[Line], axis: Axis, smooth: usize) -> Curve {
     points
 }
 
-/// The lowest, the mean and the highest, as far as all curves go.
+/// The minimum, mean and maximum, up to the end of the shortest curve.
 #[expect(clippy::cast_precision_loss, reason = "seeds are few")]
 fn together(name: String, curves: &[Curve]) -> Group {
     let begin = curves.iter().filter_map(|curve| curve.first()).map(|(x, _)| *x).fold(0.0, f64::max);
@@ -208,7 +207,7 @@ fn together(name: String, curves: &[Curve]) -> Group {
     Group { name, points, seeds: curves.len() }
 }
 
-/// The newest value at a place.
+/// The latest value at a position.
 fn at(curve: &[(f64, f64)], x: f64) -> Option<f64> {
     let behind = curve.partition_point(|(at, _)| *at <= x);
     Some(curve.get(behind.checked_sub(1)?)?.1)

@@ -14,12 +14,12 @@ pub(super) struct Curves {
     pub(super) groups: Vec<Group>,
     pub(super) axis: Axis,
     pub(super) who: Who,
-    /// The only environment, if there is but one.
+    /// The environment, if all runs have the same.
     pub(super) environment: Option<String>,
 }
 
 impl Curves {
-    /// What is to be seen: from where to where, with some room above and below.
+    /// The visible range, with some margin above and below.
     fn range(&self) -> ([f64; 2], [f64; 2]) {
         let points = || self.groups.iter().flat_map(|group| &group.points);
         let least = |values: &mut dyn Iterator<Item = f64>| values.fold(f64::INFINITY, f64::min);

@@ -1,4 +1,4 @@
-//! `relive rl plot`: pictures of runs.
+//! `relive rl plot`: draws pictures of runs.
 
 mod canvas;
 mod curve;

@@ -1,4 +1,4 @@
-//! What is to be drawn.
+//! The options.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ use crate::commands::rl::runs;
 use crate::failure::Result;
 use crate::output;
 
-/// Episodes that a point is the mean of, unless it is said.
+/// The number of episodes in a point's mean, by default.
 const SMOOTH: u16 = 20;
 
 /// Options of `relive rl plot`.
@@ -45,7 +45,7 @@ enum Picture {
     Radar,
 }
 
-/// Draws, and prints where the picture is.
+/// Draws a picture, and prints its path.
 pub(crate) fn run(options: &Options) -> Result {
     match options.picture {
         Picture::Curves => {

@@ -1,4 +1,4 @@
-//! Pictures of runs, also as text for reports.
+//! Pictures of runs, also as SVG text for reports.
 
 use std::path::PathBuf;
 
@@ -17,7 +17,7 @@ pub(super) fn curves(runs: &[(PathBuf, About)], wanted: Wanted) -> Result<Curves
     Ok(Curves { groups, axis, who, environment: only.cloned() })
 }
 
-/// The learning curves of runs as SVG, each point the mean of so many episodes.
+/// The learning curves of runs as SVG; each point is the mean of `smooth` episodes.
 pub(crate) fn curves_svg(runs: &[(PathBuf, About)], smooth: usize) -> Result<String> {
     canvas::text(&curves(runs, Wanted::smoothed(smooth))?)
 }

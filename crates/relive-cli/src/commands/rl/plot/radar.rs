@@ -22,8 +22,8 @@ pub(super) struct Radar {
 }
 
 impl Radar {
-    /// From the logs of bsuite in the folders of runs. Scores are means over seeds: of the runs of one seed at a
-    /// time, as bsuite's rules have it.
+    /// Reads bsuite's logs in the folders of runs. Scores are means over seeds; each seed's runs are scored together,
+    /// by bsuite's rules.
     pub(super) fn of(runs: &[(PathBuf, About)]) -> Result<Radar> {
         let mut logs: Vec<((String, u64), Vec<Run>)> = Vec::new();
         for (folder, about) in runs {
@@ -58,7 +58,7 @@ impl Radar {
     }
 }
 
-/// The mean score of each tag that there are any of.
+/// The mean score of each tag that has scores.
 #[expect(clippy::cast_precision_loss, reason = "seeds are few")]
 fn means(scores: &[(Tag, f64)]) -> Vec<(Tag, f64)> {
     let mean = |tag: Tag| {
@@ -68,7 +68,7 @@ fn means(scores: &[(Tag, f64)]) -> Vec<(Tag, f64)> {
     Tag::ALL.into_iter().filter_map(mean).collect()
 }
 
-/// Where a score is, on the ray of a tag.
+/// The position of a score on a tag's axis.
 #[expect(clippy::cast_precision_loss, reason = "tags are few")]
 fn place(index: usize, score: f64) -> (f64, f64) {
     let angle = TAU * (0.25 - index as f64 / Tag::ALL.len() as f64);

@@ -1,4 +1,4 @@
-//! One sweep at a time in a folder.
+//! Limits a folder to one sweep at a time.
 
 use std::fs::{File, TryLockError};
 use std::io::{Read, Seek, Write};
@@ -9,10 +9,10 @@ use crate::failure::{Failure, Kind, Result};
 /// The file that a sweep keeps locked.
 const LOCK: &str = "relive.lock";
 
-/// Most bytes of the note in it that are read.
+/// Maximum number of bytes to read of its note.
 const MAX_NOTE_BYTES: u64 = 256;
 
-/// A folder is this sweep's until it is dropped, or the process ends.
+/// Locks a folder for this sweep until it is dropped, or the process ends.
 #[derive(Debug)]
 pub(super) struct Lock {
     _file: File,
@@ -20,7 +20,7 @@ pub(super) struct Lock {
 
 impl Lock {
     /// # Errors
-    /// Another sweep is at work there.
+    /// Another sweep is running there.
     pub(super) fn take(folder: &Path) -> Result<Lock> {
         let path = folder.join(LOCK);
         let failed = |error: std::io::Error| {

@@ -1,4 +1,4 @@
-//! `relive rl sweep`: agents × tasks × seeds, and one report of them all.
+//! `relive rl sweep`: agents × tasks × seeds, with one report on all of them.
 
 mod lock;
 mod options;

@@ -1,4 +1,4 @@
-//! What is to be trained, and where it goes.
+//! The options.
 
 use std::path::PathBuf;
 
@@ -49,7 +49,7 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// Whether options go together that say what is learned from.
+    /// Checks the combination of options about the source of learning.
     pub(super) fn expect_together(&self) -> Result {
         self.agents.iter().try_for_each(|agent| self.data.expect(agent))?;
         if self.data.path.is_none() {

@@ -16,11 +16,11 @@ use crate::commands::rl::runs::{self, About};
 use crate::commands::rl::shown::Steps;
 use crate::failure::{Failure, Kind, Result};
 
-/// Seeds unless told, and of each task of a suite.
+/// The default number of seeds, also for each task of a suite.
 const SEEDS: u64 = 3;
 const SEEDS_OF_SUITE: u64 = 1;
 
-/// The file that says by what a run was made.
+/// The file with the recipe of a run.
 const RECIPE: &str = "recipe.json";
 
 /// A run.
@@ -31,23 +31,23 @@ pub(super) struct Plan {
     pub(super) recipe: Recipe,
 }
 
-/// By what a run is made: a run with another one is not the same.
+/// The inputs of a run: a run with another recipe is a different one.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Recipe {
     pub(super) settings: Vec<(String, String)>,
-    /// Steps in the environment; none for a run that learns from data.
+    /// Steps in the environment; 0 for a run that learns from data.
     pub(super) steps: u64,
-    /// What it learns from instead of acting.
+    /// The data that it learns from instead of acting.
     #[serde(default)]
     pub(super) data: Option<PathBuf>,
     pub(super) learner_steps: Option<u64>,
     pub(super) episodes: Option<u64>,
     pub(super) until: Option<f64>,
-    /// Steps from one evaluation to the next, and the episodes of each.
+    /// Steps between evaluations, and the episodes of each.
     pub(super) evaluation: Option<(u64, u64)>,
 }
 
-/// All runs that are asked for: each agent, in each environment, with each seed.
+/// All requested runs: each agent, in each environment, with each seed.
 pub(super) fn of(options: &Options) -> Result<Vec<Plan>> {
     let seeds = if options.suite.is_some() { SEEDS_OF_SUITE } else { SEEDS };
     let mut plans: Vec<Plan> = Vec::new();
@@ -56,7 +56,7 @@ pub(super) fn of(options: &Options) -> Result<Vec<Plan>> {
             let is_there =
                 |plan: &Plan| plan.about.agent == *name && plan.about.environment == task.environment;
             if plans.iter().any(is_there) {
-                // Named twice, it is the same.
+                // A duplicate counts once.
                 continue;
             }
             let cell = format!("{name} in {}", task.environment);
@@ -73,8 +73,7 @@ pub(super) fn of(options: &Options) -> Result<Vec<Plan>> {
     Ok(plans)
 }
 
-/// Whether all runs can be made, as far as that is known before hours are spent on those ahead: the first seed stands
-/// for the others.
+/// Checks that all runs can be created, as far as possible in advance: the first seed stands for the others.
 pub(super) fn check(options: &Options, plans: &[Plan]) -> Result {
     for plan in plans.iter().filter(|plan| plan.about.seed == 1) {
         let name = plan.about.environment.clone();
@@ -124,7 +123,7 @@ impl Recipe {
         }
     }
 
-    /// The names of what differs in another one.
+    /// The names of the fields that differ.
     fn differs(&self, other: &Recipe) -> Vec<String> {
         let pairs = [
             ("--steps", self.steps != other.steps),
@@ -141,7 +140,7 @@ impl Recipe {
 }
 
 impl Plan {
-    /// The run, without what watches it.
+    /// The run, without its observers.
     pub(super) fn run(&self) -> RunOptions {
         let Plan { about, recipe, .. } = self;
         RunOptions {
@@ -155,15 +154,15 @@ impl Plan {
         }
     }
 
-    /// The steps that it goes by.
+    /// The steps that measure its progress.
     pub(super) fn steps(&self) -> Steps {
         Steps::of(&self.run())
     }
 
-    /// What the run came to, if it is finished; none if it was not begun, or was ended on its way.
+    /// The results of the run if it is finished; `None` if it was not begun, or was interrupted.
     ///
     /// # Errors
-    /// The run that is there is another one.
+    /// The existing run has another recipe.
     pub(super) fn begun(&self) -> Result<Option<Figures>> {
         if !self.folder.join(runs::ABOUT).is_file() {
             return Ok(None);
@@ -180,7 +179,7 @@ impl Plan {
         Err(Failure::usage(format!("--out: there is another run in {place} already ({differing}); {advice}")))
     }
 
-    /// Makes its folder, without what a run that did not come to its end has left.
+    /// Creates its folder, and removes the files of an unfinished run.
     pub(super) fn clear(&self) -> Result {
         let failed = |error: std::io::Error| {
             Failure::text(Kind::Runtime, format!("{}: {error}", self.folder.display()))
@@ -192,7 +191,7 @@ impl Plan {
         runs::write(&self.folder.join(RECIPE), &self.recipe)
     }
 
-    /// In messages.
+    /// The title of the run in messages.
     pub(super) fn title(&self) -> String {
         let About { agent, environment, seed, .. } = &self.about;
         format!("{agent} in {environment}, seed {seed}")

@@ -17,7 +17,7 @@ pub(crate) fn run(options: &Options) -> Result {
     let _lock = Lock::take(&options.out)?;
     let begun = plans.iter().map(plans::Plan::begun).collect::<Result<Vec<_>>>()?;
     let outcome = work::all(options, &plans, &begun);
-    // Also of what there is, if some runs failed or were not made.
+    // Also if some runs failed or were not started.
     let told = match options.logs.contains(&LogFormat::Jsonl) {
         true => report::write(&options.out, &plans)?,
         false => "no report: it needs jsonl among --logs".to_owned(),

@@ -1,4 +1,4 @@
-//! How well agents did, as numbers from 0 to 1.
+//! The performance of agents, as numbers from 0 to 1.
 
 use relive_env::ReferenceScores;
 use relive_env::bsuite::{self, BsuiteId, Run};
@@ -7,16 +7,15 @@ use super::plans::Plan;
 use crate::commands::rl::figures::Figures;
 use crate::failure::{Failure, Kind, Result};
 
-/// A run that is finished.
+/// A finished run.
 pub(super) struct Scored<'a> {
     pub(super) plan: &'a Plan,
     pub(super) figures: Figures,
-    /// By bsuite's rules, or of a return between a random policy's and an expert's; none where neither is known.
+    /// By bsuite's rules, or from a return between a random policy's and an expert's; `None` if neither is known.
     pub(super) score: Option<f64>,
 }
 
-/// The runs that are finished, with their scores; without those that came to no end of an episode, of which there is
-/// nothing to tell.
+/// The finished runs with their scores, except for those without a complete episode, which have no figures.
 pub(super) fn of(plans: &[Plan]) -> Result<Vec<Scored<'_>>> {
     let mut all = Vec::new();
     for plan in plans {
@@ -30,7 +29,7 @@ pub(super) fn of(plans: &[Plan]) -> Result<Vec<Scored<'_>>> {
 
 fn score(plan: &Plan, figures: &Figures) -> Result<Option<f64>> {
     match plan.about.environment.parse::<BsuiteId>() {
-        // bsuite scores how something is learned by acting.
+        // bsuite scores learning by acting.
         Ok(_) if figures.is_from_data() => Ok(None),
         Ok(id) => by_bsuite(plan, id).map(Some),
         Err(_) => {
@@ -41,7 +40,7 @@ fn score(plan: &Plan, figures: &Figures) -> Result<Option<f64>> {
     }
 }
 
-/// As bsuite scores an experiment of which there is this run alone.
+/// The score by bsuite's rules for an experiment with this run alone.
 fn by_bsuite(plan: &Plan, id: BsuiteId) -> Result<f64> {
     let path = plan.folder.join(id.csv_file_name());
     let failed =
@@ -51,7 +50,7 @@ fn by_bsuite(plan: &Plan, id: BsuiteId) -> Result<f64> {
     bsuite::score(id.experiment(), &[Run { id, rows }]).map_err(|error| failed(&error))
 }
 
-/// The least, the mean and the greatest of some numbers; none if there are none.
+/// The minimum, mean and maximum of some numbers; `None` if there are none.
 #[expect(clippy::cast_precision_loss, reason = "seeds are few")]
 pub(super) fn range(values: &[f64]) -> Option<[f64; 3]> {
     let least = values.iter().copied().reduce(f64::min)?;

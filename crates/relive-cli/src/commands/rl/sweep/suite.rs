@@ -1,4 +1,4 @@
-//! Tasks that belong together, and how long each is learned.
+//! Suites of tasks, and the length of training on each.
 
 use clap::ValueEnum;
 use relive_env::bsuite::BsuiteId;
@@ -12,7 +12,7 @@ pub(super) enum Suite {
     Continuous,
 }
 
-/// An environment, and how long it is learned.
+/// An environment, and the length of its training.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Task {
     pub(super) environment: String,
@@ -20,8 +20,8 @@ pub(super) struct Task {
     pub(super) episodes: Option<u64>,
 }
 
-/// A task of each family, and the most steps of its episodes. Where the identifiers of a family differ in how hard
-/// they are, it is not the easiest: `memory_len/0` needs no memory, the first scales hardly change anything, and the
+/// A task of each family, and the maximum number of steps of its episodes. If the identifiers of a family differ in
+/// difficulty, it is not the easiest: `memory_len/0` needs no memory, the first scales hardly change anything, and the
 /// first chains are one step long.
 const BSUITE: [(&str, u64); 20] = [
     ("bandit/0", 1),
@@ -46,7 +46,8 @@ const BSUITE: [(&str, u64); 20] = [
     ("umbrella_length/9", 10),
 ];
 
-/// Most steps of a task of bsuite: episodes of a thousand steps would take hours, and change little after that.
+/// Maximum number of steps of a bsuite task: episodes of a thousand steps would take hours, with little change at the
+/// end.
 const MOST_STEPS: u64 = 250_000;
 
 /// Tasks and their steps.
@@ -59,8 +60,8 @@ const CONTINUOUS: [(&str, u64); 5] = [
 ];
 
 impl Suite {
-    /// Its tasks, with a share of the steps and episodes that each has by right: of bsuite's as many episodes as
-    /// bsuite says, within so many steps that two agents on all tasks take less than an hour of two processors.
+    /// The suite's tasks, with `scale` of their full length. A bsuite task has bsuite's own number of episodes, but at
+    /// most so many steps that two agents take less than an hour for all tasks on two processors.
     pub(super) fn tasks(self, scale: f64) -> Vec<Task> {
         match self {
             Suite::Bsuite => BSUITE.into_iter().map(|(id, length)| of_bsuite(id, length, scale)).collect(),

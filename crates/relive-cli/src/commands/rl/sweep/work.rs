@@ -1,4 +1,4 @@
-//! Runs side by side, with their progress.
+//! Concurrent runs, with their progress.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -22,13 +22,13 @@ use crate::failure::{Failure, Kind, Result};
 use crate::output;
 use crate::signals;
 
-/// Makes all runs that are not finished, some at a time, and prints a line for each. The first SIGINT or SIGTERM ends
-/// those that are at work, which are not finished then, and begins no others.
+/// Executes all unfinished runs, some at a time, and prints a line for each. The first SIGINT or SIGTERM ends the runs
+/// in progress, which then remain unfinished, and starts no others.
 ///
-/// `finished`: what those came to that are.
+/// `finished`: the results of the finished runs.
 ///
 /// # Errors
-/// The error of the first run that failed, once all others have been made. Errors of other runs are printed on stderr.
+/// The error of the first run that failed, after all others were executed. Errors of other runs are printed on stderr.
 pub(super) fn all(options: &Options, plans: &[Plan], finished: &[Option<Figures>]) -> Result {
     let jobs =
         options.jobs.map_or_else(|| std::thread::available_parallelism().map_or(1, usize::from), usize::from);
@@ -47,7 +47,7 @@ pub(super) fn all(options: &Options, plans: &[Plan], finished: &[Option<Figures>
             None => open.push(plan),
         }
     }
-    // The longest first, so that no processor waits for one that began last.
+    // Longest first, so that no processor waits for one that began last.
     open.sort_by_key(|plan| std::cmp::Reverse(plan.steps().length()));
     let (next, (tell, told)) = (AtomicUsize::new(0), channel());
     let left = open.len();
@@ -94,7 +94,7 @@ impl Ending {
         self.all.is_stopped()
     }
 
-    /// A run is at work from now on.
+    /// Registers a run in progress.
     fn join(&self, run: &Stop) {
         self.at_work.lock().push(run.clone());
         if self.has_begun() {
@@ -134,7 +134,7 @@ fn work(
     }
 }
 
-/// Makes a run; none if it was ended before it was over.
+/// Executes a run; `None` if it was interrupted.
 fn one(options: &Options, plan: &Plan, bar: &ProgressBar, ending: &Ending) -> Result<Option<Figures>> {
     let Plan { about, agent, folder, recipe } = plan;
     plan.clear()?;
@@ -153,19 +153,19 @@ fn one(options: &Options, plan: &Plan, bar: &ProgressBar, ending: &Ending) -> Re
     if ending.has_begun() {
         return Ok(None);
     }
-    // A run that ends earlier has nothing more to come.
+    // A run that ends early has no further steps.
     bar.inc(steps.length().saturating_sub(shown));
     let trained = trained.map_err(|error| options.data.told(error))?;
     if let Some((name, text)) = kept.csv() {
         write(&folder.join(name), &text)?;
     }
     let figures = watcher.figures(trained.summary).scored(ReferenceScores::of(&about.environment));
-    // In the end: from now on the run counts as finished.
+    // Last: from now on, the run counts as finished.
     runs::end(folder, about, &figures)?;
     Ok(Some(figures))
 }
 
-/// Environments of a name; bsuite's log of the one that is played in is kept.
+/// Environments by name; keeps bsuite's log of the training environment.
 fn environments(name: String, kept: Kept) -> MakeEnvironment {
     MakeEnvironment::new(move |seed| match name.parse::<BsuiteId>() {
         Ok(id) => Ok(Box::new(kept.watch(id, seed)?)),

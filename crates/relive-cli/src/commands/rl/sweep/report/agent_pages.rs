@@ -1,4 +1,4 @@
-//! A page of Markdown for each agent: what it is, what it came to in the runs, its curves, and its settings.
+//! A Markdown page for each agent: its description, its results, its curves, and its settings.
 
 use std::path::Path;
 
@@ -17,7 +17,7 @@ use crate::failure::{Failure, Result};
 /// The pages, each with the name of its file.
 ///
 /// # Errors
-/// The episodes that were learned from cannot be read any more.
+/// The recorded episodes can no longer be read.
 pub(super) fn pages(all: &[Scored<'_>]) -> Result<Vec<(String, String)>> {
     let table = Table::of(all);
     let agents = table.agents.iter().enumerate();
@@ -66,7 +66,7 @@ fn line(environment: &str, runs: &[&Scored<'_>], cell: Cell) -> String {
         false => run.figures.summary.env_steps,
     };
     let steps = runs.iter().map(steps).max().unwrap_or(0);
-    // Who does not act has no episodes but those without exploring.
+    // An agent that does not act has only episodes without exploration.
     let acted = runs.iter().any(|run| !run.figures.is_from_data());
     format!(
         "| {environment} | {steps} | {} | {} | {} | {} |\n",
@@ -77,7 +77,7 @@ fn line(environment: &str, runs: &[&Scored<'_>], cell: Cell) -> String {
     )
 }
 
-/// The curves of an environment, the command, and the settings that are not the agent's defaults.
+/// The curves in an environment, the command, and the settings that differ from the agent's defaults.
 fn section(agent: &str, environment: &str, run: &Scored<'_>) -> Result<String> {
     let defaults = relive_agents::from_json(agent, "{}").map(|agent| agent.settings()).unwrap_or_default();
     let others = run.plan.recipe.settings.iter().filter(|setting| !defaults.contains(setting));
@@ -95,7 +95,7 @@ fn section(agent: &str, environment: &str, run: &Scored<'_>) -> Result<String> {
     ))
 }
 
-/// What the recorded episodes are like, against which the returns are to be seen.
+/// A description of the recorded episodes, for comparison with the returns.
 fn learned_from(data: &Path, environment: &str) -> Result<String> {
     let made = relive_env::make(environment, 1).map_err(RlError::from)?;
     let episodes = recorded::load(data, made.spec()).map_err(|error| Failure::from(error).of("--data"))?;
@@ -108,7 +108,7 @@ fn learned_from(data: &Path, environment: &str) -> Result<String> {
     ))
 }
 
-/// The options of `relive rl train` that make the runs as long, with the same evaluations.
+/// The options of `relive rl train` for runs of the same length, with the same evaluations.
 fn length(recipe: &Recipe) -> String {
     let Recipe { steps, data, learner_steps, episodes, until, evaluation, settings: _ } = recipe;
     let mut text = match data {

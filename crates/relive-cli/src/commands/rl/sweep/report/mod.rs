@@ -1,5 +1,5 @@
-//! The report of a sweep: one folder with pictures, a table of all runs, one page that holds everything, and a page
-//! for each agent.
+//! The report of a sweep: one folder with pictures, a table of all runs, one self-contained page, and a page for each
+//! agent.
 
 mod agent_pages;
 mod page;

@@ -1,4 +1,4 @@
-//! The page: one file that needs no others.
+//! The page: one self-contained file.
 
 use super::pictures::{Picture, SMOOTH};
 use super::table::{Cell, Table};
@@ -55,7 +55,7 @@ fn cell(cell: &Cell) -> String {
     format!("<td>{}</td><td>{}</td>", ranged(cell.score), ranged(cell.episode_return))
 }
 
-/// A mean, and behind it from where to where, if there are several seeds.
+/// A mean, followed by the range if there are several seeds.
 pub(super) fn ranged(range: Option<[f64; 3]>) -> String {
     match range {
         Some([least, mean, greatest]) if least < greatest => {
@@ -70,7 +70,7 @@ pub(super) fn ranged(range: Option<[f64; 3]>) -> String {
     }
 }
 
-/// With three digits or so.
+/// Formats a number with about three digits.
 fn number(value: Option<f64>) -> String {
     match value {
         None => "–".to_owned(),

@@ -9,7 +9,7 @@ use crate::commands::rl::runs::About;
 use crate::commands::rl::sweep::scores::Scored;
 use crate::failure::Result;
 
-/// Episodes that a point of a curve is the mean of.
+/// The number of episodes in the mean at a point of a curve.
 pub(super) const SMOOTH: usize = 50;
 
 /// A picture, and the name of its file.
@@ -18,7 +18,7 @@ pub(super) struct Picture {
     pub(super) svg: String,
 }
 
-/// The radar of those in environments of bsuite, if there are any that acted.
+/// The radar of the runs in bsuite environments, if any of them acted.
 pub(super) fn radar(all: &[Scored<'_>]) -> Result<Option<Picture>> {
     let of_bsuite = runs(all, |scored| {
         scored.plan.about.environment.parse::<BsuiteId>().is_ok() && !scored.figures.is_from_data()
@@ -40,8 +40,8 @@ pub(super) fn curves(all: &[Scored<'_>]) -> Result<Vec<Picture>> {
     distinct(all, |about| &about.environment).into_iter().map(picture).collect()
 }
 
-/// The file of an environment's curves: those of agents that learn from data have other steps, and a name of their
-/// own beside those of agents that act.
+/// The file of an environment's curves: agents that learn from data count other steps, so they have a file of their own
+/// beside that of acting agents.
 pub(super) fn curves_name(environment: &str, from_data: bool) -> String {
     let kind = if from_data { "from-data-" } else { "" };
     format!("curves-{kind}{}.svg", environment.replace('/', "_"))
@@ -52,7 +52,7 @@ fn runs(all: &[Scored<'_>], belongs: impl Fn(&Scored<'_>) -> bool) -> Vec<(PathB
     plans.map(|plan| (plan.folder.clone(), plan.about.clone())).collect()
 }
 
-/// What there is of something, in the order in which it first comes.
+/// The distinct values, in the order of their first occurrence.
 pub(super) fn distinct(all: &[Scored<'_>], of: impl Fn(&About) -> &String) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     for value in all.iter().map(|scored| of(&scored.plan.about)) {

@@ -1,24 +1,24 @@
-//! Figures of runs as a table.
+//! The figures of runs as a table.
 
 use super::pictures::distinct;
 use crate::commands::rl::sweep::scores::{Scored, range};
 
-/// The table of a page: a line for each environment, and for each agent its scores and returns.
+/// The table of a page: a row for each environment, and for each agent its scores and returns.
 pub(super) struct Table {
     pub(super) agents: Vec<String>,
     pub(super) rows: Vec<Row>,
-    /// The mean score of each agent over all environments that have one.
+    /// The mean score of each agent over all environments with a score.
     pub(super) means: Vec<Option<f64>>,
 }
 
 /// An environment.
 pub(super) struct Row {
     pub(super) environment: String,
-    /// Of each agent.
+    /// One for each agent.
     pub(super) cells: Vec<Cell>,
 }
 
-/// An agent in an environment: the least, the mean and the greatest of all seeds.
+/// An agent in an environment: the minimum, mean and maximum over all seeds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Cell {
     pub(super) score: Option<[f64; 3]>,

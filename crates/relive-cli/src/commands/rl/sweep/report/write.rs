@@ -1,4 +1,4 @@
-//! Writing the report of a sweep.
+//! Writes the report of a sweep.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use crate::failure::{Failure, Kind, Result};
 
 /// The folder of the report.
 const FOLDER: &str = "report";
-/// Writes the report of the runs that are finished; what there is to say of it.
+/// Writes the report of the finished runs; returns a message about it.
 pub(crate) fn write(out: &Path, plans: &[Plan]) -> Result<String> {
     let all = scores::of(plans)?;
     let (told, runs) = (all.len(), plans.len());
