@@ -5,8 +5,8 @@ use crate::limits;
 
 /// The leaves of a set of parameters in memory order: name, shape and offset of each.
 ///
-/// Layers add their leaves when they are created; after that, a layout does not change, and all its [`Params`] share
-/// it.
+/// Layers add their leaves when they are created; after that, a layout does not change, and all its
+/// [`Params`](crate::Params) share it.
 ///
 /// ```
 /// use relive_nn::{Init, Key, Layout};
