@@ -28,6 +28,10 @@ impl<T> Brief<T> {
         std::mem::replace(&mut *self.0.lock(), value)
     }
 
+    pub(crate) fn get_mut(&mut self) -> &mut T {
+        self.0.get_mut()
+    }
+
     pub(crate) fn get(&self) -> T
     where
         T: Clone + Send,

@@ -4,7 +4,6 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use parking_lot::Mutex;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use relive_checkpoint::Root;
@@ -20,6 +19,7 @@ use crate::checkpoints::Checkpoints;
 use crate::error::{raise_host, raise_kind};
 use crate::finalization;
 use crate::local::{self, Place};
+use crate::lock::Brief;
 use crate::security::ServerSecurity;
 use crate::table::Table;
 use crate::wait::{self, seconds};
@@ -45,7 +45,7 @@ pub(crate) struct Server {
     place: Place,
     ports: OnceLock<Ports>,
     engine: Engine,
-    running: Mutex<Option<Running>>,
+    running: Brief<Option<Running>>,
     http_address: Option<String>,
     process: u32,
 }
@@ -123,11 +123,11 @@ impl Server {
             ports: OnceLock::new(),
             http_address: running.server.http_address().map(|address| address.to_string()),
             engine,
-            running: Mutex::new(None),
+            running: Brief::new(None),
             process: std::process::id(),
         };
         server.note_ports(&running);
-        *server.running.lock() = Some(running);
+        server.running.replace(Some(running));
         local::put(server.place, server.engine.clone());
         Ok(server)
     }
@@ -144,7 +144,7 @@ impl Server {
         self.check_listens_not(py, self.is_running())?;
         // The lock is not held meanwhile: a thread that waits for it may hold the interpreter.
         let bound = py.detach(|| runtime.block_on(endpoint.bind())).map_err(|error| raise_host(py, error))?;
-        let listening = self.running.lock().as_mut().map(|running| {
+        let listen = |running: &mut Running| {
             {
                 let _inside = runtime.enter();
                 running.server.listen(bound)?;
@@ -152,7 +152,8 @@ impl Server {
             running.runtime = Some(runtime);
             self.note_ports(running);
             Ok::<(), relive_host::Error>(())
-        });
+        };
+        let listening = self.running.with(|running| running.as_mut().map(listen));
         match listening {
             Some(Ok(())) => Ok(()),
             missed => self.check_listens_not(py, missed.is_some()),
@@ -185,7 +186,7 @@ impl Server {
 
     #[getter]
     fn is_running(&self) -> bool {
-        self.process == std::process::id() && self.running.lock().is_some()
+        self.process == std::process::id() && self.running.with(|running| running.is_some())
     }
 
     /// Stops the server; waiting clients get an error. A second call does nothing. Raises the server's final error,
@@ -194,7 +195,7 @@ impl Server {
         if self.process != std::process::id() {
             return Ok(());
         }
-        let Some(running) = self.running.lock().take() else { return Ok(()) };
+        let Some(running) = self.running.take() else { return Ok(()) };
         self.end(py, running)
     }
 
@@ -209,7 +210,8 @@ impl Server {
     #[pyo3(signature = (timeout = None))]
     fn wait(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<bool> {
         let timeout = seconds(timeout)?;
-        let Some(ended) = self.running.lock().as_ref().map(|running| running.server.ended()) else {
+        let ended = self.running.with(|running| running.as_ref().map(|running| running.server.ended()));
+        let Some(ended) = ended else {
             return Ok(true);
         };
         wait::wait_quietly(py, async move { tokio::time::timeout(timeout, ended).await.is_ok() })

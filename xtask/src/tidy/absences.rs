@@ -60,8 +60,13 @@ const PURE: &[&str] = &["relive-tensor", "relive-table"];
 const OUTSIDE: &[&str] = &["fs", "net", "thread", "process", "env"];
 const CLOCKS: &[&str] = &["Instant", "SystemTime"];
 
+/// The binding, and its one file that may name locks: the types in it keep the order of locks and interpreter.
+const BINDING: &str = "crates/relive-python/src/";
+const LOCKS_OF_BINDING: &str = "crates/relive-python/src/lock.rs";
+
 pub(super) fn check(packages: &[Package], sources: &[Source]) -> Vec<Finding> {
     let mut findings = dependencies(packages);
+    findings.extend(sources.iter().flat_map(locks_of_binding));
     for package in PURE {
         let folder = format!("crates/{package}/src/");
         for source in sources.iter().filter(|source| source.path.starts_with(&folder)) {
@@ -70,6 +75,15 @@ pub(super) fn check(packages: &[Package], sources: &[Source]) -> Vec<Finding> {
         }
     }
     findings
+}
+
+fn locks_of_binding(source: &Source) -> Vec<Finding> {
+    if !source.path.starts_with(BINDING) || source.path == LOCKS_OF_BINDING {
+        return Vec::new();
+    }
+    let locks = source.lexemes.iter().filter(|lexeme| matches!(lexeme.text.as_str(), "Mutex" | "RwLock"));
+    let reason = "names a lock of its own: use a type of `lock.rs`, which cannot be waited for with the interpreter in hand";
+    locks.map(|lexeme| Finding::new(source.place(lexeme.line), reason)).collect()
 }
 
 fn dependencies(packages: &[Package]) -> Vec<Finding> {
@@ -172,6 +186,17 @@ mod tests {
             assert_eq!(found(&[], path, text), Vec::<String>::new(), "{text}");
         }
         assert!(found(&[], "crates/relive-server/src/a.rs", "use std::fs;").is_empty());
+    }
+
+    #[test]
+    fn the_binding_has_its_locks_in_one_file() {
+        let found = |path: &str| {
+            let source = Source::parse(path, "static A: Mutex<u8> = Mutex::new(0);").unwrap();
+            check(&[], &[source]).len()
+        };
+        assert_eq!(found("crates/relive-python/src/a.rs"), 2);
+        assert_eq!(found("crates/relive-python/src/lock.rs"), 0);
+        assert_eq!(found("crates/relive-server/src/a.rs"), 0);
     }
 
     #[test]

@@ -1,22 +1,22 @@
 //! A value that belongs to one process, can be used by all of its threads, and can be closed.
 
-use parking_lot::RwLock;
 use pyo3::prelude::*;
 use relive_client::ErrorKind;
 
 use crate::error::raise_kind;
+use crate::lock::Brief;
 use crate::process::Origin;
 
 /// A handle whose clones share one object, until it is closed.
 pub(super) struct Shared<T: Clone> {
-    value: RwLock<Option<T>>,
+    value: Brief<Option<T>>,
     what: &'static str,
     origin: Origin,
 }
 
 impl<T: Clone + Send> Shared<T> {
     pub(super) fn new(what: &'static str, value: T) -> Shared<T> {
-        Shared { value: RwLock::new(Some(value)), what, origin: Origin::here() }
+        Shared { value: Brief::new(Some(value)), what, origin: Origin::here() }
     }
 
     /// The handle.
@@ -26,7 +26,7 @@ impl<T: Clone + Send> Shared<T> {
     pub(super) fn get(&self, py: Python<'_>) -> PyResult<T> {
         self.origin.check(py, self.what)?;
         let closed = || raise_kind(py, ErrorKind::Closed, format!("this {} was closed", self.what));
-        self.value.read().clone().ok_or_else(closed)
+        self.value.get().ok_or_else(closed)
     }
 
     /// Drops the handle; its other clones stay valid. A child of its process only forgets it.
@@ -34,7 +34,7 @@ impl<T: Clone + Send> Shared<T> {
         if self.origin.is_foreign() {
             return;
         }
-        let value = self.value.write().take();
+        let value = self.value.take();
         py.detach(|| drop(value));
     }
 }
