@@ -151,7 +151,7 @@ class BatchIterator:
         self.close()
 
 
-# The placeholder before the first batch.
+# The value of `_names` before the first batch; `None` is a valid value after it.
 _NOTHING_CAME = object()
 
 

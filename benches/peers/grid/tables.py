@@ -31,12 +31,12 @@ def about(results: Results) -> str:
 
 
 def limits(told: dict) -> str:
-    heads = [*(f"gather of 256 × {size(nbytes)}, one thread / two" for nbytes in SIZES), "TCP loopback", "enciphered",
+    heads = [*(f"gather of 256 × {size(nbytes)}, one thread / two" for nbytes in SIZES), "TCP loopback", "encrypted",
              "Unix socket", "shared memory"]
     rates = [told["gather"][str(nbytes)] for nbytes in SIZES]
     cells = [f"{rate['one_thread'] / 1e9:.1f} / {rate['two_threads'] / 1e9:.1f}" for rate in rates]
     # Runs from before it was measured are reported, too.
-    cells += [f"{told[name] / 1e9:.1f}" if name in told else "–" for name in ("tcp", "tcp_enciphered", "unix", "shared_memory")]
+    cells += [f"{told[name] / 1e9:.1f}" if name in told else "–" for name in ("tcp", "tcp_encrypted", "unix", "shared_memory")]
     return "What the machine allows, GB/s:\n\n" + table(heads, [cells])
 
 

@@ -5,7 +5,7 @@
 //! ```
 //!
 //! The argument is the size of the table, which is full, so that each insert evicts, mostly what another thread has
-//! made. Items are made before the clock runs. The settings take turns, and of each the best round is told beside the
+//! made. Items are made before the clock runs. The settings take turns, and of each the best round is reported beside the
 //! middle one: other work on the machine only ever takes time away. The processor time is that of the threads
 //! themselves: where it grows with the threads, they wait for each other's memory.
 

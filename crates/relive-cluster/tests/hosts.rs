@@ -102,7 +102,7 @@ fn a_stream_goes_on_when_its_network_is_back() {
 }
 
 /// What `docs/clusters.md` says of a network that does not come back: the shard ends with the lease, and its reader
-/// when it is told.
+/// when the port fails it.
 #[test]
 fn a_network_that_stays_away_ends_the_shard_with_its_lease() {
     let Some(hosts) = TwoHosts::connected() else { return };

@@ -81,7 +81,7 @@ mod tests {
         assert_eq!(remembered.take_over(&info(2, 3)), [], "it was restarted with what it had");
         let lost = [("t".to_owned(), 0, 3)];
         assert_eq!(remembered.take_over(&info(3, 0)), lost);
-        assert_eq!(remembered.take_over(&info(3, 0)), [], "it is told once");
+        assert_eq!(remembered.take_over(&info(3, 0)), [], "it is reported once");
     }
 
     #[test]

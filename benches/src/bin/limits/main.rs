@@ -6,7 +6,7 @@
 //!
 //! Argument: seconds for each figure. Prints one line of JSON, rates in bytes per second: gathering 256 rows at
 //! random places of a table beyond all caches into one array, by one thread and by two, and moving large blocks
-//! between two processes over loopback TCP, the same enciphered as TLS does it, a Unix socket and shared memory.
+//! between two processes over loopback TCP, loopback TCP encrypted as in TLS, a Unix socket and shared memory.
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "the result is the purpose of the program")]
 
@@ -48,11 +48,11 @@ fn run(words: &[&str]) -> Outcome {
 fn measure(time: Duration) -> Outcome {
     let gather = gather::measure(time);
     let tcp = stream::tcp(time)?;
-    let enciphered = stream::enciphered(time)?;
+    let encrypted = stream::encrypted(time)?;
     let unix = stream::unix(time)?;
     let shared = shared::measure(time)?;
     println!(
-        r#"{{"gather": {gather}, "tcp": {tcp:.0}, "tcp_enciphered": {enciphered:.0}, "unix": {unix:.0}, "shared_memory": {shared:.0}}}"#
+        r#"{{"gather": {gather}, "tcp": {tcp:.0}, "tcp_encrypted": {encrypted:.0}, "unix": {unix:.0}, "shared_memory": {shared:.0}}}"#
     );
     Ok(())
 }

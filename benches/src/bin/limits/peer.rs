@@ -13,7 +13,7 @@ use crate::stream::drain;
 pub(crate) fn run(transport: &str, place: &str) -> Outcome {
     match transport {
         "tcp" => drain(TcpStream::connect(place)?),
-        "enciphered" => drain(Records::new(TcpStream::connect(place)?)?),
+        "encrypted" => drain(Records::new(TcpStream::connect(place)?)?),
         "unix" => drain(UnixStream::connect(place)?),
         "shared" => shared::receive(place),
         _ => Err(format!("there is no transport {transport}").into()),

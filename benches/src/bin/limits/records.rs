@@ -1,4 +1,4 @@
-//! What enciphering costs at least: a stream in records as TLS 1.3 has them, of AES-128-GCM, and nothing of TLS
+//! What encryption costs at least: a stream in records as TLS 1.3 has them, of AES-128-GCM, and nothing of TLS
 //! around them.
 
 use std::io::{self, Read, Write};
@@ -18,7 +18,7 @@ const SEALED_BYTES: usize = LENGTH_BYTES + RECORD_BYTES + TAG_BYTES;
 /// Records that are handed to the system, or taken from it, at once.
 const RECORDS_AT_ONCE: usize = 8;
 
-/// A stream whose bytes are enciphered, with a key that everybody knows.
+/// A stream whose bytes are encrypted, with a key that everybody knows.
 pub(crate) struct Records<S> {
     stream: S,
     key: LessSafeKey,
@@ -26,8 +26,8 @@ pub(crate) struct Records<S> {
     opened: u64,
     out: Vec<u8>,
     came: Vec<u8>,
-    /// Of `came`: what is enciphered.
-    enciphered: Range<usize>,
+    /// Of `came`: what is encrypted.
+    encrypted: Range<usize>,
     /// Of `came`: what is deciphered and nobody took yet.
     plain: Range<usize>,
 }
@@ -42,7 +42,7 @@ impl<S: Read + Write> Records<S> {
             opened: 0,
             out: Vec::new(),
             came: vec![0; RECORDS_AT_ONCE * SEALED_BYTES],
-            enciphered: 0..0,
+            encrypted: 0..0,
             plain: 0..0,
         })
     }
@@ -62,28 +62,28 @@ impl<S: Read + Write> Records<S> {
     fn open(&mut self) -> io::Result<()> {
         self.have(LENGTH_BYTES)?;
         let mut length = [0; LENGTH_BYTES];
-        length.copy_from_slice(&self.came[self.enciphered.start..][..LENGTH_BYTES]);
+        length.copy_from_slice(&self.came[self.encrypted.start..][..LENGTH_BYTES]);
         let length = usize::try_from(u32::from_le_bytes(length)).map_err(io::Error::other)?;
         self.have(LENGTH_BYTES + length)?;
-        let start = self.enciphered.start + LENGTH_BYTES;
+        let start = self.encrypted.start + LENGTH_BYTES;
         let record = &mut self.came[start..start + length];
         let nonce = next(&mut self.opened);
         let plain = self.key.open_in_place(nonce, Aad::empty(), record).map_err(io::Error::other)?;
         self.plain = start..start + plain.len();
-        self.enciphered.start = start + length;
+        self.encrypted.start = start + length;
         Ok(())
     }
 
-    /// Reads on until so many enciphered bytes are there.
+    /// Reads on until so many encrypted bytes are there.
     fn have(&mut self, bytes: usize) -> io::Result<()> {
-        while self.enciphered.len() < bytes {
-            if self.came.len() - self.enciphered.start < SEALED_BYTES {
-                self.came.copy_within(self.enciphered.clone(), 0);
-                self.enciphered = 0..self.enciphered.len();
+        while self.encrypted.len() < bytes {
+            if self.came.len() - self.encrypted.start < SEALED_BYTES {
+                self.came.copy_within(self.encrypted.clone(), 0);
+                self.encrypted = 0..self.encrypted.len();
             }
-            match self.stream.read(&mut self.came[self.enciphered.end..])? {
+            match self.stream.read(&mut self.came[self.encrypted.end..])? {
                 0 => return Err(io::ErrorKind::UnexpectedEof.into()),
-                read => self.enciphered.end += read,
+                read => self.encrypted.end += read,
             }
         }
         Ok(())

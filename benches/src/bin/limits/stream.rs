@@ -22,8 +22,8 @@ pub(crate) fn tcp(time: Duration) -> Outcome<f64> {
     send(stream, time)
 }
 
-pub(crate) fn enciphered(time: Duration) -> Outcome<f64> {
-    let (stream, _receiver) = connected("enciphered")?;
+pub(crate) fn encrypted(time: Duration) -> Outcome<f64> {
+    let (stream, _receiver) = connected("encrypted")?;
     send(Records::new(stream)?, time)
 }
 

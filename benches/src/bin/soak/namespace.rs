@@ -1,6 +1,6 @@
 //! A network of the server's own, with a cable to ours that can be pulled, and slowed down.
 //!
-//! What happens to a cable happens to connections that say nothing of it: packets are lost, and no side is told. A
+//! What happens to a cable happens to connections that say nothing of it: packets are lost, and no side learns of it. A
 //! proxy cannot do that.
 
 use std::process::{Command, Stdio};

@@ -4,7 +4,7 @@
 //! reader's [`Port`] listens; its [`ShardReader`]s return the items of each shard in order, each exactly
 //! once. An item is confirmed when it was taken from its reader. Until then the writer keeps it, and sends it
 //! again after a connection has broken. A shard that is restarted elsewhere has a higher epoch, and its
-//! predecessor is told to end.
+//! reader tells its predecessor to end.
 //!
 //! Confirmed items are never lost: they were taken. A shard that dies may lose items that it has made but not
 //! sent. A reader that dies takes the confirmed items with it; its successor gets the unconfirmed ones, some

@@ -36,7 +36,7 @@ const MAX_PINNED: usize = 1 << 20;
 enum End {
     /// It broke, or the other side closed it.
     Broken,
-    /// The request is invalid; the other side is told.
+    /// The request is invalid; the error is sent to the other side.
     Refused(Error),
 }
 

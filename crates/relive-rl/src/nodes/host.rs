@@ -194,7 +194,7 @@ impl Hosting<'_, '_> {
         match found {
             Err(error) if !is_loss(&error) && !matches!(error, RlError::OtherVersion { .. }) => {
                 if !std::mem::replace(&mut self.has_complained, true) {
-                    tracing::warn!("what is in the table of nodes is passed over: {error}");
+                    tracing::warn!("the list in the table of nodes is invalid and was ignored: {error}");
                 }
                 Ok(None)
             }

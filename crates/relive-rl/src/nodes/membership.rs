@@ -331,7 +331,7 @@ mod tests {
         story.sign(gone, NodeSign::of_test(2, 3));
         assert_eq!(story.pass(gone), [Change::Gone("node-1".to_owned(), vec![0, 1, 2])]);
         assert_eq!(story.places(), [vec![], vec![0, 1, 3], vec![]]);
-        assert_eq!(story.pass(gone), [], "it is told once");
+        assert_eq!(story.pass(gone), [], "it is reported once");
         let back = NodeSign { holds: vec![0, 1, 2], ..NodeSign::of_test(1, 3) };
         assert_eq!(story.sign(gone + 1, back), Some(Change::Back("node-1".to_owned())));
         story.pass(gone + 1);

@@ -198,9 +198,9 @@ fn tell(change: &Change) {
     match change {
         Change::Joined(name) => tracing::info!("{name} has joined the run"),
         Change::Silent(name) => {
-            tracing::warn!("{name} gives no sign of life; it is held for gone {gone} s after its last one");
+            tracing::warn!("{name} sends no heartbeat; it counts as gone {gone} s after its last one");
         }
-        Change::Back(name) => tracing::info!("{name} gives signs of life again"),
+        Change::Back(name) => tracing::info!("{name} sends heartbeats again"),
         Change::Left(name) => tracing::info!("{name} has left the run"),
         Change::Gone(name, numbers) => {
             let count = numbers.len();

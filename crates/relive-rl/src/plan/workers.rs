@@ -179,7 +179,7 @@ impl Workers<Rollout> {
     }
 }
 
-/// A placeholder for a stream that this process does not produce.
+/// An empty flow: another process of the run produces the stream.
 fn elsewhere<T: Send + 'static>() -> Flow<T> {
     Flow::from_iter("in the driver", std::iter::empty())
 }
