@@ -116,7 +116,7 @@ class WideAgent:
 
     experience = rl.Rollouts(steps=1, environments=8)
 
-    def policy(self, spec: Any, seat: Any) -> Wide:
+    def policy(self, spec: Any, context: Any) -> Wide:
         return Wide(module())
 
     def learner(self, spec: Any, seed: int) -> Rewriter:

@@ -123,7 +123,7 @@ class Agent:
         self._ring = ring
         self.made: Learner | None = None
 
-    def policy(self, spec: Any, seat: Any) -> Policy:
+    def policy(self, spec: Any, context: Any) -> Policy:
         return Policy(nn.Linear(4, 2))
 
     def learner(self, spec: Any, seed: int) -> Learner:

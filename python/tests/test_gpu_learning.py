@@ -49,7 +49,7 @@ class Cloning:
         self.priorities, self.batches = priorities, []
         self.matrix = np.zeros((51, 3))
 
-    def policy(self, spec: Any, seat: Any) -> Policy:
+    def policy(self, spec: Any, context: Any) -> Policy:
         return Policy()
 
     def learner(self, spec: Any, seed: int) -> Cloning:

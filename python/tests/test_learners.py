@@ -56,7 +56,7 @@ class Agent:
     def __init__(self, folder: pathlib.Path, *, ends: bool = False) -> None:
         self.folder, self.ends = folder, ends
 
-    def policy(self, spec: Any, seat: Any) -> Policy:
+    def policy(self, spec: Any, context: Any) -> Policy:
         return Policy(torch.nn.Linear(50, 3))
 
     def learner(self, spec: Any, seed: int) -> Any:

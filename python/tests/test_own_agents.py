@@ -25,9 +25,9 @@ class RandomPolicy:
 
     extras = {"count": np.int64, "state": (np.float32, (2,))}
 
-    def __init__(self, seat: rl.Seat, num_actions: int) -> None:
-        self.rng, self.num_actions = seat.rng(), num_actions
-        self.count = np.zeros(seat.rows, np.int64)
+    def __init__(self, context: rl.PolicyContext, num_actions: int) -> None:
+        self.rng, self.num_actions = context.rng(), num_actions
+        self.count = np.zeros(context.rows, np.int64)
         self.loaded: Any = None
 
     def act(self, observations: Any, starts: Any) -> Any:
@@ -78,8 +78,8 @@ class Agent:
 
     settings = property(lambda self: {"rate": self.rate})
 
-    def policy(self, spec: rl.EnvironmentSpec, seat: rl.Seat) -> Any:
-        self.made.append(RandomPolicy(seat, spec.actions.num_values))
+    def policy(self, spec: rl.EnvironmentSpec, context: rl.PolicyContext) -> Any:
+        self.made.append(RandomPolicy(context, spec.actions.num_values))
         return self.made[-1]
 
     def learner(self, spec: rl.EnvironmentSpec, seed: int) -> Any:
@@ -278,8 +278,8 @@ class Broken:
         self.replaced = {"act": act, "learn": learn, "weights": weights}
         self.experience = experience or self.experience
 
-    def policy(self, spec: Any, seat: rl.Seat) -> Any:
-        return self.with_replaced(RandomPolicy(seat, 3), "act")
+    def policy(self, spec: Any, context: rl.PolicyContext) -> Any:
+        return self.with_replaced(RandomPolicy(context, 3), "act")
 
     def learner(self, spec: Any, seed: int) -> Any:
         return self.with_replaced(SummingLearner(), "learn", "weights")
@@ -336,7 +336,7 @@ def test_an_agent_without_a_method_is_refused() -> None:
     class Half:
         experience = rl.Rollouts(steps=4)
 
-        def policy(self, spec: Any, seat: Any) -> Any:
+        def policy(self, spec: Any, context: Any) -> Any:
             return object()
 
     with pytest.raises(TypeError, match=r"Half is to be an agent, but it has no method learner\(\)"):
@@ -458,7 +458,7 @@ def test_a_program_ends_with_its_own_exit_code_while_a_daemon_thread_trains(opti
         "    def weights(self):\n        return {'w': np.zeros(1)}\n"
         "class Agent:\n"
         "    experience = rl.Transitions(batch_size=4, min_size=8, max_size=100)\n"
-        "    def policy(self, spec, seat):\n        return Policy()\n"
+        "    def policy(self, spec, context):\n        return Policy()\n"
         "    def learner(self, spec, seed):\n        return Learner()\n"
         f"def train():\n    rl.run(Agent(), 'catch/0', steps=10**9, progress=False{options})\n"
         "threading.Thread(target=train, daemon=True).start()\nlearned.wait()\nsys.exit(7)\n"

@@ -94,7 +94,7 @@ def test_numbers_that_numpy_lacks_are_told() -> None:
     class Agent:
         experience = rl.Rollouts(steps=4)
 
-        def policy(self, spec: Any, seat: Any) -> Any:
+        def policy(self, spec: Any, context: Any) -> Any:
             return Doubling()
 
         def learner(self, spec: Any, seed: int) -> Any:

@@ -60,7 +60,7 @@ class Seen:
     def __init__(self) -> None:
         self.batches: list[Any] = []
 
-    def policy(self, spec: Any, seat: Any) -> Any:
+    def policy(self, spec: Any, context: Any) -> Any:
         return types.SimpleNamespace(act=lambda observations, starts: np.zeros(len(starts), np.int32), load=lambda weights: None)
 
     def learner(self, spec: Any, seed: int) -> Any:

@@ -51,8 +51,8 @@ class Walk(gymnasium.Env[Any, Any]):
 class Policy:
     """Acts at random, row by row."""
 
-    def __init__(self, seat: rl.Seat, num_values: int) -> None:
-        self.rngs = [np.random.default_rng(seed) for seed in seat.seeds]
+    def __init__(self, context: rl.PolicyContext, num_values: int) -> None:
+        self.rngs = [np.random.default_rng(seed) for seed in context.seeds]
         self.num_values = num_values
 
     def act(self, observations: Any, starts: Any) -> Any:
@@ -96,8 +96,8 @@ class Agent:
     kept: list[Any] = dataclasses.field(default_factory=list)
     settings: Any = dataclasses.field(default_factory=dict)
 
-    def policy(self, spec: rl.EnvironmentSpec, seat: rl.Seat) -> Any:
-        return Policy(seat, spec.actions.num_values)
+    def policy(self, spec: rl.EnvironmentSpec, context: rl.PolicyContext) -> Any:
+        return Policy(context, spec.actions.num_values)
 
     def learner(self, spec: rl.EnvironmentSpec, seed: int) -> Any:
         return Learner(self.kept)

@@ -24,8 +24,8 @@ class FailingPolicy(RandomPolicy):
 
 
 class FailingAgent(Agent):
-    def policy(self, spec: rl.EnvironmentSpec, seat: rl.Seat) -> Any:
-        return (FailingPolicy if seat.of == 2 else RandomPolicy)(seat, spec.actions.num_values)
+    def policy(self, spec: rl.EnvironmentSpec, context: rl.PolicyContext) -> Any:
+        return (FailingPolicy if context.of == 2 else RandomPolicy)(context, spec.actions.num_values)
 
 
 class Catch:

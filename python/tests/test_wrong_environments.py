@@ -163,8 +163,8 @@ class Ends(RandomPolicy):
 
 
 class EndsAgent(Agent):
-    def policy(self, spec: rl.EnvironmentSpec, seat: rl.Seat) -> Any:
-        return (Ends if seat.explores and seat.rows else RandomPolicy)(seat, spec.actions.num_values)
+    def policy(self, spec: rl.EnvironmentSpec, context: rl.PolicyContext) -> Any:
+        return (Ends if context.explores and context.rows else RandomPolicy)(context, spec.actions.num_values)
 
 
 def test_a_policy_that_exits_in_a_worker_is_told_with_its_traceback() -> None:

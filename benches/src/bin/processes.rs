@@ -21,7 +21,8 @@ use relive_rl::plan::{Crew, MakeEnvironment, Progress};
 use relive_rl::processes::{Layouts, Message, Worker, work};
 use relive_rl::run::{Processes, RunOptions, Stop, Watch, train};
 use relive_rl::{
-    ActStep, Acted, Agent, Learner, Learnt, Policy, Result, RlError, Rollout, Saveable, Seat, Weights,
+    ActStep, Acted, Agent, Learner, Learnt, Policy, PolicyContext, Result, RlError, Rollout, Saveable,
+    Weights,
 };
 use relive_server::ServerOptions;
 
@@ -93,7 +94,7 @@ impl Agent for Counting {
         Ok(())
     }
 
-    fn policy(&self, _: &Seat<'_>) -> Result<Box<dyn Policy>> {
+    fn policy(&self, _: &PolicyContext<'_>) -> Result<Box<dyn Policy>> {
         Ok(Box::new(Idle))
     }
 

@@ -9,12 +9,12 @@ use relive_rl::adders::TransitionAdder;
 use relive_rl::plan::{Crew, Learn, MakeEnvironment, Progress, ReplayTable, SampleBatch, Transitions};
 use relive_rl::run::{RunOptions, train};
 use relive_rl::{
-    ActStep, Agent, Features, Learner, Learnt, Policy, Result, RlError, Saveable, Seat, Weights,
+    ActStep, Agent, Features, Learner, Learnt, Policy, PolicyContext, Result, RlError, Saveable, Weights,
 };
 use relive_table::TableConfig;
 use relive_tensor::Tensor;
 
-/// One for each hash of 16 bits: far more than there are states, so that two seldom share one.
+/// One for each hash of 16 bits: far more than there are states, so that two rarely share one.
 const ROWS: usize = 1 << 16;
 
 struct QLearning {
@@ -150,11 +150,11 @@ impl Agent for QLearning {
         Ok(vec![rules.config()?])
     }
 
-    fn policy(&self, seat: &Seat<'_>) -> Result<Box<dyn Policy>> {
-        let choice = EpsilonGreedy::new(0.05, seat)?;
+    fn policy(&self, context: &PolicyContext<'_>) -> Result<Box<dyn Policy>> {
+        let choice = EpsilonGreedy::new(0.05, context)?;
         let values = Values::new(choice.num_actions());
         Ok(Box::new(Greedy {
-            features: Features::of(&seat.spec.observations)?,
+            features: Features::of(&context.spec.observations)?,
             choice,
             values,
             rows: Vec::new(),

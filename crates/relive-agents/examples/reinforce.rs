@@ -19,8 +19,8 @@ use relive_nn::{Activation, Adam, Key, Layout, Network, Optimizer, Params, Scrat
 use relive_rl::plan::{Crew, Learn, MakeEnvironment, Progress};
 use relive_rl::run::{RunOptions, train};
 use relive_rl::{
-    ActStep, Agent, Features, Learner, Learnt, Policy, Purpose, Result, RlError, Rollout, Saveable, Seat,
-    Weights,
+    ActStep, Agent, Features, Learner, Learnt, Policy, PolicyContext, Purpose, Result, RlError, Rollout,
+    Saveable, Weights,
 };
 
 struct Reinforce {
@@ -174,9 +174,9 @@ impl Agent for Reinforce {
         8
     }
 
-    fn policy(&self, seat: &Seat<'_>) -> Result<Box<dyn Policy>> {
-        let (features, network, params) = network(seat.spec, Key::from_seed(0))?;
-        let (streams, explores) = (Streams::new(seat.keys), seat.purpose == Purpose::Training);
+    fn policy(&self, context: &PolicyContext<'_>) -> Result<Box<dyn Policy>> {
+        let (features, network, params) = network(context.spec, Key::from_seed(0))?;
+        let (streams, explores) = (Streams::new(context.keys), context.purpose == Purpose::Training);
         Ok(Box::new(SoftmaxPolicy { features, network, params, streams, explores }))
     }
 

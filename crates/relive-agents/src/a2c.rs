@@ -3,7 +3,7 @@
 use relive_flow::Flow;
 use relive_nn::RmsProp;
 use relive_rl::plan::{Crew, Progress};
-use relive_rl::{Agent, Policy, Result, Seat, settings_of};
+use relive_rl::{Agent, Policy, PolicyContext, Result, settings_of};
 use serde::{Deserialize, Serialize};
 
 use crate::actor_critic::{ActorCriticPolicy, Optimization, Settings, plan};
@@ -108,8 +108,8 @@ impl Agent for A2cConfig {
         self.num_envs
     }
 
-    fn policy(&self, seat: &Seat<'_>) -> Result<Box<dyn Policy>> {
-        Ok(Box::new(ActorCriticPolicy::new(&self.shared(), seat)?))
+    fn policy(&self, context: &PolicyContext<'_>) -> Result<Box<dyn Policy>> {
+        Ok(Box::new(ActorCriticPolicy::new(&self.shared(), context)?))
     }
 
     fn plan(&self, crew: &Crew) -> Result<Flow<Progress>> {

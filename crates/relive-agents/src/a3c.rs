@@ -2,7 +2,7 @@
 
 use relive_flow::Flow;
 use relive_rl::plan::{Crew, Progress};
-use relive_rl::{Agent, Policy, Result, Seat, settings_of};
+use relive_rl::{Agent, Policy, PolicyContext, Result, settings_of};
 use serde::{Deserialize, Serialize};
 
 use crate::A2cConfig;
@@ -50,8 +50,8 @@ impl Agent for A3cConfig {
         workers.saturating_mul(self.0.num_envs)
     }
 
-    fn policy(&self, seat: &Seat<'_>) -> Result<Box<dyn Policy>> {
-        Ok(Box::new(ActorCriticPolicy::new(&self.0.shared(), seat)?))
+    fn policy(&self, context: &PolicyContext<'_>) -> Result<Box<dyn Policy>> {
+        Ok(Box::new(ActorCriticPolicy::new(&self.0.shared(), context)?))
     }
 
     fn plan(&self, crew: &Crew) -> Result<Flow<Progress>> {

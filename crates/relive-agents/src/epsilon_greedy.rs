@@ -2,7 +2,7 @@
 
 use relive_env::Buffer;
 use relive_nn::losses;
-use relive_rl::{Purpose, Result, Saveable, Seat};
+use relive_rl::{PolicyContext, Purpose, Result, Saveable};
 
 use crate::actions::Discrete;
 use crate::streams::Streams;
@@ -23,8 +23,8 @@ impl EpsilonGreedy {
     ///
     /// # Errors
     /// [`Unsuited`](relive_rl::RlError::Unsuited): the environment does not take one discrete action.
-    pub fn new(epsilon: f64, seat: &Seat<'_>) -> Result<EpsilonGreedy> {
-        EpsilonGreedy::spread(epsilon, 0.0, seat)
+    pub fn new(epsilon: f64, context: &PolicyContext<'_>) -> Result<EpsilonGreedy> {
+        EpsilonGreedy::spread(epsilon, 0.0, context)
     }
 
     /// Explores the rows of a worker with different ε: row `i` of all `N` has `ε^(1 + α·i/(N − 1))` (Horgan et al.
@@ -33,12 +33,12 @@ impl EpsilonGreedy {
     /// # Errors
     /// As for [`new`](Self::new).
     #[expect(clippy::cast_precision_loss, reason = "rows are few")]
-    pub fn spread(epsilon: f64, alpha: f64, seat: &Seat<'_>) -> Result<EpsilonGreedy> {
-        let (actions, streams) = (Discrete::expect(seat.spec)?, Streams::new(seat.keys));
-        let others = seat.of.saturating_sub(1).max(1) as f64;
-        let of_row = |row: usize| epsilon.powf(1.0 + alpha * (seat.first + row) as f64 / others);
-        let epsilons = (0..seat.keys.len()).map(of_row).collect();
-        Ok(EpsilonGreedy { actions, epsilons, explores: seat.purpose == Purpose::Training, streams })
+    pub fn spread(epsilon: f64, alpha: f64, context: &PolicyContext<'_>) -> Result<EpsilonGreedy> {
+        let (actions, streams) = (Discrete::expect(context.spec)?, Streams::new(context.keys));
+        let others = context.of.saturating_sub(1).max(1) as f64;
+        let of_row = |row: usize| epsilon.powf(1.0 + alpha * (context.first + row) as f64 / others);
+        let epsilons = (0..context.keys.len()).map(of_row).collect();
+        Ok(EpsilonGreedy { actions, epsilons, explores: context.purpose == Purpose::Training, streams })
     }
 
     /// Number of actions.
@@ -109,17 +109,18 @@ mod tests {
         );
         let keys: Vec<Key> = (0..64).map(|row| Key::from_seed(1).nth(row)).collect();
         let taken = |purpose| {
-            let seat = Seat::alone(&spec, purpose, &keys);
+            let context = PolicyContext::alone(&spec, purpose, &keys);
             let mut actions = Buffer::for_nest(&spec.actions, keys.len()).unwrap();
             let values: Vec<f32> = keys.iter().flat_map(|_| [0.5, 1.0, 1.0]).collect();
-            EpsilonGreedy::new(0.0, &seat).unwrap().act(&values, &mut actions).unwrap();
+            EpsilonGreedy::new(0.0, &context).unwrap().act(&values, &mut actions).unwrap();
             actions.leaf::<i32>(0).unwrap().to_vec()
         };
         let explored = taken(Purpose::Training);
         assert!(explored.contains(&1) && explored.contains(&2) && !explored.contains(&0), "{explored:?}");
         let rows = |first| {
-            let seat = Seat { first, of: 3, ..Seat::alone(&spec, Purpose::Training, &keys[..2]) };
-            EpsilonGreedy::spread(0.5, 2.0, &seat).unwrap().epsilons
+            let context =
+                PolicyContext { first, of: 3, ..PolicyContext::alone(&spec, Purpose::Training, &keys[..2]) };
+            EpsilonGreedy::spread(0.5, 2.0, &context).unwrap().epsilons
         };
         assert_eq!((rows(0), rows(1)), (vec![0.5, 0.25], vec![0.25, 0.125]), "by the rows of all workers");
         assert!(taken(Purpose::Evaluation).iter().all(|action| *action == 1));

@@ -8,7 +8,7 @@ use relive_rl::{Result, RlError};
 pub struct Streams(Vec<Stream>);
 
 impl Streams {
-    /// The streams of the keys of a [seat](relive_rl::Seat).
+    /// The streams of the keys of a [context](relive_rl::PolicyContext).
     #[must_use]
     pub fn new(keys: &[Key]) -> Streams {
         Streams(keys.iter().map(|key| key.stream()).collect())

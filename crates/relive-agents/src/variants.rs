@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use relive_flow::Flow;
 use relive_rl::plan::{Crew, Progress};
-use relive_rl::{Agent, Policy, Result, Seat};
+use relive_rl::{Agent, Policy, PolicyContext, Result};
 use relive_table::TableConfig;
 use serde::{Deserialize, Serialize};
 
@@ -35,8 +35,8 @@ macro_rules! variant {
                 self.0.tables()
             }
 
-            fn policy(&self, seat: &Seat<'_>) -> Result<Box<dyn Policy>> {
-                self.0.policy(seat)
+            fn policy(&self, context: &PolicyContext<'_>) -> Result<Box<dyn Policy>> {
+                self.0.policy(context)
             }
 
             fn plan(&self, crew: &Crew) -> Result<Flow<Progress>> {

@@ -10,8 +10,8 @@
 //! Readers trust nothing. Every part has a checksum, and announced sizes are checked against the actual ones. Damaged
 //! data is refused, with file and place, or its intact parts are salvaged.
 
+mod any_format;
 mod catalog;
-mod either;
 mod error;
 mod fast_map;
 mod format;
@@ -32,10 +32,10 @@ mod simulated_disk;
 mod storage;
 mod tier;
 
+pub use any_format::{Compared, Location, Older, Root, Target, inspect, list, load, locate, prune, verify};
 pub use catalog::{
     Catalog, CheckpointInfo, CheckpointSummary, Inspection, Pruned, Report, TableInspection, TableSummary,
 };
-pub use either::{Compared, Location, Older, Root, Target, inspect, list, load, locate, prune, verify};
 pub use error::{Error, ErrorKind};
 pub use format::Format;
 pub use loaded::{LoadOptions, Loaded};

@@ -26,7 +26,7 @@ mod tables;
 mod times;
 
 pub use acting::{Acted, Episode, Features, Rollout};
-pub use contracts::{ActStep, Learner, Learnt, Policy, Purpose, Seat, Weights};
+pub use contracts::{ActStep, Learner, Learnt, Policy, PolicyContext, Purpose, Weights};
 pub use error::{Result, RlError};
 pub use plan::{Agent, MakeAgent, settings_of};
 pub use policy_file::SavedPolicy;

@@ -27,12 +27,12 @@ mod tests {
 
     #[test]
     fn the_first_is_told_and_then_one_per_interval() {
-        let (mut seldom, began) = (LogThrottle::default(), Instant::now());
+        let (mut throttle, began) = (LogThrottle::default(), Instant::now());
         let due = [0.0, 0.5, 0.9, 1.0, 1.9, 2.5].map(|part| {
             let later = REFUSAL_LOG_INTERVAL.mul_f64(part);
-            seldom.is_due(began + later)
+            throttle.is_due(began + later)
         });
         assert_eq!(due, [true, false, false, true, false, true]);
-        assert!(!seldom.is_due(began), "a clock that goes back is no reason");
+        assert!(!throttle.is_due(began), "a clock that goes back is no reason");
     }
 }

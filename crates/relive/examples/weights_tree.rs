@@ -22,7 +22,9 @@ use relive_host::{Background, Serve};
 use relive_rl::plan::{Crew, Learn, MakeEnvironment, Progress};
 use relive_rl::processes::{Connect, Node, NodeWorkers, Running, Worker, host, node_tables, work};
 use relive_rl::run::{Begun, Processes, RunOptions, Stop, Watch, train};
-use relive_rl::{ActStep, Agent, Learner, Learnt, Policy, Purpose, Result, Rollout, Saveable, Seat, Weights};
+use relive_rl::{
+    ActStep, Agent, Learner, Learnt, Policy, PolicyContext, Purpose, Result, Rollout, Saveable, Weights,
+};
 use relive_server::ServerOptions;
 use relive_table::TableConfig;
 
@@ -135,8 +137,8 @@ impl Agent for Large {
         Ok(())
     }
 
-    fn policy(&self, seat: &Seat<'_>) -> Result<Box<dyn Policy>> {
-        Ok(Box::new(Still { trains: seat.purpose == Purpose::Training }))
+    fn policy(&self, context: &PolicyContext<'_>) -> Result<Box<dyn Policy>> {
+        Ok(Box::new(Still { trains: context.purpose == Purpose::Training }))
     }
 
     fn plan(&self, crew: &Crew) -> Result<Flow<Progress>> {

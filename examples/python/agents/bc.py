@@ -73,7 +73,7 @@ class BC:
     learning_rate: float = 1e-3
     width: int = 128
 
-    def policy(self, spec: rl.EnvironmentSpec, seat: rl.Seat) -> Policy:
+    def policy(self, spec: rl.EnvironmentSpec, context: rl.PolicyContext) -> Policy:
         return Policy(network(spec, self.width), spec.actions)
 
     def learner(self, spec: rl.EnvironmentSpec, seed: int) -> Learner:

@@ -51,12 +51,12 @@ class Transformer(nn.Module):
 class Policy(rlt.Policy):
     """Remembers its episode, and takes the likeliest action for the return that it is to reach."""
 
-    def __init__(self, module: Transformer, spec: rl.EnvironmentSpec, seat: rl.Seat, settings: DecisionTransformer) -> None:
+    def __init__(self, module: Transformer, spec: rl.EnvironmentSpec, context: rl.PolicyContext, settings: DecisionTransformer) -> None:
         super().__init__(module)
-        self.returns, self.length = torch.full((seat.rows,), settings.target_return), settings.experience.length
-        self.observations = torch.zeros(seat.rows, self.length, *spec.observations.shape)
-        self.actions = torch.zeros(seat.rows, self.length, dtype=torch.int64)
-        self.count = torch.zeros(seat.rows, dtype=torch.int64)
+        self.returns, self.length = torch.full((context.rows,), settings.target_return), settings.experience.length
+        self.observations = torch.zeros(context.rows, self.length, *spec.observations.shape)
+        self.actions = torch.zeros(context.rows, self.length, dtype=torch.int64)
+        self.count = torch.zeros(context.rows, dtype=torch.int64)
 
     def act(self, observations: Any, starts: Any) -> Any:
         rows = torch.arange(len(starts))
@@ -103,8 +103,8 @@ class DecisionTransformer:
     learning_rate: float = 1e-3
     weight_decay: float = 1e-3
 
-    def policy(self, spec: rl.EnvironmentSpec, seat: rl.Seat) -> Policy:
-        return Policy(Transformer(spec, self), spec, seat, self)
+    def policy(self, spec: rl.EnvironmentSpec, context: rl.PolicyContext) -> Policy:
+        return Policy(Transformer(spec, self), spec, context, self)
 
     def learner(self, spec: rl.EnvironmentSpec, seed: int) -> Learner:
         return Learner(self, spec, seed)

@@ -30,10 +30,10 @@ def network(spec: rl.EnvironmentSpec, width: int) -> nn.Module:
 class Policy(rlt.Policy):
     """Takes the best action, and now and then any."""
 
-    def __init__(self, module: nn.Module, seat: rl.Seat, num_actions: int, epsilon: float) -> None:
+    def __init__(self, module: nn.Module, context: rl.PolicyContext, num_actions: int, epsilon: float) -> None:
         super().__init__(module)
-        self.rng, self.num_actions = seat.rng(), num_actions
-        self.epsilon = epsilon if seat.explores else 0.0
+        self.rng, self.num_actions = context.rng(), num_actions
+        self.epsilon = epsilon if context.explores else 0.0
 
     def act(self, observations: Any, starts: Any) -> Any:
         best = self.module(torch.as_tensor(observations, dtype=torch.float32)).argmax(-1).numpy()
@@ -77,8 +77,8 @@ class DQN:
     reward_scale: float = 0.1  # returns up to 100 would be learned by the straight part of the loss
     width: int = 128
 
-    def policy(self, spec: rl.EnvironmentSpec, seat: rl.Seat) -> Policy:
-        return Policy(network(spec, self.width), seat, spec.actions.num_values, self.epsilon)
+    def policy(self, spec: rl.EnvironmentSpec, context: rl.PolicyContext) -> Policy:
+        return Policy(network(spec, self.width), context, spec.actions.num_values, self.epsilon)
 
     def learner(self, spec: rl.EnvironmentSpec, seed: int) -> Learner:
         torch.manual_seed(seed)

@@ -50,9 +50,9 @@ def tower(inputs: int, width: int, outputs: int, *, gain: float) -> nn.Sequentia
 class Policy(rlt.Policy):
     """Draws actions, and tells what was drawn and how likely it was; the environment gets it within its bounds."""
 
-    def __init__(self, module: ActorCritic, seat: rl.Seat, actions: Any) -> None:
+    def __init__(self, module: ActorCritic, context: rl.PolicyContext, actions: Any) -> None:
         super().__init__(module)
-        self.explores, self.actions = seat.explores, actions
+        self.explores, self.actions = context.explores, actions
         self.extras = {"log_prob": np.float32, "drawn": (actions.dtype, actions.shape)}
 
     def act(self, observations: Any, starts: Any) -> Any:
@@ -114,8 +114,8 @@ class PPO:
     learning_rate: float = 1e-3
     width: int = 64
 
-    def policy(self, spec: rl.EnvironmentSpec, seat: rl.Seat) -> Policy:
-        return Policy(ActorCritic(spec, self.width), seat, spec.actions)
+    def policy(self, spec: rl.EnvironmentSpec, context: rl.PolicyContext) -> Policy:
+        return Policy(ActorCritic(spec, self.width), context, spec.actions)
 
     def learner(self, spec: rl.EnvironmentSpec, seed: int) -> Learner:
         return Learner(self, spec, seed)

@@ -113,9 +113,9 @@ class Policy:
 
     extras = {"log_prob": np.float32}
 
-    def __init__(self, params: Params, seat: rl.Seat) -> None:
-        self.params, self.explores = params, seat.explores
-        self.key = jax.random.key(int(seat.rng().integers(2**32)))
+    def __init__(self, params: Params, context: rl.PolicyContext) -> None:
+        self.params, self.explores = params, context.explores
+        self.key = jax.random.key(int(context.rng().integers(2**32)))
 
     def act(self, observations: Any, starts: Any) -> Any:
         if not self.explores:
@@ -188,8 +188,8 @@ class PPO:
     learning_rate: float = 1e-3
     width: int = 64
 
-    def policy(self, spec: rl.EnvironmentSpec, seat: rl.Seat) -> Policy:
-        return Policy(network(spec, self.width, jax.random.key(0)), seat)
+    def policy(self, spec: rl.EnvironmentSpec, context: rl.PolicyContext) -> Policy:
+        return Policy(network(spec, self.width, jax.random.key(0)), context)
 
     def learner(self, spec: rl.EnvironmentSpec, seed: int) -> Learner:
         return Learner(self, spec, seed)

@@ -40,12 +40,12 @@ class QMemory(nn.Module):
 class Policy(rlt.Policy):
     """Takes the best action, and now and then any: some environments more often than others."""
 
-    def __init__(self, module: QMemory, seat: rl.Seat, settings: R2D2) -> None:
+    def __init__(self, module: QMemory, context: rl.PolicyContext, settings: R2D2) -> None:
         super().__init__(module)
-        self.rng, width = seat.rng(), settings.width
-        place = np.arange(seat.first, seat.first + seat.rows) / max(seat.of - 1, 1)
-        self.epsilon = settings.epsilon ** (1 + settings.epsilon_alpha * place) if seat.explores else np.zeros(seat.rows)
-        self.memory, self.extras = torch.zeros(seat.rows, 2, width), {"memory": (np.float32, (2, width))}
+        self.rng, width = context.rng(), settings.width
+        place = np.arange(context.first, context.first + context.rows) / max(context.of - 1, 1)
+        self.epsilon = settings.epsilon ** (1 + settings.epsilon_alpha * place) if context.explores else np.zeros(context.rows)
+        self.memory, self.extras = torch.zeros(context.rows, 2, width), {"memory": (np.float32, (2, width))}
 
     def act(self, observations: Any, starts: Any) -> Any:
         self.memory[torch.from_numpy(starts)] = 0.0
@@ -137,8 +137,8 @@ class R2D2:
     target_every: int = 100
     width: int = 64
 
-    def policy(self, spec: rl.EnvironmentSpec, seat: rl.Seat) -> Policy:
-        return Policy(QMemory(spec, self.width), seat, self)
+    def policy(self, spec: rl.EnvironmentSpec, context: rl.PolicyContext) -> Policy:
+        return Policy(QMemory(spec, self.width), context, self)
 
     def learner(self, spec: rl.EnvironmentSpec, seed: int) -> Learner:
         return Learner(self, spec, seed)

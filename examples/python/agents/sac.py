@@ -64,9 +64,9 @@ class Critics(nn.Module):
 class Policy(rlt.Policy):
     """Draws actions; shows the middle of their distribution."""
 
-    def __init__(self, module: Actor, seat: rl.Seat) -> None:
+    def __init__(self, module: Actor, context: rl.PolicyContext) -> None:
         super().__init__(module)
-        self.explores = seat.explores
+        self.explores = context.explores
 
     def act(self, observations: Any, starts: Any) -> Any:
         return self.module(torch.as_tensor(observations, dtype=torch.float32), explores=self.explores)[0]
@@ -113,8 +113,8 @@ class SAC:
     tau: float = 0.005
     width: int = 256
 
-    def policy(self, spec: rl.EnvironmentSpec, seat: rl.Seat) -> Policy:
-        return Policy(Actor(spec, self.width), seat)
+    def policy(self, spec: rl.EnvironmentSpec, context: rl.PolicyContext) -> Policy:
+        return Policy(Actor(spec, self.width), context)
 
     def learner(self, spec: rl.EnvironmentSpec, seed: int) -> Learner:
         return Learner(self, spec, seed)

@@ -60,10 +60,10 @@ class WorldModel(nn.Module):
 class Policy(rlt.Policy):
     """Follows what it sees with the model, and acts by its state."""
 
-    def __init__(self, module: WorldModel, seat: rl.Seat) -> None:
+    def __init__(self, module: WorldModel, context: rl.PolicyContext) -> None:
         super().__init__(module)
-        self.explores = seat.explores
-        self.memory, self.latent, self.action = module.zeros(seat.rows)
+        self.explores = context.explores
+        self.memory, self.latent, self.action = module.zeros(context.rows)
 
     def act(self, observations: Any, starts: Any) -> Any:
         for kept in (self.memory, self.latent, self.action):
@@ -181,8 +181,8 @@ class Dreamer:
     width: int = 128
     groups: int = 8
 
-    def policy(self, spec: rl.EnvironmentSpec, seat: rl.Seat) -> Policy:
-        return Policy(WorldModel(spec, self), seat)
+    def policy(self, spec: rl.EnvironmentSpec, context: rl.PolicyContext) -> Policy:
+        return Policy(WorldModel(spec, self), context)
 
     def learner(self, spec: rl.EnvironmentSpec, seed: int) -> Learner:
         return Learner(self, spec, seed)

@@ -63,8 +63,8 @@ def train(data: Any, environment: Any, settings: DecisionTransformer, *, steps: 
 def mean_return(module: Transformer, environment: Any, settings: DecisionTransformer, *, episodes: int) -> float:
     spec, returns = rl.make_environment_spec(environment), []
     for _ in range(episodes):
-        seat = rl.Seat(explores=False, seeds=(0,), first=0, of=1)
-        policy, starts = Policy(module, spec, seat, settings), [True]
+        context = rl.PolicyContext(explores=False, seeds=(0,), first=0, of=1)
+        policy, starts = Policy(module, spec, context, settings), [True]
 
         @torch.no_grad()
         def act(observation: Any, policy: Policy = policy, starts: list[bool] = starts) -> int:

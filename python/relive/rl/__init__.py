@@ -45,7 +45,7 @@ from relive.rl.agents import (
 from relive.rl._all_reduce import AllReduce
 from relive.rl.atari import Atari
 from relive.rl.conformance import ContractError, check_environment
-from relive.rl.contracts import Learnt, Seat
+from relive.rl.contracts import Learnt, PolicyContext
 from relive.rl.dqn import DQN, DQNConfig
 from relive.rl.environments import Environment, NativeEnvironment, make
 from relive.rl.experience import Rollouts, Sequences, Transitions
@@ -109,7 +109,7 @@ __all__ = [
     "Rollouts",
     "SAC",
     "SACConfig",
-    "Seat",
+    "PolicyContext",
     "Sequences",
     "SinglePrecision",
     "StepLimit",

@@ -14,7 +14,7 @@ from relive import nest
 from relive.rl import _shown, _state
 from relive.rl._given import SourceBridge, samples_of
 from relive.rl._weights import as_array, called, flattened, nested
-from relive.rl.contracts import Learnt, Seat
+from relive.rl.contracts import Learnt, PolicyContext
 from relive.rl.experience import Given, Rollouts, Sequences, Transitions, for_extension
 from relive.rl.specs import EnvironmentSpec
 from relive.specs import ArraySpec
@@ -46,8 +46,8 @@ class AgentBridge:
     def policy(self, specs: tuple[Any, ...], explores: bool, seeds: list[int], first: int, of: int) -> PolicyBridge:
         """Creates a policy for these rows."""
         spec = EnvironmentSpec(*specs)
-        seat = Seat(explores, tuple(seed & _SEEDS for seed in seeds), first, of)
-        return PolicyBridge(self._agent.policy(spec, seat), spec)
+        context = PolicyContext(explores, tuple(seed & _SEEDS for seed in seeds), first, of)
+        return PolicyBridge(self._agent.policy(spec, context), spec)
 
     def learner(self, specs: tuple[Any, ...], seed: int) -> LearnerBridge:
         """Creates the learner."""

@@ -17,7 +17,7 @@ from relive.rl.specs import EnvironmentSpec
 
 
 @dataclasses.dataclass(frozen=True)
-class Seat:
+class PolicyContext:
     """The environments in which a policy acts: the rows of one worker."""
 
     explores: bool
@@ -101,7 +101,7 @@ class Agent(Protocol):
         :class:`relive.rl.Sequences`."""
         ...
 
-    def policy(self, spec: EnvironmentSpec, seat: Seat) -> Policy:
+    def policy(self, spec: EnvironmentSpec, context: PolicyContext) -> Policy:
         """Returns a policy for a worker or for evaluation."""
         ...
 

@@ -2,7 +2,7 @@
 
 use relive_env::ArraySpec;
 use relive_nn::{Key, Params, Scratch};
-use relive_rl::{ActStep, Policy, Purpose, Result, Saveable, Seat, Weights};
+use relive_rl::{ActStep, Policy, PolicyContext, Purpose, Result, Saveable, Weights};
 use relive_tensor::{DType, Nest};
 
 use super::Settings;
@@ -32,9 +32,9 @@ impl ActorCriticPolicy {
     /// # Errors
     /// [`Unsuited`](relive_rl::RlError::Unsuited): the environment has other actions, or observations that are not
     /// numbers.
-    pub fn new(settings: &Settings, seat: &Seat<'_>) -> Result<ActorCriticPolicy> {
+    pub fn new(settings: &Settings, context: &PolicyContext<'_>) -> Result<ActorCriticPolicy> {
         let (network, params) = ActorCritic::new(
-            seat.spec,
+            context.spec,
             &settings.hidden,
             settings.normalize_observations,
             Key::from_seed(0),
@@ -43,8 +43,8 @@ impl ActorCriticPolicy {
         Ok(ActorCriticPolicy {
             network,
             params,
-            streams: Streams::new(seat.keys),
-            explores: seat.purpose == Purpose::Training,
+            streams: Streams::new(context.keys),
+            explores: context.purpose == Purpose::Training,
             rows: Vec::new(),
             scratch: Default::default(),
             drawn,

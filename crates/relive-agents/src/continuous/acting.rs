@@ -2,7 +2,7 @@
 
 use relive_nn::heads::NormalHead;
 use relive_nn::{Network, Params, Scratch};
-use relive_rl::{ActStep, Policy, Purpose, Result, Saveable, Seat, Weights};
+use relive_rl::{ActStep, Policy, PolicyContext, Purpose, Result, Saveable, Weights};
 
 use super::noise::Noise;
 use super::{Normalizer, Spaces, TanhNormal};
@@ -38,16 +38,16 @@ pub(crate) struct ContinuousPolicy {
 impl ContinuousPolicy {
     /// Acts with a network. Its exploration noise is correlated over time.
     pub(crate) fn new(
-        seat: &Seat<'_>,
+        context: &PolicyContext<'_>,
         (spaces, (network, params)): (Spaces, (Network, Params)),
         drawing: Drawing,
         (normalizes, correlation): (bool, f32),
     ) -> ContinuousPolicy {
-        let (rows, dimensions) = (seat.keys.len(), spaces.dimensions());
+        let (rows, dimensions) = (context.keys.len(), spaces.dimensions());
         ContinuousPolicy {
             normalizer: normalizes.then(|| Normalizer::new(spaces.width())),
-            noise: Noise::new(Streams::new(seat.keys), rows, dimensions, correlation),
-            explores: seat.purpose == Purpose::Training,
+            noise: Noise::new(Streams::new(context.keys), rows, dimensions, correlation),
+            explores: context.purpose == Purpose::Training,
             spaces,
             network,
             params,

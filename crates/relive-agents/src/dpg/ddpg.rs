@@ -2,7 +2,7 @@
 
 use relive_flow::Flow;
 use relive_rl::plan::{Crew, Progress};
-use relive_rl::{Agent, Policy, Result, Seat, settings_of};
+use relive_rl::{Agent, Policy, PolicyContext, Result, settings_of};
 use relive_table::TableConfig;
 use serde::{Deserialize, Serialize};
 
@@ -142,8 +142,8 @@ impl Agent for DdpgConfig {
         Ok(vec![self.shared().off_policy.table()?])
     }
 
-    fn policy(&self, seat: &Seat<'_>) -> Result<Box<dyn Policy>> {
-        self.shared().seated(seat)
+    fn policy(&self, context: &PolicyContext<'_>) -> Result<Box<dyn Policy>> {
+        self.shared().policy(context)
     }
 
     fn plan(&self, crew: &Crew) -> Result<Flow<Progress>> {

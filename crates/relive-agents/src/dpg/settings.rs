@@ -1,7 +1,7 @@
 //! The common settings of agents with a deterministic policy, and their differences.
 
 use relive_nn::Key;
-use relive_rl::{Policy, Result, Seat};
+use relive_rl::{Policy, PolicyContext, Result};
 
 use crate::continuous::{Body, ContinuousPolicy, Drawing, Plan, Returns, Role, Spaces, TargetUpdate};
 use crate::off_policy::OffPolicy;
@@ -90,12 +90,12 @@ impl Settings {
         Plan { body: Body::LayerNorm, hidden: &self.critic_hidden }
     }
 
-    pub(crate) fn seated(&self, seat: &Seat<'_>) -> Result<Box<dyn Policy>> {
-        let spaces = Spaces::of(seat.spec)?;
+    pub(crate) fn policy(&self, context: &PolicyContext<'_>) -> Result<Box<dyn Policy>> {
+        let spaces = Spaces::of(context.spec)?;
         let dimensions = spaces.dimensions();
         let network = self.policy_plan().policy(&spaces, dimensions, Role::Action, Key::from_seed(0))?;
         let exploration = (self.normalize_observations, self.noise_correlation);
         let drawing = Drawing::Noisy { stddev: self.noise };
-        Ok(Box::new(ContinuousPolicy::new(seat, (spaces, network), drawing, exploration)))
+        Ok(Box::new(ContinuousPolicy::new(context, (spaces, network), drawing, exploration)))
     }
 }

@@ -2,7 +2,7 @@
 
 use relive_flow::Flow;
 use relive_rl::plan::{Crew, Learn, Progress};
-use relive_rl::{Agent, Policy, Result, Seat, settings_of};
+use relive_rl::{Agent, Policy, PolicyContext, Result, settings_of};
 use relive_table::TableConfig;
 use serde::{Deserialize, Serialize};
 
@@ -127,8 +127,8 @@ impl Agent for Td3BcConfig {
         Ok(vec![self.recorded().table()?])
     }
 
-    fn policy(&self, seat: &Seat<'_>) -> Result<Box<dyn Policy>> {
-        self.shared().seated(seat)
+    fn policy(&self, context: &PolicyContext<'_>) -> Result<Box<dyn Policy>> {
+        self.shared().policy(context)
     }
 
     fn plan(&self, crew: &Crew) -> Result<Flow<Progress>> {

@@ -2,7 +2,7 @@
 
 use relive_flow::Flow;
 use relive_rl::plan::{Crew, Learn, Progress, UpdatePriorities};
-use relive_rl::{Agent, Policy, Result, Seat, settings_of};
+use relive_rl::{Agent, Policy, PolicyContext, Result, settings_of};
 use relive_table::{SelectorKind, TableConfig};
 
 use super::DqnConfig;
@@ -28,8 +28,8 @@ impl Agent for DqnConfig {
         self.off_policy().tables(&own, &self.demonstrations)
     }
 
-    fn policy(&self, seat: &Seat<'_>) -> Result<Box<dyn Policy>> {
-        Ok(Box::new(DqnPolicy::new(self, seat)?))
+    fn policy(&self, context: &PolicyContext<'_>) -> Result<Box<dyn Policy>> {
+        Ok(Box::new(DqnPolicy::new(self, context)?))
     }
 
     fn plan(&self, crew: &Crew) -> Result<Flow<Progress>> {

@@ -2,7 +2,7 @@
 
 use relive_env::ArraySpec;
 use relive_nn::{Key, Params};
-use relive_rl::{ActStep, Policy, Purpose, Result, Saveable, Seat, Weights};
+use relive_rl::{ActStep, Policy, PolicyContext, Purpose, Result, Saveable, Weights};
 use relive_tensor::{DType, Nest};
 
 use super::DqnConfig;
@@ -28,11 +28,11 @@ pub(super) struct DqnPolicy {
 }
 
 impl DqnPolicy {
-    pub(super) fn new(config: &DqnConfig, seat: &Seat<'_>) -> Result<DqnPolicy> {
-        let (network, params) = QNetwork::new(config, seat.spec, Key::from_seed(0))?;
-        let is_noisy = config.noisy && seat.purpose == Purpose::Training;
+    pub(super) fn new(config: &DqnConfig, context: &PolicyContext<'_>) -> Result<DqnPolicy> {
+        let (network, params) = QNetwork::new(config, context.spec, Key::from_seed(0))?;
+        let is_noisy = config.noisy && context.purpose == Purpose::Training;
         let noise = is_noisy.then(|| {
-            let keys: Vec<Key> = seat.keys.iter().map(|key| key.child("noise")).collect();
+            let keys: Vec<Key> = context.keys.iter().map(|key| key.child("noise")).collect();
             (Streams::new(&keys), params.clone())
         });
         Ok(DqnPolicy {
@@ -40,8 +40,8 @@ impl DqnPolicy {
             outputs: Vec::new(),
             network,
             params,
-            choice: EpsilonGreedy::spread(config.epsilon, config.epsilon_alpha, seat)?,
-            shows_values: seat.purpose == Purpose::Evaluation,
+            choice: EpsilonGreedy::spread(config.epsilon, config.epsilon_alpha, context)?,
+            shows_values: context.purpose == Purpose::Evaluation,
             rows: Vec::new(),
             values: Vec::new(),
             scratch: QScratch::default(),

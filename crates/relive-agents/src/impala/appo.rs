@@ -3,7 +3,7 @@
 use relive_flow::Flow;
 use relive_nn::Adam;
 use relive_rl::plan::{Crew, Progress};
-use relive_rl::{Agent, Policy, Result, Seat, settings_of};
+use relive_rl::{Agent, Policy, PolicyContext, Result, settings_of};
 use serde::{Deserialize, Serialize};
 
 use super::plan::plan;
@@ -127,8 +127,8 @@ impl Agent for AppoConfig {
         workers.max(self.num_envs)
     }
 
-    fn policy(&self, seat: &Seat<'_>) -> Result<Box<dyn Policy>> {
-        Ok(Box::new(VTracePolicy::new(&self.shared(), seat)?))
+    fn policy(&self, context: &PolicyContext<'_>) -> Result<Box<dyn Policy>> {
+        Ok(Box::new(VTracePolicy::new(&self.shared(), context)?))
     }
 
     fn plan(&self, crew: &Crew) -> Result<Flow<Progress>> {

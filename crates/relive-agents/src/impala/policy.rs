@@ -2,7 +2,7 @@
 
 use relive_env::ArraySpec;
 use relive_nn::{Key, Params, Scratch};
-use relive_rl::{ActStep, Policy, Purpose, Result, Saveable, Seat, Weights};
+use relive_rl::{ActStep, Policy, PolicyContext, Purpose, Result, Saveable, Weights};
 use relive_tensor::{DType, Nest};
 
 use super::network::{Body, VTraceNetwork};
@@ -45,15 +45,15 @@ impl Extras {
 }
 
 impl VTracePolicy {
-    pub(super) fn new(settings: &Settings, seat: &Seat<'_>) -> Result<VTracePolicy> {
-        let (network, params) = VTraceNetwork::new(settings, seat.spec, Key::from_seed(0))?;
+    pub(super) fn new(settings: &Settings, context: &PolicyContext<'_>) -> Result<VTracePolicy> {
+        let (network, params) = VTraceNetwork::new(settings, context.spec, Key::from_seed(0))?;
         Ok(VTracePolicy {
-            memory: network.memory().map(|memory| Memory::new(memory, seat.keys.len())),
+            memory: network.memory().map(|memory| Memory::new(memory, context.keys.len())),
             drawn: vec![0.0; network.log_std.len()],
             network,
             params,
-            streams: Streams::new(seat.keys),
-            explores: seat.purpose == Purpose::Training,
+            streams: Streams::new(context.keys),
+            explores: context.purpose == Purpose::Training,
             rows: Vec::new(),
             scratch: Scratch::default(),
         })

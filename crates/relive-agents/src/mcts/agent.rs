@@ -2,7 +2,7 @@
 
 use relive_flow::Flow;
 use relive_rl::plan::{Crew, Learn, Progress};
-use relive_rl::{Agent, Policy, Result, RlError, Seat, settings_of};
+use relive_rl::{Agent, Policy, PolicyContext, Result, RlError, settings_of};
 use relive_table::TableConfig;
 
 use super::learner::MctsLearner;
@@ -27,8 +27,8 @@ impl Agent for MctsConfig {
         Ok(vec![self.off_policy().table()?])
     }
 
-    fn policy(&self, seat: &Seat<'_>) -> Result<Box<dyn Policy>> {
-        Ok(Box::new(MctsPolicy::new(self, seat)?))
+    fn policy(&self, context: &PolicyContext<'_>) -> Result<Box<dyn Policy>> {
+        Ok(Box::new(MctsPolicy::new(self, context)?))
     }
 
     fn plan(&self, crew: &Crew) -> Result<Flow<Progress>> {

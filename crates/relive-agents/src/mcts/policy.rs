@@ -3,7 +3,7 @@
 use relive_env::{ArraySpec, Buffer};
 use relive_nn::losses::argmax;
 use relive_nn::{Key, Params, Scratch, Stream};
-use relive_rl::{ActStep, Policy, Purpose, Result, Saveable, Seat, Weights};
+use relive_rl::{ActStep, Policy, PolicyContext, Purpose, Result, Saveable, Weights};
 use relive_tensor::{DType, Nest};
 
 use super::MctsConfig;
@@ -41,16 +41,16 @@ pub(super) fn extras(actions: Discrete) -> Nest<ArraySpec> {
 }
 
 impl MctsPolicy {
-    pub(super) fn new(config: &MctsConfig, seat: &Seat<'_>) -> Result<MctsPolicy> {
-        let (networks, params) = Networks::new(config, seat.spec, Key::from_seed(0))?;
-        let explores = seat.purpose == Purpose::Training;
+    pub(super) fn new(config: &MctsConfig, context: &PolicyContext<'_>) -> Result<MctsPolicy> {
+        let (networks, params) = Networks::new(config, context.spec, Key::from_seed(0))?;
+        let explores = context.purpose == Purpose::Training;
         let rules = config.rules();
         Ok(MctsPolicy {
-            simulated: Buffer::for_nest(&seat.spec.observations, 1)?,
+            simulated: Buffer::for_nest(&context.spec.observations, 1)?,
             networks,
             params,
             rules: if explores { rules } else { Rules { noise_share: 0.0, ..rules } },
-            streams: Streams::new(seat.keys),
+            streams: Streams::new(context.keys),
             explores,
             rows: Vec::new(),
             probabilities: Vec::new(),

@@ -3,7 +3,7 @@
 use relive_nn::Key;
 use relive_nn::heads::NormalHead;
 use relive_nn::losses::Mpo;
-use relive_rl::{Policy, Result, Seat};
+use relive_rl::{Policy, PolicyContext, Result};
 
 use crate::continuous::{Body, ContinuousPolicy, Drawing, Plan, Returns, Role, Spaces, TargetUpdate};
 use crate::off_policy::OffPolicy;
@@ -77,13 +77,13 @@ impl Settings {
         [self.target_policy_period, self.target_critic_period].map(|period| TargetUpdate::Copy { period })
     }
 
-    pub(super) fn seated(&self, seat: &Seat<'_>) -> Result<Box<dyn Policy>> {
-        let spaces = Spaces::of(seat.spec)?;
+    pub(super) fn policy(&self, context: &PolicyContext<'_>) -> Result<Box<dyn Policy>> {
+        let spaces = Spaces::of(context.spec)?;
         let dimensions = spaces.dimensions();
         let key = Key::from_seed(0);
         let network = self.policy_plan().policy(&spaces, 2 * dimensions, Role::NearZero, key)?;
         let drawing = Drawing::Normal(self.head(dimensions));
         let exploration = (self.normalize_observations, self.noise_correlation);
-        Ok(Box::new(ContinuousPolicy::new(seat, (spaces, network), drawing, exploration)))
+        Ok(Box::new(ContinuousPolicy::new(context, (spaces, network), drawing, exploration)))
     }
 }

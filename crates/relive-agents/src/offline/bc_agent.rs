@@ -4,7 +4,7 @@ use relive_env::ArraySpec;
 use relive_flow::Flow;
 use relive_nn::{Key, Network, Params, Scratch};
 use relive_rl::plan::{Crew, Learn, Progress};
-use relive_rl::{ActStep, Agent, Features, Policy, Result, Saveable, Seat, Weights, settings_of};
+use relive_rl::{ActStep, Agent, Features, Policy, PolicyContext, Result, Saveable, Weights, settings_of};
 use relive_table::TableConfig;
 use relive_tensor::Nest;
 
@@ -36,16 +36,16 @@ impl Agent for BcConfig {
         Ok(vec![self.recorded().table()?])
     }
 
-    fn policy(&self, seat: &Seat<'_>) -> Result<Box<dyn Policy>> {
-        if Discrete::of(seat.spec).is_some() {
-            return Ok(Box::new(ChoicePolicy::new(self, seat)?));
+    fn policy(&self, context: &PolicyContext<'_>) -> Result<Box<dyn Policy>> {
+        if Discrete::of(context.spec).is_some() {
+            return Ok(Box::new(ChoicePolicy::new(self, context)?));
         }
-        let spaces = Spaces::of(seat.spec)?;
+        let spaces = Spaces::of(context.spec)?;
         let dimensions = spaces.dimensions();
         let network = Plan::policy(self.plan(), &spaces, 2 * dimensions, Role::Linear, Key::from_seed(0))?;
         let drawing = Drawing::Normal(head(dimensions));
         let exploration = (self.normalize_observations, 0.0);
-        Ok(Box::new(ContinuousPolicy::new(seat, (spaces, network), drawing, exploration)))
+        Ok(Box::new(ContinuousPolicy::new(context, (spaces, network), drawing, exploration)))
     }
 
     fn plan(&self, crew: &Crew) -> Result<Flow<Progress>> {
@@ -70,9 +70,9 @@ struct ChoicePolicy {
 }
 
 impl ChoicePolicy {
-    fn new(config: &BcConfig, seat: &Seat<'_>) -> Result<ChoicePolicy> {
-        let (features, _, network, params) = logits(config, seat.spec, Key::from_seed(0))?;
-        let (choice, rows) = (EpsilonGreedy::new(0.0, seat)?, Vec::new());
+    fn new(config: &BcConfig, context: &PolicyContext<'_>) -> Result<ChoicePolicy> {
+        let (features, _, network, params) = logits(config, context.spec, Key::from_seed(0))?;
+        let (choice, rows) = (EpsilonGreedy::new(0.0, context)?, Vec::new());
         Ok(ChoicePolicy { features, network, params, choice, rows, scratch: Scratch::default() })
     }
 }

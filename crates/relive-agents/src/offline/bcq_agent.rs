@@ -4,7 +4,7 @@ use relive_env::ArraySpec;
 use relive_flow::Flow;
 use relive_nn::{Key, Params, Scratch};
 use relive_rl::plan::{Crew, Learn, Progress};
-use relive_rl::{ActStep, Agent, Policy, Result, Saveable, Seat, Weights, settings_of};
+use relive_rl::{ActStep, Agent, Policy, PolicyContext, Result, Saveable, Weights, settings_of};
 use relive_table::TableConfig;
 use relive_tensor::Nest;
 
@@ -35,9 +35,9 @@ impl Agent for BcqConfig {
         Ok(vec![self.recorded().table()?])
     }
 
-    fn policy(&self, seat: &Seat<'_>) -> Result<Box<dyn Policy>> {
-        let (networks, params) = Networks::of(self, seat.spec, Key::from_seed(0))?;
-        let choice = EpsilonGreedy::new(0.0, seat)?;
+    fn policy(&self, context: &PolicyContext<'_>) -> Result<Box<dyn Policy>> {
+        let (networks, params) = Networks::of(self, context.spec, Key::from_seed(0))?;
+        let choice = EpsilonGreedy::new(0.0, context)?;
         let (threshold, memory) = (self.threshold, Memory::default());
         Ok(Box::new(BcqPolicy { networks, params, threshold, choice, memory }))
     }

@@ -5,7 +5,7 @@ use relive_flow::Flow;
 use relive_nn::{Key, Network, Params, Scratch, Stream};
 use relive_rl::learners::Peers;
 use relive_rl::plan::{Crew, Progress, Transitions};
-use relive_rl::{Agent, Policy, Result, Seat, settings_of};
+use relive_rl::{Agent, Policy, PolicyContext, Result, settings_of};
 use relive_table::TableConfig;
 use serde::{Deserialize, Serialize};
 
@@ -126,12 +126,12 @@ impl Agent for CqlConfig {
         Ok(vec![self.recorded().table()?])
     }
 
-    fn policy(&self, seat: &Seat<'_>) -> Result<Box<dyn Policy>> {
-        let spaces = Spaces::of(seat.spec)?;
+    fn policy(&self, context: &PolicyContext<'_>) -> Result<Box<dyn Policy>> {
+        let spaces = Spaces::of(context.spec)?;
         let dimensions = spaces.dimensions();
         let network = self.networks().policy(&spaces, 2 * dimensions, Role::Linear, Key::from_seed(0))?;
         let exploration = (self.normalize_observations, 0.0);
-        Ok(Box::new(ContinuousPolicy::new(seat, (spaces, network), Drawing::TanhNormal, exploration)))
+        Ok(Box::new(ContinuousPolicy::new(context, (spaces, network), Drawing::TanhNormal, exploration)))
     }
 
     fn plan(&self, crew: &Crew) -> Result<Flow<Progress>> {

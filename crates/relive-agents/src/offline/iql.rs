@@ -6,7 +6,7 @@ use relive_nn::heads::NormalHead;
 use relive_nn::{Key, Layout, Network, Params, Scratch};
 use relive_rl::learners::Peers;
 use relive_rl::plan::{Crew, Progress, Transitions};
-use relive_rl::{Agent, Policy, Result, Seat, settings_of};
+use relive_rl::{Agent, Policy, PolicyContext, Result, settings_of};
 use relive_table::TableConfig;
 use serde::{Deserialize, Serialize};
 
@@ -130,13 +130,13 @@ impl Agent for IqlConfig {
         Ok(vec![self.recorded().table()?])
     }
 
-    fn policy(&self, seat: &Seat<'_>) -> Result<Box<dyn Policy>> {
-        let spaces = Spaces::of(seat.spec)?;
+    fn policy(&self, context: &PolicyContext<'_>) -> Result<Box<dyn Policy>> {
+        let spaces = Spaces::of(context.spec)?;
         let dimensions = spaces.dimensions();
         let network = self.networks().policy(&spaces, 2 * dimensions, Role::Linear, Key::from_seed(0))?;
         let exploration = (self.normalize_observations, 0.0);
         Ok(Box::new(ContinuousPolicy::new(
-            seat,
+            context,
             (spaces, network),
             Drawing::Normal(self.head(dimensions)),
             exploration,

@@ -3,7 +3,7 @@
 use relive_flow::Flow;
 use relive_rl::adders::{EndOfEpisode, SequenceAdder};
 use relive_rl::plan::{Client, Crew, Learn, Progress, UpdatePriorities};
-use relive_rl::{Agent, Policy, Purpose, Result, Seat, settings_of};
+use relive_rl::{Agent, Policy, PolicyContext, Purpose, Result, settings_of};
 use relive_table::{SelectorKind, TableConfig};
 
 use super::R2d2Config;
@@ -33,13 +33,13 @@ impl Agent for R2d2Config {
         self.off_policy().tables(&own, &self.demonstrations)
     }
 
-    fn policy(&self, seat: &Seat<'_>) -> Result<Box<dyn Policy>> {
-        Ok(Box::new(R2d2Policy::new(self, seat)?))
+    fn policy(&self, context: &PolicyContext<'_>) -> Result<Box<dyn Policy>> {
+        Ok(Box::new(R2d2Policy::new(self, context)?))
     }
 
     fn plan(&self, crew: &Crew) -> Result<Flow<Progress>> {
         let (learner, off_policy) = (crew.learner(R2d2Learner::new(self, crew)?)?, self.off_policy());
-        let extras = self.policy(&Seat::alone(crew.spec(), Purpose::Training, &[]))?.extras();
+        let extras = self.policy(&PolicyContext::alone(crew.spec(), Purpose::Training, &[]))?.extras();
         let (spec, rows, period) = (crew.spec().clone(), self.rows(), self.replay_period);
         let adder = move |client: &Client, table| {
             let adder = SequenceAdder::new(client, table, &spec, Some(&extras), rows, period)?;

@@ -2,7 +2,7 @@
 
 use relive_env::ArraySpec;
 use relive_nn::{Key, Params};
-use relive_rl::{ActStep, Policy, Purpose, Result, Saveable, Seat, Weights};
+use relive_rl::{ActStep, Policy, PolicyContext, Purpose, Result, Saveable, Weights};
 use relive_tensor::{DType, Nest};
 
 use super::R2d2Config;
@@ -23,14 +23,14 @@ pub(super) struct R2d2Policy {
 }
 
 impl R2d2Policy {
-    pub(super) fn new(config: &R2d2Config, seat: &Seat<'_>) -> Result<R2d2Policy> {
-        let (network, params) = QMemory::new(config, seat.spec, Key::from_seed(0))?;
+    pub(super) fn new(config: &R2d2Config, context: &PolicyContext<'_>) -> Result<R2d2Policy> {
+        let (network, params) = QMemory::new(config, context.spec, Key::from_seed(0))?;
         Ok(R2d2Policy {
-            memory: Memory::new(&network.network, seat.keys.len()),
+            memory: Memory::new(&network.network, context.keys.len()),
             network,
             params,
-            choice: EpsilonGreedy::spread(config.epsilon, config.epsilon_alpha, seat)?,
-            is_evaluation: seat.purpose == Purpose::Evaluation,
+            choice: EpsilonGreedy::spread(config.epsilon, config.epsilon_alpha, context)?,
+            is_evaluation: context.purpose == Purpose::Evaluation,
             rows: Vec::new(),
         })
     }

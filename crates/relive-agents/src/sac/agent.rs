@@ -3,7 +3,7 @@
 use relive_flow::Flow;
 use relive_nn::Key;
 use relive_rl::plan::{Crew, Learn, Progress};
-use relive_rl::{Agent, Policy, Result, Seat, settings_of};
+use relive_rl::{Agent, Policy, PolicyContext, Result, settings_of};
 use relive_table::TableConfig;
 
 use super::config::SacConfig;
@@ -42,12 +42,12 @@ impl Agent for SacConfig {
         Ok(vec![self.off_policy().table()?])
     }
 
-    fn policy(&self, seat: &Seat<'_>) -> Result<Box<dyn Policy>> {
-        let spaces = Spaces::of(seat.spec)?;
+    fn policy(&self, context: &PolicyContext<'_>) -> Result<Box<dyn Policy>> {
+        let spaces = Spaces::of(context.spec)?;
         let network =
             self.plan().policy(&spaces, 2 * spaces.dimensions(), Role::Linear, Key::from_seed(0))?;
         let exploration = (self.normalize_observations, self.noise_correlation);
-        Ok(Box::new(ContinuousPolicy::new(seat, (spaces, network), Drawing::TanhNormal, exploration)))
+        Ok(Box::new(ContinuousPolicy::new(context, (spaces, network), Drawing::TanhNormal, exploration)))
     }
 
     fn plan(&self, crew: &Crew) -> Result<Flow<Progress>> {

@@ -6,7 +6,7 @@ use relive_agents::{A2cConfig, A3cConfig, ImpalaConfig, SacConfig};
 use relive_flow::Flow;
 use relive_rl::plan::{Crew, Progress};
 use relive_rl::run::{Checkpoints, RunOptions};
-use relive_rl::{Agent, Policy, Result, Seat};
+use relive_rl::{Agent, Policy, PolicyContext, Result};
 
 use crate::common::{all, numbers, on_policy, options, run, small_sac};
 
@@ -78,8 +78,8 @@ impl Agent for Still {
         self.0.validate()
     }
 
-    fn policy(&self, seat: &Seat<'_>) -> Result<Box<dyn Policy>> {
-        self.0.policy(seat)
+    fn policy(&self, context: &PolicyContext<'_>) -> Result<Box<dyn Policy>> {
+        self.0.policy(context)
     }
 
     fn plan(&self, crew: &Crew) -> Result<Flow<Progress>> {

@@ -1,7 +1,7 @@
 //! An environment with faults.
 
 use relive_env::{Action, ArraySpec, EnvError, Environment, EnvironmentSpec, TimeStep, ViewMut};
-use relive_rl::{Agent, Purpose, Seat};
+use relive_rl::{Agent, PolicyContext, Purpose};
 use relive_tensor::{DType, Nest};
 
 /// Ends each episode after five steps. A test chooses its third observation, or its third reward.
@@ -39,7 +39,7 @@ impl Faulty {
 
     /// With actions that the agent can take.
     pub(crate) fn for_agent(self, agent: &dyn Agent) -> Faulty {
-        let takes_numbers = agent.policy(&Seat::alone(&self.spec, Purpose::Training, &[])).is_ok();
+        let takes_numbers = agent.policy(&PolicyContext::alone(&self.spec, Purpose::Training, &[])).is_ok();
         if takes_numbers { self } else { self.with_choices() }
     }
 }

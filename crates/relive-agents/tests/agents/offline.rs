@@ -9,7 +9,7 @@ use relive_flow::Flow;
 use relive_rl::adders::{Adder, TransitionAdder};
 use relive_rl::plan::{Crew, Learn, Progress, SampleBatch};
 use relive_rl::run::{Evaluation, Report, RunOptions, Watch};
-use relive_rl::{Agent, Learner, Learnt, Policy, Result, Saveable, Seat, Weights};
+use relive_rl::{Agent, Learner, Learnt, Policy, PolicyContext, Result, Saveable, Weights};
 use relive_table::{RateLimiterConfig, TableConfig};
 
 use crate::common::{options, run, small_dqn};
@@ -66,8 +66,8 @@ impl Agent for Offline {
         Ok(["replay", "demonstrations"].map(|name| TableConfig::new(name).rate_limiter(limiter)).to_vec())
     }
 
-    fn policy(&self, seat: &Seat<'_>) -> Result<Box<dyn Policy>> {
-        small_dqn().policy(seat)
+    fn policy(&self, context: &PolicyContext<'_>) -> Result<Box<dyn Policy>> {
+        small_dqn().policy(context)
     }
 
     fn plan(&self, crew: &Crew) -> Result<Flow<Progress>> {

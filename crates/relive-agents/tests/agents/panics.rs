@@ -9,7 +9,7 @@ use relive_env::{Action, EnvError, Environment, EnvironmentSpec, TimeStep, ViewM
 use relive_flow::Flow;
 use relive_rl::plan::{Crew, Learn, MakeEnvironment, Progress};
 use relive_rl::run::{RunOptions, train};
-use relive_rl::{Agent, Learner, Learnt, Policy, Result, Rollout, Saveable, Seat, Weights};
+use relive_rl::{Agent, Learner, Learnt, Policy, PolicyContext, Result, Rollout, Saveable, Weights};
 
 use crate::common::{all, options, run, run_in, small_ppo};
 
@@ -120,8 +120,8 @@ impl Agent for Clumsy {
         8
     }
 
-    fn policy(&self, seat: &Seat<'_>) -> Result<Box<dyn Policy>> {
-        small_ppo().policy(seat)
+    fn policy(&self, context: &PolicyContext<'_>) -> Result<Box<dyn Policy>> {
+        small_ppo().policy(context)
     }
 
     fn plan(&self, crew: &Crew) -> Result<Flow<Progress>> {

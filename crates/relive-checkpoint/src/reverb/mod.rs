@@ -25,9 +25,9 @@
 mod draft;
 mod files;
 mod folders;
+mod inspect;
 mod list;
 mod load;
-mod look;
 mod losses;
 mod name;
 mod save;

@@ -3,13 +3,13 @@
 mod learner;
 mod peers;
 mod policy;
-mod seat;
+mod policy_context;
 mod weights;
 
 pub use learner::{Learner, Learnt};
 pub use peers::Peers;
 pub use policy::{ActStep, Policy};
-pub(crate) use seat::MakePolicy;
-pub use seat::{Purpose, Seat};
+pub(crate) use policy_context::MakePolicy;
+pub use policy_context::{PolicyContext, Purpose};
 pub(crate) use weights::WeightStore;
 pub use weights::Weights;

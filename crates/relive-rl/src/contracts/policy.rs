@@ -25,7 +25,7 @@ pub struct ActStep<'a> {
 
 /// Acts in several environments at once, one per row.
 ///
-/// The output for a row depends only on that row and its [seat](super::Seat). The experience is therefore
+/// The output for a row depends only on that row and its [context](super::PolicyContext). The experience is therefore
 /// independent of how environments are distributed over workers.
 pub trait Policy: Saveable + Send {
     /// Acts in every row. In rows whose episode has ended, the environment resets and ignores the action, but

@@ -10,7 +10,7 @@ use crate::acting::RolloutWorker;
 use crate::contracts::WeightStore;
 use crate::plan::{MakeEnvironment, Rows};
 use crate::seeds::{Who, actor_key, environment_seed};
-use crate::{Agent, Part, Purpose, Result, Seat, Weights};
+use crate::{Agent, Part, PolicyContext, Purpose, Result, Weights};
 
 /// Numbers of environments for which acting is measured.
 const ROWS: [usize; 4] = [1, 4, 16, 64];
@@ -42,7 +42,7 @@ pub(super) fn measure(
         let keys: Vec<Key> = who.iter().map(|who| actor_key(seed, *who)).collect();
         let environments = make.rows(Rows { first: 0, seeds: &seeds, resumed: 0, is_exact: true })?;
         let spec = environments.spec().clone();
-        let policy = agent.policy(&Seat::alone(&spec, Purpose::Training, &keys))?;
+        let policy = agent.policy(&PolicyContext::alone(&spec, Purpose::Training, &keys))?;
         let mut worker = RolloutWorker::new(0, environments, policy, store.clone(), environment)?;
         let cost = one(&mut worker, rows)?;
         measured.push(cost);

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::{Crew, Progress};
 use crate::contracts::MakePolicy;
-use crate::{Policy, Result, Seat};
+use crate::{Policy, PolicyContext, Result};
 
 /// An agent: its settings, its policy for acting, and its plan for learning.
 pub trait Agent: Send + Sync {
@@ -50,7 +50,7 @@ pub trait Agent: Send + Sync {
     ///
     /// # Errors
     /// [`Unsuited`](crate::RlError::Unsuited): the agent cannot act in the environment.
-    fn policy(&self, seat: &Seat<'_>) -> Result<Box<dyn Policy>>;
+    fn policy(&self, context: &PolicyContext<'_>) -> Result<Box<dyn Policy>>;
 
     /// The algorithm, as a dataflow.
     ///
@@ -72,8 +72,8 @@ impl MakePolicy for Arc<dyn Agent> {
         self.as_ref().environments(workers)
     }
 
-    fn policy(&self, seat: &Seat<'_>) -> Result<Box<dyn Policy>> {
-        self.as_ref().policy(seat)
+    fn policy(&self, context: &PolicyContext<'_>) -> Result<Box<dyn Policy>> {
+        self.as_ref().policy(context)
     }
 }
 

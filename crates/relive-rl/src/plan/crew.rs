@@ -18,7 +18,7 @@ use crate::recorded::{self, RecordedEpisode};
 use crate::remote::{Driver, Layouts, Team, WorkerOutput};
 use crate::seeds::{Who, actor_key, environment_seed, learner_key};
 use crate::times::SharedTimes;
-use crate::{Learner, Purpose, Result, RlError, Seat};
+use crate::{Learner, PolicyContext, Purpose, Result, RlError};
 
 const LEARNER: &str = "learner";
 const EVALUATOR: &str = "evaluator";
@@ -316,17 +316,17 @@ impl Crew {
         let rows = index * total / workers..(index + 1) * total / workers;
         let first = rows.start;
         let rows: Vec<_> = rows.map(Who::Actor).collect();
-        self.seated(number, Purpose::Training, &rows, (first, total))
+        self.rollout_worker(number, Purpose::Training, &rows, (first, total))
     }
 
     /// Creates a worker for evaluation.
     pub(crate) fn evaluator(&self) -> Result<RolloutWorker> {
-        let mut worker = self.seated(0, Purpose::Evaluation, &[Who::Evaluator], (0, 1))?;
+        let mut worker = self.rollout_worker(0, Purpose::Evaluation, &[Who::Evaluator], (0, 1))?;
         self.0.parts.saved(EVALUATOR).map_or(Ok(()), |saved| worker.restore(saved))?;
         Ok(worker)
     }
 
-    fn seated(
+    fn rollout_worker(
         &self,
         number: u32,
         purpose: Purpose,
@@ -347,7 +347,8 @@ impl Crew {
         let more =
             (keys.len()..count).map(|row| actor_key(*seed, Who::Evaluator).child("row").nth(row as u64));
         keys.extend(more.collect::<Vec<_>>());
-        let policy = policies.policy(&Seat { spec, purpose, keys: &keys, first, of: of.max(count) })?;
+        let policy =
+            policies.policy(&PolicyContext { spec, purpose, keys: &keys, first, of: of.max(count) })?;
         RolloutWorker::new(number, environments, policy, weights.clone(), environment)
     }
 

@@ -14,7 +14,7 @@ use super::described::{Described, refused};
 use super::{dtypes, files};
 use crate::plan::{Agent, MakeAgent};
 use crate::run::Trained;
-use crate::{ActStep, Policy, Purpose, Result, RlError, Seat, Weights};
+use crate::{ActStep, Policy, PolicyContext, Purpose, Result, RlError, Weights};
 
 /// The key of the description in a file's metadata.
 const NAME: &str = "relive.policy";
@@ -51,7 +51,7 @@ impl SavedPolicy {
     fn new(agent: &dyn Agent, described: Described, weights: Weights) -> Result<SavedPolicy> {
         let spec = described.spec()?;
         let keys = [Key::from_seed(0)];
-        let mut policy = agent.policy(&Seat::alone(&spec, Purpose::Evaluation, &keys))?;
+        let mut policy = agent.policy(&PolicyContext::alone(&spec, Purpose::Evaluation, &keys))?;
         policy.load(&weights)?;
         Ok(SavedPolicy {
             observations: Buffer::for_nest(&spec.observations, 1)?,

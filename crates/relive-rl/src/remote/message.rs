@@ -7,7 +7,7 @@ use relive_tensor::Nest;
 
 use crate::contracts::MakePolicy;
 use crate::seeds::{Who, actor_key};
-use crate::{Acted, Episode, Purpose, Result, RlError, Rollout, Seat};
+use crate::{Acted, Episode, PolicyContext, Purpose, Result, RlError, Rollout};
 
 /// An item that a worker makes in its process and the driver of the run learns from in another: a rollout, or
 /// what an agent makes of one there.
@@ -40,7 +40,7 @@ impl Layouts {
     /// The layouts of an agent's run in such an environment.
     pub(crate) fn of(agent: &dyn MakePolicy, spec: &EnvironmentSpec, seed: u64) -> Result<Layouts> {
         let keys = [actor_key(seed, Who::Actor(0))];
-        let policy = agent.policy(&Seat::alone(spec, Purpose::Training, &keys))?;
+        let policy = agent.policy(&PolicyContext::alone(spec, Purpose::Training, &keys))?;
         Ok(Layouts { spec: spec.clone(), extras: policy.extras() })
     }
 }

@@ -13,7 +13,7 @@ use crate::seeds::{Who, actor_key, environment_seed};
 use crate::tables::lease::Lease;
 use crate::tables::{learners, run};
 use crate::watching::{log_tables, plan_table, stop_table};
-use crate::{Purpose, Result, Seat, remote, state};
+use crate::{PolicyContext, Purpose, Result, remote, state};
 
 /// The place of a server's run, for messages, and the remedy if it is another run.
 const PLACE: &str = "the server's table `run`";
@@ -118,7 +118,7 @@ pub(super) fn expect_run(
     let (environment, seed) = (options.environment.as_str(), options.seed);
     let spec = make.spec(environment_seed(environment, seed, Who::Actor(0)))?;
     let keys = [actor_key(seed, Who::Actor(0))];
-    agent.policy(&Seat::alone(&spec, Purpose::Training, &keys))?;
+    agent.policy(&PolicyContext::alone(&spec, Purpose::Training, &keys))?;
     let identity = Identity::new((agent.name(), agent.settings()), environment, &spec, seed);
     saved_state(server, &identity, None).map(drop)
 }

@@ -10,7 +10,7 @@ use super::episodes::{Episodes, SharedEpisodes};
 /// Counters that the [`Table`](crate::Table)s which are shards of one table share: of chunks that items of several
 /// shards refer to, of episodes with items in several shards, and of inserts. Cheap to clone.
 ///
-/// Shards on different cores seldom write to the same memory.
+/// Shards on different cores rarely write to the same memory.
 #[derive(Clone, Debug)]
 pub struct Common {
     pub(crate) ledger: Arc<Ledger>,

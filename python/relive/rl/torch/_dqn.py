@@ -14,7 +14,7 @@ from torch.nn import Module
 from torch.nn import functional as F
 
 from relive.rl._run import run
-from relive.rl.contracts import Learnt, Seat
+from relive.rl.contracts import Learnt, PolicyContext
 from relive.rl.dqn import DQNConfig
 from relive.rl.experience import Transitions
 from relive.rl.specs import DiscreteArraySpec, EnvironmentSpec
@@ -98,9 +98,9 @@ class DQN:
             min_size=self.min_replay_size, max_size=self.max_replay_size, priority_exponent=self.priority_exponent or None,
         )
 
-    def policy(self, spec: EnvironmentSpec, seat: Seat) -> _Policy:
+    def policy(self, spec: EnvironmentSpec, context: PolicyContext) -> _Policy:
         """Takes the best action, and sometimes a random one."""
-        return _Policy(self._module(spec), seat, _num_actions(spec), self)
+        return _Policy(self._module(spec), context, _num_actions(spec), self)
 
     def learner(self, spec: EnvironmentSpec, seed: int) -> _Learner:
         """Learns with the loss."""
@@ -134,11 +134,11 @@ class _Layers(Module):
 
 
 class _Policy(Policy):
-    def __init__(self, module: Module, seat: Seat, num_actions: int, settings: DQN) -> None:
+    def __init__(self, module: Module, context: PolicyContext, num_actions: int, settings: DQN) -> None:
         super().__init__(module)
-        self.rng, self.num_actions = seat.rng(), num_actions
-        place = np.arange(seat.first, seat.first + seat.rows) / max(seat.of - 1, 1)
-        self.epsilon = settings.epsilon ** (1 + settings.epsilon_alpha * place) if seat.explores else np.zeros(seat.rows)
+        self.rng, self.num_actions = context.rng(), num_actions
+        place = np.arange(context.first, context.first + context.rows) / max(context.of - 1, 1)
+        self.epsilon = settings.epsilon ** (1 + settings.epsilon_alpha * place) if context.explores else np.zeros(context.rows)
 
     def act(self, observations: Any, starts: Any) -> Any:
         values = self.module(inputs(tensors(observations)))

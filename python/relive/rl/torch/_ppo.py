@@ -14,7 +14,7 @@ from torch.distributions import Categorical, Distribution, Independent, Normal
 
 from relive import nest
 from relive.rl._run import run
-from relive.rl.contracts import Learnt, Seat
+from relive.rl.contracts import Learnt, PolicyContext
 from relive.rl.experience import Rollouts
 from relive.rl.on_policy import PPOConfig
 from relive.rl.rollout import Rollout, minibatches
@@ -98,9 +98,9 @@ class PPO:
         """The experience of the learner."""
         return Rollouts(steps=self.num_steps, environments=self.num_envs)
 
-    def policy(self, spec: EnvironmentSpec, seat: Seat) -> _Policy:
+    def policy(self, spec: EnvironmentSpec, context: PolicyContext) -> _Policy:
         """Draws actions; takes the likeliest one when it does not explore."""
-        return _Policy(self._module(spec), seat, spec.actions)
+        return _Policy(self._module(spec), context, spec.actions)
 
     def learner(self, spec: EnvironmentSpec, seed: int) -> _Learner:
         """Learns several epochs of minibatches from each rollout."""
@@ -153,9 +153,9 @@ def _orthogonal(inputs_of: int, outputs_of: int, gain: float) -> nn.Linear:
 
 
 class _Policy(Policy):
-    def __init__(self, module: nn.Module, seat: Seat, actions: Any) -> None:
+    def __init__(self, module: nn.Module, context: PolicyContext, actions: Any) -> None:
         super().__init__(module)
-        self.explores, self._actions = seat.explores, actions
+        self.explores, self._actions = context.explores, actions
         self.extras = {"log_prob": np.float32, "drawn": (actions.dtype, actions.shape)}
 
     def act(self, observations: Any, starts: Any) -> Any:

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from relive.rl._run import run
-from relive.rl.contracts import Learnt, Seat
+from relive.rl.contracts import Learnt, PolicyContext
 from relive.rl.experience import Transitions
 from relive.rl.sac import SACConfig
 from relive.rl.specs import DiscreteArraySpec, EnvironmentSpec
@@ -92,9 +92,9 @@ class SAC:
             min_size=self.min_replay_size, max_size=self.max_replay_size,
         )  # fmt: skip
 
-    def policy(self, spec: EnvironmentSpec, seat: Seat) -> _Policy:
+    def policy(self, spec: EnvironmentSpec, context: PolicyContext) -> _Policy:
         """Draws actions; takes the middle of the distribution when it does not explore."""
-        return _Policy(_Squashed(self._network(spec), spec), seat)
+        return _Policy(_Squashed(self._network(spec), spec), context)
 
     def learner(self, spec: EnvironmentSpec, seed: int) -> _Learner:
         """Updates critics, policy and temperature with each batch."""
@@ -182,9 +182,9 @@ class _Squashed(nn.Module):
 
 
 class _Policy(Policy):
-    def __init__(self, module: _Squashed, seat: Seat) -> None:
+    def __init__(self, module: _Squashed, context: PolicyContext) -> None:
         super().__init__(module)
-        self.explores = seat.explores
+        self.explores = context.explores
 
     def act(self, observations: Any, starts: Any) -> Any:
         return self.module(inputs(tensors(observations)), explores=self.explores)[0]

@@ -1,7 +1,7 @@
 //! `relive bench`: measures a server under load from our own clients, each with its own connection.
 
+mod blocked_on;
 mod client;
-mod hindrance;
 mod insert;
 mod live;
 mod options;

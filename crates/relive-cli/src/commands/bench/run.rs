@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use tokio::time::Instant;
 
+use super::blocked_on::BlockedOn;
 use super::client::{self, Work};
-use super::hindrance::Hindrance;
 use super::payload::Payload;
 use super::plan::{Plan, choose_table};
 use super::result::Report;
@@ -29,9 +29,9 @@ pub(crate) async fn run(options: Options) -> Result {
     let clients = client::connect(&options, &plan).await?;
     let transport = clients.transport.unwrap_or(first.transport());
     plan.end = Instant::now() + options.seconds;
-    let (work, hindrance) = tokio::join!(
+    let (work, blocked_on) = tokio::join!(
         client::run(&options, clients, &plan),
-        Hindrance::find(&first, &plan, options.load, options.seconds),
+        BlockedOn::find(&first, &plan, options.load, options.seconds),
     );
     let work = work?;
     // A client waits for its server to come back for longer than a run lasts.
@@ -41,12 +41,12 @@ pub(crate) async fn run(options: Options) -> Result {
         report.summary().iter().for_each(|line| output::complain(line));
     }
     output::line(&report.json(options.json))?;
-    judge(&work, &options, &hindrance)?;
+    judge(&work, &options, &blocked_on)?;
     is_there.map(drop).map_err(|error| options.target.lost(error))
 }
 
 /// Fails if clients failed or made no progress: the run then did not measure the requested load.
-fn judge(work: &Work, options: &Options, hindrance: &Hindrance) -> Result {
+fn judge(work: &Work, options: &Options, blocked_on: &BlockedOn) -> Result {
     let tallies = || [&work.inserts, &work.samples].into_iter().flatten();
     if let Some(error) = tallies().flat_map(|tally| &tally.errors).next() {
         return Err(Failure::from(error.clone()));
@@ -56,15 +56,15 @@ fn judge(work: &Work, options: &Options, hindrance: &Hindrance) -> Result {
         Err(Failure::text(Kind::Timeout, text))
     };
     if work.inserts.as_ref().is_some_and(|tally| tally.items == 0) {
-        return match (&hindrance.memory, &hindrance.inserts) {
+        return match (&blocked_on.memory, &blocked_on.inserts) {
             (Some(memory), _) => stuck("flush", memory, MORE_MEMORY),
             (None, Some(limiter)) => stuck("flush", limiter, MORE_SAMPLES),
             (None, None) => stuck("flush", "no insert waits for the server", MORE_TIME),
         };
     }
     if work.samples.as_ref().is_some_and(|tally| tally.items == 0) {
-        let limiter = hindrance.samples.as_deref().unwrap_or("no sample waits for the server");
-        let advice = if hindrance.samples.is_some() { MORE_INSERTS } else { MORE_TIME };
+        let limiter = blocked_on.samples.as_deref().unwrap_or("no sample waits for the server");
+        let advice = if blocked_on.samples.is_some() { MORE_INSERTS } else { MORE_TIME };
         return stuck("batch of samples", limiter, advice);
     }
     Ok(())

@@ -20,12 +20,12 @@ pub(super) struct Which {
     #[arg(value_name = "JOB")]
     job: Option<String>,
     #[command(flatten)]
-    reach: Reach,
+    access: ServerAccess,
 }
 
 /// How servers are reached.
 #[derive(Debug, Clone, Args)]
-pub(super) struct Reach {
+pub(super) struct ServerAccess {
     /// How long to wait for each answer
     #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = parse_seconds)]
     pub(super) timeout: Duration,
@@ -50,8 +50,8 @@ impl Which {
     /// The job does not exist or has ended, or its server does not answer or refuses this client.
     pub(super) fn find(&self) -> Result<Found> {
         match self.record()? {
-            Some(record) => self.reach.to_job(record),
-            None => self.reach.to_address(self.job.as_deref().unwrap_or_default()),
+            Some(record) => self.access.to_job(record),
+            None => self.access.to_address(self.job.as_deref().unwrap_or_default()),
         }
     }
 
@@ -95,7 +95,7 @@ fn only() -> Result<Record> {
     }
 }
 
-impl Reach {
+impl ServerAccess {
     /// Connects to a job on this machine.
     pub(super) fn to_job(&self, record: Record) -> Result<Found> {
         let (address, token) = (record.job.address.clone(), record.job.token.clone());

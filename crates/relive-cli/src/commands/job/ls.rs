@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::find::{Found, Reach};
+use super::find::{Found, ServerAccess};
 use crate::failure::{Failure, Kind, Result};
 use crate::jobs::{self, Record};
 use crate::output;
@@ -22,7 +22,7 @@ pub(super) struct Options {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    reach: Reach,
+    access: ServerAccess,
 }
 
 /// A line of the list.
@@ -42,9 +42,9 @@ struct Row {
 /// Lists the jobs.
 pub(super) fn run(options: &Options) -> Result {
     let rows: Vec<Row> = if options.at.is_empty() {
-        jobs::all().into_iter().map(|record| of_record(record, &options.reach)).collect()
+        jobs::all().into_iter().map(|record| of_record(record, &options.access)).collect()
     } else {
-        let rows = options.at.iter().map(|address| of_address(address, &options.reach));
+        let rows = options.at.iter().map(|address| of_address(address, &options.access));
         rows.collect::<Result<_>>()?
     };
     if options.json {
@@ -57,8 +57,8 @@ pub(super) fn run(options: &Options) -> Result {
     Ok(output::line(&table(&rows))?)
 }
 
-fn of_address(address: &str, reach: &Reach) -> Result<Row> {
-    let found = reach.to_address(address)?;
+fn of_address(address: &str, access: &ServerAccess) -> Result<Row> {
+    let found = access.to_address(address)?;
     let mut row = Row {
         name: address.to_owned(),
         agent: String::new(),
@@ -76,7 +76,7 @@ fn of_address(address: &str, reach: &Reach) -> Result<Row> {
 }
 
 /// A job on this machine. One that ended without deregistering is listed once.
-fn of_record(record: Record, reach: &Reach) -> Row {
+fn of_record(record: Record, access: &ServerAccess) -> Row {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     let job = record.job.clone();
     let mut row = Row {
@@ -97,7 +97,7 @@ fn of_record(record: Record, reach: &Reach) -> Row {
         return row;
     }
     let is_here = record.process.is_here();
-    let found = reach.to_job(record);
+    let found = access.to_job(record);
     let silent = |failure: &Failure| match failure.kind() {
         Some(Kind::Refused) => "refuses the token",
         // It opens its port a moment after it is listed.

@@ -5,7 +5,7 @@ use relive_rl::learners::{Follower, learn};
 use relive_rl::plan::MakeEnvironment;
 use relive_rl::run::Stop;
 
-use super::processes::Reach;
+use super::processes::ServerAccess;
 use super::worker::end_with_input;
 use crate::failure::Result;
 use crate::output;
@@ -23,7 +23,7 @@ pub(crate) struct Options {
     #[arg(long, hide = true)]
     supervised: bool,
     #[command(flatten)]
-    reach: Reach,
+    access: ServerAccess,
 }
 
 /// Learns until the run ends.
@@ -31,7 +31,7 @@ pub(crate) fn run(options: &Options) -> Result {
     if options.supervised {
         end_with_input();
     }
-    let client = options.reach.client(&options.join, "--join")?;
+    let client = options.access.client(&options.join, "--join")?;
     let make = |name: &str| {
         let name = name.to_owned();
         Ok(MakeEnvironment::new(move |seed| Ok(relive_env::make(&name, seed)?)))

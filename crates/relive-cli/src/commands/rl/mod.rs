@@ -2,7 +2,6 @@
 
 mod agent;
 mod agents;
-mod board;
 mod bsuite_log;
 mod figures;
 mod launch;
@@ -15,14 +14,15 @@ mod plan;
 mod plot;
 mod processes;
 mod ray;
-mod reach;
 mod record;
 mod records;
+mod run_server;
 mod runs;
 mod shown;
 mod supervisor;
 mod sweep;
 mod train;
+mod wait_for_server;
 mod worker;
 
 pub(super) use figures::parts;

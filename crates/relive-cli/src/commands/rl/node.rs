@@ -16,7 +16,7 @@ use relive_rl::run::Stop;
 use relive_rl::watching::host_name;
 
 use super::node_port::NodePort;
-use super::processes::Reach;
+use super::processes::ServerAccess;
 use super::supervisor::{AFTER_SUCCESS, GRACE, given_up};
 use crate::config;
 use crate::failure::{Failure, Kind, Result};
@@ -43,7 +43,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "NAME", value_parser = name)]
     name: Option<String>,
     #[command(flatten)]
-    reach: Reach,
+    access: ServerAccess,
 }
 
 fn name(text: &str) -> std::result::Result<String, String> {
@@ -60,20 +60,20 @@ pub(crate) fn run(options: &Options) -> Result {
     let told = stop.clone();
     signals::stop_in_order("node", move || told.stop())
         .map_err(|error| Failure::text(Kind::Runtime, error))?;
-    let client = options.reach.client(&options.join, "--join")?;
+    let client = options.access.client(&options.join, "--join")?;
     let tables = node_tables().fold(Engine::builder(), EngineBuilder::table);
     let engine = tables.build().map_err(|error| Failure::text(Kind::Runtime, error))?;
     let listen = options.listen.unwrap_or_else(|| SocketAddr::new(reached_by(&options.join), 0));
-    let port = NodePort::start(listen, &engine, options.reach.security())?;
+    let port = NodePort::start(listen, &engine, options.access.security())?;
     let machine = own_host();
     let own = format!("{machine}-{}", std::process::id());
     let name = options.name.clone().unwrap_or(own);
     let mut workers = Workers::new(options, port.near());
-    let reach = options.reach.clone();
+    let access = options.access.clone();
     let connect: Connect = Arc::new(move |address: &str| {
         let refused =
             |failure: Failure| RlError::setting("the address of a node", failure.told(), "one of this run's");
-        reach.connect(address).map_err(refused)
+        access.connect(address).map_err(refused)
     });
     let node = Node {
         client: &client,
@@ -126,7 +126,7 @@ impl Workers {
         let words = ["rl", "worker", "--supervised", "--join", &options.join, "--weights-from", near];
         let words = words.into_iter().map(OsString::from);
         Workers {
-            command: words.chain(options.reach.security().arguments()).collect(),
+            command: words.chain(options.access.security().arguments()).collect(),
             running: BTreeMap::new(),
             restarts: 0,
         }

@@ -65,7 +65,7 @@ impl NodePort {
 fn advertised(address: SocketAddr) -> Result<SocketAddr> {
     if address.ip().is_unspecified() {
         let text =
-            format!("--listen {address} is no address that other nodes reach: give one of this machine");
+            format!("--listen {address} is no address that other nodes access: give one of this machine");
         return Err(Failure::usage(text));
     }
     Ok(address)

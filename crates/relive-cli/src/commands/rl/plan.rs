@@ -13,8 +13,8 @@ use relive_rl::run::Stop;
 use serde_json::json;
 
 use super::agent::AgentOptions;
-use super::board::Board;
 use super::places;
+use super::run_server::RunServer;
 use crate::failure::{Failure, Kind, Result};
 use crate::output;
 use crate::signals;
@@ -96,7 +96,7 @@ impl Options {
 
     /// Runs the agent for a few seconds.
     fn measured(&self, agent: &Arc<dyn Agent>) -> Result<Costs> {
-        let board = Board::start(None, None, None)?;
+        let run_server = RunServer::start(None, None, None)?;
         let (name, stop) = (self.env.clone(), Stop::new());
         let told = stop.clone();
         signals::stop_in_order("measurement", move || told.stop())
@@ -105,8 +105,8 @@ impl Options {
             agent,
             environment: &self.env,
             make: &MakeEnvironment::new(move |seed| Ok(relive_env::make(&name, seed)?)),
-            watch: board.watch(),
-            address: board.address().to_string(),
+            watch: run_server.watch(),
+            address: run_server.address().to_string(),
             seconds: self.seconds,
             stop,
         };

@@ -10,10 +10,10 @@ use relive_cluster::launch::Job;
 use relive_rl::limits::MAX_LEARNERS;
 use relive_rl::run::Processes;
 
-use super::board::Board;
 use super::ray;
-use super::reach::reach;
+use super::run_server::RunServer;
 use super::supervisor::{self, Supervisor};
+use super::wait_for_server::wait_for_server;
 use crate::commands::token;
 use crate::config;
 use crate::failure::{Failure, Result};
@@ -59,12 +59,12 @@ pub(super) struct Executor {
     #[arg(long)]
     no_spawn: bool,
     #[command(flatten)]
-    reach: Reach,
+    access: ServerAccess,
 }
 
 /// How a server is reached.
 #[derive(Debug, Clone, Args)]
-pub(super) struct Reach {
+pub(super) struct ServerAccess {
     /// How long to wait for a server that is not there yet
     #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = parse_seconds)]
     timeout: Duration,
@@ -72,7 +72,7 @@ pub(super) struct Reach {
     security: ClientSecurity,
 }
 
-impl Reach {
+impl ServerAccess {
     /// The credentials for the server.
     pub(super) fn security(&self) -> &ClientSecurity {
         &self.security
@@ -96,7 +96,7 @@ impl Reach {
 
     /// A client of the server at an address, once it is available; errors name the option with the address.
     pub(super) fn client(&self, address: &str, option: &str) -> Result<Client> {
-        reach(&Target {
+        wait_for_server(&Target {
             address: address.to_owned(),
             timeout: self.timeout,
             security: self.security.clone(),
@@ -130,8 +130,8 @@ impl Executor {
 
     /// Whether no option sets where the workers are.
     pub(super) fn is_default(&self) -> bool {
-        let Executor { on, actors, learners, listen, server, no_spawn, reach } = self;
-        reach.security.arguments().is_empty()
+        let Executor { on, actors, learners, listen, server, no_spawn, access } = self;
+        access.security.arguments().is_empty()
             && on.is_none()
             && actors.is_none()
             && learners.is_none()
@@ -143,7 +143,7 @@ impl Executor {
     /// The address of the run's tables on an existing server, and the token for it.
     pub(super) fn server(&self) -> Result<Option<(String, Option<String>)>> {
         let Some(server) = &self.server else { return Ok(None) };
-        Ok(Some((server.clone(), self.reach.security.token()?)))
+        Ok(Some((server.clone(), self.access.security.token()?)))
     }
 
     /// Whether the run's tables are on an existing server.
@@ -175,7 +175,7 @@ impl Executor {
             (Some(On::Ray), _) if self.no_spawn => {
                 return told("--no-spawn needs --on processes: on ray, workers are started");
             }
-            (Some(On::Ray), _) if self.reach.security.has_tls() => {
+            (Some(On::Ray), _) if self.access.security.has_tls() => {
                 return told("--on ray has no TLS: its workers show a token");
             }
             _ => {}
@@ -197,7 +197,7 @@ impl Executor {
     }
 
     /// The dashboard at `http`, if requested, and the server of the run's own tables, if other processes need them.
-    pub(super) fn board(&self, http: Option<SocketAddr>) -> Result<Option<Board>> {
+    pub(super) fn run_server(&self, http: Option<SocketAddr>) -> Result<Option<RunServer>> {
         let serves = (self.is_apart() || self.has_learners()) && self.server.is_none();
         if http.is_some() && self.actors() == 0 {
             return Err(Failure::usage("--http needs --actors: one thread alone has nothing to wait for"));
@@ -210,14 +210,14 @@ impl Executor {
         if http.is_none() && !serves {
             return Ok(None);
         }
-        let (mut listen, mut token) = (self.listen, self.reach.security.token()?);
+        let (mut listen, mut token) = (self.listen, self.access.security.token()?);
         if self.on == Some(On::Ray) {
             listen = Some(listen.map_or_else(ray::address, Ok)?);
             token = Some(token.map_or_else(token::random, Ok)?);
         }
-        let board = Board::start(http, listen, token)?;
-        board.announce();
-        if board.token().is_none() && listen.is_some_and(|listen| !listen.ip().is_loopback()) {
+        let run_server = RunServer::start(http, listen, token)?;
+        run_server.announce();
+        if run_server.token().is_none() && listen.is_some_and(|listen| !listen.ip().is_loopback()) {
             tracing::warn!(
                 "the run's tables are served to everybody who reaches this machine; with --token-file, or a token in RELIVE_TOKEN, workers must show that"
             );
@@ -225,10 +225,10 @@ impl Executor {
         if serves && self.on == Some(On::Processes) {
             output::complain(&format!(
                 "nodes with workers join by: relive rl node --join {}",
-                board.address()
+                run_server.address()
             ));
         }
-        Ok(Some(board))
+        Ok(Some(run_server))
     }
 
     /// The settings of the actors' processes, if the actors are processes.
@@ -236,26 +236,26 @@ impl Executor {
         if !self.is_apart() {
             return Ok(None);
         }
-        let server = self.server.as_ref().map(|server| self.reach.client(server, "--server")).transpose()?;
+        let server = self.server.as_ref().map(|server| self.access.client(server, "--server")).transpose()?;
         Ok(Some(Processes { server, by_nodes: self.no_spawn }))
     }
 
     /// Starts the workers and learners that this process must start.
-    pub(super) fn supervisor(&self, board: Option<&Board>) -> Result<Option<Supervisor>> {
+    pub(super) fn supervisor(&self, run_server: Option<&RunServer>) -> Result<Option<Supervisor>> {
         let has_workers = self.is_apart() && !self.no_spawn;
         if !has_workers && !self.has_learners() {
             return Ok(None);
         }
-        let address = match (&self.server, board) {
+        let address = match (&self.server, run_server) {
             (Some(server), _) => server.clone(),
-            (None, Some(board)) => board.address().to_string(),
+            (None, Some(run_server)) => run_server.address().to_string(),
             (None, None) => return Ok(None),
         };
-        let token = match board {
-            Some(board) => board.token().map(str::to_owned),
-            None => self.reach.security.token()?,
+        let token = match run_server {
+            Some(run_server) => run_server.token().map(str::to_owned),
+            None => self.access.security.token()?,
         };
-        let security = &self.reach.security;
+        let security = &self.access.security;
         let learners = self.has_learners().then(|| {
             let others = supervisor::learners(self.learners(), &address, security)?;
             Ok(Job { token: token.clone(), ..others })

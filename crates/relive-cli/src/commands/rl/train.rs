@@ -11,15 +11,15 @@ use relive_env::{EnvError, Environment, ReferenceScores};
 use relive_rl::logging::Loggers;
 use relive_rl::plan::MakeEnvironment;
 use relive_rl::run::{Checkpoints, Evaluation, Graph, Report, RunOptions, Stop, train};
-use relive_rl::{Agent, Purpose, RlError, Seat};
+use relive_rl::{Agent, PolicyContext, Purpose, RlError};
 
 use super::agent::{AgentOptions, save_policy};
-use super::board::Board;
 use super::figures::{Figures, Watcher};
 use super::places;
 use super::plot;
 use super::processes::Executor;
 use super::records::Records;
+use super::run_server::RunServer;
 use super::runs::About;
 use super::shown::Shown;
 use super::supervisor::Supervisor;
@@ -179,10 +179,10 @@ pub(crate) fn run(options: &Options) -> Result {
     }
     // Checked before anything is served or started for an impossible run.
     let agent = options.checked_agent()?;
-    let board = options.executor.board(options.http)?;
-    let (mut run, about) = (options.run(board.as_ref())?, options.about());
-    let _listed = options.listed(board.as_ref())?;
-    let workers = options.executor.supervisor(board.as_ref())?;
+    let run_server = options.executor.run_server(options.http)?;
+    let (mut run, about) = (options.run(run_server.as_ref())?, options.about());
+    let _listed = options.listed(run_server.as_ref())?;
+    let workers = options.executor.supervisor(run_server.as_ref())?;
     run.stop = workers.as_ref().map_or_else(Stop::new, Supervisor::stop);
     run.begun = workers.as_ref().map(Supervisor::begun);
     let stop = run.stop.clone();
@@ -251,7 +251,7 @@ impl Options {
         let agent = self.agent.made(&self.env)?;
         agent.validate()?;
         let environment = relive_env::make(&self.env, 0).map_err(RlError::from)?;
-        agent.policy(&Seat::alone(environment.spec(), Purpose::Evaluation, &[]))?;
+        agent.policy(&PolicyContext::alone(environment.spec(), Purpose::Evaluation, &[]))?;
         Ok(agent)
     }
 
@@ -294,9 +294,9 @@ impl Options {
     }
 
     /// Registers the run as a job if its tables are served.
-    fn listed(&self, board: Option<&Board>) -> Result<Option<Registered>> {
-        let of_board =
-            board.map(|board| (board.near_address().to_string(), board.token().map(str::to_owned)));
+    fn listed(&self, run_server: Option<&RunServer>) -> Result<Option<Registered>> {
+        let of_board = run_server
+            .map(|run_server| (run_server.near_address().to_string(), run_server.token().map(str::to_owned)));
         let Some((address, token)) = self.executor.server()?.or(of_board) else {
             return match &self.name {
                 Some(_) => Err(Failure::usage(
@@ -307,7 +307,7 @@ impl Options {
         };
         let (agent, environment) = (self.agent.name().to_owned(), self.env.clone());
         let name = self.name.clone().unwrap_or_else(|| format!("{agent}-{}", std::process::id()));
-        let http = board.and_then(Board::http).map(|http| http.to_string());
+        let http = run_server.and_then(RunServer::http).map(|http| http.to_string());
         Job { name, agent, environment, address, http, token }.register()
     }
 
@@ -316,7 +316,7 @@ impl Options {
         About { agent, environment, seed: self.seed, actors: self.executor.actors() }
     }
 
-    fn run(&self, board: Option<&Board>) -> Result<RunOptions> {
+    fn run(&self, run_server: Option<&RunServer>) -> Result<RunOptions> {
         let checkpoints = self.saved.checkpoint_dir.clone();
         Ok(RunOptions {
             environment: self.env.clone(),
@@ -331,7 +331,7 @@ impl Options {
             stop: Stop::new(),
             evaluation: self.evaluate.options(),
             checkpoints: checkpoints.map(|folder| Checkpoints { folder, every: self.saved.checkpoint_every }),
-            watch: board.map(Board::watch),
+            watch: run_server.map(RunServer::watch),
             log_lines: Some(output::capture()),
             ..RunOptions::default()
         })

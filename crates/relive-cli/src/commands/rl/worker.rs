@@ -7,7 +7,7 @@ use relive_rl::plan::MakeEnvironment;
 use relive_rl::processes::{Worker, work};
 use relive_rl::run::Stop;
 
-use super::processes::Reach;
+use super::processes::ServerAccess;
 use crate::failure::Result;
 use crate::output;
 
@@ -27,7 +27,7 @@ pub(crate) struct Options {
     #[arg(long, hide = true)]
     supervised: bool,
     #[command(flatten)]
-    reach: Reach,
+    access: ServerAccess,
 }
 
 /// Acts until the run ends.
@@ -36,14 +36,14 @@ pub(crate) fn run(options: &Options) -> Result {
     if options.supervised {
         end_with_input();
     }
-    let client = options.reach.client(&options.join, "--join")?;
+    let client = options.access.client(&options.join, "--join")?;
     let make = |name: &str| {
         let name = name.to_owned();
         let make = MakeEnvironment::new(move |seed| Ok(relive_env::make(&name, seed)?));
         Ok(make)
     };
     let (number, is_supervised) = (options.number, options.supervised);
-    let near = options.weights_from.as_deref().map(|address| options.reach.near(address)).transpose()?;
+    let near = options.weights_from.as_deref().map(|address| options.access.near(address)).transpose()?;
     let lines = output::capture();
     let worker = Worker {
         client: &client,

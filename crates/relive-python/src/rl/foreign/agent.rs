@@ -6,7 +6,7 @@ use pyo3::types::PyDict;
 use relive_env::{ArraySpec, EnvironmentSpec};
 use relive_flow::Flow;
 use relive_rl::plan::{Crew, Learn, Progress, UpdatePriorities};
-use relive_rl::{Agent, Policy, Purpose, Result, RlError, Seat};
+use relive_rl::{Agent, Policy, PolicyContext, Purpose, Result, RlError};
 use relive_table::TableConfig;
 use relive_tensor::Nest;
 
@@ -46,14 +46,14 @@ impl ForeignAgent {
         })
     }
 
-    fn seated(&self, seat: &Seat<'_>) -> Result<ForeignPolicy> {
+    fn foreign_policy(&self, context: &PolicyContext<'_>) -> Result<ForeignPolicy> {
         self.raised.call(|py| {
-            let seeds: Vec<u64> = seat.keys.iter().map(|key| key.stream().bits()).collect();
-            let explores = seat.purpose == Purpose::Training;
-            let specs = spec::to_python(py, seat.spec)?;
-            let seated = (specs, explores, seeds, seat.first, seat.of);
-            let bridge = self.bridge.bind(py).call_method1(intern!(py, "policy"), seated)?;
-            ForeignPolicy::new(bridge, seat.spec, (self.shown.clone(), self.raised.clone()))
+            let seeds: Vec<u64> = context.keys.iter().map(|key| key.stream().bits()).collect();
+            let explores = context.purpose == Purpose::Training;
+            let specs = spec::to_python(py, context.spec)?;
+            let arguments = (specs, explores, seeds, context.first, context.of);
+            let bridge = self.bridge.bind(py).call_method1(intern!(py, "policy"), arguments)?;
+            ForeignPolicy::new(bridge, context.spec, (self.shown.clone(), self.raised.clone()))
         })
     }
 
@@ -68,7 +68,7 @@ impl ForeignAgent {
     /// The values that policies write beside their actions.
     fn extras(&self, spec: &EnvironmentSpec, crew: &Crew) -> Result<Nest<ArraySpec>> {
         let keys = [crew.learner_key()];
-        Ok(self.seated(&Seat::alone(spec, Purpose::Training, &keys))?.extras())
+        Ok(self.foreign_policy(&PolicyContext::alone(spec, Purpose::Training, &keys))?.extras())
     }
 }
 
@@ -97,8 +97,8 @@ impl Agent for ForeignAgent {
         self.raised.text().map_or(Ok(()), |text| Err(RlError::Foreign(text)))
     }
 
-    fn policy(&self, seat: &Seat<'_>) -> Result<Box<dyn Policy>> {
-        Ok(Box::new(self.seated(seat)?))
+    fn policy(&self, context: &PolicyContext<'_>) -> Result<Box<dyn Policy>> {
+        Ok(Box::new(self.foreign_policy(context)?))
     }
 
     fn plan(&self, crew: &Crew) -> Result<Flow<Progress>> {

@@ -12,7 +12,7 @@ use crate::failure::Result;
 use crate::output;
 
 /// Serves a run's tables, and the dashboard if there is one, while it lives.
-pub(super) struct Board {
+pub(super) struct RunServer {
     http: Option<HttpServer>,
     _background: Background,
     serve: Serve,
@@ -21,14 +21,14 @@ pub(super) struct Board {
     token: Option<String>,
 }
 
-impl Board {
+impl RunServer {
     /// Starts a dashboard at `http`, if requested, and serves tables at `listen` to clients with `token`. A run that
     /// recreates its tables with each checkpoint uses a new port each time.
     pub(super) fn start(
         http: Option<SocketAddr>,
         listen: Option<SocketAddr>,
         token: Option<String>,
-    ) -> Result<Board> {
+    ) -> Result<RunServer> {
         let (background, monitor) = (Background::new()?, Monitor::new());
         let http = http.map(|address| background.show(address, monitor.clone())).transpose()?;
         let guarded = |endpoint: Endpoint| match &token {
@@ -39,7 +39,7 @@ impl Board {
         let bound = background.bind(guarded(listen.map_or_else(|| anywhere.clone(), Endpoint::new)))?;
         let (address, options) = (bound.address(), ServerOptions::default().monitor(monitor));
         let serve = background.serving(bound, Some(guarded(anywhere)), options, "the run's tables");
-        Ok(Board { http, _background: background, serve, address, token })
+        Ok(RunServer { http, _background: background, serve, address, token })
     }
 
     /// The address of the tables.

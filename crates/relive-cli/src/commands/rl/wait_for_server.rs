@@ -16,7 +16,7 @@ const GRACE: Duration = Duration::from_secs(1);
 const TRY_EVERY: Duration = Duration::from_millis(200);
 
 /// Waits until the server answers, up to the target's timeout: processes of a run may start before it.
-pub(super) fn reach(target: &Target) -> Result {
+pub(super) fn wait_for_server(target: &Target) -> Result {
     let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build();
     let runtime = runtime.map_err(|error| Failure::text(Kind::Runtime, error))?;
     runtime.block_on(connect(target))

@@ -14,7 +14,7 @@ const BEFORE_END: Duration = Duration::from_millis(200);
 
 /// The conditions that inserts and samples wait for.
 #[derive(Debug, Default)]
-pub(super) struct Hindrance {
+pub(super) struct BlockedOn {
     /// Inserts, for memory.
     pub(super) memory: Option<String>,
     /// Inserts, for the table.
@@ -23,7 +23,7 @@ pub(super) struct Hindrance {
     pub(super) samples: Option<String>,
 }
 
-impl Hindrance {
+impl BlockedOn {
     /// Asks shortly before the end of a run of this `length`, and only if the run has completed nothing of some kind.
     pub(super) async fn find(client: &Client, plan: &Plan, load: Load, length: Duration) -> Self {
         sleep_until(plan.end - BEFORE_END.min(length / 2)).await;

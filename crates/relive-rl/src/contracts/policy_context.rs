@@ -8,7 +8,7 @@ use crate::Result;
 
 /// Where a policy acts.
 #[derive(Debug)]
-pub struct Seat<'a> {
+pub struct PolicyContext<'a> {
     /// The spec of the environments.
     pub spec: &'a EnvironmentSpec,
     /// Whether it explores.
@@ -21,11 +21,11 @@ pub struct Seat<'a> {
     pub of: usize,
 }
 
-impl<'a> Seat<'a> {
-    /// The seat of a single worker.
+impl<'a> PolicyContext<'a> {
+    /// The context of a single worker.
     #[must_use]
-    pub fn alone(spec: &'a EnvironmentSpec, purpose: Purpose, keys: &'a [Key]) -> Seat<'a> {
-        Seat { spec, purpose, keys, first: 0, of: keys.len() }
+    pub fn alone(spec: &'a EnvironmentSpec, purpose: Purpose, keys: &'a [Key]) -> PolicyContext<'a> {
+        PolicyContext { spec, purpose, keys, first: 0, of: keys.len() }
     }
 }
 
@@ -47,5 +47,5 @@ pub(crate) trait MakePolicy: Send + Sync {
     ///
     /// # Errors
     /// The agent cannot act in the environment.
-    fn policy(&self, seat: &Seat<'_>) -> Result<Box<dyn Policy>>;
+    fn policy(&self, context: &PolicyContext<'_>) -> Result<Box<dyn Policy>>;
 }
