@@ -22,9 +22,9 @@ from relive._native import __version__
 from relive.batches import Batch, BatchIterator
 from relive.changes import Changed, LoggedChange
 from relive.checkpoints import CheckpointStatus
-from relive.client import Client, ItemInfo
+from relive.client import Client
 from relive.errors import DeadlineExceededError, ReverbError
-from relive.replay_sample import ReplaySample, SampleInfo
+from relive.replay_sample import ItemInfo, ReplaySample, SampleInfo
 from relive.security import ClientTls, ServerTls
 from relive.server import Server
 from relive.servers import ServerChange, ServerState

@@ -7,7 +7,10 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from relive import nest
+from relive.replay_sample import ReplaySample, SampleInfo
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,3 +46,17 @@ class Structure:
 def packed(structure: Structure | None, columns: list[Any]) -> Any:
     """Returns the columns in their structure, or as a list if that is unknown."""
     return columns if structure is None else structure.pack(columns)
+
+
+def timesteps(info: SampleInfo, columns: list[Any], structure: Structure | None) -> list[ReplaySample]:
+    """Returns one sample per step; all have the same information."""
+    shapes = [np.shape(column) for column in columns]
+    lengths = {shape[:1] for shape in shapes}
+    if len(lengths) != 1 or () in lengths:
+        raise ValueError(
+            f"the item cannot be split into timesteps, its columns have the shapes {shapes}; "
+            "sample it with emit_timesteps=False"
+        )
+    (steps,) = lengths.pop()
+    # The ellipsis makes a scalar an array, too.
+    return [ReplaySample(info, packed(structure, [column[step, ...] for column in columns])) for step in range(steps)]

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from relive.rate_limiters import RateLimiter
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,3 +40,33 @@ class Changed:
     def _from_native(cls, native: tuple[list[dict[str, Any]], int]) -> Changed:
         changes, evicted = native
         return cls(tuple(LoggedChange(**change) for change in changes), evicted)
+
+
+# The complete description of a change, as the compiled half takes it.
+_NO_CHANGE: dict[str, Any] = dict.fromkeys((
+    "max_size", "max_bytes", "max_times_sampled", "samples_per_insert", "min_size_to_sample", "min_diff", "max_diff",
+    "pause_inserts", "pause_samples",
+))
+
+
+def _with_all_rules(change: dict[str, Any]) -> dict[str, Any]:
+    """The change, with ``None`` for each rule that keeps its value."""
+    return {**_NO_CHANGE, **change}
+
+
+def _limiter_rules(
+    rate_limiter: RateLimiter | None,
+    samples_per_insert: float | None,
+    min_size_to_sample: int | None,
+    min_diff: float | None,
+    max_diff: float | None,
+) -> dict[str, Any]:
+    """The bounds of ``rate_limiter``, if it is given, and those that are given themselves instead of its own."""
+    bounds = {
+        "samples_per_insert": samples_per_insert,
+        "min_size_to_sample": min_size_to_sample,
+        "min_diff": min_diff,
+        "max_diff": max_diff,
+    }
+    given = {name: bound for name, bound in bounds.items() if bound is not None}
+    return given if rate_limiter is None else {name: getattr(rate_limiter, name) for name in bounds} | given

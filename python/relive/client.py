@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from relive import _native, nest
-from relive._structures import Structure, packed
+from relive._structures import Structure, packed, timesteps
 from relive.batches import BatchIterator
-from relive.changes import Changed, LoggedChange
+from relive.changes import Changed, LoggedChange, _limiter_rules, _with_all_rules
 from relive.checkpoints import CheckpointStatus
-from relive.replay_sample import ReplaySample, SampleInfo
+from relive.replay_sample import ItemInfo, ReplaySample, SampleInfo
 from relive.reverb_types import TableInfo
 from relive.security import ClientTls
 from relive.servers import ServerChange, ServerState, joined
@@ -30,16 +30,6 @@ _MAX_SAMPLES_AHEAD = 64
 
 # Items of one page of `Client.items`: the server's maximum, since it scans the whole table for each page.
 _ITEMS_PER_PAGE = 100_000
-
-
-class ItemInfo(NamedTuple):
-    """The metadata of an item in a table, without its data."""
-
-    key: int
-    priority: float
-    times_sampled: int
-    inserted_at: float
-    """Seconds since the epoch, by the server's clock."""
 
 
 class Client:
@@ -285,7 +275,7 @@ class Client:
         for info, columns in self._native.samples(table, num_samples, _MAX_SAMPLES_AHEAD, timeout):
             sample_info = SampleInfo(*info)
             if emit_timesteps:
-                yield _timesteps(sample_info, columns, structure)
+                yield timesteps(sample_info, columns, structure)
             else:
                 yield ReplaySample(sample_info, packed(structure, columns))
 
@@ -446,14 +436,7 @@ class Client:
           ValueError: an unknown table, rules out of range, or no rule to change.
           NotImplementedError: the server is not a Relive server.
         """
-        limiter = {} if rate_limiter is None else _bounds(rate_limiter)
-        bounds = {
-            "samples_per_insert": samples_per_insert,
-            "min_size_to_sample": min_size_to_sample,
-            "min_diff": min_diff,
-            "max_diff": max_diff,
-        }
-        limiter.update({name: bound for name, bound in bounds.items() if bound is not None})
+        limiter = _limiter_rules(rate_limiter, samples_per_insert, min_size_to_sample, min_diff, max_diff)
         sizes = {"max_size": max_size, "max_bytes": max_bytes, "max_times_sampled": max_times_sampled}
         return self._change(table, timeout, **sizes, **limiter)
 
@@ -500,7 +483,7 @@ class Client:
         self._structures.pop(table, None)
 
     def _change(self, table: str, timeout: float | None, **change: Any) -> Changed:
-        return Changed._from_native(self._native.change_table(table, {**_NO_CHANGE, **change}, timeout))
+        return Changed._from_native(self._native.change_table(table, _with_all_rules(change), timeout))
 
     # Asking.
 
@@ -585,23 +568,6 @@ class Client:
         return None if named is None else Structure(named, is_promised=False)
 
 
-# The complete description of a change, as the compiled half takes it.
-_NO_CHANGE: dict[str, Any] = dict.fromkeys((
-    "max_size", "max_bytes", "max_times_sampled", "samples_per_insert", "min_size_to_sample", "min_diff", "max_diff",
-    "pause_inserts", "pause_samples",
-))
-
-
-def _bounds(limiter: RateLimiter) -> dict[str, Any]:
-    """The four bounds of a rate limiter."""
-    return {
-        "samples_per_insert": limiter.samples_per_insert,
-        "min_size_to_sample": limiter.min_size_to_sample,
-        "min_diff": limiter.min_diff,
-        "max_diff": limiter.max_diff,
-    }
-
-
 def _client(
     kind: type[Client],
     server_address: str,
@@ -616,17 +582,3 @@ def _client(
     if transport != "auto":
         given["transport"] = transport
     return kind(server_address, **given)
-
-
-def _timesteps(info: SampleInfo, columns: list[Any], structure: Structure | None) -> list[ReplaySample]:
-    """Yields one sample per step; all have the same information."""
-    shapes = [np.shape(column) for column in columns]
-    lengths = {shape[:1] for shape in shapes}
-    if len(lengths) != 1 or () in lengths:
-        raise ValueError(
-            f"the item cannot be split into timesteps, its columns have the shapes {shapes}; "
-            "sample it with emit_timesteps=False"
-        )
-    (steps,) = lengths.pop()
-    # The ellipsis makes a scalar an array, too.
-    return [ReplaySample(info, packed(structure, [column[step, ...] for column in columns])) for step in range(steps)]

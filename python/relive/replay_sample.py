@@ -1,4 +1,4 @@
-"""The results of sampling."""
+"""Items as a client returns them: samples, and metadata alone."""
 
 from __future__ import annotations
 
@@ -56,3 +56,13 @@ class ReplaySample(NamedTuple):
     """The item's metadata."""
     data: Any
     """The item's columns: a nest if its structure is known, otherwise a list."""
+
+
+class ItemInfo(NamedTuple):
+    """The metadata of an item in a table, without its data."""
+
+    key: int
+    priority: float
+    times_sampled: int
+    inserted_at: float
+    """Seconds since the epoch, by the server's clock."""

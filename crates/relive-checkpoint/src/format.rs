@@ -16,7 +16,7 @@ pub enum Format {
 impl Format {
     /// Its name in options.
     #[must_use]
-    pub fn name(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
             Self::Relive => "relive",
             Self::Reverb => "reverb",

@@ -3,54 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use relive_engine::limits::MIN_CHECKPOINT_INTERVAL;
 use relive_host::{Format, Rules};
 use relive_table::CheckpointProgress;
-use serde::Deserialize;
 
+use crate::choice;
 use crate::failure::{Failure, Result};
 use crate::units::parse_duration;
-
-/// The format in which checkpoints are written.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum FormatChoice {
-    /// Relive's own: chunks are written once and shared by successive checkpoints
-    #[default]
-    Relive,
-    /// dm-reverb's: each checkpoint is a folder with everything in it
-    Reverb,
-}
-
-impl From<FormatChoice> for Format {
-    fn from(choice: FormatChoice) -> Self {
-        match choice {
-            FormatChoice::Relive => Self::Relive,
-            FormatChoice::Reverb => Self::Reverb,
-        }
-    }
-}
-
-/// Whose rules restored tables have.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum ConfigFrom {
-    /// Those of the configuration
-    Code,
-    /// Those of the checkpoint
-    #[default]
-    Checkpoint,
-}
-
-impl From<ConfigFrom> for Rules {
-    fn from(choice: ConfigFrom) -> Self {
-        match choice {
-            ConfigFrom::Code => Self::Given,
-            ConfigFrom::Checkpoint => Self::Stored,
-        }
-    }
-}
 
 /// Options about checkpoints.
 #[derive(Debug, Default, Args)]
@@ -70,12 +30,12 @@ pub(crate) struct Checkpoints {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     checkpoint_keep: Option<u32>,
     /// Format of the checkpoints that are written; either is loaded [default: the configuration's, else relive]
-    #[arg(long, value_enum, value_name = "FORMAT")]
-    checkpoint_format: Option<FormatChoice>,
+    #[arg(long, value_name = "FORMAT", value_parser = choice::parser::<Format>())]
+    checkpoint_format: Option<Format>,
     /// Whose rules count where the configuration and the checkpoint that is loaded differ [default: the
     /// configuration's, else checkpoint]
-    #[arg(long, value_enum, value_name = "WHOSE")]
-    config_from: Option<ConfigFrom>,
+    #[arg(long, value_name = "WHOSE", value_parser = choice::parser::<Rules>())]
+    config_from: Option<Rules>,
     /// Take tables that clients have added to an earlier server: those that the checkpoint has and the configuration
     /// has not, with the rules that they have there
     #[arg(long)]
@@ -101,9 +61,9 @@ pub(crate) struct Keys {
     /// `checkpoint_keep`
     pub(crate) keep: Option<u32>,
     /// `checkpoint_format`
-    pub(crate) format: Option<FormatChoice>,
+    pub(crate) format: Option<Format>,
     /// `config_from`
-    pub(crate) config_from: Option<ConfigFrom>,
+    pub(crate) config_from: Option<Rules>,
     /// `checkpoint_at_shutdown`
     pub(crate) at_shutdown: Option<bool>,
 }
@@ -131,9 +91,9 @@ impl Checkpoints {
             settings = settings.keep(usize::try_from(keep).unwrap_or(usize::MAX));
         }
         Ok(settings
-            .format(self.checkpoint_format.or(keys.format).unwrap_or_default().into())
+            .format(self.checkpoint_format.or(keys.format).unwrap_or_default())
             .at_shutdown(!self.no_checkpoint_at_shutdown && keys.at_shutdown.unwrap_or(true))
-            .rules(self.config_from.or(keys.config_from).unwrap_or_default().into())
+            .rules(self.config_from.or(keys.config_from).unwrap_or_default())
             .other_tables(self.checkpoint_tables)
             .salvage(self.salvage)
             .progress(progress))
@@ -183,8 +143,8 @@ mod tests {
             dir: Some("/keys".to_owned()),
             every: Some(Duration::from_secs(60)),
             keep: Some(7),
-            format: Some(FormatChoice::Reverb),
-            config_from: Some(ConfigFrom::Code),
+            format: Some(Format::Reverb),
+            config_from: Some(Rules::Given),
             at_shutdown: Some(false),
         }
     }
@@ -208,8 +168,8 @@ mod tests {
             checkpoint_dir: Some("/flags".to_owned()),
             checkpoint_every: Some(Duration::from_secs(5)),
             checkpoint_keep: Some(1),
-            checkpoint_format: Some(FormatChoice::Relive),
-            config_from: Some(ConfigFrom::Checkpoint),
+            checkpoint_format: Some(Format::Relive),
+            config_from: Some(Rules::Stored),
             ..Checkpoints::default()
         };
         let expected = at("/flags").every(Duration::from_secs(5)).keep(1).at_shutdown(false);

@@ -6,6 +6,7 @@
 mod allocator;
 mod args;
 mod checkpoints;
+mod choice;
 mod commands;
 mod config;
 mod failure;

@@ -22,8 +22,8 @@ pub use relive_table::{
 pub use relive_tensor::{Codec, CodecSet, ColumnLayout, DType, Nest, Shape, Tensor};
 pub use relive_transport::tls;
 pub use relive_writer::{
-    AppendFault, AppendMismatch, CellState, Column, ColumnHistory, Comparison, Condition, History, Operand,
-    OperandBuilder, PatternNode, PriorityFn, ReferenceStep, SourceColumn, StructuredConfig, StructuredWriter,
+    AppendFault, AppendMismatch, CellState, Column, ColumnHistory, Condition, History, OperandBuilder,
+    PatternNode, PriorityFn, ReferenceStep, SourceColumn, StructuredConfig, StructuredWriter,
     StructuredWriterOptions, TrajectoryColumns, TrajectoryWriter, TrajectoryWriterOptions, WeakCell, Windows,
     reference_step,
 };

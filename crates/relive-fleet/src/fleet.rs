@@ -208,24 +208,26 @@ impl Fleet {
         timeout: Duration,
     ) -> Result<(Vec<Arc<Member>>, Duration)> {
         let deadline = Deadline::after(timeout);
-        let mut version = self.watch();
-        let waiting = async {
-            loop {
-                version.borrow_and_update();
-                let up = self.up();
-                if self.is_settled() && !up.is_empty() {
-                    return up;
-                }
-                if version.changed().await.is_err() {
-                    std::future::pending::<()>().await;
-                }
-            }
-        };
-        let found = deadline.run(waiting).await;
+        let up = || Some(self.up()).filter(|up| self.is_settled() && !up.is_empty());
+        let found = deadline.run(self.wait_for(up)).await;
         found.map(|up| (up, deadline.left().unwrap_or(timeout))).ok_or_else(|| {
             let text = format!("{operation}: Deadline Exceeded after {timeout:?}: {}", self.why_nobody());
             Error::new(ErrorKind::Timeout, text)
         })
+    }
+
+    /// Waits until `ready` has a value. It is asked again whenever a server's state changes.
+    async fn wait_for<T>(&self, ready: impl Fn() -> Option<T>) -> T {
+        let mut version = self.watch();
+        loop {
+            version.borrow_and_update();
+            if let Some(value) = ready() {
+                return value;
+            }
+            if version.changed().await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        }
     }
 
     /// Waits until all servers were asked once. Returns each distinct server once, and the remaining time.
@@ -235,19 +237,7 @@ impl Fleet {
         timeout: Duration,
     ) -> Result<(Vec<Arc<Member>>, Duration)> {
         let deadline = Deadline::after(timeout);
-        let mut version = self.watch();
-        let settled = async {
-            loop {
-                version.borrow_and_update();
-                if self.is_settled() {
-                    return;
-                }
-                if version.changed().await.is_err() {
-                    return;
-                }
-            }
-        };
-        match deadline.run(settled).await {
+        match deadline.run(self.wait_for(|| self.is_settled().then_some(()))).await {
             Some(()) if self.members().is_empty() => {
                 Err(Error::new(ErrorKind::Unavailable, format!("{operation}: {}", self.why_nobody())))
             }

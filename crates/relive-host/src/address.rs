@@ -3,7 +3,7 @@
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use relive_server::BindError;
+use relive_server::{BindError, HttpServer, Monitor};
 use tokio::net::{TcpListener, TcpSocket};
 
 use crate::{Error, ErrorKind, Result};
@@ -72,7 +72,13 @@ impl Address {
         }
     }
 
-    pub(crate) async fn listen(&self, what: &str) -> Result<TcpListener> {
+    /// Serves metrics, health and the dashboard of `monitor` here.
+    pub(crate) async fn show(&self, what: &str, monitor: Monitor) -> Result<HttpServer> {
+        let listener = self.listen(what).await?;
+        HttpServer::start(listener, monitor).map_err(|error| Error::new(ErrorKind::Ended, error))
+    }
+
+    async fn listen(&self, what: &str) -> Result<TcpListener> {
         self.reserve(what).await?.listen()
     }
 }

@@ -63,10 +63,7 @@ impl Background {
     /// # Errors
     /// `Bind` for an address that cannot be bound.
     pub fn show(&self, address: impl Into<Address>, monitor: Monitor) -> Result<HttpServer> {
-        self.runtime().block_on(async {
-            let listener = address.into().listen("http").await?;
-            HttpServer::start(listener, monitor).map_err(|error| Error::new(ErrorKind::Ended, error))
-        })
+        self.runtime().block_on(address.into().show("http", monitor))
     }
 
     /// Returns a function that serves the tables it is called with: at `first` for the first call, and at `then`, if

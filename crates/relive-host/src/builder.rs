@@ -13,7 +13,7 @@ use crate::begin::{Begin, open_tier};
 use crate::checkpoints::Checkpoints;
 use crate::endpoint::Endpoint;
 use crate::server::Server;
-use crate::{Error, ErrorKind, Result, Words};
+use crate::{Result, Words};
 
 /// Configures and starts a [`Server`].
 ///
@@ -211,15 +211,13 @@ impl ServerBuilder {
     }
 }
 
-/// Serves metrics, health and the dashboard.
+/// Serves metrics, health and the dashboard, and logs where.
 async fn show(address: &Address, monitor: &Monitor, words: &Words) -> Result<HttpServer> {
-    let listener = address.listen(words.http).await.map_err(|error| {
+    let http = address.show(words.http, monitor.clone()).await.map_err(|error| {
         error.told(|text| {
             if text.starts_with(words.http) { text.to_owned() } else { format!("{}: {text}", words.http) }
         })
     })?;
-    let http =
-        HttpServer::start(listener, monitor.clone()).map_err(|error| Error::new(ErrorKind::Ended, error))?;
     let address = http.address();
     tracing::info!(target: "relive::server", %address, "metrics and dashboard at http://{address}/");
     if !address.ip().is_loopback() {

@@ -8,22 +8,22 @@ pub(crate) mod _native {
     use pyo3::types::PyBytes;
 
     #[pymodule_export]
-    use crate::batch::BatchIterator;
-    #[pymodule_export]
     use crate::client::Client;
     #[pymodule_export]
-    use crate::column::{CellRef, TrajectoryColumn};
-
+    use crate::nests::column::{CellRef, TrajectoryColumn};
     #[pymodule_export]
-    use crate::extension::TableExtension;
+    use crate::read::BatchIterator;
+
     #[pymodule_export]
     use crate::flow::{PyPort, PyReader, PyWriter, Shards, Stream};
     #[pymodule_export]
     use crate::gpu::{GpuLoader, GpuReader, GpuStore, GpuWriter, gpu_unavailable};
     #[pymodule_export]
-    use crate::logs::{flush_logs, install_logging};
+    use crate::interpreter::fork::{after_fork, before_fork};
     #[pymodule_export]
-    use crate::process::{after_fork, before_fork};
+    use crate::interpreter::logs::{flush_logs, install_logging};
+    #[pymodule_export]
+    use crate::read::Sampler;
     #[pymodule_export]
     use crate::rl::{
         NativeEnvironment, Policy, Ring, agent_for_environment, agent_settings, check_agent,
@@ -31,15 +31,15 @@ pub(crate) mod _native {
         reference_scores, save_costs, train_agent, work_for_run,
     };
     #[pymodule_export]
-    use crate::sampler::Sampler;
-    #[pymodule_export]
     use crate::server::Server;
     #[pymodule_export]
-    use crate::structured::StructuredWriter;
+    use crate::tables::extension::TableExtension;
     #[pymodule_export]
-    use crate::table::Table;
+    use crate::tables::table::Table;
     #[pymodule_export]
-    use crate::writer::{TrajectoryWriter, end_writers};
+    use crate::write::StructuredWriter;
+    #[pymodule_export]
+    use crate::write::{TrajectoryWriter, end_writers};
 
     /// The message types of dm-reverb's protocol, as an encoded `FileDescriptorSet`.
     #[pyfunction]
@@ -50,7 +50,7 @@ pub(crate) mod _native {
     /// The step with lists of numbers replaced by arrays, as writers interpret it.
     #[pyfunction]
     fn with_lists_joined<'py>(step: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        crate::nest::with_lists_joined(step)
+        crate::nests::nest::with_lists_joined(step)
     }
 
     #[pymodule_init]

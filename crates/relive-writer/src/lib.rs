@@ -17,7 +17,7 @@ pub use columns::{AppendFault, AppendMismatch, Column};
 pub use history::{CellState, ColumnHistory, History, WeakCell};
 pub use items::TrajectoryColumns;
 pub use structured::{
-    Comparison, Condition, Operand, OperandBuilder, PatternNode, PriorityFn, ReferenceStep, SourceColumn,
-    StructuredConfig, StructuredWriter, StructuredWriterOptions, reference_step,
+    Condition, OperandBuilder, PatternNode, PriorityFn, ReferenceStep, SourceColumn, StructuredConfig,
+    StructuredWriter, StructuredWriterOptions, reference_step,
 };
 pub use trajectory::{TrajectoryWriter, TrajectoryWriterOptions, Windows, insert};

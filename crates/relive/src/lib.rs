@@ -3,13 +3,13 @@
 
 pub use relive_client::{
     AppendFault, AppendMismatch, BatchOptions, BatchSampler, CellState, ChunkTotals, Client, ClientOptions,
-    Column, ColumnHistory, ColumnLayout, Comparison, Condition, Error, ErrorKind, History, ItemInfo,
-    ItemPage, MemoryStatus, Operand, OperandBuilder, PartialFailure, PatternNode, PriorityFn, ReferenceStep,
-    Result, Sample, SampleBatch, SampleCall, SampleInfo, Sampler, SamplerOptions, ServerChange, ServerEvent,
-    ServerInfo, ServerStanding, ServerState, ServerStatus, SourceColumn, StateId, StructuredConfig,
-    StructuredWriter, StructuredWriterOptions, TableStatus, TrajectoryColumns, TrajectoryWriter,
-    TrajectoryWriterOptions, Transport, TransportChoice, Waiter, WaiterOperation, Waits, WeakCell, Windows,
-    blocking, note_fork, reference_step,
+    Column, ColumnHistory, ColumnLayout, Condition, Error, ErrorKind, History, ItemInfo, ItemPage,
+    MemoryStatus, OperandBuilder, PartialFailure, PatternNode, PriorityFn, ReferenceStep, Result, Sample,
+    SampleBatch, SampleCall, SampleInfo, Sampler, SamplerOptions, ServerChange, ServerEvent, ServerInfo,
+    ServerStanding, ServerState, ServerStatus, SourceColumn, StateId, StructuredConfig, StructuredWriter,
+    StructuredWriterOptions, TableStatus, TrajectoryColumns, TrajectoryWriter, TrajectoryWriterOptions,
+    Transport, TransportChoice, Waiter, WaiterOperation, Waits, WeakCell, Windows, blocking, note_fork,
+    reference_step,
 };
 pub use relive_engine::{Engine, EngineError};
 pub use relive_host::{

@@ -62,7 +62,7 @@ const CLOCKS: &[&str] = &["Instant", "SystemTime"];
 
 /// The binding, and its one file that may name locks: the types in it keep the order of locks and interpreter.
 const BINDING: &str = "crates/relive-python/src/";
-const LOCKS_OF_BINDING: &str = "crates/relive-python/src/lock.rs";
+const LOCKS_OF_BINDING: &str = "crates/relive-python/src/interpreter/lock.rs";
 
 pub(super) fn check(packages: &[Package], sources: &[Source]) -> Vec<Finding> {
     let mut findings = dependencies(packages);
@@ -82,7 +82,7 @@ fn locks_of_binding(source: &Source) -> Vec<Finding> {
         return Vec::new();
     }
     let locks = source.lexemes.iter().filter(|lexeme| matches!(lexeme.text.as_str(), "Mutex" | "RwLock"));
-    let reason = "names a lock of its own: use a type of `lock.rs`, which cannot be waited for with the interpreter in hand";
+    let reason = "names a lock of its own: use a type of `interpreter/lock.rs`, which cannot be waited for with the interpreter in hand";
     locks.map(|lexeme| Finding::new(source.place(lexeme.line), reason)).collect()
 }
 
@@ -195,7 +195,7 @@ mod tests {
             check(&[], &[source]).len()
         };
         assert_eq!(found("crates/relive-python/src/a.rs"), 2);
-        assert_eq!(found("crates/relive-python/src/lock.rs"), 0);
+        assert_eq!(found("crates/relive-python/src/interpreter/lock.rs"), 0);
         assert_eq!(found("crates/relive-server/src/a.rs"), 0);
     }
 

@@ -1,11 +1,11 @@
 //! Acting with a network over observations.
 
 use relive_nn::heads::NormalHead;
-use relive_nn::{Network, Params, Scratch};
+use relive_nn::{Key, Network, Params, Scratch};
 use relive_rl::{ActStep, Policy, PolicyContext, Purpose, Result, Saveable, Weights};
 
 use super::noise::Noise;
-use super::{Normalizer, Spaces, TanhNormal};
+use super::{Normalizer, Plan, Role, Spaces, TanhNormal};
 use crate::streams::Streams;
 use crate::weights;
 
@@ -36,26 +36,34 @@ pub(crate) struct ContinuousPolicy {
 }
 
 impl ContinuousPolicy {
-    /// Acts with a network. Its exploration noise is correlated over time.
-    pub(crate) fn new(
+    /// Creates a policy whose network `plan` describes, with a number of outputs for each dimension of an action; the
+    /// first weights that it loads replace its own. `drawing` gets the number of dimensions. Exploration noise is
+    /// correlated over time.
+    ///
+    /// # Errors
+    /// The spaces are not those of such agents, or the network cannot be built.
+    pub(crate) fn create(
         context: &PolicyContext<'_>,
-        (spaces, (network, params)): (Spaces, (Network, Params)),
-        drawing: Drawing,
+        plan: Plan<'_>,
+        (outputs, role): (usize, Role),
+        drawing: impl FnOnce(usize) -> Drawing,
         (normalizes, correlation): (bool, f32),
-    ) -> ContinuousPolicy {
+    ) -> Result<Box<dyn Policy>> {
+        let spaces = Spaces::of(context.spec)?;
         let (rows, dimensions) = (context.keys.len(), spaces.dimensions());
-        ContinuousPolicy {
+        let (network, params) = plan.policy(&spaces, outputs * dimensions, role, Key::from_seed(0))?;
+        Ok(Box::new(ContinuousPolicy {
             normalizer: normalizes.then(|| Normalizer::new(spaces.width())),
             noise: Noise::new(Streams::new(context.keys), rows, dimensions, correlation),
             explores: context.purpose == Purpose::Training,
+            drawing: drawing(dimensions),
             spaces,
             network,
             params,
-            drawing,
             rows: Vec::new(),
             scratch: Scratch::default(),
             drawn: TanhNormal::default(),
-        }
+        }))
     }
 }
 

@@ -76,12 +76,7 @@ impl<I: Improve> Learner for TransitionLearner<I> {
             normalizer.apply(&mut transitions.next_observations);
         }
         let found = improve.improve(transitions)?;
-        Ok(Learnt {
-            steps: 1,
-            samples: transitions.rewards.len() as u64,
-            metrics: found.into_iter().map(|(name, number)| (name, f64::from(number))).collect(),
-            priorities: Vec::new(),
-        })
+        Ok(learnt(transitions.rewards.len(), found))
     }
 
     fn weights(&self) -> Result<Weights> {
@@ -104,6 +99,12 @@ impl<I: Improve> Saveable for TransitionLearner<I> {
     fn restore(&mut self, bytes: &[u8]) -> Result<()> {
         saved::restore(I::WHAT, &mut self.parts(), bytes)
     }
+}
+
+/// What a gradient step from `samples` samples, which have no priorities, reports.
+pub(crate) fn learnt(samples: usize, found: Found) -> Learnt {
+    let metrics = found.into_iter().map(|(name, number)| (name, f64::from(number))).collect();
+    Learnt { steps: 1, samples: samples as u64, metrics, priorities: Vec::new() }
 }
 
 /// Returns the figures if they and the norms of all gradients are finite. Otherwise the parameters no longer are,

@@ -1,13 +1,9 @@
 //! D4PG.
 
-use relive_flow::Flow;
-use relive_rl::plan::{Crew, Progress};
-use relive_rl::{Agent, Policy, PolicyContext, Result, settings_of};
-use relive_table::TableConfig;
 use serde::{Deserialize, Serialize};
 
 use super::settings::{PolicyRule, Settings};
-use crate::continuous::{TargetUpdate, categorical};
+use crate::continuous::{TargetUpdate, categorical, shared_agent};
 use crate::off_policy::OffPolicy;
 use crate::settings::distribution;
 
@@ -145,29 +141,4 @@ impl D4pgConfig {
     }
 }
 
-impl Agent for D4pgConfig {
-    fn name(&self) -> &'static str {
-        "d4pg"
-    }
-
-    fn settings(&self) -> Vec<(String, String)> {
-        settings_of(self)
-    }
-
-    fn validate(&self) -> Result<()> {
-        distribution(self.value_range, self.atoms)?;
-        self.shared().validate()
-    }
-
-    fn tables(&self) -> Result<Vec<TableConfig>> {
-        Ok(vec![self.shared().off_policy.table()?])
-    }
-
-    fn policy(&self, context: &PolicyContext<'_>) -> Result<Box<dyn Policy>> {
-        self.shared().policy(context)
-    }
-
-    fn plan(&self, crew: &Crew) -> Result<Flow<Progress>> {
-        self.shared().plan(crew)
-    }
-}
+shared_agent!(D4pgConfig, "d4pg", |config: &D4pgConfig| distribution(config.value_range, config.atoms));

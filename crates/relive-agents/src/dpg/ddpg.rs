@@ -1,13 +1,9 @@
 //! DDPG.
 
-use relive_flow::Flow;
-use relive_rl::plan::{Crew, Progress};
-use relive_rl::{Agent, Policy, PolicyContext, Result, settings_of};
-use relive_table::TableConfig;
 use serde::{Deserialize, Serialize};
 
 use super::settings::{PolicyRule, Settings};
-use crate::continuous::{Returns, TargetUpdate};
+use crate::continuous::{Returns, TargetUpdate, shared_agent};
 use crate::off_policy::OffPolicy;
 
 /// The settings of DDPG (Lillicrap et al. 2016), for one bounded array of float32. The defaults are those of Acme's
@@ -125,28 +121,4 @@ impl DdpgConfig {
     }
 }
 
-impl Agent for DdpgConfig {
-    fn name(&self) -> &'static str {
-        "ddpg"
-    }
-
-    fn settings(&self) -> Vec<(String, String)> {
-        settings_of(self)
-    }
-
-    fn validate(&self) -> Result<()> {
-        self.shared().validate()
-    }
-
-    fn tables(&self) -> Result<Vec<TableConfig>> {
-        Ok(vec![self.shared().off_policy.table()?])
-    }
-
-    fn policy(&self, context: &PolicyContext<'_>) -> Result<Box<dyn Policy>> {
-        self.shared().policy(context)
-    }
-
-    fn plan(&self, crew: &Crew) -> Result<Flow<Progress>> {
-        self.shared().plan(crew)
-    }
-}
+shared_agent!(DdpgConfig, "ddpg");

@@ -1,18 +1,35 @@
-//! The gradient step of agents with a deterministic policy.
+//! The plan of agents with a deterministic policy, and its gradient step.
 
 use relive_env::EnvironmentSpec;
+use relive_flow::Flow;
 use relive_nn::losses::{DpgClip, deterministic_policy_gradient};
 use relive_nn::{Key, Network, Params, Scratch, Stream};
 use relive_rl::Result;
 use relive_rl::learners::Peers;
-use relive_rl::plan::Transitions;
+use relive_rl::plan::{Crew, Learn, Progress, SharedLearner, Transitions};
 
 use super::settings::Settings;
 use crate::continuous::{
-    Climbing, Counts, Critics, Found, Improve, Returns, Role, Spaces, Trained, Valuing, checked, draw, join,
+    Climbing, Counts, Critics, Found, Improve, Returns, Role, Spaces, Trained, TransitionLearner, Valuing,
+    checked, draw, join,
 };
 use crate::saved::Saved;
 use crate::together;
+
+impl Settings {
+    /// The learner.
+    pub(super) fn learner(&self, crew: &Crew) -> Result<SharedLearner<TransitionLearner<DpgStep>>> {
+        let step = DpgStep::new(self, crew.spec(), crew.learner_key())?;
+        let (discount, normalizes) = (self.off_policy.discount, self.normalize_observations);
+        crew.learner(TransitionLearner::new(crew, discount, normalizes, step)?)
+    }
+
+    /// The plan: act into the table, learn from it.
+    pub(super) fn plan(&self, crew: &Crew) -> Result<Flow<Progress>> {
+        let learning = self.off_policy.batches(crew)?.learn(self.learner(crew)?);
+        self.off_policy.plan(crew, learning)
+    }
+}
 
 /// The gradient step of agents with a deterministic policy.
 #[derive(Debug)]

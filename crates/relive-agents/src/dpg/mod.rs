@@ -1,13 +1,12 @@
 //! Agents with a deterministic policy that climbs the value of its actions (Silver et al. 2014): DDPG, TD3 and D4PG,
 //! and TD3+BC, which learns offline.
 //!
-//! `settings.rs` has their differences, `learner.rs` the common gradient step; each agent has a file for its own
+//! `settings.rs` has their differences, `learner.rs` the common plan and gradient step; each agent has a file for its own
 //! settings.
 
 mod d4pg;
 mod ddpg;
 mod learner;
-mod plan;
 mod settings;
 mod td3;
 mod td3_bc;

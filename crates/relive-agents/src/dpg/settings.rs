@@ -1,9 +1,8 @@
 //! The common settings of agents with a deterministic policy, and their differences.
 
-use relive_nn::Key;
 use relive_rl::{Policy, PolicyContext, Result};
 
-use crate::continuous::{Body, ContinuousPolicy, Drawing, Plan, Returns, Role, Spaces, TargetUpdate};
+use crate::continuous::{Body, ContinuousPolicy, Drawing, Plan, Returns, Role, TargetUpdate};
 use crate::off_policy::OffPolicy;
 use crate::settings::{check, correlation, layers, not_negative, positive, share};
 
@@ -91,11 +90,8 @@ impl Settings {
     }
 
     pub(crate) fn policy(&self, context: &PolicyContext<'_>) -> Result<Box<dyn Policy>> {
-        let spaces = Spaces::of(context.spec)?;
-        let dimensions = spaces.dimensions();
-        let network = self.policy_plan().policy(&spaces, dimensions, Role::Action, Key::from_seed(0))?;
+        let drawing = |_| Drawing::Noisy { stddev: self.noise };
         let exploration = (self.normalize_observations, self.noise_correlation);
-        let drawing = Drawing::Noisy { stddev: self.noise };
-        Ok(Box::new(ContinuousPolicy::new(context, (spaces, network), drawing, exploration)))
+        ContinuousPolicy::create(context, self.policy_plan(), (1, Role::Action), drawing, exploration)
     }
 }

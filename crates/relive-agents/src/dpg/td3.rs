@@ -1,13 +1,9 @@
 //! TD3.
 
-use relive_flow::Flow;
-use relive_rl::plan::{Crew, Progress};
-use relive_rl::{Agent, Policy, PolicyContext, Result, settings_of};
-use relive_table::TableConfig;
 use serde::{Deserialize, Serialize};
 
 use super::settings::{PolicyRule, Settings};
-use crate::continuous::{Returns, TargetUpdate};
+use crate::continuous::{Returns, TargetUpdate, shared_agent};
 use crate::off_policy::OffPolicy;
 
 /// The settings of TD3 (Fujimoto et al. 2018), for one bounded array of float32. The defaults are those of Acme's
@@ -130,28 +126,4 @@ impl Td3Config {
     }
 }
 
-impl Agent for Td3Config {
-    fn name(&self) -> &'static str {
-        "td3"
-    }
-
-    fn settings(&self) -> Vec<(String, String)> {
-        settings_of(self)
-    }
-
-    fn validate(&self) -> Result<()> {
-        self.shared().validate()
-    }
-
-    fn tables(&self) -> Result<Vec<TableConfig>> {
-        Ok(vec![self.shared().off_policy.table()?])
-    }
-
-    fn policy(&self, context: &PolicyContext<'_>) -> Result<Box<dyn Policy>> {
-        self.shared().policy(context)
-    }
-
-    fn plan(&self, crew: &Crew) -> Result<Flow<Progress>> {
-        self.shared().plan(crew)
-    }
-}
+shared_agent!(Td3Config, "td3");

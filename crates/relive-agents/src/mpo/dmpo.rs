@@ -1,14 +1,10 @@
 //! DMPO.
 
-use relive_flow::Flow;
 use relive_nn::losses::Mpo;
-use relive_rl::plan::{Crew, Progress};
-use relive_rl::{Agent, Policy, PolicyContext, Result, settings_of};
-use relive_table::TableConfig;
 use serde::{Deserialize, Serialize};
 
 use super::settings::Settings;
-use crate::continuous::categorical;
+use crate::continuous::{categorical, shared_agent};
 use crate::off_policy::OffPolicy;
 use crate::settings::distribution;
 
@@ -180,29 +176,4 @@ impl DmpoConfig {
     }
 }
 
-impl Agent for DmpoConfig {
-    fn name(&self) -> &'static str {
-        "dmpo"
-    }
-
-    fn settings(&self) -> Vec<(String, String)> {
-        settings_of(self)
-    }
-
-    fn validate(&self) -> Result<()> {
-        distribution(self.value_range, self.atoms)?;
-        self.shared().validate()
-    }
-
-    fn tables(&self) -> Result<Vec<TableConfig>> {
-        Ok(vec![self.shared().off_policy.table()?])
-    }
-
-    fn policy(&self, context: &PolicyContext<'_>) -> Result<Box<dyn Policy>> {
-        self.shared().policy(context)
-    }
-
-    fn plan(&self, crew: &Crew) -> Result<Flow<Progress>> {
-        self.shared().plan(crew)
-    }
-}
+shared_agent!(DmpoConfig, "dmpo", |config: &DmpoConfig| distribution(config.value_range, config.atoms));

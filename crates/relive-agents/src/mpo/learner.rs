@@ -1,22 +1,35 @@
-//! The gradient step of MPO and DMPO.
+//! The plan of MPO and DMPO, and its gradient step.
 
 use relive_env::EnvironmentSpec;
+use relive_flow::Flow;
 use relive_nn::heads::NormalHead;
 use relive_nn::losses::{MpoBatch, MpoDuals, MpoFound, MpoGradients, Normals};
 use relive_nn::{Key, Layout, Network, Params, Scratch, Stream};
 use relive_rl::Result;
 use relive_rl::learners::Peers;
-use relive_rl::plan::Transitions;
+use relive_rl::plan::{Crew, Learn, Progress, Transitions};
 
 use super::settings::Settings;
 use crate::continuous::{
-    Critics, Found, Improve, Role, Said, Spaces, Trained, Valuing, checked, draw, join, join_many,
+    Critics, Found, Improve, Role, Said, Spaces, Trained, TransitionLearner, Valuing, checked, draw, join,
+    join_many,
 };
 use crate::saved::Saved;
 use crate::together;
 
 /// Lower bound on raw dual variables, as in Acme.
 const MIN_RAW_DUAL: f32 = -18.0;
+
+impl Settings {
+    /// The plan: act into the table, learn from it.
+    pub(super) fn plan(&self, crew: &Crew) -> Result<Flow<Progress>> {
+        let (step, discount) =
+            (MpoStep::new(self, crew.spec(), crew.learner_key())?, self.off_policy.discount);
+        let learner = TransitionLearner::new(crew, discount, self.normalize_observations, step)?;
+        let learning = self.off_policy.batches(crew)?.learn(crew.learner(learner)?);
+        self.off_policy.plan(crew, learning)
+    }
+}
 
 /// The gradient step of MPO.
 #[derive(Debug)]

@@ -1,14 +1,10 @@
 //! MPO.
 
-use relive_flow::Flow;
 use relive_nn::losses::Mpo;
-use relive_rl::plan::{Crew, Progress};
-use relive_rl::{Agent, Policy, PolicyContext, Result, settings_of};
-use relive_table::TableConfig;
 use serde::{Deserialize, Serialize};
 
 use super::settings::Settings;
-use crate::continuous::Returns;
+use crate::continuous::{Returns, shared_agent};
 use crate::off_policy::OffPolicy;
 
 /// The settings of MPO (Abdolmaleki et al. 2018, both papers), for one bounded array of float32. The defaults are those
@@ -177,28 +173,4 @@ impl MpoConfig {
     }
 }
 
-impl Agent for MpoConfig {
-    fn name(&self) -> &'static str {
-        "mpo"
-    }
-
-    fn settings(&self) -> Vec<(String, String)> {
-        settings_of(self)
-    }
-
-    fn validate(&self) -> Result<()> {
-        self.shared().validate()
-    }
-
-    fn tables(&self) -> Result<Vec<TableConfig>> {
-        Ok(vec![self.shared().off_policy.table()?])
-    }
-
-    fn policy(&self, context: &PolicyContext<'_>) -> Result<Box<dyn Policy>> {
-        self.shared().policy(context)
-    }
-
-    fn plan(&self, crew: &Crew) -> Result<Flow<Progress>> {
-        self.shared().plan(crew)
-    }
-}
+shared_agent!(MpoConfig, "mpo");

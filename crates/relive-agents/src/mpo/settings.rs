@@ -1,11 +1,10 @@
 //! The common settings of MPO and DMPO.
 
-use relive_nn::Key;
 use relive_nn::heads::NormalHead;
 use relive_nn::losses::Mpo;
 use relive_rl::{Policy, PolicyContext, Result};
 
-use crate::continuous::{Body, ContinuousPolicy, Drawing, Plan, Returns, Role, Spaces, TargetUpdate};
+use crate::continuous::{Body, ContinuousPolicy, Drawing, Plan, Returns, Role, TargetUpdate};
 use crate::off_policy::OffPolicy;
 use crate::settings::{check, correlation, layers, positive};
 
@@ -78,12 +77,8 @@ impl Settings {
     }
 
     pub(super) fn policy(&self, context: &PolicyContext<'_>) -> Result<Box<dyn Policy>> {
-        let spaces = Spaces::of(context.spec)?;
-        let dimensions = spaces.dimensions();
-        let key = Key::from_seed(0);
-        let network = self.policy_plan().policy(&spaces, 2 * dimensions, Role::NearZero, key)?;
-        let drawing = Drawing::Normal(self.head(dimensions));
+        let drawing = |dimensions| Drawing::Normal(self.head(dimensions));
         let exploration = (self.normalize_observations, self.noise_correlation);
-        Ok(Box::new(ContinuousPolicy::new(context, (spaces, network), drawing, exploration)))
+        ContinuousPolicy::create(context, self.policy_plan(), (2, Role::NearZero), drawing, exploration)
     }
 }

@@ -13,7 +13,7 @@ use super::imitation::{ChoiceLearner, NumbersStep, logits};
 use super::regression::head;
 use crate::EpsilonGreedy;
 use crate::actions::Discrete;
-use crate::continuous::{ContinuousPolicy, Drawing, Plan, Role, Spaces};
+use crate::continuous::{ContinuousPolicy, Drawing, Role};
 use crate::settings::{layers, positive};
 use crate::weights;
 
@@ -40,12 +40,9 @@ impl Agent for BcConfig {
         if Discrete::of(context.spec).is_some() {
             return Ok(Box::new(ChoicePolicy::new(self, context)?));
         }
-        let spaces = Spaces::of(context.spec)?;
-        let dimensions = spaces.dimensions();
-        let network = Plan::policy(self.plan(), &spaces, 2 * dimensions, Role::Linear, Key::from_seed(0))?;
-        let drawing = Drawing::Normal(head(dimensions));
+        let drawing = |dimensions| Drawing::Normal(head(dimensions));
         let exploration = (self.normalize_observations, 0.0);
-        Ok(Box::new(ContinuousPolicy::new(context, (spaces, network), drawing, exploration)))
+        ContinuousPolicy::create(context, self.plan(), (2, Role::Linear), drawing, exploration)
     }
 
     fn plan(&self, crew: &Crew) -> Result<Flow<Progress>> {

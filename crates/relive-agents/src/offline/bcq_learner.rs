@@ -9,7 +9,7 @@ use relive_rl::{Learner, Learnt, Result, Saveable, Weights};
 
 use super::bcq::{BcqConfig, Networks, constrain};
 use super::imitation::cross_entropy;
-use crate::continuous::checked;
+use crate::continuous::{checked, learnt};
 use crate::saved::{self, Saved};
 use crate::{together, weights};
 
@@ -98,12 +98,7 @@ impl Learner for BcqLearner {
         let (value_loss, policy_loss, norm) = self.improve()?;
         let found = vec![("value_loss", value_loss), ("policy_loss", policy_loss)];
         let found = checked(self.optimizer.steps(), &[norm], found)?;
-        Ok(Learnt {
-            steps: 1,
-            samples: self.actions.len() as u64,
-            metrics: found.into_iter().map(|(name, number)| (name, f64::from(number))).collect(),
-            priorities: Vec::new(),
-        })
+        Ok(learnt(self.actions.len(), found))
     }
 
     fn weights(&self) -> Result<Weights> {

@@ -127,11 +127,9 @@ impl Agent for CqlConfig {
     }
 
     fn policy(&self, context: &PolicyContext<'_>) -> Result<Box<dyn Policy>> {
-        let spaces = Spaces::of(context.spec)?;
-        let dimensions = spaces.dimensions();
-        let network = self.networks().policy(&spaces, 2 * dimensions, Role::Linear, Key::from_seed(0))?;
         let exploration = (self.normalize_observations, 0.0);
-        Ok(Box::new(ContinuousPolicy::new(context, (spaces, network), Drawing::TanhNormal, exploration)))
+        let drawing = |_| Drawing::TanhNormal;
+        ContinuousPolicy::create(context, self.networks(), (2, Role::Linear), drawing, exploration)
     }
 
     fn plan(&self, crew: &Crew) -> Result<Flow<Progress>> {

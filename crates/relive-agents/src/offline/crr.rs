@@ -117,16 +117,9 @@ impl Agent for CrrConfig {
     }
 
     fn policy(&self, context: &PolicyContext<'_>) -> Result<Box<dyn Policy>> {
-        let spaces = Spaces::of(context.spec)?;
-        let dimensions = spaces.dimensions();
-        let network = self.networks().policy(&spaces, 2 * dimensions, Role::Linear, Key::from_seed(0))?;
         let exploration = (self.normalize_observations, 0.0);
-        Ok(Box::new(ContinuousPolicy::new(
-            context,
-            (spaces, network),
-            Drawing::Normal(head(dimensions)),
-            exploration,
-        )))
+        let drawing = |dimensions| Drawing::Normal(head(dimensions));
+        ContinuousPolicy::create(context, self.networks(), (2, Role::Linear), drawing, exploration)
     }
 
     fn plan(&self, crew: &Crew) -> Result<Flow<Progress>> {

@@ -9,7 +9,7 @@ use relive_rl::{Features, Learner, Learnt, Result, Saveable, Weights};
 use super::bc::BcConfig;
 use super::regression::{Regression, head};
 use crate::actions::Discrete;
-use crate::continuous::{Body, Found, Improve, Plan, Role, Spaces, Trained, checked};
+use crate::continuous::{Body, Found, Improve, Plan, Role, Spaces, Trained, checked, learnt};
 use crate::saved::{self, Saved};
 use crate::settings::fits;
 use crate::{together, weights};
@@ -122,12 +122,7 @@ impl Learner for ChoiceLearner {
         });
         let norm = together::step(optimizer, params, gradient, peers)?;
         let found = checked(self.optimizer.steps(), &[norm], vec![("policy_loss", loss)])?;
-        Ok(Learnt {
-            steps: 1,
-            samples: numbers.len() as u64,
-            metrics: found.into_iter().map(|(name, number)| (name, f64::from(number))).collect(),
-            priorities: Vec::new(),
-        })
+        Ok(learnt(numbers.len(), found))
     }
 
     fn weights(&self) -> Result<Weights> {

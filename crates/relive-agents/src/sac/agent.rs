@@ -1,14 +1,13 @@
 //! The plan.
 
 use relive_flow::Flow;
-use relive_nn::Key;
 use relive_rl::plan::{Crew, Learn, Progress};
 use relive_rl::{Agent, Policy, PolicyContext, Result, settings_of};
 use relive_table::TableConfig;
 
 use super::config::SacConfig;
 use super::learner::SacStep;
-use crate::continuous::{ContinuousPolicy, Drawing, Role, Spaces, TransitionLearner};
+use crate::continuous::{ContinuousPolicy, Drawing, Role, TransitionLearner};
 use crate::settings::{check, correlation, layers, positive, share, whole};
 
 /// Limit on the number of critics; REDQ has ten.
@@ -43,11 +42,14 @@ impl Agent for SacConfig {
     }
 
     fn policy(&self, context: &PolicyContext<'_>) -> Result<Box<dyn Policy>> {
-        let spaces = Spaces::of(context.spec)?;
-        let network =
-            self.plan().policy(&spaces, 2 * spaces.dimensions(), Role::Linear, Key::from_seed(0))?;
         let exploration = (self.normalize_observations, self.noise_correlation);
-        Ok(Box::new(ContinuousPolicy::new(context, (spaces, network), Drawing::TanhNormal, exploration)))
+        ContinuousPolicy::create(
+            context,
+            self.plan(),
+            (2, Role::Linear),
+            |_| Drawing::TanhNormal,
+            exploration,
+        )
     }
 
     fn plan(&self, crew: &Crew) -> Result<Flow<Progress>> {

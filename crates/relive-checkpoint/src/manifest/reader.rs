@@ -60,15 +60,7 @@ pub(crate) fn read_manifest(
         Ok(end) => Some(end),
         Err(fault) => losses.damage(&file, until, fault).map(|_| None)?,
     };
-    let mut reading = Reading {
-        source: source.as_ref(),
-        file: &file,
-        losses,
-        until,
-        blocks: 0,
-        last: 0,
-        parts: Parts::default(),
-    };
+    let mut reading = Reading::new(source.as_ref(), &file, losses, until);
     reading.walk()?;
     reading.check_end(end)?;
     let Parts { first, last, chunks, items } = reading.parts;
@@ -90,15 +82,7 @@ pub(crate) fn read_description(storage: &dyn Storage, name: &str) -> Result<(Des
     let until = source.size_bytes() - END_BYTES as u64;
     let end =
         read_end(source.as_ref(), until)?.map_err(|fault| Error::lost(&Loss::of(&file, until, fault)))?;
-    let mut reading = Reading {
-        source: source.as_ref(),
-        file: &file,
-        losses,
-        until,
-        blocks: 0,
-        last: 0,
-        parts: Parts::default(),
-    };
+    let mut reading = Reading::new(source.as_ref(), &file, losses, until);
     reading.blocks = end.blocks.saturating_sub(1);
     reading.block(end.last)?;
     let missing = || Error::lost(&Loss::of(&file, end.last, "the last block is no description"));
@@ -175,7 +159,11 @@ struct Parts {
     items: Vec<ItemBlock>,
 }
 
-impl Reading<'_> {
+impl<'a> Reading<'a> {
+    fn new(source: &'a dyn Source, file: &'a str, losses: &'a mut Losses, until: u64) -> Self {
+        Self { source, file, losses, until, blocks: 0, last: 0, parts: Parts::default() }
+    }
+
     fn walk(&mut self) -> Result<(), Error> {
         let mut at = HEADER_BYTES as u64;
         while at < self.until {

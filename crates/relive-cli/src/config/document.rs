@@ -2,11 +2,12 @@
 
 use std::path::PathBuf;
 
+use relive_host::{Format, Rules};
 use serde::Deserialize;
 
 use super::limiter::LimiterEntry;
 use super::sampler::SelectorEntry;
-use crate::checkpoints::{ConfigFrom, FormatChoice};
+use crate::choice;
 use crate::security::ServerSecurity;
 use crate::units::BytesEntry;
 
@@ -23,8 +24,10 @@ pub(super) struct Document {
     pub(super) checkpoint_dir: Option<String>,
     pub(super) checkpoint_every: Option<String>,
     pub(super) checkpoint_keep: Option<u32>,
-    pub(super) checkpoint_format: Option<FormatChoice>,
-    pub(super) config_from: Option<ConfigFrom>,
+    #[serde(default, deserialize_with = "choice::key")]
+    pub(super) checkpoint_format: Option<Format>,
+    #[serde(default, deserialize_with = "choice::key")]
+    pub(super) config_from: Option<Rules>,
     pub(super) checkpoint_at_shutdown: Option<bool>,
     #[serde(default)]
     pub(super) security: ServerSecurity,

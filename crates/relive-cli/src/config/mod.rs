@@ -3,7 +3,6 @@
 //! Every error is one line that begins with the file, and with the line number if it is known.
 
 mod address;
-mod bytes;
 mod checkpoints;
 mod document;
 mod limiter;

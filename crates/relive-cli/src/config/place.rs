@@ -1,8 +1,11 @@
-//! Maps keys of a TOML document to their lines.
+//! The places of values in a TOML document: their lines, and errors about them.
 
 use std::fmt;
+use std::time::Duration;
 
 use toml::de::{DeTable, DeValue};
+
+use crate::units::{BytesEntry, parse_seconds};
 
 /// The path from the document to a value; shown as `table[0].rate_limiter`.
 #[derive(Debug, Clone, Default)]
@@ -35,6 +38,16 @@ impl Place {
     /// An error about this place.
     pub(super) fn misfit(&self, reason: impl fmt::Display) -> Misfit {
         Misfit { place: self.clone(), reason: reason.to_string() }
+    }
+
+    /// The number of bytes here.
+    pub(super) fn bytes(&self, entry: &BytesEntry) -> Result<u64, Misfit> {
+        entry.parse().map_err(|reason| self.misfit(reason))
+    }
+
+    /// The number of seconds here.
+    pub(super) fn seconds(&self, seconds: f64) -> Result<Duration, Misfit> {
+        parse_seconds(&seconds.to_string()).map_err(|reason| self.misfit(reason))
     }
 
     /// Its line in `text`, or that of the nearest enclosing value that exists.

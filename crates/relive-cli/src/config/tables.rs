@@ -4,7 +4,6 @@ use std::collections::HashSet;
 
 use relive_table::{ConfigError, TableConfig};
 
-use super::bytes::bytes;
 use super::document::{KindEntry, TableEntry};
 use super::place::{Misfit, Place};
 use super::signature;
@@ -31,7 +30,7 @@ fn table(entry: TableEntry, place: &Place) -> Result<TableConfig, Misfit> {
         None => free(&entry, place)?,
     };
     if let Some(max_bytes) = &entry.max_bytes {
-        config.max_bytes = Some(bytes(max_bytes, &place.key("max_bytes"))?);
+        config.max_bytes = Some(place.key("max_bytes").bytes(max_bytes)?);
     }
     if let Some(shards) = entry.shards {
         config.shards = shards;

@@ -3,10 +3,11 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
+use relive_host::{Format, Rules};
 use relive_table::{RateLimiterConfig, SelectorKind, TableConfig};
 use relive_tensor::{DType, Nest, Tensor, TensorSpec};
 
-use crate::checkpoints::{ConfigFrom, FormatChoice, Keys};
+use crate::checkpoints::Keys;
 
 use super::{Config, textproto, toml_format};
 
@@ -82,8 +83,8 @@ fn checkpoints_have_keys() {
         dir: Some("s3://bucket/run".to_owned()),
         every: Some(Duration::from_secs(600)),
         keep: Some(5),
-        format: Some(FormatChoice::Reverb),
-        config_from: Some(ConfigFrom::Code),
+        format: Some(Format::Reverb),
+        config_from: Some(Rules::Given),
         at_shutdown: Some(false),
     };
     assert_eq!(config.checkpoints, expected);

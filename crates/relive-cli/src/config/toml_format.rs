@@ -4,7 +4,7 @@ use super::document::Document;
 use super::model::{DEFAULT_BIND, DEFAULT_PORT};
 use super::place::{Misfit, Place, line_of};
 use super::problem::{Problem, plain};
-use super::{Config, bytes, checkpoints, parse_bind, parse_socket, tables};
+use super::{Config, checkpoints, parse_bind, parse_socket, tables};
 
 /// Reads a TOML document.
 pub(super) fn parse(text: &str) -> Result<Config, Problem> {
@@ -32,9 +32,8 @@ fn document(text: &str) -> Result<Document, Problem> {
 
 fn config(document: Document) -> Result<Config, Misfit> {
     let root = Place::default();
-    let max_bytes = document.max_bytes.as_ref().map(|entry| bytes::bytes(entry, &root.key("max_bytes")));
-    let max_bytes_wait =
-        document.max_bytes_wait.map(|wait| bytes::seconds(wait, &root.key("max_bytes_wait")));
+    let max_bytes = document.max_bytes.as_ref().map(|entry| root.key("max_bytes").bytes(entry));
+    let max_bytes_wait = document.max_bytes_wait.map(|wait| root.key("max_bytes_wait").seconds(wait));
     let checkpoints = checkpoints::keys(&document, &root)?;
     let bind = document.bind.as_deref().map_or(Ok(DEFAULT_BIND), parse_bind);
     let http = document.http.as_deref().map(parse_socket);

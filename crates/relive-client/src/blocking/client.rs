@@ -11,8 +11,9 @@ use tokio::runtime::Runtime;
 
 use super::{BatchSampler, Sampler, StructuredWriter, TrajectoryWriter};
 use crate::{
-    BatchOptions, ClientOptions, Error, ErrorKind, Result, Sample, SamplerOptions, ServerChange, ServerInfo,
-    ServerState, ServerStatus, StructuredConfig, StructuredWriterOptions, TrajectoryWriterOptions,
+    BatchOptions, ClientOptions, Error, ErrorKind, ItemPage, Result, Sample, SamplerOptions, ServerChange,
+    ServerInfo, ServerState, ServerStatus, StructuredConfig, StructuredWriterOptions,
+    TrajectoryWriterOptions,
 };
 
 /// Threads of a client's runtime: one decodes messages while the other waits for the socket.
@@ -265,6 +266,22 @@ impl Client {
     /// As [`crate::Client::sample`].
     pub fn sample(&self, table: &str, num_samples: usize) -> Result<Vec<Sample>> {
         self.inner.sample_call(table, num_samples, Some(self.inner.timeout()))?.finish()
+    }
+
+    /// Returns a page of the items of `table`, without their data; see [`crate::Client::items`].
+    ///
+    /// # Errors
+    /// As [`crate::Client::items`].
+    pub fn items(&self, table: &str, from: u64, limit: usize) -> Result<ItemPage> {
+        self.runtime.block_on(self.inner.items(table, from, limit))
+    }
+
+    /// Returns the items of these keys with their data, without sampling; `None` for a key that the table does not have.
+    ///
+    /// # Errors
+    /// As [`crate::Client::get_items`].
+    pub fn get_items(&self, table: &str, keys: &[u64]) -> Result<Vec<Option<Sample>>> {
+        self.runtime.block_on(self.inner.get_items(table, keys))
     }
 
     /// Creates a writer of steps and items.

@@ -8,12 +8,11 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use super::controller::{self, Controller, Place};
-use super::inner::Inner;
+use super::inner::{Inner, WriterSlots};
 use super::options::StoreOptions;
 use super::pinned::Pinned;
 use super::reader::Reader;
 use super::shard::Shard;
-use super::writer_slots::WriterSlots;
 use super::writing::{Inserted, Writing, check_columns, check_weight};
 use crate::bytes::{narrow, wide};
 use crate::error::Result;

@@ -12,7 +12,6 @@ use super::controller::{self, Controller, Place};
 use super::options::{Candidate, Removal, StoreOptions};
 use super::reader::Reader;
 use super::shard::Shard;
-use super::writer_slots::WriterSlots;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::files::Name;
 use crate::memory::futex;
@@ -189,5 +188,26 @@ impl Inner {
             releases.fetch_add(1, Ordering::SeqCst);
             futex::wake(releases);
         }
+    }
+}
+
+/// The controller's knowledge of the writers, whatever the slots contain.
+#[derive(Debug)]
+pub(crate) struct WriterSlots {
+    pub(crate) slots: Vec<WriterSlot>,
+    pub(crate) starved: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct WriterSlot {
+    pub(crate) place: Option<Place>,
+    /// Its request was reported and not yet given back.
+    pub(crate) reported: bool,
+    pub(crate) looked_ms: u64,
+}
+
+impl WriterSlots {
+    pub(crate) fn new(slots: usize) -> Self {
+        Self { slots: vec![WriterSlot::default(); slots], starved: false }
     }
 }

@@ -13,7 +13,6 @@ mod random;
 mod reader;
 mod shard;
 mod snapshot;
-mod writer_slots;
 mod writing;
 
 #[cfg(test)]
@@ -21,7 +20,7 @@ mod tests;
 
 pub(crate) use controller::Place;
 pub use handle::{Change, Changed, Reweigh, State, Status, Store};
-pub(crate) use inner::Inner;
+pub(crate) use inner::{Inner, WriterSlot};
 pub use options::{Candidate, Choose, MAX_READERS, MAX_WRITERS, Removal, StoreOptions};
 pub use pinned::Pinned;
 pub(crate) use place::Home;
@@ -29,6 +28,5 @@ pub use place::PinnedRow;
 pub use reader::Reader;
 pub use shard::Shard;
 pub(crate) use snapshot::{Snapshot, SnapshotRow};
-pub(crate) use writer_slots::WriterSlot;
 pub use writing::{Inserted, Writing};
 pub(crate) use writing::{check_column, check_length, check_weight};

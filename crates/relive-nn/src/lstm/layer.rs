@@ -1,7 +1,6 @@
 use std::ops::Range;
 
-use super::kernel::{self, Places, Run};
-use super::sequence::{LstmState, Steps};
+use super::kernel::{self, LstmState, Places, Run, Steps};
 use crate::network::Scratch;
 use crate::params::{Distribution, Init, Layout, Params};
 

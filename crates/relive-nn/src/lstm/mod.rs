@@ -3,9 +3,8 @@
 mod kernel;
 mod layer;
 mod network;
-mod sequence;
 mod tape;
 
+pub use kernel::{LstmState, Steps};
 pub use layer::Lstm;
 pub use network::{RecurrentNetwork, RecurrentScratch};
-pub use sequence::{LstmState, Steps};

@@ -10,7 +10,7 @@ use relive_flow::{Context, Flow};
 use super::pulled::Pulled;
 use super::raise::Failed;
 use super::source::{self, Item};
-use crate::finalization;
+use crate::interpreter::finalization;
 
 /// An operator as `relive.flow` describes it. Functions receive the item and the number of its shard, or -1 if it has
 /// none.

@@ -6,8 +6,8 @@ use relive_flow::{Flow, FlowError};
 
 use super::raise::{Failed, raise};
 use super::source::Item;
-use crate::finalization;
-use crate::lock::Brief;
+use crate::interpreter::finalization;
+use crate::interpreter::lock::Brief;
 
 /// A flow as a Python iterator, for functions from iterators to iterators.
 #[pyclass(frozen, module = "relive._native", name = "FlowItems")]

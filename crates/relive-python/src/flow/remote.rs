@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use crate::lock::Brief;
+use crate::interpreter::lock::Brief;
 use bytes::Bytes;
 use pyo3::exceptions::{PyRuntimeError, PyTimeoutError, PyValueError};
 use pyo3::prelude::*;
@@ -65,7 +65,7 @@ impl PyPort {
 impl PyReader {
     /// The next message; `None` at the end. `TimeoutError` after `timeout` seconds.
     fn next<'py>(&self, py: Python<'py>, timeout: f64) -> PyResult<Option<Bound<'py, PyBytes>>> {
-        let mut left = crate::wait::seconds(Some(timeout))?;
+        let mut left = crate::interpreter::wait::seconds(Some(timeout))?;
         loop {
             let taken = self.0.take();
             let mut flow = taken.ok_or_else(|| PyValueError::new_err("another thread reads this shard"))?;
@@ -123,7 +123,7 @@ impl PyWriter {
 
     /// Ends the stream, and waits until every message was read. Returns false if the reader wants no more.
     fn finish(&self, py: Python<'_>, timeout: f64) -> PyResult<bool> {
-        let patience = crate::wait::seconds(Some(timeout))?;
+        let patience = crate::interpreter::wait::seconds(Some(timeout))?;
         match py.detach(|| self.0.finish(patience)) {
             Ok(true) => Ok(true),
             Ok(false) => Err(PyRuntimeError::new_err("the reader has not taken the last messages")),

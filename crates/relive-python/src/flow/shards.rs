@@ -11,8 +11,8 @@ use super::operator::Operator;
 use super::raise::Failed;
 use super::source::{self, Item};
 use super::stream::Stream;
-use crate::finalization;
-use crate::lock::Brief;
+use crate::interpreter::finalization;
+use crate::interpreter::lock::Brief;
 
 /// Shards, until they are gathered.
 #[pyclass(frozen, module = "relive._native", name = "FlowShards")]

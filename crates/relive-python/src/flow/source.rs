@@ -7,7 +7,7 @@ use pyo3::types::PyIterator;
 use relive_flow::{Flow, Polled, Pull, Tagged, Turn};
 
 use super::raise::Failed;
-use crate::finalization;
+use crate::interpreter::finalization;
 
 /// An object in a graph.
 pub(super) struct Item(pub(super) Py<PyAny>);

@@ -11,7 +11,7 @@ use relive_flow::{ErrorKind, Flow, Monitor, Order, Ratio, Stepped, Weight};
 use super::operator::Operator;
 use super::raise::raise;
 use super::source::{self, Item};
-use crate::lock::Brief;
+use crate::interpreter::lock::Brief;
 
 /// Interval between checks for signals while waiting for an item.
 const SLICE: Duration = Duration::from_millis(50);

@@ -9,8 +9,8 @@ use relive_gpu::{Batch, PinnedRow};
 
 use super::draw::Drawn;
 use super::raise::OrRaise;
-use crate::array::from_elements;
-use crate::buffer;
+use crate::arrays::array::from_elements;
+use crate::arrays::buffer;
 
 /// The number of batches whose memory numpy uses.
 #[derive(Clone, Default)]

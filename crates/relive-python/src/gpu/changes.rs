@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 use relive_gpu::{Change, Reader, Store};
 
 use super::network::Serving;
-use crate::lock::Brief;
+use crate::interpreter::lock::Brief;
 
 /// The changes that a loader has not processed.
 #[derive(Default)]

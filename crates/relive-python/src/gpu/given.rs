@@ -7,7 +7,7 @@ use relive_gpu::{Inserted, Result, Schema, Store};
 
 use super::raise::{OrRaise, invalid};
 use super::removal::Raised;
-use crate::plain::Plain;
+use crate::arrays::numeric_array::NumericArray;
 
 /// Interval between checks for signals during a wait for a row.
 const SLICE: Duration = Duration::from_millis(50);
@@ -26,9 +26,9 @@ pub(super) fn insert(
     raised: &Raised,
 ) -> PyResult<Inserted> {
     let weight = checked_weight(py, weight)?;
-    let arrays: Vec<Plain<'_>> = arrays.iter().map(Plain::of).collect::<PyResult<_>>()?;
+    let arrays: Vec<NumericArray<'_>> = arrays.iter().map(NumericArray::of).collect::<PyResult<_>>()?;
     let length = checked_length(py, store.schema(), &arrays)?;
-    let bytes: Vec<&[u8]> = arrays.iter().map(Plain::bytes).collect();
+    let bytes: Vec<&[u8]> = arrays.iter().map(NumericArray::bytes).collect();
     let deadline = Instant::now().checked_add(patience);
     loop {
         let left = deadline.map_or(SLICE, |at| at.saturating_duration_since(Instant::now()));
@@ -71,7 +71,7 @@ pub(super) fn checked_weight(py: Python<'_>, weight: f64) -> PyResult<f32> {
     Ok(if weight > 0.0 && rounded == 0.0 { f32::from_bits(1) } else { rounded })
 }
 
-fn checked_length(py: Python<'_>, schema: &Schema, arrays: &[Plain<'_>]) -> PyResult<u64> {
+fn checked_length(py: Python<'_>, schema: &Schema, arrays: &[NumericArray<'_>]) -> PyResult<u64> {
     if arrays.len() != schema.columns().len() {
         let (given, wanted) = (arrays.len(), schema.columns().len());
         return Err(invalid(py, format!("{given} arrays for {wanted} columns")));

@@ -14,8 +14,8 @@ use super::draw::{Drawn, Draws, Steps};
 use super::raise::{Failed, OrRaise, Result, invalid};
 use super::settings::{GivenWindow, selection_of, windows_of};
 use super::together::Together;
-use crate::array::{floats, from_elements, keys};
-use crate::process::Owned;
+use crate::arrays::array::{floats, from_elements, keys};
+use crate::interpreter::fork::Owned;
 
 /// Makes batches from a store; an iterator of arrays.
 #[pyclass(frozen, module = "relive._native")]
@@ -155,7 +155,7 @@ impl GpuLoader {
         indices: &Bound<'py, PyAny>,
         steps: &Bound<'py, PyAny>,
     ) -> PyResult<Parts<'py>> {
-        let (indices, steps) = (keys(indices)?, crate::array::integers(steps)?);
+        let (indices, steps) = (keys(indices)?, crate::arrays::array::integers(steps)?);
         self.with(py, |work| work.collect(py, indices, &steps))
     }
 

@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use relive_gpu::{Network, NetworkOptions, Peer, Reader, RowServer};
 
 use super::raise::{OrRaise, interrupted, invalid};
-use crate::security::{ClientCertificates, ServerCertificates};
+use crate::connection::security::{ClientCertificates, ServerCertificates};
 
 /// How ranks on several machines connect.
 #[derive(FromPyObject)]

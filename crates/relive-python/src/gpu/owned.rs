@@ -4,8 +4,8 @@ use pyo3::prelude::*;
 use relive_client::ErrorKind;
 
 use crate::error::raise_kind;
-use crate::lock::Brief;
-use crate::process::Origin;
+use crate::interpreter::fork::Origin;
+use crate::interpreter::lock::Brief;
 
 /// A handle whose clones share one object, until it is closed.
 pub(super) struct Shared<T: Clone> {

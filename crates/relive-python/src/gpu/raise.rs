@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use relive_gpu::{Error, ErrorKind};
 
 use crate::error::raise_kind;
-use crate::finalization::attach;
+use crate::interpreter::finalization::attach;
 
 /// An error of the store, or of a layer above it.
 #[derive(Debug)]

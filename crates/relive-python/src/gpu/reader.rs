@@ -8,7 +8,7 @@ use super::loader::{GpuLoader, Settings};
 use super::owned::Shared;
 use super::raise::OrRaise;
 use super::settings::{GivenColumn, ToldSchema, columns_of, schema_of};
-use crate::array::from_elements;
+use crate::arrays::array::from_elements;
 
 /// Reads the store of another process.
 #[pyclass(frozen, module = "relive._native")]

@@ -6,9 +6,9 @@ use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
 use relive_gpu::{Candidate, Removal};
 
-use crate::array::from_elements;
-use crate::finalization;
-use crate::lock::Brief;
+use crate::arrays::array::from_elements;
+use crate::interpreter::finalization;
+use crate::interpreter::lock::Brief;
 
 /// The first exception that a Python function raised while it chose; the call that triggered the choice raises it.
 pub(super) type Raised = Arc<Brief<Option<PyErr>>>;

@@ -7,8 +7,8 @@ use relive_gpu::{Column, Inserted, Request, Scan, Store};
 
 use super::raise::{OrRaise, invalid};
 use super::steps::{check_step, column_at, dims};
-use crate::buffer;
-use crate::plain::Plain;
+use crate::arrays::buffer;
+use crate::arrays::numeric_array::NumericArray;
 
 /// Interval between checks for signals during a wait.
 const SLICE: Duration = Duration::from_millis(50);
@@ -65,7 +65,7 @@ pub(super) fn answer(
     column: usize,
     array: &Bound<'_, PyAny>,
 ) -> PyResult<()> {
-    let array = Plain::of(array)?;
+    let array = NumericArray::of(array)?;
     let described = column_at(py, store.schema(), column)?;
     check_step(py, described, &array, Some(writers.len()))?;
     let step = bytes_of(described);

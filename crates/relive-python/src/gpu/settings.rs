@@ -7,7 +7,7 @@ use relive_gpu::{Cast, Column, Pad, Schema, Window};
 use relive_tensor::DType;
 
 use super::raise::{OrRaise, invalid};
-use crate::dtypes::{descr_of, dtype_of};
+use crate::arrays::dtypes::{descr_of, dtype_of};
 
 /// Name, dtype and shape of a step.
 pub(super) type GivenColumn<'py> = (String, Bound<'py, PyArrayDescr>, Vec<u64>);

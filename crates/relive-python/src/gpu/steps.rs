@@ -4,7 +4,7 @@ use pyo3::prelude::*;
 use relive_gpu::{Column, Schema};
 
 use super::raise::invalid;
-use crate::plain::Plain;
+use crate::arrays::numeric_array::NumericArray;
 
 /// A column of a schema.
 pub(super) fn column_at<'a>(py: Python<'_>, schema: &'a Schema, column: usize) -> PyResult<&'a Column> {
@@ -24,7 +24,7 @@ pub(super) fn dims(column: &Column, rows: Option<usize>) -> Vec<usize> {
 pub(super) fn check_step(
     py: Python<'_>,
     column: &Column,
-    array: &Plain<'_>,
+    array: &NumericArray<'_>,
     rows: Option<usize>,
 ) -> PyResult<()> {
     let expected = dims(column, rows);

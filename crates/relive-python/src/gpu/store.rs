@@ -18,7 +18,7 @@ use super::reader::{GpuReader, metrics_of, weights_of};
 use super::removal::{Raised, callback, removal_of};
 use super::serve;
 use super::settings::{GivenColumn, ToldSchema, columns_of, schema_of};
-use crate::array::{floats, keys};
+use crate::arrays::array::{floats, keys};
 
 /// A store of trajectories.
 #[pyclass(frozen, module = "relive._native")]

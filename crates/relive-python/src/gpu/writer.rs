@@ -10,9 +10,9 @@ use super::raise::{OrRaise, invalid};
 use super::settings::{GivenColumn, ToldSchema, columns_of, schema_of};
 use super::steps::{check_step, column_at, dims};
 use super::store::GpuStore;
-use crate::buffer;
-use crate::plain::Plain;
-use crate::process::Owned;
+use crate::arrays::buffer;
+use crate::arrays::numeric_array::NumericArray;
+use crate::interpreter::fork::Owned;
 
 /// Interval between checks for signals during a wait. Longer than a writer takes to notice that the store's process has
 /// ended.
@@ -78,7 +78,7 @@ impl GpuWriter {
 
     /// Writes a column of the current step.
     fn write(&self, py: Python<'_>, column: usize, array: &Bound<'_, PyAny>) -> PyResult<()> {
-        let array = Plain::of(array)?;
+        let array = NumericArray::of(array)?;
         self.with(py, |writer| {
             let schema = writer.schema();
             check_step(py, column_at(py, schema, column)?, &array, None)?;

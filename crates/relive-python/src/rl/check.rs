@@ -6,7 +6,7 @@ use relive_env::{
 };
 
 use super::foreign::{ForeignEnvironments, Raised};
-use crate::finalization;
+use crate::interpreter::finalization;
 
 /// Tests the environments that `make` returns for seeds, as bridges of one row; returns the first violated rule and its
 /// details.

@@ -9,13 +9,13 @@ use relive_rl::RlError;
 use relive_rl::cost::{Cluster, Costs, Probe};
 use relive_rl::run::Stop;
 
+use super::agents::{agent_of, within};
 use super::foreign::Raised;
-use super::given_agent::{agent_of, within};
 use super::processes::Serving;
 use super::raise::raise;
 use super::source::Source;
 use crate::error::invalid;
-use crate::finalization;
+use crate::interpreter::finalization;
 
 /// Interval between checks for signals.
 const SLICE: Duration = Duration::from_millis(50);

@@ -9,7 +9,7 @@ use relive_rl::{Learnt, Rollout};
 
 use super::foreign::{Raised, Rollouts};
 use super::spec;
-use crate::batch::Presenter;
+use crate::read::Presenter;
 
 /// The hooks of a run, from bridges that `relive.rl._hooks` creates: `on_step` for rollouts, `on_batch` for batches.
 pub(super) fn hooks(on_step: Option<Py<PyAny>>, on_batch: Option<Py<PyAny>>, raised: &Raised) -> Hooks {

@@ -6,7 +6,8 @@ use pyo3::prelude::*;
 use relive_env::{ArraySpec, Buffer, View, ViewMut};
 use relive_tensor::{DType, Nest, Shape, Tensor};
 
-use crate::{array, buffer, dtypes, nest};
+use crate::arrays::{array, buffer, dtypes};
+use crate::nests::nest;
 
 /// Writes observations or actions into buffers and reads them back.
 pub(super) struct Leaves {

@@ -2,10 +2,10 @@
 //!
 //! Native parts run without the interpreter. Python environments are stepped through [`foreign`].
 
+mod agents;
 mod check;
 mod cost;
 mod foreign;
-mod given_agent;
 mod hooks;
 mod leaves;
 mod log_files;
@@ -17,10 +17,10 @@ mod raise;
 mod report;
 mod ring;
 mod run;
-mod settings;
 mod source;
 mod spec;
 
+pub(crate) use agents::{agent_for_environment, agent_settings, check_agent, reference_scores};
 pub(crate) use check::check_environment;
 pub(crate) use cost::{load_costs, measure_costs, predict_costs, save_costs};
 pub(crate) use native::NativeEnvironment;
@@ -29,4 +29,3 @@ pub(crate) use policy::Policy;
 pub(crate) use processes::{learn_for_run, work_for_run};
 pub(crate) use ring::Ring;
 pub(crate) use run::{end_runs, train_agent};
-pub(crate) use settings::{agent_for_environment, agent_settings, check_agent, reference_scores};

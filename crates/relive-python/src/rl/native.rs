@@ -6,7 +6,7 @@ use relive_env::{Action, Buffer, EnvError, Environment, TimeStep};
 use super::leaves::Leaves;
 use super::raise::raise_env;
 use super::spec;
-use crate::lock::Brief;
+use crate::interpreter::lock::Brief;
 
 /// An environment in Rust; `relive.rl.environments.NativeEnvironment` gives it dm_env's interface.
 #[pyclass(frozen, module = "relive._native")]

@@ -16,9 +16,9 @@ use relive_server::access::Role;
 
 use super::foreign::Raised;
 use super::raise::raise;
+use crate::connection::security::ClientSecurity;
 use crate::error::{invalid, raise_host};
-use crate::finalization;
-use crate::security::ClientSecurity;
+use crate::interpreter::finalization;
 
 /// Workers in Python: `hold(numbers, address)` runs those with these numbers, which receive weights at the address;
 /// `watch()` returns how many are running and how many were restarted.

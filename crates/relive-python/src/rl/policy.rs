@@ -13,9 +13,9 @@ use relive_tensor::Tensor;
 use super::foreign::{ForeignAgent, Raised};
 use super::leaves::Leaves;
 use super::raise::{raise, raise_env};
-use crate::array;
-use crate::dtypes;
-use crate::lock::Detached;
+use crate::arrays::array;
+use crate::arrays::dtypes;
+use crate::interpreter::lock::Detached;
 
 /// Path, dtype and shape of a leaf.
 type Described<'py> = (String, Bound<'py, PyAny>, Vec<u32>);

@@ -15,13 +15,13 @@ use relive_rl::{Agent, Result, RlError};
 use relive_server::ServerOptions;
 use relive_server::access::Role;
 
+use super::agents::{agent_of, within};
 use super::foreign::Raised;
-use super::given_agent::{agent_of, within};
 use super::raise::raise;
 use super::source::Source;
+use crate::connection::security::ClientSecurity;
 use crate::error::raise_host;
-use crate::logs;
-use crate::security::ClientSecurity;
+use crate::interpreter::logs;
 
 /// How workers on other machines reach the tables of a run.
 #[derive(FromPyObject)]

@@ -6,8 +6,8 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use relive_rl::run::{EpisodeReport, Report, Summary};
 
-use crate::array;
-use crate::lock::Brief;
+use crate::arrays::array;
+use crate::interpreter::lock::Brief;
 
 /// The reports of a run so far. Clones share them.
 #[derive(Clone)]

@@ -11,7 +11,7 @@ use relive_client::ErrorKind;
 use relive_cluster::reduce::{self, Meeting, Reduction, RingError, RingOptions};
 
 use crate::error::{invalid, raise_kind};
-use crate::lock::Brief;
+use crate::interpreter::lock::Brief;
 
 /// Interval between checks for signals.
 const SLICE: Duration = Duration::from_millis(50);
@@ -39,8 +39,8 @@ impl Ring {
         timeout: f64,
         silence: f64,
     ) -> PyResult<Ring> {
-        let [meeting, timeout, silence] =
-            [meeting_timeout, timeout, silence].map(|seconds| crate::wait::seconds(Some(seconds)));
+        let [meeting, timeout, silence] = [meeting_timeout, timeout, silence]
+            .map(|seconds| crate::interpreter::wait::seconds(Some(seconds)));
         let (meeting, timeout, silence) = (meeting?, timeout?, silence?);
         let options = RingOptions { ranks, job, token, meeting, timeout, silence };
         let (done, joined) = sync_channel(1);

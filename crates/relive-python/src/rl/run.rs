@@ -14,8 +14,8 @@ use relive_rl::logging::Loggers;
 use relive_rl::run::{Checkpoints, Evaluation, Processes, RunOptions, Stop, Summary, train};
 use relive_rl::{RlError, SavedPolicy};
 
+use super::agents::{agent_of, within};
 use super::foreign::Raised;
-use super::given_agent::{agent_of, within};
 use super::hooks::hooks;
 use super::log_files::{Asked, Event, Files, Outcome};
 use super::policy::Policy;
@@ -23,8 +23,8 @@ use super::processes::Serving;
 use super::raise::raise;
 use super::report::{Told, episode_dict, pass_on, summary_dict};
 use super::source::Source;
-use crate::lock::Brief;
-use crate::{finalization, logs};
+use crate::interpreter::lock::Brief;
+use crate::interpreter::{finalization, logs};
 
 /// Interval between checks for signals and deadlines, and the shortest interval between progress reports.
 const SLICE: Duration = Duration::from_millis(50);
@@ -142,7 +142,7 @@ fn served(supervisor: &Bound<'_, PyAny>) -> PyResult<Serving> {
 }
 
 fn deadline(timeout: Option<f64>) -> PyResult<Option<Instant>> {
-    let limit = crate::wait::seconds(timeout)?;
+    let limit = crate::interpreter::wait::seconds(timeout)?;
     Ok(Instant::now().checked_add(limit))
 }
 

@@ -8,7 +8,8 @@ use relive_env::{ArraySpec, Domain, EnvironmentSpec};
 use relive_tensor::Nest;
 
 use super::raise::raise_env;
-use crate::{array, dtypes, nest};
+use crate::arrays::{array, dtypes};
+use crate::nests::nest;
 
 /// A spec from Python code: `(observations, actions, rewards, discounts)`, with leaves of this package's own classes.
 pub(super) fn from_python(specs: &Bound<'_, PyAny>) -> PyResult<EnvironmentSpec> {

@@ -37,8 +37,7 @@ pub struct Condition {
 
 /// The left side of a [`Condition`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Operand {
+pub(crate) enum Operand {
     /// Number of the step in its episode, from 0.
     StepIndex,
     /// Steps since the pattern was last applied.
@@ -56,8 +55,7 @@ pub enum Operand {
 
 /// How a [`Condition`] compares.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Comparison {
+pub(crate) enum Comparison {
     /// Equal to the number.
     Eq(i64),
     /// At least the number.

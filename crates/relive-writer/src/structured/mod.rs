@@ -8,7 +8,7 @@ mod reference;
 mod values;
 mod writer;
 
-pub use condition::{Comparison, Condition, Operand, OperandBuilder};
+pub use condition::{Condition, OperandBuilder};
 pub use config::{PriorityFn, StructuredConfig};
 pub use node::{PatternNode, SourceColumn};
 pub use reference::{ReferenceStep, reference_step};

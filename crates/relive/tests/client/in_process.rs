@@ -80,4 +80,13 @@ fn the_blocking_face() {
     writer.close().unwrap();
     let sizes: Vec<u64> = engine.tables().iter().map(|table| table.info().current_size).collect();
     assert_eq!(sizes, [1, 3]);
+
+    let first = client.items("a", 0, 2).unwrap();
+    let rest = client.items("a", first.next.unwrap(), 2).unwrap();
+    assert_eq!((first.items.len(), rest.items.len(), rest.next), (2, 1, None));
+    let keys = [rest.items[0].key, u64::MAX];
+    let found = client.get_items("a", &keys).unwrap();
+    assert_eq!(found[0].as_ref().unwrap().columns().unwrap()[0], Tensor::from_slice(&[2_i64], [1]).unwrap());
+    assert!(found[1].is_none());
+    assert_eq!(client.items("c", 0, 2).unwrap_err().kind(), ErrorKind::NotFound);
 }

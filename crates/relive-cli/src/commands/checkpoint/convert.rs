@@ -3,12 +3,12 @@
 use std::time::Instant;
 
 use clap::Args;
-use relive_checkpoint::{LoadOptions, Loaded, summary_of_losses};
+use relive_checkpoint::{Format, LoadOptions, Loaded, summary_of_losses};
 use serde::Serialize;
 
 use super::common::print_json;
 use super::fields::{LossFields, loss_fields};
-use crate::checkpoints::FormatChoice;
+use crate::choice;
 use crate::failure::{Failure, Kind, Result};
 use crate::output;
 use crate::progress::with_bar;
@@ -24,8 +24,8 @@ pub(super) struct Options {
     #[arg(value_name = "TO")]
     to: String,
     /// Format of the new checkpoint
-    #[arg(long, value_enum, value_name = "FORMAT")]
-    format: FormatChoice,
+    #[arg(long, value_name = "FORMAT", value_parser = choice::parser::<Format>())]
+    format: Format,
     /// Convert what is whole of a damaged checkpoint
     #[arg(long)]
     salvage: bool,
@@ -57,14 +57,14 @@ pub(super) fn run(options: &Options) -> Result {
     let (from, losses) = (source.location.clone(), source.losses.clone());
     let lost = losses.iter().map(|loss| loss.items).sum();
     check_rest(&source, lost)?;
-    let target = relive_checkpoint::Target::new(&options.to, options.format.into())?;
+    let target = relive_checkpoint::Target::new(&options.to, options.format)?;
     let saved = with_bar("writing", |progress| target.write(&source.snapshot, &progress))?;
     let checked = with_bar("checking", |progress| target.check(&source.snapshot, &saved, progress))?;
     if options.json {
         return print_json(&Document {
             from: &from,
             to: &saved.location,
-            format: relive_checkpoint::Format::from(options.format).name(),
+            format: options.format.name(),
             items: checked.items,
             chunks: checked.chunks,
             bytes: saved.total_bytes,

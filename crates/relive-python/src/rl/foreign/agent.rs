@@ -17,7 +17,7 @@ use super::learner::ForeignLearner;
 use super::policy::ForeignPolicy;
 use super::rollout::Rollouts;
 use super::weights::Shown;
-use crate::batch::Presenter;
+use crate::read::Presenter;
 use crate::rl::spec;
 
 /// A `relive.rl._own.AgentBridge`.

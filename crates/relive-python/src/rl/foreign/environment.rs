@@ -8,8 +8,8 @@ use pyo3::prelude::*;
 use relive_env::{BatchEnvironment, Buffer, EnvError, EnvironmentSpec, StepType, TimeStep};
 
 use super::Raised;
-use crate::array;
-use crate::finalization;
+use crate::arrays::array;
+use crate::interpreter::finalization;
 use crate::rl::leaves::Leaves;
 use crate::rl::spec;
 

@@ -13,8 +13,8 @@ use relive_rl::{Learner, Learnt, Result, RlError, Rollout, Saveable, Weights};
 use super::metrics;
 use super::rollout::Rollouts;
 use super::{Raised, weights};
-use crate::array;
-use crate::batch::Presenter;
+use crate::arrays::array;
+use crate::read::Presenter;
 
 /// A `relive.rl._own.LearnerBridge`, which learns from the arrays that `shows` makes.
 pub(super) struct ForeignLearner<S> {

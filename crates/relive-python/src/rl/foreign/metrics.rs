@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::lock::Brief;
+use crate::interpreter::lock::Brief;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;

@@ -11,8 +11,8 @@ use relive_tensor::Nest;
 
 use super::Raised;
 use super::weights::Shown;
-use crate::array;
-use crate::nest;
+use crate::arrays::array;
+use crate::nests::nest;
 use crate::rl::leaves::Leaves;
 use crate::rl::spec;
 

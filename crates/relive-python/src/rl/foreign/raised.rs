@@ -8,8 +8,8 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use relive_rl::RlError;
 
-use crate::finalization;
-use crate::lock::Brief;
+use crate::interpreter::finalization;
+use crate::interpreter::lock::Brief;
 
 /// The first exception that Python code raised when Rust called it, and the calls in progress. Clones share it.
 #[derive(Clone, Default)]

@@ -6,7 +6,7 @@ use relive_env::{ArraySpec, EnvironmentSpec, TimeStep};
 use relive_rl::Rollout;
 use relive_tensor::Nest;
 
-use crate::array;
+use crate::arrays::array;
 use crate::rl::leaves::Leaves;
 
 /// Converts rollouts to arrays, time first.

@@ -7,8 +7,8 @@ use pyo3::types::PyDict;
 use relive_rl::Weights;
 use relive_tensor::Tensor;
 
-use crate::lock::Brief;
-use crate::{array, buffer};
+use crate::arrays::{array, buffer};
+use crate::interpreter::lock::Brief;
 
 /// Converts the weights of a Python bridge to Rust, with one copy.
 pub(super) fn from_python(version: u64, parts: &Bound<'_, PyAny>) -> PyResult<Weights> {

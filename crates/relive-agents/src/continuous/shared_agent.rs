@@ -1,0 +1,39 @@
+//! Agents whose settings are a case of those of their family, which do the work.
+
+/// Implements `Agent` for `$config`, whose method `shared` returns its settings as its family's. `$check`, if given,
+/// checks the settings that only `$config` has.
+macro_rules! shared_agent {
+    ($config:ident, $name:literal $(, $check:expr)?) => {
+        impl relive_rl::Agent for $config {
+            fn name(&self) -> &'static str {
+                $name
+            }
+
+            fn settings(&self) -> Vec<(String, String)> {
+                relive_rl::settings_of(self)
+            }
+
+            fn validate(&self) -> relive_rl::Result<()> {
+                $($check(self)?;)?
+                self.shared().validate()
+            }
+
+            fn tables(&self) -> relive_rl::Result<Vec<relive_table::TableConfig>> {
+                Ok(vec![self.shared().off_policy.table()?])
+            }
+
+            fn policy(&self, context: &relive_rl::PolicyContext<'_>) -> relive_rl::Result<Box<dyn relive_rl::Policy>> {
+                self.shared().policy(context)
+            }
+
+            fn plan(
+                &self,
+                crew: &relive_rl::plan::Crew,
+            ) -> relive_rl::Result<relive_flow::Flow<relive_rl::plan::Progress>> {
+                self.shared().plan(crew)
+            }
+        }
+    };
+}
+
+pub(crate) use shared_agent;

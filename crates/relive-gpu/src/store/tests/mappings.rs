@@ -1,0 +1,78 @@
+//! What a store holds, as other mappings of its memory see it.
+
+use relive_tensor::DType;
+
+use super::stores::{insert, options, schema};
+use crate::error::ErrorKind;
+use crate::memory::Tier;
+use crate::schema::{Column, Schema};
+use crate::store::{Inserted, Reader, Removal, Store};
+
+/// Defect 11: a view shows the requested row, and nothing else.
+#[test]
+fn bytes_are_those_that_were_written() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("b.column");
+    let mut with_file = options(Removal::Fifo);
+    with_file.tiers.insert("b".into(), Tier::File(path.clone()));
+    let stores = [
+        Store::create(schema(), options(Removal::Fifo)).unwrap(),
+        Store::create_private(schema(), options(Removal::Fifo)).unwrap(),
+        Store::create(schema(), with_file.clone()).unwrap(),
+    ];
+    assert!(stores[1].descriptor().is_none());
+    for store in &stores {
+        let rows: Vec<Inserted> = (1..4).map(|byte| insert(store, byte, 1.0)).collect();
+        let pinned = store.pin(&rows.iter().rev().map(|row| row.index).collect::<Vec<_>>()).unwrap();
+        for (at, byte) in [(0, 3), (1, 2), (2, 1)] {
+            assert_eq!(pinned.bytes(at, 0).unwrap(), [byte; 6]);
+            assert_eq!(pinned.bytes(at, 1).unwrap(), [byte; 16]);
+        }
+        assert!(pinned.bytes(3, 0).is_err() && pinned.bytes(0, 2).is_err());
+    }
+    let error = Store::create(schema(), with_file).unwrap_err().to_string();
+    assert!(error.contains("b.column") && error.contains("which lives"), "{error}");
+    drop(stores);
+    assert!(!path.exists());
+}
+
+/// Defect 24: an attaching process sees the same rows, or an error that shows both schemas.
+#[test]
+fn other_mappings_show_the_same_and_other_schemas_are_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let name = format!("relive-gpu-attach-{}", std::process::id());
+    let mut options = options(Removal::Fifo);
+    options.tiers.insert("b".into(), Tier::File(directory.path().join("b.column")));
+    let store = Store::create_named(&name, schema(), options).unwrap();
+    let row = insert(&store, 9, 1.0);
+    let by_name = Reader::attach(&name, Some(&schema())).unwrap();
+    let descriptor = store.descriptor().unwrap().try_clone_to_owned().unwrap();
+    // A named segment is a file, which can be truncated: only sealed memory is accepted as a descriptor.
+    assert_eq!(Reader::attach_descriptor(descriptor, None).unwrap_err().kind(), ErrorKind::InvalidArgument);
+    let pinned = by_name.pin(&[row.index]).unwrap();
+    assert_eq!(pinned.bytes(0, 0).unwrap(), [9; 6]);
+    assert_eq!(pinned.bytes(0, 1).unwrap(), [9; 16]);
+    assert_eq!(store.status(row.index).unwrap().pins, 1);
+    let other = Schema::new(4, vec![Column::new("a", DType::Int8, &[3])]).unwrap();
+    let error = Reader::attach(&name, Some(&other)).unwrap_err().to_string();
+    assert!(
+        error.contains("a uint8[3], b int64[]") && error.contains("expects 4 steps of (a int8[3])"),
+        "{error}"
+    );
+    let third = Reader::attach(&name, None).unwrap();
+    assert_eq!(Reader::attach(&name, None).unwrap_err().kind(), ErrorKind::Unavailable);
+    drop(third);
+    assert!(Reader::attach(&name, None).is_ok());
+}
+
+#[test]
+fn anonymous_memory_is_attached_by_its_descriptor() {
+    let store = Store::create(schema(), options(Removal::Fifo)).unwrap();
+    let row = insert(&store, 7, 1.0);
+    let descriptor = store.descriptor().unwrap().try_clone_to_owned().unwrap();
+    let reader = Reader::attach_descriptor(descriptor, Some(&schema())).unwrap();
+    assert_eq!(reader.pin(&[row.index]).unwrap().bytes(0, 0).unwrap(), [7; 6]);
+    drop(store);
+    let null = std::fs::File::open("/dev/null").unwrap();
+    assert!(Reader::attach_descriptor(null.into(), None).is_err());
+}

@@ -1,0 +1,61 @@
+//! Numeric arrays that are read in place.
+#![expect(unsafe_code, reason = "numpy's data is reached by pointer; the block says why it is sound")]
+
+use numpy::{PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
+use pyo3::intern;
+use pyo3::prelude::*;
+use relive_tensor::DType;
+
+use super::array::canonical;
+use super::dtypes::{dtype_of, numpy, unsupported};
+
+/// A numeric array: row-major and little endian.
+pub(crate) struct NumericArray<'py> {
+    array: Bound<'py, PyUntypedArray>,
+    dtype: DType,
+}
+
+impl<'py> NumericArray<'py> {
+    /// Converts an object to an array; without a copy if it is one with the right layout.
+    ///
+    /// # Errors
+    /// Its elements have no fixed size, or numpy cannot convert it.
+    pub(crate) fn of(object: &Bound<'py, PyAny>) -> PyResult<NumericArray<'py>> {
+        let py = object.py();
+        let array = match object.cast::<PyUntypedArray>() {
+            Ok(array) => array.clone(),
+            Err(_) => {
+                numpy(py)?.call_method1(intern!(py, "asarray"), (object,))?.cast_into::<PyUntypedArray>()?
+            }
+        };
+        let descr = array.dtype();
+        match dtype_of(&descr)?.filter(|dtype| dtype.size_bytes().is_some()) {
+            Some(dtype) => Ok(NumericArray { array: canonical(&array, &descr)?, dtype }),
+            None => Err(unsupported(&descr)),
+        }
+    }
+
+    pub(crate) fn dtype(&self) -> DType {
+        self.dtype
+    }
+
+    pub(crate) fn shape(&self) -> &[usize] {
+        self.array.shape()
+    }
+
+    /// The elements.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        if self.array.len() == 0 {
+            return &[];
+        }
+        let len = self.array.len() * self.array.dtype().itemsize();
+        // SAFETY: the array is C-contiguous, so its elements are the `len` bytes from its data pointer on; pointer and
+        // length are read together. They live as long as the array, which `self` keeps alive: numpy refuses to resize
+        // an array with other references. If a thread writes to them meanwhile, the values may be torn, as with a copy
+        // by numpy.
+        unsafe {
+            let object = self.array.as_array_ptr();
+            std::slice::from_raw_parts((*object).fields.data.cast::<u8>(), len)
+        }
+    }
+}

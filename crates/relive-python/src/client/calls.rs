@@ -1,0 +1,387 @@
+//! The calls of a client, one method each.
+
+use std::time::{Duration, SystemTime};
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyTuple};
+use relive_client::{
+    BatchOptions, ErrorKind, SamplerOptions, StructuredWriterOptions, TrajectoryWriterOptions, Transport,
+};
+
+use super::choices::{Choice, codec_named};
+use super::connecting::Client;
+use super::status;
+use crate::arrays::array;
+use crate::connection::security::{ClientCertificates, ClientSecurity};
+use crate::error::{OrRaise, raise};
+use crate::interpreter::wait::{self, seconds};
+use crate::nests::{nest, structure};
+use crate::read::{BatchIterator, Out, Sampler, to_python};
+use crate::tables::changes::{self, Change};
+use crate::tables::status::info_dict;
+use crate::tables::table::Table;
+use crate::write::{StructuredWriter, TrajectoryWriter, to_configs};
+
+#[pymethods]
+impl Client {
+    /// `transport` is one of `choices::CHOICES`; `timeout` applies to calls without one of their own, in seconds.
+    #[new]
+    #[pyo3(signature = (address, transport = "auto", timeout = None, token = None, tls = None, *, as_reverb = false))]
+    fn new(
+        address: &str,
+        transport: &str,
+        timeout: Option<f64>,
+        token: Option<String>,
+        tls: Option<ClientCertificates>,
+        as_reverb: bool,
+    ) -> PyResult<Client> {
+        let (choice, timeout) = (Choice::named(transport)?, seconds(timeout)?);
+        let security = ClientSecurity::new(token, tls)?;
+        Ok(Client::over(address, choice, timeout, as_reverb, security))
+    }
+
+    /// The transport in use; the first call determines it. While no server answers, it is not known yet, and this
+    /// returns `tcp`, which the first request will use.
+    #[getter]
+    fn transport(&self, py: Python<'_>) -> PyResult<String> {
+        let client = self.connect(py)?;
+        match self.ask(py, "transport", client.negotiate())? {
+            Err(error) if error.kind() == ErrorKind::FailedPrecondition => Err(raise(py, &error)),
+            found => Ok(found.unwrap_or_else(|_| client.transport()).to_string()),
+        }
+    }
+
+    /// The state of each of many servers; empty for a single one.
+    fn servers(&self, py: Python<'_>) -> PyResult<Vec<status::ServerState>> {
+        Ok(status::servers(&self.connect(py)?))
+    }
+
+    /// The servers that were excluded or added again.
+    fn server_changes(&self, py: Python<'_>) -> PyResult<Vec<status::ServerChange>> {
+        Ok(status::server_changes(&self.connect(py)?))
+    }
+
+    /// The tables, each as the fields of `TableInfo`.
+    fn server_info<'py>(&self, py: Python<'py>, timeout: Option<f64>) -> PyResult<Vec<Bound<'py, PyDict>>> {
+        let client = self.within(py, timeout)?;
+        let info = self.ask(py, "server_info", client.server_info())?.or_raise(py)?;
+        info.tables.iter().map(|table| info_dict(py, table)).collect()
+    }
+
+    /// The tables with their waiters and bytes, and the server's totals; only for Relive's servers.
+    fn status<'py>(&self, py: Python<'py>, timeout: Option<f64>) -> PyResult<Bound<'py, PyDict>> {
+        let client = self.within(py, timeout)?;
+        let status = self.ask(py, "status", client.status())?.or_raise(py)?;
+        status::server(py, &status)
+    }
+
+    /// Updates priorities and deletes items.
+    fn mutate_priorities(
+        &self,
+        py: Python<'_>,
+        table: &str,
+        keys: &Bound<'_, PyAny>,
+        priorities: &Bound<'_, PyAny>,
+        deletes: &Bound<'_, PyAny>,
+        timeout: Option<f64>,
+    ) -> PyResult<()> {
+        let (keys, priorities, deletes) =
+            (array::keys(keys)?, array::floats(priorities)?, array::keys(deletes)?);
+        if keys.len() != priorities.len() {
+            let message =
+                format!("{} keys, but {} priorities; each key needs one", keys.len(), priorities.len());
+            return Err(PyValueError::new_err(message));
+        }
+        let updates: Vec<(u64, f64)> = keys.into_iter().zip(priorities).collect();
+        let client = self.within(py, timeout)?;
+        let call = client.mutate_priorities(table, &updates, &deletes);
+        wait::now_or_wait(py, "mutate_priorities", call, || self.no_answer())?.or_raise(py)
+    }
+
+    fn reset(&self, py: Python<'_>, table: &str, timeout: Option<f64>) -> PyResult<()> {
+        let client = self.within(py, timeout)?;
+        self.ask(py, "reset", client.reset(table))?.or_raise(py)
+    }
+
+    /// Changes rules of a table in use; returns the changes and the number of evicted items.
+    fn change_table<'py>(
+        &self,
+        py: Python<'py>,
+        table: &str,
+        change: Change,
+        timeout: Option<f64>,
+    ) -> PyResult<(Vec<Bound<'py, PyDict>>, u64)> {
+        let client = self.within(py, timeout)?;
+        let call = client.change_table(table, change.into());
+        let changed = self.rules.forgotten_after(self.ask(py, "change_table", call))?.or_raise(py)?;
+        changes::changed(py, &changed)
+    }
+
+    fn add_table(&self, py: Python<'_>, table: &Table, timeout: Option<f64>) -> PyResult<()> {
+        if table.has_extensions() {
+            return Err(PyValueError::new_err("a table that is added to a server in use has no extensions"));
+        }
+        let client = self.within(py, timeout)?;
+        let call = client.add_table(table.config().clone());
+        self.rules.forgotten_after(self.ask(py, "add_table", call))?.or_raise(py)
+    }
+
+    fn drop_table(&self, py: Python<'_>, table: &str, timeout: Option<f64>) -> PyResult<()> {
+        let client = self.within(py, timeout)?;
+        self.rules.forgotten_after(self.ask(py, "drop_table", client.drop_table(table)))?.or_raise(py)
+    }
+
+    fn checkpoint(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<String> {
+        let client = self.within(py, timeout)?;
+        self.ask(py, "checkpoint", client.checkpoint())?.or_raise(py)
+    }
+
+    /// The status of checkpoints; only for Relive's servers.
+    fn checkpoint_status<'py>(&self, py: Python<'py>, timeout: Option<f64>) -> PyResult<Bound<'py, PyDict>> {
+        let client = self.within(py, timeout)?;
+        let call = client.checkpoint_status();
+        status::checkpoints(py, &self.ask(py, "checkpoint_status", call)?.or_raise(py)?)
+    }
+
+    /// Writes one step as an item of each table in `priorities`. Without `check_names`, columns are matched by order.
+    #[pyo3(signature = (data, priorities, timeout, *, check_names = true))]
+    fn insert(
+        &self,
+        data: &Bound<'_, PyAny>,
+        priorities: &Bound<'_, PyDict>,
+        timeout: Option<f64>,
+        check_names: bool,
+    ) -> PyResult<()> {
+        let py = data.py();
+        let step = if self.as_reverb { data.clone() } else { nest::with_lists_joined(data)? };
+        let step = structure::step_of(&step)?;
+        let priorities: Vec<(String, f64)> = priorities
+            .iter()
+            .map(|(table, priority)| Ok((table.extract()?, priority.extract()?)))
+            .collect::<PyResult<_>>()?;
+        let priorities: Vec<(&str, f64)> =
+            priorities.iter().map(|(table, priority)| (table.as_str(), *priority)).collect();
+        let client = self.within(py, timeout)?;
+        let first = priorities.first().map(|(table, _)| *table).unwrap_or_default();
+        let why = || wait::reason_of(&client, first, wait::Operation::Insert);
+        let insert = async {
+            if self.as_reverb || !check_names {
+                client.insert_unnamed(&step, &priorities).await
+            } else {
+                client.insert(&step, &priorities).await
+            }
+        };
+        wait::now_or_wait(py, "insert", insert, why)?.or_raise(py)
+    }
+
+    #[pyo3(signature = (num_keep_alive_refs, *, validate_items = true, chunk_length = None, max_pending_items = None,
+                        max_pending_bytes = None, delta_encoded = false, signature_per_step = false, codec = "auto"))]
+    #[expect(clippy::too_many_arguments, reason = "the options of a writer, named in Python")]
+    fn trajectory_writer(
+        &self,
+        py: Python<'_>,
+        num_keep_alive_refs: u32,
+        validate_items: bool,
+        chunk_length: Option<u32>,
+        max_pending_items: Option<usize>,
+        max_pending_bytes: Option<usize>,
+        delta_encoded: bool,
+        signature_per_step: bool,
+        codec: &str,
+    ) -> PyResult<TrajectoryWriter> {
+        let mut options = TrajectoryWriterOptions::new(num_keep_alive_refs)
+            .validate_items(validate_items)
+            .check_names(!self.as_reverb)
+            .delta_encoded(delta_encoded)
+            .signature_per_step(signature_per_step);
+        if let Some(steps) = chunk_length {
+            options = options.chunk_length(steps);
+        }
+        if let Some(items) = max_pending_items {
+            options = options.max_pending_items(items);
+        }
+        if let Some(bytes) = max_pending_bytes {
+            options = options.max_pending_bytes(bytes);
+        }
+        if let Some(codec) = codec_named(codec)? {
+            options = options.codec(codec);
+        }
+        let (client, runtime) = (self.connect(py)?, wait::runtime()?);
+        let _inside = runtime.enter();
+        let writer = client.trajectory_writer(options).or_raise(py)?;
+        Ok(TrajectoryWriter::over(client, writer, self.timeout, self.as_reverb))
+    }
+
+    /// A writer that creates items by itself; `write::to_configs` defines the format of a configuration.
+    #[pyo3(signature = (configs, *, codec = "auto"))]
+    #[expect(clippy::needless_pass_by_value, reason = "PyO3 hands lists over by value")]
+    fn structured_writer(
+        &self,
+        py: Python<'_>,
+        configs: Vec<Bound<'_, PyDict>>,
+        codec: &str,
+    ) -> PyResult<StructuredWriter> {
+        let configs = to_configs(&configs)?;
+        let options = StructuredWriterOptions::default().check_names(!self.as_reverb);
+        let options = codec_named(codec)?.map_or(options, |codec| options.codec(codec));
+        let (client, runtime) = (self.connect(py)?, wait::runtime()?);
+        let _inside = runtime.enter();
+        Ok(StructuredWriter::over(
+            client.structured_writer_with(configs, options).or_raise(py)?,
+            self.timeout,
+            self.as_reverb,
+        ))
+    }
+
+    /// A sampler. A `rate_limiter_timeout_ms` below 0 means no timeout; a `max_samples` or `max_samples_per_stream`
+    /// below 1 means no bound. With `keep_rows`, no column is squeezed.
+    #[pyo3(signature = (table, *, max_in_flight_samples_per_worker = 100, num_workers = -1,
+                        max_samples_per_stream = -1, rate_limiter_timeout_ms = -1, max_samples = -1, keep_rows = false))]
+    #[expect(clippy::too_many_arguments, reason = "the options of a sampler, named in Python")]
+    fn sampler(
+        &self,
+        py: Python<'_>,
+        table: &str,
+        max_in_flight_samples_per_worker: usize,
+        num_workers: i64,
+        max_samples_per_stream: i64,
+        rate_limiter_timeout_ms: i64,
+        max_samples: i64,
+        keep_rows: bool,
+    ) -> PyResult<Sampler> {
+        let mut options =
+            SamplerOptions::default().max_in_flight_samples_per_worker(max_in_flight_samples_per_worker);
+        if let Some(workers) = positive(num_workers) {
+            options = options.num_workers(workers);
+        }
+        if let Some(samples) = positive(max_samples_per_stream) {
+            options = options.max_samples_per_stream(samples);
+        }
+        if let Some(samples) = positive(max_samples) {
+            options = options.max_samples(samples);
+        }
+        if let Ok(ms) = u64::try_from(rate_limiter_timeout_ms) {
+            options = options.rate_limiter_timeout(Duration::from_millis(ms));
+        }
+        let (client, runtime) = (self.connect(py)?, wait::runtime()?);
+        let _inside = runtime.enter();
+        let sampler = client.sampler(table, options.unavailable_timeout(self.timeout)).or_raise(py)?;
+        Ok(Sampler::streaming(client, sampler, self.timeout).keeping_rows(keep_rows))
+    }
+
+    /// An iterator of `num_samples` samples, each of which may take `timeout` seconds. At most `ahead` are prefetched,
+    /// and none from a table that deletes items when they are sampled.
+    #[pyo3(signature = (table, num_samples, ahead, timeout = None))]
+    fn samples(
+        &self,
+        py: Python<'_>,
+        table: &str,
+        num_samples: usize,
+        ahead: usize,
+        timeout: Option<f64>,
+    ) -> PyResult<Sampler> {
+        let client = self.connect(py)?;
+        let timeout = self.limit(timeout)?;
+        let reads_ahead = num_samples > 1
+            && client.transport() != Transport::InProcess
+            && self.rules.keep_sampled_items(py, &client, table, timeout)?;
+        if !reads_ahead {
+            return Ok(Sampler::on_demand(client, table, num_samples, timeout));
+        }
+        let options = SamplerOptions::default()
+            .max_samples(num_samples)
+            .max_in_flight_samples_per_worker(ahead.min(num_samples))
+            .unavailable_timeout(self.timeout);
+        let runtime = wait::runtime()?;
+        let _inside = runtime.enter();
+        let sampler = client.sampler(table, options).or_raise(py)?;
+        Ok(Sampler::streaming(client, sampler, timeout))
+    }
+
+    /// Up to `limit` items from position `cursor` on, each as `(key, priority, times_sampled, inserted_at)`, and the
+    /// position of the next page.
+    #[expect(clippy::type_complexity, reason = "one tuple per item")]
+    fn items(
+        &self,
+        py: Python<'_>,
+        table: &str,
+        cursor: Option<u64>,
+        limit: usize,
+        timeout: Option<f64>,
+    ) -> PyResult<(Vec<(u64, f64, i32, f64)>, Option<u64>)> {
+        let client = self.within(py, timeout)?;
+        let call = client.items(table, cursor.unwrap_or(0), limit);
+        let page = self.ask(py, "items", call)?.or_raise(py)?;
+        let items = page.items.iter().map(|item| {
+            let inserted = item.inserted_at.and_then(|at| at.duration_since(SystemTime::UNIX_EPOCH).ok());
+            (item.key, item.priority, item.times_sampled, inserted.map_or(0.0, |since| since.as_secs_f64()))
+        });
+        Ok((items.collect(), page.next))
+    }
+
+    /// The items of these keys as samples, `None` for each key without an item.
+    fn get_items<'py>(
+        &self,
+        py: Python<'py>,
+        table: &str,
+        keys: &Bound<'py, PyAny>,
+        timeout: Option<f64>,
+    ) -> PyResult<Vec<Option<Bound<'py, PyTuple>>>> {
+        let keys = array::keys(keys)?;
+        let client = self.within(py, timeout)?;
+        let found = self.ask(py, "get_items", client.get_items(table, &keys))?.or_raise(py)?;
+        found.into_iter().map(|item| item.map(|item| to_python(py, item)).transpose()).collect()
+    }
+
+    /// The structure of `table`'s items, as far as the writers have declared it; `None` if it is not known.
+    fn structure<'py>(
+        &self,
+        py: Python<'py>,
+        table: &str,
+        timeout: Option<f64>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let client = self.within(py, timeout)?;
+        let known = self.ask(py, "structure", client.column_names(table))?.or_raise(py)?;
+        Ok(known.and_then(|structure| structure::to_python(py, &structure)))
+    }
+
+    /// An iterator of batches; see `read::BatchIterator`.
+    #[pyo3(signature = (table, batch_size, *, timeout = None, prefetch = None, num_workers = 1, max_batches = None,
+                        pad = false, out = None))]
+    #[expect(clippy::too_many_arguments, reason = "the options of batches, named in Python")]
+    fn batches(
+        &self,
+        py: Python<'_>,
+        table: &str,
+        batch_size: usize,
+        timeout: Option<f64>,
+        prefetch: Option<usize>,
+        num_workers: usize,
+        max_batches: Option<usize>,
+        pad: bool,
+        out: Option<Vec<(String, Bound<'_, PyAny>)>>,
+    ) -> PyResult<BatchIterator> {
+        let out = out.map(|leaves| Out::new(py, leaves, batch_size)).transpose()?;
+        let mut options = BatchOptions::new(batch_size).num_workers(num_workers);
+        let limit = self.limit(timeout)?;
+        if limit != wait::FOREVER {
+            options = options.timeout(limit);
+        }
+        let client = self.connect(py)?;
+        if let Some(batches) = prefetch {
+            options = options.prefetch(batches);
+        }
+        if let Some(batches) = max_batches {
+            options = options.max_batches(batches);
+        }
+        let runtime = wait::runtime()?;
+        let _inside = runtime.enter();
+        let sampler = client.batches(table, options).or_raise(py)?;
+        Ok(BatchIterator::new(client, sampler, pad, limit != wait::FOREVER).into_out(out))
+    }
+}
+
+fn positive(value: i64) -> Option<usize> {
+    usize::try_from(value).ok().filter(|&value| value > 0)
+}

@@ -1,0 +1,75 @@
+//! The servers in this process, for clients that can skip the network.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use crate::interpreter::lock::Brief;
+use relive_engine::Engine;
+
+/// Identifies a server in this process: its port, or a number above all ports if it has none.
+pub(crate) type Place = u32;
+
+/// What this process knows about a place.
+pub(crate) enum Local {
+    /// A server in this process is running there.
+    Serves(Engine),
+    /// A server was there and has stopped.
+    Stopped,
+    /// None was ever there; another process may have one.
+    Unknown,
+}
+
+/// The server at a place, in the process that put it there: after a fork, it is the parent's.
+struct Entry {
+    process: u32,
+    /// `None` once the server has stopped.
+    engine: Option<Engine>,
+}
+
+static SERVERS: Brief<Option<HashMap<Place, Entry>>> = Brief::new(None);
+
+/// The place of the next server without a port.
+static NEXT_PLACE: AtomicU32 = AtomicU32::new(1 << 16);
+
+/// A place that no server had before.
+pub(crate) fn new_place() -> Place {
+    NEXT_PLACE.fetch_add(1, Ordering::Relaxed)
+}
+
+/// The state of `place`.
+pub(crate) fn at(place: Place) -> Local {
+    SERVERS.with(|servers| {
+        let entry = servers.as_ref().and_then(|servers| servers.get(&place));
+        match entry.filter(|entry| entry.process == std::process::id()) {
+            Some(Entry { engine: Some(engine), .. }) => Local::Serves(engine.clone()),
+            Some(Entry { engine: None, .. }) => Local::Stopped,
+            None if place > u32::from(u16::MAX) => Local::Stopped,
+            None => Local::Unknown,
+        }
+    })
+}
+
+/// Registers a server.
+pub(crate) fn put(place: Place, engine: Engine) {
+    let entry = Entry { process: std::process::id(), engine: Some(engine) };
+    let before = SERVERS.with(|servers| servers.get_or_insert_default().insert(place, entry));
+    drop(before);
+}
+
+/// Records that the server of `engine` has stopped, unless another has its place now. The entry stays, and is small.
+pub(crate) fn stop(place: Place, engine: &Engine) {
+    let gone = SERVERS.with(|servers| {
+        let entry = servers.as_mut().and_then(|servers| servers.get_mut(&place));
+        entry.and_then(|entry| match &entry.engine {
+            Some(mine) if is_same(mine, engine) && entry.process == std::process::id() => entry.engine.take(),
+            _ => None,
+        })
+    });
+    // This may drop the tables, which takes a while.
+    drop(gone);
+}
+
+/// Whether both are the same engine.
+pub(crate) fn is_same(one: &Engine, other: &Engine) -> bool {
+    std::sync::Arc::ptr_eq(one.ledger(), other.ledger())
+}

@@ -1,0 +1,179 @@
+//! Passes events of the Rust crates to Python's `logging`.
+//!
+//! Events come from any thread, and some threads hold locks, so they must not wait for the interpreter. They enter a
+//! queue instead, and a thread of its own hands them to the logger `relive`.
+
+use std::fmt::{self, Write};
+use std::sync::LazyLock;
+use std::sync::mpsc::{Receiver, Sender, SyncSender, TrySendError, channel, sync_channel};
+use std::time::Duration;
+
+use pyo3::prelude::*;
+use relive_rl::watching::LogLines;
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Level, Metadata, Subscriber};
+
+use super::finalization;
+use super::lock::Brief;
+
+/// Maximum number of queued records; further ones are dropped, since no one could read them anyway.
+const MAX_WAITING: usize = 1_000;
+
+/// How long the end of the process waits for the last records.
+const LAST_WORDS: Duration = Duration::from_millis(200);
+
+/// Names of the crates whose events are passed on.
+const TARGET_PREFIX: &str = "relive";
+
+enum Message {
+    Record {
+        level: u8,
+        target: String,
+        text: String,
+    },
+    /// All earlier records were delivered.
+    Flush(Sender<()>),
+}
+
+/// The queue and its process: the thread that empties it does not survive a fork.
+static QUEUE: Brief<Option<(u32, SyncSender<Message>)>> = Brief::new(None);
+
+/// The latest noteworthy events, for programs that observe a run of this process from outside.
+static LINES: LazyLock<LogLines> = LazyLock::new(LogLines::new);
+
+/// The log of this process.
+pub(crate) fn lines() -> LogLines {
+    LINES.clone()
+}
+
+/// Passes events on from now on, unless the process already has a subscriber.
+#[pyfunction]
+pub(crate) fn install_logging() {
+    // A Rust program that embeds Python may have one, which is kept.
+    let _ = tracing::subscriber::set_global_default(ToPython);
+}
+
+/// Waits briefly until all earlier records are delivered.
+#[pyfunction]
+pub(crate) fn flush_logs(py: Python<'_>) {
+    let queue = QUEUE.get().filter(|(process, _)| *process == std::process::id()).map(|(_, queue)| queue);
+    if let Some(queue) = queue {
+        let (done, delivered) = channel();
+        if queue.try_send(Message::Flush(done)).is_ok() {
+            // A timeout means that no one reads the records; nothing is left to do.
+            let _ = py.detach(move || delivered.recv_timeout(LAST_WORDS));
+        }
+    }
+}
+
+fn send(message: Message) {
+    let process = std::process::id();
+    QUEUE.with(|queue| send_to(queue, process, message));
+}
+
+fn send_to(queue: &mut Option<(u32, SyncSender<Message>)>, process: u32, message: Message) {
+    if queue.as_ref().is_none_or(|(owner, _)| *owner != process) {
+        let (sender, receiver) = sync_channel(MAX_WAITING);
+        let started =
+            std::thread::Builder::new().name("relive-log".to_owned()).spawn(move || deliver(&receiver));
+        if started.is_err() {
+            return;
+        }
+        *queue = Some((process, sender));
+    }
+    if let Some((_, sender)) = queue {
+        match sender.try_send(message) {
+            Ok(()) | Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => {}
+        }
+    }
+}
+
+fn deliver(messages: &Receiver<Message>) {
+    finalization::stay_when_ended();
+    while let Ok(message) = messages.recv() {
+        match message {
+            Message::Flush(done) => drop(done.send(())),
+            Message::Record { level, target, text } => {
+                // `None`: the interpreter is being finalized.
+                let Some(()) = Python::try_attach(|py| {
+                    if let Err(error) = log(py, level, &target, &text) {
+                        error.write_unraisable(py, None);
+                    }
+                }) else {
+                    return;
+                };
+            }
+        }
+    }
+}
+
+fn log(py: Python<'_>, level: u8, target: &str, text: &str) -> PyResult<()> {
+    let logger = py.import("logging")?.call_method1("getLogger", (target.replace("::", "."),))?;
+    logger.call_method1("log", (level, "%s", text))?;
+    Ok(())
+}
+
+/// Python's number of a level.
+fn python_level(level: Level) -> u8 {
+    match level {
+        Level::ERROR => 40,
+        Level::WARN => 30,
+        Level::INFO => 20,
+        Level::DEBUG | Level::TRACE => 10,
+    }
+}
+
+/// The subscriber. It ignores spans, which the crates do not use.
+struct ToPython;
+
+impl Subscriber for ToPython {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        *metadata.level() <= Level::DEBUG && metadata.target().starts_with(TARGET_PREFIX)
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn event(&self, event: &Event<'_>) {
+        let mut text = Text::default();
+        event.record(&mut text);
+        let target = event.metadata().target();
+        // The one logger that users look for; the crate is a child of it.
+        let target = match target {
+            target if target.split("::").next() == Some("relive") => "relive".to_owned(),
+            crate_path => format!("relive.{}", crate_path.trim_start_matches("relive_")),
+        };
+        let (level, text) = (*event.metadata().level(), format!("{}{}", text.message, text.fields));
+        if level <= Level::INFO {
+            LINES.push(&format!("{level} {target}: {text}"));
+        }
+        send(Message::Record { level: python_level(level), target, text });
+    }
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {}
+}
+
+/// An event as text: the message, followed by the fields as `name=value`.
+#[derive(Default)]
+struct Text {
+    message: String,
+    fields: String,
+}
+
+impl Visit for Text {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        // Writing to a String cannot fail.
+        let _ = match field.name() {
+            "message" => write!(self.message, "{value:?}"),
+            name => write!(self.fields, " {name}={value:?}"),
+        };
+    }
+}

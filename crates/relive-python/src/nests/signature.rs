@@ -1,0 +1,65 @@
+//! Signatures: nests of array specs in Python, nests of tensor specs in Rust.
+
+use numpy::PyArrayDescr;
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+use relive_tensor::{Signature, TensorSpec};
+
+use super::nest;
+use crate::arrays::array;
+use crate::arrays::dtypes::{self, dtype_of};
+
+/// A nest of `relive.specs.ArraySpec` as a signature; `None` and empty structures mean none.
+pub(crate) fn to_signature(object: &Bound<'_, PyAny>) -> PyResult<Option<Signature>> {
+    let signature = nest::to_nest(object, &mut |leaf| to_spec(leaf))?;
+    Ok((!signature.is_empty()).then_some(signature))
+}
+
+fn to_spec(spec: &Bound<'_, PyAny>) -> PyResult<TensorSpec> {
+    let descr = dtypes::numpy(spec.py())?.getattr("dtype")?.call1((spec.getattr("dtype")?,))?;
+    let descr = descr.cast_into::<PyArrayDescr>()?;
+    let dtype = dtype_of(&descr)?
+        .ok_or_else(|| PyValueError::new_err(format!("a signature cannot hold arrays of {descr}")))?;
+    let name: Option<String> = spec.getattr("name")?.extract()?;
+    let shape: Option<Vec<Option<u32>>> = spec.getattr("shape")?.extract()?;
+    let mut made = TensorSpec::new(name.unwrap_or_default(), dtype, shape);
+    if let (Ok(minimum), Ok(maximum)) = (spec.getattr("minimum"), spec.getattr("maximum")) {
+        let cast = |bound: Bound<'_, PyAny>| {
+            let array = dtypes::numpy(spec.py())?.call_method1("asarray", (bound, &descr))?;
+            array::to_tensor(&array)
+        };
+        made.bounds = Some((cast(minimum)?, cast(maximum)?));
+    }
+    Ok(made)
+}
+
+/// A signature as a nest of `relive.specs.ArraySpec`.
+pub(crate) fn from_signature<'py>(py: Python<'py>, signature: &Signature) -> PyResult<Bound<'py, PyAny>> {
+    let specs = py.import("relive.specs")?;
+    nest::from_nest(py, signature, &mut |spec| from_spec(py, &specs, spec))
+}
+
+fn from_spec<'py>(
+    py: Python<'py>,
+    specs: &Bound<'py, PyModule>,
+    spec: &TensorSpec,
+) -> PyResult<Bound<'py, PyAny>> {
+    let dtype = dtypes::descr_of(py, spec.dtype)?;
+    let shape = match &spec.shape {
+        Some(sizes) => PyTuple::new(py, sizes)?.into_any(),
+        None => py.None().into_bound(py),
+    };
+    let name = (!spec.name.is_empty()).then_some(spec.name.as_str());
+    match &spec.bounds {
+        None => specs.getattr("ArraySpec")?.call1((shape, dtype, name)),
+        Some((minimum, maximum)) => {
+            let (minimum, maximum) = (array::from_tensor(py, minimum)?, array::from_tensor(py, maximum)?);
+            let kwargs = pyo3::types::PyDict::new(py);
+            kwargs.set_item("minimum", minimum)?;
+            kwargs.set_item("maximum", maximum)?;
+            kwargs.set_item("name", name)?;
+            specs.getattr("BoundedArraySpec")?.call((shape, dtype), Some(&kwargs))
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! The agents of Python's calls, native ones with settings or Python ones, and settings to and from JSON.
+
+use std::sync::Arc;
+
+use pyo3::prelude::*;
+use relive_env::ReferenceScores;
+use relive_rl::Agent;
+
+use super::foreign::{ForeignAgent, Raised};
+use super::raise::raise;
+use crate::interpreter::finalization;
+
+/// The agent, and whether it is a Python agent.
+pub(super) fn agent_of(agent: &Bound<'_, PyAny>, raised: &Raised) -> PyResult<(Arc<dyn Agent>, bool)> {
+    if let Ok((name, config)) = agent.extract::<(String, String)>() {
+        let native = relive_agents::from_json(&name, &config);
+        return Ok((native.map_err(|error| raise(agent.py(), &error))?, false));
+    }
+    Ok((Arc::new(ForeignAgent::new(agent, raised.clone())?), true))
+}
+
+/// Runs `work` so that Python code, if there is any, sees one thread state throughout: otherwise, its thread-local data
+/// would be lost between calls.
+pub(super) fn within<T: Send>(is_foreign: bool, work: impl FnOnce() -> T + Send) -> T {
+    if is_foreign { finalization::attach(|py| py.detach(work)) } else { work() }
+}
+
+/// Raises ValueError for the first setting of an agent that is out of range.
+#[pyfunction]
+pub(crate) fn check_agent(py: Python<'_>, agent: &str, config: &str) -> PyResult<()> {
+    let checked = relive_agents::from_json(agent, config).and_then(|agent| agent.validate());
+    checked.map_err(|error| raise(py, &error))
+}
+
+/// An agent's settings for an environment, by its name.
+#[pyfunction]
+pub(crate) fn agent_for_environment(py: Python<'_>, agent: &str, name: &str) -> PyResult<String> {
+    relive_agents::preset(agent, name).map_err(|error| raise(py, &error))
+}
+
+/// All settings of an agent, as a JSON object: the given ones, and the defaults of the others.
+#[pyfunction]
+pub(crate) fn agent_settings(py: Python<'_>, agent: &str, config: &str) -> PyResult<String> {
+    let made = relive_agents::from_json(agent, config).and_then(|agent| agent.validate().map(|()| agent));
+    let made = made.map_err(|error| raise(py, &error))?;
+    let fields = made.settings().into_iter().map(|(name, value)| format!("\"{name}\": {value}"));
+    Ok(format!("{{{}}}", fields.collect::<Vec<_>>().join(", ")))
+}
+
+/// The returns of a random policy and an expert in a native environment, if they are known.
+#[pyfunction]
+pub(crate) fn reference_scores(name: &str) -> Option<(f64, f64)> {
+    ReferenceScores::of(name).map(|scores| (scores.random(), scores.expert()))
+}

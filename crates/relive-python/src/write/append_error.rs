@@ -1,0 +1,60 @@
+//! The exceptions for steps that do not fit their writer.
+
+use pyo3::prelude::*;
+use relive_client::{AppendFault, AppendMismatch, Error};
+
+use super::layout::{Leaves, Path};
+use crate::error::{raise, raise_kind};
+
+/// The exception for a refused step. It shows the column's path as in Python, the value that cannot be set twice, and
+/// names of types and shapes as in numpy or dm-reverb.
+pub(crate) fn raise_append(
+    py: Python<'_>,
+    error: &Error,
+    paths: &[Path],
+    leaves: &Leaves<'_>,
+    as_reverb: bool,
+) -> PyErr {
+    let source = std::error::Error::source(error);
+    let Some(mismatch) = source.and_then(|source| source.downcast_ref::<AppendMismatch>()) else {
+        return raise(py, error);
+    };
+    let path =
+        paths.get(mismatch.column).map_or_else(|| "?".to_owned(), |path| path.parts.bind(py).to_string());
+    let value = leaves.iter().find(|(column, _)| *column == mismatch.column);
+    let value = match (&mismatch.fault, value) {
+        (AppendFault::SetTwice, Some((_, value))) => format!("; the value given now is {value}"),
+        _ => String::new(),
+    };
+    let fault = if as_reverb { mismatch.fault.to_string() } else { fault_of(&mismatch.fault) };
+    let text = format!("append: column {} (path={path}) {fault}{value}", mismatch.column);
+    raise_kind(py, error.kind(), text)
+}
+
+/// As [`raise_append`], for writers that identify columns by number only.
+pub(crate) fn raise_numbered(py: Python<'_>, error: &Error, as_reverb: bool) -> PyErr {
+    let source = std::error::Error::source(error);
+    match source.and_then(|source| source.downcast_ref::<AppendMismatch>()) {
+        Some(AppendMismatch { column, path, fault, .. }) if !as_reverb => {
+            let text = format!("column {column} (path {path:?}) {}", fault_of(fault));
+            raise_kind(py, error.kind(), text)
+        }
+        _ => raise(py, error),
+    }
+}
+
+/// Describes the fault of a value in numpy's terms.
+fn fault_of(fault: &AppendFault) -> String {
+    let told = |what: &str, got: &dyn std::fmt::Display, expected: &dyn std::fmt::Display| {
+        format!(
+            "got {what} {got}, but expected {expected} as in its first value; every step of a column must look alike"
+        )
+    };
+    match fault {
+        AppendFault::DType { got, expected } => told("dtype", &got.numpy_name(), &expected.numpy_name()),
+        AppendFault::Shape { got, expected } => {
+            told("shape", &got.display_numpy(), &expected.display_numpy())
+        }
+        other => other.to_string(),
+    }
+}
