@@ -19,7 +19,7 @@ pub(crate) enum FormatChoice {
     /// Relive's own: chunks are written once and shared by successive checkpoints
     #[default]
     Relive,
-    /// dm-reverb's: each checkpoint is a folder with everything in it
+    /// dm-reverb's: each checkpoint is a folder that contains everything
     Reverb,
 }
 
@@ -36,9 +36,9 @@ impl From<FormatChoice> for Format {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum ConfigFrom {
-    /// Those of the configuration
+    /// The configuration
     Code,
-    /// Those of the checkpoint
+    /// The checkpoint
     #[default]
     Checkpoint,
 }
@@ -56,37 +56,35 @@ impl From<ConfigFrom> for Rules {
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Checkpoints")]
 pub(crate) struct Checkpoints {
-    /// Folder or bucket (s3://…, gs://…, az://…) of checkpoints: the newest one is loaded at the start, and new ones
-    /// are written there: when a client asks, every so often, and at the end [default: the configuration's, else
-    /// none]
+    /// Folder or bucket (s3://…, gs://…, az://…) for checkpoints: the server loads the newest one at startup, and
+    /// writes new ones on request, periodically, and at shutdown [default: the configuration's, else none]
     #[arg(long, value_name = "DIR|URL")]
     checkpoint_dir: Option<String>,
-    /// Write a checkpoint every so often, as in 90s, 10m or 1h, at least 1s apart [default: the configuration's, else
-    /// never]
+    /// Interval between checkpoints, as in 90s, 10m or 1h; at least 1s [default: the configuration's, else never]
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     checkpoint_every: Option<Duration>,
-    /// How many checkpoints to keep: older ones are removed once a newer one is whole [default: the configuration's,
+    /// How many checkpoints to keep: older ones are removed when a newer one is complete [default: the configuration's,
     /// else 3]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     checkpoint_keep: Option<u32>,
-    /// Format of the checkpoints that are written; either is loaded [default: the configuration's, else relive]
+    /// Format to write; both formats can be loaded [default: the configuration's, else relive]
     #[arg(long, value_enum, value_name = "FORMAT")]
     checkpoint_format: Option<FormatChoice>,
-    /// Whose rules count where the configuration and the checkpoint that is loaded differ [default: the
+    /// Where restored tables get their rules from if the checkpoint and the configuration differ [default: the
     /// configuration's, else checkpoint]
     #[arg(long, value_enum, value_name = "WHOSE")]
     config_from: Option<ConfigFrom>,
-    /// Take tables that clients have added to an earlier server: those that the checkpoint has and the configuration
-    /// has not, with the rules that they have there
+    /// Also restore tables that the checkpoint has but the configuration does not, because clients added them, with
+    /// their rules from the checkpoint
     #[arg(long)]
     checkpoint_tables: bool,
-    /// Write no checkpoint when the server ends
+    /// Write no checkpoint when the server stops
     #[arg(long)]
     no_checkpoint_at_shutdown: bool,
-    /// Load this checkpoint at the start, instead of the newest one of --checkpoint-dir
+    /// Load this checkpoint at startup instead of the newest one in --checkpoint-dir
     #[arg(long, value_name = "PATH|URL")]
     checkpoint: Option<String>,
-    /// Load what is whole of a damaged checkpoint, and log what is not
+    /// Load the intact part of a damaged checkpoint, and log the rest
     #[arg(long)]
     salvage: bool,
 }

@@ -13,10 +13,10 @@ const VARIABLE: &str = "RUST_LOG";
 /// What a line of the log is.
 #[derive(Debug, Clone, Copy, Default, ValueEnum)]
 pub(crate) enum LogFormat {
-    /// Text for people
+    /// Lines for people
     #[default]
     Text,
-    /// A JSON object
+    /// One JSON object per line
     Json,
 }
 

@@ -21,7 +21,7 @@ const PORT_MISSING: &str = "the port is missing";
 /// Where the server is.
 #[derive(Debug, Args)]
 pub(crate) struct Target {
-    /// Address of the server, host:port; of many servers host1:port,host2:port or dns:///name:port
+    /// Address of the server, host:port; for many servers, host1:port,host2:port or dns:///name:port
     #[arg(value_name = "ADDR")]
     pub(crate) address: String,
     /// How long to wait for each answer

@@ -15,10 +15,10 @@ const TOKEN_BYTES: usize = 32;
 /// Options of `relive token`.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// Whose token it is; errors and logs name it
+    /// Name of the token's owner, shown in errors and logs
     #[arg(value_name = "NAME")]
     name: String,
-    /// What its holder may do: read (sample, look), write (insert, set priorities, too) or admin (everything)
+    /// What the token permits: read (sample and inspect), write (also insert and set priorities) or admin (everything)
     #[arg(value_name = "ROLE", value_parser = role)]
     role: Role,
 }

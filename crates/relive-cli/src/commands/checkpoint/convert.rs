@@ -17,16 +17,16 @@ use crate::units::{bytes, count, counted, time};
 /// Options of `relive checkpoint convert`.
 #[derive(Debug, Args)]
 pub(super) struct Options {
-    /// Path or URL of a checkpoint; of a folder or bucket, its newest is taken
+    /// Path or URL of a checkpoint; for a folder or bucket, its newest one
     #[arg(value_name = "FROM")]
     from: String,
-    /// Folder or URL for the new checkpoint; there must be none in it
+    /// Folder or URL for the new checkpoint; it must not have checkpoints yet
     #[arg(value_name = "TO")]
     to: String,
     /// Format of the new checkpoint
     #[arg(long, value_enum, value_name = "FORMAT")]
     format: FormatChoice,
-    /// Convert what is whole of a damaged checkpoint
+    /// Convert the intact part of a damaged checkpoint
     #[arg(long)]
     salvage: bool,
     /// Print JSON

@@ -18,10 +18,10 @@ use crate::units::parse_seconds;
 pub(crate) struct Options {
     #[command(flatten)]
     target: Target,
-    /// Print JSON; with --watch, one line for each look
+    /// Print JSON; with --watch, one line for each update
     #[arg(long)]
     json: bool,
-    /// Look again and again, every so many seconds [default: 2], until interrupted
+    /// Repeat at this interval in seconds [default: 2] until interrupted
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "2", value_parser = parse_seconds)]
     watch: Option<Duration>,
 }

@@ -15,8 +15,8 @@ use crate::units::parse_seconds;
 /// Which job.
 #[derive(Debug, Args)]
 pub(super) struct Which {
-    /// Name of a job, as `relive job ls` lists it, or address of the server with a run's tables, host:port [default:
-    /// the only job of this machine]
+    /// Name of a job, as `relive job ls` lists it, or the address of the server with a run's tables, host:port
+    /// [default: the only job on this machine]
     #[arg(value_name = "JOB")]
     job: Option<String>,
     #[command(flatten)]

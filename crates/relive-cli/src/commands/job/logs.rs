@@ -19,13 +19,13 @@ const LOOK_EVERY: Duration = Duration::from_millis(250);
 pub(super) struct Options {
     #[command(flatten)]
     which: Which,
-    /// Prints what comes, until the job is over
+    /// Keep printing new lines until the job is over
     #[arg(long, short)]
     follow: bool,
-    /// Prints lines of this node or machine only
+    /// Print only the lines of this node or machine
     #[arg(long, value_name = "NAME")]
     node: Option<String>,
-    /// Prints JSON, one object for each line
+    /// Print JSON, one object per line
     #[arg(long)]
     json: bool,
 }

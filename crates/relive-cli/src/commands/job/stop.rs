@@ -22,10 +22,10 @@ const KILLED_WITHIN: Duration = Duration::from_secs(10);
 pub(super) struct Options {
     #[command(flatten)]
     which: Which,
-    /// How long the run may take to end in order
+    /// How long to wait for the run to end
     #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = parse_seconds)]
     within: Duration,
-    /// Kills the process that learns, on this machine; what came after the last checkpoint is lost
+    /// Kill the learner process of a job on this machine; everything after the last checkpoint is lost
     #[arg(long, conflicts_with = "within")]
     now: bool,
 }

@@ -20,13 +20,13 @@ const MAX_WORKERS: usize = 40;
 pub(super) struct Options {
     #[command(flatten)]
     which: Which,
-    /// Time between two looks
+    /// Time between two updates
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = parse_seconds)]
     interval: Duration,
-    /// Looks once
+    /// Show the job once, and exit
     #[arg(long)]
     once: bool,
-    /// Prints JSON, one line for each look
+    /// Print JSON, one line for each update
     #[arg(long)]
     json: bool,
 }

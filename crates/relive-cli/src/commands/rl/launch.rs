@@ -27,27 +27,27 @@ pub(crate) struct Options {
     /// What starts the processes
     #[arg(value_enum, value_name = "ENGINE")]
     engine: Engine,
-    /// Workers, each a process
+    /// Workers, each in its own process
     #[arg(long, value_name = "K", default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=64))]
     actors: u8,
-    /// What the job is called: lowercase letters, digits and dashes; its files are named after it
+    /// Name of the job and of its files: lowercase letters, digits and dashes
     #[arg(long, value_name = "NAME", default_value = "run")]
     name: String,
-    /// Where its files are written
+    /// Folder for the files
     #[arg(long, value_name = "DIR", default_value = ".")]
     out: PathBuf,
-    /// Address of the machine that learns, by which workers reach it; for `manual`, where nobody else knows it
+    /// Address of the learner's machine, at which workers reach it; required for `manual`
     #[arg(long, value_name = "HOST", required_if_eq("engine", "manual"))]
     host: Option<String>,
     /// Port of the run's tables on that machine
     #[arg(long, value_name = "PORT", default_value_t = 7000, value_parser = clap::value_parser!(u16).range(1..))]
     port: u16,
-    /// Container image with the program relive; for `kubernetes`
+    /// Container image with the program relive; required for `kubernetes`
     #[arg(long, value_name = "IMAGE", required_if_eq("engine", "kubernetes"))]
     image: Option<String>,
     #[command(flatten)]
     needs: Needs,
-    /// The agent and the options of `relive rl train`, but for those that say where its workers are
+    /// The agent and the options of `relive rl train`, except those that place its workers
     #[arg(last = true, required = true, value_name = "TRAIN")]
     train: Vec<OsString>,
 }
@@ -62,13 +62,13 @@ struct TrainLine {
 /// What the processes need.
 #[derive(Debug, Args)]
 struct Needs {
-    /// Processors of the process that learns
+    /// Processors of the learner process
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     learner_cpus: u32,
     /// Processors of each worker
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     actor_cpus: u32,
-    /// Memory of each process, such as 4GiB [default: what the engine gives]
+    /// Memory of each process, such as 4GiB [default: the engine's]
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     memory: Option<u64>,
 }
@@ -76,7 +76,7 @@ struct Needs {
 /// What starts processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Engine {
-    /// You, in a terminal of each machine
+    /// You, in a terminal on each machine
     Manual,
     /// Slurm, from a script
     Slurm,

@@ -25,13 +25,13 @@ use crate::units::parse_seconds;
 /// Where the workers of a run are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum On {
-    /// One thread acts and learns in turn: the same seed gives the same run
+    /// One thread alternates between acting and learning: the same seed gives the same run
     Serial,
-    /// Each worker is a thread beside the one that learns
+    /// Each worker is a thread beside the learner thread
     Threads,
     /// Each worker is a process, around the server of the run's tables
     Processes,
-    /// The same, as actors of Ray: on the cluster that RAY_ADDRESS names, or on this machine
+    /// The same, but workers are Ray actors, on the cluster that RAY_ADDRESS names or on this machine
     Ray,
 }
 
@@ -41,21 +41,21 @@ pub(super) struct Executor {
     /// Where the workers are [default: threads if there are --actors, otherwise serial]
     #[arg(long, value_enum)]
     on: Option<On>,
-    /// Workers that act beside the thread that learns; 0: that thread acts, too, in turn [default: 0, and 2 on
-    /// threads and processes]
+    /// Workers that act beside the learner thread; with 0, that thread alternates between acting and learning [default:
+    /// 0; 2 on threads, processes and ray]
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u8).range(0..=64))]
     actors: Option<u8>,
-    /// Learners side by side, each a process of this machine, which share one set of weights [default: 1]
+    /// Learners that share one set of weights, each a process on this machine [default: 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_LEARNERS)), allow_negative_numbers = true)]
     learners: Option<u32>,
-    /// Serves the run's tables at this IP address, or localhost, and port, where workers may join [default: a free
-    /// port of this machine]; on processes
+    /// On processes and ray: serve the run's tables at this IP address, or localhost, and port, where workers can join
+    /// [default: a free port of this machine]
     #[arg(long, value_name = "ADDR", value_parser = config::parse_socket, conflicts_with = "server")]
     listen: Option<SocketAddr>,
-    /// Keeps the run's tables on a server that is there already, host:port; on processes
+    /// On processes and ray: keep the run's tables on an existing server, host:port
     #[arg(long, value_name = "ADDR")]
     server: Option<String>,
-    /// Starts no workers: they join by `relive rl node` or `relive rl worker`; on processes
+    /// On processes: start no workers; they join with `relive rl node` or `relive rl worker`
     #[arg(long)]
     no_spawn: bool,
     #[command(flatten)]
@@ -65,7 +65,7 @@ pub(super) struct Executor {
 /// How a server is reached.
 #[derive(Debug, Clone, Args)]
 pub(super) struct Reach {
-    /// How long to wait for a server that is not there yet
+    /// How long to wait for a server that is not running yet
     #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = parse_seconds)]
     timeout: Duration,
     #[command(flatten)]

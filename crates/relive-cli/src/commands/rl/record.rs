@@ -21,21 +21,21 @@ pub(crate) struct Options {
     #[arg(long, value_name = "NAME")]
     env: String,
     /// The policy that acts: `random`, `demonstrator` for the environment's own, or the file of a trained policy;
-    /// several policies play an episode each, in turn
+    /// repeatable: several policies take turns, one episode each
     #[arg(long, value_name = "WHO", default_value = "random")]
     policy: Vec<String>,
-    /// Episodes
+    /// Number of episodes
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..))]
     episodes: u64,
-    /// Noise on the actions of trained policies and of the demonstrator, so that the recording shows what other
-    /// actions are worth, too: its standard deviation as a share of an action's range; where actions are discrete,
-    /// how likely a random one is
+    /// Noise on the actions of trained policies and of the demonstrator, so that the recording also shows the value of
+    /// other actions: its standard deviation as a share of an action's range or, for discrete actions, the probability
+    /// of a random one
     #[arg(long, value_name = "SHARE", default_value_t = 0.0, allow_negative_numbers = true)]
     noise: f64,
-    /// Everything random follows from it
+    /// Seed of all randomness
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// The folder, which must not have a recording yet
+    /// Folder for the recording; it must be new or empty
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
 }

@@ -21,11 +21,11 @@ const LINE_EVERY: Duration = Duration::from_secs(5);
 pub(super) enum LogFormat {
     /// actor.csv, evaluator.csv, learner.csv
     Csv,
-    /// The same as lines of JSON, which `relive rl plot` reads
+    /// The same as JSON lines, which `relive rl plot` reads
     Jsonl,
-    /// A file of events for TensorBoard
+    /// An event file for TensorBoard
     Tensorboard,
-    /// A line on stderr now and then
+    /// Occasional lines on stderr
     Terminal,
 }
 

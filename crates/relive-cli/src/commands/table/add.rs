@@ -16,10 +16,10 @@ use crate::units::count;
 pub(crate) struct Options {
     #[command(flatten)]
     target: Target,
-    /// Only these tables of the configuration
+    /// Add only these tables of the configuration
     #[arg(value_name = "TABLE")]
     tables: Vec<String>,
-    /// Configuration with the new tables, as for `relive serve`; what else it says is not looked at
+    /// Configuration with the new tables, as for `relive serve`; its other keys are ignored
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
 }

@@ -20,7 +20,7 @@ use crate::units::parse_seconds;
 pub(crate) struct Options {
     #[command(flatten)]
     target: Target,
-    /// Time between two looks
+    /// Time between two updates
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = parse_seconds)]
     interval: Duration,
 }

@@ -27,9 +27,9 @@ pub(super) enum Axis {
 /// Whose episodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum Who {
-    /// Those that are learned from
+    /// Those that the agent learns from
     Actor,
-    /// Those that show what was learned
+    /// Those of evaluations
     Evaluator,
 }
 
