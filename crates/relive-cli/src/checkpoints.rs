@@ -141,7 +141,7 @@ impl Checkpoints {
         let given = [("--checkpoint-every", self.checkpoint_every), ("checkpoint_every", keys.every)];
         match given.into_iter().find_map(|(name, every)| Some((name, every?))) {
             Some((name, every)) if every < MIN_CHECKPOINT_INTERVAL => Err(Failure::usage(format!(
-                "{name} is {every:?}, at least {MIN_CHECKPOINT_INTERVAL:?} is possible"
+                "{name} must be at least {MIN_CHECKPOINT_INTERVAL:?}, got {every:?}"
             ))),
             _ => Ok(()),
         }
@@ -165,7 +165,7 @@ impl Checkpoints {
         ];
         match idle.into_iter().find(|(_, is_set)| *is_set) {
             Some((name, _)) => Err(Failure::usage(format!(
-                "{name} says what to do with checkpoints, and there is no folder of them; give --checkpoint-dir"
+                "{name} requires a folder for checkpoints; give --checkpoint-dir"
             ))),
             None => Ok(()),
         }

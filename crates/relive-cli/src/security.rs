@@ -89,10 +89,10 @@ impl ServerSecurity {
         };
         let has_one = both.tls_cert.is_some() || both.tls_key.is_some() || both.tls_client_ca.is_some();
         if has_one && (both.tls_cert.is_none() || both.tls_key.is_none()) {
-            return Err(Failure::usage("TLS needs both --tls-cert and --tls-key (tls_cert and tls_key)"));
+            return Err(Failure::usage("TLS requires both --tls-cert and --tls-key (tls_cert and tls_key)"));
         }
         if both.plaintext_role.is_some() && both.plaintext.is_none() {
-            return Err(Failure::usage("--plaintext-role needs --plaintext (plaintext_role, plaintext)"));
+            return Err(Failure::usage("--plaintext-role requires --plaintext (plaintext_role, plaintext)"));
         }
         Ok(both)
     }
@@ -128,10 +128,10 @@ impl ServerSecurity {
     pub(crate) fn warn(&self, address: SocketAddr) {
         let is_open = self.token_file.is_none() && self.tls_client_ca.is_none();
         if is_open && !address.ip().is_loopback() {
-            tracing::warn!(%address, "open to other machines; there is no access control");
+            tracing::warn!(%address, "open to other machines without access control");
         }
         if self.token_file.is_some() && self.tls_cert.is_none() && !address.ip().is_loopback() {
-            tracing::warn!(%address, "tokens without TLS can be read on the way");
+            tracing::warn!(%address, "without TLS, others on the network can read the tokens");
         }
     }
 }

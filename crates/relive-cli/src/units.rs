@@ -23,7 +23,7 @@ const TIME_UNITS: [(&str, f64); 5] =
 
 /// Reads a time with its unit, such as `90s`, `10m`, `1.5h` or `1h30m`.
 pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
-    let bad = || format!("{text:?} is no time above 0 and of at most 7d; write 90s, 10m or 1h");
+    let bad = || format!("{text:?} is not a time above 0 and at most 7d; write 90s, 10m or 1h");
     let (mut millis, mut rest) = (0.0, text.trim());
     while !rest.is_empty() {
         let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.').ok_or_else(bad)?;
@@ -71,7 +71,7 @@ pub(crate) fn parse_bytes(text: &str) -> Result<u64, String> {
         (0.0..=MAX_BYTES).contains(&bytes).then(|| bytes.round() as u64)
     });
     bytes.filter(|bytes| is_number && *bytes >= 1 && *bytes as f64 <= MAX_BYTES).ok_or_else(|| {
-        format!("{text:?} is no number of bytes from 1 to 1 EiB; write 2000000000, 2GB or 1.5GiB")
+        format!("{text:?} is not a number of bytes from 1 to 1 EiB; write 2000000000, 2GB or 1.5GiB")
     })
 }
 

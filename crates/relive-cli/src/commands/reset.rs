@@ -50,9 +50,9 @@ fn outcome(table: &str, waiting: &Waiting) -> String {
     let inserts = counted(waiting.known, "waiting insert");
     match waiting {
         Waiting { known: 0, .. } => format!("table {table} was reset"),
-        Waiting { may_be_more: true, .. } => format!("table {table} was reset; at least {inserts} go on"),
-        Waiting { known: 1, .. } => format!("table {table} was reset; {inserts} goes on"),
-        Waiting { .. } => format!("table {table} was reset; {inserts} go on"),
+        Waiting { may_be_more: true, .. } => format!("table {table} was reset; at least {inserts} remain"),
+        Waiting { known: 1, .. } => format!("table {table} was reset; {inserts} remains"),
+        Waiting { .. } => format!("table {table} was reset; {inserts} remain"),
     }
 }
 

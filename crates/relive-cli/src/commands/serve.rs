@@ -92,7 +92,7 @@ pub(crate) async fn run(options: Options) -> Result {
 
 fn catch() -> Result<Signals> {
     Signals::catch().map_err(|error| {
-        Failure::new(Kind::Runtime, anyhow::Error::new(error).context("cannot catch signals"))
+        Failure::new(Kind::Runtime, anyhow::Error::new(error).context("cannot install signal handlers"))
     })
 }
 
@@ -134,8 +134,8 @@ fn warn_of_standstill(table: &TableConfig) {
     let begin = limiter.samples_per_insert * limiter.min_size_to_sample as f64;
     tracing::warn!(
         table = table.name,
-        "inserts and samples may end up waiting for each other: max_diff {} is below {}, which is \
-         samples_per_insert {} times min_size {}; raise max_diff or lower min_size",
+        "inserts and samples may deadlock: max_diff {} is below {}, which is samples_per_insert {} times \
+         min_size {}; raise max_diff or lower min_size",
         number(limiter.max_diff),
         number(begin),
         number(limiter.samples_per_insert),

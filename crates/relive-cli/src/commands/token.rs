@@ -27,7 +27,7 @@ pub(crate) struct Options {
 pub(crate) fn run(options: &Options) -> Result {
     let token = random()?;
     let line = token_line(&options.name, options.role, &token);
-    let line = line.map_err(|error| Failure::usage(format!("the name {:?}: {error}", options.name)))?;
+    let line = line.map_err(|error| Failure::usage(format!("invalid name {:?}: {error}", options.name)))?;
     output::line(&format!("token: {token}"))?;
     output::line(&format!("line:  {line}"))?;
     Ok(())

@@ -32,7 +32,7 @@ struct Document<'a> {
 /// Removes them and lists them.
 pub(super) fn run(options: &Options) -> Result {
     let keep = usize::try_from(options.keep).unwrap_or(usize::MAX);
-    let root = root_of(&options.location, "prune is about")?;
+    let root = root_of(&options.location, "prune works on")?;
     let pruned = relive_checkpoint::prune(&root, keep)?;
     if options.json {
         let (location, removed) = (options.location.as_str(), pruned.checkpoints.as_slice());

@@ -56,7 +56,7 @@ fn expect_all(client: &Client) -> Result {
     let away: Vec<&ServerState> = servers.iter().filter(is_away).collect();
     let Some(first) = away.first() else { return Ok(()) };
     let text = format!(
-        "{} of {} servers do not answer, and what is told is without them: {}: {}; check that they run",
+        "{} of {} servers do not answer, and the output excludes them: {}: {}; check that they are running",
         away.len(),
         servers.len(),
         first.address,

@@ -61,7 +61,7 @@ fn server(address: &str, server: &Server) -> Vec<String> {
             lines
         }
         Server::Reverb => {
-            vec![format!("dm-reverb at {address}; it does not tell bytes and waiters")]
+            vec![format!("dm-reverb at {address}; it does not report bytes and waiters")]
         }
     }
 }
@@ -139,7 +139,7 @@ fn limiter(table: &Table) -> String {
     }
     let least = u64::try_from(limiter.min_size_to_sample).unwrap_or(0);
     parts.push(match beyond_minimum(table) {
-        Err(missing) => format!("{} missing until samples may begin", counted(missing, "item")),
+        Err(missing) => format!("{} missing until sampling can start", counted(missing, "item")),
         Ok(_) if is_bound => format!("samples from {} on", counted(least, "item")),
         Ok(over) => format!("{} over the minimum of {}", counted(over, "item"), count(least)),
     });
@@ -172,7 +172,7 @@ fn cursor(cursor: f64, min: Option<f64>, max: Option<f64>) -> String {
 pub(in crate::commands) fn waiters(listed: &[Waiter], not_listed: u64) -> Vec<String> {
     let all = u64::try_from(listed.len()).unwrap_or(u64::MAX).saturating_add(not_listed);
     if all == 0 {
-        return vec!["  nobody waits".to_owned()];
+        return vec!["  no calls are waiting".to_owned()];
     }
     let mut lines = vec![format!("  waiting: {}", count(all))];
     let groups = listed.chunk_by(are_alike);

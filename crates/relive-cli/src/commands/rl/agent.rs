@@ -94,7 +94,7 @@ impl SettingOptions {
             let changed = setting(key, value);
             // Agents are created from JSON, which has neither NaN nor infinity: such a value would count as not set.
             if changed.values().any(|value| value.as_float().is_some_and(|value| !value.is_finite())) {
-                return Err(Failure::usage(format!("{whose}: it must be a finite number")));
+                return Err(Failure::usage(format!("{whose}: the value must be a finite number")));
             }
             changes.push((whose, changed));
         }
@@ -145,7 +145,7 @@ fn merge(all: &mut toml::Table, given: toml::Table) {
 fn key_and_value(text: &str) -> std::result::Result<(String, String), String> {
     match text.split_once('=') {
         Some((key, value)) if !key.trim().is_empty() => Ok((key.trim().to_owned(), value.trim().to_owned())),
-        _ => Err("it must be KEY=VALUE, as in learning_rate=0.001".to_owned()),
+        _ => Err("must be KEY=VALUE, as in learning_rate=0.001".to_owned()),
     }
 }
 

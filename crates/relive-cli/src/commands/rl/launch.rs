@@ -100,13 +100,13 @@ impl Options {
     fn expect_train(&self) -> Result {
         let line = std::iter::once(OsString::from("relive rl train")).chain(self.train.iter().cloned());
         let parsed = TrainLine::try_parse_from(line).map_err(|error| {
-            Failure::usage(format!("behind --: {}; see `relive rl train --help`", what_is_wrong(&error)))
+            Failure::usage(format!("after --: {}; see `relive rl train --help`", what_is_wrong(&error)))
         })?;
         if !parsed.train.leaves_executor_open() {
             return Err(Failure::usage(
-                "behind -- are the agent and options of `relive rl train`, but none of --on, --actors, --listen, --server, \
-                 --learners and --no-spawn, and none for tokens and TLS: `relive rl launch` gives the former and a token, and \
-                 its workers speak no TLS",
+                "after --, give the agent and options of `relive rl train` except --on, --actors, --listen, \
+                 --server, --learners and --no-spawn, which `relive rl launch` sets itself, and those for \
+                 tokens and TLS: each job gets its own token, and its workers do not use TLS",
             ));
         }
         parsed.train.checked_agent().map(drop)
@@ -159,7 +159,7 @@ fn tell(written: &Written, folder: &Path) -> Result {
     if !written.files.is_empty() {
         let names: Vec<&str> = written.files.iter().map(|file| &*file.name).collect();
         output::complain(&format!(
-            "written in {}, where the commands are to be run: {}",
+            "wrote to {}, where you must run the commands: {}",
             folder.display(),
             names.join(", ")
         ));

@@ -51,7 +51,7 @@ fn name(text: &str) -> std::result::Result<String, String> {
     if !text.is_empty() && text.len() <= MAX_NAME && text.bytes().all(is_fit) {
         return Ok(text.to_owned());
     }
-    Err(format!("a name has 1 to {MAX_NAME} letters, digits, and - _ ."))
+    Err(format!("a name must have 1 to {MAX_NAME} letters, digits, dashes, underscores or dots"))
 }
 
 /// Acts until the run ends.
@@ -163,7 +163,7 @@ impl Workers {
             }
             What::Ended(ended, Next::StartsAgain) => {
                 self.restarts += 1;
-                tracing::warn!("worker {number} has ended by {ended}: starting it anew");
+                tracing::warn!("worker {number} ended with {ended}: restarting it");
                 Ok(())
             }
             What::Ended(_, Next::Stays) | What::Started(_) => Ok(()),

@@ -64,7 +64,7 @@ pub(crate) fn run(options: &Options) -> Result {
     let name = options.agent.name();
     if about(name).is_some_and(|about| !about.acts()) {
         return Err(Failure::usage(format!(
-            "{name} learns from recorded episodes alone: nobody acts, and nothing is to be planned"
+            "{name} learns only from recorded episodes: it does not act, so there is nothing to plan"
         )));
     }
     let agent = options.agent.made(&options.env)?;
@@ -133,7 +133,8 @@ impl Options {
         let environments = envs.unwrap_or(own);
         if environments != own {
             output::complain(&format!(
-                "with {workers} actors and these settings, {} acts in {own} environments: a run in {environments} needs other settings",
+                "with {workers} actors and these settings, {} acts in {own} environments; a run in \
+                 {environments} environments needs other settings",
                 agent.name()
             ));
         }
@@ -165,7 +166,7 @@ fn told(costs: &Costs, cluster: &Cluster, predicted: &Prediction) -> String {
         let (inserts, samples) = (rate(table.inserts_per_s), rate(table.samples_per_s));
         line(
             &format!("table {}", table.name),
-            format!("{inserts} items in ({}), {samples} sampled", traffic(table.bytes_per_s)),
+            format!("{inserts} items inserted ({}), {samples} sampled", traffic(table.bytes_per_s)),
         );
     }
     line("experience", traffic(predicted.sent_bytes_per_s));

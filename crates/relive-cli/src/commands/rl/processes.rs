@@ -163,26 +163,26 @@ impl Executor {
         match (self.on, self.actors()) {
             (Some(On::Serial), 0) | (None, 0) if self.has_learners() => {
                 return told(
-                    "--learners needs --actors of at least 1: one thread that acts and learns in turn cannot wait for other learners",
+                    "--learners requires --actors of at least 1: a single thread that acts and learns cannot wait for other learners",
                 );
             }
             (Some(On::Serial), 1..) => {
-                return told("--on serial has no --actors: one thread does everything");
+                return told("--on serial does not support --actors: one thread acts and learns");
             }
             (Some(On::Threads | On::Processes | On::Ray), 0) => {
-                return told("--on threads, processes and ray need --actors of at least 1");
+                return told("--on threads, processes and ray require --actors of at least 1");
             }
             (Some(On::Ray), _) if self.no_spawn => {
-                return told("--no-spawn needs --on processes: on ray, workers are started");
+                return told("--no-spawn requires --on processes: on ray, the command starts the workers");
             }
             (Some(On::Ray), _) if self.reach.security.has_tls() => {
-                return told("--on ray has no TLS: its workers show a token");
+                return told("--on ray does not support TLS: its workers present a token");
             }
             _ => {}
         }
         if self.has_learners() && self.has_server() {
             return told(
-                "--learners does not go with --server: the learners share tables of the run's own process",
+                "--learners cannot be combined with --server: the learners share the tables of the run's own process",
             );
         }
         let only = [
@@ -191,7 +191,7 @@ impl Executor {
             ("--no-spawn", self.no_spawn),
         ];
         match only.iter().find(|(_, is_given)| *is_given && !self.is_apart()) {
-            Some((option, _)) => told(&format!("{option} needs --on processes")),
+            Some((option, _)) => told(&format!("{option} requires --on processes")),
             None => Ok(()),
         }
     }
@@ -200,11 +200,12 @@ impl Executor {
     pub(super) fn board(&self, http: Option<SocketAddr>) -> Result<Option<Board>> {
         let serves = (self.is_apart() || self.has_learners()) && self.server.is_none();
         if http.is_some() && self.actors() == 0 {
-            return Err(Failure::usage("--http needs --actors: one thread alone has nothing to wait for"));
+            return Err(Failure::usage(
+                "--http requires --actors: without them, the run has no tables to show",
+            ));
         }
         if http.is_some() && self.server.is_some() {
-            let text =
-                "--http shows tables of this process; the dashboard of those on a --server is the server's";
+            let text = "--http shows the tables of this process; for tables on a --server, use the server's dashboard";
             return Err(Failure::usage(text));
         }
         if http.is_none() && !serves {
@@ -219,12 +220,13 @@ impl Executor {
         board.announce();
         if board.token().is_none() && listen.is_some_and(|listen| !listen.ip().is_loopback()) {
             tracing::warn!(
-                "the run's tables are served to everybody who reaches this machine; with --token-file, or a token in RELIVE_TOKEN, workers must show that"
+                "everyone who can reach this machine has access to the run's tables; to require a token, give \
+                 --token-file or set RELIVE_TOKEN"
             );
         }
         if serves && self.on == Some(On::Processes) {
             output::complain(&format!(
-                "nodes with workers join by: relive rl node --join {}",
+                "to add a node with workers: relive rl node --join {}",
                 board.address()
             ));
         }

@@ -118,7 +118,7 @@ impl Data {
         if !needs_it || self.path.is_some() {
             return Ok(());
         }
-        let text = "it learns from recorded episodes alone; give --data PATH (relive rl record makes some) and --learner-steps N";
+        let text = "this agent learns only from recorded episodes; give --data PATH (relive rl record creates them) and --learner-steps N";
         Err(Failure::usage(format!("{agent}: {text}")))
     }
 
@@ -173,7 +173,7 @@ pub(crate) fn run(options: &Options) -> Result {
     options.expect_together()?;
     options.expect_places()?;
     if options.executor.has_server() && options.saved.checkpoint_dir.is_some() {
-        let text = "--checkpoint-dir does not go with --server: a run there is saved with the server (relive serve --checkpoint-dir)";
+        let text = "--checkpoint-dir cannot be combined with --server: the server saves the run (relive serve --checkpoint-dir)";
         return Err(Failure::usage(text));
     }
     // Checked before anything is served or started for an impossible run.
@@ -225,21 +225,20 @@ impl Options {
         self.data.expect(self.agent.name())?;
         if self.data.path.is_some() && self.executor.learners() > 1 {
             return Err(Failure::usage(
-                "--data does not go with --learners: the episodes are read in one process",
+                "--data cannot be combined with --learners: only one process reads the episodes",
             ));
         }
         if self.data.path.is_some() && self.executor.actors() > 0 {
-            let text =
-                "--data does not go with --actors: a run that learns from recorded episodes does not act";
+            let text = "--data cannot be combined with --actors: a run that learns from recorded episodes does not act";
             return Err(Failure::usage(text));
         }
         let Some(plot) = &self.plot else { return Ok(()) };
         plot::expect_picture(plot).map_err(|failure| failure.of("--plot"))?;
         if !self.records.has_json_lines() {
-            return Err(Failure::usage("--plot needs jsonl among --logs"));
+            return Err(Failure::usage("--plot requires jsonl among --logs"));
         }
         if self.data.path.is_some() && self.evaluate.options().is_none() {
-            let text = "--plot needs --evaluate-every beside --data: a run that does not act has no episodes of its own";
+            let text = "--plot with --data requires --evaluate-every: a run that does not act has no episodes of its own";
             return Err(Failure::usage(text));
         }
         Ok(())
@@ -299,7 +298,7 @@ impl Options {
         let Some((address, token)) = self.executor.server()?.or(of_board) else {
             return match &self.name {
                 Some(_) => Err(Failure::usage(
-                    "--name needs --on processes, or --http: only a run whose tables are served can be found by it",
+                    "--name requires --on processes or --http: `relive job` finds only runs whose tables are served",
                 )),
                 None => Ok(None),
             };
@@ -357,12 +356,12 @@ impl Options {
 /// A finite return, which another one can reach.
 fn finite(text: &str) -> std::result::Result<f64, String> {
     let number = text.parse::<f64>().ok().filter(|number| number.is_finite());
-    number.ok_or_else(|| "it must be a finite number".to_owned())
+    number.ok_or_else(|| "must be a finite number".to_owned())
 }
 
 /// Two reference returns.
 fn reference_scores(text: &str) -> std::result::Result<ReferenceScores, String> {
-    let expected = "it must be two finite numbers that differ, as in -1200,-150";
+    let expected = "must be two different finite numbers, as in -1200,-150";
     let (random, expert) = text.split_once(',').ok_or(expected)?;
     let numbers = random.trim().parse().ok().zip(expert.trim().parse().ok()).ok_or(expected)?;
     ReferenceScores::new(numbers.0, numbers.1).map_err(|_| expected.to_owned())

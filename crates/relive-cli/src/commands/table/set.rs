@@ -55,7 +55,7 @@ fn parse_bound(text: &str) -> std::result::Result<Bound, String> {
 pub(super) async fn run(options: Options) -> Result {
     let change = options.change();
     if change.is_empty() {
-        return Err(Failure::usage("nothing to set; give at least one rule, see `relive table set --help`"));
+        return Err(Failure::usage("no rule was given; give at least one, see `relive table set --help`"));
     }
     let client = options.target.connect().await?;
     let changed = client.change_table(&options.table, change).await;

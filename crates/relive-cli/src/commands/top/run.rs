@@ -29,7 +29,7 @@ pub(crate) struct Options {
 pub(crate) async fn run(options: Options) -> Result {
     if !output::stdout_is_terminal() {
         return Err(Failure::usage(
-            "`relive top` needs a terminal; `relive info --watch` writes to files and pipes",
+            "`relive top` requires a terminal; for files and pipes, use `relive info --watch`",
         ));
     }
     let client = options.target.connect().await?;

@@ -32,7 +32,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, top: &Top) {
     grid(frame, top, tables);
     frame.render_widget(Paragraph::new(details(top)).wrap(Wrap { trim: false }), waiters);
     let foot_line = match &top.trouble {
-        Some(why) => Line::from(format!("{} is away: {why}", top.address)).fg(Color::Red),
+        Some(why) => Line::from(format!("{} does not answer: {why}", top.address)).fg(Color::Red),
         None => Line::from(KEYS).dim(),
     };
     frame.render_widget(Paragraph::new(foot_line), foot);

@@ -57,12 +57,11 @@ impl Options {
         }
         if self.suite.is_some() {
             return Err(Failure::usage(
-                "--data does not go with --suite: it is of one environment; give --env",
+                "--data cannot be combined with --suite: the data is for one environment; give --env",
             ));
         }
         if self.evaluate.options().is_none() {
-            let text =
-                "--data needs --evaluate-every: runs that do not act have no episodes of their own to report";
+            let text = "--data requires --evaluate-every: runs that do not act have no episodes of their own to report";
             return Err(Failure::usage(text));
         }
         Ok(())
@@ -72,5 +71,5 @@ impl Options {
 /// A share of a task.
 fn share(text: &str) -> std::result::Result<f64, String> {
     let number = text.parse::<f64>().ok().filter(|number| *number > 0.0 && *number <= 100.0);
-    number.ok_or_else(|| "it must be above 0 and at most 100".to_owned())
+    number.ok_or_else(|| "must be above 0 and at most 100".to_owned())
 }
