@@ -239,9 +239,9 @@ mod tests {
         };
         let short = Some(Duration::from_millis(999));
         let told = refusal(flags(short), Keys::default());
-        assert_eq!(told, "--checkpoint-every is 999ms, at least 1s is possible");
+        assert_eq!(told, "--checkpoint-every must be at least 1s, got 999ms");
         let told = refusal(flags(None), Keys { every: short, ..Keys::default() });
-        assert_eq!(told, "checkpoint_every is 999ms, at least 1s is possible");
+        assert_eq!(told, "checkpoint_every must be at least 1s, got 999ms");
         let keys = Keys { every: short, ..Keys::default() };
         assert!(settings(&flags(Some(Duration::from_secs(1))), &keys).is_ok(), "the flag counts");
     }

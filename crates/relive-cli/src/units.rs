@@ -240,7 +240,7 @@ mod tests {
             let error = parse_bytes(bad).unwrap_err();
             assert_eq!(
                 error,
-                format!("{bad:?} is no number of bytes from 1 to 1 EiB; write 2000000000, 2GB or 1.5GiB")
+                format!("{bad:?} is not a number of bytes from 1 to 1 EiB; write 2000000000, 2GB or 1.5GiB")
             );
         }
     }
@@ -274,7 +274,7 @@ mod tests {
             assert_eq!(parse_duration(text).ok(), expected, "{text}");
         }
         let error = parse_duration("600").unwrap_err();
-        assert_eq!(error, "\"600\" is no time above 0 and of at most 7d; write 90s, 10m or 1h");
+        assert_eq!(error, "\"600\" is not a time above 0 and at most 7d; write 90s, 10m or 1h");
         for bad in ["", "0s", "-1s", "s", "1x", "1S", "1.2.3s", "8d", "1h30", "1e3s", "nan s"] {
             assert!(parse_duration(bad).is_err(), "{bad}");
         }

@@ -184,7 +184,10 @@ fn convert_goes_both_ways_and_the_servers_find_the_same() {
     let (root, paths) = three("convert");
     let [theirs, ours] = ["convert-theirs", "convert-ours"].map(folder);
     let told = good(&["convert", text(&root), text(&theirs), "--format", "reverb"]);
-    assert!(told.starts_with(&format!("{} is now {}/20", paths[2].display(), theirs.display())), "{told}");
+    assert!(
+        told.starts_with(&format!("converted {} to {}/20", paths[2].display(), theirs.display())),
+        "{told}"
+    );
     assert!(
         told.contains(": 3 items, 3 chunks, ") && told.trim_end().ends_with(", read back and compared"),
         "{told}"
@@ -257,7 +260,7 @@ fn a_conversion_of_which_nothing_is_left_fails() {
     let to = folder("convert-lost-to");
     let (code, error) = bad(&["convert", text(&theirs), text(&to), "--format", "relive", "--salvage"]);
     let begin = format!(
-        "{}: nothing can be salvaged, all 2 items are lost, and nothing was written; ",
+        "{}: nothing can be salvaged, all 2 items are lost; no checkpoint was written; ",
         theirs.display()
     );
     assert!(code == 1 && error.starts_with(&begin) && error.contains(text(&items)), "{error}");
@@ -270,7 +273,7 @@ fn what_is_about_a_folder_names_it_when_given_one_checkpoint() {
     let path = checkpoint(&root, &[1.0], &[]);
     let (code, error) = bad(&["ls", text(&path)]);
     let expected = format!(
-        "{} is one checkpoint, and ls lists all of a folder: name {}",
+        "{} is a single checkpoint, but ls lists all checkpoints of a folder; give {}",
         path.display(),
         root.display()
     );

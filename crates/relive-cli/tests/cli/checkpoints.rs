@@ -166,8 +166,8 @@ fn checkpoints_that_come_too_often_are_refused() {
     let fixed =
         ["serve", "--config", config.to_str().unwrap(), "--checkpoint-dir", "d", "--checkpoint-every"];
     for (every, told) in [
-        ("1ms", "relive: error: --checkpoint-every is 1ms, at least 1s is possible\n"),
-        ("0s", "relive: error: invalid value '0s' for '--checkpoint-every <TIME>': \"0s\" is no time"),
+        ("1ms", "relive: error: --checkpoint-every must be at least 1s, got 1ms\n"),
+        ("0s", "relive: error: invalid value '0s' for '--checkpoint-every <TIME>': \"0s\" is not a time"),
     ] {
         let (code, _, stderr) = outcome(&[&fixed[..], &[every]].concat());
         assert!(code == Some(2) && stderr.starts_with(told), "{stderr}");
@@ -183,7 +183,7 @@ fn a_server_tells_which_checkpoint_it_began_with() {
     assert_eq!((status.loaded.as_deref(), status.last), (path.to_str(), None));
     let (code, shown, _) = outcome(&["info", &served.address]);
     assert_eq!(code, Some(0));
-    let told = format!("no checkpoint yet since the start, which loaded {}\n", path.display());
+    let told = format!("no checkpoint yet since the server started from {}\n", path.display());
     assert!(shown.contains(&told), "{shown}");
     stop(served);
 }
@@ -257,10 +257,7 @@ fn without_a_folder_a_checkpoint_is_refused() {
     ] {
         let (code, _, stderr) = outcome(&[&["serve", "--config", config.to_str().unwrap()], flags].concat());
         assert_eq!(code, Some(2));
-        let expected = format!(
-            "{} says what to do with checkpoints, and there is no folder of them; give --checkpoint-dir",
-            flags[0]
-        );
+        let expected = format!("{} requires a folder for checkpoints; give --checkpoint-dir", flags[0]);
         assert_eq!(stderr, format!("relive: error: {expected}\n"));
     }
 }

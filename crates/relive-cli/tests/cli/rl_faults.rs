@@ -35,7 +35,7 @@ fn the_place_of_a_killed_worker_works_again_soon() {
         let replay = tables.inserted("replay");
         kill(children(driver.child())[0]);
         let pause = tables.wait_for(in_flight + 2, table);
-        driver.says("has ended by signal 9: starting it anew");
+        driver.says("ended with signal 9: restarting it");
         assert!(tables.inserted("replay") >= replay);
         println!("{agent}: {pause:?} until the next item of the place");
         assert!(pause < Duration::from_secs(10), "{agent}: {pause:?}");

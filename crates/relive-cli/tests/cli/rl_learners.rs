@@ -89,9 +89,12 @@ fn learners_that_cannot_be_are_refused() {
         |more: &[&str], expected: &str| refused(&[&["ppo", "--env", "CartPole-v1"], more].concat(), expected);
     ppo(&["--learners", "0"], "--learners");
     ppo(&["--learners", "65"], "--learners");
-    ppo(&["--learners", "2", "--on", "serial"], "--learners needs --actors of at least 1");
-    ppo(&["--learners", "2", "--actors", "0"], "--learners needs --actors of at least 1");
-    ppo(&["--learners", "2", "--on", "processes", "--server", "127.0.0.1:1"], "does not go with --server");
+    ppo(&["--learners", "2", "--on", "serial"], "--learners requires --actors of at least 1");
+    ppo(&["--learners", "2", "--actors", "0"], "--learners requires --actors of at least 1");
+    ppo(
+        &["--learners", "2", "--on", "processes", "--server", "127.0.0.1:1"],
+        "cannot be combined with --server",
+    );
     refused(
         &["a3c", "--env", "CartPole-v1", "--learners", "2"],
         "learners is 2, but it must be 1 for this agent, whose learner does not share its gradients with others",
@@ -99,6 +102,6 @@ fn learners_that_cannot_be_are_refused() {
     let data = folder();
     refused(
         &["bc", "--env", "catch/0", "--data", text(&data), "--learner-steps", "5", "--learners", "2"],
-        "--data does not go with --learners",
+        "--data cannot be combined with --learners",
     );
 }

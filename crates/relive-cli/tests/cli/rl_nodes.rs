@@ -136,8 +136,8 @@ fn a_node_starts_its_workers_anew_and_gives_its_places_back_when_it_is_ended() {
     let mut first = node(&address, "a", "1", &[]);
     nodes(&address, |nodes| workers(nodes) == 1);
     kill(children(&first)[0]);
-    let line = told(&mut first, "starting it anew");
-    assert!(line.contains("worker 0 has ended by signal 9"), "{line}");
+    let line = told(&mut first, "restarting it");
+    assert!(line.contains("worker 0 ended with signal 9"), "{line}");
     nodes(&address, |nodes| nodes[0]["restarts"] == 1 && workers(nodes) == 1);
     let second = node(&address, "b", "1", &[]);
     signal(&first, "TERM");
@@ -175,7 +175,7 @@ fn nodes_that_cannot_join_say_why() {
     for (option, value, expected) in [
         ("--name", "a b", "letters, digits"),
         ("--actors", "0", "1..=4096"),
-        ("--listen", "0.0.0.0:0", "no address that other nodes reach"),
+        ("--listen", "0.0.0.0:0", "other nodes cannot connect to"),
     ] {
         let server = Served::start(".toml", "[[table]]\nname = \"scratch\"\n");
         let (code, _, stderr) = outcome(&["rl", "node", "--join", &server.address, option, value]);

@@ -161,7 +161,7 @@ fn a_run_that_fails_says_why_in_one_line_and_its_workers_end() {
         let stderr = String::from_utf8(output.stderr).unwrap();
         let told = stderr
             .lines()
-            .filter(|line| !line.starts_with("nodes with workers join by: "))
+            .filter(|line| !line.starts_with("to add a node with workers: "))
             .collect::<Vec<_>>();
         assert!(output.status.code() == Some(1) && told.len() == 1, "{stderr}");
         assert!(told[0].starts_with("relive: error: learn failed at item "), "{stderr}");
@@ -269,8 +269,8 @@ fn a_worker_that_is_killed_is_started_anew_and_ends_with_its_driver() {
             std::thread::yield_now();
         }
         kill(children(&driver)[0]);
-        let told = lines.find(|line| line.contains("starting it anew")).expect("it is told");
-        assert!(told.contains("has ended by signal 9"), "{told}");
+        let told = lines.find(|line| line.contains("restarting it")).expect("it is told");
+        assert!(told.contains("ended with signal 9"), "{told}");
         while children(&driver).iter().filter(|child| is_running(**child)).count() < 2 {
             std::thread::yield_now();
         }
@@ -331,7 +331,7 @@ fn a_server_that_is_not_there_is_told() {
     for begin in [&train[..], &["rl", "worker", "--join"]] {
         let (code, _, stderr) = outcome(&[begin, &[&address, "--timeout", "1.5"]].concat());
         assert_eq!(code, Some(3), "{stderr}");
-        assert!(stderr.contains("waiting for it, up to 1.5 s"), "{stderr}");
+        assert!(stderr.contains("waiting up to 1.5 s"), "{stderr}");
         assert!(stderr.contains(&format!("relive: error: cannot connect to {address}")), "{stderr}");
     }
 }

@@ -192,12 +192,12 @@ mod tests {
     fn what_the_server_began_with_is_told_until_there_is_a_newer_one() {
         let mut began =
             CheckpointStatus { loaded: Some("/data/c-0".to_owned()), ..CheckpointStatus::default() };
-        assert_eq!(lines(&began), ["began with /data/c-0, writes no checkpoints"]);
+        assert_eq!(lines(&began), ["started from /data/c-0; writes no checkpoints"]);
         began.enabled = true;
-        assert_eq!(lines(&began), ["no checkpoint yet since the start, which loaded /data/c-0"]);
+        assert_eq!(lines(&began), ["no checkpoint yet since the server started from /data/c-0"]);
         let error = Err("disk full".to_owned());
         began = CheckpointStatus { last: Some(FinishedCheckpoint { outcome: error, ..saved() }), ..began };
-        assert!(lines(&began)[0].ends_with(": disk full; /data/c-0 stays valid"), "{:?}", lines(&began));
+        assert!(lines(&began)[0].ends_with(": disk full; /data/c-0 remains valid"), "{:?}", lines(&began));
     }
 
     #[test]
@@ -212,7 +212,7 @@ mod tests {
     fn a_failure_is_told_with_what_stays_valid() {
         let failed = FinishedCheckpoint { outcome: Err("disk full".to_owned()), ..saved() };
         let mut failed = CheckpointStatus { last: Some(failed), ..status() };
-        assert_eq!(lines(&failed), ["last checkpoint failed 5.0 s ago: disk full; /data/c-1 stays valid"]);
+        assert_eq!(lines(&failed), ["last checkpoint failed 5.0 s ago: disk full; /data/c-1 remains valid"]);
         failed.last_saved = None;
         assert_eq!(lines(&failed), ["last checkpoint failed 5.0 s ago: disk full; there is no earlier one"]);
     }

@@ -233,7 +233,7 @@ mod tests {
         let mut before = reverb(info(TableConfig::queue("q", 8), 0, 0));
         let now = reverb(info(TableConfig::queue("q", 8), 6, 2));
         before.taken_at = now.taken_at.checked_sub(Duration::from_secs(2)).unwrap();
-        let expected = "dm-reverb at host:1; it does not tell bytes and waiters\n\n\
+        let expected = "dm-reverb at host:1; it does not report bytes and waiters\n\n\
                         q: 6 of 8 items\n  \
                         sampled by Fifo, once; removed by Fifo\n  \
                         6 inserts (3.0/s), 2 samples (1.0/s), 0 deletes, 2 episodes\n  \
@@ -245,7 +245,7 @@ mod tests {
     fn a_table_that_is_too_small_says_how_many_items_are_missing() {
         let config = TableConfig::new("t").rate_limiter(RateLimiterConfig::min_size(1_000).unwrap());
         let table = Table::of_info(info(config, 10, 0));
-        assert_eq!(limiter(&table), "  limiter: 990 items missing until samples may begin");
+        assert_eq!(limiter(&table), "  limiter: 990 items missing until sampling can start");
     }
 
     #[test]

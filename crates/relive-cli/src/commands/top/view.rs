@@ -299,6 +299,6 @@ mod tests {
         let nobody = Client::connect_with("127.0.0.1:1", options).unwrap();
         top.take(Snapshot::take(&nobody).await);
         let text = picture(&top, 140, 20);
-        assert!(text.contains("here is away: ") && text.contains("steps"), "{text}");
+        assert!(text.contains("here does not answer: ") && text.contains("steps"), "{text}");
     }
 }
