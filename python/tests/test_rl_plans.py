@@ -143,7 +143,7 @@ def test_runs_are_saved_and_resumed(tmp_path: pathlib.Path) -> None:
     agent.train("CartPole-v1", steps=300, checkpoint_dir=tmp_path, checkpoint_every=100)
     resumed = agent.train("CartPole-v1", steps=600, checkpoint_dir=tmp_path, checkpoint_every=100)
     assert resumed.policy.to_bytes() == whole.policy.to_bytes()
-    with pytest.raises(ValueError, match="epochs is 2 there, 3 was asked for"):
+    with pytest.raises(ValueError, match="epochs is 2 there, but 3 was requested"):
         rl.PPO(SMALL, epochs=3).train("CartPole-v1", steps=700, checkpoint_dir=tmp_path)
 
 

@@ -31,7 +31,7 @@ fn endless(jobs: &Path, more: &[&str]) -> Child {
     command.spawn().unwrap()
 }
 
-/// A folder of jobs, of which there are none.
+/// A folder of jobs, of which there are no weights.
 fn no_jobs() -> std::path::PathBuf {
     let jobs = folder();
     std::fs::create_dir_all(&jobs).unwrap();
@@ -84,7 +84,7 @@ fn a_job_is_listed_watched_and_ended_in_order() {
     assert_eq!(workers.filter(|line| line.starts_with(['0', '1'])).count(), 2, "{stdout}");
     let told = logged(&jobs, "worker 1 on ");
     assert!(told.contains("driver on ") && told.contains("| to add a node with workers: "), "{told}");
-    assert!(told.contains("| acts for ppo in CartPole-v1"), "{told}");
+    assert!(told.contains("| acting for ppo in CartPole-v1"), "{told}");
     let following = ["job", "logs", "walk", "--follow"];
     let mut following = command(&following);
     let following = following

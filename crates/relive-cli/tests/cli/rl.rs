@@ -359,7 +359,8 @@ fn a_saved_run_is_resumed_only_by_the_same() {
     assert!(stderr.contains(&format!("resumed from {} at step 250", text(&saved))), "{stderr}");
     let (code, _, stderr) = run("catch/1", "300");
     assert_eq!(code, Some(2), "{stderr}");
-    for expected in [text(&saved), "environment is catch/0 there, catch/1 was asked for", "--checkpoint-dir"]
+    for expected in
+        [text(&saved), "environment is catch/0 there, but catch/1 was requested", "--checkpoint-dir"]
     {
         assert!(stderr.contains(expected), "{stderr}");
     }
@@ -406,7 +407,7 @@ fn a_folder_of_another_agent_is_told_also_where_its_tables_are_others() {
     succeeds(&[&["rl", "train", "dqn", "--config", text(&config)], &checkpoints[..]].concat());
     let (code, _, stderr) = outcome(&[&["rl", "train", "ppo"], &checkpoints[..]].concat());
     assert_eq!(code, Some(2), "{stderr}");
-    assert!(stderr.contains("is another one: agent is dqn there, ppo was asked for"), "{stderr}");
+    assert!(stderr.contains("a different run: agent is dqn there, but ppo was requested"), "{stderr}");
     let data = shown();
     let resumed = ["--env", "deep_sea/0", "--steps", "100", "--checkpoint-dir", text(&data)];
     let (code, _, stderr) = outcome(&[&["rl", "train", "ppo"], &resumed[..]].concat());

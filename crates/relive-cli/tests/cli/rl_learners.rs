@@ -56,7 +56,7 @@ fn a_learner_that_is_killed_ends_the_run_which_goes_on_from_its_checkpoint() {
     assert!(!driver.wait().unwrap().success());
     let named =
         said.contains("learners: member 1 (") && said.contains(&format!("process {learner}) is lost"));
-    assert!(named && said.contains("goes on from the newest"), "{said}");
+    assert!(named && said.contains("resumes from the newest"), "{said}");
     let again = run("30000");
     let (code, _, stderr) = outcome(&again.iter().map(String::as_str).collect::<Vec<_>>());
     assert!(code == Some(0) && stderr.contains("resumed from"), "{}: {stderr}", words(&again));
@@ -97,7 +97,7 @@ fn learners_that_cannot_be_are_refused() {
     );
     refused(
         &["a3c", "--env", "CartPole-v1", "--learners", "2"],
-        "learners is 2, but it must be 1 for this agent, whose learner does not share its gradients with others",
+        "learners is 2, but it must be 1 for this agent, whose learner cannot share gradients with other learners",
     );
     let data = folder();
     refused(

@@ -52,7 +52,7 @@ fn costs_are_measured_once_and_a_cluster_is_predicted_from_them() {
     let (code, _, stderr) = planned(&["ppo", "--env", "CartPole-v1"], &kept);
     assert!(code == Some(2) && stderr.contains("num_envs is 4 there"), "{stderr}");
     let (code, _, stderr) = planned(&["impala", "--env", "CartPole-v1"], &kept);
-    assert!(code == Some(2) && stderr.contains("agent is ppo there, impala was asked for"), "{stderr}");
+    assert!(code == Some(2) && stderr.contains("agent is ppo there, but impala was requested"), "{stderr}");
 }
 
 #[test]

@@ -147,7 +147,7 @@ fn a_signal_ends_a_run_whose_server_is_away() {
     signal(&driver, "INT");
     let output = driver.wait_with_output().unwrap();
     let stderr = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.code() == Some(1) && stderr.contains("the run was told to stop"), "{stderr}");
+    assert!(output.status.code() == Some(1) && stderr.contains("the run was stopped"), "{stderr}");
     // It waits for a server that is away as long as it is to go on.
     assert!(since.elapsed() < Duration::from_secs(25), "{stderr}");
 }
@@ -368,12 +368,12 @@ fn who_waits_says_so_and_there_is_one_learner() {
         assert!(told, "{args:?} has ended without {expected}");
         child
     };
-    let mut worker = waiting(&worker, "no driver is at work: waiting for one");
+    let mut worker = waiting(&worker, "no driver is active: waiting for one");
     worker.kill().unwrap();
-    let mut driver = waiting(&train, "the run waits for ");
+    let mut driver = waiting(&train, "the run is waiting for ");
     let (code, _, stderr) = outcome(&train);
     assert_eq!(code, Some(1), "{stderr}");
-    assert!(stderr.contains("another driver is at work on this server's run"), "{stderr}");
+    assert!(stderr.contains("another driver is active for this server's run"), "{stderr}");
     driver.kill().unwrap();
     for mut child in [worker, driver] {
         child.wait().unwrap();
@@ -397,7 +397,7 @@ fn a_worker_that_a_run_has_no_place_for_is_refused_and_the_run_goes_on() {
         "4000",
     ];
     let driver = spawn(&[&train[..], &["--no-spawn", "--server", &server.address]].concat());
-    for (number, expected) in [("3", "below the number of actors"), ("4294967295", "below 65536")] {
+    for (number, expected) in [("3", "below the run's number of actors"), ("4294967295", "below 65536")] {
         let (code, _, stderr) = outcome(&["rl", "worker", "--join", &server.address, "--number", number]);
         assert_eq!(code, Some(2), "{stderr}");
         assert!(stderr.contains("the number of the worker is ") && stderr.contains(expected), "{stderr}");

@@ -12,7 +12,7 @@ use crate::metrics::Metrics;
 use crate::protocol::slot::{FINISHED, Said, Slot, WANTS_ROW};
 use crate::store::{Inner, Inserted, Place, Store, WriterSlot, check_column, check_length, check_weight};
 
-/// Age of a writer's last sign of life from which it is checked for death.
+/// Age of a writer's last heartbeat from which it is checked for death.
 const QUIET_MS: u64 = 100;
 /// How long a wait lasts before it checks for dead writers, which ring no bell.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
