@@ -231,7 +231,7 @@ async fn chunks_stay_as_long_as_they_are_listed() {
     let mut raw = Raw::writer(&server).await;
     raw.send(FrameKind::Insert, &[], &[]).await;
     let (code, message) = raw.error().await;
-    assert!(message.contains("needs chunks or items"), "{code}: {message}");
+    assert!(message.contains("must have chunks or items"), "{code}: {message}");
     server.stop().await;
 }
 

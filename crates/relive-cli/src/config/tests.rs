@@ -220,7 +220,7 @@ fn bad_documents_are_told_with_line_and_key() {
             Some(4),
             "table[1].name: \"a\" is the name of an earlier table; table names must be unique",
         ),
-        ("[[table]]\nname = ''", Some(2), "table[0].name: a table needs a name that is not empty"),
+        ("[[table]]\nname = ''", Some(2), "table[0].name: the name of a table must not be empty"),
         ("port = 1\nport = 2", Some(2), "duplicate key"),
         ("port = \n", Some(1), "string values must be quoted, expected literal string"),
     ] {
@@ -238,20 +238,20 @@ fn bad_tables_are_told_with_the_key() {
         ),
         (
             "shards = 2\nkind = 'queue'\nmax_size = 9",
-            "table[0].shards: table \"t\" cannot have 2 shards: its sampler is Fifo, which looks at all items; take Uniform or \
-             Prioritized, or shards = 1",
+            "table[0].shards: table \"t\" cannot have 2 shards: its sampler Fifo needs all items in one place; \
+             use Uniform or Prioritized, or use shards = 1",
         ),
         (
             "rate_limiter = { min_size = 100 }\nmax_size = 10",
-            "table[0].rate_limiter: table \"t\" could never be sampled: it holds 10 items at most (max_size), and its rate limiter \
-             lets samples through from 100 items on (min_size_to_sample); raise max_size or lower min_size_to_sample",
+            "table[0].rate_limiter: table \"t\" could never be sampled: max_size is 10, but its rate limiter \
+             requires 100 items (min_size_to_sample); raise max_size or lower min_size_to_sample",
         ),
-        ("shards = 65", "table[0].shards: shards of table \"t\" must be from 1 to 64, it is 65"),
+        ("shards = 65", "table[0].shards: shards of table \"t\" must be from 1 to 64, got 65"),
         (
             "max_size = 'x'",
             "table[0].max_size: invalid type: string \"x\", expected a whole number from 0 on",
         ),
-        ("max_size = 0", "table[0].max_size: max_size of table \"t\" must be from 1 to 2147483647, it is 0"),
+        ("max_size = 0", "table[0].max_size: max_size of table \"t\" must be from 1 to 2147483647, got 0"),
         (
             "max_bytes = 0",
             "table[0].max_bytes: \"0\" is not a number of bytes from 1 to 1 EiB; write 2000000000, 2GB or 1.5GiB",
@@ -280,7 +280,7 @@ fn bad_tables_are_told_with_the_key() {
         ),
         (
             "remover = { prioritized = nan }",
-            "table[0].remover: the priority exponent of the remover of table \"t\" must be finite, it is NaN",
+            "table[0].remover: the priority exponent of the remover of table \"t\" must be finite, got NaN",
         ),
         ("kind = 'ring'", "table[0].kind: unknown variant `ring`, expected `queue` or `stack`"),
         ("kind = 'queue'", "table[0].max_size: `kind` requires a max_size"),
@@ -312,10 +312,10 @@ fn bad_rate_limiters_are_told_with_the_spellings() {
             ".min_sze: unknown field `min_sze`, expected one of `min_size`, `samples_per_insert`, `error_buffer`, \
              `min_diff`, `max_diff`, `queue`, `stack`",
         ),
-        ("{ min_size = 0 }", ": min_size_to_sample must be at least 1, it is 0"),
+        ("{ min_size = 0 }", ": min_size_to_sample must be at least 1, got 0"),
         (
             "{ samples_per_insert = 0, min_size = 1, error_buffer = 9 }",
-            ": samples_per_insert must be a finite number above 0, it is 0.0",
+            ": samples_per_insert must be a finite number above 0, got 0.0",
         ),
         (
             "{ samples_per_insert = 3, min_size = 1, error_buffer = [2, 7] }",

@@ -100,7 +100,7 @@ fn a_damaged_checkpoint_ends_the_start_and_the_error_says_how_to_go_on() {
     let begin = format!("relive: error: cannot load the newest checkpoint: {}, at byte ", new.display());
     assert!(error.starts_with(&begin), "{error}");
     let advice = format!(
-        "; --salvage loads what is whole; --checkpoint {} loads an older one, which does not need that file",
+        "; --salvage loads the intact part; --checkpoint {} loads an older one, which does not need that file",
         old.display()
     );
     assert!(error.ends_with(&advice), "{error}");
@@ -127,11 +127,11 @@ fn an_older_checkpoint_that_shares_what_is_damaged_is_not_recommended() {
     }
     std::fs::remove_file(root.join("checkpoint-0000000002.relive")).unwrap();
     let only = refusal(&args(TOML, &root, &[])).1;
-    assert!(only.ends_with("; --salvage loads what is whole; there is no older one"), "{only}");
+    assert!(only.ends_with("; --salvage loads the intact part; there is no older one"), "{only}");
     std::fs::copy(root.join(names(&root)[0].clone()), root.join("checkpoint-0000000002.relive")).unwrap();
     let (code, error) = refusal(&args(TOML, &root, &[]));
     let advice = format!(
-        "; --salvage loads what is whole; older ones need that file, too: `relive checkpoint verify {}` says which are whole",
+        "; --salvage loads the intact part; older ones need that file, too: `relive checkpoint verify {}` says which are whole",
         root.display()
     );
     assert!(code == Some(1) && error.ends_with(&advice), "{error}");
@@ -147,12 +147,12 @@ fn where_nothing_can_be_salvaged_that_is_told_with_what_else_there_is() {
     std::fs::write(&new, &content[..50]).unwrap();
     let (code, error) = refusal(&args(TOML, &root, &["--salvage"]));
     let older = format!(
-        "; nothing of it can be salvaged; --checkpoint {} loads an older one, which does not need that file",
+        "; no part of it can be salvaged; --checkpoint {} loads an older one, which does not need that file",
         old.display()
     );
     assert!(code == Some(1) && error.ends_with(&older), "{error}");
     let chosen = ["--salvage", "--checkpoint", new.to_str().unwrap()];
-    assert!(refusal(&args(TOML, &root, &chosen)).1.ends_with("; nothing of it can be salvaged"));
+    assert!(refusal(&args(TOML, &root, &chosen)).1.ends_with("; no part of it can be salvaged"));
     std::fs::remove_file(&old).unwrap();
     let (_, error) = refusal(&args(TOML, &root, &["--salvage"]));
     let none =
@@ -198,7 +198,7 @@ fn a_damaged_checkpoint_of_dm_reverb_is_refused_and_salvaged_as_well() {
     let (code, error) = refusal(&args(TOML, &root, &[]));
     assert_eq!(code, Some(1));
     for part in
-        ["cannot load the newest checkpoint", path.to_str().unwrap(), "; --salvage loads what is whole"]
+        ["cannot load the newest checkpoint", path.to_str().unwrap(), "; --salvage loads the intact part"]
     {
         assert!(error.contains(part), "{part} in {error}");
     }
@@ -214,7 +214,10 @@ fn the_checkpoint_of_other_tables_is_a_wrong_configuration() {
     checkpoint(&root, &[1.0], &[]);
     let (code, error) = refusal(&args("[[table]]\nname = 'other'\n", &root, &[]));
     assert_eq!(code, Some(2));
-    assert!(error.contains("a table `replay`, which is not configured; the tables are: other"), "{error}");
+    assert!(
+        error.contains("a table `replay`, which is not configured; the configured tables are: other"),
+        "{error}"
+    );
     assert!(error.contains("--checkpoint-tables"), "{error}");
     let served = start("[[table]]\nname = 'other'\n", &root, &["--checkpoint-tables"]);
     let info = Client::connect(&served.address).unwrap().server_info().unwrap();
@@ -292,7 +295,8 @@ fn a_folder_of_dm_reverb_is_taken_over_and_the_newest_counts_whatever_its_format
         "{log:?}"
     );
     assert!(
-        log.iter().any(|line| line.contains("those of dm-reverb's stay until `relive checkpoint prune")),
+        log.iter()
+            .any(|line| line.contains("those in dm-reverb's format remain until `relive checkpoint prune")),
         "{log:?}"
     );
     assert!(theirs.exists() && Path::new(&ours).exists());

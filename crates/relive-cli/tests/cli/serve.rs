@@ -53,7 +53,7 @@ fn a_port_in_use_is_named() {
     assert_eq!((code, stdout.as_str()), (Some(5), ""));
     let begin = format!("relive: error: cannot listen on {address}: ");
     assert!(stderr.starts_with(&begin), "{stderr}");
-    assert!(stderr.trim_end().ends_with("stop it or choose another port (0 takes a free one)"), "{stderr}");
+    assert!(stderr.trim_end().ends_with("stop it, or choose another port (0 picks a free one)"), "{stderr}");
     assert_eq!(stderr.lines().count(), 1);
 }
 

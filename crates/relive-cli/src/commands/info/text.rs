@@ -293,12 +293,12 @@ mod tests {
             taken: 0,
         };
         let mut listed = vec![waiter("a", "needs 8 more samples")];
-        listed.extend((0..20).map(|_| waiter("a", "stands behind others")));
-        listed.extend((0..9).map(|number| waiter(&number.to_string(), "stands behind others")));
+        listed.extend((0..20).map(|_| waiter("a", "queued behind other calls")));
+        listed.extend((0..9).map(|number| waiter(&number.to_string(), "queued behind other calls")));
         let lines = waiters(&listed, 70);
         assert_eq!(lines[0], "  waiting: 100");
         assert_eq!(lines[1], "    insert of 1 by a for 3.0 s: needs 8 more samples");
-        assert_eq!(lines[2], "    insert of 20 by a for 3.0 s: stands behind others");
+        assert_eq!(lines[2], "    insert of 20 by a for 3.0 s: queued behind other calls");
         assert_eq!(lines.len(), 12);
         assert_eq!(lines[11], "    and 71 more");
     }
