@@ -265,7 +265,7 @@ def test_options_that_have_no_such_value_are_refused(tmp_path: Path) -> None:
 
 
 def test_buckets_keep_relives_format_only() -> None:
-    with pytest.raises(ValueError, match="no storage of the kind `ftp`"):
+    with pytest.raises(ValueError, match="unknown storage `ftp`"):
         relive.Server([uniform_table()], checkpointer=DefaultCheckpointer("ftp://bucket/run"))
 
 

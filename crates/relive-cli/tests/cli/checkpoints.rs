@@ -131,7 +131,7 @@ fn an_older_checkpoint_that_shares_what_is_damaged_is_not_recommended() {
     std::fs::copy(root.join(names(&root)[0].clone()), root.join("checkpoint-0000000002.relive")).unwrap();
     let (code, error) = refusal(&args(TOML, &root, &[]));
     let advice = format!(
-        "; --salvage loads the intact part; older ones need that file, too: `relive checkpoint verify {}` says which are whole",
+        "; --salvage loads the intact part; older ones also need that file: `relive checkpoint verify {}` shows which are intact",
         root.display()
     );
     assert!(code == Some(1) && error.ends_with(&advice), "{error}");
@@ -156,7 +156,7 @@ fn where_nothing_can_be_salvaged_that_is_told_with_what_else_there_is() {
     std::fs::remove_file(&old).unwrap();
     let (_, error) = refusal(&args(TOML, &root, &["--salvage"]));
     let none =
-        format!("; there is no older one; move it out of {} to begin with empty tables", root.display());
+        format!("; there is no older one; to start with empty tables, move it out of {}", root.display());
     assert!(error.ends_with(&none), "{error}");
 }
 
@@ -370,6 +370,6 @@ fn a_folder_that_cannot_be_written_is_read_and_the_rest_is_told() {
     let error = Client::connect(&served.address).unwrap().checkpoint().unwrap_err().to_string();
     assert!(error.contains("relive.lock: Permission denied"), "{error}");
     let log = log_of(served);
-    assert!(log.iter().any(|line| line.contains("WARN") && line.contains("none can be saved")), "{log:?}");
+    assert!(log.iter().any(|line| line.contains("WARN") && line.contains("but not saved")), "{log:?}");
     open(&checkpoints, 0o755);
 }

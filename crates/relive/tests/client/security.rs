@@ -193,7 +193,7 @@ fn certificates_that_cannot_be_are_told() {
     let error = Identity::from_pem(b"nothing", b"nothing").unwrap_err();
     assert!(error.to_string().contains("private key"), "{error}");
     let error = ServerTls::new(authority.identity(), Some(b"nothing")).unwrap_err();
-    assert!(error.to_string().contains("certificate of an authority"), "{error}");
+    assert!(error.to_string().contains("authority's certificate"), "{error}");
     let error = authority.client().server_name("no name").unwrap_err();
     assert!(error.to_string().contains("no name"), "{error}");
     let error = Client::connect_with("localhost:1", ClientOptions::default().token("a\nb")).unwrap_err();
