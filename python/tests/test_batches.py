@@ -226,7 +226,7 @@ def test_given_arrays_may_have_room_for_padding(connect: Connect) -> None:
     for row, length in zip(out[0], batch.lengths[0], strict=True):
         assert row.tolist() == [*range(1, length + 1), *[0] * (5 - length)]
     small = client.batches("table", 64, timeout=PATIENCE_S, pad=True, out=[np.zeros((64, 2), np.int16)])
-    with pytest.raises(ValueError, match="has 3 rows, there is room for 2"):
+    with pytest.raises(ValueError, match="has 3 rows, but there is room for 2"):
         next(small)
 
 

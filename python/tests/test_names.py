@@ -225,7 +225,7 @@ class TestStructuresThatDiffer:
         batches = client.batches("table", 1, prefetch=0)
         assert sorted(next(batches).data) == ["obs", "reward"]
         key = unchecked(other, swapped)
-        with pytest.raises(ValueError, match=r"wrote \{obs, reward\}, and another writer wrote \{x, y\}"):
+        with pytest.raises(ValueError, match=r"wrote \{obs, reward\}, but another writer wrote \{x, y\}"):
             next(batches)
         with pytest.raises(ValueError, match="give the table a signature"):
             data_of(other)

@@ -129,7 +129,7 @@ fn a_run_that_is_too_short_for_a_batch_or_for_its_workers_is_refused() {
     assert!(steps(1, 8, 80).is_ok());
     let error = steps(1, 9, 80).unwrap_err().to_string();
     assert!(
-        error.starts_with("actors is 9, but it must be fewer: a fragment of each is 90 steps"),
+        error.starts_with("actors is 9, but it must be fewer: one fragment of each is 90 steps"),
         "{error}"
     );
 }

@@ -109,7 +109,7 @@ fn recorded_episodes_are_learned_from_and_shown() {
     );
     assert!(told.starts_with("20 episodes, 200 steps, mean return ") && !told.contains("0.99"), "{told}");
     let (code, _, stderr) = outcome(&[&record[..4], &["--out", text(&folder()), "--noise", "-1"]].concat());
-    assert!(code == Some(2) && stderr.contains("a share from 0 to 1"), "{stderr}");
+    assert!(code == Some(2) && stderr.contains("a number from 0 to 1"), "{stderr}");
 
     let (config, figures) = (small(), file(".json", ""));
     let train =

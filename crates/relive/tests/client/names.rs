@@ -86,7 +86,7 @@ async fn unchecked_structures_that_differ_name_nothing_and_hinder_nobody() {
                 let mut batches = client.batches(table, BatchOptions::new(2).prefetch(prefetch)).unwrap();
                 let error = batches.next().await.unwrap().unwrap().names().unwrap_err().to_string();
                 assert!(
-                    error.contains("first writer wrote {a, b}, and another writer wrote {x, y}"),
+                    error.contains("first writer wrote {a, b}, but another writer wrote {x, y}"),
                     "{error}"
                 );
             }
