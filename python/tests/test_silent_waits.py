@@ -82,7 +82,7 @@ def test_a_wait_for_a_server_that_is_away_is_told_of_with_its_address(caplog: py
     with pytest.raises(errors.DeadlineExceededError):
         client.server_info(timeout=5.5)
     relive._native.flush_logs()
-    told = f"server_info has waited for 5 s: the server at localhost:{server.port} has not answered"
+    told = f"server_info has been waiting for 5 s: the server at localhost:{server.port} has not answered"
     assert any(told in record.getMessage() for record in caplog.records), caplog.text
 
 

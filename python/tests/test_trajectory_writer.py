@@ -542,7 +542,7 @@ def test_a_step_that_changes_while_it_is_read_is_refused(connect: Connect) -> No
             return np.zeros(1)
 
     writer = connect(uniform_table()).trajectory_writer(1)
-    with pytest.raises(ValueError, match="changes while it is read"):
+    with pytest.raises(ValueError, match="changed while it was read"):
         writer.append({"a": array, "b": Meddling()})
 
 

@@ -71,7 +71,7 @@ impl Choice {
         let found = CHOICES.iter().find(|(known, _)| *known == name).map(|(_, choice)| *choice);
         found.ok_or_else(|| {
             let known: Vec<_> = CHOICES.iter().map(|(known, _)| format!("'{known}'")).collect();
-            PyValueError::new_err(format!("transport must be one of {}, not {name:?}", known.join(", ")))
+            PyValueError::new_err(format!("transport must be one of {}, got {name:?}", known.join(", ")))
         })
     }
 
@@ -120,10 +120,7 @@ impl Client {
         let client = match local {
             Some(engine) => RustClient::in_process_with(engine, self.options()),
             None if self.choice == Choice::InProcess => {
-                return Err(PyValueError::new_err(format!(
-                    "no server of this process serves {}",
-                    self.address
-                )));
+                return Err(PyValueError::new_err(format!("this process has no server at {}", self.address)));
             }
             None => {
                 let runtime = wait::runtime()?;
@@ -151,7 +148,7 @@ impl Client {
     }
 
     fn no_answer(&self) -> wait::Reason<'static> {
-        let text = format!("the server at {} has not answered: it is away, or busy", self.address);
+        let text = format!("the server at {} has not answered: it is unreachable or busy", self.address);
         Box::pin(std::future::ready(text))
     }
 
@@ -263,8 +260,11 @@ impl Client {
         let (keys, priorities, deletes) =
             (array::keys(keys)?, array::floats(priorities)?, array::keys(deletes)?);
         if keys.len() != priorities.len() {
-            let message =
-                format!("{} keys, but {} priorities; each key needs one", keys.len(), priorities.len());
+            let message = format!(
+                "got {} keys, but {} priorities; give one priority for each key",
+                keys.len(),
+                priorities.len()
+            );
             return Err(PyValueError::new_err(message));
         }
         let updates: Vec<(u64, f64)> = keys.into_iter().zip(priorities).collect();
@@ -294,7 +294,9 @@ impl Client {
 
     fn add_table(&self, py: Python<'_>, table: &Table, timeout: Option<f64>) -> PyResult<()> {
         if table.has_extensions() {
-            return Err(PyValueError::new_err("a table that is added to a server in use has no extensions"));
+            return Err(PyValueError::new_err(
+                "a table that is added to a running server cannot have extensions",
+            ));
         }
         let client = self.within(py, timeout)?;
         let call = client.add_table(table.config().clone());

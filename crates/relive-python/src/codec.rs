@@ -11,6 +11,6 @@ pub(crate) fn chosen(name: &str) -> PyResult<Option<Codec>> {
     }
     Codec::from_name(name).map(Some).ok_or_else(|| {
         let names: Vec<String> = Codec::ALL.iter().map(|codec| format!("'{codec}'")).collect();
-        PyValueError::new_err(format!("codec must be 'auto' or one of {}, not '{name}'", names.join(", ")))
+        PyValueError::new_err(format!("codec must be 'auto' or one of {}, got '{name}'", names.join(", ")))
     })
 }

@@ -35,7 +35,7 @@ impl Table {
     pub(crate) fn serve_as(&self, handle: &TableHandle) -> PyResult<()> {
         self.handle.set(handle.clone()).map_err(|_| {
             PyValueError::new_err(format!(
-                "table {:?} was given to a server before; Table.replace() makes an empty one of the same rules",
+                "table {:?} already belongs to a server; Table.replace() creates an empty one with the same rules",
                 self.config.name
             ))
         })
@@ -210,7 +210,7 @@ pub(crate) fn waiter_dict<'py>(py: Python<'py>, waiter: &Waiter) -> PyResult<Bou
         WaiterOperation::Sample => "sample",
         _ => {
             return Err(PyTypeError::new_err(
-                "the server tells of an operation that this version does not know",
+                "the server reports an operation that this version does not support",
             ));
         }
     };

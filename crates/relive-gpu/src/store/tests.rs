@@ -360,7 +360,7 @@ fn bytes_are_those_that_were_written() {
         assert!(pinned.bytes(3, 0).is_err() && pinned.bytes(0, 2).is_err());
     }
     let error = Store::create(schema(), with_file).unwrap_err().to_string();
-    assert!(error.contains("b.column") && error.contains("which lives"), "{error}");
+    assert!(error.contains("b.column") && error.contains("in use by process"), "{error}");
     drop(stores);
     assert!(!path.exists());
 }
@@ -543,7 +543,9 @@ fn readers_that_are_not_all_ranks_are_refused() {
     let readers: Vec<Reader> = stores.iter().map(|store| store.reader().clone()).collect();
     let [first, second, _] = &readers[..] else { unreachable!("three were made") };
     let twice = [first.clone(), second.clone(), second.clone()];
-    for (some, text) in [(&readers[..2], "all ranks"), (&twice[..], "all ranks")] {
+    for (some, text) in
+        [(&readers[..2], "the ranks of one index space"), (&twice[..], "the ranks of one index space")]
+    {
         assert!(first.of_ranks(some, &[]).unwrap_err().to_string().contains(text));
     }
     let other = Schema::new(4, vec![Column::new("a", DType::UInt8, &[4])]).unwrap();
@@ -611,7 +613,7 @@ fn a_damaged_length_is_found_before_anybody_reads() {
         let error = store.pin(&[row.index]).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Corrupt);
         assert!(
-            error.to_string().contains("trajectory 0 has a length of 5, and the most steps are 4"),
+            error.to_string().contains("trajectory 0 has a length of 5, but the limit is 4 steps"),
             "{error}"
         );
     }
